@@ -1,0 +1,61 @@
+"""What a deployed function is told by its environment: one field, one variable."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Every setting of the run time. The variable of `timelines_table` is `TIMELINES_TABLE`.
+
+    All values are strings on the wire; whole numbers are read back as `int`.
+    """
+
+    timelines_table: str
+    followers_table: str
+    following_table: str
+    publishers_table: str
+    posts_table: str
+    fanouts_table: str
+    readers_table: str
+
+    publish_queue_url: str
+    publish_dlq_url: str
+    express_queue_url: str
+    express_dlq_url: str
+    bulk_queue_url: str
+    bulk_dlq_url: str
+    relation_queue_url: str
+    relation_dlq_url: str
+
+    # The claim of the verified token that names the user.
+    user_claim: str = "sub"
+    # How long an entry, a post and a ledger row live. One month, as OPENREC.tv keeps them.
+    retention_days: int = 30
+    # How many publishers one user may follow; it bounds the growth of one timeline's partition.
+    max_follows: int = 5000
+    # Seconds after which the door that changed a relation has surely stopped; RELATE settles then.
+    door_timeout_seconds: int = 10
+    # Seconds for which a lane hides a received message: a segment is not overdue before.
+    lane_visibility_seconds: int = 360
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":
+        """Read every field from `env`; a missing one without a default raises `KeyError`."""
+        values: dict[str, Any] = {}
+        missing: list[str] = []
+        for field in fields(cls):
+            raw = env.get(field.name.upper())
+            if raw is not None:
+                values[field.name] = int(raw) if isinstance(field.default, int) else raw
+            elif field.default is MISSING:
+                missing.append(field.name.upper())
+        if missing:
+            raise KeyError(f"The environment lacks {', '.join(missing)}.")
+        return cls(**values)
+
+    def to_env(self) -> dict[str, str]:
+        """The variables that `from_env` reads back as an equal value."""
+        return {f.name.upper(): str(getattr(self, f.name)) for f in fields(self)}

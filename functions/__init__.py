@@ -1,0 +1,1 @@
+"""The doors: each module decodes one kind of event, calls one use case and answers."""
