@@ -1,0 +1,129 @@
+"""DELIVER: write one post into the timelines of the followers in one segment of the ring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from fanfold import clock, ring, times
+from fanfold.delivery import Delivery, Done, Failed, HandBack
+from fanfold.errors import BadInput, Undeliverable
+from fanfold.fanouts import COMPLETE, Fanout, Fanouts, Resume
+from fanfold.messages import DeliverSegment
+from fanfold.plan import Lanes
+from fanfold.posts import Posts
+from fanfold.timelines import Entry
+
+# A hand-back that got no further waits, doubling, so that the table can recover: 2, 4, 8 ... 300 s.
+# Twelve of them are about 25 minutes of standing still; then a person should look.
+MAX_HOPS = 12
+HOP_BASE_SECONDS = 2
+HOP_CAP_SECONDS = 300
+
+
+class Transport(Protocol):
+    """Carries out a delivery's actions and tells it what happened, until it ends."""
+
+    def carry_out(self, delivery: Delivery, *, entry: Entry, hi: str) -> Done | HandBack | Failed:
+        """Deliver `entry` to its publisher's followers below the ring position `hi`."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of an order, for log and metrics."""
+
+    what: str  # delivered, handed back, or why there was nothing to do
+    written: int = 0
+
+
+@dataclass(frozen=True)
+class Delivering:
+    """The use case behind both lanes."""
+
+    fanouts: Fanouts
+    posts: Posts
+    lanes: Lanes
+    transport: Transport
+
+    def deliver(self, order: DeliverSegment, *, redelivered: bool, stop_at: float) -> Outcome:
+        """Deliver what is left of a segment, until about `stop_at` of the monotonic clock.
+
+        Raises `BadInput` for an order that the ledger does not bear out, `Undeliverable` after too
+        many hand-backs without progress, and whatever the transport failed with.
+        """
+        fanout = self._ledger_row(order)
+        if order.segment not in fanout.pending:
+            self._complete(fanout)
+            return Outcome("not pending")
+        part = ring.segment_range(order.segment, order.segments)
+        begin = fanout.resume.get(order.segment, Resume(part.lo, 0))
+        # Behind what the ledger says, another message carries on. But if *this* one was received
+        # before, that other message may never have been sent: take over.
+        if (order.position or part.lo) < begin.position and not redelivered:
+            return Outcome("behind")
+        if self.posts.is_deleted(fanout.fanout_id):
+            self._finish(fanout, order.segment, written=begin.written)
+            return Outcome("post deleted")
+        delivery = Delivery(
+            start=begin.position, already=begin.written, stop_at=stop_at, chance=clock.chance
+        )
+        entry = Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at)
+        end = self.transport.carry_out(delivery, entry=entry, hi=part.hi)
+        match end:
+            case Done(written):
+                self._finish(fanout, order.segment, written=written)
+                return Outcome("delivered", written - begin.written)
+            case HandBack():
+                self._hand_back(fanout, order, end)
+                return Outcome("handed back", end.written - begin.written)
+            case Failed(error):
+                raise error
+
+    def _ledger_row(self, order: DeliverSegment) -> Fanout:
+        fanout = self.fanouts.get(order.fanout_id)
+        if fanout is None:
+            raise BadInput(f"The ledger knows no fan-out '{order.fanout_id}'.")
+        if fanout.segments != order.segments or order.segment >= order.segments:
+            raise BadInput(
+                f"Segment {order.segment} of {order.segments} is not in the plan of "
+                f"'{order.fanout_id}', which has {fanout.segments}."
+            )
+        return fanout
+
+    def _finish(self, fanout: Fanout, segment: int, *, written: int) -> None:
+        now = times.to_text(clock.now_ms())
+        after = self.fanouts.finish_segment(fanout, segment, written=written, now=now)
+        after = after or self.fanouts.get(fanout.fanout_id)
+        if after:
+            self._complete(after)
+
+    def _complete(self, fanout: Fanout) -> None:
+        """The last segment completes the fan-out, also if a worker stopped just before it did."""
+        if not fanout.pending and fanout.state != COMPLETE:
+            now = times.to_text(clock.now_ms())
+            self.fanouts.complete_if_delivered(fanout.fanout_id, now=now)
+
+    def _hand_back(self, fanout: Fanout, order: DeliverSegment, end: HandBack) -> None:
+        """Store how far we came, then send the rest; in that order, so that no work is forgotten."""
+        hops = 0 if end.progress else order.hops + 1
+        if hops > MAX_HOPS:
+            raise Undeliverable(
+                f"Segment {order.segment} of '{order.fanout_id}' got no further in {MAX_HOPS} "
+                "hand-backs; find out what holds the timelines table up, then redrive."
+            )
+        if end.progress:
+            resume = Resume(end.position, end.written)
+            now = times.to_text(clock.now_ms())
+            if not self.fanouts.store_resume(fanout.fanout_id, order.segment, resume, now=now):
+                return  # another worker is further on, or done
+        rest = DeliverSegment(
+            fanout_id=order.fanout_id,
+            segment=order.segment,
+            segments=order.segments,
+            position=end.position,
+            hops=hops,
+        )
+        ceiling = min(HOP_CAP_SECONDS, HOP_BASE_SECONDS * 2**hops)
+        delay = 1 + int(clock.chance() * ceiling)
+        message = rest.message(group=fanout.publisher_id, delay_seconds=delay)
+        self.lanes.for_segments(order.segments).send(message)

@@ -1,0 +1,275 @@
+"""The ledger: which posts are being delivered, how they are cut, and what is still pending.
+
+One row a fan-out. Every change is one conditional update, so a second delivery of any message
+counts nothing twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fanfold.attributes import Item, get_number, get_text, number, text
+from fanfold.names import EXPIRES_AT, OPEN
+from fanfold.ring import POSITION_DIGITS
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+QUEUED = "queued"
+DELIVERING = "delivering"
+COMPLETE = "complete"
+STALLED = "stalled"
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Where the next worker of a segment begins, and how many entries lie before that."""
+
+    position: str
+    written: int
+
+    def to_text(self) -> str:
+        """Fixed-width position first, so that text order is ring order."""
+        return f"{self.position}.{self.written}"
+
+    @staticmethod
+    def from_text(value: str) -> Resume:
+        """Read `to_text` back."""
+        return Resume(value[:POSITION_DIGITS], int(value[POSITION_DIGITS + 1 :]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fanout:
+    """One row of the ledger."""
+
+    fanout_id: str
+    publisher_id: str
+    sort_key: str
+    accepted_at: str
+    expires_at: int
+    state: str = QUEUED
+    segments: int = 0
+    followers: int = 0  # estimated by PLAN
+    pending: frozenset[int] = frozenset()
+    resume: dict[int, Resume] = field(default_factory=dict)
+    delivered: int = 0
+    changed_at: str = ""
+    rounds: int = 0  # of SWEEP, since anything was last delivered
+
+
+def _from_item(item: Item) -> Fanout:
+    resume = item.get("resume", {}).get("M", {})
+    return Fanout(
+        fanout_id=get_text(item, "fanout_id"),
+        publisher_id=get_text(item, "publisher_id"),
+        sort_key=get_text(item, "sort_key"),
+        accepted_at=get_text(item, "accepted_at"),
+        expires_at=get_number(item, EXPIRES_AT),
+        state=get_text(item, "state"),
+        segments=get_number(item, "segments"),
+        followers=get_number(item, "followers"),
+        pending=frozenset(int(n) for n in item.get("pending", {}).get("NS", [])),
+        resume={int(k): Resume.from_text(v["S"]) for k, v in resume.items()},
+        delivered=get_number(item, "delivered"),
+        changed_at=get_text(item, "changed_at"),
+        rounds=get_number(item, "rounds"),
+    )
+
+
+@dataclass(frozen=True)
+class Fanouts:
+    """The fanouts table."""
+
+    client: DynamoDBClient
+    table: str
+
+    def open(self, fanout: Fanout) -> bool:
+        """Write the row of an accepted publish in state `queued`; False if there is one already."""
+        item: dict[str, Any] = {
+            "fanout_id": text(fanout.fanout_id),
+            OPEN.partition_key: text(fanout.fanout_id),
+            "publisher_id": text(fanout.publisher_id),
+            "sort_key": text(fanout.sort_key),
+            "accepted_at": text(fanout.accepted_at),
+            "changed_at": text(fanout.accepted_at),
+            "state": text(QUEUED),
+            EXPIRES_AT: number(fanout.expires_at),
+        }
+        try:
+            self.client.put_item(
+                TableName=self.table,
+                Item=item,
+                ConditionExpression="attribute_not_exists(fanout_id)",
+            )
+        except self.client.exceptions.ConditionalCheckFailedException:
+            return False
+        return True
+
+    def get(self, fanout_id: str) -> Fanout | None:
+        """The row, read consistently, or None."""
+        answer = self.client.get_item(
+            TableName=self.table, Key={"fanout_id": text(fanout_id)}, ConsistentRead=True
+        )
+        return _from_item(answer["Item"]) if "Item" in answer else None
+
+    def plan(self, fanout_id: str, *, segments: int, followers: int, now: str) -> bool:
+        """Fix the plan, once; False if it was fixed before."""
+        return self._updates(
+            fanout_id,
+            "SET #state = :delivering, segments = :segments, followers = :followers, "
+            "pending = :pending, resume = :resume, delivered = :none, rounds = :none, "
+            "changed_at = :now",
+            condition="#state = :queued",
+            values={
+                ":delivering": text(DELIVERING),
+                ":queued": text(QUEUED),
+                ":segments": number(segments),
+                ":followers": number(followers),
+                ":pending": {"NS": [str(segment) for segment in range(segments)]},
+                ":resume": {"M": {}},
+                ":none": number(0),
+                ":now": text(now),
+            },
+            names={"#state": "state"},
+        )
+
+    def finish_segment(
+        self, fanout: Fanout, segment: int, *, written: int, now: str
+    ) -> Fanout | None:
+        """Take the segment off the pending ones and count its entries, once.
+
+        Returns the row after that, or None if the segment was off before. The only segment of a
+        fan-out completes it in the same update.
+        """
+        sets = "changed_at = :now, rounds = :none"
+        removes = "resume.#segment"
+        values: dict[str, Any] = {
+            ":written": number(written),
+            ":segment": {"NS": [str(segment)]},
+            ":number": number(segment),
+            ":none": number(0),
+            ":delivering": text(DELIVERING),
+            ":stalled": text(STALLED),
+            ":now": text(now),
+        }
+        if fanout.segments == 1:
+            sets += ", #state = :complete, completed_at = :now"
+            removes += f", {OPEN.partition_key}"
+            values[":complete"] = text(COMPLETE)
+        is_pending = "contains(pending, :number)"
+        is_open = "#state IN (:delivering, :stalled)"
+        return self._update(
+            fanout.fanout_id,
+            f"SET {sets} ADD delivered :written DELETE pending :segment REMOVE {removes}",
+            condition=f"{is_pending} AND {is_open}",
+            values=values,
+            names={"#state": "state", "#segment": str(segment)},
+        )
+
+    def complete_if_delivered(self, fanout_id: str, *, now: str) -> bool:
+        """Complete a fan-out that has nothing pending; False if it has, or is complete already."""
+        none_pending = "attribute_not_exists(pending)"  # DynamoDB keeps no empty set
+        is_open = "#state IN (:delivering, :stalled)"
+        return self._updates(
+            fanout_id,
+            "SET #state = :complete, completed_at = :now, changed_at = :now "
+            f"REMOVE {OPEN.partition_key}",
+            condition=f"{none_pending} AND {is_open}",
+            values={
+                ":complete": text(COMPLETE),
+                ":delivering": text(DELIVERING),
+                ":stalled": text(STALLED),
+                ":now": text(now),
+            },
+            names={"#state": "state"},
+        )
+
+    def complete_without_followers(self, fanout_id: str, *, now: str) -> bool:
+        """Complete a fan-out that has nobody to be delivered to."""
+        return self._updates(
+            fanout_id,
+            "SET #state = :complete, completed_at = :now, changed_at = :now, segments = :none, "
+            f"followers = :none, delivered = :none REMOVE {OPEN.partition_key}",
+            condition="#state = :queued",
+            values={
+                ":complete": text(COMPLETE),
+                ":queued": text(QUEUED),
+                ":none": number(0),
+                ":now": text(now),
+            },
+            names={"#state": "state"},
+        )
+
+    def store_resume(self, fanout_id: str, segment: int, resume: Resume, *, now: str) -> bool:
+        """Note how far a pending segment is delivered; False if another worker is further on."""
+        is_pending = "contains(pending, :number)"
+        is_first = "attribute_not_exists(resume.#segment)"
+        is_further = "resume.#segment < :resume"
+        return self._updates(
+            fanout_id,
+            "SET resume.#segment = :resume, rounds = :none, changed_at = :now",
+            condition=f"{is_pending} AND ({is_first} OR {is_further})",
+            values={
+                ":resume": text(resume.to_text()),
+                ":none": number(0),
+                ":number": number(segment),
+                ":now": text(now),
+            },
+            names={"#segment": str(segment)},
+        )
+
+    def next_round(self, fanout: Fanout, *, state: str, now: str) -> bool:
+        """Count one more round of SWEEP, or stall; False if anything moved in between."""
+        return self._updates(
+            fanout.fanout_id,
+            "SET rounds = :next, #state = :state, changed_at = :now",
+            condition="changed_at = :seen AND #state = :was",
+            values={
+                ":next": number(fanout.rounds + 1),
+                ":state": text(state),
+                ":was": text(fanout.state),
+                ":seen": text(fanout.changed_at),
+                ":now": text(now),
+            },
+            names={"#state": "state"},
+        )
+
+    def open_ids(self, *, page: int) -> Iterator[str]:
+        """The ids of the fan-outs that are not complete, from the sparse index, page by page."""
+        pages = self.client.get_paginator("scan").paginate(
+            TableName=self.table,
+            IndexName=OPEN.name,
+            PaginationConfig={"PageSize": page},
+        )
+        for found in pages:
+            for item in found["Items"]:
+                yield get_text(item, OPEN.partition_key)
+
+    def _updates(self, fanout_id: str, expression: str, **request: Any) -> bool:
+        return self._update(fanout_id, expression, **request) is not None
+
+    def _update(
+        self,
+        fanout_id: str,
+        expression: str,
+        *,
+        condition: str,
+        values: dict[str, Any],
+        names: dict[str, str],
+    ) -> Fanout | None:
+        """The row after the update, or None if the condition refused it."""
+        try:
+            answer = self.client.update_item(
+                TableName=self.table,
+                Key={"fanout_id": text(fanout_id)},
+                UpdateExpression=expression,
+                ConditionExpression=condition,
+                ExpressionAttributeValues=values,
+                ExpressionAttributeNames=names,
+                ReturnValues="ALL_NEW",
+            )
+        except self.client.exceptions.ConditionalCheckFailedException:
+            return None
+        return _from_item(answer["Attributes"])

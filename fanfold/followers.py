@@ -1,0 +1,89 @@
+"""The followers of a publisher, as edges in ring order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fanfold import ring
+from fanfold.attributes import get_text, number, text
+from fanfold.delivery import Page
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# Edges a page: 100 chunks of 25, about 200 KB, so that one page is read while one is written.
+PAGE_EDGES = 2_500
+# Every publisher has one shard. (Keys carry level and shard already, so that growing changes none.)
+LEVEL = 0
+SHARD = 0
+
+
+@dataclass(frozen=True)
+class Followers:
+    """The followers table."""
+
+    client: DynamoDBClient
+    table: str
+
+    def put(self, publisher_id: str, follower_id: str, *, version: int) -> None:
+        """Write the edge of follow `version`, unless one as new or newer is there."""
+        is_absent = "attribute_not_exists(edge)"
+        is_older = "version < :version"
+        try:
+            self.client.put_item(
+                TableName=self.table,
+                Item={**self._key(publisher_id, follower_id), "version": number(version)},
+                ConditionExpression=f"{is_absent} OR {is_older}",
+                ExpressionAttributeValues={":version": number(version)},
+            )
+        except self.client.exceptions.ConditionalCheckFailedException:
+            return  # it is there already, or a newer follow put it
+
+    def remove(self, publisher_id: str, follower_id: str, *, version: int) -> None:
+        """Delete the edge that unfollow `version` ends, unless a newer follow put it."""
+        is_absent = "attribute_not_exists(edge)"
+        is_older = "version <= :version"
+        try:
+            self.client.delete_item(
+                TableName=self.table,
+                Key=self._key(publisher_id, follower_id),
+                ConditionExpression=f"{is_absent} OR {is_older}",
+                ExpressionAttributeValues={":version": number(version)},
+            )
+        except self.client.exceptions.ConditionalCheckFailedException:
+            return  # a newer follow put it
+
+    def page(self, publisher_id: str, *, after: str, hi: str, limit: int = PAGE_EDGES) -> Page:
+        """Edges in ring order beyond `after` (a position or an edge) and below position `hi`.
+
+        Read consistently, so that every follow acknowledged before is among them.
+        """
+        lo = ring.position_of(after)
+        request = {
+            "TableName": self.table,
+            "KeyConditionExpression": "shard = :shard AND edge BETWEEN :lo AND :hi",
+            "ExpressionAttributeValues": {
+                ":shard": text(ring.shard_key(publisher_id, LEVEL, SHARD)),
+                ":lo": text(lo),
+                ":hi": text(hi),
+            },
+            "ProjectionExpression": "edge",
+            "ConsistentRead": True,
+            "Limit": limit,
+        }
+        if after != lo:
+            request["ExclusiveStartKey"] = {
+                "shard": text(ring.shard_key(publisher_id, LEVEL, SHARD)),
+                "edge": text(after),
+            }
+        answer = self.client.query(**request)  # type: ignore[arg-type]
+        return Page(
+            [get_text(item, "edge") for item in answer["Items"]], "LastEvaluatedKey" in answer
+        )
+
+    def _key(self, publisher_id: str, follower_id: str) -> dict[str, dict[str, str]]:
+        return {
+            "shard": text(ring.shard_key(publisher_id, LEVEL, SHARD)),
+            "edge": text(ring.edge(follower_id)),
+        }

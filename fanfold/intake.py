@@ -1,0 +1,161 @@
+"""What comes from outside: HTTP bodies and queue messages, through one validation.
+
+pydantic is imported here and nowhere else, so that DELIVER and QUERY start without it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, JsonValue, StringConstraints, ValidationError
+
+from fanfold import contract, times
+from fanfold.errors import BadInput, TooLarge
+from fanfold.messages import parse
+
+Id = Annotated[str, StringConstraints(pattern=rf"^{contract.ID_PATTERN}$")]
+
+
+class _Input(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class PublishRequest(_Input):
+    """The body of `POST /v1/posts`; the publisher is the token's user."""
+
+    ref_id: Id | None = None
+    published_at: str | None = None
+    body: dict[str, JsonValue] | None = None
+
+
+class PostPublished(_Input):
+    """Another service publishes."""
+
+    version: int
+    type: Literal["post.published"]
+    publisher_id: Id
+    ref_id: Id
+    published_at: str | None = None
+    body: dict[str, JsonValue] | None = None
+
+
+class PostDeleted(_Input):
+    """Another service retracts."""
+
+    version: int
+    type: Literal["post.deleted"]
+    publisher_id: Id
+    ref_id: Id
+
+
+class FollowAdded(_Input):
+    """Another service says that a user follows a publisher from now on."""
+
+    version: int
+    type: Literal["follow.added"]
+    user_id: Id
+    publisher_id: Id
+
+
+class FollowRemoved(_Input):
+    """Another service says that a user follows a publisher no longer."""
+
+    version: int
+    type: Literal["follow.removed"]
+    user_id: Id
+    publisher_id: Id
+
+
+Event = PostPublished | PostDeleted | FollowAdded | FollowRemoved
+
+EVENTS: dict[str, type[Event]] = {
+    contract.POST_PUBLISHED: PostPublished,
+    contract.POST_DELETED: PostDeleted,
+    contract.FOLLOW_ADDED: FollowAdded,
+    contract.FOLLOW_REMOVED: FollowRemoved,
+}
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_publish_request(raw: str) -> PublishRequest:
+    """Read the body of an HTTP publish; raises `BadInput` with what to change."""
+    if len(raw.encode("utf-8", "surrogatepass")) > contract.MAX_REQUEST_BYTES:
+        raise TooLarge(
+            f"The request is larger than {contract.MAX_REQUEST_BYTES} bytes; shorten it."
+        )
+    try:
+        content = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise BadInput(
+            'The request body is not JSON; send an object such as {"body": {"title": "Hello"}}.'
+        ) from None
+    if not isinstance(content, dict):
+        raise BadInput("The request body is not a JSON object.")
+    return _checked(PublishRequest, content)
+
+
+def read_event(content: dict[str, Any]) -> Event:
+    """Read a parsed message of the publish queue; raises `BadInput`."""
+    model = EVENTS.get(str(content.get("type")))
+    if model is None:
+        raise BadInput(f"The message's type is not known; send one of {', '.join(EVENTS)}.")
+    return _checked(model, content)
+
+
+def body_text(body: dict[str, JsonValue] | None) -> str:
+    """A post's body as compact JSON text; raises `BadInput` or `TooLarge`."""
+    if body is None:
+        return ""
+    try:
+        text = json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        size = len(text.encode())
+    except (ValueError, RecursionError):  # NaN, half a surrogate pair, nested without end
+        raise BadInput(
+            "'body' holds something that JSON text in UTF-8 cannot carry, such as NaN or half a "
+            "surrogate pair; take it out."
+        ) from None
+    if size > contract.MAX_BODY_BYTES:
+        raise TooLarge(
+            f"'body' is {size} bytes as compact JSON and may be {contract.MAX_BODY_BYTES}; keep "
+            "large content elsewhere and put its address here."
+        )
+    return text
+
+
+def _checked(model: type[Model], content: dict[str, Any]) -> Model:
+    try:
+        valid = model.model_validate(content)
+    except ValidationError as invalid:
+        raise BadInput(_sentence(model, invalid)) from None
+    published_at = content.get("published_at")
+    if published_at is not None:
+        times.to_ms(published_at)
+    return valid
+
+
+def _sentence(model: type[BaseModel], invalid: ValidationError) -> str:
+    """The first thing that is wrong, and what would be right."""
+    error = invalid.errors(include_url=False, include_input=False)[0]
+    field = str(error["loc"][0]) if error["loc"] else "body"
+    match error["type"]:
+        case "missing":
+            return f"'{field}' is missing; send it."
+        case "extra_forbidden":
+            known = ", ".join(model.model_fields)
+            return f"Unknown field {_shown(field)}; the known ones are {known}."
+        case "string_pattern_mismatch":
+            return (
+                f"'{field}' is not a valid id; use 1 to {contract.MAX_ID_CHARS} characters "
+                "out of letters, digits and _ . : | @ + = -"
+            )
+        case "dict_type":
+            return f'\'{field}\' is not a JSON object; send one such as {{"title": "Hello"}}.'
+        case _:
+            return f"'{field}' is not valid: {error['msg']}."
+
+
+def _shown(name: str) -> str:
+    """A sender's own text, short enough and plain enough to be repeated in a sentence."""
+    return ascii(name if len(name) <= 40 else name[:40] + "…")

@@ -1,0 +1,93 @@
+"""The orders that the system sends itself. Standard library only: DELIVER reads them.
+
+What comes from outside is in intake.py.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Self
+
+from fanfold import contract
+from fanfold.errors import BadInput
+from fanfold.ids import check_id
+from fanfold.queues import Message
+
+
+def parse(raw: str) -> dict[str, Any]:
+    """Read a message's JSON object and check its version; raises `BadInput`."""
+    try:
+        content = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise BadInput("The message is not JSON.") from None
+    if not isinstance(content, dict):
+        raise BadInput("The message is not a JSON object.")
+    if content.get("version") != contract.VERSION or isinstance(content.get("version"), bool):
+        raise BadInput(
+            f"The message's version is not one that is read here; send 'version': {contract.VERSION}."
+        )
+    return content
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """An order to one of our own workers."""
+
+    type: ClassVar[str]
+
+    def message(self, *, group: str, delay_seconds: int = 0) -> Message:
+        """The message that carries this order."""
+        content = {"version": contract.VERSION, "type": self.type, **asdict(self)}
+        return Message(content, group, delay_seconds)
+
+    @classmethod
+    def from_content(cls, content: dict[str, Any]) -> Self:
+        """Read a parsed message back; raises `BadInput` unless it is exactly such an order."""
+        if content.get("type") != cls.type:
+            raise BadInput(
+                f"The message is not a '{cls.type}', the only one that this queue takes."
+            )
+        values = {name: value for name, value in content.items() if name not in ("version", "type")}
+        wanted = {field.name: field.type for field in fields(cls)}
+        if values.keys() != wanted.keys():
+            odd = ", ".join(sorted(values.keys() ^ wanted.keys()))
+            raise BadInput(f"A '{cls.type}' has other fields; missing or unknown: {odd}.")
+        for name, kind in wanted.items():
+            if kind == "int":
+                if type(values[name]) is not int or values[name] < 0:
+                    raise BadInput(f"'{name}' is not a whole number of 0 or more.")
+            elif not isinstance(values[name], str):
+                raise BadInput(f"'{name}' is not a string.")
+            elif name.endswith("_id"):
+                check_id(values[name], field=name)
+        return cls(**values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanFanout(Order):
+    """Cut an accepted fan-out into segments and send them."""
+
+    type = contract.FANOUT_PLAN
+    fanout_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeliverSegment(Order):
+    """Deliver one segment, as far as the ledger says that it is not delivered yet."""
+
+    type = contract.SEGMENT_DELIVER
+    fanout_id: str
+    segment: int
+    segments: int
+    position: str = ""  # only tells which of two messages is behind; the ledger says where to begin
+    hops: int = 0  # hand-backs since the last that got further
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettleRelation(Order):
+    """Make the edges agree with what the following row says."""
+
+    type = contract.RELATION_SETTLE
+    user_id: str
+    publisher_id: str

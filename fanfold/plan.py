@@ -1,0 +1,86 @@
+"""PLAN: how many followers are there, into how many segments is the ring cut, and send them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fanfold import clock, ring, times
+from fanfold.errors import BadInput
+from fanfold.fanouts import DELIVERING, QUEUED, Fanout, Fanouts
+from fanfold.followers import Followers
+from fanfold.messages import DeliverSegment
+from fanfold.queues import WorkQueue
+from fanfold.segments import SAMPLE_EDGES, count_for
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Where segments are sent: a fan-out of one segment never waits behind one of many."""
+
+    express: WorkQueue
+    bulk: WorkQueue
+
+    def for_segments(self, segments: int) -> WorkQueue:
+        """The lane for a fan-out of so many segments."""
+        return self.express if segments == 1 else self.bulk
+
+    def send_pending(self, fanout: Fanout) -> None:
+        """Send every pending segment from where it is delivered to; may send one twice."""
+        orders = [
+            DeliverSegment(
+                fanout_id=fanout.fanout_id,
+                segment=segment,
+                segments=fanout.segments,
+                position=fanout.resume[segment].position if segment in fanout.resume else "",
+            )
+            for segment in sorted(fanout.pending)
+        ]
+        lane = self.for_segments(fanout.segments)
+        lane.send(*(order.message(group=fanout.publisher_id) for order in orders))
+
+
+@dataclass(frozen=True)
+class Planning:
+    """The use case behind the publish queue."""
+
+    fanouts: Fanouts
+    followers: Followers
+    lanes: Lanes
+
+    def plan(self, fanout_id: str, *, redelivered: bool) -> None:
+        """Fix the plan of an accepted fan-out and send its segments.
+
+        A second message for a planned fan-out does nothing, unless it is a *redelivery*: then the
+        first worker may have stopped between writing the plan and sending it. Raises `BadInput` for
+        a fan-out that the ledger does not know.
+        """
+        fanout = self.fanouts.get(fanout_id)
+        if fanout is None:
+            raise BadInput(f"The ledger knows no fan-out '{fanout_id}'.")
+        if fanout.state == QUEUED:
+            planned = self._fix(fanout)
+            if planned:
+                self.lanes.send_pending(planned)
+        elif fanout.state == DELIVERING and redelivered:
+            self.lanes.send_pending(fanout)
+
+    def _fix(self, fanout: Fanout) -> Fanout | None:
+        now = times.to_text(clock.now_ms())
+        followers = self._count(fanout.publisher_id)
+        if followers == 0:
+            self.fanouts.complete_without_followers(fanout.fanout_id, now=now)
+            return None
+        segments = count_for(followers)
+        if not self.fanouts.plan(fanout.fanout_id, segments=segments, followers=followers, now=now):
+            return None  # another message planned it, and sends it
+        pending = frozenset(range(segments))
+        return replace(fanout, state=DELIVERING, segments=segments, pending=pending)
+
+    def _count(self, publisher_id: str) -> int:
+        """Followers: exact when they fit the sample, and otherwise estimated from its density."""
+        sample = self.followers.page(
+            publisher_id, after=ring.START, hi=ring.END, limit=SAMPLE_EDGES
+        )
+        if not sample.more:
+            return len(sample.edges)
+        return ring.estimate(len(sample.edges) - 1, ring.position_of(sample.edges[-1]))

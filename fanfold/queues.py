@@ -1,0 +1,71 @@
+"""Sending to a queue so that a message is sent or the caller knows that it was not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fanfold import clock
+from fanfold.errors import Unsent
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+# SendMessageBatch takes no more.
+MAX_BATCH = 10
+# SQS takes no more.
+MAX_DELAY_SECONDS = 900
+# Entries that a batch answers as failed are sent again so often, with jitter between.
+ATTEMPTS = 4
+BACKOFF_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message: a small JSON value; `group` makes the queue fair between publishers."""
+
+    content: Mapping[str, Any]
+    group: str
+    delay_seconds: int = 0
+
+
+@dataclass(frozen=True)
+class WorkQueue:
+    """One queue."""
+
+    client: SQSClient
+    url: str
+
+    def send(self, *messages: Message) -> None:
+        """Send every message, in batches; raises `Unsent` if any was refused to the last."""
+        for start in range(0, len(messages), MAX_BATCH):
+            self._send_batch(messages[start : start + MAX_BATCH])
+
+    def _send_batch(self, messages: Sequence[Message]) -> None:
+        left: list[Any] = [
+            {
+                "Id": str(number),
+                "MessageBody": json.dumps(message.content, separators=(",", ":")),
+                "MessageGroupId": message.group,
+                "DelaySeconds": min(MAX_DELAY_SECONDS, message.delay_seconds),
+            }
+            for number, message in enumerate(messages)
+        ]
+        for attempt in range(ATTEMPTS):
+            answer = self.client.send_message_batch(QueueUrl=self.url, Entries=left)
+            # The call answers 200 with entries in it that were not sent.
+            failed = {entry["Id"] for entry in answer.get("Failed", [])}
+            if not failed:
+                return
+            left = [entry for entry in left if entry["Id"] in failed]
+            clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
+        raise Unsent(f"{len(left)} of {len(messages)} messages were refused by the queue.")
+
+    def backlog(self) -> int:
+        """About how many messages wait to be received."""
+        answer = self.client.get_queue_attributes(
+            QueueUrl=self.url, AttributeNames=["ApproximateNumberOfMessages"]
+        )
+        return int(answer["Attributes"]["ApproximateNumberOfMessages"])

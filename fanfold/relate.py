@@ -1,0 +1,124 @@
+"""Follow and unfollow: the following row decides, then the edges are settled to agree with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from fanfold import clock, cursor, times
+from fanfold.errors import Contended
+from fanfold.followers import Followers
+from fanfold.following import UNFOLLOWED, Follow, Following
+from fanfold.ids import is_id
+from fanfold.messages import SettleRelation
+from fanfold.queues import WorkQueue
+
+# Each attempt reads the row anew, so losing all of them takes a user who clicks faster than that.
+ATTEMPTS = 8
+BACKOFF_SECONDS = 0.05
+# A tombstone outlives every message and worker that could still speak of the follow before it.
+TOMBSTONE_SECONDS = 30 * 24 * 60 * 60
+
+
+@dataclass(frozen=True)
+class Relations:
+    """The use case behind the follow routes, the follow messages and RELATE."""
+
+    following: Following
+    followers: Followers
+    relation_queue: WorkQueue
+    max_follows: int
+    settle_again_after_seconds: int
+
+    def follow(self, user_id: str, publisher_id: str) -> Follow:
+        """Follow; done already is done again. Raises `TooManyFollows` and `Contended`.
+
+        When this returns, every publish accepted from now on reaches the user.
+        """
+
+        def change(seen: Follow) -> Follow | None:
+            at = times.to_text(clock.now_ms())
+            wish = replace(seen, followed_at=at)
+            return self.following.follow(wish, max_follows=self.max_follows)
+
+        return self._change(user_id, publisher_id, wanted=True, change=change)
+
+    def unfollow(self, user_id: str, publisher_id: str) -> Follow:
+        """Stop following; done already is done again. Raises `Contended`."""
+
+        def change(seen: Follow) -> Follow | None:
+            expires_at = clock.now_ms() // 1000 + TOMBSTONE_SECONDS
+            return self.following.unfollow(seen, expires_at=expires_at)
+
+        return self._change(user_id, publisher_id, wanted=False, change=change)
+
+    def settle(self, user_id: str, publisher_id: str) -> None:
+        """Make the edge agree with the row, and look again until the row held still meanwhile."""
+        row = self._row(user_id, publisher_id)
+        for attempt in range(ATTEMPTS):
+            if row.is_active:
+                self.followers.put(publisher_id, user_id, version=row.version)
+            else:
+                self.followers.remove(publisher_id, user_id, version=row.version)
+            now = self._row(user_id, publisher_id)
+            if now.version == row.version:
+                return
+            row = now
+            clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
+        raise _contended(user_id, publisher_id)
+
+    def list(
+        self, user_id: str, *, limit: int, after: str | None
+    ) -> tuple[list[Follow], str | None]:
+        """One page of whom the user follows, in order of publisher, and the cursor to the next.
+
+        Ended follows are left out and the page is filled from what comes after them.
+        """
+        last = cursor.decode(after, is_position=is_id) if after else None
+        found: list[Follow] = []
+        more = True
+        while more and len(found) <= limit:
+            rows, more = self.following.page(user_id, after=last, limit=limit + 1)
+            found += [row for row in rows if row.is_active]
+            last = rows[-1].publisher_id if rows else last
+        page = found[:limit]
+        next_page = cursor.encode(page[-1].publisher_id) if len(found) > limit else None
+        return page, next_page
+
+    def _change(
+        self,
+        user_id: str,
+        publisher_id: str,
+        *,
+        wanted: bool,
+        change: Callable[[Follow], Follow | None],
+    ) -> Follow:
+        for attempt in range(ATTEMPTS):
+            seen = self._row(user_id, publisher_id)
+            changed = seen if seen.is_active is wanted else change(seen)
+            if changed:
+                self._settle_twice(user_id, publisher_id)
+                return changed
+            clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
+        raise _contended(user_id, publisher_id)
+
+    def _settle_twice(self, user_id: str, publisher_id: str) -> None:
+        """Ask RELATE to settle once more when we have surely stopped; then settle.
+
+        In that order: should we stop in between, the edges are mended all the same.
+        """
+        again = SettleRelation(user_id=user_id, publisher_id=publisher_id)
+        delay = self.settle_again_after_seconds
+        self.relation_queue.send(again.message(group=user_id, delay_seconds=delay))
+        self.settle(user_id, publisher_id)
+
+    def _row(self, user_id: str, publisher_id: str) -> Follow:
+        return self.following.get(user_id, publisher_id) or Follow(
+            user_id=user_id, publisher_id=publisher_id, state=UNFOLLOWED, version=0
+        )
+
+
+def _contended(user_id: str, publisher_id: str) -> Contended:
+    return Contended(
+        f"The relation of '{user_id}' to '{publisher_id}' changed too often meanwhile; try again."
+    )

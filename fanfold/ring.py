@@ -1,0 +1,67 @@
+"""The follower ring: a publisher's edges in hash order, which can be cut anywhere.
+
+The hash is 64 bits of blake2b as 16 hex digits: text order is ring order, and it does not rise with
+time, so DynamoDB's split-for-heat can divide a big publisher's partition too.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+POSITION_DIGITS = 16
+RING_SIZE = 1 << 64
+START = "0" * POSITION_DIGITS
+END = "g"  # greater than every hex digit, so no edge lies at or beyond it
+
+
+@dataclass(frozen=True)
+class Range:
+    """Positions from `lo` to below `hi`. An edge holds '#' after its position, so equals neither."""
+
+    lo: str
+    hi: str
+
+
+def position(follower_id: str) -> str:
+    """Where on the ring a follower lies: 16 hex digits."""
+    return hashlib.blake2b(follower_id.encode(), digest_size=8).hexdigest()
+
+
+def edge(follower_id: str) -> str:
+    """The sort key of the edge to a follower: `<position>#<follower_id>`."""
+    return f"{position(follower_id)}#{follower_id}"
+
+
+def follower_of(edge_key: str) -> str:
+    """The follower that an edge's sort key names."""
+    return edge_key[POSITION_DIGITS + 1 :]
+
+
+def position_of(edge_key: str) -> str:
+    """The position that an edge's sort key begins with."""
+    return edge_key[:POSITION_DIGITS]
+
+
+def shard_of(ring_position: str, level: int) -> int:
+    """The shard, of the 2^level of that level, that a position falls into: its top bits."""
+    return int(ring_position, 16) >> (64 - level)
+
+
+def shard_key(publisher_id: str, level: int, shard: int) -> str:
+    """The partition key of one shard of a publisher's followers: `<publisher_id>#<level>.<shard>`."""
+    return f"{publisher_id}#{level}.{shard}"
+
+
+def segment_range(segment: int, segments: int) -> Range:
+    """The part of the ring that segment `segment` of `segments` (a power of two) covers."""
+    step = RING_SIZE // segments
+    lo = f"{segment * step:016x}"
+    return Range(lo, END if segment == segments - 1 else f"{(segment + 1) * step:016x}")
+
+
+def estimate(edges: int, reached: str) -> int:
+    """How many edges the whole ring holds, if `edges` of them lie below the position `reached`.
+
+    Hashes are uniform, so density tells: with 1,000 edges read, 95 % of estimates fall within 6 %
+    (the relative error of a Poisson count is 1/sqrt(n), and 1.96/sqrt(1000) = 6.2 %).
+    """
+    return round(edges * RING_SIZE / max(1, int(reached, 16)))

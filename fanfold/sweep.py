@@ -1,0 +1,81 @@
+"""SWEEP: every minute, send again what was accepted and lost on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from fanfold import clock, times
+from fanfold.fanouts import DELIVERING, QUEUED, STALLED, Fanout, Fanouts
+from fanfold.messages import PlanFanout
+from fanfold.plan import Lanes
+from fanfold.queues import WorkQueue
+
+# PLAN takes a message within seconds unless its queue is long; two minutes are no hurry.
+QUEUED_TOO_LONG_SECONDS = 120
+# With so few messages waiting, a segment without progress is lost rather than late.
+NEARLY_EMPTY = 10
+# Rounds without a finished segment in between, after which a person should look.
+MAX_ROUNDS = 10
+# Open fan-outs looked at in one run; the index is read in pages of 100.
+MAX_LOOKED_AT = 1_000
+PAGE = 100
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What one look at one fan-out led to."""
+
+    fanout_id: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Sweeping:
+    """The use case behind the clock."""
+
+    fanouts: Fanouts
+    publish_queue: WorkQueue
+    lanes: Lanes
+    overdue_seconds: int
+
+    def sweep(self) -> Iterator[Swept]:
+        """Look at the open fan-outs, bounded, and mend each that needs it. Two at once do no harm."""
+        for fanout_id in islice(self.fanouts.open_ids(page=PAGE), MAX_LOOKED_AT):
+            fanout = self.fanouts.get(fanout_id)
+            what = self._mend(fanout) if fanout else ""
+            if what:
+                yield Swept(fanout_id, what)
+
+    def _mend(self, fanout: Fanout) -> str:
+        idle_seconds = (clock.now_ms() - times.to_ms(fanout.changed_at)) / 1000
+        if fanout.state == QUEUED and idle_seconds > QUEUED_TOO_LONG_SECONDS:
+            return self._again(fanout, self._send_plan)
+        if fanout.state == DELIVERING and not fanout.pending:
+            now = times.to_text(clock.now_ms())
+            done = self.fanouts.complete_if_delivered(fanout.fanout_id, now=now)
+            return "completed" if done else ""
+        if fanout.state == DELIVERING and self._is_overdue(fanout, idle_seconds):
+            return self._again(fanout, self.lanes.send_pending)
+        return ""
+
+    def _is_overdue(self, fanout: Fanout, idle_seconds: float) -> bool:
+        """No progress for longer than a lane hides a message, and no backlog that explains it."""
+        if idle_seconds <= self.overdue_seconds:
+            return False
+        return self.lanes.for_segments(fanout.segments).backlog() <= NEARLY_EMPTY
+
+    def _send_plan(self, fanout: Fanout) -> None:
+        order = PlanFanout(fanout_id=fanout.fanout_id)
+        self.publish_queue.send(order.message(group=fanout.publisher_id))
+
+    def _again(self, fanout: Fanout, send: Callable[[Fanout], None]) -> str:
+        """Count the round first, so that a run that stops here cannot repeat without end."""
+        now = times.to_text(clock.now_ms())
+        if fanout.rounds >= MAX_ROUNDS:
+            return "stalled" if self.fanouts.next_round(fanout, state=STALLED, now=now) else ""
+        if not self.fanouts.next_round(fanout, state=fanout.state, now=now):
+            return ""  # it moved meanwhile, or another SWEEP took it
+        send(fanout)
+        return "sent again"
