@@ -1,0 +1,5 @@
+"""Let `python -m fanfold_cli` do what the console script `fanfold` does."""
+
+from fanfold_cli.main import main
+
+main()

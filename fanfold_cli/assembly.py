@@ -1,0 +1,46 @@
+"""Read what CDK synthesized: the stacks of a cloud assembly, and a hash that tells a change."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class SynthesizedStack:
+    """One stack of the assembly: its name in CloudFormation and its template."""
+
+    name: str
+    template: dict[str, Any]
+
+
+def read_stacks(assembly: Path) -> list[SynthesizedStack]:
+    """Return every stack of an assembly, those of CDK stages below it included."""
+    stacks = []
+    for manifest in sorted(assembly.rglob("manifest.json")):
+        artifacts = json.loads(manifest.read_text()).get("artifacts", {})
+        for artifact_id, artifact in artifacts.items():
+            if artifact["type"] == "aws:cloudformation:stack":
+                properties = artifact["properties"]
+                template = json.loads((manifest.parent / properties["templateFile"]).read_text())
+                stacks.append(SynthesizedStack(properties.get("stackName", artifact_id), template))
+    return stacks
+
+
+def content_hash(stacks: list[SynthesizedStack]) -> str:
+    """Hash what would be deployed; a template names its assets by their own content's hash."""
+    content = sorted((stack.name, json.dumps(stack.template, sort_keys=True)) for stack in stacks)
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def save_deployed(directory: Path, stacks: list[SynthesizedStack]) -> None:
+    """Keep the templates that were deployed, to compare the next ones with."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for stack in stacks:
+        (directory / f"{stack.name}.json").write_text(json.dumps(stack.template))
+
+
+def read_deployed(directory: Path) -> dict[str, dict[str, Any]]:
+    """Return the templates that were deployed last, by the name of their stack."""
+    return {path.stem: json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))}
