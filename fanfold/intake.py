@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, JsonValue, StringConstraints, Valida
 
 from fanfold import contract, times
 from fanfold.errors import BadInput, TooLarge
-from fanfold.messages import parse
 
 Id = Annotated[str, StringConstraints(pattern=rf"^{contract.ID_PATTERN}$")]
 

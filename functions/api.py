@@ -1,0 +1,122 @@
+"""The HTTP door for publishing, retracting and following."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from fanfold import aws, clock, contract
+from fanfold.fanouts import Fanouts
+from fanfold.followers import Followers
+from fanfold.following import Following
+from fanfold.ids import ref_id_for
+from fanfold.intake import body_text, read_publish_request
+from fanfold.posts import Posts
+from fanfold.publish import NewPost, Publishing, plan_message
+from fanfold.queues import WorkQueue
+from fanfold.relate import Relations
+from fanfold.settings import Settings
+from functions.http import Answer, Event, Request, answer, logger, respond
+
+settings = Settings.from_env()
+dynamodb = aws.dynamodb()
+publish_queue = WorkQueue(aws.sqs(), settings.publish_queue_url)
+publishing = Publishing(
+    Posts(dynamodb, settings.posts_table),
+    Fanouts(dynamodb, settings.fanouts_table),
+    settings.retention_days,
+)
+relations = Relations(
+    Following(dynamodb, settings.following_table, settings.readers_table),
+    Followers(dynamodb, settings.followers_table),
+    WorkQueue(aws.sqs(), settings.relation_queue_url),
+    settings.max_follows,
+    settings.door_timeout_seconds,
+)
+
+
+def publish(request: Request) -> Answer:
+    """Accept a post; once this is answered with 202, its delivery is owed."""
+    wish = read_publish_request(request.body())
+    key = request.header("idempotency-key")
+    post = publishing.accept(
+        NewPost(
+            publisher_id=request.user_id,
+            ref_id=wish.ref_id
+            or (ref_id_for(request.user_id, key) if key is not None else clock.new_id()),
+            published_at=wish.published_at,
+            body=body_text(wish.body),
+        ),
+        accepted_at=request.received_at,
+    )
+    try:
+        publish_queue.send(plan_message(post))
+    except Exception as error:
+        if not aws.is_passing(error):
+            raise
+        # The ledger row is written, so the delivery is owed and SWEEP sends it.
+        logger.warning("The order to PLAN was not sent; SWEEP will.", ref_id=post.ref_id)
+    return answer(
+        202,
+        {
+            "ref_id": post.ref_id,
+            "published_at": post.published_at,
+            "accepted_at": post.accepted_at,
+        },
+    )
+
+
+def retract(request: Request) -> Answer:
+    """Take a post back."""
+    publishing.retract(
+        request.path_id("ref_id"),
+        publisher_id=request.user_id,
+        retracted_at=request.received_at,
+    )
+    return answer(204)
+
+
+def follow(request: Request) -> Answer:
+    """Follow a publisher."""
+    relation = relations.follow(request.user_id, request.path_id("publisher_id"))
+    return answer(200, {"publisher_id": relation.publisher_id, "followed_at": relation.followed_at})
+
+
+def unfollow(request: Request) -> Answer:
+    """Stop following a publisher."""
+    relations.unfollow(request.user_id, request.path_id("publisher_id"))
+    return answer(204)
+
+
+def list_following(request: Request) -> Answer:
+    """Whom the user follows, a page at a time, in order of publisher id."""
+    query = request.query("limit", "after")
+    follows, following_page = relations.list(
+        request.user_id, limit=request.limit(), after=query.get("after")
+    )
+    return answer(
+        200,
+        {
+            "following": [
+                {"publisher_id": follow.publisher_id, "followed_at": follow.followed_at}
+                for follow in follows
+            ],
+            "next": following_page,
+        },
+    )
+
+
+ROUTES = {
+    contract.PUBLISH_POST.key: publish,
+    contract.RETRACT_POST.key: retract,
+    contract.FOLLOW.key: follow,
+    contract.UNFOLLOW.key: unfollow,
+    contract.LIST_FOLLOWING.key: list_following,
+}
+
+
+@logger.inject_lambda_context
+def handler(event: Event, context: LambdaContext) -> dict[str, Any]:
+    """Answer one HTTP request."""
+    return respond(event, ROUTES, user_claim=settings.user_claim)

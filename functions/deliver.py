@@ -1,0 +1,75 @@
+"""The door of both lanes (DELIVER)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools import Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from fanfold import aws
+from fanfold.deliver import Delivering
+from fanfold.fanouts import Fanouts
+from fanfold.followers import Followers
+from fanfold.messages import DeliverSegment, parse
+from fanfold.names import METRICS_NAMESPACE
+from fanfold.plan import Lanes
+from fanfold.posts import Posts
+from fanfold.queues import WorkQueue
+from fanfold.settings import Settings
+from fanfold.timelines import Timelines
+from fanfold.transport_boto3 import CONNECTIONS, Boto3Transport
+from functions.queue import Received, logger, queue_name, work
+
+# For what is in flight to end (a connection and an answer may take 5 s), the ledger and the
+# hand-back.
+HAND_BACK_SECONDS = 10
+
+settings = Settings.from_env()
+dynamodb = aws.dynamodb()
+# The policy owns the back-off of these calls.
+unretried = aws.dynamodb(attempts=1, connections=CONNECTIONS)
+delivering = Delivering(
+    Fanouts(dynamodb, settings.fanouts_table),
+    Posts(dynamodb, settings.posts_table),
+    Lanes(
+        express=WorkQueue(aws.sqs(), settings.express_queue_url),
+        bulk=WorkQueue(aws.sqs(), settings.bulk_queue_url),
+    ),
+    Boto3Transport(
+        Followers(unretried, settings.followers_table),
+        Timelines(unretried, settings.timelines_table),
+    ),
+)
+DEAD_LETTERS = {
+    queue_name(settings.express_queue_url): settings.express_dlq_url,
+    queue_name(settings.bulk_queue_url): settings.bulk_dlq_url,
+}
+metrics = Metrics(namespace=METRICS_NAMESPACE)
+
+
+def take(received: Received) -> None:
+    """Deliver one segment."""
+    order = DeliverSegment.from_content(parse(received.body))
+    outcome = delivering.deliver(
+        order,
+        redelivered=received.redelivered,
+        stop_at=received.stop_at - HAND_BACK_SECONDS,
+    )
+    logger.info(
+        "A segment was worked on.",
+        outcome=outcome.what,
+        fanout_id=order.fanout_id,
+        segment=order.segment,
+        segments=order.segments,
+        written=outcome.written,
+    )
+    metrics.add_metric("EntriesDelivered", MetricUnit.Count, outcome.written)
+
+
+@metrics.log_metrics
+@logger.inject_lambda_context
+def handler(event: dict[str, Any], context: LambdaContext) -> Any:
+    """Take one message of a lane."""
+    return work(event, context, take, dead_letters=DEAD_LETTERS)

@@ -1,0 +1,93 @@
+"""The door of the publish queue: what other services send, and the orders to PLAN."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from fanfold import aws, contract
+from fanfold.errors import PostRetracted
+from fanfold.fanouts import Fanouts
+from fanfold.followers import Followers
+from fanfold.following import Following
+from fanfold.intake import (
+    FollowAdded,
+    FollowRemoved,
+    PostDeleted,
+    PostPublished,
+    body_text,
+    read_event,
+)
+from fanfold.messages import PlanFanout, parse
+from fanfold.plan import Lanes, Planning
+from fanfold.posts import Posts
+from fanfold.publish import NewPost, Publishing
+from fanfold.queues import WorkQueue
+from fanfold.relate import Relations
+from fanfold.settings import Settings
+from functions.queue import Received, logger, queue_name, work
+
+settings = Settings.from_env()
+dynamodb = aws.dynamodb()
+fanouts = Fanouts(dynamodb, settings.fanouts_table)
+followers = Followers(dynamodb, settings.followers_table)
+publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
+planning = Planning(
+    fanouts,
+    followers,
+    Lanes(
+        express=WorkQueue(aws.sqs(), settings.express_queue_url),
+        bulk=WorkQueue(aws.sqs(), settings.bulk_queue_url),
+    ),
+)
+relations = Relations(
+    Following(dynamodb, settings.following_table, settings.readers_table),
+    followers,
+    WorkQueue(aws.sqs(), settings.relation_queue_url),
+    settings.max_follows,
+    settings.door_timeout_seconds,
+)
+DEAD_LETTERS = {queue_name(settings.publish_queue_url): settings.publish_dlq_url}
+
+
+def take(received: Received) -> None:
+    """Carry out one message of the publish queue."""
+    content = parse(received.body)
+    if content.get("type") == contract.FANOUT_PLAN:
+        order = PlanFanout.from_content(content)
+        planning.plan(order.fanout_id, redelivered=received.redelivered)
+        return
+    match read_event(content):
+        case PostPublished() as event:
+            _publish(event, received)
+        case PostDeleted() as event:
+            publishing.retract(
+                event.ref_id, publisher_id=event.publisher_id, retracted_at=received.sent_at
+            )
+        case FollowAdded() as event:
+            relations.follow(event.user_id, event.publisher_id)
+        case FollowRemoved() as event:
+            relations.unfollow(event.user_id, event.publisher_id)
+
+
+def _publish(event: PostPublished, received: Received) -> None:
+    new = NewPost(
+        publisher_id=event.publisher_id,
+        ref_id=event.ref_id,
+        published_at=event.published_at,
+        body=body_text(event.body),
+    )
+    try:
+        post = publishing.accept(new, accepted_at=received.sent_at)
+    except PostRetracted:
+        # The queue keeps no order: the retraction came first, and is respected.
+        logger.info("A retracted post was not published.", ref_id=event.ref_id)
+        return
+    planning.plan(post.ref_id, redelivered=received.redelivered)
+
+
+@logger.inject_lambda_context
+def handler(event: dict[str, Any], context: LambdaContext) -> Any:
+    """Take one batch of the publish queue."""
+    return work(event, context, take, dead_letters=DEAD_LETTERS)

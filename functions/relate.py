@@ -1,0 +1,39 @@
+"""The door of the relation queue (RELATE): settle once more what a door has settled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from fanfold import aws
+from fanfold.followers import Followers
+from fanfold.following import Following
+from fanfold.messages import SettleRelation, parse
+from fanfold.queues import WorkQueue
+from fanfold.relate import Relations
+from fanfold.settings import Settings
+from functions.queue import Received, logger, queue_name, work
+
+settings = Settings.from_env()
+dynamodb = aws.dynamodb()
+relations = Relations(
+    Following(dynamodb, settings.following_table, settings.readers_table),
+    Followers(dynamodb, settings.followers_table),
+    WorkQueue(aws.sqs(), settings.relation_queue_url),
+    settings.max_follows,
+    settings.door_timeout_seconds,
+)
+DEAD_LETTERS = {queue_name(settings.relation_queue_url): settings.relation_dlq_url}
+
+
+def take(received: Received) -> None:
+    """Settle one relation."""
+    order = SettleRelation.from_content(parse(received.body))
+    relations.settle(order.user_id, order.publisher_id)
+
+
+@logger.inject_lambda_context
+def handler(event: dict[str, Any], context: LambdaContext) -> Any:
+    """Take one batch of the relation queue."""
+    return work(event, context, take, dead_letters=DEAD_LETTERS)

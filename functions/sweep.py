@@ -1,0 +1,41 @@
+"""The door of the clock (SWEEP)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from fanfold import aws
+from fanfold.fanouts import STALLED, Fanouts
+from fanfold.names import METRICS_NAMESPACE
+from fanfold.plan import Lanes
+from fanfold.queues import WorkQueue
+from fanfold.settings import Settings
+from fanfold.sweep import Sweeping
+
+settings = Settings.from_env()
+sweeping = Sweeping(
+    Fanouts(aws.dynamodb(), settings.fanouts_table),
+    WorkQueue(aws.sqs(), settings.publish_queue_url),
+    Lanes(
+        express=WorkQueue(aws.sqs(), settings.express_queue_url),
+        bulk=WorkQueue(aws.sqs(), settings.bulk_queue_url),
+    ),
+    settings.lane_visibility_seconds,
+)
+logger = Logger()
+metrics = Metrics(namespace=METRICS_NAMESPACE)
+
+
+@metrics.log_metrics
+@logger.inject_lambda_context
+def handler(event: dict[str, Any], context: LambdaContext) -> None:
+    """Look once at the open fan-outs."""
+    stalled = 0
+    for swept in sweeping.sweep():
+        stalled += swept.what == STALLED
+        logger.warning("A fan-out was mended.", fanout_id=swept.fanout_id, what=swept.what)
+    metrics.add_metric("FanoutsStalled", MetricUnit.Count, stalled)

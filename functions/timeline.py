@@ -1,0 +1,47 @@
+"""The HTTP door for reading one's own timeline (QUERY)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+from fanfold import aws, contract
+from fanfold.errors import BadInput
+from fanfold.posts import Posts
+from fanfold.read import Hydration, Reading
+from fanfold.settings import Settings
+from fanfold.timelines import Timelines
+from functions.http import Answer, Event, Request, answer, logger, respond
+
+settings = Settings.from_env()
+dynamodb = aws.dynamodb()
+reading = Reading(
+    Timelines(dynamodb, settings.timelines_table),
+    Hydration(Posts(dynamodb, settings.posts_table)),
+    settings.retention_days,
+)
+
+
+def read(request: Request) -> Answer:
+    """One page of the user's own timeline."""
+    query = request.query("limit", "before", "hydrate")
+    hydrate = query.get("hydrate", "true")
+    if hydrate not in ("true", "false"):
+        raise BadInput("'hydrate' must be true or false.")
+    page = reading.page(
+        request.user_id,
+        limit=request.limit(),
+        before=query.get("before"),
+        hydrate=hydrate == "true",
+    )
+    return answer(200, page)
+
+
+ROUTES = {contract.READ_TIMELINE.key: read}
+
+
+@logger.inject_lambda_context
+def handler(event: Event, context: LambdaContext) -> dict[str, Any]:
+    """Answer one HTTP request."""
+    return respond(event, ROUTES, user_claim=settings.user_claim)
