@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fanfold.attributes import Item, get_number, get_text, number, text
@@ -65,84 +66,86 @@ class Following:
 
         None if somebody else changed it meanwhile; read it again. Raises `TooManyFollows`.
         """
-        return self._change(
-            seen,
-            state=FOLLOWED,
-            row="SET #state = :state, version = :next, followed_at = :at REMOVE " + EXPIRES_AT,
-            row_values={":at": text(seen.followed_at)},
-            count={
-                "UpdateExpression": "ADD follows :one",
-                "ConditionExpression": "attribute_not_exists(follows) OR follows < :max",
-                "ExpressionAttributeValues": {":one": number(1), ":max": number(max_follows)},
+        changed = self.follow_all(seen.user_id, [seen], max_follows=max_follows)
+        return changed[0] if changed else None
+
+    def follow_all(
+        self, user_id: str, seen: Sequence[Follow], *, max_follows: int
+    ) -> list[Follow] | None:
+        """Turn up to 99 relations of one user into follows, all or none, as `follow` does."""
+        if not seen:
+            return []
+        if len(seen) > max_follows:
+            raise _too_many(user_id)
+        rows = [
+            self._row(
+                follow,
+                "SET #state = :state, version = :next, followed_at = :at REMOVE " + EXPIRES_AT,
+                {":state": text(FOLLOWED), ":at": text(follow.followed_at)},
+            )
+            for follow in seen
+        ]
+        count = {
+            "UpdateExpression": "ADD follows :more",
+            "ConditionExpression": "attribute_not_exists(follows) OR follows <= :room",
+            "ExpressionAttributeValues": {
+                ":more": number(len(seen)),
+                ":room": number(max_follows - len(seen)),
             },
-        )
+        }
+        return self._change(user_id, seen, rows, count, state=FOLLOWED)
 
     def unfollow(self, seen: Follow, *, expires_at: int) -> Follow | None:
         """End the follow `seen`, leaving a tombstone that lives until epoch second `expires_at`.
 
         None if somebody else changed it meanwhile; read it again.
         """
-        return self._change(
+        row = self._row(
             seen,
-            state=UNFOLLOWED,
-            row=f"SET #state = :state, version = :next, {EXPIRES_AT} = :expires",
-            row_values={":expires": number(expires_at)},
-            count={
-                "UpdateExpression": "ADD follows :minus",
-                "ExpressionAttributeValues": {":minus": number(-1)},
-            },
+            f"SET #state = :state, version = :next, {EXPIRES_AT} = :expires",
+            {":state": text(UNFOLLOWED), ":expires": number(expires_at)},
         )
+        count = {
+            "UpdateExpression": "ADD follows :less",
+            "ExpressionAttributeValues": {":less": number(-1)},
+        }
+        changed = self._change(seen.user_id, [seen], [row], count, state=UNFOLLOWED)
+        return changed[0] if changed else None
+
+    def _row(self, seen: Follow, update: str, values: dict[str, Any]) -> dict[str, Any]:
+        as_seen = "version = :seen" if seen.version else "attribute_not_exists(user_id)"
+        if seen.version:
+            values = {**values, ":seen": number(seen.version)}
+        return {
+            "TableName": self.table,
+            "Key": _key(seen.user_id, seen.publisher_id),
+            "UpdateExpression": update,
+            "ConditionExpression": as_seen,
+            "ExpressionAttributeNames": {"#state": "state"},
+            "ExpressionAttributeValues": {**values, ":next": number(seen.version + 1)},
+        }
 
     def _change(
         self,
-        seen: Follow,
+        user_id: str,
+        seen: Sequence[Follow],
+        rows: list[dict[str, Any]],
+        count: dict[str, Any],
         *,
         state: str,
-        row: str,
-        row_values: dict[str, Any],
-        count: dict[str, Any],
-    ) -> Follow | None:
-        as_seen = "version = :seen" if seen.version else "attribute_not_exists(user_id)"
-        values = {":state": text(state), ":next": number(seen.version + 1), **row_values}
-        if seen.version:
-            values[":seen"] = number(seen.version)
-        update_row: Any = {
-            "TableName": self.table,
-            "Key": _key(seen.user_id, seen.publisher_id),
-            "UpdateExpression": row,
-            "ConditionExpression": as_seen,
-            "ExpressionAttributeNames": {"#state": "state"},
-            "ExpressionAttributeValues": values,
-        }
-        update_count: Any = {
-            "TableName": self.readers_table,
-            "Key": {"user_id": text(seen.user_id)},
-            **count,
-        }
+    ) -> list[Follow] | None:
+        reader = {"TableName": self.readers_table, "Key": {"user_id": text(user_id)}, **count}
+        updates: list[Any] = [{"Update": update} for update in [*rows, reader]]
         try:
-            self.client.transact_write_items(
-                TransactItems=[{"Update": update_row}, {"Update": update_count}]
-            )
+            self.client.transact_write_items(TransactItems=updates)
         except self.client.exceptions.TransactionCanceledException as cancelled:
-            row_reason, count_reason = (
-                reason.get("Code", "None") for reason in cancelled.response["CancellationReasons"]
-            )
-            passing = {"None", "ConditionalCheckFailed", "TransactionConflict"}
-            if not {row_reason, count_reason} <= passing:
+            reasons = [reason.get("Code") for reason in cancelled.response["CancellationReasons"]]
+            if not set(reasons) <= {"None", "ConditionalCheckFailed", "TransactionConflict"}:
                 raise
-            if row_reason == "None" and count_reason == "ConditionalCheckFailed":
-                raise TooManyFollows(
-                    f"'{seen.user_id}' follows as many publishers as one user may; "
-                    "unfollow one before following another."
-                ) from None
+            if reasons[-1] == "ConditionalCheckFailed" and set(reasons[:-1]) == {"None"}:
+                raise _too_many(user_id) from None
             return None
-        return Follow(
-            user_id=seen.user_id,
-            publisher_id=seen.publisher_id,
-            state=state,
-            version=seen.version + 1,
-            followed_at=seen.followed_at,
-        )
+        return [replace(each, state=state, version=each.version + 1) for each in seen]
 
     def page(self, user_id: str, *, after: str | None, limit: int) -> tuple[list[Follow], bool]:
         """Rows of one user in order of publisher, the ended ones among them, and whether more."""
@@ -161,3 +164,10 @@ class Following:
 
 def _key(user_id: str, publisher_id: str) -> dict[str, dict[str, str]]:
     return {"user_id": text(user_id), "publisher_id": text(publisher_id)}
+
+
+def _too_many(user_id: str) -> TooManyFollows:
+    return TooManyFollows(
+        f"'{user_id}' follows as many publishers as one user may; "
+        "unfollow one before following another."
+    )
