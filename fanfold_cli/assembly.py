@@ -2,9 +2,14 @@
 
 import hashlib
 import json
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+# What no synthesis reads. Everything else counts, so that a new source is never forgotten.
+NOT_SOURCES: Final = ("bench", "docs", "node_modules", "tests", "__pycache__")
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,25 @@ def content_hash(stacks: list[SynthesizedStack]) -> str:
     """Hash what would be deployed; a template names its assets by their own content's hash."""
     content = sorted((stack.name, json.dumps(stack.template, sort_keys=True)) for stack in stacks)
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def source_hash(app_directory: Path) -> str:
+    """Hash the files that a synthesis may read: when they are the same, its result is."""
+    digest = hashlib.sha256()
+    for path in _sources(app_directory):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(app_directory)} {content}\n".encode())
+    return digest.hexdigest()
+
+
+def _sources(app_directory: Path) -> Iterator[Path]:
+    for directory, below, files in os.walk(app_directory):
+        below[:] = sorted(name for name in below if _may_be_source(name))
+        yield from (Path(directory, name) for name in sorted(files) if not name.startswith("."))
+
+
+def _may_be_source(directory: str) -> bool:
+    return directory not in NOT_SOURCES and not directory.startswith((".", "cdk.out"))
 
 
 def save_deployed(directory: Path, stacks: list[SynthesizedStack]) -> None:

@@ -44,7 +44,7 @@ class Cdk:
 
         By a direct update and without rollback, because a rollback of the engine deletes every
         resource that the update has looked at, the unchanged tables included, and it does not heed
-        `--no-rollback` for a change set.
+        `--no-rollback` for a change set. `undo.py` puts the old template back instead.
         """
         assembly, outputs = str(self.home.assembly), str(self.home.path / "outputs.json")
         careful = ("--method", "direct", "--no-rollback", "--require-approval", "never")

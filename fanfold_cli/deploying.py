@@ -17,6 +17,7 @@ from fanfold_cli.console import ExpectedError, say
 from fanfold_cli.home import CHECKOUT, EngineState, Home
 from fanfold_cli.stack import Deployment, outputs_of
 from fanfold_cli.template import stateful_changes
+from fanfold_cli.undo import undo_failed_updates
 
 # A working day: long enough for a developer, and then the engine is not forgotten for ever.
 LIFETIME_HOURS = 8.0
@@ -49,22 +50,38 @@ def bring_up(
         state = _running_engine(
             home, progress, lifetime_hours=lifetime_hours, port=port, fresh=fresh
         )
-        cdk = Cdk(home, app_directory, state.endpoint)
-        state = _bootstrap_and_synthesize(home, state, cdk, progress)
-        stacks = assembly.read_stacks(home.assembly)
-        synthesized = assembly.content_hash(stacks)
-        if state.assembly_hash == synthesized:
-            progress.tell("Nothing changed since the last deployment, so there is nothing to do.")
+        sources = assembly.source_hash(app_directory)
+        if state.source_hash == sources:
+            progress.tell("No source changed since the last deployment: there is nothing to do.")
         else:
-            _refuse_to_lose_data(home, stacks)
-            progress.tell("CDK deploys the stack.")
-            cdk.deploy()
-            # First of all, so that a failure below does not make the next run compare with less.
-            assembly.save_deployed(home.deployed, stacks)
-            state = _after_deployment(home, state, stacks, progress)
-            state = replace(state, assembly_hash=synthesized)
-            home.write_state(state)
+            cdk = Cdk(home, app_directory, state.endpoint)
+            state = _deploy(
+                home, _bootstrap_and_synthesize(home, state, cdk, progress), cdk, progress
+            )
+            home.write_state(replace(state, source_hash=sources))
         return Deployment.local(home)
+
+
+def _deploy(home: Home, state: EngineState, cdk: Cdk, progress: Progress) -> EngineState:
+    stacks = assembly.read_stacks(home.assembly)
+    synthesized = assembly.content_hash(stacks)
+    if state.assembly_hash == synthesized:
+        progress.tell("The stack is the deployed one: there is nothing to do.")
+        return state
+    _refuse_to_lose_data(home, stacks)
+    _undo(home, state, progress)
+    progress.tell("CDK deploys the stack.")
+    # Until the gaps are closed, this is not a deployment that a next run may take for done.
+    state = replace(state, source_hash=None, assembly_hash=None)
+    home.write_state(state)
+    try:
+        cdk.deploy()
+    except ExpectedError:
+        _undo(home, state, progress)
+        raise
+    assembly.save_deployed(home.deployed, stacks)
+    state = _after_deployment(home, state, stacks, progress)
+    return replace(state, assembly_hash=synthesized)
 
 
 def take_down(home: Home) -> bool:
@@ -155,6 +172,12 @@ def _refuse_to_lose_data(home: Home, stacks: list[assembly.SynthesizedStack]) ->
             "deployed and the old stack keeps running. Run `fanfold local up --fresh` to throw the "
             "local data away and deploy the new stack, or undo the change."
         )
+
+
+def _undo(home: Home, state: EngineState, progress: Progress) -> None:
+    cloudformation = aws.client("cloudformation", state.endpoint, aws.LOCAL_REGION)
+    for stack in undo_failed_updates(cloudformation, assembly.read_deployed(home.deployed)):
+        progress.tell(f"The update of {stack} had failed; the template before it is back.")
 
 
 def _after_deployment(

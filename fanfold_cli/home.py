@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,9 @@ class EngineState:
     started_at: str
     ends_at: str
     bootstrapped: bool = False
+    source_hash: str | None = None
     assembly_hash: str | None = None
     outputs: dict[str, str] = field(default_factory=dict)
-    api_url: str | None = None
 
     def is_running(self) -> bool:
         """Say whether this very engine is there, and not another process with its number."""
@@ -72,10 +72,12 @@ class Home:
         return self.path / "state.json"
 
     def read_state(self) -> EngineState | None:
-        """Return the engine started last, or None; a file of another version counts as none."""
+        """Return the engine started last, or None when there was none."""
         try:
             raw: dict[str, Any] = json.loads(self.state_file.read_text())
-            return EngineState(**raw)
+            # Another version's file still says which engine is to be ended.
+            known = {f.name for f in fields(EngineState)}
+            return EngineState(**{name: value for name, value in raw.items() if name in known})
         except (OSError, ValueError, TypeError):
             return None
 

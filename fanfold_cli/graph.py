@@ -1,0 +1,90 @@
+"""Follow graphs: made up with a heavy tail, or read from a file."""
+
+import csv
+import gzip
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fanfold.ids import is_id
+from fanfold_cli.console import ExpectedError
+
+# Followers fall off with the publisher's rank to this power, as they do where people choose whom
+# to follow: the second has 0.44 of the first's, the twentieth 0.03.
+TAIL = 1.2
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Who follows whom: `followers[publisher]` and `follows[user]` are the same edges twice."""
+
+    followers: Mapping[str, frozenset[str]]
+
+    @property
+    def edges(self) -> int:
+        """How many follows there are."""
+        return sum(map(len, self.followers.values()))
+
+    @property
+    def follows(self) -> dict[str, list[str]]:
+        """The same edges by user."""
+        by_user: dict[str, list[str]] = defaultdict(list)
+        for publisher, users in self.followers.items():
+            for user in users:
+                by_user[user].append(publisher)
+        return dict(by_user)
+
+    def largest(self) -> list[str]:
+        """The publishers, the one with the most followers first."""
+        return sorted(
+            self.followers, key=lambda publisher: (-len(self.followers[publisher]), publisher)
+        )
+
+
+def heavy_tailed(*, publishers: int, most: int, seed: int) -> Graph:
+    """A graph of so many publishers, the largest with `most` followers; the same for a seed."""
+    chance = random.Random(seed)
+    users = [f"reader-{number:05d}" for number in range(1, most + 1)]
+    return Graph(
+        {
+            f"publisher-{rank:02d}": frozenset(
+                chance.sample(users, max(1, round(most / rank**TAIL)))
+            )
+            for rank in range(1, publishers + 1)
+        }
+    )
+
+
+def read(path: Path) -> Graph:
+    """Read a CSV file with the columns publisher and follower, plain or gzipped."""
+    followers: dict[str, set[str]] = defaultdict(set)
+    for publisher, follower in _edges(path):
+        followers[publisher].add(follower)
+    if not followers:
+        raise ExpectedError(f"{path} holds no edges: it needs at least one line after its header.")
+    return Graph({publisher: frozenset(users) for publisher, users in followers.items()})
+
+
+def _edges(path: Path) -> Iterator[tuple[str, str]]:
+    try:
+        opened = (
+            gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="")
+        )
+        with opened as file:
+            rows = csv.DictReader(file)
+            if not {"publisher", "follower"} <= set(rows.fieldnames or ()):
+                raise ExpectedError(
+                    f"{path} has no columns publisher and follower in its first line."
+                )
+            for row in rows:
+                publisher, follower = row["publisher"], row["follower"]
+                if not (publisher and follower and is_id(publisher) and is_id(follower)):
+                    raise ExpectedError(
+                        f"{path}, line {rows.line_num}: {publisher!r} and {follower!r} must be ids of "
+                        "1 to 128 letters, digits and _ . : | @ + = -"
+                    )
+                yield publisher, follower
+    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+        raise ExpectedError(f"{path} cannot be read as CSV: {error}") from error

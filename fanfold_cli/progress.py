@@ -1,0 +1,61 @@
+"""A progress bar with rate and time left, on stderr."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+
+class _Rate(ProgressColumn):
+    """How many a second, over the last half minute, or over all of it once it is finished."""
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f}/s")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What the work reports to."""
+
+    progress: Progress
+    task: TaskID
+
+    def advance(self, count: int) -> None:
+        """So many more are done."""
+        self.progress.advance(self.task, count)
+
+    def reach(self, count: int) -> None:
+        """So many are done in all."""
+        self.progress.update(self.task, completed=count)
+
+
+@contextmanager
+def progress_bar(what: str, *, total: int, unit: str) -> Iterator[Bar]:
+    """Show `what` with the number of `unit` done out of `total`, until the block ends."""
+    progress = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        _Rate(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+    )
+    with progress:
+        yield Bar(progress, progress.add_task(what, total=total))
