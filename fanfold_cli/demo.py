@@ -90,18 +90,18 @@ def _publish(demo: Run, tag: str) -> None:
             "POST", contract.PUBLISH_POST.path, wanted=202, content=content
         )
         demo.posts[accepted["ref_id"]] = publisher
-    messages = []
+    messages: list[Message] = []
     for number, publisher in enumerate(by_queue, 1):
         ref_id = f"{tag}-queue-{number:02d}"
         demo.posts[ref_id] = publisher
-        content = {
+        event = {
             "version": contract.VERSION,
             "type": contract.POST_PUBLISHED,
             "publisher_id": publisher,
             "ref_id": ref_id,
             "body": {"title": f"Hello from {publisher}, by queue"},
         }
-        messages.append(Message(content, group=publisher))
+        messages.append(Message(event, group=publisher))
     settings = demo.deployment.settings()
     WorkQueue(demo.deployment.client("sqs"), settings.publish_queue_url).send(*messages)
     say(f"Published {len(by_http)} posts by HTTP and {len(by_queue)} by queue message.")

@@ -69,10 +69,8 @@ def read(path: Path) -> Graph:
 
 def _edges(path: Path) -> Iterator[tuple[str, str]]:
     try:
-        opened = (
-            gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="")
-        )
-        with opened as file:
+        read_text = gzip.open if path.suffix == ".gz" else open
+        with read_text(path, "rt", newline="") as file:
             rows = csv.DictReader(file)
             if not {"publisher", "follower"} <= set(rows.fieldnames or ()):
                 raise ExpectedError(

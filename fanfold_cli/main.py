@@ -1,10 +1,17 @@
 """The `fanfold` command: its sub-commands, and one place where expected failures are answered."""
 
+import secrets
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from fanfold_cli import console, local
+from fanfold_cli import console, deploying, graph, local, seeding
+from fanfold_cli import demo as demonstration
+from fanfold_cli.home import Home
+from fanfold_cli.local import HomeOption, JsonOption
+from fanfold_cli.stack import Deployment
 
 app = typer.Typer(
     name="fanfold",
@@ -19,6 +26,52 @@ app.add_typer(local.app, name="local")
 @app.callback()
 def fanfold() -> None:
     """Operate a Fanfold stack, on AWS or on the local engine."""
+
+
+StackOption = Annotated[
+    str | None,
+    typer.Option("--stack", help="Name of a stack on AWS. [default: the local engine]"),
+]
+
+
+@app.command()
+def demo(
+    home: HomeOption = None,
+    followers: Annotated[
+        int, typer.Option(min=1, help="Followers of the largest publisher.")
+    ] = demonstration.MOST_FOLLOWERS,
+    number: Annotated[int, typer.Option("--seed", help="Seed of the follow graph.")] = 1,
+) -> None:
+    """Show the main job on the local engine: follow, publish, deliver, read, and count."""
+    deployment = deploying.bring_up(Home.choose(home))
+    tailed = graph.heavy_tailed(publishers=demonstration.PUBLISHERS, most=followers, seed=number)
+    tag = f"demo-{secrets.token_hex(3)}"
+    if not demonstration.run(deployment, tailed, tag=tag):
+        raise typer.Exit(1)
+
+
+@app.command()
+def seed(
+    edges: Annotated[
+        Path,
+        typer.Option(
+            "--edges",
+            exists=True,
+            dir_okay=False,
+            help="CSV with the columns publisher and follower; .gz is read too.",
+        ),
+    ],
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Load a follow graph; what is there already stays, so it can be repeated."""
+    loaded = graph.read(edges)
+    new = seeding.seed(Deployment.choose(stack, home=Home.choose(home)), loaded)
+    if as_json:
+        console.print_json({"follows": loaded.edges, "new": new})
+    else:
+        console.print_result(f"{loaded.edges:,} follows are there, {new:,} of them new.")
 
 
 def main() -> None:
