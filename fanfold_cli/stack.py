@@ -125,7 +125,7 @@ class Deployment:
                 AuthParameters={"USERNAME": user, "PASSWORD": password},
             )
             known = cognito.admin_get_user(UserPoolId=pool, Username=user)
-        except ClientError as error:
+        except (ClientError, BotoCoreError) as error:
             raise ExpectedError(f"The user {user} cannot sign in: {error}") from error
         sub = next(a["Value"] for a in known["UserAttributes"] if a["Name"] == "sub")
         if "AuthenticationResult" not in answer:

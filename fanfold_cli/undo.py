@@ -15,6 +15,8 @@ DONE = "UPDATE_COMPLETE"
 TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 0.1
 
+MARKER = "UndoneUpdate"
+
 
 def undo_failed_updates(cloudformation: Any, deployed: Mapping[str, Template]) -> list[str]:
     """Put the deployed template back on every stack whose update failed; return their names.
@@ -29,13 +31,23 @@ def undo_failed_updates(cloudformation: Any, deployed: Mapping[str, Template]) -
     return undone
 
 
+def with_marker(template: Template) -> dict[str, Any]:
+    """Return the template with a resource that is nothing.
+
+    After a failed update the engine still compares with the old template, and it does not execute
+    a change set without a difference. The next deployment removes the resource.
+    """
+    marker = {MARKER: {"Type": "AWS::CloudFormation::WaitConditionHandle"}}
+    return {**template, "Resources": {**template["Resources"], **marker}}
+
+
 def _put_back(cloudformation: Any, stack: str, template: Template) -> None:
     name = f"undo-{time.time_ns()}"
     cloudformation.create_change_set(
         StackName=stack,
         ChangeSetName=name,
         ChangeSetType="UPDATE",
-        TemplateBody=json.dumps(template),
+        TemplateBody=json.dumps(with_marker(template)),
         Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
     )
     cloudformation.execute_change_set(StackName=stack, ChangeSetName=name)
