@@ -1,0 +1,23 @@
+"""The CDK app: `cdk deploy -c stage=dev`, or prod, or local for a local engine."""
+
+import sys
+
+from aws_cdk import App
+
+from infra.stack import FanfoldStack
+from infra.stages import StageError, choose
+
+
+def main() -> None:
+    """Synthesize the stage that the context names."""
+    app = App()
+    try:
+        stage = choose(app.node.try_get_context)
+    except StageError as error:
+        sys.exit(str(error))
+    FanfoldStack(app, f"Fanfold-{stage.name}", stage=stage)
+    app.synth()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Deploy time: the one package that knows the AWS CDK."""

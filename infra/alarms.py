@@ -1,0 +1,143 @@
+"""What somebody must be told: failed work, late work, and delivery that stands still."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as actions
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sns_subscriptions as subscriptions
+from constructs import Construct
+
+from fanfold import names
+from infra.service_function import service_name
+from infra.stages import Stage
+from infra.work_queue import WorkQueue
+
+# How old the oldest message of a queue may be. Orders and small fan-outs take seconds; a queue of
+# huge fan-outs may rightly take long, as may a burst of follows behind its pace.
+MAX_AGE: Final[Mapping[names.Queue, Duration]] = {
+    names.PUBLISH: Duration.minutes(5),
+    names.EXPRESS: Duration.minutes(5),
+    names.RELATION: Duration.minutes(30),
+    names.BULK: Duration.hours(1),
+}
+# SWEEP runs every minute; one failure may pass, three in a row do not.
+SWEEP_FAILURES: Final = 3
+
+
+class Alarms(Construct):
+    """Every alarm of the service, and the topic that carries them."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        stage: Stage,
+        queues: Iterable[WorkQueue],
+        sweep: lambda_.IFunction,
+    ) -> None:
+        super().__init__(scope, id_)
+        self.topic = _topic(self, stage)
+        for queue in queues:
+            self._failed_work(queue)
+            self._late_work(queue)
+        self._stalled(stage)
+        self._failing_sweep(sweep)
+
+    def _failed_work(self, queue: WorkQueue) -> None:
+        self._alarm(
+            f"{queue.name.name}Failed",
+            f"Messages wait in the dead-letter queue of {queue.name.name}: see why, then redrive.",
+            # A maximum, not a sum: the metric is a level.
+            queue.dead_letters.metric_approximate_number_of_messages_visible(
+                period=Duration.minutes(1), statistic="Maximum"
+            ),
+            threshold=1,
+        )
+
+    def _late_work(self, queue: WorkQueue) -> None:
+        self._alarm(
+            f"{queue.name.name}Late",
+            f"The oldest message of {queue.name.name} waits longer than it should.",
+            queue.queue.metric_approximate_age_of_oldest_message(
+                period=Duration.minutes(1), statistic="Maximum"
+            ),
+            threshold=MAX_AGE[queue.name].to_seconds(),
+            periods=3,
+        )
+
+    def _stalled(self, stage: Stage) -> None:
+        self._alarm(
+            "FanoutsStalled",
+            "A publish was accepted and stays incomplete: SWEEP has sent it again in vain.",
+            cloudwatch.Metric(
+                namespace=names.METRICS_NAMESPACE,
+                metric_name="FanoutsStalled",
+                dimensions_map={"service": service_name(stage, "sweep")},
+                period=Duration.minutes(1),
+                statistic="Sum",
+            ),
+            threshold=1,
+        )
+
+    def _failing_sweep(self, sweep: lambda_.IFunction) -> None:
+        self._alarm(
+            "SweepFailing",
+            "SWEEP fails again and again: what was lost on its way is not sent again.",
+            sweep.metric_errors(period=Duration.minutes(1), statistic="Sum"),
+            threshold=1,
+            periods=SWEEP_FAILURES,
+        )
+
+    def _alarm(
+        self,
+        id_: str,
+        description: str,
+        metric: cloudwatch.IMetric,
+        *,
+        threshold: float,
+        periods: int = 1,
+    ) -> None:
+        alarm = cloudwatch.Alarm(
+            self,
+            id_,
+            alarm_description=description,
+            metric=metric,
+            threshold=threshold,
+            evaluation_periods=periods,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
+            # An idle queue sends no metrics.
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+        )
+        alarm.add_alarm_action(actions.SnsAction(self.topic))
+
+
+def _topic(scope: Construct, stage: Stage) -> sns.Topic:
+    topic = sns.Topic(scope, "Topic", enforce_ssl=True)
+    # A topic with a policy of its own loses the default one, and with it CloudWatch's right.
+    stack = Stack.of(scope)
+    alarms = stack.format_arn(
+        service="cloudwatch",
+        resource="alarm",
+        resource_name="*",
+        arn_format=ArnFormat.COLON_RESOURCE_NAME,
+    )
+    topic.add_to_resource_policy(
+        iam.PolicyStatement(
+            principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+            actions=["sns:Publish"],
+            resources=[topic.topic_arn],
+            conditions={
+                "ArnLike": {"aws:SourceArn": alarms},
+                "StringEquals": {"aws:SourceAccount": stack.account},
+            },
+        )
+    )
+    if stage.alarm_email is not None:
+        topic.add_subscription(subscriptions.EmailSubscription(stage.alarm_email))
+    return topic

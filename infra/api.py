@@ -1,0 +1,121 @@
+"""The HTTP door: the routes of the contract, each behind a verified token."""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from aws_cdk import aws_apigatewayv2 as gateway
+from aws_cdk import aws_apigatewayv2_authorizers as authorizers
+from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from fanfold import contract
+from infra.identity import Identity
+from infra.service_function import retention
+from infra.stages import Stage
+from infra.tables import removal_policy
+
+# A share of the account's 10,000 requests/s and burst of 5,000, so that this API cannot take it
+# all from its neighbours.
+REQUESTS_PER_SECOND: Final = 2000
+BURST: Final = 1000
+
+# No token, no address of a caller, and the route's pattern instead of the ids in a path.
+ACCESS_LOG: Final = {
+    "requestId": "$context.requestId",
+    "requestTime": "$context.requestTime",
+    "routeKey": "$context.routeKey",
+    "status": "$context.status",
+    "protocol": "$context.protocol",
+    "responseLength": "$context.responseLength",
+    "responseLatency": "$context.responseLatency",
+    "integrationLatency": "$context.integrationLatency",
+    "integrationError": "$context.integrationErrorMessage",
+    "authorizerError": "$context.authorizer.error",
+    "error": "$context.error.message",
+}
+
+
+class HttpDoor(Construct):
+    """An HTTP API whose every route asks for a token of the identity's issuer."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        stage: Stage,
+        identity: Identity,
+        doors: Mapping[str, lambda_.IFunction],
+        default_door: str,
+    ) -> None:
+        super().__init__(scope, id_)
+        behind = {
+            name: integrations.HttpLambdaIntegration(f"{name.title()}Integration", function)
+            for name, function in doors.items()
+        }
+        self.api = gateway.HttpApi(
+            self,
+            "Api",
+            create_default_stage=False,
+            default_authorizer=authorizers.HttpJwtAuthorizer(
+                "Token", identity.issuer, jwt_audience=list(identity.audience)
+            ),
+            # The route `$default`: an unknown path gets the door's own problem document.
+            default_integration=behind[default_door],
+            cors_preflight=_cors(stage),
+        )
+        for route in contract.ROUTES:
+            self.api.add_routes(
+                path=route.path,
+                methods=[gateway.HttpMethod[route.method]],
+                integration=behind[route.door],
+            )
+        if stage.cors_origins:
+            # A preflight carries no token, and `$default` would ask for one.
+            self.api.add_routes(
+                path="/{proxy+}",
+                methods=[gateway.HttpMethod.OPTIONS],
+                integration=behind[default_door],
+                authorizer=gateway.HttpNoneAuthorizer(),
+            )
+        self._add_stage(stage)
+
+    @property
+    def url(self) -> str:
+        """Where the routes begin, without a slash at the end."""
+        return self.api.api_endpoint
+
+    def _add_stage(self, stage: Stage) -> None:
+        log_group = logs.LogGroup(
+            self,
+            "AccessLogs",
+            retention=retention(stage),
+            removal_policy=removal_policy(stage),
+        )
+        deployed = gateway.HttpStage(
+            self,
+            "Stage",
+            http_api=self.api,
+            stage_name="$default",
+            auto_deploy=True,
+            throttle=gateway.ThrottleSettings(rate_limit=REQUESTS_PER_SECOND, burst_limit=BURST),
+        )
+        resource = deployed.node.default_child
+        assert isinstance(resource, gateway.CfnStage)
+        resource.access_log_settings = gateway.CfnStage.AccessLogSettingsProperty(
+            destination_arn=log_group.log_group_arn, format=json.dumps(ACCESS_LOG)
+        )
+
+
+def _cors(stage: Stage) -> gateway.CorsPreflightOptions | None:
+    if not stage.cors_origins:
+        return None
+    methods = dict.fromkeys(route.method for route in contract.ROUTES)
+    return gateway.CorsPreflightOptions(
+        allow_origins=list(stage.cors_origins),
+        allow_methods=[gateway.CorsHttpMethod[method] for method in methods],
+        allow_headers=["authorization", "content-type", "idempotency-key"],
+    )

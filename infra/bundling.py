@@ -1,0 +1,82 @@
+"""One asset for all functions: our packages and the locked wheels, by uv and without Docker."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import jsii
+import uv
+from aws_cdk import BundlingOptions, DockerImage, ILocalBundling
+from aws_cdk import aws_lambda as lambda_
+
+from infra.stages import Stage
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PACKAGES: Final = ("functions", "fanfold")
+LOCK: Final = "requirements.txt"
+# What an install leaves beside the packages and no function reads; the scripts in `bin` would even
+# carry the path of this machine's Python.
+LEFTOVERS: Final = ("bin", ".lock")
+
+
+class BundlingError(RuntimeError):
+    """The asset cannot be built."""
+
+
+def bundle(output: Path, *, stage: Stage) -> None:
+    """Install the lock's wheels for the stage's runtime into `output`, and copy our packages."""
+    if not (ROOT / LOCK).exists():
+        raise BundlingError(f"There is no {LOCK} in {ROOT}: make the lock of the runtime first.")
+    install = [uv.find_uv_bin(), "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
+    # Never built from source: what would come out fits this machine, not the runtime.
+    wheels = ["--only-binary", ":all:", "--python-platform", stage.wheel_platform]
+    version = ["--python-version", stage.python_version]
+    target = ["--target", str(output), "--requirement", str(ROOT / LOCK)]
+    done = subprocess.run(
+        [*install, *wheels, *version, *target], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise BundlingError(
+            f"uv cannot install {LOCK} for {stage.runtime} on {stage.wheel_platform}:\n"
+            f"{done.stderr}"
+        )
+    for leftover in LEFTOVERS:
+        path = output / leftover
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    for package in PACKAGES:
+        shutil.copytree(
+            ROOT / package, output / package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
+        )
+
+
+@jsii.implements(ILocalBundling)
+class UvBundling:
+    """What CDK calls instead of Docker."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+
+    def try_bundle(self, output_dir: str, *_args: object, **_options: object) -> bool:
+        """Bundle, or raise: to return False would make CDK look for Docker and hide why."""
+        bundle(Path(output_dir), stage=self._stage)
+        return True
+
+
+def service_code(stage: Stage) -> lambda_.Code:
+    """The asset of all functions; call it once per stack, as CDK asks."""
+    kept = [LOCK, *PACKAGES, *(f"{package}/**" for package in PACKAGES)]
+    return lambda_.Code.from_asset(
+        str(ROOT),
+        # The asset's hash is made of what is kept: an edit elsewhere deploys nothing.
+        exclude=["*", ".*", *(f"!{path}" for path in kept), "**/__pycache__"],
+        bundling=BundlingOptions(
+            image=DockerImage.from_registry("unused"),
+            local=UvBundling(stage),
+            # Part of the hash, so that a change of runtime alone installs other wheels.
+            environment={"RUNTIME": stage.runtime, "WHEELS": stage.wheel_platform},
+        ),
+    )

@@ -1,0 +1,60 @@
+"""Who the users are: a Cognito pool of the stack's own, or the stage's OIDC issuer."""
+
+from aws_cdk import Stack
+from aws_cdk import aws_cognito as cognito
+from constructs import Construct
+
+from infra.stages import Stage
+from infra.tables import removal_policy
+
+
+class Identity(Construct):
+    """The issuer and the audience that the API checks tokens against."""
+
+    def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
+        super().__init__(scope, id_)
+        self.pool: cognito.UserPool | None = None
+        self.client: cognito.UserPoolClient | None = None
+        if stage.user_pool:
+            self.pool = _pool(self, stage)
+            self.client = _client(self, self.pool)
+            # Composed, as the tokens carry it; the attribute ProviderURL is not that everywhere.
+            region = Stack.of(self).region
+            self.issuer = f"https://cognito-idp.{region}.amazonaws.com/{self.pool.user_pool_id}"
+            self.audience = (self.client.user_pool_client_id,)
+        else:
+            assert stage.jwt_issuer is not None  # `Stage.check` has seen to it.
+            self.issuer = stage.jwt_issuer
+            self.audience = stage.jwt_audience
+
+
+def _pool(scope: Construct, stage: Stage) -> cognito.UserPool:
+    return cognito.UserPool(
+        scope,
+        "Pool",
+        # Operators make the users; a stack that just came up is not open to the world.
+        self_sign_up_enabled=False,
+        password_policy=cognito.PasswordPolicy(
+            min_length=12,
+            require_lowercase=True,
+            require_uppercase=True,
+            require_digits=True,
+            require_symbols=True,
+        ),
+        account_recovery=cognito.AccountRecovery.EMAIL_ONLY,
+        deletion_protection=stage.keep_data,
+        removal_policy=removal_policy(stage),
+    )
+
+
+def _client(scope: Construct, pool: cognito.UserPool) -> cognito.UserPoolClient:
+    # No secret: an app on a phone or in a browser could not keep it.
+    return cognito.UserPoolClient(
+        scope,
+        "Client",
+        user_pool=pool,
+        generate_secret=False,
+        auth_flows=cognito.AuthFlow(admin_user_password=True, user_password=True),
+        disable_o_auth=True,
+        prevent_user_existence_errors=True,
+    )

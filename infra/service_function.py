@@ -1,0 +1,99 @@
+"""The house Lambda: `functions/<module>.py`, same asset, same runtime, same settings."""
+
+from typing import Final
+
+from aws_cdk import Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from fanfold.settings import Settings
+from infra.stages import Stage
+from infra.tables import removal_policy
+
+ARCHITECTURES: Final = {
+    "arm64": lambda_.Architecture.ARM_64,
+    "x86_64": lambda_.Architecture.X86_64,
+}
+# A share of a vCPU that keeps a cold start short; what waits for DynamoDB needs no more.
+MEMORY_MB: Final = 512
+
+
+class ServiceFunction(lambda_.Function):
+    """One door. Its role may write to its own log group, and what is granted to it besides."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        module: str,
+        *,
+        stage: Stage,
+        code: lambda_.Code,
+        settings: Settings,
+        timeout_seconds: int,
+        memory_mb: int = MEMORY_MB,
+        recursive_loop: lambda_.RecursiveLoop | None = None,
+        retry_attempts: int | None = None,
+    ) -> None:
+        name = f"{module.title()}Function"
+        log_group = logs.LogGroup(
+            scope,
+            f"{name}Logs",
+            retention=retention(stage),
+            removal_policy=removal_policy(stage),
+        )
+        # A role of its own: the default one comes with a managed policy for every log group.
+        role = iam.Role(
+            scope, f"{name}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")
+        )
+        log_group.grant_write(role)
+        super().__init__(
+            scope,
+            name,
+            code=code,
+            handler=f"functions.{module}.handler",
+            runtime=lambda_.Runtime(stage.runtime, lambda_.RuntimeFamily.PYTHON),
+            architecture=ARCHITECTURES[stage.architecture],
+            memory_size=memory_mb,
+            timeout=Duration.seconds(timeout_seconds),
+            role=role,
+            log_group=log_group,
+            recursive_loop=recursive_loop,
+            retry_attempts=retry_attempts,
+            environment={
+                # With the stage in it, because it is a dimension of the metrics: two stages in one
+                # account would else share them, and one would raise the other's alarm.
+                "POWERTOOLS_SERVICE_NAME": service_name(stage, module),
+                **settings.to_env(),
+            },
+        )
+
+
+def service_name(stage: Stage, module: str) -> str:
+    """What a function calls itself in logs and metrics."""
+    return f"fanfold-{stage.name}-{module}"
+
+
+def retention(stage: Stage) -> logs.RetentionDays:
+    """The stage's log retention as CDK names it."""
+    return _RETENTIONS[stage.log_retention_days]
+
+
+_RETENTIONS: Final = {
+    1: logs.RetentionDays.ONE_DAY,
+    3: logs.RetentionDays.THREE_DAYS,
+    5: logs.RetentionDays.FIVE_DAYS,
+    7: logs.RetentionDays.ONE_WEEK,
+    14: logs.RetentionDays.TWO_WEEKS,
+    30: logs.RetentionDays.ONE_MONTH,
+    60: logs.RetentionDays.TWO_MONTHS,
+    90: logs.RetentionDays.THREE_MONTHS,
+    120: logs.RetentionDays.FOUR_MONTHS,
+    150: logs.RetentionDays.FIVE_MONTHS,
+    180: logs.RetentionDays.SIX_MONTHS,
+    365: logs.RetentionDays.ONE_YEAR,
+    400: logs.RetentionDays.THIRTEEN_MONTHS,
+    545: logs.RetentionDays.EIGHTEEN_MONTHS,
+    731: logs.RetentionDays.TWO_YEARS,
+}

@@ -1,0 +1,77 @@
+"""The house table: on demand, recoverable, and granted action by action."""
+
+from aws_cdk import RemovalPolicy
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from fanfold import names
+from infra.stages import Stage
+
+
+class HouseTable(dynamodb.TableV2):
+    """A table as `fanfold.names` describes it.
+
+    `takes_bursts` gives it the stage's warm throughput and its fuse on write units.
+    """
+
+    def __init__(
+        self, scope: Construct, table: names.Table, *, stage: Stage, takes_bursts: bool = False
+    ) -> None:
+        fuse = stage.max_write_request_units if takes_bursts else None
+        warm = stage.warm_write_units if takes_bursts else None
+        super().__init__(
+            scope,
+            table.name,
+            partition_key=_key(table.partition_key),
+            sort_key=_key(table.sort_key),
+            billing=dynamodb.Billing.on_demand(max_write_request_units=fuse),
+            # Never a local index: with one, DynamoDB cannot split a hot item collection.
+            global_secondary_indexes=[_index(index) for index in table.indexes] or None,
+            time_to_live_attribute=table.ttl,
+            warm_throughput=None
+            if warm is None
+            else dynamodb.WarmThroughput(write_units_per_second=warm),
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=stage.point_in_time_recovery
+            ),
+            deletion_protection=stage.keep_data,
+            removal_policy=removal_policy(stage),
+        )
+
+    def allow(self, who: iam.IGrantable, *actions: str) -> None:
+        """Grant these actions on the table's items, and nothing on its indexes."""
+        _grant(who, actions, self.table_arn)
+
+    def allow_index(self, who: iam.IGrantable, index: names.Index, *actions: str) -> None:
+        """Grant these actions on one index."""
+        _grant(who, actions, f"{self.table_arn}/index/{index.name}")
+
+
+def removal_policy(stage: Stage) -> RemovalPolicy:
+    """What becomes of a resource that holds data when it leaves the stack."""
+    return RemovalPolicy.RETAIN if stage.keep_data else RemovalPolicy.DESTROY
+
+
+def _grant(who: iam.IGrantable, actions: tuple[str, ...], arn: str) -> None:
+    # `table.grants.actions` would add every index of the table by a wildcard.
+    iam.Grant.add_to_principal(
+        grantee=who,
+        actions=[f"dynamodb:{action}" for action in actions],
+        resource_arns=[arn],
+    ).assert_success()
+
+
+def _index(index: names.Index) -> dynamodb.GlobalSecondaryIndexPropsV2:
+    return dynamodb.GlobalSecondaryIndexPropsV2(
+        index_name=index.name,
+        partition_key=_key(index.partition_key),
+        sort_key=_key(index.sort_key),
+        projection_type=dynamodb.ProjectionType.KEYS_ONLY,
+    )
+
+
+def _key(name: str | None) -> dynamodb.Attribute | None:
+    if name is None:
+        return None
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)

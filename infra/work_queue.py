@@ -1,0 +1,90 @@
+"""A queue that cannot lose work: every message that keeps failing ends in its own DLQ."""
+
+from typing import Final
+
+from aws_cdk import Duration
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as sources
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from fanfold import names
+from infra.stages import Stage
+from infra.tables import removal_policy
+
+# The longest that SQS keeps a message: two weeks to notice and to mend.
+RETENTION: Final = Duration.days(14)
+# What Lambda asks for: a batch that is throttled and tried again stays hidden meanwhile.
+VISIBILITY_PER_TIMEOUT: Final = 6
+# What Lambda asks for at least: below, its own throttling could send healthy messages to the DLQ.
+MIN_RECEIVES: Final = 5
+
+
+def visibility_seconds(consumer_timeout_seconds: int) -> int:
+    """How long a received message stays hidden."""
+    return VISIBILITY_PER_TIMEOUT * consumer_timeout_seconds
+
+
+class WorkQueue(Construct):
+    """A standard queue and its own dead-letter queue, both over TLS only."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        name: names.Queue,
+        *,
+        stage: Stage,
+        consumer_timeout_seconds: int,
+        max_receive_count: int = MIN_RECEIVES,
+    ) -> None:
+        super().__init__(scope, name.name)
+        self.name = name
+        self.dead_letters = sqs.Queue(
+            self,
+            "DeadLetters",
+            enforce_ssl=True,
+            retention_period=RETENTION,
+            removal_policy=removal_policy(stage),
+        )
+        self.queue = sqs.Queue(
+            self,
+            "Queue",
+            enforce_ssl=True,
+            retention_period=RETENTION,
+            visibility_timeout=Duration.seconds(visibility_seconds(consumer_timeout_seconds)),
+            dead_letter_queue=sqs.DeadLetterQueue(
+                queue=self.dead_letters, max_receive_count=max_receive_count
+            ),
+            removal_policy=removal_policy(stage),
+        )
+
+    def feed(self, consumer: lambda_.IFunction, *, batch_size: int, max_concurrency: int) -> None:
+        """Have the function take messages; those that it names as failed come again alone."""
+        consumer.add_event_source(
+            sources.SqsEventSource(
+                self.queue,
+                batch_size=batch_size,
+                max_concurrency=max_concurrency,
+                report_batch_item_failures=True,
+            )
+        )
+
+    def allow_sending(self, who: iam.IGrantable) -> None:
+        """Grant sending to the queue, and nothing else."""
+        _grant(who, self.queue, "sqs:SendMessage")
+
+    def allow_rejecting(self, who: iam.IGrantable) -> None:
+        """Grant sending to the dead-letter queue what would fail each time."""
+        _grant(who, self.dead_letters, "sqs:SendMessage")
+
+    def allow_measuring(self, who: iam.IGrantable) -> None:
+        """Grant reading how much waits in the queue."""
+        _grant(who, self.queue, "sqs:GetQueueAttributes")
+
+
+def _grant(who: iam.IGrantable, queue: sqs.Queue, action: str) -> None:
+    # `grant_send_messages` would add GetQueueAttributes and GetQueueUrl, which nobody needs.
+    iam.Grant.add_to_principal(
+        grantee=who, actions=[action], resource_arns=[queue.queue_arn]
+    ).assert_success()
