@@ -17,7 +17,7 @@ from fanfold_cli.console import ExpectedError, say
 from fanfold_cli.home import CHECKOUT, EngineState, Home
 from fanfold_cli.stack import Deployment, outputs_of
 from fanfold_cli.template import stateful_changes
-from fanfold_cli.undo import undo_failed_updates
+from fanfold_cli.undo import undo_failures
 
 # A working day: long enough for a developer, and then the engine is not forgotten for ever.
 LIFETIME_HOURS = 8.0
@@ -69,7 +69,7 @@ def _deploy(home: Home, state: EngineState, cdk: Cdk, progress: Progress) -> Eng
         progress.tell("The stack is the deployed one: there is nothing to do.")
         return state
     _refuse_to_lose_data(home, stacks)
-    _undo(home, state, progress)
+    _undo(home, state, stacks, progress)
     progress.tell("CDK deploys the stack.")
     # Until the gaps are closed, this is not a deployment that a next run may take for done.
     state = replace(state, source_hash=None, assembly_hash=None)
@@ -77,7 +77,7 @@ def _deploy(home: Home, state: EngineState, cdk: Cdk, progress: Progress) -> Eng
     try:
         cdk.deploy()
     except ExpectedError:
-        _undo(home, state, progress)
+        _undo(home, state, stacks, progress)
         raise
     assembly.save_deployed(home.deployed, stacks)
     state = _after_deployment(home, state, stacks, progress)
@@ -174,10 +174,13 @@ def _refuse_to_lose_data(home: Home, stacks: list[assembly.SynthesizedStack]) ->
         )
 
 
-def _undo(home: Home, state: EngineState, progress: Progress) -> None:
+def _undo(
+    home: Home, state: EngineState, stacks: list[assembly.SynthesizedStack], progress: Progress
+) -> None:
     cloudformation = aws.client("cloudformation", state.endpoint, aws.LOCAL_REGION)
-    for stack in undo_failed_updates(cloudformation, assembly.read_deployed(home.deployed)):
-        progress.tell(f"The update of {stack} had failed; the template before it is back.")
+    deployed = assembly.read_deployed(home.deployed)
+    for stack in undo_failures(cloudformation, (stack.name for stack in stacks), deployed):
+        progress.tell(f"The deployment of {stack} had failed; what was there before it is back.")
 
 
 def _after_deployment(

@@ -1,14 +1,17 @@
-"""Take a failed update back without losing data, which the engine's own rollback would."""
+"""Take a failed deployment back without losing data, which the engine's own rollback would."""
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from botocore.exceptions import ClientError
 
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.template import Template
 
-FAILED = "UPDATE_FAILED"
+CREATION_FAILED = "CREATE_FAILED"
+UPDATE_FAILED = "UPDATE_FAILED"
 DONE = "UPDATE_COMPLETE"
 
 # An update of the engine takes milliseconds.
@@ -18,16 +21,26 @@ POLL_SECONDS = 0.1
 MARKER = "UndoneUpdate"
 
 
-def undo_failed_updates(cloudformation: Any, deployed: Mapping[str, Template]) -> list[str]:
-    """Put the deployed template back on every stack whose update failed; return their names.
+def undo_failures(
+    cloudformation: Any, stacks: Iterable[str], deployed: Mapping[str, Template]
+) -> list[str]:
+    """Bring every stack that failed to a state which the engine deploys on; return their names.
 
-    The engine refuses a direct update of such a stack, but takes a change set.
+    A stack that failed to come to be holds nothing, so it is deleted. On a stack whose update
+    failed the deployed template is put back; the engine refuses a direct update of it, but takes a
+    change set.
     """
     undone = []
-    for stack, template in deployed.items():
-        if _status(cloudformation, stack) == FAILED:
-            _put_back(cloudformation, stack, template)
-            undone.append(stack)
+    for stack in stacks:
+        status = _status(cloudformation, stack)
+        if status == CREATION_FAILED:
+            cloudformation.delete_stack(StackName=stack)
+            _wait(cloudformation, stack)
+        elif status == UPDATE_FAILED:
+            _put_back(cloudformation, stack, deployed[stack])
+        else:
+            continue
+        undone.append(stack)
     return undone
 
 
@@ -51,11 +64,7 @@ def _put_back(cloudformation: Any, stack: str, template: Template) -> None:
         Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
     )
     cloudformation.execute_change_set(StackName=stack, ChangeSetName=name)
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while (status := _status(cloudformation, stack)).endswith("_IN_PROGRESS"):
-        if time.monotonic() > deadline:
-            break
-        time.sleep(POLL_SECONDS)
+    status = _wait(cloudformation, stack)
     if status != DONE:
         raise ExpectedError(
             f"The stack {stack} is {status} after a failed update, and its old template could not "
@@ -64,6 +73,20 @@ def _put_back(cloudformation: Any, stack: str, template: Template) -> None:
         )
 
 
-def _status(cloudformation: Any, stack: str) -> str:
-    status: str = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]["StackStatus"]
+def _wait(cloudformation: Any, stack: str) -> str | None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while (status := _status(cloudformation, stack) or "").endswith("_IN_PROGRESS"):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(POLL_SECONDS)
+    return status
+
+
+def _status(cloudformation: Any, stack: str) -> str | None:
+    try:
+        found = cloudformation.describe_stacks(StackName=stack)["Stacks"]
+    except ClientError:
+        # CloudFormation has no other answer for a stack that is not there.
+        return None
+    status: str = found[0]["StackStatus"]
     return status
