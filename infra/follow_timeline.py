@@ -17,7 +17,7 @@ from infra.identity import Identity
 from infra.service_function import ServiceFunction
 from infra.stages import Stage
 from infra.tables import HouseTable
-from infra.work_queue import WorkQueue, visibility_seconds
+from infra.work_queue import MIN_RECEIVES, WorkQueue, visibility_seconds
 
 # API Gateway gives up after 30 s, and people do long before.
 DOOR_SECONDS: Final = 10
@@ -102,8 +102,8 @@ class FollowTimeline(Construct):
 
     def _place_queues(self) -> None:
         self.publish = self._queue(names.PUBLISH, PLAN_SECONDS)
-        self.express = self._queue(names.EXPRESS, DELIVER_SECONDS, receives=LANE_RECEIVES)
-        self.bulk = self._queue(names.BULK, DELIVER_SECONDS, receives=LANE_RECEIVES)
+        self.express = self._queue(names.EXPRESS, DELIVER_SECONDS, LANE_RECEIVES)
+        self.bulk = self._queue(names.BULK, DELIVER_SECONDS, LANE_RECEIVES)
         self.relation = self._queue(names.RELATION, RELATE_SECONDS)
         self._queues = {
             work.name: work for work in (self.publish, self.express, self.bulk, self.relation)
@@ -128,7 +128,7 @@ class FollowTimeline(Construct):
         self.sweep = self._function("sweep", SWEEP_SECONDS, retry_attempts=0)
 
     def _grant_tables(self) -> None:
-        """Who may do what to which table. Nobody scans one, nor deletes anything but an edge."""
+        """Who may do what to which table. Nobody scans one, or deletes anything but an edge."""
         self.timelines.allow(self.timeline, "Query")
         self.timelines.allow(self.deliver, "BatchWriteItem")
 
@@ -155,7 +155,7 @@ class FollowTimeline(Construct):
         self.fanouts.allow(self.plan, "GetItem", "PutItem", "UpdateItem")
         self.fanouts.allow(self.deliver, "GetItem", "UpdateItem")
         self.fanouts.allow(self.sweep, "GetItem", "UpdateItem")
-        self.fanouts.allow_index(self.sweep, names.OPEN, "Query", "Scan")
+        self.fanouts.allow_index(self.sweep, names.OPEN, "Scan")
 
         self.readers.allow(self.api, "GetItem", "UpdateItem")
         self.readers.allow(self.plan, "GetItem", "UpdateItem")
@@ -195,10 +195,15 @@ class FollowTimeline(Construct):
             targets=[targets.LambdaFunction(self.sweep, retry_attempts=0)],
         )
 
-    def _queue(self, name: names.Queue, consumer_seconds: int, **receives: int) -> WorkQueue:
-        limit = {"max_receive_count": count for count in receives.values()}
+    def _queue(
+        self, name: names.Queue, consumer_seconds: int, receives: int = MIN_RECEIVES
+    ) -> WorkQueue:
         return WorkQueue(
-            self, name, stage=self._stage, consumer_timeout_seconds=consumer_seconds, **limit
+            self,
+            name,
+            stage=self._stage,
+            consumer_timeout_seconds=consumer_seconds,
+            max_receive_count=receives,
         )
 
     def _function(self, module: str, timeout_seconds: int, **options: Any) -> ServiceFunction:
@@ -213,16 +218,18 @@ class FollowTimeline(Construct):
         )
 
     def _run_time_settings(self) -> Settings:
-        placed = {table.setting: self._tables[table].table_name for table in names.TABLES}
+        told: dict[str, Any] = {
+            table.setting: self._tables[table].table_name for table in names.TABLES
+        }
         for queue in names.QUEUES:
             work = self._queues[queue]
-            placed[queue.url_setting] = work.queue.queue_url
-            placed[queue.dlq_url_setting] = work.dead_letters.queue_url
-        told: dict[str, Any] = {
-            "user_claim": self._stage.user_claim,
-            "retention_days": self._stage.retention_days,
-            "max_follows": self._stage.max_follows,
-            "door_timeout_seconds": DOOR_SECONDS,
-            "lane_visibility_seconds": visibility_seconds(DELIVER_SECONDS),
-        }
-        return Settings(**placed, **told)
+            told[queue.url_setting] = work.queue.queue_url
+            told[queue.dlq_url_setting] = work.dead_letters.queue_url
+        return Settings(
+            **told,
+            user_claim=self._stage.user_claim,
+            retention_days=self._stage.retention_days,
+            max_follows=self._stage.max_follows,
+            door_timeout_seconds=DOOR_SECONDS,
+            lane_visibility_seconds=visibility_seconds(DELIVER_SECONDS),
+        )

@@ -21,7 +21,7 @@ class Identity(Construct):
             # Composed, as the tokens carry it; the attribute ProviderURL is not that everywhere.
             region = Stack.of(self).region
             self.issuer = f"https://cognito-idp.{region}.amazonaws.com/{self.pool.user_pool_id}"
-            self.audience = (self.client.user_pool_client_id,)
+            self.audience: tuple[str, ...] = (self.client.user_pool_client_id,)
         else:
             assert stage.jwt_issuer is not None  # `Stage.check` has seen to it.
             self.issuer = stage.jwt_issuer

@@ -91,20 +91,17 @@ DEV: Final = Stage(name="dev", keep_data=False, user_pool=True, log_retention_da
 PROD: Final = Stage(name="prod", keep_data=True, log_retention_days=90)
 
 
-def _this_machine() -> dict[str, str]:
-    arm = platform.machine().lower() in ("aarch64", "arm64")
-    cpu = "aarch64" if arm else "x86_64"
-    return {
-        "runtime": f"python{sys.version_info.major}.{sys.version_info.minor}",
-        "architecture": "arm64" if arm else "x86_64",
-        "wheel_platform": f"{cpu}-apple-darwin"
-        if sys.platform == "darwin"
-        else f"{cpu}-manylinux_2_28",
-    }
-
+_ARM: Final = platform.machine().lower() in ("aarch64", "arm64")
+_WHEELS: Final = "apple-darwin" if sys.platform == "darwin" else "manylinux_2_28"
 
 # A local engine runs the functions as processes of this machine.
-LOCAL: Final = replace(DEV, name="local", **_this_machine())
+LOCAL: Final = replace(
+    DEV,
+    name="local",
+    runtime=f"python{sys.version_info.major}.{sys.version_info.minor}",
+    architecture="arm64" if _ARM else "x86_64",
+    wheel_platform=f"{'aarch64' if _ARM else 'x86_64'}-{_WHEELS}",
+)
 
 STAGES: Final = {stage.name: stage for stage in (DEV, PROD, LOCAL)}
 

@@ -24,7 +24,7 @@ class HouseTable(dynamodb.TableV2):
             scope,
             table.name,
             partition_key=_key(table.partition_key),
-            sort_key=_key(table.sort_key),
+            sort_key=_key(table.sort_key) if table.sort_key else None,
             billing=dynamodb.Billing.on_demand(max_write_request_units=fuse),
             # Never a local index: with one, DynamoDB cannot split a hot item collection.
             global_secondary_indexes=[_index(index) for index in table.indexes] or None,
@@ -66,12 +66,10 @@ def _index(index: names.Index) -> dynamodb.GlobalSecondaryIndexPropsV2:
     return dynamodb.GlobalSecondaryIndexPropsV2(
         index_name=index.name,
         partition_key=_key(index.partition_key),
-        sort_key=_key(index.sort_key),
+        sort_key=_key(index.sort_key) if index.sort_key else None,
         projection_type=dynamodb.ProjectionType.KEYS_ONLY,
     )
 
 
-def _key(name: str | None) -> dynamodb.Attribute | None:
-    if name is None:
-        return None
+def _key(name: str) -> dynamodb.Attribute:
     return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)
