@@ -1,6 +1,7 @@
 """Run the real CDK command line against the local engine."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -36,8 +37,10 @@ class Cdk:
 
     def synthesize(self) -> None:
         """Synthesize the app for the local stage into the home's assembly."""
-        assembly = str(self.home.assembly)
-        self._run("synth", "--quiet", *STAGE_CONTEXT, "--output", assembly, cwd=self.app_directory)
+        # With the Python that runs this, which has the CDK library, wherever it is installed.
+        app = shlex.join([sys.executable, "app.py"])
+        what = ("--quiet", *STAGE_CONTEXT, "--app", app, "--output", str(self.home.assembly))
+        self._run("synth", *what, cwd=self.app_directory)
 
     def deploy(self) -> None:
         """Deploy the synthesized assembly.
@@ -89,11 +92,8 @@ def find_executable(app_directory: Path) -> str:
 
 def environment(endpoint: str) -> dict[str, str]:
     """The engine's endpoint and dummy credentials, and nothing that CDK would send or look up."""
-    # `python app.py` in cdk.json must be the Python that runs this.
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return {
         **aws.local_environment(endpoint),
-        "PATH": path,
         "CDK_DISABLE_VERSION_CHECK": "1",
         "CDK_DISABLE_CLI_TELEMETRY": "true",
     }
