@@ -1,0 +1,53 @@
+"""The service on moto: fresh tables and queues for each test, and a clock that stands still."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import pytest
+from moto import mock_aws
+
+from fanfold import clock as product_clock
+from tests.integration import system as world
+from tests.integration.dynamodb_rules import check_expressions
+from tests.integration.system import Clock, System
+
+# The entry points read their settings and build their clients when they are imported, once in a
+# process. moto answers such clients too, and the names are the same for each test.
+os.environ.update(world.settings().to_env())
+os.environ["AWS_DEFAULT_REGION"] = world.REGION
+os.environ["POWERTOOLS_SERVICE_NAME"] = "fanfold"
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    """The time of the product and of SQS: it stands still but for sleeping and `advance`."""
+    now = Clock()
+    with (
+        patch.object(product_clock, "now_ms", lambda: now.ms),
+        # Waiting for an answer takes real time, so this clock goes on as well.
+        patch.object(product_clock, "monotonic", lambda: time.monotonic() + now.seconds),
+        patch.object(product_clock, "sleep", now.advance),
+        patch("moto.sqs.models.unix_time_millis", lambda: now.ms),
+        patch("moto.sqs.models.unix_time", lambda: now.ms / 1000),
+    ):
+        yield now
+
+
+@pytest.fixture
+def system(clock: Clock) -> Iterator[System]:
+    """The service with empty tables and queues."""
+    with mock_aws():
+        service = System(clock, world.settings())
+        world.create_tables_and_queues(service)
+        deliver, timeline = service.door("deliver"), service.door("timeline")
+        clients = {service.dynamodb, deliver.dynamodb, deliver.unretried}
+        for client in clients:
+            client.meta.events.register(
+                "provide-client-params.dynamodb", check_expressions, unique_id="rules"
+            )
+        timeline.reading.hydration.cache.clear()
+        yield service

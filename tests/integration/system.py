@@ -1,0 +1,376 @@
+"""The whole service in one process: its handlers, on the tables and queues of moto."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import boto3
+from botocore.exceptions import ClientError
+
+from fanfold import names
+from fanfold.fanouts import Fanout, Fanouts
+from fanfold.followers import Followers
+from fanfold.following import Following
+from fanfold.posts import Post, Posts
+from fanfold.settings import Settings
+from fanfold.timelines import Timelines
+
+EVENTS = Path(__file__).parents[2] / "events"
+ACCOUNT = "123456789012"
+REGION = "eu-central-1"
+VISIBILITY_SECONDS = 360
+# When the events of events/ say that they were received.
+AT = "2026-11-20T18:00:00.123Z"
+AT_MS = 1_795_197_600_123
+
+HANDLERS = {"Publish": "plan", "Express": "deliver", "Bulk": "deliver", "Relation": "relate"}
+
+Json = dict[str, Any]
+
+
+def settings() -> Settings:
+    """Settings whose queue URLs are the ones that moto hands out for the names of `names`."""
+    urls = {}
+    for queue in names.QUEUES:
+        base = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}"
+        urls[queue.url_setting] = f"{base}/{queue.name}"
+        urls[queue.dlq_url_setting] = f"{base}/{queue.name}Dlq"
+    tables = {table.setting: table.name for table in names.TABLES}
+    return Settings(**tables, **urls)  # type: ignore[arg-type]
+
+
+def event(name: str) -> Json:
+    """One of the events of events/, such as `api/publish_post`."""
+    content: Json = json.loads((EVENTS / f"{name}.json").read_text())
+    return content
+
+
+class Crash(Exception):
+    """The worker is gone."""
+
+
+class Clock:
+    """Stands still but for sleeping and for who moves it on."""
+
+    def __init__(self) -> None:
+        self.ms = AT_MS
+        self.seconds = 0.0
+
+    def advance(self, seconds: float) -> None:
+        self.ms += round(seconds * 1000)
+        self.seconds += seconds
+
+
+@dataclass
+class Context:
+    """What Lambda tells a handler about the invocation."""
+
+    seconds: float = 60.0
+    function_name: str = "fanfold"
+    memory_limit_in_mb: int = 512
+    invoked_function_arn: str = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:fanfold"
+    aws_request_id: str = "52fdfc07-2182-454f-963f-5f0f9a621d72"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return round(self.seconds * 1000)
+
+
+@dataclass
+class System:
+    """The service, and what tests do to it."""
+
+    clock: Clock
+    settings: Settings
+    context: Context = field(default_factory=Context)
+    handled: list[tuple[str, Json]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.dynamodb = boto3.client("dynamodb", region_name=REGION)
+        self.sqs = boto3.client("sqs", region_name=REGION)
+        self.fanouts = Fanouts(self.dynamodb, self.settings.fanouts_table)
+        self.posts = Posts(self.dynamodb, self.settings.posts_table)
+        self.followers = Followers(self.dynamodb, self.settings.followers_table)
+        self.timelines = Timelines(self.dynamodb, self.settings.timelines_table)
+        self.following = Following(
+            self.dynamodb, self.settings.following_table, self.settings.readers_table
+        )
+
+    # Doors
+
+    @staticmethod
+    def door(name: str) -> ModuleType:
+        """The module of functions/."""
+        return importlib.import_module(f"functions.{name}")
+
+    def http(
+        self,
+        name: str,
+        *,
+        user: str | None = None,
+        body: Any = None,
+        raw: str | None = None,
+        path: Json | None = None,
+        query: Json | None = None,
+        headers: Json | None = None,
+    ) -> Answer:
+        """Send the event `name` of events/, changed where the test says so."""
+        request = event(name)
+        if user is not None:
+            request["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = user
+        if body is not None:
+            raw = json.dumps(body)
+        if raw is not None:
+            request["body"] = raw
+        if path is not None:
+            request["pathParameters"] = path
+        if query is not None:
+            request["queryStringParameters"] = query
+        request["headers"].update(headers or {})
+        request["requestContext"]["timeEpoch"] = self.clock.ms
+        door = "timeline" if name.startswith("timeline/") else "api"
+        return Answer(self.door(door).handler(request, self.context))
+
+    def publish(self, ref_id: str = "post-1", *, user: str = "ada", **fields: Any) -> Answer:
+        """Publish over HTTP."""
+        return self.http("api/publish_post", user=user, body={"ref_id": ref_id, **fields})
+
+    def follow(self, user: str, publisher: str = "ada") -> Answer:
+        return self.http("api/follow", user=user, path={"publisher_id": publisher})
+
+    def unfollow(self, user: str, publisher: str = "ada") -> Answer:
+        return self.http("api/unfollow", user=user, path={"publisher_id": publisher})
+
+    def timeline(self, user: str, **query: str) -> Answer:
+        return self.http("timeline/read_timeline", user=user, query=query)
+
+    def take(self, content: Json) -> list[str]:
+        """Hand an SQS event to its handler; returns the ids of the messages that come again."""
+        queue = content["Records"][0]["eventSourceARN"].rpartition(":")[2]
+        self.handled.append((queue, copy.deepcopy(content)))
+        answer = self.door(HANDLERS[queue]).handler(content, self.context)
+        return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+    def sweep(self) -> None:
+        self.door("sweep").handler(event("schedule/sweep"), self.context)
+
+    # Queues
+
+    def record(self, queue: str, body: Any, *, times_received: int = 1) -> Json:
+        """A message as Lambda sees it, which no queue holds."""
+        record: Json = event("publish_queue/fanout_plan")["Records"][0]
+        raw = body if isinstance(body, str) else json.dumps(body)
+        digest = hashlib.sha256(raw.encode()).hexdigest()
+        record["messageId"] = f"{digest[:8]}-0000-4000-8000-{digest[8:20]}"
+        record["body"] = raw
+        record["attributes"]["ApproximateReceiveCount"] = str(times_received)
+        record["attributes"]["SentTimestamp"] = str(self.clock.ms)
+        record["eventSourceARN"] = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
+        return record
+
+    def receive(self, queue: str, limit: int = 10) -> list[Json]:
+        """Receive messages of a queue as records of an event."""
+        answer = self.sqs.receive_message(
+            QueueUrl=self.url(queue),
+            MaxNumberOfMessages=limit,
+            AttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        )
+        return [
+            {
+                "messageId": message["MessageId"],
+                "receiptHandle": message["ReceiptHandle"],
+                "body": message["Body"],
+                "attributes": message["Attributes"],
+                "messageAttributes": message.get("MessageAttributes", {}),
+                "md5OfBody": message["MD5OfBody"],
+                "eventSource": "aws:sqs",
+                "eventSourceARN": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}",
+                "awsRegion": REGION,
+            }
+            for message in answer.get("Messages", [])
+        ]
+
+    def url(self, queue: str) -> str:
+        return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{queue}"
+
+    def bodies(self, queue: str) -> list[Json]:
+        """Receive and delete all messages of a queue that are to be received now."""
+        found = []
+        while records := self.receive(queue):
+            for record in records:
+                self.delete(queue, record)
+                found.append(json.loads(record["body"]))
+        return found
+
+    def rejected(self, queue: str) -> list[tuple[str, str]]:
+        """Receive all of the dead-letter queue: bodies and reasons."""
+        found = []
+        while records := self.receive(f"{queue}Dlq"):
+            for record in records:
+                self.delete(f"{queue}Dlq", record)
+                reason = record["messageAttributes"].get("reason", {}).get("StringValue", "")
+                found.append((record["body"], reason))
+        return found
+
+    def delete(self, queue: str, record: Json) -> None:
+        self.sqs.delete_message(QueueUrl=self.url(queue), ReceiptHandle=record["receiptHandle"])
+
+    def waiting(self, queue: str) -> int:
+        """Messages of a queue, the delayed and the hidden ones among them."""
+        attributes = self.sqs.get_queue_attributes(
+            QueueUrl=self.url(queue), AttributeNames=["All"]
+        )["Attributes"]
+        kinds = ("", "NotVisible", "Delayed")
+        return sum(int(attributes[f"ApproximateNumberOfMessages{kind}"]) for kind in kinds)
+
+    def pump(self, *queues: str) -> None:
+        """Feed messages to the handlers, as the event source mapping does, until none is left."""
+        queues = queues or tuple(HANDLERS)
+        for _ in range(1000):
+            moved = [self.pump_once(queue) for queue in queues]
+            if any(moved):
+                continue
+            if not any(self.waiting(queue) for queue in queues):
+                return
+            self.clock.advance(VISIBILITY_SECONDS / 10)  # some are hidden or delayed
+        raise AssertionError("The queues do not run empty.")
+
+    def pump_once(self, queue: str) -> bool:
+        """Feed one batch; False if there is none to be received now."""
+        records = self.receive(queue, 1 if HANDLERS[queue] == "deliver" else 10)
+        if not records:
+            return False
+        again = self.take({"Records": records})
+        for record in records:
+            if record["messageId"] not in again:
+                self.delete(queue, record)
+        return True
+
+    # What came of it
+
+    def ledger(self, fanout_id: str = "post-1") -> Fanout:
+        fanout = self.fanouts.get(fanout_id)
+        assert fanout, f"no ledger row of {fanout_id}"
+        return fanout
+
+    def open_fanouts(self) -> list[str]:
+        return sorted(self.fanouts.open_ids(page=100))
+
+    def post(self, ref_id: str = "post-1") -> Post:
+        posts, left = self.posts.get([ref_id])
+        assert not left
+        return posts[ref_id]
+
+    def rows(self, table: names.Table) -> list[Json]:
+        """Every item of a table, in order."""
+        pages = self.dynamodb.get_paginator("scan").paginate(TableName=table.name)
+        items = [item for page in pages for item in page["Items"]]
+        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
+
+    def dump(self) -> Json:
+        """All tables."""
+        return {table.name: self.rows(table) for table in names.TABLES}
+
+    def reached(self, ref_id: str = "post-1") -> list[str]:
+        """Whose timelines hold the post, in order; a follower with two entries stands there twice."""
+        return sorted(
+            item["user_id"]["S"]
+            for item in self.rows(names.TIMELINES)
+            if item["sort_key"]["S"].endswith(f"#{ref_id}")
+        )
+
+    def edges(self, publisher: str = "ada") -> list[str]:
+        """The followers that a fan-out would reach now, in order."""
+        return sorted(
+            item["edge"]["S"].partition("#")[2]
+            for item in self.rows(names.FOLLOWERS)
+            if item["shard"]["S"].startswith(f"{publisher}#")
+        )
+
+    def give_followers(self, count: int, publisher: str = "ada") -> list[str]:
+        """Write so many edges at once; returns the followers in order."""
+        users = sorted(f"follower-{number}" for number in range(count))
+        for start in range(0, count, 1000):
+            self.followers.put_all((publisher, user, 1) for user in users[start : start + 1000])
+        return users
+
+
+class Answer:
+    """A handler's HTTP answer."""
+
+    def __init__(self, raw: Json) -> None:
+        self.status: int = raw["statusCode"]
+        self.headers: Json = raw.get("headers", {})
+        self.body: Any = json.loads(raw["body"]) if "body" in raw else None
+
+    @property
+    def slug(self) -> str:
+        """The kind of problem that it tells."""
+        assert self.headers["content-type"] == "application/problem+json"
+        assert self.body["status"] == self.status
+        return str(self.body["type"]).removeprefix("urn:fanfold:problem:")
+
+
+def error(code: str, status: int = 400) -> ClientError:
+    """An error as a client raises it."""
+    return ClientError(
+        {"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}},  # type: ignore[typeddict-item]
+        "Operation",
+    )
+
+
+def create_tables_and_queues(system: System) -> None:
+    """What the stack creates, as far as the run time can tell."""
+    for table in names.TABLES:
+        keys = [table.partition_key, table.sort_key]
+        indexes: list[Json] = []
+        for index in table.indexes:
+            keys += [index.partition_key, index.sort_key]
+            indexes.append(
+                {
+                    "IndexName": index.name,
+                    "KeySchema": _schema(index.partition_key, index.sort_key),
+                    "Projection": {"ProjectionType": "KEYS_ONLY"},
+                }
+            )
+        more: Json = {"GlobalSecondaryIndexes": indexes} if indexes else {}
+        system.dynamodb.create_table(
+            TableName=table.name,
+            BillingMode="PAY_PER_REQUEST",
+            AttributeDefinitions=[
+                {"AttributeName": key, "AttributeType": "S"} for key in sorted({*keys} - {None})
+            ],
+            KeySchema=_schema(table.partition_key, table.sort_key),
+            **more,
+        )
+    for queue in names.QUEUES:
+        system.sqs.create_queue(QueueName=f"{queue.name}Dlq")
+        redrive = {
+            "deadLetterTargetArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue.name}Dlq",
+            "maxReceiveCount": 5,
+        }
+        system.sqs.create_queue(
+            QueueName=queue.name,
+            Attributes={
+                "VisibilityTimeout": str(VISIBILITY_SECONDS),
+                "RedrivePolicy": json.dumps(redrive),
+            },
+        )
+
+
+def _schema(partition_key: str, sort_key: str | None) -> Any:
+    schema = [{"AttributeName": partition_key, "KeyType": "HASH"}]
+    if sort_key:
+        schema.append({"AttributeName": sort_key, "KeyType": "RANGE"})
+    return schema
+
+
+Call = Callable[..., Any]
