@@ -118,7 +118,7 @@ class Fanouts:
         """Fix the plan, once; False if it was fixed before."""
         return self._updates(
             fanout_id,
-            "SET #state = :delivering, segments = :segments, followers = :followers, "
+            "SET #state = :delivering, #segments = :segments, followers = :followers, "
             "pending = :pending, resume = :resume, delivered = :none, rounds = :none, "
             "changed_at = :now",
             condition="#state = :queued",
@@ -132,7 +132,7 @@ class Fanouts:
                 ":none": number(0),
                 ":now": text(now),
             },
-            names={"#state": "state"},
+            names={"#state": "state", "#segments": "segments"},
         )
 
     def finish_segment(
@@ -190,7 +190,7 @@ class Fanouts:
         """Complete a fan-out that has nobody to be delivered to."""
         return self._updates(
             fanout_id,
-            "SET #state = :complete, completed_at = :now, changed_at = :now, segments = :none, "
+            "SET #state = :complete, completed_at = :now, changed_at = :now, #segments = :none, "
             f"followers = :none, delivered = :none REMOVE {OPEN.partition_key}",
             condition="#state = :queued",
             values={
@@ -199,7 +199,7 @@ class Fanouts:
                 ":none": number(0),
                 ":now": text(now),
             },
-            names={"#state": "state"},
+            names={"#state": "state", "#segments": "segments"},
         )
 
     def store_resume(self, fanout_id: str, segment: int, resume: Resume, *, now: str) -> bool:

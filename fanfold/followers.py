@@ -89,7 +89,7 @@ class Followers:
         lo = ring.position_of(after)
         request = {
             "TableName": self.table,
-            "KeyConditionExpression": "shard = :shard AND edge BETWEEN :lo AND :hi",
+            "KeyConditionExpression": "shard_id = :shard AND edge BETWEEN :lo AND :hi",
             "ExpressionAttributeValues": {
                 ":shard": text(ring.shard_key(publisher_id, LEVEL, SHARD)),
                 ":lo": text(lo),
@@ -101,7 +101,7 @@ class Followers:
         }
         if after != lo:
             request["ExclusiveStartKey"] = {
-                "shard": text(ring.shard_key(publisher_id, LEVEL, SHARD)),
+                "shard_id": text(ring.shard_key(publisher_id, LEVEL, SHARD)),
                 "edge": text(after),
             }
         answer = self.client.query(**request)  # type: ignore[arg-type]
@@ -111,6 +111,6 @@ class Followers:
 
     def _key(self, publisher_id: str, follower_id: str) -> dict[str, dict[str, str]]:
         return {
-            "shard": text(ring.shard_key(publisher_id, LEVEL, SHARD)),
+            "shard_id": text(ring.shard_key(publisher_id, LEVEL, SHARD)),
             "edge": text(ring.edge(follower_id)),
         }
