@@ -40,7 +40,8 @@ class BulkFollowing:
 
     def _follow_group(self, user_id: str, publisher_ids: Sequence[str]) -> int:
         for attempt in range(ATTEMPTS):
-            seen = self._rows(user_id)
+            # An import is mostly of new follows: the first attempt assumes that there are no rows.
+            seen = self._rows(user_id) if attempt else {}
             at = times.to_text(clock.now_ms())
             changes = [
                 replace(self._row(seen, user_id, publisher_id), followed_at=at)
@@ -54,7 +55,8 @@ class BulkFollowing:
                 rows = {**seen, **{follow.publisher_id: follow for follow in changed}}
                 self._put_edges([rows[publisher_id] for publisher_id in publisher_ids])
                 return len(changed)
-            clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
+            if attempt:
+                clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
         raise Contended(f"The follows of '{user_id}' changed too often meanwhile; try again.")
 
     def _put_edges(self, follows: Sequence[Follow]) -> None:

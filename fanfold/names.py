@@ -49,7 +49,7 @@ OUTBOX = Index("outbox", "publisher_id", "sort_key")
 OPEN = Index("open", "open_fanout")
 
 TIMELINES = Table("Timelines", "user_id", "sort_key", ttl=EXPIRES_AT)
-FOLLOWERS = Table("Followers", "shard", "edge")
+FOLLOWERS = Table("Followers", "shard_id", "edge")
 FOLLOWING = Table("Following", "user_id", "publisher_id", ttl=EXPIRES_AT)
 PUBLISHERS = Table("Publishers", "publisher_id")
 POSTS = Table("Posts", "ref_id", indexes=(OUTBOX,), ttl=EXPIRES_AT)
