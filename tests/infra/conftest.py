@@ -1,0 +1,79 @@
+"""Templates of the stack, synthesized once per session and without bundling."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aws_cdk import App
+
+from infra.stack import FanfoldStack
+from infra.stages import choose
+
+Template = dict[str, Any]
+Synthesize = Callable[..., Template]
+
+CDK_JSON = Path(__file__).parents[2] / "cdk.json"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "network: downloads from the package index")
+
+
+@pytest.fixture(scope="session")
+def flags() -> dict[str, Any]:
+    """The feature flags that a deployment has too."""
+    context: dict[str, Any] = json.loads(CDK_JSON.read_text())["context"]
+    return context
+
+
+@pytest.fixture(scope="session")
+def make_app(flags: dict[str, Any]) -> Callable[..., App]:
+    """Make an app as `cdk -c name=value …` does, which bundles nothing."""
+
+    def make(**context: str) -> App:
+        return App(context={**flags, "aws:cdk:bundling-stacks": [], **context})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def synthesize(make_app: Callable[..., App]) -> Synthesize:
+    """Synthesize the stage that the context names; the answer is its template."""
+
+    def synthesize_stage(**context: str) -> Template:
+        app = make_app(**context)
+        stack = FanfoldStack(app, "Fanfold", stage=choose(app.node.try_get_context))
+        template: Template = app.synth().get_stack_by_name(stack.stack_name).template
+        return template
+
+    return synthesize_stage
+
+
+@pytest.fixture(scope="session")
+def dev(synthesize: Synthesize) -> Template:
+    """The stage that one gets without asking."""
+    return synthesize()
+
+
+@pytest.fixture(scope="session")
+def prod(synthesize: Synthesize) -> Template:
+    """The production stage with an issuer and every option."""
+    return synthesize(
+        stage="prod",
+        jwt_issuer="https://issuer.example.com/",
+        jwt_audience="timeline,web",
+        user_claim="email",
+        cors_origins="https://app.example.com",
+        warm_write_units="20000",
+        max_write_request_units="30000",
+        alarm_email="operators@example.com",
+    )
+
+
+@pytest.fixture(params=["dev", "prod"])
+def template(request: pytest.FixtureRequest) -> Template:
+    """Each of the stages: what a rule says holds for all of them."""
+    chosen: Template = request.getfixturevalue(request.param)
+    return chosen

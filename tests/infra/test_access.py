@@ -1,0 +1,170 @@
+"""Who may do what: exact actions on exact resources."""
+
+import pytest
+
+from fanfold import names
+
+CONSUME = {
+    "sqs:ChangeMessageVisibility",
+    "sqs:DeleteMessage",
+    "sqs:GetQueueAttributes",
+    "sqs:GetQueueUrl",
+    "sqs:ReceiveMessage",
+}
+READ_WRITE = {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
+EDIT_EDGES = {"dynamodb:PutItem", "dynamodb:DeleteItem"}
+GET, UPDATE = {"dynamodb:GetItem"}, {"dynamodb:UpdateItem"}
+QUERY, SCAN = {"dynamodb:Query"}, {"dynamodb:Scan"}
+SEND, MEASURE = {"sqs:SendMessage"}, {"sqs:GetQueueAttributes"}
+
+# The whole of what each function may do, besides writing its own log.
+EXPECTED = {
+    "api": {
+        "Followers": EDIT_EDGES,
+        "Following": GET | UPDATE | QUERY,
+        "Readers": GET | UPDATE,
+        "Publishers": GET,
+        "Posts": READ_WRITE,
+        "Fanouts": GET | {"dynamodb:PutItem"},
+        "PublishQueue": SEND,
+        "RelationQueue": SEND,
+    },
+    "timeline": {"Timelines": QUERY, "Posts": {"dynamodb:BatchGetItem"}},
+    "plan": {
+        "Followers": QUERY | EDIT_EDGES,
+        "Following": GET | UPDATE,
+        "Readers": GET | UPDATE,
+        "Publishers": GET,
+        "Posts": READ_WRITE,
+        "Fanouts": READ_WRITE,
+        "PublishQueue": CONSUME,
+        "PublishDlq": SEND,
+        "ExpressQueue": SEND,
+        "BulkQueue": SEND,
+        "RelationQueue": SEND,
+    },
+    "deliver": {
+        "Timelines": {"dynamodb:BatchWriteItem"},
+        "Followers": QUERY,
+        "Publishers": GET,
+        "Posts": GET,
+        "Fanouts": GET | UPDATE,
+        "ExpressQueue": CONSUME | SEND,
+        "ExpressDlq": SEND,
+        "BulkQueue": CONSUME | SEND,
+        "BulkDlq": SEND,
+    },
+    "relate": {
+        "Followers": EDIT_EDGES,
+        "Following": GET,
+        "Publishers": GET,
+        "RelationQueue": CONSUME,
+        "RelationDlq": SEND,
+    },
+    "sweep": {
+        "Fanouts": GET | UPDATE,
+        "Fanouts/index/open": SCAN,
+        "PublishQueue": SEND,
+        "ExpressQueue": SEND | MEASURE,
+        "BulkQueue": SEND | MEASURE,
+    },
+}
+
+
+def as_list(value):
+    return value if isinstance(value, list) else [value]
+
+
+def known_ids(template):
+    """Short names of tables and queues by their logical id."""
+    known = {template["Outputs"][t.output]["Value"]["Ref"]: t.name for t in names.TABLES}
+    for queue in names.QUEUES:
+        known[template["Outputs"][queue.url_output]["Value"]["Ref"]] = f"{queue.name}Queue"
+        known[template["Outputs"][queue.dlq_url_output]["Value"]["Ref"]] = f"{queue.name}Dlq"
+    return known
+
+
+def target(template, resource):
+    """The short name of what a statement is about, with the path below it."""
+    match resource:
+        case {"Fn::GetAtt": [logical_id, "Arn"]}:
+            below = ""
+        case {"Fn::Join": ["", [{"Fn::GetAtt": [logical_id, "Arn"]}, below]]}:
+            pass
+        case _:
+            raise AssertionError(f"Not the ARN of a resource of this stack: {resource!r}")
+    return known_ids(template).get(logical_id, logical_id) + below
+
+
+def granted(template):
+    """By module: what its role may do to what."""
+    modules = {}
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::Lambda::Function":
+            properties = resource["Properties"]
+            module = properties["Handler"].split(".")[1]
+            modules[properties["Role"]["Fn::GetAtt"][0]] = (module, properties)
+    found = {module: {} for module, _ in modules.values()}
+    for resource in template["Resources"].values():
+        if resource["Type"] != "AWS::IAM::Policy":
+            continue
+        for role in resource["Properties"]["Roles"]:
+            module, _ = modules[role["Ref"]]
+            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
+                assert statement["Effect"] == "Allow"
+                for about in as_list(statement["Resource"]):
+                    actions = found[module].setdefault(target(template, about), set())
+                    actions |= set(as_list(statement["Action"]))
+    return {
+        module: {
+            about: actions
+            for about, actions in found[module].items()
+            if about != properties["LoggingConfig"]["LogGroup"]["Ref"]
+        }
+        for module, properties in modules.values()
+    }
+
+
+@pytest.mark.parametrize("module", EXPECTED)
+def test_a_function_may_do_exactly_what_it_does(dev, module):
+    assert granted(dev)[module] == EXPECTED[module]
+
+
+def test_stages_grant_the_same(dev, prod):
+    assert granted(dev) == granted(prod)
+
+
+def test_nobody_may_delete_anything_but_an_edge(template):
+    for accesses in granted(template).values():
+        for about, actions in accesses.items():
+            assert about == "Followers" or "dynamodb:DeleteItem" not in actions
+
+
+def test_no_role_holds_a_wildcard_or_a_managed_policy(template):
+    for resource in template["Resources"].values():
+        if resource["Type"] == "AWS::IAM::Role":
+            assert "ManagedPolicyArns" not in resource["Properties"]
+            assert "Policies" not in resource["Properties"]
+        if resource["Type"] == "AWS::IAM::Policy":
+            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
+                assert not [action for action in as_list(statement["Action"]) if "*" in action]
+                assert "*" not in str(statement["Resource"])
+
+
+def test_a_wildcard_in_a_resource_policy_only_ever_refuses(template):
+    for resource in template["Resources"].values():
+        if resource["Type"] in ("AWS::SQS::QueuePolicy", "AWS::SNS::TopicPolicy"):
+            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
+                if "*" in str([statement["Action"], statement["Principal"]]):
+                    assert statement["Effect"] == "Deny"
+
+
+def test_alarms_of_this_account_alone_may_publish_to_the_topic(template):
+    (policy,) = [
+        resource["Properties"]["PolicyDocument"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::SNS::TopicPolicy"
+    ]
+    (allowed,) = [s for s in policy["Statement"] if s["Effect"] == "Allow"]
+    assert allowed["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
+    assert allowed["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}

@@ -1,0 +1,72 @@
+"""Nothing fails in silence."""
+
+from fanfold import names
+
+
+def alarms(template):
+    return [
+        resource["Properties"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
+    ]
+
+
+def watched(template, metric):
+    """Logical ids of the queues that an alarm of this metric looks at."""
+    return [
+        dimension["Value"]["Fn::GetAtt"][0]
+        for alarm in alarms(template)
+        if alarm["MetricName"] == metric
+        for dimension in alarm["Dimensions"]
+    ]
+
+
+def test_the_first_message_in_a_dead_letter_queue_raises_an_alarm(template):
+    expected = {template["Outputs"][q.dlq_url_output]["Value"]["Ref"] for q in names.QUEUES}
+    assert set(watched(template, "ApproximateNumberOfMessagesVisible")) == expected
+    for alarm in alarms(template):
+        if alarm["MetricName"] == "ApproximateNumberOfMessagesVisible":
+            assert alarm["Threshold"] == 1
+            assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
+
+
+def test_the_age_of_every_queue_is_watched(template):
+    expected = {template["Outputs"][q.url_output]["Value"]["Ref"] for q in names.QUEUES}
+    assert set(watched(template, "ApproximateAgeOfOldestMessage")) == expected
+
+
+def test_a_fanout_that_stays_incomplete_raises_an_alarm(template):
+    (alarm,) = [a for a in alarms(template) if a["MetricName"] == "FanoutsStalled"]
+    assert alarm["Namespace"] == names.METRICS_NAMESPACE
+    (dimension,) = alarm["Dimensions"]
+    told = [
+        resource["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::Lambda::Function"
+        and resource["Properties"]["Handler"] == "functions.sweep.handler"
+    ]
+    assert dimension == {"Name": "service", "Value": told[0]}
+
+
+def test_every_alarm_tells_the_topic_and_says_what_it_means(template):
+    (topic,) = [
+        logical_id
+        for logical_id, resource in template["Resources"].items()
+        if resource["Type"] == "AWS::SNS::Topic"
+    ]
+    for alarm in alarms(template):
+        assert alarm["AlarmActions"] == [{"Ref": topic}]
+        assert alarm["AlarmDescription"].endswith(".")
+        assert alarm["TreatMissingData"] == "notBreaching"
+
+
+def test_an_address_is_subscribed_when_the_stage_names_one(dev, prod):
+    def addresses(template):
+        return [
+            resource["Properties"]["Endpoint"]
+            for resource in template["Resources"].values()
+            if resource["Type"] == "AWS::SNS::Subscription"
+        ]
+
+    assert addresses(dev) == []
+    assert addresses(prod) == ["operators@example.com"]

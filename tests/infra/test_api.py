@@ -1,0 +1,121 @@
+"""Rules for the HTTP door and for who may pass."""
+
+import json
+
+from fanfold import contract, names
+
+
+def of_type(template, kind):
+    return {
+        logical_id: resource["Properties"]
+        for logical_id, resource in template["Resources"].items()
+        if resource["Type"] == kind
+    }
+
+
+def routes(template):
+    return {
+        route["RouteKey"]: route for route in of_type(template, "AWS::ApiGatewayV2::Route").values()
+    }
+
+
+def authorizer(template):
+    (found,) = of_type(template, "AWS::ApiGatewayV2::Authorizer").items()
+    return found
+
+
+def door(template, route):
+    """The module of functions/ that answers this route."""
+    integration = route["Target"]["Fn::Join"][1][1]["Ref"]
+    uri = template["Resources"][integration]["Properties"]["IntegrationUri"]
+    function = template["Resources"][uri["Fn::GetAtt"][0]]["Properties"]
+    return function["Handler"].split(".")[1]
+
+
+def test_the_routes_are_those_of_the_contract_and_a_default(dev):
+    assert set(routes(dev)) == {route.key for route in contract.ROUTES} | {"$default"}
+
+
+def test_every_route_leads_to_its_door(template):
+    found = routes(template)
+    for route in contract.ROUTES:
+        assert door(template, found[route.key]) == route.door
+    assert door(template, found["$default"]) == "api"
+
+
+def test_every_route_asks_for_a_token(template):
+    id_, _ = authorizer(template)
+    for key, route in routes(template).items():
+        if key == "OPTIONS /{proxy+}":
+            continue  # A preflight, which carries none; asserted below.
+        assert route["AuthorizationType"] == "JWT"
+        assert route["AuthorizerId"] == {"Ref": id_}
+
+
+def test_tokens_are_checked_against_the_pools_own_issuer_and_client(dev):
+    (pool,) = of_type(dev, "AWS::Cognito::UserPool")
+    (client,) = of_type(dev, "AWS::Cognito::UserPoolClient")
+    _, checked = authorizer(dev)
+    issuer = checked["JwtConfiguration"]["Issuer"]["Fn::Join"]
+    region = {"Ref": "AWS::Region"}
+    assert issuer == ["", ["https://cognito-idp.", region, ".amazonaws.com/", {"Ref": pool}]]
+    assert checked["JwtConfiguration"]["Audience"] == [{"Ref": client}]
+
+
+def test_a_configured_issuer_is_taken_as_it_is(prod):
+    _, checked = authorizer(prod)
+    assert checked["JwtConfiguration"] == {
+        "Issuer": "https://issuer.example.com/",
+        "Audience": ["timeline", "web"],
+    }
+    assert checked["IdentitySource"] == ["$request.header.Authorization"]
+
+
+def test_with_an_issuer_of_ones_own_there_is_no_pool(prod):
+    assert not of_type(prod, "AWS::Cognito::UserPool")
+    assert names.USER_POOL_ID_OUTPUT not in prod["Outputs"]
+    assert names.USER_POOL_CLIENT_ID_OUTPUT not in prod["Outputs"]
+
+
+def test_a_pool_of_prod_is_protected(synthesize):
+    template = synthesize(stage="prod", user_pool="true")
+    (pool,) = of_type(template, "AWS::Cognito::UserPool").items()
+    assert pool[1]["DeletionProtection"] == "ACTIVE"
+    assert template["Resources"][pool[0]]["DeletionPolicy"] == "Retain"
+    assert names.USER_POOL_ID_OUTPUT in template["Outputs"]
+
+
+def test_users_of_the_pool_are_made_by_operators_and_sign_in_without_a_secret(dev):
+    (pool,) = of_type(dev, "AWS::Cognito::UserPool").values()
+    assert pool["AdminCreateUserConfig"] == {"AllowAdminCreateUserOnly": True}
+    (client,) = of_type(dev, "AWS::Cognito::UserPoolClient").values()
+    assert client["GenerateSecret"] is False
+    flows = {"ALLOW_ADMIN_USER_PASSWORD_AUTH", "ALLOW_USER_PASSWORD_AUTH"}
+    assert set(client["ExplicitAuthFlows"]) == flows | {"ALLOW_REFRESH_TOKEN_AUTH"}
+
+
+def test_the_stage_is_the_default_one_and_throttled(template):
+    (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
+    assert stage["StageName"] == "$default"
+    assert stage["AutoDeploy"] is True
+    assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] > 0
+    assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] > 0
+
+
+def test_the_access_log_is_json_without_token_caller_or_ids(template):
+    (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
+    logged = set(json.loads(stage["AccessLogSettings"]["Format"]).values())
+    assert {"$context.status", "$context.routeKey", "$context.requestId"} <= logged
+    for variable in logged:
+        for secret in ("authorization", "claims", "identity", "path", "header"):
+            assert secret not in variable.lower()
+
+
+def test_no_browser_may_call_unless_its_origin_is_named(dev, prod):
+    (closed,) = of_type(dev, "AWS::ApiGatewayV2::Api").values()
+    assert "CorsConfiguration" not in closed
+    (opened,) = of_type(prod, "AWS::ApiGatewayV2::Api").values()
+    assert opened["CorsConfiguration"]["AllowOrigins"] == ["https://app.example.com"]
+    assert not opened["CorsConfiguration"].get("AllowCredentials")
+    assert set(opened["CorsConfiguration"]["AllowMethods"]) == {"POST", "DELETE", "PUT", "GET"}
+    assert routes(prod)["OPTIONS /{proxy+}"]["AuthorizationType"] == "NONE"

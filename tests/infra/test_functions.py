@@ -1,0 +1,129 @@
+"""Rules for every function."""
+
+import importlib.util
+
+import pytest
+
+from fanfold.settings import Settings
+
+# Seconds and megabytes by module.
+EXPECTED = {
+    "api": (10, 512),
+    "timeline": (10, 512),
+    "plan": (60, 512),
+    "deliver": (60, 1769),
+    "relate": (30, 512),
+    "sweep": (55, 512),
+}
+
+
+def functions(template):
+    """Properties of each function by its module."""
+    found = [
+        resource["Properties"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::Lambda::Function"
+    ]
+    return {properties["Handler"].split(".")[1]: properties for properties in found}
+
+
+def test_every_function_of_the_stack_is_one_of_ours(template):
+    kinds = [resource["Type"] for resource in template["Resources"].values()]
+    assert kinds.count("AWS::Lambda::Function") == len(functions(template)) == len(EXPECTED)
+
+
+@pytest.mark.parametrize("module", EXPECTED)
+def test_a_handler_is_a_function_of_a_file_of_ours(dev, module):
+    handler = functions(dev)[module]["Handler"]
+    name, _, attribute = handler.rpartition(".")
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    with open(spec.origin, encoding="utf-8") as source:
+        assert f"def {attribute}(" in source.read()
+
+
+def test_timeouts_and_memory_are_as_measured(template):
+    assert {
+        module: (properties["Timeout"], properties["MemorySize"])
+        for module, properties in functions(template).items()
+    } == EXPECTED
+
+
+def test_functions_run_on_arm_and_the_newest_python(template):
+    for properties in functions(template).values():
+        assert properties["Architectures"] == ["arm64"]
+        assert properties["Runtime"] == "python3.14"
+
+
+def test_all_functions_share_one_asset(template):
+    keys = {properties["Code"]["S3Key"] for properties in functions(template).values()}
+    assert len(keys) == 1
+
+
+def test_only_deliver_may_send_to_its_own_queue(template):
+    allowed = {
+        module
+        for module, properties in functions(template).items()
+        if properties.get("RecursiveLoop") == "Allow"
+    }
+    assert allowed == {"deliver"}
+
+
+def test_a_function_is_told_every_setting(template):
+    for properties in functions(template).values():
+        told = {
+            name: value if isinstance(value, str) else value["Ref"]
+            for name, value in properties["Environment"]["Variables"].items()
+        }
+        settings = Settings.from_env(told)
+        assert told == {
+            "POWERTOOLS_SERVICE_NAME": told["POWERTOOLS_SERVICE_NAME"],
+            **settings.to_env(),
+        }
+        assert settings.door_timeout_seconds == functions(template)["api"]["Timeout"]
+
+
+def test_two_stages_in_one_account_have_different_service_names(dev, prod):
+    def names(template):
+        return {
+            properties["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
+            for properties in functions(template).values()
+        }
+
+    assert len(names(dev) | names(prod)) == 2 * len(EXPECTED)
+
+
+def test_the_stage_decides_what_claim_names_the_user(dev, prod):
+    for template, claim in ((dev, "sub"), (prod, "email")):
+        for properties in functions(template).values():
+            assert properties["Environment"]["Variables"]["USER_CLAIM"] == claim
+
+
+def test_every_function_logs_to_a_group_of_its_own(template):
+    groups = [p["LoggingConfig"]["LogGroup"]["Ref"] for p in functions(template).values()]
+    assert len(set(groups)) == len(groups)
+    for group in groups:
+        assert template["Resources"][group]["Type"] == "AWS::Logs::LogGroup"
+
+
+def test_logs_are_kept_for_as_long_as_the_stage_says(dev, prod):
+    for template, days in ((dev, 7), (prod, 90)):
+        for resource in template["Resources"].values():
+            if resource["Type"] == "AWS::Logs::LogGroup":
+                assert resource["Properties"]["RetentionInDays"] == days
+
+
+def test_sweep_runs_every_minute_and_never_beside_itself_by_a_retry(template):
+    (rule,) = [r for r in template["Resources"].values() if r["Type"] == "AWS::Events::Rule"]
+    assert rule["Properties"]["ScheduleExpression"] == "rate(1 minute)"
+    (target,) = rule["Properties"]["Targets"]
+    sweep = template["Resources"][target["Arn"]["Fn::GetAtt"][0]]["Properties"]
+    assert sweep["Handler"] == "functions.sweep.handler"
+    assert sweep["Timeout"] < 60
+    (invocation,) = [
+        resource["Properties"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::Lambda::EventInvokeConfig"
+    ]
+    assert invocation["MaximumRetryAttempts"] == 0

@@ -1,0 +1,43 @@
+"""Logical ids and outputs that must not change: a new id is a new, empty resource."""
+
+import json
+from pathlib import Path
+
+PINNED = Path(__file__).with_name("pinned.json")
+KEPT_TYPES = (
+    "AWS::Cognito::UserPool",
+    "AWS::Cognito::UserPoolClient",
+    "AWS::DynamoDB::GlobalTable",
+    "AWS::SQS::Queue",
+)
+
+
+def identities(template):
+    return {
+        "outputs": sorted(template["Outputs"]),
+        **{
+            kind: sorted(
+                logical_id
+                for logical_id, resource in template["Resources"].items()
+                if resource["Type"] == kind
+            )
+            for kind in KEPT_TYPES
+        },
+    }
+
+
+def test_what_holds_data_keeps_its_logical_id_and_every_output_its_name(dev):
+    assert identities(dev) == json.loads(PINNED.read_text())
+
+
+def test_stages_share_the_logical_ids_of_tables_and_queues(dev, prod):
+    for kind in ("AWS::DynamoDB::GlobalTable", "AWS::SQS::Queue"):
+        assert identities(dev)[kind] == identities(prod)[kind]
+
+
+def test_the_api_url_has_no_slash_at_its_end(dev):
+    match dev["Outputs"]["ApiUrl"]["Value"]:
+        case {"Fn::GetAtt": [_, "ApiEndpoint"]}:
+            pass
+        case other:
+            raise AssertionError(f"Not the address of the API itself: {other!r}")

@@ -1,0 +1,155 @@
+"""Rules for every queue and what consumes it."""
+
+from fanfold import names
+
+TWO_WEEKS = 14 * 24 * 60 * 60
+MAPPING = "AWS::Lambda::EventSourceMapping"
+
+
+def resources(template, kind):
+    return {
+        logical_id: resource
+        for logical_id, resource in template["Resources"].items()
+        if resource["Type"] == kind
+    }
+
+
+def logical_id(template, output):
+    return template["Outputs"][output]["Value"]["Ref"]
+
+
+def work_queues(template):
+    return {
+        logical_id(template, queue.url_output): logical_id(template, queue.dlq_url_output)
+        for queue in names.QUEUES
+    }
+
+
+def mappings(template):
+    """Each event source mapping by the logical id of its queue."""
+    return {
+        mapping["Properties"]["EventSourceArn"]["Fn::GetAtt"][0]: mapping["Properties"]
+        for mapping in resources(template, MAPPING).values()
+    }
+
+
+def consumer(template, mapping):
+    return template["Resources"][mapping["FunctionName"]["Ref"]]["Properties"]
+
+
+def test_every_queue_has_its_own_dead_letter_queue(template):
+    queues = resources(template, "AWS::SQS::Queue")
+    pairs = work_queues(template)
+    assert len(set(pairs.values())) == len(pairs)
+    assert set(pairs) | set(pairs.values()) == set(queues)
+    for queue, dead_letters in pairs.items():
+        redrive = queues[queue]["Properties"]["RedrivePolicy"]
+        assert redrive["deadLetterTargetArn"] == {"Fn::GetAtt": [dead_letters, "Arn"]}
+        assert "RedrivePolicy" not in queues[dead_letters]["Properties"]
+
+
+def test_a_message_is_tried_at_least_five_times_and_in_a_lane_ten(template):
+    queues = resources(template, "AWS::SQS::Queue")
+    for queue, times in (
+        (names.PUBLISH, 5),
+        (names.RELATION, 5),
+        (names.EXPRESS, 10),
+        (names.BULK, 10),
+    ):
+        properties = queues[logical_id(template, queue.url_output)]["Properties"]
+        assert properties["RedrivePolicy"]["maxReceiveCount"] == times >= 5
+
+
+def test_messages_are_kept_for_two_weeks(template):
+    for queue in resources(template, "AWS::SQS::Queue").values():
+        assert queue["Properties"]["MessageRetentionPeriod"] == TWO_WEEKS
+
+
+def test_a_message_stays_hidden_for_six_times_its_consumers_timeout(template):
+    for queue, mapping in mappings(template).items():
+        hidden = template["Resources"][queue]["Properties"]["VisibilityTimeout"]
+        assert hidden >= 6 * consumer(template, mapping)["Timeout"]
+
+
+def test_sweep_is_told_how_long_the_lanes_hide_a_message(template):
+    told = [
+        function["Properties"]["Environment"]["Variables"]["LANE_VISIBILITY_SECONDS"]
+        for function in resources(template, "AWS::Lambda::Function").values()
+    ]
+    for lane in (names.EXPRESS, names.BULK):
+        queue = template["Resources"][logical_id(template, lane.url_output)]
+        assert set(told) == {str(queue["Properties"]["VisibilityTimeout"])}
+
+
+def test_every_queue_is_consumed_by_its_door(template):
+    handlers = {
+        queue: consumer(template, mapping)["Handler"]
+        for queue, mapping in mappings(template).items()
+    }
+    assert handlers == {
+        logical_id(template, names.PUBLISH.url_output): "functions.plan.handler",
+        logical_id(template, names.EXPRESS.url_output): "functions.deliver.handler",
+        logical_id(template, names.BULK.url_output): "functions.deliver.handler",
+        logical_id(template, names.RELATION.url_output): "functions.relate.handler",
+    }
+
+
+def test_a_failed_message_comes_again_without_its_batch(template):
+    for mapping in mappings(template).values():
+        assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+
+
+def test_segments_come_one_at_a_time(template):
+    found = mappings(template)
+    assert {
+        queue.name: found[logical_id(template, queue.url_output)]["BatchSize"]
+        for queue in names.QUEUES
+    } == {"Publish": 10, "Express": 1, "Bulk": 1, "Relation": 10}
+
+
+def test_the_workers_of_a_queue_are_bounded(template):
+    for mapping in mappings(template).values():
+        assert 2 <= mapping["ScalingConfig"]["MaximumConcurrency"] <= 1000
+
+
+def test_a_stage_says_how_many_workers_a_queue_has(synthesize):
+    template = synthesize(
+        publish_concurrency="3",
+        express_concurrency="40",
+        bulk_concurrency="8",
+        relation_concurrency="2",
+    )
+    found = mappings(template)
+    assert {
+        queue.name: found[logical_id(template, queue.url_output)]["ScalingConfig"]
+        for queue in names.QUEUES
+    } == {
+        "Publish": {"MaximumConcurrency": 3},
+        "Express": {"MaximumConcurrency": 40},
+        "Bulk": {"MaximumConcurrency": 8},
+        "Relation": {"MaximumConcurrency": 2},
+    }
+
+
+def test_every_queue_and_the_topic_are_reached_over_tls_only(template):
+    refused = set()
+    for kind, reached in (
+        ("AWS::SQS::QueuePolicy", "Queues"),
+        ("AWS::SNS::TopicPolicy", "Topics"),
+    ):
+        for policy in resources(template, kind).values():
+            statements = policy["Properties"]["PolicyDocument"]["Statement"]
+            if any(
+                statement["Effect"] == "Deny"
+                and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+                and statement["Principal"] in ("*", {"AWS": "*"})
+                for statement in statements
+            ):
+                refused |= {target["Ref"] for target in policy["Properties"][reached]}
+    expected = resources(template, "AWS::SQS::Queue") | resources(template, "AWS::SNS::Topic")
+    assert refused == set(expected)
+
+
+def test_prod_retains_the_queues(prod):
+    for queue in resources(prod, "AWS::SQS::Queue").values():
+        assert queue["DeletionPolicy"] == queue["UpdateReplacePolicy"] == "Retain"

@@ -1,0 +1,45 @@
+"""The AwsSolutions rules of cdk-nag: what they find is mended, or acknowledged with a reason."""
+
+import pytest
+from aws_cdk import Acknowledgment, Validations
+from cdk_nag import AwsSolutionsChecks
+
+from infra.stack import FanfoldStack
+from infra.stages import choose
+
+POOL_RULES = {
+    "AwsSolutions::AwsSolutions-COG8": (
+        "The plus tier is billed per user; whoever needs its threat protection brings an issuer."
+    ),
+    "AwsSolutions::AwsSolutions-COG2": (
+        "The pool is for trying the service out, by scripts that sign in with a password alone."
+    ),
+}
+
+POOL = {"user_pool": "true"}
+ISSUER = {"jwt_issuer": "https://issuer.example.com", "jwt_audience": "timeline"}
+CASES = {
+    "dev": ({"stage": "dev"}, POOL_RULES),
+    "prod with a pool": ({"stage": "prod", **POOL}, POOL_RULES),
+    "prod with an issuer": ({"stage": "prod", **ISSUER}, {}),
+}
+
+
+def check(make_app, context, accepted):
+    app = make_app(**context)
+    stack = FanfoldStack(app, "Fanfold", stage=choose(app.node.try_get_context))
+    Validations.of(stack).add_plugins(AwsSolutionsChecks(stack))
+    for finding, reason in accepted.items():
+        Validations.of(stack).acknowledge(Acknowledgment(id=finding, reason=reason))
+    app.synth()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_stack_keeps_the_rules_but_for_what_is_acknowledged(make_app, case):
+    context, accepted = CASES[case]
+    check(make_app, context, accepted)
+
+
+def test_a_broken_rule_fails_the_synthesis(make_app):
+    with pytest.raises(RuntimeError, match="ValidationFailed"):
+        check(make_app, {"stage": "dev"}, {})

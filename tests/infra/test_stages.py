@@ -1,0 +1,109 @@
+"""A stage is data, and a wrong one is refused with a sentence."""
+
+import platform
+import sys
+from dataclasses import replace
+
+import pytest
+
+from infra.stages import DEV, LOCAL, PROD, STAGES, StageError, choose
+
+
+def with_context(**context: object):
+    return choose(context.get)
+
+
+def test_dev_is_chosen_when_nothing_is_named():
+    assert with_context() == DEV
+
+
+@pytest.mark.parametrize("name", ["dev", "local"])
+def test_a_stage_is_chosen_by_its_name(name):
+    assert with_context(stage=name) is not None
+    assert with_context(stage=name) == STAGES[name]
+
+
+def test_an_unknown_stage_is_refused_with_the_names_of_the_known():
+    with pytest.raises(StageError, match="There is no stage 'staging'; choose one of dev, prod"):
+        with_context(stage="staging")
+
+
+def test_prod_refuses_to_guess_who_its_users_are():
+    with pytest.raises(StageError, match=r"jwt_issuer=.*jwt_audience=.*user_pool=true"):
+        with_context(stage="prod")
+
+
+def test_prod_takes_a_pool_by_explicit_choice_only():
+    assert not PROD.user_pool
+    assert with_context(stage="prod", user_pool="true").user_pool
+
+
+def test_prod_takes_any_issuer():
+    stage = with_context(
+        stage="prod", jwt_issuer="https://id.example.com", jwt_audience="a, b", user_claim="email"
+    )
+    assert stage.jwt_issuer == "https://id.example.com"
+    assert stage.jwt_audience == ("a", "b")
+    assert stage.user_claim == "email"
+
+
+def test_cdk_json_may_hold_values_that_are_not_text():
+    stage = with_context(
+        stage="prod",
+        jwt_issuer="https://id.example.com",
+        jwt_audience=["a", "b"],
+        bulk_concurrency=4,
+        user_pool=False,
+    )
+    assert (stage.jwt_audience, stage.bulk_concurrency) == (("a", "b"), 4)
+
+
+@pytest.mark.parametrize(
+    ("context", "sentence"),
+    [
+        ({"user_pool": "perhaps"}, "'user_pool' must be true or false, not 'perhaps'"),
+        ({"warm_write_units": "many"}, "'warm_write_units' must be a whole number"),
+        ({"warm_write_units": "-1"}, "'warm_write_units' must be a whole number"),
+        ({"warm_write_units": "100"}, "'warm_write_units' must be from 4000 to"),
+        ({"max_write_request_units": "0"}, "'max_write_request_units' must be from 1 to"),
+        ({"express_concurrency": "1"}, "'express_concurrency' must be from 2 to 1000, not 1"),
+        ({"relation_concurrency": "1001"}, "'relation_concurrency' must be from 2 to 1000"),
+        ({"retention_days": "0"}, "'retention_days' must be from 1 to"),
+        ({"log_retention_days": "8"}, "'log_retention_days' must be one of 1, 3, 5, 7"),
+        ({"user_claim": "two words"}, "'user_claim' must be the name of a claim"),
+        ({"user_claim": ""}, "'user_claim' is empty"),
+        ({"jwt_issuer": "https://id.example.com"}, "give -c user_pool=false beside 'jwt_issuer'"),
+        ({"user_pool": "false", "jwt_issuer": "id.example.com"}, "'jwt_issuer' must be the https"),
+        ({"user_pool": "false", "jwt_issuer": "https://id.example.com"}, "'jwt_audience' is missi"),
+        ({"cors_origins": "https://a.example/path"}, "'cors_origins' must be origins"),
+        ({"cors_origins": "*"}, "'cors_origins' must be origins"),
+        ({"alarm_email": "nobody"}, "'alarm_email' must be an e-mail address"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_name(context, sentence):
+    with pytest.raises(StageError, match=sentence):
+        with_context(**context)
+
+
+def test_what_a_function_runs_on_is_no_context_value():
+    assert with_context(runtime="python3.9", architecture="x86_64") == DEV
+
+
+def test_the_local_stage_is_dev_on_the_runtime_of_this_machine():
+    same = {name: getattr(DEV, name) for name in ("runtime", "architecture", "wheel_platform")}
+    assert replace(LOCAL, name="dev", **same) == DEV
+    assert LOCAL.python_version == ".".join(map(str, sys.version_info[:2]))
+    arm = platform.machine().lower() in ("aarch64", "arm64")
+    assert LOCAL.architecture == ("arm64" if arm else "x86_64")
+    assert LOCAL.wheel_platform.startswith("aarch64-" if arm else "x86_64-")
+
+
+@pytest.mark.parametrize("stage", [DEV, PROD])
+def test_aws_runs_one_python_on_arm(stage):
+    assert (stage.python_version, stage.architecture) == ("3.14", "arm64")
+    assert stage.wheel_platform.startswith("aarch64-manylinux")
+
+
+def test_bulk_leaves_room_for_express():
+    for stage in STAGES.values():
+        assert stage.bulk_concurrency < stage.express_concurrency

@@ -1,0 +1,88 @@
+"""Rules for every table."""
+
+import pytest
+
+from fanfold import names
+
+TABLE = "AWS::DynamoDB::GlobalTable"
+
+
+def tables(template):
+    return {
+        table: template["Resources"][template["Outputs"][table.output]["Value"]["Ref"]]
+        for table in names.TABLES
+    }
+
+
+def test_every_table_of_the_product_is_there_and_no_other(template):
+    found = [r for r in template["Resources"].values() if r["Type"] == TABLE]
+    assert len(found) == len(names.TABLES) == len(tables(template))
+
+
+def test_keys_are_those_that_the_stores_use(template):
+    for table, resource in tables(template).items():
+        keys = [key["AttributeName"] for key in resource["Properties"]["KeySchema"]]
+        assert keys == [key for key in (table.partition_key, table.sort_key) if key]
+
+
+def test_tables_are_billed_by_request(template):
+    for resource in tables(template).values():
+        assert resource["Properties"]["BillingMode"] == "PAY_PER_REQUEST"
+
+
+def test_what_expires_expires_by_the_attribute_that_the_stores_write(template):
+    for table, resource in tables(template).items():
+        expected = {"AttributeName": table.ttl, "Enabled": True} if table.ttl else None
+        assert resource["Properties"].get("TimeToLiveSpecification") == expected
+
+
+def test_every_table_can_be_restored_to_a_point_in_time(template):
+    for resource in tables(template).values():
+        (replica,) = resource["Properties"]["Replicas"]
+        assert replica["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] is True
+
+
+def test_no_table_has_a_local_index(template):
+    for resource in tables(template).values():
+        assert "LocalSecondaryIndexes" not in resource["Properties"]
+
+
+def test_indexes_hold_keys_only(template):
+    for table, resource in tables(template).items():
+        indexes = resource["Properties"].get("GlobalSecondaryIndexes", [])
+        assert [index["IndexName"] for index in indexes] == [index.name for index in table.indexes]
+        for index in indexes:
+            assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
+
+
+def test_timelines_have_no_index_for_it_would_double_every_write(template):
+    assert "GlobalSecondaryIndexes" not in tables(template)[names.TIMELINES]["Properties"]
+
+
+def test_prod_protects_and_retains_every_table(prod):
+    for resource in tables(prod).values():
+        assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain"
+        (replica,) = resource["Properties"]["Replicas"]
+        assert replica["DeletionProtectionEnabled"] is True
+
+
+def test_dev_leaves_no_table_behind(dev):
+    for resource in tables(dev).values():
+        assert resource["DeletionPolicy"] == "Delete"
+        (replica,) = resource["Properties"]["Replicas"]
+        assert replica["DeletionProtectionEnabled"] is False
+
+
+@pytest.mark.parametrize("table", names.TABLES, ids=lambda table: table.name)
+def test_only_the_tables_that_take_bursts_are_warmed_and_fused(dev, prod, table):
+    wanted = tables(prod)[table]["Properties"]
+    if table in (names.TIMELINES, names.FOLLOWERS):
+        assert wanted["WarmThroughput"] == {"WriteUnitsPerSecond": 20000}
+        fuse = wanted["WriteOnDemandThroughputSettings"]
+        assert fuse == {"MaxWriteRequestUnits": 30000}
+    for properties in (
+        tables(dev)[table]["Properties"],
+        *([wanted] if table not in (names.TIMELINES, names.FOLLOWERS) else []),
+    ):
+        assert "WarmThroughput" not in properties
+        assert "WriteOnDemandThroughputSettings" not in properties
