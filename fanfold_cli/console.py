@@ -5,7 +5,9 @@ from typing import Any
 
 import typer
 from rich.console import Console
-from rich.text import Text
+
+# Wide enough for the longest output of a stack, a queue's URL.
+PIPE_COLUMNS = 200
 
 
 class ExpectedError(Exception):
@@ -23,5 +25,9 @@ def print_json(value: Any) -> None:
 
 
 def print_result(renderable: Any) -> None:
-    """Print a table for people; a long value is folded, because a cut URL is of no use."""
-    Console().print(Text(renderable) if isinstance(renderable, str) else renderable)
+    """Print text or a table for people; what is read by a pipe is not cut into short lines."""
+    if isinstance(renderable, str):
+        typer.echo(renderable)
+        return
+    console = Console()
+    Console(width=None if console.is_terminal else PIPE_COLUMNS).print(renderable)

@@ -7,8 +7,9 @@ import subprocess
 import time
 from pathlib import Path
 
-# How long a process group may take to end by itself: the engine stops in well under a second.
-GRACE_SECONDS = 5.0
+# How long a process group may take to end by itself. The engine waits for open connections, and
+# keeps nothing that is worth the wait.
+GRACE_SECONDS = 1.0
 POLL_SECONDS = 0.05
 
 

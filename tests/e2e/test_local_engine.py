@@ -1,0 +1,310 @@
+"""`fanfold local`: the real app on the local engine, its data, its users, its processes."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fanfold import names
+from fanfold_cli import deploying, processes
+from fanfold_cli import engine as engines
+from fanfold_cli.console import ExpectedError
+from fanfold_cli.home import CHECKOUT, EngineState, Home
+from fanfold_cli.main import app
+from fanfold_cli.stack import Deployment
+
+pytestmark = pytest.mark.e2e
+
+# Synthesis takes seconds; a run that has nothing to do must not come near.
+QUICK_SECONDS = 5.0
+LISTENING = "0A"
+LOOPBACK = "0100007F"
+
+
+def running(home: Home) -> EngineState:
+    """The state of the engine that runs in this home."""
+    state = home.running()
+    assert state is not None
+    return state
+
+
+def status_of(stack: Deployment, token: str) -> int:
+    """The HTTP status of reading the timeline with this token."""
+    request = urllib.request.Request(
+        f"{stack.api_url}/v1/timeline", headers={"Authorization": f"Bearer {token}"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def members(group: int) -> list[int]:
+    """The processes of a process group."""
+    listed = subprocess.run(["ps", "-eo", "pid=,pgid="], capture_output=True, text=True, check=True)
+    pairs = (line.split() for line in listed.stdout.splitlines())
+    return [int(pid) for pid, of in pairs if int(of) == group]
+
+
+def listening_addresses(pid: int) -> set[str]:
+    """The addresses in hexadecimal that a process listens on; Linux only."""
+    sockets = set()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        target = os.readlink(descriptor)
+        if target.startswith("socket:["):
+            sockets.add(target[8:-1])
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == LISTENING and fields[9] in sockets:
+                found.add(fields[1].split(":")[0])
+    return found
+
+
+# What a deployment leaves behind.
+
+
+def test_every_queue_has_its_redrive_policy(stack: Deployment) -> None:
+    sqs = stack.client("sqs")
+    for queue in names.QUEUES:
+        target, source = stack.output(queue.dlq_url_output), stack.output(queue.url_output)
+        arn = sqs.get_queue_attributes(QueueUrl=target, AttributeNames=["QueueArn"])["Attributes"]
+        seen = sqs.get_queue_attributes(QueueUrl=source, AttributeNames=["RedrivePolicy"])
+        policy = json.loads(seen["Attributes"]["RedrivePolicy"])
+        assert policy["deadLetterTargetArn"] == arn["QueueArn"]
+        assert policy["maxReceiveCount"] > 1
+
+
+def test_every_table_that_lets_items_expire_has_its_time_to_live(stack: Deployment) -> None:
+    dynamodb = stack.client("dynamodb")
+    for table in names.TABLES:
+        seen = dynamodb.describe_time_to_live(TableName=stack.output(table.output))
+        assert seen["TimeToLiveDescription"].get("AttributeName") == table.ttl
+
+
+def test_the_settings_name_what_is_deployed(stack: Deployment) -> None:
+    settings = stack.settings()
+    stack.client("dynamodb").describe_table(TableName=settings.timelines_table)
+    stack.client("sqs").get_queue_attributes(QueueUrl=settings.bulk_dlq_url)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Reads /proc.")
+def test_nothing_of_the_engine_listens_beyond_loopback(engine: Home, stack: Deployment) -> None:
+    assert status_of(stack, stack.token("listener")) == 200  # So that a Lambda worker is there too.
+    group = members(running(engine).pid)
+    assert len(group) > 1
+    assert set().union(*(listening_addresses(pid) for pid in group)) == {LOOPBACK}
+
+
+def test_status_tells_the_endpoint_and_the_outputs(engine: Home) -> None:
+    result = CliRunner().invoke(app, ["local", "status", "--json", "--home", str(engine.path)])
+    known = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert known["running"] is True
+    assert known["pid"] == running(engine).pid
+    assert known["outputs"].keys() >= {"ApiUrl", "TimelinesTable", "PublishQueueUrl"}
+
+
+# Users.
+
+
+def test_a_token_is_alone_on_stdout_and_opens_the_api(engine: Home, stack: Deployment) -> None:
+    arguments = ["local", "token", "--user", "alice", "--home", str(engine.path)]
+    first, again = (CliRunner().invoke(app, arguments) for _ in range(2))
+    assert first.exit_code == again.exit_code == 0
+    assert first.stdout.count("\n") == 1
+    assert status_of(stack, first.stdout.strip()) == 200
+    assert status_of(stack, again.stdout.strip()) == 200
+
+
+def test_the_sub_of_a_local_user_is_their_name(stack: Deployment) -> None:
+    assert stack.sign_in("alice@example.com").sub == "alice@example.com"
+
+
+def test_a_missing_and_a_forged_token_are_refused(stack: Deployment) -> None:
+    header, _, signature = stack.token("alice").split(".")
+    _, mallory, _ = stack.token("mallory").split(".")
+    assert status_of(stack, f"{header}.{mallory}.{signature}") == 401
+    assert status_of(stack, "") == 401
+
+
+# A second `up`, on a copy of the app that the tests change.
+
+
+@dataclass
+class Workshop:
+    """An engine of its own, and a copy of the app that may be changed."""
+
+    home: Home
+    directory: Path
+
+    def up(self) -> Deployment:
+        """What `fanfold local up` does."""
+        return deploying.bring_up(self.home, lifetime_hours=1, app_directory=self.directory)
+
+    def edit(self, path: str, text: str) -> None:
+        """Append to a file of the copy."""
+        with (self.directory / path).open("a") as file:
+            file.write(text)
+
+    def restore(self, path: str) -> None:
+        """Bring back a file of the copy as the checkout has it."""
+        shutil.copy(CHECKOUT / path, self.directory / path)
+
+
+@pytest.fixture(scope="module")
+def workshop(node: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    """A deployed copy of the app."""
+    directory = tmp_path_factory.mktemp("checkout")
+    for path in ("app.py", "cdk.json", "requirements.txt"):
+        shutil.copy(CHECKOUT / path, directory / path)
+    for path in ("infra", "functions", "fanfold"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(CHECKOUT / path, directory / path, ignore=ignored)
+    if (CHECKOUT / "node_modules").exists():
+        (directory / "node_modules").symlink_to(CHECKOUT / "node_modules")
+    made = Workshop(Home(tmp_path_factory.mktemp("workshop")), directory)
+    try:
+        made.up()
+        yield made
+    finally:
+        deploying.take_down(made.home)
+
+
+def put_post(stack: Deployment, ref_id: str) -> None:
+    """Write a row that must outlive the next deployment."""
+    item = {"ref_id": {"S": ref_id}}
+    stack.client("dynamodb").put_item(TableName=stack.settings().posts_table, Item=item)
+
+
+def has_post(stack: Deployment, ref_id: str) -> bool:
+    """Say whether the row is still there."""
+    key = {"ref_id": {"S": ref_id}}
+    table = stack.settings().posts_table
+    return "Item" in stack.client("dynamodb").get_item(TableName=table, Key=key)
+
+
+def code_hashes(stack: Deployment) -> set[str]:
+    """What the deployed functions are made of."""
+    listed = stack.client("lambda").list_functions()["Functions"]
+    return {function["CodeSha256"] for function in listed}
+
+
+def test_a_second_up_without_a_change_deploys_nothing(
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = running(workshop.home)
+    progress = deploying.Progress()
+    workshop.up()
+    progress.tell("done")
+    assert running(workshop.home) == before
+    err = capsys.readouterr().err
+    assert "nothing to do" in err
+    assert float(err.rsplit("[", 1)[1].split(" s]")[0]) < QUICK_SECONDS
+
+
+def test_a_changed_function_is_deployed_and_the_data_is_kept(workshop: Workshop) -> None:
+    stack = workshop.up()
+    put_post(stack, "before-the-change")
+    token, before = stack.token("alice"), code_hashes(stack)
+    workshop.edit("functions/__init__.py", "\n# Changed.\n")
+    after = workshop.up()
+    assert code_hashes(after) != before
+    assert has_post(after, "before-the-change")
+    assert status_of(after, token) == 200
+
+
+def test_a_changed_queue_is_refused_and_the_old_stack_keeps_running(workshop: Workshop) -> None:
+    stack = workshop.up()
+    put_post(stack, "before-the-refusal")
+    # Every queue at once, so that the test need not know how the app makes its queues.
+    changed = (
+        "\n\nfrom aws_cdk import aws_sqs\n"
+        "\n_init = aws_sqs.Queue.__init__\n\n\n"
+        "def _slow(self, *args, **kwargs):\n"
+        "    _init(self, *args, **kwargs)\n"
+        "    self.node.default_child.add_property_override('DelaySeconds', 1)\n\n\n"
+        "aws_sqs.Queue.__init__ = _slow\n"
+    )
+    workshop.edit("infra/__init__.py", changed)
+    try:
+        with pytest.raises(ExpectedError, match=r"The queue .*DelaySeconds[\s\S]*--fresh"):
+            workshop.up()
+    finally:
+        workshop.restore("infra/__init__.py")
+    assert has_post(stack, "before-the-refusal")
+    assert status_of(stack, stack.token("alice")) == 200
+
+
+def test_a_failed_update_is_taken_back_and_the_data_is_kept(workshop: Workshop) -> None:
+    stack = workshop.up()
+    put_post(stack, "before-the-failure")
+    broken = (
+        "\n\nimport aws_cdk\n\n_synth = aws_cdk.App.synth\n\n\n"
+        "def _with_what_the_engine_does_not_know(app, **kwargs):\n"
+        "    stack = app.node.children[-1]\n"
+        "    aws_cdk.CfnResource(stack, 'Unknown', type='AWS::Chatbot::Unknown')\n"
+        "    return _synth(app, **kwargs)\n\n\n"
+        "aws_cdk.App.synth = _with_what_the_engine_does_not_know\n"
+    )
+    workshop.edit("infra/__init__.py", broken)
+    try:
+        with pytest.raises(ExpectedError, match="keeps its data"):
+            workshop.up()
+    finally:
+        workshop.restore("infra/__init__.py")
+    assert has_post(stack, "before-the-failure")
+    workshop.edit("functions/__init__.py", "\n# Changed after the failure.\n")
+    assert has_post(workshop.up(), "before-the-failure")
+
+
+# The life of an engine.
+
+
+def test_down_leaves_no_process_and_may_be_said_twice(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    state = engines.start(home, lifetime_seconds=60, port=None)
+    assert processes.group_is_alive(state.pid)
+    assert deploying.take_down(home)
+    assert not processes.group_is_alive(state.pid)
+    assert not processes.is_alive(state.supervisor_pid, state.supervisor_mark)
+    assert not deploying.take_down(home)
+
+
+def test_down_ends_an_engine_whose_supervisor_was_killed(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    state = engines.start(home, lifetime_seconds=60, port=None)
+    os.kill(state.supervisor_pid, 9)
+    assert deploying.take_down(home)
+    assert not processes.group_is_alive(state.pid)
+
+
+def test_an_engine_ends_when_its_lifetime_is_over(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    state = engines.start(home, lifetime_seconds=2, port=None)
+    assert processes.wait_until_gone(state.pid, state.pid_mark, seconds=20)
+    assert not processes.group_is_alive(state.pid)
+    assert home.running() is None
+
+
+def test_two_engines_live_side_by_side(tmp_path: Path) -> None:
+    homes = [Home(tmp_path / name) for name in ("one", "two")]
+    try:
+        first, second = (engines.start(home, lifetime_seconds=60, port=None) for home in homes)
+        assert first.endpoint != second.endpoint
+        deploying.take_down(homes[0])
+        assert running(homes[1]) == second
+    finally:
+        for home in homes:
+            deploying.take_down(home)
