@@ -43,13 +43,16 @@ class Graph:
         )
 
 
-def heavy_tailed(*, publishers: int, most: int, seed: int) -> Graph:
-    """A graph of so many publishers, the largest with `most` followers; the same for a seed."""
+def heavy_tailed(*, publishers: int, most: int, seed: int, prefix: str = "") -> Graph:
+    """A graph of so many publishers, the largest with `most` followers; the same for a seed.
+
+    Ids begin with `prefix`, so that several graphs can be loaded side by side.
+    """
     chance = random.Random(seed)
-    users = [f"reader-{number:05d}" for number in range(1, most + 1)]
+    users = [f"{prefix}reader-{number:05d}" for number in range(1, most + 1)]
     return Graph(
         {
-            f"publisher-{rank:02d}": frozenset(
+            f"{prefix}publisher-{rank:02d}": frozenset(
                 chance.sample(users, max(1, round(most / rank**TAIL)))
             )
             for rank in range(1, publishers + 1)

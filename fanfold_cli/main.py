@@ -40,11 +40,20 @@ def demo(
     followers: Annotated[
         int, typer.Option(min=1, help="Followers of the largest publisher.")
     ] = demonstration.MOST_FOLLOWERS,
-    number: Annotated[int, typer.Option("--seed", help="Seed of the follow graph.")] = 1,
+    number: Annotated[
+        int, typer.Option("--seed", help="Seed of the follow graph.")
+    ] = demonstration.SEED,
 ) -> None:
     """Show the main job on the local engine: follow, publish, deliver, read, and count."""
     deployment = deploying.bring_up(Home.choose(home))
-    tailed = graph.heavy_tailed(publishers=demonstration.PUBLISHERS, most=followers, seed=number)
+    usual = (followers, number) == (demonstration.MOST_FOLLOWERS, demonstration.SEED)
+    tailed = graph.heavy_tailed(
+        publishers=demonstration.PUBLISHERS,
+        most=followers,
+        seed=number,
+        # On one engine two graphs would add up, if they had the same publishers.
+        prefix="" if usual else f"{number}x{followers}-",
+    )
     tag = f"demo-{secrets.token_hex(3)}"
     if not demonstration.run(deployment, tailed, tag=tag):
         raise typer.Exit(1)
