@@ -131,7 +131,10 @@ def _running_engine(
                 f"The engine runs on port {state.port} already: run `fanfold local down` first, or "
                 "leave --port out."
             )
-        progress.tell(f"The engine is running at {state.endpoint} (process {state.pid}).")
+        progress.tell(
+            f"The engine is running at {state.endpoint} (process {state.pid}); it ends by itself at "
+            f"{state.ends_at}."
+        )
         return state
     progress.tell("The engine starts.")
     state = engine.start(home, lifetime_seconds=lifetime_hours * 3600, port=port)
