@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -18,8 +19,6 @@ from tests.integration.system import Clock, System
 # The entry points read their settings and build their clients when they are imported, once in a
 # process. moto answers such clients too, and the names are the same for each test.
 os.environ.update(world.settings().to_env())
-os.environ["AWS_DEFAULT_REGION"] = world.REGION
-os.environ["POWERTOOLS_SERVICE_NAME"] = "fanfold"
 
 
 @pytest.fixture
@@ -43,11 +42,30 @@ def system(clock: Clock) -> Iterator[System]:
     with mock_aws():
         service = System(clock, world.settings())
         world.create_tables_and_queues(service)
-        deliver, timeline = service.door("deliver"), service.door("timeline")
-        clients = {service.dynamodb, deliver.dynamodb, deliver.unretried}
-        for client in clients:
+        for client in (service.dynamodb, service.door("deliver").unretried):
             client.meta.events.register(
                 "provide-client-params.dynamodb", check_expressions, unique_id="rules"
             )
-        timeline.reading.hydration.cache.clear()
+        service.door("timeline").reading.hydration.cache.clear()
         yield service
+
+
+@pytest.fixture
+def fail_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[[Any, str, Sequence[Exception]], list[Any]]:
+    """Let a client's first calls of an operation fail; the calls made are noted in the answer."""
+
+    def spoil(client: Any, operation: str, errors: Sequence[Exception]) -> list[Any]:
+        plain, left, calls = getattr(client, operation), list(errors), []
+
+        def call(**request: Any) -> Any:
+            calls.append(request)
+            if left:
+                raise left.pop(0)
+            return plain(**request)
+
+        monkeypatch.setattr(client, operation, call)
+        return calls
+
+    return spoil

@@ -6,16 +6,17 @@ import copy
 import hashlib
 import importlib
 import json
-from collections.abc import Callable
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
-import boto3
+from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
-from fanfold import names
+from fanfold import aws, names
 from fanfold.fanouts import Fanout, Fanouts
 from fanfold.followers import Followers
 from fanfold.following import Following
@@ -57,6 +58,35 @@ class Crash(Exception):
     """The worker is gone."""
 
 
+@dataclass
+class CrashAfter:
+    """Within it the process is gone after so many AWS calls, of which the last takes effect."""
+
+    calls: int
+    happened: bool = False
+
+    def __enter__(self) -> CrashAfter:
+        plain, lock = BaseClient._make_api_call, threading.Lock()  # type: ignore[attr-defined]
+
+        def call(client: BaseClient, *args: Any) -> Any:
+            with lock:
+                if self.calls == 0:
+                    raise Crash
+                answer = plain(client, *args)
+                self.calls -= 1
+                if self.calls == 0:
+                    self.happened = True
+                    raise Crash
+                return answer
+
+        self._patch = patch.object(BaseClient, "_make_api_call", call)
+        self._patch.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._patch.stop()
+
+
 class Clock:
     """Stands still but for sleeping and for who moves it on."""
 
@@ -93,8 +123,7 @@ class System:
     handled: list[tuple[str, Json]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.dynamodb = boto3.client("dynamodb", region_name=REGION)
-        self.sqs = boto3.client("sqs", region_name=REGION)
+        self.dynamodb, self.sqs = aws.dynamodb(), aws.sqs()
         self.fanouts = Fanouts(self.dynamodb, self.settings.fanouts_table)
         self.posts = Posts(self.dynamodb, self.settings.posts_table)
         self.followers = Followers(self.dynamodb, self.settings.followers_table)
@@ -225,9 +254,9 @@ class System:
 
     def waiting(self, queue: str) -> int:
         """Messages of a queue, the delayed and the hidden ones among them."""
-        attributes = self.sqs.get_queue_attributes(
+        attributes: Json = self.sqs.get_queue_attributes(
             QueueUrl=self.url(queue), AttributeNames=["All"]
-        )["Attributes"]
+        )["Attributes"]  # type: ignore[assignment]
         kinds = ("", "NotVisible", "Delayed")
         return sum(int(attributes[f"ApproximateNumberOfMessages{kind}"]) for kind in kinds)
 
@@ -280,7 +309,7 @@ class System:
         return {table.name: self.rows(table) for table in names.TABLES}
 
     def reached(self, ref_id: str = "post-1") -> list[str]:
-        """Whose timelines hold the post, in order; a follower with two entries stands there twice."""
+        """Whose timelines hold the post, in order, once for each entry."""
         return sorted(
             item["user_id"]["S"]
             for item in self.rows(names.TIMELINES)
@@ -346,7 +375,8 @@ def create_tables_and_queues(system: System) -> None:
             TableName=table.name,
             BillingMode="PAY_PER_REQUEST",
             AttributeDefinitions=[
-                {"AttributeName": key, "AttributeType": "S"} for key in sorted({*keys} - {None})
+                {"AttributeName": key, "AttributeType": "S"}
+                for key in sorted({*filter(None, keys)})
             ],
             KeySchema=_schema(table.partition_key, table.sort_key),
             **more,
@@ -371,6 +401,3 @@ def _schema(partition_key: str, sort_key: str | None) -> Any:
     if sort_key:
         schema.append({"AttributeName": sort_key, "KeyType": "RANGE"})
     return schema
-
-
-Call = Callable[..., Any]

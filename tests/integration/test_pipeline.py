@@ -2,9 +2,58 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from tests.integration.system import System
+from fanfold import ring
+from fanfold.fanouts import Resume
+from fanfold.followers import Followers
+from tests.integration.system import CrashAfter, Json, System, error, event
+
+
+def assert_complete(system: System, users: list[str], ref_id: str = "post-1") -> None:
+    """Every follower has the post once, and the ledger says so."""
+    assert system.reached(ref_id) == users
+    ledger = system.ledger(ref_id)
+    assert (ledger.state, ledger.delivered) == ("complete", len(users))
+    assert ledger.pending == frozenset()
+    assert ref_id not in system.open_fanouts()
+
+
+def segment(system: System, **changed: Any) -> Json:
+    """An order to deliver one segment, as an event of the lane that it is for."""
+    order = {
+        "version": 1,
+        "type": "segment.deliver",
+        "fanout_id": "post-1",
+        "segment": 0,
+        "segments": 1,
+        "position": "",
+        "hops": 0,
+    }
+    times_received = changed.pop("times_received", 1)
+    order.update(changed)
+    queue = "Express" if order["segments"] == 1 else "Bulk"
+    return {"Records": [system.record(queue, order, times_received=times_received)]}
+
+
+@pytest.fixture
+def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut a fan-out into segments of about ten followers, counted from a sample of twenty."""
+    monkeypatch.setattr("fanfold.segments.SEGMENT_FOLLOWERS", 10)
+    monkeypatch.setattr("fanfold.plan.SAMPLE_EDGES", 20)
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the followers in pages of 26, so that a small fan-out has many."""
+    defaults = Followers.page.__kwdefaults__
+    assert defaults
+    monkeypatch.setitem(defaults, "limit", 26)
 
 
 @pytest.mark.parametrize("count", [1, 25, 26, 60])
@@ -13,8 +62,399 @@ def test_every_follower_has_the_post_once_and_the_ledger_is_complete(
 ) -> None:
     users = system.give_followers(count)
     assert system.publish().status == 202
+    assert system.open_fanouts() == ["post-1"]
+    system.pump()
+    assert_complete(system, users)
+    ledger = system.ledger()
+    assert (ledger.followers, ledger.segments) == (count, 1)
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_followers_on_more_than_one_page_are_all_reached(system: System) -> None:
+    users = system.give_followers(130)
+    system.publish()
+    system.pump()
+    assert_complete(system, users)
+
+
+@pytest.mark.usefixtures("small_pages", "small_segments")
+def test_a_fanout_of_many_segments_and_pages_is_complete(system: System) -> None:
+    users = system.give_followers(150)
+    system.publish()
+    system.pump("Publish")
+    assert system.waiting("Express") == 0
+    assert system.waiting("Bulk") == system.ledger().segments >= 8
+    system.pump()
+    assert_complete(system, users)
+
+
+def test_followers_of_others_get_nothing(system: System) -> None:
+    system.give_followers(3, "someone-else")
+    users = system.give_followers(2)
+    system.publish()
     system.pump()
     assert system.reached() == users
+
+
+def test_an_entry_expires_with_its_post_and_is_small(system: System) -> None:
+    system.give_followers(1)
+    system.publish(body={"text": "x" * 4000})
+    system.pump()
+    (entry,) = system.dump()["Timelines"]
+    assert entry == {
+        "user_id": {"S": "follower-0"},
+        "sort_key": {"S": "2026-11-20T18:00:00.123Z#post-1"},
+        "publisher_id": {"S": "ada"},
+        "expires_at": {"N": str(1_795_197_600 + 30 * 86_400)},
+    }
+
+
+def test_a_publish_without_followers_completes_at_once(system: System) -> None:
+    system.publish()
+    system.pump("Publish")
+    assert_complete(system, [])
+    assert system.ledger().segments == 0
+    assert system.waiting("Express") == system.waiting("Bulk") == 0
+
+
+def test_segments_of_one_publisher_are_one_group_of_the_lane(system: System) -> None:
+    system.give_followers(1)
+    system.publish()
+    system.pump("Publish")
+    (record,) = system.receive("Express")
+    assert record["attributes"]["MessageGroupId"] == "ada"
+
+
+def test_a_follow_that_was_acknowledged_before_the_publish_is_served(system: System) -> None:
+    assert system.follow("bob").status == 200
+    system.publish()
+    system.pump()
+    assert system.reached() == ["bob"]
+
+
+# At least once
+
+
+@pytest.mark.usefixtures("small_segments")
+@pytest.mark.parametrize("door", ["api", "publish_queue"])
+def test_every_message_handled_again_in_any_order_changes_nothing(
+    system: System, door: str
+) -> None:
+    users = system.give_followers(60)
+    if door == "api":
+        system.publish()
+    else:
+        system.take(event("publish_queue/post_published"))
+    system.pump()
+    before = system.dump()
+    again = list(system.handled)
+    random.shuffle(again)
+    for _queue, content in again:
+        for record in content["Records"]:
+            record["attributes"]["ApproximateReceiveCount"] = "2"
+        assert system.take(content) == []
+    system.pump()
+    assert system.dump() == before
+    assert_complete(system, users)
+
+
+def test_a_message_handled_twice_in_a_row_counts_nothing_twice(system: System) -> None:
+    users = system.give_followers(60)
+    system.publish()
+    for queue in ("Publish", "Express"):
+        records = system.receive(queue)
+        assert system.take({"Records": records}) == []
+        assert system.take({"Records": records}) == []
+        for record in records:
+            system.delete(queue, record)
+    assert_complete(system, users)
+    assert system.waiting("Express") == 0, "the second order to PLAN sent the segment again"
+
+
+@pytest.mark.parametrize("door", ["api", "publish_queue"])
+def test_a_worker_that_stops_after_any_call_of_plan_is_made_good_by_the_next(
+    system: System, door: str
+) -> None:
+    users = system.give_followers(60)
+    for calls in itertools.count(1):
+        ref_id = f"post-{calls}"
+        if door == "api":
+            system.publish(ref_id)
+        else:
+            content = {"version": 1, "type": "post.published", "publisher_id": "ada"}
+            body = system.record("Publish", {**content, "ref_id": ref_id})["body"]
+            system.sqs.send_message(QueueUrl=system.url("Publish"), MessageBody=body)
+        records = system.receive("Publish")
+        with CrashAfter(calls) as crash:
+            again = system.take({"Records": records})
+        if not crash.happened:
+            break
+        assert again == [records[0]["messageId"]]
+        system.pump()
+        assert_complete(system, users, ref_id)
+    assert calls > 4, "PLAN makes more calls than that"
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_a_worker_that_stops_after_any_call_of_deliver_is_made_good_by_the_next(
+    system: System, monkeypatch: pytest.MonkeyPatch, segments: int
+) -> None:
+    monkeypatch.setattr("fanfold.plan.count_for", lambda _followers: segments)
+    users = system.give_followers(30)
+    for calls in itertools.count(1):
+        ref_id = f"post-{calls}"
+        system.publish(ref_id)
+        system.pump("Publish")
+        queue = "Express" if segments == 1 else "Bulk"
+        for _ in range(segments - 1):
+            assert system.pump_once(queue)
+        records = system.receive(queue)  # the last one, which also completes the fan-out
+        with CrashAfter(calls) as crash:
+            again = system.take({"Records": records})
+        if not crash.happened:
+            break
+        assert again == [records[0]["messageId"]]
+        system.pump()
+        assert_complete(system, users, ref_id)
+    assert calls > 5, "DELIVER makes more calls than that"
+
+
+# Faults of the tables
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_unprocessed_entries_are_written_again_and_counted_once(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = system.door("deliver").unretried
+    plain = client.batch_write_item
+    calls: list[int] = []
+
+    def write_some(*, RequestItems: Json) -> Json:  # noqa: N803 - boto3's name
+        calls.append(1)
+        if len(calls) % 3 == 0:
+            return dict(plain(RequestItems=RequestItems))
+        ((table, puts),) = RequestItems.items()
+        some, others = puts[::2], puts[1::2]
+        plain(RequestItems={table: some})
+        others.reverse()  # DynamoDB promises no order
+        return {"UnprocessedItems": {table: others}} if others else {}
+
+    monkeypatch.setattr(client, "batch_write_item", write_some)
+    users = system.give_followers(130)
+    system.publish()
+    system.pump()
+    assert_complete(system, users)
+    assert len(calls) > 6, "nothing was sent again"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        error("ProvisionedThroughputExceededException"),
+        error("ThrottlingException"),
+        error("RequestLimitExceeded"),
+        error("InternalServerError", 500),
+    ],
+    ids=lambda fault: fault.response["Error"]["Code"],
+)
+@pytest.mark.parametrize("operation", ["batch_write_item", "query"])
+def test_a_passing_fault_of_a_table_is_waited_for(
+    system: System,
+    monkeypatch: pytest.MonkeyPatch,
+    fail_first: Callable[..., list[Any]],
+    fault: Exception,
+    operation: str,
+) -> None:
+    users = system.give_followers(60)
+    system.publish()
+    system.pump("Publish")
+    calls = fail_first(system.door("deliver").unretried, operation, [fault, fault])
+    assert system.pump_once("Express")
+    assert_complete(system, users)
+    assert len(calls) > 2
+
+
+def test_a_fault_that_does_not_pass_fails_the_message_and_nothing_is_lost(
+    system: System, fail_first: Callable[..., list[Any]]
+) -> None:
+    users = system.give_followers(60)
+    system.publish()
+    system.pump("Publish")
+    fail_first(system.door("deliver").unretried, "batch_write_item", [error("AccessDenied")])
+    (record,) = system.receive("Express")
+    assert system.take({"Records": [record]}) == [record["messageId"]]
+    assert system.ledger().pending == {0}
+    system.pump()
+    assert_complete(system, users)
+
+
+# Deadline and hand-back
+
+
+@pytest.mark.usefixtures("small_pages")
+def test_a_segment_that_runs_out_of_time_is_continued_where_it_stopped(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = system.give_followers(300)
+    system.publish()
+    system.pump("Publish")
+    client = system.door("deliver").unretried
+    plain = client.batch_write_item
+    batches: list[int] = []
+
+    def slow(**request: Any) -> Any:
+        batches.append(1)
+        if len(batches) % 4 == 0:
+            system.clock.advance(system.context.seconds)
+        return plain(**request)
+
+    monkeypatch.setattr(client, "batch_write_item", slow)
+    assert system.pump_once("Express")
     ledger = system.ledger()
-    assert (ledger.state, ledger.delivered, ledger.pending) == ("complete", count, frozenset())
-    assert system.open_fanouts() == []
+    assert ledger.state == "delivering"
+    assert 0 < ledger.resume[0].written < 300
+    written = set(system.reached())
+    behind = [user for user in users if ring.position(user) < ledger.resume[0].position]
+    assert len(behind) == ledger.resume[0].written
+    assert written >= set(behind)
+    system.clock.advance(10)
+    (record,) = system.receive("Express")
+    assert ledger.resume[0].position in record["body"]
+    system.sqs.change_message_visibility(
+        QueueUrl=system.url("Express"), ReceiptHandle=record["receiptHandle"], VisibilityTimeout=0
+    )
+    system.pump()
+    assert_complete(system, users)
+    assert system.ledger().resume == {}
+
+
+def test_a_worker_that_stops_between_the_ledger_and_the_hand_back_is_made_good(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = system.give_followers(60)
+    system.publish()
+    system.pump("Publish")
+    middle = Resume(ring.position(sorted(users, key=ring.position)[30]), 30)
+    system.door("deliver").delivering.transport.timelines.push(
+        _entry(system), sorted(users, key=ring.position)[:25]
+    )
+    system.timelines.push(_entry(system), sorted(users, key=ring.position)[25:30])
+    assert system.fanouts.store_resume("post-1", 0, middle, now="2026-11-20T18:00:01.000Z")
+    system.take(segment(system, times_received=2))
+    assert_complete(system, users)
+
+
+def _entry(system: System) -> Any:
+    from fanfold.timelines import Entry
+
+    ledger = system.ledger()
+    return Entry(ledger.sort_key, ledger.publisher_id, ledger.expires_at)
+
+
+def test_a_message_behind_the_ledger_does_nothing_because_another_carries_on(
+    system: System,
+) -> None:
+    system.give_followers(60)
+    system.publish()
+    system.pump("Publish")
+    system.bodies("Express")
+    middle = Resume("8" * 16, 30)
+    system.fanouts.store_resume("post-1", 0, middle, now="2026-11-20T18:00:01.000Z")
+    before = system.dump()
+    system.take(segment(system))
+    assert system.dump() == before
+    assert system.waiting("Express") == 0
+
+
+def test_a_segment_begins_where_the_ledger_says_and_not_where_the_message_says(
+    system: System,
+) -> None:
+    users = system.give_followers(60)
+    system.publish()
+    system.pump("Publish")
+    system.bodies("Express")
+    system.take(segment(system, position="f" * 16))
+    assert_complete(system, users)
+
+
+def test_too_little_time_hands_the_segment_back_with_one_more_hop_and_a_delay(
+    system: System,
+) -> None:
+    system.give_followers(60)
+    system.publish()
+    system.pump("Publish")
+    system.bodies("Express")
+    system.context.seconds = 9  # less than what a hand-back needs
+    system.take(segment(system, hops=4))
+    assert system.bodies("Express") == [], "not at once"
+    system.clock.advance(300)
+    (rest,) = system.bodies("Express")
+    assert (rest["hops"], rest["segment"], rest["segments"]) == (5, 0, 1)
+    assert system.ledger().resume == {}
+
+
+def test_a_segment_that_gets_no_further_for_too_long_is_rejected_with_the_reason(
+    system: System,
+) -> None:
+    system.give_followers(60)
+    system.publish()
+    system.pump("Publish")
+    system.bodies("Express")
+    system.context.seconds = 9
+    system.take(segment(system, hops=12))
+    ((_, reason),) = system.rejected("Express")
+    assert "no further in 12 hand-backs" in reason
+    assert system.open_fanouts() == ["post-1"], "it stays visibly open"
+
+
+def test_a_message_with_no_time_left_comes_again_untouched(system: System) -> None:
+    system.give_followers(3)
+    system.publish()
+    system.context.seconds = 4
+    (record,) = system.receive("Publish")
+    assert system.take({"Records": [record]}) == [record["messageId"]]
+    assert system.ledger().state == "queued"
+
+
+# Segments that the ledger does not bear out
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"fanout_id": "never-published"}, "knows no fan-out 'never-published'"),
+        ({"segment": 1, "segments": 2}, "not in the plan"),
+        ({"segment": 1}, "not in the plan"),
+        ({"segment": -1}, "'segment' is not a whole number"),
+        ({"segment": True}, "'segment' is not a whole number"),
+        ({"fanout_id": "a#b"}, "'fanout_id' is not a valid id"),
+        ({"extra": 1}, "missing or unknown: extra"),
+        ({"type": "fanout.plan"}, "not a 'segment.deliver'"),
+    ],
+)
+def test_an_order_that_cannot_be_true_is_rejected_and_writes_nothing(
+    system: System, changed: Json, says: str
+) -> None:
+    system.give_followers(3)
+    system.publish()
+    system.pump("Publish")
+    assert system.take(segment(system, **changed)) == []
+    queue = "Bulk" if changed.get("segments", 1) > 1 else "Express"
+    ((_, reason),) = system.rejected(queue)
+    assert says in reason
+    assert system.reached() == []
+
+
+# Retraction
+
+
+def test_a_post_retracted_before_its_delivery_is_delivered_to_nobody(system: System) -> None:
+    system.give_followers(3)
+    system.publish()
+    system.pump("Publish")
+    assert system.http("api/retract_post").status == 204
+    system.pump()
+    assert system.reached() == []
+    ledger = system.ledger()
+    assert (ledger.state, ledger.delivered) == ("complete", 0)
