@@ -72,4 +72,5 @@ def take(received: Received) -> None:
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     """Take one message of a lane."""
+    metrics.add_metric("EntriesDelivered", MetricUnit.Count, 0)  # a rejected message says so too
     return work(event, context, take, dead_letters=DEAD_LETTERS)
