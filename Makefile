@@ -1,0 +1,129 @@
+# Every target makes what it needs first: a fresh clone needs only make, Python 3.11+, Node 20+.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Another Python: make setup PYTHON=/usr/bin/python3.13
+PYTHON ?=
+
+BIN := .venv/bin
+CDK := node_modules/.bin/cdk
+CHECKED := app.py fanfold functions infra fanfold_cli tests
+READY := .venv/.ready node_modules/.ready
+COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	--generate-hashes --no-emit-index-url --no-emit-find-links \
+	--custom-compile-command "make lock"
+
+# CDK says so in eleven lines at every run; `make setup` says it once.
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := true
+# Nothing here calls home.
+export CDK_DISABLE_CLI_TELEMETRY := true
+
+.PHONY: help setup demo test check verify format lock synth clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(READY) ## Install everything into this directory: .venv and node_modules
+	@echo "Ready. Next: make demo, or make test."
+
+demo: $(READY) ## Deploy to a local engine and watch one post reach its followers
+	@$(BIN)/fanfold demo
+
+test: $(READY) ## Run all tests but the slow ones
+	@$(BIN)/pytest -m "not slow"
+
+check: $(READY) ## What CI runs: lint, format, types, synth, tests
+	@echo "Linting."
+	@$(BIN)/ruff check --quiet .
+	@echo "Checking the format."
+	@$(BIN)/ruff format --quiet --check . || { echo "Not formatted; make format does it." >&2; exit 1; }
+	@echo "Checking the types."
+	@$(BIN)/mypy --no-error-summary
+	@echo "Synthesizing the app."
+	@$(BIN)/python app.py
+	@echo "Testing."
+	@$(BIN)/pytest -m "not slow"
+
+verify: check ## Check, and what takes longer: the slow tests and the demo
+	@echo "Running the slow tests."
+	@$(BIN)/pytest -m slow || [ $$? -eq 5 ] # 5: there is none
+	@echo "Running the demo."
+	@$(BIN)/fanfold demo
+
+format: .venv/.ready ## Format the code and mend what the linter can
+	@$(BIN)/ruff check --quiet --fix-only .
+	@$(BIN)/ruff format .
+
+lock: .venv/.ready ## Lock the newest versions that requirements*.in and package.json allow
+	@echo "Locking what runs on Lambda."
+	@$(COMPILE) --output-file requirements.txt requirements.in
+	@echo "Locking what builds and tests it."
+	@$(COMPILE) --output-file requirements-dev.txt requirements-dev.in
+	@$(COMPILE) --output-file requirements-uv.txt requirements-uv.in
+	@echo "Locking the CDK command line."
+	@npm install --package-lock-only --loglevel=error
+
+synth: $(READY) ## Write the CloudFormation template to cdk.out
+	@$(CDK) synth --quiet --no-notices
+	@echo "Written to cdk.out."
+
+clean: ## Remove what setup, tests and synth have made (not .fanfold, the local engine's home)
+	@rm -rf .venv node_modules cdk.out .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The Python side: uv by pip, the locked packages by uv, and this checkout as `fanfold`.
+.venv/.ready: requirements-uv.txt requirements-dev.txt pyproject.toml
+	@python="$(PYTHON)"; \
+	for name in python3 python3.14 python3.13 python3.12 python3.11; do \
+		[ -z "$$python" ] || break; \
+		if $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$name; fi; \
+	done; \
+	python=$${python:-python3}; \
+	if ! command -v "$$python" >/dev/null; then \
+		echo "Fanfold needs Python 3.11 or newer, and there is no $$python here." >&2; \
+		echo "Install one (https://www.python.org/downloads/), or name it: make setup PYTHON=..." >&2; \
+		exit 1; \
+	fi; \
+	if ! "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+		echo "Fanfold needs Python 3.11 or newer, and $$python is $$("$$python" --version 2>&1)." >&2; \
+		echo "Install a newer one, or name it: make setup PYTHON=python3.13" >&2; \
+		exit 1; \
+	fi; \
+	if ! $(BIN)/python -c 'import sys, pip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+		echo "Making .venv with $$("$$python" --version)."; \
+		"$$python" -m venv --clear .venv || { \
+			echo "This Python cannot make a virtual environment; on Debian and Ubuntu:" >&2; \
+			echo "  apt-get install python3-venv" >&2; \
+			exit 1; \
+		}; \
+	fi
+	@echo "Installing uv, which installs the rest."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input \
+		--require-hashes --no-deps --only-binary :all: --requirement requirements-uv.txt
+	@echo "Installing the $$(grep -c '^[a-z].*==' requirements-dev.txt) packages of requirements-dev.txt, each checked against its hash (some 400 MB)."
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements-dev.txt
+	@echo "Installing this checkout, so that .venv/bin/fanfold runs it."
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .
+	@touch $@
+
+# The Node side: the CDK command line.
+node_modules/.ready: package.json package-lock.json .npmrc
+	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
+		echo "Fanfold needs Node 20 or newer with npm, for the CDK, and they are not here." >&2; \
+		echo "Install them: https://nodejs.org/" >&2; \
+		exit 1; \
+	fi; \
+	major=$$(node --version | sed 's/^v//; s/\..*//'); \
+	if [ "$$major" -lt 20 ]; then \
+		echo "Fanfold needs Node 20 or newer, for the CDK, and this is $$(node --version)." >&2; \
+		echo "Install a newer one: https://nodejs.org/" >&2; \
+		exit 1; \
+	fi; \
+	if [ "$$major" -lt 22 ]; then \
+		echo "Node $$(node --version) does, but its time is over since October 2026; 22 and 24 are supported."; \
+	fi
+	@echo "Installing the CDK command line of package-lock.json."
+	@npm ci --loglevel=error --no-progress
+	@touch $@
