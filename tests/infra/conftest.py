@@ -17,10 +17,6 @@ Synthesize = Callable[..., Template]
 CDK_JSON = Path(__file__).parents[2] / "cdk.json"
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "network: downloads from the package index")
-
-
 @pytest.fixture(scope="session")
 def flags() -> dict[str, Any]:
     """The feature flags that a deployment has too."""

@@ -1,8 +1,12 @@
 """Who may do what: exact actions on exact resources."""
 
+from typing import Any
+
 import pytest
 
 from fanfold import names
+
+Template = dict[str, Any]
 
 CONSUME = {
     "sqs:ChangeMessageVisibility",
@@ -71,11 +75,11 @@ EXPECTED = {
 }
 
 
-def as_list(value):
+def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def known_ids(template):
+def known_ids(template: Template) -> dict[str, str]:
     """Short names of tables and queues by their logical id."""
     known = {template["Outputs"][t.output]["Value"]["Ref"]: t.name for t in names.TABLES}
     for queue in names.QUEUES:
@@ -84,7 +88,7 @@ def known_ids(template):
     return known
 
 
-def target(template, resource):
+def target(template: Template, resource: Any) -> str:
     """The short name of what a statement is about, with the path below it."""
     match resource:
         case {"Fn::GetAtt": [logical_id, "Arn"]}:
@@ -93,10 +97,10 @@ def target(template, resource):
             pass
         case _:
             raise AssertionError(f"Not the ARN of a resource of this stack: {resource!r}")
-    return known_ids(template).get(logical_id, logical_id) + below
+    return f"{known_ids(template).get(logical_id, logical_id)}{below}"
 
 
-def granted(template):
+def granted(template: Template) -> dict[str, dict[str, set[str]]]:
     """By module: what its role may do to what."""
     modules = {}
     for resource in template["Resources"].values():
@@ -104,7 +108,7 @@ def granted(template):
             properties = resource["Properties"]
             module = properties["Handler"].split(".")[1]
             modules[properties["Role"]["Fn::GetAtt"][0]] = (module, properties)
-    found = {module: {} for module, _ in modules.values()}
+    found: dict[str, dict[str, set[str]]] = {module: {} for module, _ in modules.values()}
     for resource in template["Resources"].values():
         if resource["Type"] != "AWS::IAM::Policy":
             continue
@@ -126,21 +130,21 @@ def granted(template):
 
 
 @pytest.mark.parametrize("module", EXPECTED)
-def test_a_function_may_do_exactly_what_it_does(dev, module):
+def test_a_function_may_do_exactly_what_it_does(dev: Template, module: str) -> None:
     assert granted(dev)[module] == EXPECTED[module]
 
 
-def test_stages_grant_the_same(dev, prod):
+def test_stages_grant_the_same(dev: Template, prod: Template) -> None:
     assert granted(dev) == granted(prod)
 
 
-def test_nobody_may_delete_anything_but_an_edge(template):
+def test_nobody_may_delete_anything_but_an_edge(template: Template) -> None:
     for accesses in granted(template).values():
         for about, actions in accesses.items():
             assert about == "Followers" or "dynamodb:DeleteItem" not in actions
 
 
-def test_no_role_holds_a_wildcard_or_a_managed_policy(template):
+def test_no_role_holds_a_wildcard_or_a_managed_policy(template: Template) -> None:
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::IAM::Role":
             assert "ManagedPolicyArns" not in resource["Properties"]
@@ -151,7 +155,7 @@ def test_no_role_holds_a_wildcard_or_a_managed_policy(template):
                 assert "*" not in str(statement["Resource"])
 
 
-def test_a_wildcard_in_a_resource_policy_only_ever_refuses(template):
+def test_a_wildcard_in_a_resource_policy_only_ever_refuses(template: Template) -> None:
     for resource in template["Resources"].values():
         if resource["Type"] in ("AWS::SQS::QueuePolicy", "AWS::SNS::TopicPolicy"):
             for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
@@ -159,7 +163,7 @@ def test_a_wildcard_in_a_resource_policy_only_ever_refuses(template):
                     assert statement["Effect"] == "Deny"
 
 
-def test_alarms_of_this_account_alone_may_publish_to_the_topic(template):
+def test_alarms_of_this_account_alone_may_publish_to_the_topic(template: Template) -> None:
     (policy,) = [
         resource["Properties"]["PolicyDocument"]
         for resource in template["Resources"].values()

@@ -1,9 +1,13 @@
 """Nothing fails in silence."""
 
+from typing import Any
+
 from fanfold import names
 
+Template = dict[str, Any]
 
-def alarms(template):
+
+def alarms(template: Template) -> list[Template]:
     return [
         resource["Properties"]
         for resource in template["Resources"].values()
@@ -11,7 +15,7 @@ def alarms(template):
     ]
 
 
-def watched(template, metric):
+def watched(template: Template, metric: str) -> list[str]:
     """Logical ids of the queues that an alarm of this metric looks at."""
     return [
         dimension["Value"]["Fn::GetAtt"][0]
@@ -21,7 +25,7 @@ def watched(template, metric):
     ]
 
 
-def test_the_first_message_in_a_dead_letter_queue_raises_an_alarm(template):
+def test_the_first_message_in_a_dead_letter_queue_raises_an_alarm(template: Template) -> None:
     expected = {template["Outputs"][q.dlq_url_output]["Value"]["Ref"] for q in names.QUEUES}
     assert set(watched(template, "ApproximateNumberOfMessagesVisible")) == expected
     for alarm in alarms(template):
@@ -30,12 +34,12 @@ def test_the_first_message_in_a_dead_letter_queue_raises_an_alarm(template):
             assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
 
 
-def test_the_age_of_every_queue_is_watched(template):
+def test_the_age_of_every_queue_is_watched(template: Template) -> None:
     expected = {template["Outputs"][q.url_output]["Value"]["Ref"] for q in names.QUEUES}
     assert set(watched(template, "ApproximateAgeOfOldestMessage")) == expected
 
 
-def test_a_fanout_that_stays_incomplete_raises_an_alarm(template):
+def test_a_fanout_that_stays_incomplete_raises_an_alarm(template: Template) -> None:
     (alarm,) = [a for a in alarms(template) if a["MetricName"] == "FanoutsStalled"]
     assert alarm["Namespace"] == names.METRICS_NAMESPACE
     (dimension,) = alarm["Dimensions"]
@@ -48,7 +52,7 @@ def test_a_fanout_that_stays_incomplete_raises_an_alarm(template):
     assert dimension == {"Name": "service", "Value": told[0]}
 
 
-def test_every_alarm_tells_the_topic_and_says_what_it_means(template):
+def test_every_alarm_tells_the_topic_and_says_what_it_means(template: Template) -> None:
     (topic,) = [
         logical_id
         for logical_id, resource in template["Resources"].items()
@@ -60,8 +64,8 @@ def test_every_alarm_tells_the_topic_and_says_what_it_means(template):
         assert alarm["TreatMissingData"] == "notBreaching"
 
 
-def test_an_address_is_subscribed_when_the_stage_names_one(dev, prod):
-    def addresses(template):
+def test_an_address_is_subscribed_when_the_stage_names_one(dev: Template, prod: Template) -> None:
+    def addresses(template: Template) -> list[str]:
         return [
             resource["Properties"]["Endpoint"]
             for resource in template["Resources"].values()

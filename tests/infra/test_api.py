@@ -1,11 +1,15 @@
 """Rules for the HTTP door and for who may pass."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 from fanfold import contract, names
 
+Template = dict[str, Any]
 
-def of_type(template, kind):
+
+def of_type(template: Template, kind: str) -> dict[str, Template]:
     return {
         logical_id: resource["Properties"]
         for logical_id, resource in template["Resources"].items()
@@ -13,37 +17,37 @@ def of_type(template, kind):
     }
 
 
-def routes(template):
+def routes(template: Template) -> dict[str, Template]:
     return {
         route["RouteKey"]: route for route in of_type(template, "AWS::ApiGatewayV2::Route").values()
     }
 
 
-def authorizer(template):
+def authorizer(template: Template) -> tuple[str, Template]:
     (found,) = of_type(template, "AWS::ApiGatewayV2::Authorizer").items()
     return found
 
 
-def door(template, route):
+def door(template: Template, route: Template) -> str:
     """The module of functions/ that answers this route."""
     integration = route["Target"]["Fn::Join"][1][1]["Ref"]
     uri = template["Resources"][integration]["Properties"]["IntegrationUri"]
     function = template["Resources"][uri["Fn::GetAtt"][0]]["Properties"]
-    return function["Handler"].split(".")[1]
+    return str(function["Handler"]).split(".")[1]
 
 
-def test_the_routes_are_those_of_the_contract_and_a_default(dev):
+def test_the_routes_are_those_of_the_contract_and_a_default(dev: Template) -> None:
     assert set(routes(dev)) == {route.key for route in contract.ROUTES} | {"$default"}
 
 
-def test_every_route_leads_to_its_door(template):
+def test_every_route_leads_to_its_door(template: Template) -> None:
     found = routes(template)
     for route in contract.ROUTES:
         assert door(template, found[route.key]) == route.door
     assert door(template, found["$default"]) == "api"
 
 
-def test_every_route_asks_for_a_token(template):
+def test_every_route_asks_for_a_token(template: Template) -> None:
     id_, _ = authorizer(template)
     for key, route in routes(template).items():
         if key == "OPTIONS /{proxy+}":
@@ -52,7 +56,7 @@ def test_every_route_asks_for_a_token(template):
         assert route["AuthorizerId"] == {"Ref": id_}
 
 
-def test_tokens_are_checked_against_the_pools_own_issuer_and_client(dev):
+def test_tokens_are_checked_against_the_pools_own_issuer_and_client(dev: Template) -> None:
     (pool,) = of_type(dev, "AWS::Cognito::UserPool")
     (client,) = of_type(dev, "AWS::Cognito::UserPoolClient")
     _, checked = authorizer(dev)
@@ -62,7 +66,7 @@ def test_tokens_are_checked_against_the_pools_own_issuer_and_client(dev):
     assert checked["JwtConfiguration"]["Audience"] == [{"Ref": client}]
 
 
-def test_a_configured_issuer_is_taken_as_it_is(prod):
+def test_a_configured_issuer_is_taken_as_it_is(prod: Template) -> None:
     _, checked = authorizer(prod)
     assert checked["JwtConfiguration"] == {
         "Issuer": "https://issuer.example.com/",
@@ -71,13 +75,13 @@ def test_a_configured_issuer_is_taken_as_it_is(prod):
     assert checked["IdentitySource"] == ["$request.header.Authorization"]
 
 
-def test_with_an_issuer_of_ones_own_there_is_no_pool(prod):
+def test_with_an_issuer_of_ones_own_there_is_no_pool(prod: Template) -> None:
     assert not of_type(prod, "AWS::Cognito::UserPool")
     assert names.USER_POOL_ID_OUTPUT not in prod["Outputs"]
     assert names.USER_POOL_CLIENT_ID_OUTPUT not in prod["Outputs"]
 
 
-def test_a_pool_of_prod_is_protected(synthesize):
+def test_a_pool_of_prod_is_protected(synthesize: Callable[..., Template]) -> None:
     template = synthesize(stage="prod", user_pool="true")
     (pool,) = of_type(template, "AWS::Cognito::UserPool").items()
     assert pool[1]["DeletionProtection"] == "ACTIVE"
@@ -85,7 +89,9 @@ def test_a_pool_of_prod_is_protected(synthesize):
     assert names.USER_POOL_ID_OUTPUT in template["Outputs"]
 
 
-def test_users_of_the_pool_are_made_by_operators_and_sign_in_without_a_secret(dev):
+def test_users_of_the_pool_are_made_by_operators_and_sign_in_without_a_secret(
+    dev: Template,
+) -> None:
     (pool,) = of_type(dev, "AWS::Cognito::UserPool").values()
     assert pool["AdminCreateUserConfig"] == {"AllowAdminCreateUserOnly": True}
     (client,) = of_type(dev, "AWS::Cognito::UserPoolClient").values()
@@ -94,7 +100,7 @@ def test_users_of_the_pool_are_made_by_operators_and_sign_in_without_a_secret(de
     assert set(client["ExplicitAuthFlows"]) == flows | {"ALLOW_REFRESH_TOKEN_AUTH"}
 
 
-def test_the_stage_is_the_default_one_and_throttled(template):
+def test_the_stage_is_the_default_one_and_throttled(template: Template) -> None:
     (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
     assert stage["StageName"] == "$default"
     assert stage["AutoDeploy"] is True
@@ -102,7 +108,7 @@ def test_the_stage_is_the_default_one_and_throttled(template):
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] > 0
 
 
-def test_the_access_log_is_json_without_token_caller_or_ids(template):
+def test_the_access_log_is_json_without_token_caller_or_ids(template: Template) -> None:
     (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
     logged = set(json.loads(stage["AccessLogSettings"]["Format"]).values())
     assert {"$context.status", "$context.routeKey", "$context.requestId"} <= logged
@@ -111,7 +117,7 @@ def test_the_access_log_is_json_without_token_caller_or_ids(template):
             assert secret not in variable.lower()
 
 
-def test_no_browser_may_call_unless_its_origin_is_named(dev, prod):
+def test_no_browser_may_call_unless_its_origin_is_named(dev: Template, prod: Template) -> None:
     (closed,) = of_type(dev, "AWS::ApiGatewayV2::Api").values()
     assert "CorsConfiguration" not in closed
     (opened,) = of_type(prod, "AWS::ApiGatewayV2::Api").values()

@@ -3,26 +3,30 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra import bundling
 from infra.stages import DEV, LOCAL
 
+Template = dict[str, Any]
+
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def aws_asset(tmp_path_factory):
+def aws_asset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("asset")
     bundling.bundle(output, stage=DEV)
     return output
 
 
 @pytest.mark.network
-def test_the_asset_holds_wheels_for_the_runtime_of_aws(aws_asset):
+def test_the_asset_holds_wheels_for_the_runtime_of_aws(aws_asset: Path) -> None:
     (core,) = (aws_asset / "pydantic_core").glob("_pydantic_core*.so")
     assert core.name == "_pydantic_core.cpython-314-aarch64-linux-gnu.so"
     compiled = [path.name for path in aws_asset.rglob("*.so")]
@@ -30,7 +34,7 @@ def test_the_asset_holds_wheels_for_the_runtime_of_aws(aws_asset):
 
 
 @pytest.mark.network
-def test_the_asset_holds_our_packages_and_nothing_of_this_machine(aws_asset):
+def test_the_asset_holds_our_packages_and_nothing_of_this_machine(aws_asset: Path) -> None:
     for package in bundling.PACKAGES:
         expected = {path.name for path in (ROOT / package).glob("*.py")}
         assert {path.name for path in (aws_asset / package).glob("*.py")} == expected
@@ -40,14 +44,14 @@ def test_the_asset_holds_our_packages_and_nothing_of_this_machine(aws_asset):
 
 
 @pytest.mark.network
-def test_the_asset_is_small_enough_for_lambda(aws_asset):
+def test_the_asset_is_small_enough_for_lambda(aws_asset: Path) -> None:
     files = [path for path in aws_asset.rglob("*") if path.is_file()]
     # Lambda's limit unpacked is 250 MB; half of it would already say that something slipped in.
     assert sum(path.stat().st_size for path in files) < 125_000_000
 
 
 @pytest.mark.network
-def test_a_door_loads_from_the_local_asset_alone(tmp_path):
+def test_a_door_loads_from_the_local_asset_alone(tmp_path: Path) -> None:
     bundling.bundle(tmp_path, stage=LOCAL)
     done = subprocess.run(
         [sys.executable, "-I", "-B", "-c", _LOAD.format(path=str(tmp_path))],
@@ -68,13 +72,15 @@ assert boto3.__file__.startswith({path!r}), boto3.__file__
 """
 
 
-def test_a_missing_lock_is_said(tmp_path, monkeypatch):
+def test_a_missing_lock_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundling, "ROOT", tmp_path)
     with pytest.raises(bundling.BundlingError, match=r"There is no requirements\.txt"):
         bundling.bundle(tmp_path / "out", stage=DEV)
 
 
-def test_a_failing_install_raises_and_copies_nothing(tmp_path, monkeypatch):
+def test_a_failing_install_raises_and_copies_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "requirements.txt").write_text("no-hash==1.0\n")
     monkeypatch.setattr(bundling, "ROOT", tmp_path)
     with pytest.raises(bundling.BundlingError, match="uv cannot install"):
@@ -82,14 +88,14 @@ def test_a_failing_install_raises_and_copies_nothing(tmp_path, monkeypatch):
     assert not (tmp_path / "out" / "fanfold").exists()
 
 
-def test_a_change_of_runtime_alone_makes_another_asset(synthesize):
-    def asset(template):
+def test_a_change_of_runtime_alone_makes_another_asset(synthesize: Callable[..., Template]) -> None:
+    def asset(template: Template) -> str:
         (key,) = {
             resource["Properties"]["Code"]["S3Key"]
             for resource in template["Resources"].values()
             if resource["Type"] == "AWS::Lambda::Function"
         }
-        return key
+        return str(key)
 
     assert replace(LOCAL, name=DEV.name) != DEV
     assert asset(synthesize(stage="dev")) != asset(synthesize(stage="local"))

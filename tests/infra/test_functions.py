@@ -1,10 +1,14 @@
 """Rules for every function."""
 
 import importlib.util
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fanfold.settings import Settings
+
+Template = dict[str, Any]
 
 # Seconds and megabytes by module.
 EXPECTED = {
@@ -17,7 +21,7 @@ EXPECTED = {
 }
 
 
-def functions(template):
+def functions(template: Template) -> dict[str, Template]:
     """Properties of each function by its module."""
     found = [
         resource["Properties"]
@@ -27,41 +31,40 @@ def functions(template):
     return {properties["Handler"].split(".")[1]: properties for properties in found}
 
 
-def test_every_function_of_the_stack_is_one_of_ours(template):
+def test_every_function_of_the_stack_is_one_of_ours(template: Template) -> None:
     kinds = [resource["Type"] for resource in template["Resources"].values()]
     assert kinds.count("AWS::Lambda::Function") == len(functions(template)) == len(EXPECTED)
 
 
 @pytest.mark.parametrize("module", EXPECTED)
-def test_a_handler_is_a_function_of_a_file_of_ours(dev, module):
+def test_a_handler_is_a_function_of_a_file_of_ours(dev: Template, module: str) -> None:
     handler = functions(dev)[module]["Handler"]
     name, _, attribute = handler.rpartition(".")
     spec = importlib.util.find_spec(name)
     assert spec is not None
     assert spec.origin is not None
-    with open(spec.origin, encoding="utf-8") as source:
-        assert f"def {attribute}(" in source.read()
+    assert f"def {attribute}(" in Path(spec.origin).read_text(encoding="utf-8")
 
 
-def test_timeouts_and_memory_are_as_measured(template):
+def test_timeouts_and_memory_are_as_measured(template: Template) -> None:
     assert {
         module: (properties["Timeout"], properties["MemorySize"])
         for module, properties in functions(template).items()
     } == EXPECTED
 
 
-def test_functions_run_on_arm_and_the_newest_python(template):
+def test_functions_run_on_arm_and_the_newest_python(template: Template) -> None:
     for properties in functions(template).values():
         assert properties["Architectures"] == ["arm64"]
         assert properties["Runtime"] == "python3.14"
 
 
-def test_all_functions_share_one_asset(template):
+def test_all_functions_share_one_asset(template: Template) -> None:
     keys = {properties["Code"]["S3Key"] for properties in functions(template).values()}
     assert len(keys) == 1
 
 
-def test_only_deliver_may_send_to_its_own_queue(template):
+def test_only_deliver_may_send_to_its_own_queue(template: Template) -> None:
     allowed = {
         module
         for module, properties in functions(template).items()
@@ -70,7 +73,7 @@ def test_only_deliver_may_send_to_its_own_queue(template):
     assert allowed == {"deliver"}
 
 
-def test_a_function_is_told_every_setting(template):
+def test_a_function_is_told_every_setting(template: Template) -> None:
     for properties in functions(template).values():
         told = {
             name: value if isinstance(value, str) else value["Ref"]
@@ -84,8 +87,10 @@ def test_a_function_is_told_every_setting(template):
         assert settings.door_timeout_seconds == functions(template)["api"]["Timeout"]
 
 
-def test_two_stages_in_one_account_have_different_service_names(dev, prod):
-    def names(template):
+def test_two_stages_in_one_account_have_different_service_names(
+    dev: Template, prod: Template
+) -> None:
+    def names(template: Template) -> set[str]:
         return {
             properties["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
             for properties in functions(template).values()
@@ -94,27 +99,27 @@ def test_two_stages_in_one_account_have_different_service_names(dev, prod):
     assert len(names(dev) | names(prod)) == 2 * len(EXPECTED)
 
 
-def test_the_stage_decides_what_claim_names_the_user(dev, prod):
+def test_the_stage_decides_what_claim_names_the_user(dev: Template, prod: Template) -> None:
     for template, claim in ((dev, "sub"), (prod, "email")):
         for properties in functions(template).values():
             assert properties["Environment"]["Variables"]["USER_CLAIM"] == claim
 
 
-def test_every_function_logs_to_a_group_of_its_own(template):
+def test_every_function_logs_to_a_group_of_its_own(template: Template) -> None:
     groups = [p["LoggingConfig"]["LogGroup"]["Ref"] for p in functions(template).values()]
     assert len(set(groups)) == len(groups)
     for group in groups:
         assert template["Resources"][group]["Type"] == "AWS::Logs::LogGroup"
 
 
-def test_logs_are_kept_for_as_long_as_the_stage_says(dev, prod):
+def test_logs_are_kept_for_as_long_as_the_stage_says(dev: Template, prod: Template) -> None:
     for template, days in ((dev, 7), (prod, 90)):
         for resource in template["Resources"].values():
             if resource["Type"] == "AWS::Logs::LogGroup":
                 assert resource["Properties"]["RetentionInDays"] == days
 
 
-def test_sweep_runs_every_minute_and_never_beside_itself_by_a_retry(template):
+def test_sweep_runs_every_minute_and_never_beside_itself_by_a_retry(template: Template) -> None:
     (rule,) = [r for r in template["Resources"].values() if r["Type"] == "AWS::Events::Rule"]
     assert rule["Properties"]["ScheduleExpression"] == "rate(1 minute)"
     (target,) = rule["Properties"]["Targets"]

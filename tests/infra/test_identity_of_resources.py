@@ -2,6 +2,9 @@
 
 import json
 from pathlib import Path
+from typing import Any
+
+Template = dict[str, Any]
 
 PINNED = Path(__file__).with_name("pinned.json")
 KEPT_TYPES = (
@@ -12,7 +15,7 @@ KEPT_TYPES = (
 )
 
 
-def identities(template):
+def identities(template: Template) -> dict[str, list[str]]:
     return {
         "outputs": sorted(template["Outputs"]),
         **{
@@ -26,16 +29,16 @@ def identities(template):
     }
 
 
-def test_what_holds_data_keeps_its_logical_id_and_every_output_its_name(dev):
+def test_what_holds_data_keeps_its_logical_id_and_every_output_its_name(dev: Template) -> None:
     assert identities(dev) == json.loads(PINNED.read_text())
 
 
-def test_stages_share_the_logical_ids_of_tables_and_queues(dev, prod):
+def test_stages_share_the_logical_ids_of_tables_and_queues(dev: Template, prod: Template) -> None:
     for kind in ("AWS::DynamoDB::GlobalTable", "AWS::SQS::Queue"):
         assert identities(dev)[kind] == identities(prod)[kind]
 
 
-def test_the_api_url_has_no_slash_at_its_end(dev):
+def test_the_api_url_has_no_slash_at_its_end(dev: Template) -> None:
     match dev["Outputs"]["ApiUrl"]["Value"]:
         case {"Fn::GetAtt": [_, "ApiEndpoint"]}:
             pass

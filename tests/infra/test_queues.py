@@ -1,12 +1,17 @@
 """Rules for every queue and what consumes it."""
 
+from collections.abc import Callable
+from typing import Any
+
 from fanfold import names
+
+Template = dict[str, Any]
 
 TWO_WEEKS = 14 * 24 * 60 * 60
 MAPPING = "AWS::Lambda::EventSourceMapping"
 
 
-def resources(template, kind):
+def resources(template: Template, kind: str) -> dict[str, Template]:
     return {
         logical_id: resource
         for logical_id, resource in template["Resources"].items()
@@ -14,18 +19,18 @@ def resources(template, kind):
     }
 
 
-def logical_id(template, output):
-    return template["Outputs"][output]["Value"]["Ref"]
+def logical_id(template: Template, output: str) -> str:
+    return str(template["Outputs"][output]["Value"]["Ref"])
 
 
-def work_queues(template):
+def work_queues(template: Template) -> dict[str, str]:
     return {
         logical_id(template, queue.url_output): logical_id(template, queue.dlq_url_output)
         for queue in names.QUEUES
     }
 
 
-def mappings(template):
+def mappings(template: Template) -> dict[str, Template]:
     """Each event source mapping by the logical id of its queue."""
     return {
         mapping["Properties"]["EventSourceArn"]["Fn::GetAtt"][0]: mapping["Properties"]
@@ -33,11 +38,12 @@ def mappings(template):
     }
 
 
-def consumer(template, mapping):
-    return template["Resources"][mapping["FunctionName"]["Ref"]]["Properties"]
+def consumer(template: Template, mapping: Template) -> Template:
+    properties: Template = template["Resources"][mapping["FunctionName"]["Ref"]]["Properties"]
+    return properties
 
 
-def test_every_queue_has_its_own_dead_letter_queue(template):
+def test_every_queue_has_its_own_dead_letter_queue(template: Template) -> None:
     queues = resources(template, "AWS::SQS::Queue")
     pairs = work_queues(template)
     assert len(set(pairs.values())) == len(pairs)
@@ -48,7 +54,7 @@ def test_every_queue_has_its_own_dead_letter_queue(template):
         assert "RedrivePolicy" not in queues[dead_letters]["Properties"]
 
 
-def test_a_message_is_tried_at_least_five_times_and_in_a_lane_ten(template):
+def test_a_message_is_tried_at_least_five_times_and_in_a_lane_ten(template: Template) -> None:
     queues = resources(template, "AWS::SQS::Queue")
     for queue, times in (
         (names.PUBLISH, 5),
@@ -60,18 +66,18 @@ def test_a_message_is_tried_at_least_five_times_and_in_a_lane_ten(template):
         assert properties["RedrivePolicy"]["maxReceiveCount"] == times >= 5
 
 
-def test_messages_are_kept_for_two_weeks(template):
+def test_messages_are_kept_for_two_weeks(template: Template) -> None:
     for queue in resources(template, "AWS::SQS::Queue").values():
         assert queue["Properties"]["MessageRetentionPeriod"] == TWO_WEEKS
 
 
-def test_a_message_stays_hidden_for_six_times_its_consumers_timeout(template):
+def test_a_message_stays_hidden_for_six_times_its_consumers_timeout(template: Template) -> None:
     for queue, mapping in mappings(template).items():
         hidden = template["Resources"][queue]["Properties"]["VisibilityTimeout"]
         assert hidden >= 6 * consumer(template, mapping)["Timeout"]
 
 
-def test_sweep_is_told_how_long_the_lanes_hide_a_message(template):
+def test_sweep_is_told_how_long_the_lanes_hide_a_message(template: Template) -> None:
     told = [
         function["Properties"]["Environment"]["Variables"]["LANE_VISIBILITY_SECONDS"]
         for function in resources(template, "AWS::Lambda::Function").values()
@@ -81,7 +87,7 @@ def test_sweep_is_told_how_long_the_lanes_hide_a_message(template):
         assert set(told) == {str(queue["Properties"]["VisibilityTimeout"])}
 
 
-def test_every_queue_is_consumed_by_its_door(template):
+def test_every_queue_is_consumed_by_its_door(template: Template) -> None:
     handlers = {
         queue: consumer(template, mapping)["Handler"]
         for queue, mapping in mappings(template).items()
@@ -94,12 +100,12 @@ def test_every_queue_is_consumed_by_its_door(template):
     }
 
 
-def test_a_failed_message_comes_again_without_its_batch(template):
+def test_a_failed_message_comes_again_without_its_batch(template: Template) -> None:
     for mapping in mappings(template).values():
         assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
-def test_segments_come_one_at_a_time(template):
+def test_segments_come_one_at_a_time(template: Template) -> None:
     found = mappings(template)
     assert {
         queue.name: found[logical_id(template, queue.url_output)]["BatchSize"]
@@ -107,12 +113,12 @@ def test_segments_come_one_at_a_time(template):
     } == {"Publish": 10, "Express": 1, "Bulk": 1, "Relation": 10}
 
 
-def test_the_workers_of_a_queue_are_bounded(template):
+def test_the_workers_of_a_queue_are_bounded(template: Template) -> None:
     for mapping in mappings(template).values():
         assert 2 <= mapping["ScalingConfig"]["MaximumConcurrency"] <= 1000
 
 
-def test_a_stage_says_how_many_workers_a_queue_has(synthesize):
+def test_a_stage_says_how_many_workers_a_queue_has(synthesize: Callable[..., Template]) -> None:
     template = synthesize(
         publish_concurrency="3",
         express_concurrency="40",
@@ -131,7 +137,7 @@ def test_a_stage_says_how_many_workers_a_queue_has(synthesize):
     }
 
 
-def test_every_queue_and_the_topic_are_reached_over_tls_only(template):
+def test_every_queue_and_the_topic_are_reached_over_tls_only(template: Template) -> None:
     refused = set()
     for kind, reached in (
         ("AWS::SQS::QueuePolicy", "Queues"),
@@ -150,6 +156,6 @@ def test_every_queue_and_the_topic_are_reached_over_tls_only(template):
     assert refused == set(expected)
 
 
-def test_prod_retains_the_queues(prod):
+def test_prod_retains_the_queues(prod: Template) -> None:
     for queue in resources(prod, "AWS::SQS::Queue").values():
         assert queue["DeletionPolicy"] == queue["UpdateReplacePolicy"] == "Retain"

@@ -1,7 +1,9 @@
 """The AwsSolutions rules of cdk-nag: what they find is mended, or acknowledged with a reason."""
 
+from collections.abc import Callable
+
 import pytest
-from aws_cdk import Acknowledgment, Validations
+from aws_cdk import Acknowledgment, App, Validations
 from cdk_nag import AwsSolutionsChecks
 
 from infra.stack import FanfoldStack
@@ -25,7 +27,7 @@ CASES = {
 }
 
 
-def check(make_app, context, accepted):
+def check(make_app: Callable[..., App], context: dict[str, str], accepted: dict[str, str]) -> None:
     app = make_app(**context)
     stack = FanfoldStack(app, "Fanfold", stage=choose(app.node.try_get_context))
     Validations.of(stack).add_plugins(AwsSolutionsChecks(stack))
@@ -35,11 +37,13 @@ def check(make_app, context, accepted):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_stack_keeps_the_rules_but_for_what_is_acknowledged(make_app, case):
+def test_the_stack_keeps_the_rules_but_for_what_is_acknowledged(
+    make_app: Callable[..., App], case: str
+) -> None:
     context, accepted = CASES[case]
     check(make_app, context, accepted)
 
 
-def test_a_broken_rule_fails_the_synthesis(make_app):
+def test_a_broken_rule_fails_the_synthesis(make_app: Callable[..., App]) -> None:
     with pytest.raises(RuntimeError, match="ValidationFailed"):
         check(make_app, {"stage": "dev"}, {})

@@ -6,39 +6,39 @@ from dataclasses import replace
 
 import pytest
 
-from infra.stages import DEV, LOCAL, PROD, STAGES, StageError, choose
+from infra.stages import DEV, LOCAL, PROD, STAGES, Stage, StageError, choose
 
 
-def with_context(**context: object):
+def with_context(**context: object) -> Stage:
     return choose(context.get)
 
 
-def test_dev_is_chosen_when_nothing_is_named():
+def test_dev_is_chosen_when_nothing_is_named() -> None:
     assert with_context() == DEV
 
 
 @pytest.mark.parametrize("name", ["dev", "local"])
-def test_a_stage_is_chosen_by_its_name(name):
+def test_a_stage_is_chosen_by_its_name(name: str) -> None:
     assert with_context(stage=name) is not None
     assert with_context(stage=name) == STAGES[name]
 
 
-def test_an_unknown_stage_is_refused_with_the_names_of_the_known():
+def test_an_unknown_stage_is_refused_with_the_names_of_the_known() -> None:
     with pytest.raises(StageError, match="There is no stage 'staging'; choose one of dev, prod"):
         with_context(stage="staging")
 
 
-def test_prod_refuses_to_guess_who_its_users_are():
+def test_prod_refuses_to_guess_who_its_users_are() -> None:
     with pytest.raises(StageError, match=r"jwt_issuer=.*jwt_audience=.*user_pool=true"):
         with_context(stage="prod")
 
 
-def test_prod_takes_a_pool_by_explicit_choice_only():
+def test_prod_takes_a_pool_by_explicit_choice_only() -> None:
     assert not PROD.user_pool
     assert with_context(stage="prod", user_pool="true").user_pool
 
 
-def test_prod_takes_any_issuer():
+def test_prod_takes_any_issuer() -> None:
     stage = with_context(
         stage="prod", jwt_issuer="https://id.example.com", jwt_audience="a, b", user_claim="email"
     )
@@ -47,7 +47,7 @@ def test_prod_takes_any_issuer():
     assert stage.user_claim == "email"
 
 
-def test_cdk_json_may_hold_values_that_are_not_text():
+def test_cdk_json_may_hold_values_that_are_not_text() -> None:
     stage = with_context(
         stage="prod",
         jwt_issuer="https://id.example.com",
@@ -80,16 +80,16 @@ def test_cdk_json_may_hold_values_that_are_not_text():
         ({"alarm_email": "nobody"}, "'alarm_email' must be an e-mail address"),
     ],
 )
-def test_a_bad_value_is_refused_with_its_name(context, sentence):
+def test_a_bad_value_is_refused_with_its_name(context: dict[str, str], sentence: str) -> None:
     with pytest.raises(StageError, match=sentence):
         with_context(**context)
 
 
-def test_what_a_function_runs_on_is_no_context_value():
+def test_what_a_function_runs_on_is_no_context_value() -> None:
     assert with_context(runtime="python3.9", architecture="x86_64") == DEV
 
 
-def test_the_local_stage_is_dev_on_the_runtime_of_this_machine():
+def test_the_local_stage_is_dev_on_the_runtime_of_this_machine() -> None:
     same = {name: getattr(DEV, name) for name in ("runtime", "architecture", "wheel_platform")}
     assert replace(LOCAL, name="dev", **same) == DEV
     assert LOCAL.python_version == ".".join(map(str, sys.version_info[:2]))
@@ -99,11 +99,11 @@ def test_the_local_stage_is_dev_on_the_runtime_of_this_machine():
 
 
 @pytest.mark.parametrize("stage", [DEV, PROD])
-def test_aws_runs_one_python_on_arm(stage):
+def test_aws_runs_one_python_on_arm(stage: Stage) -> None:
     assert (stage.python_version, stage.architecture) == ("3.14", "arm64")
     assert stage.wheel_platform.startswith("aarch64-manylinux")
 
 
-def test_bulk_leaves_room_for_express():
+def test_bulk_leaves_room_for_express() -> None:
     for stage in STAGES.values():
         assert stage.bulk_concurrency < stage.express_concurrency

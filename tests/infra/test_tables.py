@@ -1,53 +1,57 @@
 """Rules for every table."""
 
+from typing import Any
+
 import pytest
 
 from fanfold import names
 
+Template = dict[str, Any]
+
 TABLE = "AWS::DynamoDB::GlobalTable"
 
 
-def tables(template):
+def tables(template: Template) -> dict[names.Table, Template]:
     return {
         table: template["Resources"][template["Outputs"][table.output]["Value"]["Ref"]]
         for table in names.TABLES
     }
 
 
-def test_every_table_of_the_product_is_there_and_no_other(template):
+def test_every_table_of_the_product_is_there_and_no_other(template: Template) -> None:
     found = [r for r in template["Resources"].values() if r["Type"] == TABLE]
     assert len(found) == len(names.TABLES) == len(tables(template))
 
 
-def test_keys_are_those_that_the_stores_use(template):
+def test_keys_are_those_that_the_stores_use(template: Template) -> None:
     for table, resource in tables(template).items():
         keys = [key["AttributeName"] for key in resource["Properties"]["KeySchema"]]
         assert keys == [key for key in (table.partition_key, table.sort_key) if key]
 
 
-def test_tables_are_billed_by_request(template):
+def test_tables_are_billed_by_request(template: Template) -> None:
     for resource in tables(template).values():
         assert resource["Properties"]["BillingMode"] == "PAY_PER_REQUEST"
 
 
-def test_what_expires_expires_by_the_attribute_that_the_stores_write(template):
+def test_what_expires_expires_by_the_attribute_that_the_stores_write(template: Template) -> None:
     for table, resource in tables(template).items():
         expected = {"AttributeName": table.ttl, "Enabled": True} if table.ttl else None
         assert resource["Properties"].get("TimeToLiveSpecification") == expected
 
 
-def test_every_table_can_be_restored_to_a_point_in_time(template):
+def test_every_table_can_be_restored_to_a_point_in_time(template: Template) -> None:
     for resource in tables(template).values():
         (replica,) = resource["Properties"]["Replicas"]
         assert replica["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] is True
 
 
-def test_no_table_has_a_local_index(template):
+def test_no_table_has_a_local_index(template: Template) -> None:
     for resource in tables(template).values():
         assert "LocalSecondaryIndexes" not in resource["Properties"]
 
 
-def test_indexes_hold_keys_only(template):
+def test_indexes_hold_keys_only(template: Template) -> None:
     for table, resource in tables(template).items():
         indexes = resource["Properties"].get("GlobalSecondaryIndexes", [])
         assert [index["IndexName"] for index in indexes] == [index.name for index in table.indexes]
@@ -55,18 +59,18 @@ def test_indexes_hold_keys_only(template):
             assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
 
 
-def test_timelines_have_no_index_for_it_would_double_every_write(template):
+def test_timelines_have_no_index_for_it_would_double_every_write(template: Template) -> None:
     assert "GlobalSecondaryIndexes" not in tables(template)[names.TIMELINES]["Properties"]
 
 
-def test_prod_protects_and_retains_every_table(prod):
+def test_prod_protects_and_retains_every_table(prod: Template) -> None:
     for resource in tables(prod).values():
         assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain"
         (replica,) = resource["Properties"]["Replicas"]
         assert replica["DeletionProtectionEnabled"] is True
 
 
-def test_dev_leaves_no_table_behind(dev):
+def test_dev_leaves_no_table_behind(dev: Template) -> None:
     for resource in tables(dev).values():
         assert resource["DeletionPolicy"] == "Delete"
         (replica,) = resource["Properties"]["Replicas"]
@@ -74,7 +78,9 @@ def test_dev_leaves_no_table_behind(dev):
 
 
 @pytest.mark.parametrize("table", names.TABLES, ids=lambda table: table.name)
-def test_only_the_tables_that_take_bursts_are_warmed_and_fused(dev, prod, table):
+def test_only_the_tables_that_take_bursts_are_warmed_and_fused(
+    dev: Template, prod: Template, table: names.Table
+) -> None:
     wanted = tables(prod)[table]["Properties"]
     if table in (names.TIMELINES, names.FOLLOWERS):
         assert wanted["WarmThroughput"] == {"WriteUnitsPerSecond": 20000}
