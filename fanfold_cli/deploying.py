@@ -132,8 +132,8 @@ def _running_engine(
                 "leave --port out."
             )
         progress.tell(
-            f"The engine is running at {state.endpoint} (process {state.pid}); it ends by itself at "
-            f"{state.ends_at}."
+            f"The engine is running at {state.endpoint} (process {state.pid}); it ends by itself "
+            f"at {state.ends_at}."
         )
         return state
     progress.tell("The engine starts.")

@@ -40,7 +40,7 @@ def start(home: Home, *, lifetime_seconds: float, port: int | None) -> EngineSta
     if importlib.util.find_spec("ministack") is None:
         raise ExpectedError(
             "The local engine is not installed in this Python environment: install the development "
-            "dependencies (`uv sync` or `pip install --group dev .`) and try again."
+            "dependencies (`uv pip install -r requirements-dev.txt`) and try again."
         )
     chosen = port or free_port()
     if not _can_bind(chosen):

@@ -85,7 +85,7 @@ class Home:
         """Replace the state at once, so that no reader sees half of it."""
         draft = self.state_file.with_suffix(".draft")
         draft.write_text(json.dumps(asdict(state), indent=2, sort_keys=True))
-        os.replace(draft, self.state_file)
+        draft.replace(self.state_file)
 
     def forget_state(self) -> None:
         """Remove the state; nothing is running any more."""

@@ -5,7 +5,6 @@ at SIGTERM, when the lifetime is over, or when the engine ends. Standard library
 hours.
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -37,7 +36,7 @@ def main(argv: list[str]) -> int:
         # Written whole or not at all, because `up` waits for it.
         draft = pid_file.with_suffix(".draft")
         draft.write_text(str(engine.pid))
-        os.replace(draft, pid_file)
+        draft.replace(pid_file)
         # Wall-clock time, so that the hours a laptop sleeps count as well.
         ends_at = time.time() + lifetime
         while time.time() < ends_at and engine.poll() is None and not over.wait(WATCH_SECONDS):

@@ -60,7 +60,7 @@ def listening_addresses(pid: int) -> set[str]:
     """The addresses in hexadecimal that a process listens on; Linux only."""
     sockets = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        target = os.readlink(descriptor)
+        target = str(descriptor.readlink())
         if target.startswith("socket:["):
             sockets.add(target[8:-1])
     found = set()
