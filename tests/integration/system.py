@@ -304,6 +304,10 @@ class System:
         items = [item for page in pages for item in page["Items"]]
         return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
 
+    def rows_of(self, table: str) -> list[Json]:
+        """The same, by the table's name."""
+        return self.rows(next(each for each in names.TABLES if each.name == table))
+
     def dump(self) -> Json:
         """All tables."""
         return {table.name: self.rows(table) for table in names.TABLES}
@@ -321,7 +325,7 @@ class System:
         return sorted(
             item["edge"]["S"].partition("#")[2]
             for item in self.rows(names.FOLLOWERS)
-            if item["shard"]["S"].startswith(f"{publisher}#")
+            if item[names.FOLLOWERS.partition_key]["S"].startswith(f"{publisher}#")
         )
 
     def give_followers(self, count: int, publisher: str = "ada") -> list[str]:

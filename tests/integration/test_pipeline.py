@@ -429,7 +429,7 @@ def test_a_message_with_no_time_left_comes_again_untouched(system: System) -> No
         ({"segment": -1}, "'segment' is not a whole number"),
         ({"segment": True}, "'segment' is not a whole number"),
         ({"fanout_id": "a#b"}, "'fanout_id' is not a valid id"),
-        ({"extra": 1}, "missing or unknown: extra"),
+        ({"extra": 1}, "missing or unknown: 'extra'"),
         ({"type": "fanout.plan"}, "not a 'segment.deliver'"),
     ],
 )

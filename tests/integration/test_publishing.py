@@ -1,0 +1,519 @@
+"""Publishing and retracting, over HTTP and over the queue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fanfold.errors import Unsent
+from tests.integration.system import AT, AT_MS, CrashAfter, Json, System, error, event
+
+DAY_MS = 86_400_000
+
+
+def test_an_accepted_post_is_stored_with_an_open_ledger_row_and_an_order_to_plan(
+    system: System,
+) -> None:
+    answer = system.http("api/publish_post")
+    assert (answer.status, answer.headers["content-type"]) == (202, "application/json")
+    assert answer.body == {
+        "ref_id": "post-1",
+        "published_at": "2026-11-20T17:59:58.000Z",
+        "accepted_at": AT,
+    }
+    post, ledger = system.post(), system.ledger()
+    assert post.publisher_id == ledger.publisher_id == "ada"
+    assert post.sort_key == ledger.sort_key == "2026-11-20T17:59:58.000Z#post-1"
+    assert json.loads(post.body) == {"title": "Hello", "text": "Grüße aus dem Äther 👋"}
+    assert ledger.state == "queued"
+    assert system.open_fanouts() == ["post-1"]
+    (record,) = system.receive("Publish")
+    assert json.loads(record["body"]) == {
+        "version": 1,
+        "type": "fanout.plan",
+        "fanout_id": "post-1",
+    }
+    assert record["attributes"]["MessageGroupId"] == "ada"
+
+
+def test_a_post_in_base64_is_the_same_post(system: System) -> None:
+    assert system.http("api/publish_post_in_base64").status == 202
+    assert json.loads(system.post().body)["text"] == "Grüße aus dem Äther 👋"
+
+
+def test_the_publisher_is_the_user_of_the_token(system: System) -> None:
+    system.http("api/publish_post", user="grace")
+    assert system.post().publisher_id == "grace"
+
+
+def test_a_second_publish_of_the_same_ref_id_is_the_same_publish(system: System) -> None:
+    first = system.http("api/publish_post")
+    system.clock.advance(60)
+    again = system.publish(published_at="2026-11-20T18:00:30.000Z", body={"text": "Another"})
+    assert (again.status, again.body) == (202, first.body)
+    assert len(system.rows_of("Fanouts")) == len(system.rows_of("Posts")) == 1
+    assert json.loads(system.post().body)["title"] == "Hello"
+    assert system.ledger().sort_key == "2026-11-20T17:59:58.000Z#post-1"
+
+
+def test_a_publish_after_the_fanout_is_complete_starts_no_second_one(system: System) -> None:
+    users = system.give_followers(3)
+    system.publish()
+    system.pump()
+    before = system.dump()
+    assert system.publish().status == 202
+    system.pump()
+    assert system.dump() == before
+    assert system.reached() == users
+
+
+def test_a_ref_id_belongs_to_its_first_publisher(system: System) -> None:
+    system.publish(user="ada", body={"text": "Mine"})
+    before = system.dump()
+    answer = system.publish(user="eve", body={"text": "Stolen"})
+    assert (answer.status, answer.slug) == (409, "ref-id-taken")
+    assert "Mine" not in answer.body["detail"]
+    assert system.dump() == before
+
+
+def test_a_post_without_a_ref_id_is_given_one_and_another_each_time(system: System) -> None:
+    first, second = (system.http("api/publish_post_without_ref_id") for _ in range(2))
+    assert first.status == second.status == 202
+    assert len(first.body["ref_id"]) == 32
+    assert first.body["ref_id"] != second.body["ref_id"]
+
+
+def test_the_same_idempotency_key_is_the_same_post(system: System) -> None:
+    first, second = (system.http("api/publish_post_with_idempotency_key") for _ in range(2))
+    assert first.status == second.status == 202
+    assert first.body == second.body
+    assert len(system.rows_of("Posts")) == 1
+
+
+def test_two_publishers_with_the_same_idempotency_key_have_two_posts(system: System) -> None:
+    first = system.http("api/publish_post_with_idempotency_key", user="ada")
+    second = system.http("api/publish_post_with_idempotency_key", user="grace")
+    assert first.status == second.status == 202
+    assert first.body["ref_id"] != second.body["ref_id"]
+
+
+def test_a_ref_id_is_worth_more_than_an_idempotency_key(system: System) -> None:
+    answer = system.http("api/publish_post", headers={"idempotency-key": "k"})
+    assert answer.body["ref_id"] == "post-1"
+
+
+@pytest.mark.parametrize("key", ["", "k" * 257])
+def test_an_idempotency_key_has_1_to_256_characters(system: System, key: str) -> None:
+    answer = system.http("api/publish_post_without_ref_id", headers={"idempotency-key": key})
+    assert (answer.status, answer.slug) == (400, "bad-input")
+    assert "Idempotency-Key" in answer.body["detail"]
+
+
+# Times
+
+
+@pytest.mark.parametrize(
+    "published_at", ["2026-11-20T18:00:00.124Z", "2027-01-01T00:00:00.000Z", None]
+)
+def test_a_time_in_the_future_or_none_becomes_the_time_of_acceptance(
+    system: System, published_at: str | None
+) -> None:
+    answer = system.publish(published_at=published_at)
+    assert answer.body["published_at"] == answer.body["accepted_at"] == AT
+
+
+def test_a_time_in_the_past_is_kept_as_it_is(system: System) -> None:
+    answer = system.publish(published_at="2026-11-20T18:00:00.122Z")
+    assert answer.body["published_at"] == "2026-11-20T18:00:00.122Z"
+
+
+def test_a_queue_message_is_accepted_when_sqs_took_it_and_not_when_it_is_handled(
+    system: System,
+) -> None:
+    content = event("publish_queue/post_published")
+    body = json.loads(content["Records"][0]["body"])
+    body["published_at"] = "2026-11-21T00:00:00.000Z"
+    content["Records"][0]["body"] = json.dumps(body)
+    system.clock.advance(3600)
+    assert system.take(content) == []
+    assert system.post().published_at == system.post().accepted_at == AT
+
+
+def test_a_post_as_old_as_the_retention_is_refused_and_a_younger_one_is_not(
+    system: System,
+) -> None:
+    too_old = system.publish("post-1", published_at="2026-10-21T18:00:00.000Z")
+    assert (too_old.status, too_old.slug) == (400, "bad-input")
+    assert "30 days" in too_old.body["detail"]
+    assert system.publish("post-2", published_at="2026-10-21T18:00:01.000Z").status == 202
+    assert [item["ref_id"]["S"] for item in system.rows_of("Posts")] == ["post-2"]
+
+
+# What is refused
+
+BAD_REQUESTS: dict[str, tuple[str, int, str]] = {
+    "empty": ("", 400, "not JSON"),
+    "not JSON": ("title=Hello", 400, "not JSON"),
+    "cut off": ('{"ref_id": "post-1"', 400, "not JSON"),
+    "nested without end": ("[" * 8000, 400, "not JSON"),
+    "a list": ("[]", 400, "not a JSON object"),
+    "null": ("null", 400, "not a JSON object"),
+    "unknown field": ('{"ref": "post-1"}', 400, "Unknown field 'ref'"),
+    "unknown control characters": ('{"a\\u0000b": 1}', 400, "Unknown field 'a\\x00b'"),
+    "unknown half a surrogate pair": ('{"\\ud800": 1}', 400, "not valid"),
+    "somebody else's name": ('{"publisher_id": "eve"}', 400, "Unknown field 'publisher_id'"),
+    "body is text": ('{"body": "Hello"}', 400, "'body' is not a JSON object"),
+    "body is a list": ('{"body": []}', 400, "'body' is not a JSON object"),
+    "body is NaN": ('{"body": {"x": NaN}}', 400, "'body' holds something"),
+    "body is infinite": ('{"body": {"x": 1e999}}', 400, "'body' holds something"),
+    "half a surrogate pair": ('{"body": {"x": "\\ud83d"}}', 400, "'body' holds something"),
+    "body of 4,097 bytes": (
+        json.dumps({"body": {"x": "x" * (4097 - 8)}}),
+        413,
+        "'body' is 4097 bytes",
+    ),
+    "body of 4,098 bytes in few characters": (
+        json.dumps({"body": {"x": "é" * 2045}}),
+        413,
+        "'body' is 4098 bytes",
+    ),
+    "request of 16 KB and a byte": (" " * (16 * 1024 - 1) + "{}", 413, "larger than 16384 bytes"),
+    "request of 1 MB": ("x" * 1_000_000, 413, "larger than 16384 bytes"),
+    "ref_id is empty": ('{"ref_id": ""}', 400, "'ref_id' is not a valid id"),
+    "ref_id with #": ('{"ref_id": "a#b"}', 400, "'ref_id' is not a valid id"),
+    "ref_id with a line's end": ('{"ref_id": "a\\n"}', 400, "'ref_id' is not a valid id"),
+    "ref_id with a space": ('{"ref_id": "a b"}', 400, "'ref_id' is not a valid id"),
+    "ref_id with a slash": ('{"ref_id": "a/b"}', 400, "'ref_id' is not a valid id"),
+    "ref_id with an umlaut": ('{"ref_id": "ä"}', 400, "'ref_id' is not a valid id"),
+    "ref_id too long": (json.dumps({"ref_id": "x" * 129}), 400, "'ref_id' is not a valid id"),
+    "ref_id is a number": ('{"ref_id": 1}', 400, "'ref_id'"),
+    "time without milliseconds": (
+        '{"published_at": "2026-11-20T18:00:00Z"}',
+        400,
+        "'published_at' is not a UTC time with milliseconds",
+    ),
+    "time with an offset": (
+        '{"published_at": "2026-11-20T18:00:00.000+01:00"}',
+        400,
+        "'published_at' is not a UTC time",
+    ),
+    "no such day": ('{"published_at": "2026-02-30T18:00:00.000Z"}', 400, "'published_at'"),
+    "time is empty": ('{"published_at": ""}', 400, "'published_at' is not a UTC time"),
+    "time is a number": ('{"published_at": 1795197600}', 400, "'published_at'"),
+    "time of the first year": (
+        '{"published_at": "0001-01-01T00:00:00.000Z"}',
+        400,
+        "more than 30 days ago",
+    ),
+}
+
+
+@pytest.mark.parametrize(("raw", "status", "says"), BAD_REQUESTS.values(), ids=BAD_REQUESTS)
+def test_a_bad_request_is_refused_with_a_sentence_and_writes_nothing(
+    system: System, raw: str, status: int, says: str
+) -> None:
+    answer = system.http("api/publish_post", raw=raw)
+    assert answer.status == status
+    assert answer.slug == ("too-large" if status == 413 else "bad-input")
+    assert says in answer.body["detail"]
+    assert len(answer.body["detail"]) < 400
+    assert system.rows_of("Posts") == system.rows_of("Fanouts") == []
+    assert system.waiting("Publish") == 0
+
+
+def test_a_request_without_a_body_is_refused(system: System) -> None:
+    answer = system.http("api/publish_post_without_body")
+    assert (answer.status, answer.slug) == (400, "bad-input")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        None,
+        {},
+        {"x": "x" * (4096 - 8)},
+        {"x": "é" * 2044},
+        {"emoji": "👋", "list": [1, None, True, 2.5, {"deep": []}]},
+    ],
+)
+def test_a_body_within_the_limits_is_stored_as_it_is(system: System, body: Any) -> None:
+    assert system.publish(body=body).status == 202
+    stored = system.post().body
+    assert (json.loads(stored) if stored else None) == body
+
+
+@pytest.mark.parametrize("ref_id", ["a", "x" * 128, "A-z_0.9:|@+=", "ada+tag@example.org"])
+def test_an_id_of_the_alphabet_is_taken(system: System, ref_id: str) -> None:
+    assert system.publish(ref_id).body["ref_id"] == ref_id
+
+
+# Faults
+
+
+@pytest.mark.parametrize(
+    "fault", [error("ServiceUnavailable", 503), error("RequestThrottled"), Unsent("refused")]
+)
+def test_a_queue_that_is_not_there_leaves_the_publish_accepted_for_sweep(
+    system: System, fail_first: Callable[..., list[Any]], fault: Exception
+) -> None:
+    system.give_followers(2)
+    fail_first(system.sqs, "send_message_batch", [fault])
+    assert system.publish().status == 202
+    assert system.open_fanouts() == ["post-1"]
+    assert system.waiting("Publish") == 0
+    system.clock.advance(121)
+    system.sweep()
+    system.pump()
+    assert len(system.reached()) == 2
+
+
+@pytest.mark.parametrize("operation", ["put_item"])
+def test_a_busy_store_is_answered_with_try_later(
+    system: System, fail_first: Callable[..., list[Any]], operation: str
+) -> None:
+    fail_first(system.dynamodb, operation, [error("ThrottlingException")])
+    answer = system.publish()
+    assert (answer.status, answer.slug) == (503, "try-later")
+    assert int(answer.headers["retry-after"]) >= 1
+    assert system.publish().status == 202
+
+
+def test_a_fault_of_ours_tells_the_request_id_and_no_secrets(
+    system: System, fail_first: Callable[..., list[Any]]
+) -> None:
+    fail_first(system.dynamodb, "put_item", [error("AccessDeniedException")])
+    answer = system.publish()
+    assert (answer.status, answer.slug) == (500, "internal")
+    request_id = event("api/publish_post")["requestContext"]["requestId"]
+    assert request_id in answer.body["detail"]
+    assert "AccessDenied" not in json.dumps(answer.body)
+
+
+def test_a_publish_that_stopped_half_way_is_whole_when_it_is_sent_again(system: System) -> None:
+    users = system.give_followers(2)
+    for calls in (1, 2, 3):
+        ref_id = f"post-{calls}"
+        with CrashAfter(calls) as crash:
+            assert system.publish(ref_id).status == 500
+        assert crash.happened
+        assert system.publish(ref_id).status == 202
+        system.pump()
+        assert system.reached(ref_id) == users
+        assert system.ledger(ref_id).delivered == 2
+
+
+# Retraction
+
+
+def test_a_retracted_post_loses_its_content_and_leaves_the_outbox(system: System) -> None:
+    system.http("api/publish_post")
+    answer = system.http("api/retract_post")
+    assert (answer.status, answer.body) == (204, None)
+    (post,) = system.rows_of("Posts")
+    assert post["deleted_at"] == {"S": AT}
+    assert not {"body", "sort_key"} & post.keys()
+
+
+def test_a_second_retraction_changes_nothing(system: System) -> None:
+    system.http("api/publish_post")
+    system.http("api/retract_post")
+    before = system.dump()
+    system.clock.advance(60)
+    assert system.http("api/retract_post").status == 204
+    assert system.dump() == before
+
+
+def test_a_retraction_before_its_publish_is_respected_over_http(system: System) -> None:
+    assert system.http("api/retract_post").status == 204
+    answer = system.http("api/publish_post")
+    assert (answer.status, answer.slug) == (410, "post-retracted")
+    assert system.rows_of("Fanouts") == []
+    assert system.waiting("Publish") == 0
+
+
+def test_a_retraction_before_its_publish_is_respected_over_the_queue(system: System) -> None:
+    system.give_followers(2)
+    assert system.take(event("publish_queue/post_deleted")) == []
+    assert system.take(event("publish_queue/post_published")) == []
+    assert system.rejected("Publish") == []
+    system.pump()
+    assert system.reached() == []
+    assert system.rows_of("Fanouts") == []
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_only_its_publisher_retracts_a_post(system: System, published: bool) -> None:
+    system.http("api/publish_post" if published else "api/retract_post", user="ada")
+    before = system.dump()
+    answer = system.http("api/retract_post", user="eve")
+    assert (answer.status, answer.slug) == (409, "ref-id-taken")
+    assert system.dump() == before
+
+
+def test_another_publishers_retraction_on_the_queue_is_rejected(system: System) -> None:
+    system.publish(user="grace")
+    system.take(event("publish_queue/post_deleted"))
+    ((_, reason),) = system.rejected("Publish")
+    assert "another publisher" in reason
+    assert not system.post().deleted
+
+
+@pytest.mark.parametrize("ref_id", ["", "a%23b", "a#b", "x" * 129, "%00"])
+def test_a_path_with_a_bad_id_is_refused(system: System, ref_id: str) -> None:
+    answer = system.http("api/retract_post", path={"ref_id": ref_id})
+    assert (answer.status, answer.slug) == (400, "bad-input")
+    assert "'ref_id'" in answer.body["detail"]
+
+
+def test_an_encoded_id_in_the_path_is_decoded(system: System) -> None:
+    system.publish("ada@example.org")
+    system.http("api/retract_post", path={"ref_id": "ada%40example.org"})
+    assert system.post("ada@example.org").deleted
+
+
+# The queue
+
+
+def test_a_publish_over_the_queue_is_accepted_and_planned_in_one_go(system: System) -> None:
+    users = system.give_followers(3)
+    assert system.take(event("publish_queue/post_published")) == []
+    assert system.ledger().state == "delivering"
+    system.pump()
+    assert system.reached() == users
+
+
+def test_follows_and_unfollows_come_over_the_queue_too(system: System) -> None:
+    system.take(event("publish_queue/follow_added"))
+    assert system.edges() == ["bob"]
+    system.take(event("publish_queue/follow_removed"))
+    assert system.edges() == []
+
+
+def test_the_bad_ones_of_a_batch_hold_none_of_the_good_ones_up(system: System) -> None:
+    users = system.give_followers(2)
+    batch = event("publish_queue/good_and_bad")
+    assert system.take(batch) == []
+    system.pump()
+    assert system.reached("post-1") == system.reached("post-4") == users
+    rejected = system.rejected("Publish")
+    assert sorted(body for body, _ in rejected) == sorted(
+        record["body"] for record in batch["Records"][1:6]
+    )
+    for says in (
+        "not JSON",
+        "version is not one that is read here",
+        "'ref_id' is missing",
+        "type is not known",
+        "knows no fan-out 'never-published'",
+    ):
+        assert any(says in reason for _, reason in rejected), says
+
+
+def test_a_message_that_may_pass_later_comes_again_and_others_do_not(
+    system: System, fail_first: Callable[..., list[Any]]
+) -> None:
+    fail_first(system.dynamodb, "put_item", [error("ThrottlingException")])
+    batch = event("publish_queue/good_and_bad")
+    batch["Records"] = [batch["Records"][0], batch["Records"][6]]
+    assert system.take(batch) == [batch["Records"][0]["messageId"]]
+    assert system.ledger("post-4").publisher_id == "ada"
+    assert system.rejected("Publish") == []
+
+
+PUBLISHED: Json = {"version": 1, "type": "post.published", "publisher_id": "a", "ref_id": "r"}
+BAD_MESSAGES: dict[str, tuple[Any, str | None]] = {
+    "noise": ("\x7fELF noise", "not JSON"),
+    "an empty list": ("[]", "not a JSON object"),
+    "1 MB": ("x" * 1_000_000, "not JSON"),
+    "1 MiB, as much as a queue takes": ("x" * 1_048_576, None),
+    "nested without end": ("[" * 100_000, "not JSON"),
+    "a number without end": ('{"version":1,"x":' + "9" * 5000 + "}", "not JSON"),
+    "no version": ({"type": "post.published"}, "'version': 1"),
+    "version 2": ({**PUBLISHED, "version": 2}, "'version': 1"),
+    "version true": ({**PUBLISHED, "version": True}, "'version': 1"),
+    "version in quotes": ({**PUBLISHED, "version": "1"}, "'version': 1"),
+    "no type": ({"version": 1}, "type is not known"),
+    "type is a list": ({"version": 1, "type": ["post.published"]}, "type is not known"),
+    "type of another queue": ({"version": 1, "type": "segment.deliver"}, "type is not known"),
+    "no publisher": ({**PUBLISHED, "publisher_id": None}, "'publisher_id'"),
+    "unknown field": ({**PUBLISHED, "refid": 1}, "Unknown field 'refid'"),
+    "publisher with #": ({**PUBLISHED, "publisher_id": "a#0.0"}, "'publisher_id' is not a valid"),
+    "bad time": ({**PUBLISHED, "published_at": "yesterday"}, "'published_at'"),
+    "too old": ({**PUBLISHED, "published_at": "2025-01-01T00:00:00.000Z"}, "30 days ago"),
+    "body too large": ({**PUBLISHED, "body": {"x": "x" * 5000}}, "may be 4096"),
+    "body of control characters": ({**PUBLISHED, "body": {"x": "\ud800"}}, "surrogate pair"),
+    "a plan of nothing": ({"version": 1, "type": "fanout.plan"}, "fanout_id"),
+    "a plan with more": (
+        {"version": 1, "type": "fanout.plan", "fanout_id": "x", "\ud800\x00": 1},
+        "missing or unknown",
+    ),
+    "a plan with very much more": (
+        {"version": 1, "type": "fanout.plan", "fanout_id": "x", "y" * 5000: 1},
+        "missing or unknown",
+    ),
+}
+
+
+@pytest.mark.parametrize(("body", "says"), BAD_MESSAGES.values(), ids=BAD_MESSAGES)
+def test_a_message_that_breaks_the_contract_goes_aside_with_the_reason(
+    system: System, body: Any, says: str | None
+) -> None:
+    record = system.record("Publish", body)
+    good = event("publish_queue/post_published")["Records"][0]
+    assert system.take({"Records": [record, good]}) == []
+    ((rejected, reason),) = system.rejected("Publish")
+    assert rejected == record["body"]
+    if says is None:
+        assert reason == "", "there is no room for a reason beside it"
+    else:
+        assert says in reason
+        assert len(reason) <= 400
+    assert [item["ref_id"]["S"] for item in system.rows_of("Posts")] == ["post-1"]
+
+
+def test_a_rejected_message_is_logged_without_its_content(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "the-diary-of-ada"
+    system.take({"Records": [system.record("Publish", {**PUBLISHED, "body": secret})]})
+    (line,) = [record for record in caplog.records if "rejected" in record.getMessage()]
+    assert secret not in repr(vars(line))
+    assert vars(line)["queue"] == "Publish"
+
+
+def test_a_dead_letter_queue_that_does_not_answer_leaves_the_message_where_it_is(
+    system: System, fail_first: Callable[..., list[Any]]
+) -> None:
+    fail_first(system.sqs, "send_message", [error("ServiceUnavailable", 503)])
+    record = system.record("Publish", "noise")
+    assert system.take({"Records": [record]}) == [record["messageId"]]
+
+
+# Routes and users
+
+
+def test_a_route_that_is_not_there_is_404_with_those_that_are(system: System) -> None:
+    answer = system.http("api/no_such_route")
+    assert (answer.status, answer.slug) == (404, "no-route")
+    assert "POST /v1/posts" in answer.body["detail"]
+
+
+def test_a_token_without_the_claim_is_401(system: System) -> None:
+    answer = system.http("api/claim_missing")
+    assert (answer.status, answer.slug) == (401, "no-user")
+    assert "'sub'" in answer.body["detail"]
+
+
+@pytest.mark.parametrize("user", ["", "a#b", "x" * 129, "ada\n"])
+def test_a_user_that_cannot_be_an_id_is_401(system: System, user: str) -> None:
+    answer = system.http("api/list_following", user=user)
+    assert (answer.status, answer.slug) == (401, "no-user")
+
+
+def test_the_times_of_the_events_are_what_this_file_takes_them_for() -> None:
+    assert event("api/publish_post")["requestContext"]["timeEpoch"] == AT_MS
+    sent = event("publish_queue/post_published")["Records"][0]["attributes"]["SentTimestamp"]
+    assert int(sent) == AT_MS
