@@ -51,7 +51,8 @@ class Order:
         values = {name: value for name, value in content.items() if name not in ("version", "type")}
         wanted = {field.name: field.type for field in fields(cls)}
         if values.keys() != wanted.keys():
-            odd = ", ".join(sorted(values.keys() ^ wanted.keys()))
+            # A sender's own text: cut, and as ASCII, or a queue refuses the reason.
+            odd = ", ".join(ascii(name[:40]) for name in sorted(values.keys() ^ wanted.keys()))
             raise BadInput(f"A '{cls.type}' has other fields; missing or unknown: {odd}.")
         for name, kind in wanted.items():
             if kind == "int":
