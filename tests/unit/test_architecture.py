@@ -1,0 +1,319 @@
+"""Who may import whom, and who may read the clock: rules as data, and a checker for them."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Decisions without I/O: they run in a simulation, a property test and a synth without any library.
+PURE = tuple(
+    f"fanfold.{name}"
+    for name in (
+        "contract",
+        "cursor",
+        "delivery",
+        "errors",
+        "ids",
+        "names",
+        "ring",
+        "segments",
+        "settings",
+        "times",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a module and all below it may import, besides the standard library."""
+
+    module: str
+    may_import: tuple[str, ...]
+    because: str
+
+
+# The longest name that fits a module decides.
+RULES = (
+    *(Rule(module, PURE, "decisions are pure") for module in PURE),
+    Rule("fanfold", ("fanfold", "mypy_boto3_*"), "the product knows neither doors nor deployment"),
+    Rule("fanfold.clock", (), "a simulation replaces it whole"),
+    Rule("fanfold.aws", ("fanfold", "boto3", "botocore", "mypy_boto3_*"), "clients have one home"),
+    Rule("fanfold.intake", ("fanfold", "pydantic"), "pydantic stays at the publish edge"),
+    Rule("fanfold.read", ("fanfold", "cachetools"), "the one cache is the reader's"),
+    Rule(
+        "functions",
+        ("fanfold", "aws_lambda_powertools", "functions.http", "functions.queue", "mypy_boto3_*"),
+        "a door never opens another door",
+    ),
+    Rule("functions.http", ("fanfold", "aws_lambda_powertools"), "it serves every HTTP door"),
+    Rule("functions.queue", ("fanfold", "aws_lambda_powertools"), "it serves every worker"),
+    Rule(
+        "infra",
+        (
+            "infra",
+            "aws_cdk",
+            "cdk_nag",
+            "constructs",
+            "jsii",
+            "uv",
+            "fanfold.contract",
+            "fanfold.names",
+            "fanfold.settings",
+        ),
+        "deploy time takes names from the product, and nothing else",
+    ),
+    Rule("app", ("aws_cdk", "infra"), "the CDK app places the stack"),
+    Rule(
+        "fanfold_cli",
+        (
+            "fanfold_cli",
+            "fanfold",
+            "functions",
+            "boto3",
+            "botocore",
+            "click",
+            "mypy_boto3_*",
+            "rich",
+            "typer",
+            "urllib3",
+        ),
+        "the operator's tool drives the product; it deploys by the CDK's own command line",
+    ),
+    Rule(
+        "simulation",
+        ("simulation", "fanfold", "functions", "botocore", "greenlet"),
+        "a simulation runs the real doors",
+    ),
+    Rule(
+        "bench",
+        ("bench", "simulation", "fanfold", "fanfold_cli", "functions", "boto3", "botocore"),
+        "a benchmark runs the real doors",
+    ),
+)
+
+# Within the product and its doors, only CLOCK reads the time or draws chance.
+CLOCK = "fanfold.clock"
+CLOCKED = ("fanfold", "functions")
+CLOCK_MODULES = ("time", "random", "uuid", "secrets")
+CLOCK_CALLS = (
+    "datetime.datetime.now",
+    "datetime.datetime.today",
+    "datetime.datetime.utcnow",
+    "datetime.date.today",
+)
+
+# Tests may import anything; the other one is not ours.
+UNRULED = ("tests", "node_modules")
+
+
+def covers(pattern: str, name: str) -> bool:
+    """Tell if `name` is the module of `pattern`, or below it; `*` ends a pattern of siblings."""
+    if pattern.endswith("*"):
+        return name.startswith(pattern.removesuffix("*"))
+    return name == pattern or name.startswith(f"{pattern}.")
+
+
+def rule_for(module: str) -> Rule | None:
+    """Return the rule with the longest name that covers the module."""
+    fitting = [rule for rule in RULES if covers(rule.module, module)]
+    return max(fitting, key=lambda rule: len(rule.module), default=None)
+
+
+def imported(tree: ast.AST, module: str) -> Iterator[tuple[int, str, str]]:
+    """Each import, wherever it stands: its line, the full name, and what it is called here.
+
+    `from fanfold import ring` and `from fanfold.ring import START` both name `fanfold.ring`, the
+    second with a tail that no rule looks at. A plain `import a.b` calls nothing by another name.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name, alias.asname or ""
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:  # Relative: as many steps up from this module as there are dots.
+                package = ".".join(module.split(".")[: -node.level])
+                base = f"{package}.{base}" if base else package
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}", alias.asname or alias.name
+
+
+def dotted(node: ast.expr) -> str | None:
+    """The name that an expression such as `datetime.datetime.now` spells."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (owner := dotted(node.value)):
+        return f"{owner}.{node.attr}"
+    return None
+
+
+def clock_readings(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
+    """Each place that names one of CLOCK_CALLS, by whatever name `datetime` goes there."""
+    names = {called: full for _, full, called in imported(tree, module) if called}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (spelled := dotted(node)):
+            first, _, rest = spelled.partition(".")
+            full = f"{names.get(first, first)}.{rest}"
+            if full in CLOCK_CALLS:
+                yield node.lineno, full
+
+
+def violations(source: str, module: str) -> list[str]:
+    """Each rule that the module breaks, as one line that says where and why."""
+    rule = rule_for(module)
+    if rule is None:
+        return [f"{module}: no rule says what it may import; add one to RULES"]
+    tree = ast.parse(source)
+    found = []
+    clocked = module != CLOCK and any(covers(package, module) for package in CLOCKED)
+    for line, name, _ in imported(tree, module):
+        top = name.partition(".")[0]
+        if top in sys.stdlib_module_names:
+            if clocked and top in CLOCK_MODULES:
+                found.append(f"{module}:{line} imports {top}: only {CLOCK} does")
+        elif not any(covers(allowed, name) for allowed in rule.may_import):
+            found.append(f"{module}:{line} imports {name}: {rule.because}")
+    if clocked:
+        for line, name in clock_readings(tree, module):
+            found.append(f"{module}:{line} reads {name}: only {CLOCK} does")
+    return found
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the checkout that a rule should cover, by name."""
+    packages = [
+        path
+        for path in ROOT.iterdir()
+        if path.is_dir() and not path.name.startswith((".", "cdk.out")) and path.name not in UNRULED
+    ]
+    found = {}
+    for path in [*ROOT.glob("*.py"), *(file for top in packages for file in top.rglob("*.py"))]:
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+@pytest.mark.parametrize("package", sorted({name.partition(".")[0] for name in modules()}))
+def test_every_import_keeps_the_rules(package: str) -> None:
+    found = [
+        violation
+        for name, path in modules().items()
+        if covers(package, name)
+        for violation in violations(path.read_text(), name)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_product_is_looked_at() -> None:
+    assert {"app", "fanfold.ring", "functions.api", "infra.stack", "fanfold_cli.main"} <= set(
+        modules()
+    )
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.module)
+def test_every_rule_is_about_a_module_that_exists(rule: Rule) -> None:
+    to_come = {"simulation", "bench"}
+    assert rule.module in modules() or rule.module in to_come
+
+
+def test_every_module_named_by_a_rule_as_allowed_exists_or_is_a_library() -> None:
+    ours = {name.partition(".")[0] for name in modules()}
+    named = {name for rule in RULES for name in rule.may_import if name.partition(".")[0] in ours}
+    assert named <= set(modules())
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        # The product knows neither doors nor deployment.
+        ("fanfold.plan", "import functions.plan"),
+        ("fanfold.plan", "from functions import plan"),
+        ("fanfold.plan", "import infra"),
+        ("fanfold.plan", "from aws_cdk import Stack"),
+        ("fanfold.plan", "from aws_lambda_powertools import Logger"),
+        ("fanfold.plan", "from fanfold_cli import demo"),
+        ("fanfold.plan", "import tests.conftest"),
+        # Libraries stay where they are needed.
+        ("fanfold.plan", "import boto3"),
+        ("fanfold.plan", "from pydantic import BaseModel"),
+        ("fanfold.plan", "from cachetools import TTLCache"),
+        ("fanfold.read", "from pydantic import BaseModel"),
+        # Decisions are pure.
+        ("fanfold.delivery", "from fanfold.queues import WorkQueue"),
+        ("fanfold.delivery", "from fanfold import clock"),
+        ("fanfold.names", "import boto3"),
+        ("fanfold.clock", "from fanfold import times"),
+        # A door never opens another door.
+        ("functions.plan", "from functions import deliver"),
+        ("functions.plan", "from functions.deliver import handler"),
+        ("functions.plan", "import boto3"),
+        ("functions.plan", "from infra.stages import Stage"),
+        ("functions.http", "from functions.queue import work"),
+        ("functions.queue", "from functions.http import answer"),
+        # Deploy time takes names, and nothing else.
+        ("infra.tables", "from fanfold.posts import Posts"),
+        ("infra.tables", "from fanfold import posts"),
+        ("infra.tables", "import functions.api"),
+        ("infra.tables", "import boto3"),
+        ("app", "from fanfold import names"),
+        # Nothing imports infra, tests or the engine.
+        ("fanfold_cli.local", "from infra import stages"),
+        ("fanfold_cli.local", "import aws_cdk"),
+        ("fanfold_cli.local", "import ministack"),
+        ("fanfold_cli.local", "from tests import conftest"),
+        ("simulation.world", "import infra.stack"),
+        ("bench.fanout", "from tests.integration import system"),
+        # A prefix of a name is another name.
+        ("infra.tables", "import fanfold.names_and_more"),
+        # However it is written, and wherever it stands.
+        ("fanfold.plan", "def late():\n    import boto3"),
+        ("fanfold.plan", "if TYPE_CHECKING:\n    import aws_cdk"),
+        ("functions.plan", "from . import deliver"),
+        ("functions.plan", "from .deliver import handler"),
+        ("fanfold.plan", "from ..infra import stack"),
+        # Only the clock reads the clock.
+        *(("fanfold.plan", f"import {name}") for name in CLOCK_MODULES),
+        *(("functions.plan", f"from {name} import x") for name in CLOCK_MODULES),
+        ("fanfold.times", "import time as t"),
+        ("fanfold.times", "from datetime import datetime\ndatetime.now()"),
+        ("fanfold.times", "from datetime import datetime as dt, UTC\ndt.now(UTC)"),
+        ("fanfold.times", "from datetime import date\ndate.today()"),
+        ("fanfold.times", "import datetime\ndatetime.datetime.utcnow()"),
+        ("fanfold.times", "import datetime as dt\ndt.datetime.today()"),
+        ("fanfold.times", "import datetime as dt\ndt.date.today()"),
+        ("functions.api", "from datetime import datetime\nnow = datetime.now"),
+        # A package that nobody has thought about.
+        ("helpers.misc", "import json"),
+    ],
+)
+def test_a_broken_rule_is_found(module: str, source: str) -> None:
+    assert len(violations(source, module)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("fanfold.plan", "import json, os.path\nfrom collections.abc import Mapping"),
+        ("fanfold.plan", "from fanfold import clock, ring\nfrom fanfold.queues import WorkQueue"),
+        ("fanfold.posts", "from mypy_boto3_dynamodb import DynamoDBClient"),
+        ("fanfold.aws", "import boto3\nfrom botocore.config import Config"),
+        ("fanfold.delivery", "from fanfold import ring\nfrom fanfold.errors import BadInput"),
+        ("fanfold.clock", "import time\nimport random\nimport uuid\nimport secrets"),
+        ("fanfold.times", "from datetime import UTC, datetime\ndatetime.fromtimestamp(0, UTC)"),
+        ("functions.plan", "from functions.queue import work\nfrom functions import http"),
+        ("infra.tables", "from fanfold import names\nfrom fanfold.settings import Settings"),
+        ("app", "from aws_cdk import App\nfrom infra.stack import FanfoldStack"),
+        ("fanfold_cli.demo", "import time\nimport random\nfrom functions import plan"),
+        ("simulation.world", "from functions import plan\nfrom fanfold import clock"),
+        ("fanfold.plan", "from fanfold import clock\nclock.now_ms()\nself.time.now()"),
+    ],
+)
+def test_what_the_rules_allow_passes(module: str, source: str) -> None:
+    assert violations(source, module) == []
