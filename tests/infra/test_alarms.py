@@ -1,10 +1,13 @@
 """Nothing fails in silence."""
 
+from pathlib import Path
 from typing import Any
 
 from fanfold import names
 
 Template = dict[str, Any]
+
+SWEEP = Path(__file__).parents[2] / "functions/sweep.py"
 
 
 def alarms(template: Template) -> list[Template]:
@@ -42,6 +45,8 @@ def test_the_age_of_every_queue_is_watched(template: Template) -> None:
 def test_a_fanout_that_stays_incomplete_raises_an_alarm(template: Template) -> None:
     (alarm,) = [a for a in alarms(template) if a["MetricName"] == "FanoutsStalled"]
     assert alarm["Namespace"] == names.METRICS_NAMESPACE
+    # The metric's name is written in the door too; a difference would silence the alarm.
+    assert f'"{alarm["MetricName"]}"' in SWEEP.read_text(encoding="utf-8")
     (dimension,) = alarm["Dimensions"]
     told = [
         resource["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
