@@ -29,8 +29,8 @@ SERVICES = (
 
 # It answers after about two seconds; a loaded machine gets far more.
 START_SECONDS = 60.0
-# The supervisor gives the engine `processes.GRACE_SECONDS` and then a little for itself.
-STOP_SECONDS = processes.GRACE_SECONDS + 3.0
+# What the supervisor may take at most to end the engine, and a little for itself.
+STOP_SECONDS = processes.GRACE_SECONDS + processes.FORCED_SECONDS + 3.0
 POLL_SECONDS = 0.1
 LOG_TAIL_LINES = 25
 

@@ -10,6 +10,8 @@ from pathlib import Path
 # How long a process group may take to end by itself. The engine waits for open connections, and
 # keeps nothing that is worth the wait.
 GRACE_SECONDS = 1.0
+# What is killed is gone at once, unless the system is very busy.
+FORCED_SECONDS = 5.0
 POLL_SECONDS = 0.05
 
 
@@ -54,11 +56,20 @@ def end_group(group: int, grace_seconds: float = GRACE_SECONDS) -> None:
     """End every process of a group: kindly first, and by force when the grace is over."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGTERM)
-    deadline = time.monotonic() + grace_seconds
-    while group_is_alive(group) and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
+    if _group_ends(group, grace_seconds):
+        return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
+    _group_ends(group, FORCED_SECONDS)
+
+
+def _group_ends(group: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while group_is_alive(group):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
 
 
 def wait_until_gone(pid: int, mark: str, seconds: float) -> bool:

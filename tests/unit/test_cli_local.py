@@ -136,6 +136,7 @@ def test_a_missing_node_says_what_to_install(
         cdk.find_executable(tmp_path)
 
 
+@pytest.mark.network
 def test_a_taken_port_is_refused_with_the_way_out(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
