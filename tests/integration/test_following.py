@@ -1,0 +1,530 @@
+"""Following and unfollowing: the row decides, and the edges agree with it in the end."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fanfold import aws, names
+from fanfold.bulk_follow import BulkFollowing
+from fanfold.errors import Contended, TooManyFollows, TryLater
+from fanfold.following import Follow
+from fanfold.relate import Relations
+from tests.integration.system import AT, Answer, Crash, CrashAfter, System, error, event
+
+
+def row(system: System, user: str = "bob", publisher: str = "ada") -> Follow:
+    found = system.following.get(user, publisher)
+    assert found is not None
+    return found
+
+
+def count_of(system: System, user: str = "bob") -> int:
+    """The counter beside the user's follows."""
+    items = {item["user_id"]["S"]: item for item in system.rows(names.READERS)}
+    return int(items[user]["follows"]["N"]) if user in items else 0
+
+
+@pytest.fixture
+def relations(system: System) -> Relations:
+    """The use case as the HTTP door has it."""
+    found: Relations = system.door("api").relations
+    return found
+
+
+@pytest.fixture
+def limited(system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A door that lets a user follow three publishers."""
+    monkeypatch.setattr(system.door("api"), "relations", replace(relations, max_follows=3))
+
+
+def test_a_follow_has_a_row_and_an_edge_and_is_settled_once_more_later(system: System) -> None:
+    answer = system.http("api/follow")
+    assert (answer.status, answer.body) == (200, {"publisher_id": "ada", "followed_at": AT})
+    assert row(system) == Follow(
+        user_id="bob", publisher_id="ada", state="followed", version=1, followed_at=AT
+    )
+    assert system.edges() == ["bob"]
+    assert count_of(system) == 1
+    assert system.receive("Relation") == [], "not before the door has surely stopped"
+    system.clock.advance(10)
+    (order,) = system.bodies("Relation")
+    assert order == {
+        "version": 1,
+        "type": "relation.settle",
+        "user_id": "bob",
+        "publisher_id": "ada",
+    }
+
+
+def test_following_again_is_the_same_follow(system: System) -> None:
+    first = system.follow("bob")
+    before = system.dump()
+    system.clock.advance(60)
+    again = system.follow("bob")
+    assert (again.status, again.body) == (200, first.body)
+    assert system.dump() == before
+
+
+def test_an_unfollow_leaves_a_tombstone_and_no_edge(system: System) -> None:
+    system.follow("bob")
+    assert system.http("api/unfollow").status == 204
+    assert (row(system).state, row(system).version) == ("unfollowed", 2)
+    (item,) = system.rows(names.FOLLOWING)
+    assert int(item["expires_at"]["N"]) == system.clock.ms // 1000 + 30 * 86_400
+    assert system.edges() == []
+    assert count_of(system) == 0
+
+
+def test_unfollowing_again_or_without_a_follow_changes_nothing(system: System) -> None:
+    assert system.unfollow("bob").status == 204
+    assert system.rows(names.FOLLOWING) == []
+    system.follow("bob")
+    system.unfollow("bob")
+    before = system.dump()
+    assert system.unfollow("bob").status == 204
+    assert system.dump() == before
+    assert count_of(system) == 0
+
+
+def test_a_follow_after_an_unfollow_is_a_new_version_and_no_tombstone(system: System) -> None:
+    system.follow("bob")
+    system.unfollow("bob")
+    system.clock.advance(60)
+    assert system.follow("bob").body["followed_at"] == "2026-11-20T18:01:00.123Z"
+    assert row(system).version == 3
+    (item,) = system.rows(names.FOLLOWING)
+    assert "expires_at" not in item
+    (edge,) = system.rows(names.FOLLOWERS)
+    assert edge["version"] == {"N": "3"}
+    assert count_of(system) == 1
+
+
+def test_any_row_of_calls_ends_as_the_last_one_says_with_an_exact_count(system: System) -> None:
+    publishers = ["ada", "grace", "edsger"]
+    wanted = dict.fromkeys(publishers, False)
+    for _ in range(25):
+        publisher = random.choice(publishers)
+        wanted[publisher] = random.random() < 0.6
+        answer = (system.follow if wanted[publisher] else system.unfollow)("bob", publisher)
+        assert answer.status in (200, 204)
+    system.pump()
+    for publisher in publishers:
+        assert system.edges(publisher) == (["bob"] if wanted[publisher] else [])
+    assert count_of(system) == sum(wanted.values())
+
+
+@pytest.mark.usefixtures("limited")
+def test_the_limit_of_follows_is_exact_and_an_unfollow_makes_room(system: System) -> None:
+    for number in range(3):
+        assert system.follow("bob", f"publisher-{number}").status == 200
+    answer = system.follow("bob", "publisher-3")
+    assert (answer.status, answer.slug) == (409, "too-many-follows")
+    assert system.following.get("bob", "publisher-3") is None
+    assert system.edges("publisher-3") == []
+    assert count_of(system) == 3
+    assert system.follow("bob", "publisher-0").status == 200, "that is no new follow"
+    system.unfollow("bob", "publisher-0")
+    assert system.follow("bob", "publisher-3").status == 200
+    assert count_of(system) == 3
+
+
+@pytest.mark.usefixtures("limited")
+def test_a_limit_of_one_user_is_not_anothers(system: System) -> None:
+    for number in range(3):
+        system.follow("bob", f"publisher-{number}")
+    assert system.follow("carol", "publisher-0").status == 200
+
+
+@pytest.mark.parametrize("publisher", ["a%23b", "x" * 129, ""])
+def test_a_publisher_that_cannot_be_an_id_is_refused(system: System, publisher: str) -> None:
+    answer = system.follow("bob", publisher)
+    assert (answer.status, answer.slug) == (400, "bad-input")
+    assert "'publisher_id'" in answer.body["detail"]
+    assert system.rows(names.FOLLOWING) == []
+
+
+# Stopping half-way, and others at the same time
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_door_that_stops_after_any_call_leaves_edges_that_agree_in_the_end(
+    system: System, wanted: bool
+) -> None:
+    for calls in itertools.count(1):
+        user = f"user-{calls}"
+        if not wanted:
+            system.follow(user)
+            system.pump()
+        with CrashAfter(calls) as crash:
+            answer = (system.follow if wanted else system.unfollow)(user)
+        if not crash.happened:
+            break
+        assert answer.status == 500
+        if calls > 2:  # RELATE was told before anything else, and mends it alone
+            system.pump()
+            assert (user in system.edges()) is row(system, user).is_active is wanted
+        assert (system.follow if wanted else system.unfollow)(user).status in (200, 204)
+        system.pump()
+        assert (user in system.edges()) is row(system, user).is_active is wanted
+        assert count_of(system, user) == (1 if wanted else 0)
+    assert calls > 5, "the door makes more calls than that"
+
+
+def unfollow_row(system: System) -> None:
+    assert system.following.unfollow(row(system), expires_at=1)
+
+
+def test_an_unfollow_between_the_two_looks_of_settle_is_seen(
+    system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another door's unfollow lands, row and edge, just before our edge is put."""
+    plain = system.dynamodb.put_item
+    calls: list[int] = []
+
+    def put(**request: Any) -> Any:
+        if not calls:
+            unfollow_row(system)
+            system.followers.remove("ada", "bob", version=2)
+        calls.append(1)
+        return plain(**request)
+
+    monkeypatch.setattr(system.dynamodb, "put_item", put)
+    relations.follow("bob", "ada")
+    assert calls
+    assert not row(system).is_active
+    assert system.edges() == []
+
+
+def test_a_follow_between_the_two_looks_of_settle_is_seen(
+    system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    plain = system.dynamodb.delete_item
+    calls: list[int] = []
+
+    def delete(**request: Any) -> Any:
+        if not calls:
+            again = system.following.follow(row(system), max_follows=9)
+            assert again
+            assert again.version == 3
+        calls.append(1)
+        return plain(**request)
+
+    monkeypatch.setattr(system.dynamodb, "delete_item", delete)
+    relations.unfollow("bob", "ada")
+    assert calls
+    assert row(system).is_active
+    assert system.edges() == ["bob"]
+
+
+def test_a_row_that_never_holds_still_is_told_and_left_to_relate(
+    system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flip() -> None:
+        now = row(system)
+        if now.is_active:
+            unfollow_row(system)
+        else:
+            system.following.follow(now, max_follows=9)
+
+    for operation in ("put_item", "delete_item"):
+        plain = getattr(system.dynamodb, operation)
+
+        def call(plain: Any = plain, **request: Any) -> Any:
+            answer = plain(**request)
+            flip()
+            return answer
+
+        monkeypatch.setattr(system.dynamodb, operation, call)
+    with pytest.raises(Contended):
+        relations.follow("bob", "ada")
+    monkeypatch.undo()
+    system.pump()
+    assert (system.edges() == ["bob"]) is row(system).is_active
+
+
+def test_a_change_that_lost_against_another_is_made_on_what_the_other_left(
+    system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = system.dynamodb.transact_write_items
+    calls: list[int] = []
+
+    def transact(**request: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:  # another door follows and unfollows meanwhile
+            other = Follow(user_id="bob", publisher_id="ada", state="unfollowed", version=0)
+            followed = system.following.follow(other, max_follows=9)
+            assert followed
+            system.following.unfollow(followed, expires_at=1)
+        return plain(**request)
+
+    monkeypatch.setattr(system.dynamodb, "transact_write_items", transact)
+    assert relations.follow("bob", "ada").version == 3
+    assert system.edges() == ["bob"]
+    assert count_of(system) == 1
+
+
+def cancelled(*codes: str) -> Exception:
+    """A cancelled transaction; moto itself knows no other reason than a refused condition."""
+    response: Any = error("TransactionCanceledException").response
+    response["CancellationReasons"] = [{"Code": code} for code in codes]
+    kind = aws.dynamodb().exceptions.TransactionCanceledException
+    return kind(response, "TransactWriteItems")
+
+
+def test_a_transaction_in_conflict_is_tried_again(
+    system: System, fail_first: Callable[..., list[Any]]
+) -> None:
+    conflict = cancelled("None", "TransactionConflict")
+    calls = fail_first(system.dynamodb, "transact_write_items", [conflict, conflict])
+    assert system.follow("bob").status == 200
+    assert len(calls) == 3
+    assert count_of(system) == 1
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        ("ThrottlingError", "None"),
+        ("None", "ProvisionedThroughputExceeded"),
+        ("ThrottlingError", "TransactionConflict"),
+    ],
+)
+def test_a_throttled_transaction_is_answered_with_try_later(
+    system: System, fail_first: Callable[..., list[Any]], codes: tuple[str, ...]
+) -> None:
+    fail_first(system.dynamodb, "transact_write_items", [cancelled(*codes)])
+    answer = system.follow("bob")
+    assert (answer.status, answer.slug) == (503, "try-later")
+
+
+def test_a_transaction_that_breaks_a_rule_is_a_fault_of_ours(
+    system: System, fail_first: Callable[..., list[Any]]
+) -> None:
+    fail_first(system.dynamodb, "transact_write_items", [cancelled("None", "ValidationError")])
+    assert system.follow("bob").status == 500
+
+
+# RELATE
+
+
+def test_relate_puts_a_missing_edge_and_takes_a_wrong_one_away(system: System) -> None:
+    system.follow("bob")
+    edges = system.rows(names.FOLLOWERS)
+    system.followers.remove("ada", "bob", version=1)
+    system.followers.put("ada", "carol", version=0)
+    settle = event("relation_queue/relation_settle")
+    assert system.take(settle) == []
+    assert system.take({"Records": [system.record("Relation", _settle("carol"))]}) == []
+    assert system.rows(names.FOLLOWERS) == edges
+
+
+def _settle(user: str) -> dict[str, Any]:
+    return {"version": 1, "type": "relation.settle", "user_id": user, "publisher_id": "ada"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"user_id": "a#b"}, "'user_id' is not a valid id"),
+        ({"user_id": 5}, "'user_id' is not a string"),
+        ({"type": "fanout.plan"}, "not a 'relation.settle'"),
+        ({"version": 0}, "version"),
+    ],
+)
+def test_a_bad_order_to_relate_is_rejected(
+    system: System, changed: dict[str, Any], says: str
+) -> None:
+    record = system.record("Relation", {**_settle("bob"), **changed})
+    assert system.take({"Records": [record]}) == []
+    ((_, reason),) = system.rejected("Relation")
+    assert says in reason
+
+
+# Whom a user follows
+
+
+def follow_many(system: System, count: int, user: str = "bob") -> list[str]:
+    publishers = [f"publisher-{number:03d}" for number in range(count)]
+    for publisher in publishers:
+        fresh = Follow(
+            user_id=user, publisher_id=publisher, state="unfollowed", version=0, followed_at=AT
+        )
+        assert system.following.follow(fresh, max_follows=5000)
+    return publishers
+
+
+def page(system: System, user: str = "bob", **query: str) -> Answer:
+    return system.http("api/list_following", user=user, query=query)
+
+
+def walk(system: System, **query: str) -> list[list[str]]:
+    """All pages."""
+    pages: list[list[str]] = []
+    after: dict[str, str] = {}
+    for _ in range(100):
+        answer = page(system, **query, **after)
+        assert answer.status == 200
+        pages.append([each["publisher_id"] for each in answer.body["following"]])
+        if answer.body["next"] is None:
+            return pages
+        after = {"after": answer.body["next"]}
+    raise AssertionError("the pages do not end")
+
+
+def test_a_user_who_follows_nobody_has_an_empty_page(system: System) -> None:
+    assert page(system).body == {"following": [], "next": None}
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(3, [3]), (4, [4]), (5, [4, 1]), (8, [4, 4])])
+def test_pages_are_full_and_end_exactly(system: System, count: int, sizes: list[int]) -> None:
+    publishers = follow_many(system, count)
+    pages = walk(system, limit="4")
+    assert [len(each) for each in pages] == sizes
+    assert list(itertools.chain(*pages)) == publishers
+
+
+def test_ended_follows_are_left_out_and_pages_filled_from_what_comes_after(
+    system: System,
+) -> None:
+    publishers = follow_many(system, 24)
+    ended = publishers[1:10] + publishers[12:20] + publishers[23:]
+    for publisher in ended:
+        assert system.following.unfollow(row(system, "bob", publisher), expires_at=1)
+    pages = walk(system, limit="3")
+    assert [len(each) for each in pages] == [3, 3]
+    assert list(itertools.chain(*pages)) == [each for each in publishers if each not in ended]
+
+
+def test_a_list_that_is_all_tombstones_is_empty(system: System) -> None:
+    for publisher in follow_many(system, 5):
+        system.following.unfollow(row(system, "bob", publisher), expires_at=1)
+    assert walk(system, limit="2") == [[]]
+
+
+def test_a_user_sees_nobody_elses_follows(system: System) -> None:
+    follow_many(system, 4, user="carol")
+    cursor = page(system, "carol", limit="2").body["next"]
+    assert page(system, "bob", limit="2", after=cursor).body["following"] == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"after": "garbage"},
+        {"after": "1!!!!"},
+        {"after": "2YWRh"},
+        {"after": "1" + "A" * 300},
+        {"after": "1YSNi"},  # a#b
+        {"limit": "0"},
+        {"limit": "101"},
+        {"limit": "-1"},
+        {"limit": "1.0"},
+        {"limit": "٣"},
+        {"limit": "9" * 5000},
+        {"limit": ""},
+        {"before": "1YWRh"},
+        {"user_id": "carol"},
+    ],
+)
+def test_a_bad_parameter_is_refused(system: System, query: dict[str, str]) -> None:
+    answer = page(system, **query)
+    assert (answer.status, answer.slug) == (400, "bad-input")
+    assert len(answer.body["detail"]) < 300
+
+
+# Many follows at once
+
+
+@pytest.fixture
+def bulk(system: System, relations: Relations) -> BulkFollowing:
+    return BulkFollowing(system.following, system.followers, relations)
+
+
+def test_many_follows_at_once_have_rows_edges_and_an_exact_count(
+    system: System, bulk: BulkFollowing
+) -> None:
+    wanted = [f"publisher-{number}" for number in range(120)]
+    system.follow("bob", "publisher-5")
+    system.follow("bob", "publisher-7")
+    system.unfollow("bob", "publisher-7")
+    system.pump()
+    assert bulk.follow_all("bob", [*wanted, *wanted]) == 119
+    assert count_of(system) == 120
+    assert all(row(system, "bob", publisher).is_active for publisher in wanted)
+    assert all(system.edges(publisher) == ["bob"] for publisher in wanted)
+    before = system.dump()
+    assert bulk.follow_all("bob", wanted) == 0
+    assert system.dump() == before
+
+
+def test_many_follows_beyond_the_limit_are_refused(
+    system: System, bulk: BulkFollowing, relations: Relations
+) -> None:
+    few = replace(bulk, relations=replace(relations, max_follows=3))
+    with pytest.raises(TooManyFollows):
+        few.follow_all("bob", ["a", "b", "c", "d"])
+    assert few.follow_all("bob", ["a", "b"]) == 2
+    with pytest.raises(TooManyFollows):
+        few.follow_all("bob", ["c", "d"])
+    assert count_of(system) == 2
+    assert system.edges("c") == []
+
+
+def test_many_follows_that_stopped_after_any_call_are_whole_when_they_run_again(
+    system: System, bulk: BulkFollowing
+) -> None:
+    wanted = ["ada", "grace"]
+    for calls in itertools.count(1):
+        user = f"user-{calls}"
+        with CrashAfter(calls) as crash:
+            with suppress(Crash):
+                bulk.follow_all(user, wanted)
+        if not crash.happened:
+            break
+        bulk.follow_all(user, wanted)
+        assert user in system.edges("ada")
+        assert user in system.edges("grace")
+        assert count_of(system, user) == 2
+    assert calls > 2
+
+
+def test_an_unfollow_while_many_follows_are_written_wins(
+    system: System, bulk: BulkFollowing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = system.dynamodb.batch_write_item
+
+    def write(**request: Any) -> Any:
+        unfollow_row(system)
+        system.followers.remove("ada", "bob", version=2)
+        return plain(**request)
+
+    monkeypatch.setattr(system.dynamodb, "batch_write_item", write)
+    bulk.follow_all("bob", ["ada"])
+    assert not row(system).is_active
+    assert system.edges() == []
+
+
+def test_edges_that_a_table_leaves_unprocessed_are_written_again_or_told(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = system.dynamodb.batch_write_item
+
+    def write_one(*, RequestItems: Any) -> Any:  # noqa: N803 - boto3's name
+        ((table, puts),) = RequestItems.items()
+        plain(RequestItems={table: puts[:1]})
+        return {"UnprocessedItems": {table: puts[1:]}} if puts[1:] else {}
+
+    monkeypatch.setattr(system.dynamodb, "batch_write_item", write_one)
+    users = [f"user-{number}" for number in range(8)]
+    system.followers.put_all(("ada", user, 1) for user in users)
+    assert system.edges() == users
+    with pytest.raises(TryLater):
+        system.followers.put_all(("grace", f"user-{number}", 1) for number in range(9))
