@@ -7,7 +7,7 @@ so nothing here is left to a default.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
@@ -41,7 +41,18 @@ PASSING = THROTTLES | {
     "ReplicatedWriteConflictException",
     "ServiceUnavailable",
     "TransactionConflictException",
+    "TransactionInProgressException",
 }
+# Why actions of a cancelled transaction did not happen, if the same transaction may pass later.
+PASSING_REASONS = frozenset(
+    {
+        "None",
+        "ConditionalCheckFailed",
+        "TransactionConflict",
+        "ProvisionedThroughputExceeded",
+        "ThrottlingError",
+    }
+)
 
 
 def _config(attempts: int, connections: int) -> Config:
@@ -68,6 +79,9 @@ def sqs() -> SQSClient:
 def is_passing(error: BaseException) -> bool:
     """Whether the same call may succeed a moment later: a throttle, a 5xx, a lost connection."""
     if isinstance(error, ClientError):
+        reasons: Any = error.response.get("CancellationReasons")
+        if reasons:
+            return {reason.get("Code", "None") for reason in reasons} <= PASSING_REASONS
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return error.response.get("Error", {}).get("Code") in PASSING or status >= 500
     return isinstance(error, ConnectionError | HTTPClientError | Unsent)
