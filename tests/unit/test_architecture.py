@@ -58,7 +58,6 @@ RULES = (
         (
             "infra",
             "aws_cdk",
-            "cdk_nag",
             "constructs",
             "jsii",
             "uv",
