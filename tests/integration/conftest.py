@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -12,6 +13,7 @@ import pytest
 from moto import mock_aws
 
 from fanfold import clock as product_clock
+from fanfold.read import Hydration
 from tests.integration import system as world
 from tests.integration.dynamodb_rules import check_expressions
 from tests.integration.system import Clock, System
@@ -46,8 +48,10 @@ def system(clock: Clock) -> Iterator[System]:
             client.meta.events.register(
                 "provide-client-params.dynamodb", check_expressions, unique_id="rules"
             )
-        service.door("timeline").reading.hydration.cache.clear()
-        yield service
+        timeline = service.door("timeline")
+        cold = Hydration(timeline.reading.hydration.posts)  # an empty cache, with this clock
+        with patch.object(timeline, "reading", replace(timeline.reading, hydration=cold)):
+            yield service
 
 
 @pytest.fixture

@@ -484,9 +484,8 @@ def test_many_follows_that_stopped_after_any_call_are_whole_when_they_run_again(
     wanted = ["ada", "grace"]
     for calls in itertools.count(1):
         user = f"user-{calls}"
-        with CrashAfter(calls) as crash:
-            with suppress(Crash):
-                bulk.follow_all(user, wanted)
+        with CrashAfter(calls) as crash, suppress(Crash):
+            bulk.follow_all(user, wanted)
         if not crash.happened:
             break
         bulk.follow_all(user, wanted)

@@ -1,0 +1,321 @@
+"""Reading one's own timeline."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fanfold import cursor, names, times
+from fanfold.ids import sort_key
+from fanfold.posts import Post
+from fanfold.timelines import Entry
+from tests.integration.system import AT_MS, Answer, Json, System, error
+
+RETENTION_MS = 30 * 86_400_000
+
+
+def give(system: System, count: int, *, user: str = "bob", start_ms: int = AT_MS) -> list[str]:
+    """Posts in a user's timeline, a second apart; returns their ids, newest first."""
+    refs = [f"post-{number:03d}" for number in range(count)]
+    for number, ref_id in enumerate(refs):
+        published_at = times.to_text(start_ms - number * 1000)
+        system.posts.add(
+            Post(
+                ref_id=ref_id,
+                publisher_id="ada",
+                published_at=published_at,
+                accepted_at=published_at,
+                expires_at=1_900_000_000,
+                body=f'{{"number":{number}}}',
+            )
+        )
+        system.timelines.push(Entry(sort_key(published_at, ref_id), "ada", 1_900_000_000), [user])
+    return refs
+
+
+def retract(system: System, *refs: str) -> None:
+    for ref_id in refs:
+        assert system.http("api/retract_post", path={"ref_id": ref_id}).status == 204
+
+
+def shown(answer: Answer) -> list[str]:
+    assert answer.status == 200, answer.body
+    return [entry["ref_id"] for entry in answer.body["entries"]]
+
+
+def walk(system: System, user: str = "bob", **query: str) -> list[list[str]]:
+    """All pages of a timeline."""
+    pages: list[list[str]] = []
+    before: dict[str, str] = {}
+    for _ in range(100):
+        answer = system.timeline(user, **query, **before)
+        pages.append(shown(answer))
+        if answer.body["next"] is None:
+            return pages
+        before = {"before": answer.body["next"]}
+    raise AssertionError("the pages do not end")
+
+
+def test_a_page_is_newest_first_with_the_content_beside_each_entry(system: System) -> None:
+    give(system, 2)
+    assert system.timeline("bob").body == {
+        "entries": [
+            {
+                "ref_id": "post-000",
+                "publisher_id": "ada",
+                "published_at": "2026-11-20T18:00:00.123Z",
+                "body": {"number": 0},
+            },
+            {
+                "ref_id": "post-001",
+                "publisher_id": "ada",
+                "published_at": "2026-11-20T17:59:59.123Z",
+                "body": {"number": 1},
+            },
+        ],
+        "next": None,
+    }
+
+
+def test_a_post_without_a_body_has_none_in_the_timeline(system: System) -> None:
+    system.follow("bob")
+    system.publish()
+    system.pump()
+    (entry,) = system.timeline("bob").body["entries"]
+    assert entry["body"] is None
+
+
+def test_an_empty_timeline_is_an_empty_page(system: System) -> None:
+    assert system.timeline("bob").body == {"entries": [], "next": None}
+
+
+@pytest.mark.parametrize(
+    ("count", "sizes"), [(3, [3]), (4, [4]), (5, [4, 1]), (8, [4, 4]), (9, [4, 4, 1])]
+)
+def test_paging_walks_everything_once_and_ends_exactly(
+    system: System, count: int, sizes: list[int]
+) -> None:
+    refs = give(system, count)
+    pages = walk(system, limit="4")
+    assert [len(each) for each in pages] == sizes
+    assert list(itertools.chain(*pages)) == refs
+
+
+def test_a_page_has_50_entries_unless_told_and_at_most_100(system: System) -> None:
+    give(system, 101)
+    assert len(shown(system.timeline("bob"))) == 50
+    assert len(shown(system.timeline("bob", limit="100"))) == 100
+    assert len(shown(system.timeline("bob", limit="1"))) == 1
+
+
+def test_posts_of_the_same_millisecond_are_all_walked(system: System) -> None:
+    at = times.to_text(AT_MS)
+    for name in "abcde":
+        system.timelines.push(Entry(sort_key(at, name), "ada", 1_900_000_000), ["bob"])
+    assert walk(system, limit="2", hydrate="false") == [["e", "d"], ["c", "b"], ["a"]]
+
+
+def test_an_entry_that_arrives_meanwhile_moves_no_page(system: System) -> None:
+    give(system, 4, start_ms=AT_MS - 60_000)
+    first = system.timeline("bob", limit="2")
+    system.timelines.push(Entry(sort_key(times.to_text(AT_MS), "new"), "ada", 1), ["bob"])
+    second = system.timeline("bob", limit="2", before=first.body["next"])
+    assert shown(first) + shown(second) == [f"post-{number:03d}" for number in range(4)]
+
+
+# Deleted posts
+
+
+def test_retracted_posts_are_left_out(system: System) -> None:
+    give(system, 5)
+    retract(system, "post-001", "post-003")
+    assert shown(system.timeline("bob")) == ["post-000", "post-002", "post-004"]
+
+
+def test_a_page_of_retracted_posts_ends_nothing(system: System) -> None:
+    give(system, 7)
+    retract(system, "post-000", "post-001", "post-002", "post-003", "post-006")
+    pages = walk(system, limit="2")
+    assert list(itertools.chain(*pages)) == ["post-004", "post-005"]
+
+
+def test_an_entry_whose_post_is_gone_is_left_out(system: System) -> None:
+    give(system, 3)
+    system.dynamodb.delete_item(TableName="Posts", Key={"ref_id": {"S": "post-001"}})
+    assert shown(system.timeline("bob")) == ["post-000", "post-002"]
+
+
+def test_ids_only_do_not_look_at_the_posts(system: System, fail_first: Any) -> None:
+    give(system, 3)
+    retract(system, "post-001")
+    calls = fail_first(system.dynamodb, "batch_get_item", [])
+    answer = system.http("timeline/read_timeline_ids_only")
+    assert shown(answer) == ["post-000", "post-001", "post-002"]
+    assert answer.body["entries"][0] == {
+        "ref_id": "post-000",
+        "publisher_id": "ada",
+        "published_at": "2026-11-20T18:00:00.123Z",
+    }
+    assert calls == []
+
+
+def test_a_retraction_is_seen_by_a_warm_container_within_seconds(system: System) -> None:
+    give(system, 2)
+    assert shown(system.timeline("bob")) == ["post-000", "post-001"]
+    retract(system, "post-000")
+    system.clock.advance(5)
+    assert shown(system.timeline("bob")) == ["post-001"]
+
+
+def test_posts_are_read_once_for_two_readers_in_a_row(
+    system: System, fail_first: Callable[..., list[Any]]
+) -> None:
+    give(system, 2)
+    give(system, 2, user="carol")
+    calls = fail_first(system.dynamodb, "batch_get_item", [])
+    assert shown(system.timeline("bob")) == shown(system.timeline("carol"))
+    assert len(calls) == 1
+
+
+# Retention
+
+
+def test_entries_older_than_the_retention_are_not_shown_though_they_are_there(
+    system: System,
+) -> None:
+    now, bound = AT_MS, AT_MS - RETENTION_MS
+    for name, ms in (("now", now), ("just-in", bound), ("just-out", bound - 1), ("old", 0)):
+        system.timelines.push(Entry(sort_key(times.to_text(ms), name), "ada", 1), ["bob"])
+    assert walk(system, hydrate="false") == [["now", "just-in"]]
+    assert walk(system, hydrate="false", limit="1") == [["now"], ["just-in"]]
+    system.clock.advance(0.001)
+    assert walk(system, hydrate="false") == [["now"]]
+    assert len(system.rows(names.TIMELINES)) == 4
+
+
+@pytest.mark.parametrize("ms", [AT_MS - RETENTION_MS - 1, 0])
+def test_a_cursor_beyond_the_retention_is_an_empty_last_page_without_a_read(
+    system: System, fail_first: Callable[..., list[Any]], ms: int
+) -> None:
+    give(system, 2)
+    calls = fail_first(system.dynamodb, "query", [])
+    before = cursor.encode(sort_key(times.to_text(ms), "post"))
+    assert system.timeline("bob", before=before).body == {"entries": [], "next": None}
+    assert calls == []
+
+
+def test_a_cursor_just_within_the_retention_is_read(
+    system: System, fail_first: Callable[..., list[Any]]
+) -> None:
+    bound = times.to_text(AT_MS - RETENTION_MS)
+    system.timelines.push(Entry(sort_key(bound, "a"), "ada", 1), ["bob"])
+    calls = fail_first(system.dynamodb, "query", [])
+    before = cursor.encode(sort_key(bound, "b"))
+    assert shown(system.timeline("bob", before=before, hydrate="false")) == ["a"]
+    assert calls[0]["ExclusiveStartKey"]["sort_key"] == {"S": f"{bound}#b"}
+
+
+# Whose timeline
+
+
+def test_nobody_reads_another_timeline_with_anothers_cursor(system: System) -> None:
+    give(system, 4, user="carol")
+    stolen = system.timeline("carol", limit="2").body["next"]
+    assert stolen
+    assert system.timeline("bob", before=stolen).body == {"entries": [], "next": None}
+
+
+@pytest.mark.parametrize("name", ["user_id", "username", "sub", "after"])
+def test_no_parameter_names_a_user(system: System, name: str) -> None:
+    give(system, 1, user="carol")
+    answer = system.timeline("bob", **{name: "carol"})
+    assert (answer.status, answer.slug) == (400, "bad-input")
+    assert f"'{name}'" in answer.body["detail"]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "garbage",
+        "1",
+        "2" + cursor.encode(sort_key("2026-11-20T18:00:00.123Z", "a"))[1:],
+        cursor.encode("2026-11-20T18:00:00.123Z"),
+        cursor.encode("2026-11-20T18:00:00.123Z#"),
+        cursor.encode("2026-02-30T18:00:00.123Z#a"),
+        cursor.encode("2026-11-20T18:00:00.123Z#a#b"),
+        cursor.encode("ada"),
+        cursor.encode("2026-11-20T18:00:00.123Z#a") + "=",
+        cursor.encode("2026-11-20T18:00:00.123Z#a") + "A",
+        "1" + "A" * 400,
+        "1\u00e9",
+        "1\x00",
+    ],
+)
+def test_a_malformed_cursor_is_refused(system: System, before: str) -> None:
+    answer = system.timeline("bob", before=before)
+    assert (answer.status, answer.slug) == (400, "bad-input")
+    assert "cursor" in answer.body["detail"]
+
+
+@pytest.mark.parametrize(
+    "query", [{"limit": "0"}, {"limit": "101"}, {"limit": "ten"}, {"hydrate": "yes"}]
+)
+def test_a_bad_parameter_is_refused(system: System, query: dict[str, str]) -> None:
+    answer = system.timeline("bob", **query)
+    assert (answer.status, answer.slug) == (400, "bad-input")
+    assert f"'{next(iter(query))}'" in answer.body["detail"]
+
+
+# Faults
+
+
+def test_posts_that_dynamodb_leaves_for_another_call_are_read_by_it(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = give(system, 6)
+    plain: Any = system.dynamodb.batch_get_item
+    calls: list[int] = []
+
+    def get_two(*, RequestItems: Json) -> Any:  # noqa: N803 - boto3's name
+        ((table, request),) = RequestItems.items()
+        keys = request["Keys"]
+        calls.append(len(keys))
+        answer: Json = plain(RequestItems={table: {**request, "Keys": keys[:2]}})
+        left = {table: {**request, "Keys": keys[2:]}} if keys[2:] else {}
+        return {**answer, "UnprocessedKeys": left}
+
+    monkeypatch.setattr(system.dynamodb, "batch_get_item", get_two)
+    assert shown(system.timeline("bob")) == refs
+    assert calls == [6, 4, 2]
+
+
+def test_posts_that_cannot_be_read_are_told_and_not_taken_for_deleted(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(system, 2)
+
+    def get_none(*, RequestItems: Json) -> Any:  # noqa: N803 - boto3's name
+        return {"Responses": {}, "UnprocessedKeys": RequestItems}
+
+    with monkeypatch.context() as patched:
+        patched.setattr(system.dynamodb, "batch_get_item", get_none)
+        answer = system.timeline("bob")
+    assert (answer.status, answer.slug) == (503, "try-later")
+    assert shown(system.timeline("bob")) == ["post-000", "post-001"]
+
+
+def test_a_busy_timelines_table_is_answered_with_try_later(
+    system: System, fail_first: Callable[..., list[Any]]
+) -> None:
+    fail_first(system.dynamodb, "query", [error("ProvisionedThroughputExceededException")])
+    answer = system.timeline("bob")
+    assert (answer.status, answer.slug) == (503, "try-later")
+
+
+def test_a_page_of_the_example_events_continues_below_its_cursor(system: System) -> None:
+    give(system, 3, start_ms=AT_MS - 2_123)  # its cursor stands just above the newest
+    assert shown(system.http("timeline/read_timeline_page")) == ["post-000", "post-001", "post-002"]
+    assert shown(system.http("timeline/read_timeline")) == ["post-000", "post-001", "post-002"]
