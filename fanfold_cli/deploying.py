@@ -54,15 +54,32 @@ def bring_up(
         if state.source_hash == sources:
             progress.tell("No source changed since the last deployment: there is nothing to do.")
         else:
-            cdk = Cdk(home, app_directory, state.endpoint)
-            state = _deploy(
-                home, _bootstrap_and_synthesize(home, state, cdk, progress), cdk, progress
-            )
+            with _explained(home, state):
+                state = _deploy(home, state, Cdk(home, app_directory, state.endpoint), progress)
             home.write_state(replace(state, source_hash=sources))
         return Deployment.local(home)
 
 
+@contextmanager
+def _explained(home: Home, state: EngineState) -> Iterator[None]:
+    try:
+        yield
+    except (ExpectedError, ClientError, BotoCoreError) as error:
+        if not state.is_running():
+            raise ExpectedError(
+                f"The engine died during the deployment; its log ends:\n{engine.log_tail(home)}\n\n"
+                "Run `fanfold local up` again for a new engine; the data of this one is gone."
+            ) from error
+        if isinstance(error, ExpectedError):
+            raise
+        raise ExpectedError(
+            f"The engine refused a call: {error}\nIts log ends:\n{engine.log_tail(home)}\n\n"
+            "Run `fanfold local up --fresh` to begin anew, which throws the local data away."
+        ) from error
+
+
 def _deploy(home: Home, state: EngineState, cdk: Cdk, progress: Progress) -> EngineState:
+    state = _bootstrap_and_synthesize(home, state, cdk, progress)
     stacks = assembly.read_stacks(home.assembly)
     synthesized = assembly.content_hash(stacks)
     if state.assembly_hash == synthesized:
@@ -80,7 +97,7 @@ def _deploy(home: Home, state: EngineState, cdk: Cdk, progress: Progress) -> Eng
         _undo(home, state, stacks, progress)
         raise
     assembly.save_deployed(home.deployed, stacks)
-    state = _after_deployment(home, state, stacks, progress)
+    state = _after_deployment(state, stacks, progress)
     return replace(state, assembly_hash=synthesized)
 
 
@@ -187,25 +204,19 @@ def _undo(
 
 
 def _after_deployment(
-    home: Home, state: EngineState, stacks: list[assembly.SynthesizedStack], progress: Progress
+    state: EngineState, stacks: list[assembly.SynthesizedStack], progress: Progress
 ) -> EngineState:
     deployment = Deployment(aws.LOCAL_REGION, state.endpoint, {})
     outputs: dict[str, str] = {}
-    try:
-        for stack in stacks:
-            cloudformation = deployment.client("cloudformation")
-            described = cloudformation.describe_stacks(StackName=stack.name)["Stacks"][0]
-            outputs |= outputs_of(described)
-            physical = gaps.physical_ids(deployment.client, stack.name)
-            outputs |= _reachable_api_url(state.endpoint, stack, physical, outputs)
-            progress.tell(f"The stack {stack.name} is deployed.")
-            closed = gaps.close_gaps(deployment.client, stack.template, physical)
-            progress.tell(f"What the engine leaves out is set and read back: {', '.join(closed)}.")
-    except (ClientError, BotoCoreError) as error:
-        raise ExpectedError(
-            f"The engine did not take what its CloudFormation leaves out: {error}\nIts log ends:\n"
-            f"{engine.log_tail(home)}"
-        ) from error
+    for stack in stacks:
+        cloudformation = deployment.client("cloudformation")
+        described = cloudformation.describe_stacks(StackName=stack.name)["Stacks"][0]
+        outputs |= outputs_of(described)
+        physical = gaps.physical_ids(deployment.client, stack.name)
+        outputs |= _reachable_api_url(state.endpoint, stack, physical, outputs)
+        progress.tell(f"The stack {stack.name} is deployed.")
+        closed = gaps.close_gaps(deployment.client, stack.template, physical)
+        progress.tell(f"What the engine leaves out is set and read back: {', '.join(closed)}.")
     return replace(state, outputs=outputs)
 
 
