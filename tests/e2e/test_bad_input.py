@@ -1,0 +1,165 @@
+"""Bad input at the real doors: a sentence that says what to do, the right status, nothing lost."""
+
+import base64
+import json
+import os
+import uuid
+from typing import Any
+
+import pytest
+
+from fanfold.queues import WorkQueue
+from fanfold_cli.stack import Deployment
+from tests.e2e.clients import Answer, User, eventually, send
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def user(stack: Deployment) -> User:
+    """Somebody with a token."""
+    name = f"user-{uuid.uuid4().hex[:8]}"
+    return User(stack, name, stack.token(name))
+
+
+def check_problem(answer: Answer, status: int, hint: str) -> None:
+    """The answer is a problem (RFC 9457) of this status, and its sentence says `hint`."""
+    assert answer.status == status, answer
+    assert answer.kind == "application/problem+json"
+    assert answer.content["status"] == status
+    assert answer.content["type"].startswith("urn:fanfold:problem:")
+    assert hint in answer.content["detail"]
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "hint"),
+    [
+        ({"surprise": 1}, 400, "Unknown field 'surprise'; the known ones are ref_id"),
+        ({"ref_id": "a#b"}, 400, "'ref_id' is not a valid id"),
+        ({"ref_id": ""}, 400, "'ref_id' is not a valid id"),
+        ({"ref_id": "x" * 129}, 400, "1 to 128 characters"),
+        ({"ref_id": 7}, 400, "'ref_id'"),
+        ({"body": "text"}, 400, "'body' is not a JSON object"),
+        ({"body": {"title": "x" * 4096}}, 413, "may be 4096"),
+        ({"published_at": "yesterday"}, 400, "2026-11-20T18:00:00.123Z"),
+        ({"published_at": "2026-02-30T00:00:00.000Z"}, 400, "'published_at'"),
+        ({"published_at": "2026-11-20T18:00:00Z"}, 400, "milliseconds"),
+        ({"published_at": "2001-01-01T00:00:00.000Z"}, 400, "longer than timelines keep"),
+        ([], 400, "not a JSON object"),
+    ],
+)
+def test_a_post_that_breaks_the_contract_is_refused(
+    user: User, content: Any, status: int, hint: str
+) -> None:
+    check_problem(user.call("POST", "/v1/posts", content), status, hint)
+
+
+@pytest.mark.parametrize(
+    ("raw", "status", "hint"),
+    [
+        (b"", 400, "not JSON"),
+        (b"{", 400, "not JSON"),
+        (b"\xff\xfe{}", 400, ""),
+        (b'{"body":{"a":NaN}}', 400, "NaN"),
+        (b'{"body":{"a":1e999}}', 400, "NaN"),
+        (b'{"body":{"a":"\\ud800"}}', 400, "surrogate"),
+        (b"[" * 5000, 400, "not JSON"),
+        (b'{"body":{"a":"' + b"x" * 20_000 + b'"}}', 413, "larger than 16384 bytes"),
+    ],
+)
+def test_a_body_that_is_not_usable_json_is_refused(
+    user: User, raw: bytes, status: int, hint: str
+) -> None:
+    answer = user.call("POST", "/v1/posts", raw=raw, content_type="application/json")
+    check_problem(answer, status, hint)
+
+
+def test_a_time_in_the_future_is_clamped_to_acceptance(user: User) -> None:
+    accepted = user.publish(published_at="2099-01-01T00:00:00.000Z")
+    assert accepted["published_at"] == accepted["accepted_at"]
+
+
+@pytest.mark.parametrize("limit", ["0", "101", "x", "-1", "1.5", "", "1e1", "٣"])
+@pytest.mark.parametrize("path", ["/v1/timeline", "/v1/following"])
+def test_a_limit_outside_its_bounds_is_refused(user: User, path: str, limit: str) -> None:
+    answer = user.call("GET", f"{path}?limit={limit}")
+    check_problem(answer, 400, "'limit' must be a whole number from 1 to 100")
+
+
+@pytest.mark.parametrize("cursor", ["garbage", "1", "1!!!!", "2MTIz", "1IyM", "1MTIzZ", "1" + "A" * 300])
+def test_a_cursor_that_is_not_ours_is_refused(user: User, cursor: str) -> None:
+    hint = "take 'next' from the last answer unchanged"
+    check_problem(user.call("GET", f"/v1/timeline?before={cursor}"), 400, hint)
+    check_problem(user.call("GET", f"/v1/following?after={cursor}"), 400, hint)
+
+
+def test_a_cursor_beyond_the_retention_is_the_end(user: User) -> None:
+    position = base64.urlsafe_b64encode(b"2001-01-01T00:00:00.000Z#a").decode().rstrip("=")
+    assert user.timeline(f"?before=1{position}") == {"entries": [], "next": None}
+
+
+def test_a_parameter_that_the_route_does_not_know_is_refused(user: User) -> None:
+    check_problem(user.call("GET", "/v1/timeline?befor=x"), 400, "limit, before, hydrate")
+
+
+def test_an_unknown_route_is_answered_with_those_there_are(user: User) -> None:
+    check_problem(user.call("GET", "/v1/nothing"), 404, "GET /v1/timeline")
+    check_problem(user.call("PATCH", "/v1/posts"), 404, "POST /v1/posts")
+
+
+@pytest.mark.parametrize("publisher", ["a%23b", "x" * 129, "%20"])
+def test_a_publisher_that_is_no_id_cannot_be_followed(user: User, publisher: str) -> None:
+    check_problem(user.call("PUT", f"/v1/following/{publisher}"), 400, "'publisher_id'")
+
+
+@pytest.mark.parametrize("method_path", ["GET /v1/timeline", "POST /v1/posts", "GET /v1/nothing"])
+def test_without_a_token_nothing_is_answered(stack: Deployment, method_path: str) -> None:
+    method, path = method_path.split()
+    for token in ("", "garbage", "a.b.c"):
+        assert User(stack, "nobody", token).call(method, path).status == 401
+
+
+def test_messages_that_no_code_wrote_end_in_the_dead_letter_queue_and_hold_nobody_up(
+    stack: Deployment, user: User
+) -> None:
+    settings, sqs = stack.settings(), stack.client("sqs")
+    follower_name = f"follower-{uuid.uuid4().hex[:8]}"
+    follower = User(stack, follower_name, stack.token(follower_name))
+    follower.follow(user)
+    ref_id = uuid.uuid4().hex
+    good = {"type": "post.published", "publisher_id": user.name, "ref_id": ref_id}
+    # The engine takes no message over 256 KiB, reason included; a whole MiB is tested on moto.
+    noise = base64.b64encode(os.urandom(150_000)).decode()
+    bad = [
+        "not JSON",
+        noise,
+        "[]",
+        json.dumps({**good, "version": 99}),
+        json.dumps(good),
+        json.dumps({**good, "version": 1, "type": "post.exploded"}),
+        json.dumps({"version": 1, "type": "post.published", "publisher_id": user.name}),
+        json.dumps({**good, "version": 1, "ref_id": "a#b"}),
+        json.dumps({**good, "version": 1, "body": {"a": "x" * 5000}}),
+        json.dumps({"version": 1, "type": "fanout.plan", "fanout_id": "unknown-to-the-ledger"}),
+    ]
+    for body in bad:
+        sqs.send_message(QueueUrl=settings.publish_queue_url, MessageBody=body)
+    send(stack, good)
+    found: dict[str, str] = {}
+
+    def all_are_dead_letters() -> bool:
+        answer = sqs.receive_message(
+            QueueUrl=settings.publish_dlq_url,
+            MaxNumberOfMessages=10,
+            MessageAttributeNames=["All"],
+            VisibilityTimeout=60,
+        )
+        for message in answer.get("Messages", []):
+            reason = message.get("MessageAttributes", {}).get("reason", {}).get("StringValue", "")
+            found[message["Body"]] = reason
+        return found.keys() >= set(bad)
+
+    eventually(all_are_dead_letters)
+    assert found.keys() == set(bad)
+    assert all(found[body] for body in bad)
+    eventually(lambda: follower.ref_ids() == [ref_id])

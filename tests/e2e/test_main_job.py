@@ -1,0 +1,161 @@
+"""Publish, fan out, read: as a client would, with real tokens, through the real queue."""
+
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from fanfold_cli.stack import Deployment
+from tests.e2e.clients import User, eventually, send
+
+pytestmark = pytest.mark.e2e
+
+Make = Callable[[str], User]
+
+
+@pytest.fixture
+def make(stack: Deployment) -> Make:
+    """Make a user of a name that no other test has."""
+
+    def make_user(name: str) -> User:
+        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+        return User(stack, unique, stack.token(unique))
+
+    return make_user
+
+
+def test_a_post_by_http_is_in_the_timeline_of_the_follower_and_of_nobody_else(make: Make) -> None:
+    publisher, follower, stranger = make("publisher"), make("follower"), make("stranger")
+    follower.follow(publisher)
+    accepted = publisher.publish(body={"title": "Hello"})
+    eventually(lambda: follower.ref_ids() == [accepted["ref_id"]])
+    assert follower.timeline()["entries"] == [
+        {
+            "ref_id": accepted["ref_id"],
+            "publisher_id": publisher.name,
+            "published_at": accepted["published_at"],
+            "body": {"title": "Hello"},
+        }
+    ]
+    assert stranger.ref_ids() == []
+
+
+def test_a_post_by_queue_message_arrives_the_same_way(stack: Deployment, make: Make) -> None:
+    publisher, follower = make("publisher"), make("follower")
+    follower.follow(publisher)
+    ref_id = uuid.uuid4().hex
+    post = {"publisher_id": publisher.name, "ref_id": ref_id, "body": {"title": "Hello"}}
+    send(stack, {"type": "post.published", **post})
+    eventually(lambda: follower.ref_ids() == [ref_id])
+
+
+def test_the_same_ref_id_again_is_the_same_publish_and_the_stored_time_wins(make: Make) -> None:
+    publisher, follower, other = make("publisher"), make("follower"), make("other")
+    follower.follow(publisher)
+    ref_id = uuid.uuid4().hex
+    first = publisher.publish(ref_id=ref_id)
+    again = publisher.publish(ref_id=ref_id, published_at="2026-11-01T00:00:00.000Z")
+    assert again == first
+    assert other.call("POST", "/v1/posts", {"ref_id": ref_id}).status == 409
+    eventually(lambda: follower.ref_ids() == [ref_id])
+
+
+def test_an_idempotency_key_makes_a_retry_the_same_publish(make: Make) -> None:
+    publisher, other = make("publisher"), make("other")
+    first, again, different, others = (
+        user.call("POST", "/v1/posts", {}, idempotency_key=key).content["ref_id"]
+        for user, key in ((publisher, "a"), (publisher, "a"), (publisher, "b"), (other, "a"))
+    )
+    assert first == again
+    assert len({first, different, others}) == 3
+
+
+def test_a_timeline_is_paged_newest_first_and_every_entry_comes_once(make: Make) -> None:
+    publishers, follower = [make("publisher"), make("publisher")], make("follower")
+    for publisher in publishers:
+        follower.follow(publisher)
+    accepted = [publishers[number % 2].publish()["ref_id"] for number in range(7)]
+    eventually(lambda: len(follower.ref_ids()) == 7)
+    pages, query = [], "?limit=3"
+    while True:
+        page = follower.timeline(query)
+        pages.append([entry["ref_id"] for entry in page["entries"]])
+        if page["next"] is None:
+            break
+        query = f"?limit=3&before={page['next']}"
+    assert [len(page) for page in pages] == [3, 3, 1]
+    assert sum(pages, []) == accepted[::-1]
+
+
+def test_a_cursor_of_one_reader_shows_another_only_their_own_timeline(make: Make) -> None:
+    publisher, one, another = make("publisher"), make("one"), make("another")
+    one.follow(publisher)
+    publisher.publish()
+    publisher.publish()
+    eventually(lambda: len(one.ref_ids()) == 2)
+    cursor = one.timeline("?limit=1")["next"]
+    assert another.timeline(f"?before={cursor}") == {"entries": [], "next": None}
+
+
+def test_after_an_unfollow_nothing_more_arrives(make: Make) -> None:
+    publisher, leaver, stayer = make("publisher"), make("leaver"), make("stayer")
+    for follower in (leaver, stayer):
+        follower.follow(publisher)
+    assert leaver.call("DELETE", f"/v1/following/{publisher.name}").status == 204
+    accepted = publisher.publish()
+    eventually(lambda: stayer.ref_ids() == [accepted["ref_id"]])
+    assert leaver.ref_ids() == []
+    assert leaver.call("GET", "/v1/following").content == {"following": [], "next": None}
+
+
+def test_whom_a_user_follows_is_listed_in_pages(make: Make) -> None:
+    publishers, follower = [make(f"p{number}") for number in range(3)], make("follower")
+    for publisher in publishers:
+        follower.follow(publisher)
+    first = follower.call("GET", "/v1/following?limit=2").content
+    rest = follower.call("GET", f"/v1/following?limit=2&after={first['next']}").content
+    found = [follow["publisher_id"] for follow in first["following"] + rest["following"]]
+    assert found == [publisher.name for publisher in publishers]
+    assert rest["next"] is None
+
+
+def test_a_retracted_post_is_left_out(make: Make) -> None:
+    publisher, follower = make("publisher"), make("follower")
+    follower.follow(publisher)
+    kept, retracted = publisher.publish()["ref_id"], publisher.publish()["ref_id"]
+    assert publisher.call("DELETE", f"/v1/posts/{retracted}").status == 204
+    # An answer of up to five seconds ago may come from a warm container's cache; see the docs.
+    eventually(lambda: follower.ref_ids() == [kept])
+
+
+def test_a_retraction_that_comes_before_its_post_is_respected(
+    stack: Deployment, make: Make
+) -> None:
+    publisher, follower = make("publisher"), make("follower")
+    follower.follow(publisher)
+    ref_id, marker = uuid.uuid4().hex, uuid.uuid4().hex
+    post = {"publisher_id": publisher.name, "ref_id": ref_id}
+    assert publisher.call("DELETE", f"/v1/posts/{ref_id}").status == 204
+    assert publisher.call("POST", "/v1/posts", {"ref_id": ref_id}).status == 410
+    send(stack, {"type": "post.published", **post})
+    send(stack, {"type": "post.published", "publisher_id": publisher.name, "ref_id": marker})
+    eventually(lambda: marker in follower.ref_ids())
+    assert follower.ref_ids() == [marker]
+
+
+def test_follows_by_queue_message_work_like_those_by_http(stack: Deployment, make: Make) -> None:
+    publisher, follower = make("publisher"), make("follower")
+    relation = {"user_id": follower.name, "publisher_id": publisher.name}
+    send(stack, {"type": "follow.added", **relation})
+    eventually(lambda: bool(follower.call("GET", "/v1/following").content["following"]))
+    accepted = publisher.publish()
+    eventually(lambda: follower.ref_ids() == [accepted["ref_id"]])
+    send(stack, {"type": "follow.removed", **relation})
+    eventually(lambda: not follower.call("GET", "/v1/following").content["following"])
+
+
+def test_ids_with_every_allowed_character_work_in_paths_and_keys(make: Make) -> None:
+    publisher, follower = make("a_b.c:d|e@f+g=h-i"), make("follower")
+    follower.follow(publisher)
+    accepted = publisher.publish(ref_id=f"r_.:|@+=-{uuid.uuid4().hex}")
+    eventually(lambda: follower.ref_ids() == [accepted["ref_id"]])

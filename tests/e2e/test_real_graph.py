@@ -1,0 +1,89 @@
+"""A real follow graph: posts by its largest publishers reach exactly their followers."""
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from fanfold.fanouts import COMPLETE, Fanouts
+from fanfold.ids import split_sort_key
+from fanfold_cli import graph, seeding
+from fanfold_cli.graph import Graph
+from fanfold_cli.home import CHECKOUT
+from fanfold_cli.stack import Deployment
+from tests.e2e.clients import eventually, send
+
+pytestmark = pytest.mark.e2e
+
+DATA = CHECKOUT.parent / "shared" / "data" / "follow-graph.csv.gz"
+
+
+@pytest.fixture(scope="module")
+def real() -> Graph:
+    """The whole real graph."""
+    if not DATA.exists():
+        pytest.skip(f"the real graph is not beside this checkout: {DATA}")
+    return graph.read(Path(DATA))
+
+
+def largest(whole: Graph, count: int) -> Graph:
+    """The part of the graph that follows its largest publishers."""
+    return Graph({name: whole.followers[name] for name in whole.largest()[:count]})
+
+
+def rows(stack: Deployment, ref_ids: set[str]) -> list[tuple[str, str]]:
+    """Who has which of these posts, from the timelines table itself."""
+    scan = stack.client("dynamodb").get_paginator("scan")
+    pages = scan.paginate(TableName=stack.settings().timelines_table, ConsistentRead=True)
+    entries = [
+        (item["user_id"]["S"], split_sort_key(item["sort_key"]["S"])[1])
+        for page in pages
+        for item in page["Items"]
+    ]
+    return [entry for entry in entries if entry[1] in ref_ids]
+
+
+def check(stack: Deployment, part: Graph) -> None:
+    """Load the graph, let every publisher post once, and compare every row."""
+    assert seeding.seed(stack, part) == part.edges
+    posts = {f"{publisher}-{uuid.uuid4().hex}": publisher for publisher in part.followers}
+    expected = sorted(
+        (follower, ref_id)
+        for ref_id, publisher in posts.items()
+        for follower in part.followers[publisher]
+    )
+    for ref_id, publisher in posts.items():
+        send(stack, {"type": "post.published", "publisher_id": publisher, "ref_id": ref_id})
+    fanouts = Fanouts(stack.client("dynamodb"), stack.settings().fanouts_table)
+
+    def is_complete(ref_id: str) -> bool:
+        row = fanouts.get(ref_id)
+        return row is not None and row.state == COMPLETE
+
+    for ref_id in posts:
+        eventually(lambda ref_id=ref_id: is_complete(ref_id))  # type: ignore[misc]
+    assert sorted(rows(stack, set(posts))) == expected
+
+
+def test_posts_by_the_largest_real_publishers_reach_exactly_their_followers(
+    stack: Deployment, real: Graph
+) -> None:
+    part = largest(real, 3)
+    assert [len(part.followers[name]) for name in part.largest()][:2] == [3469, 3108]
+    check(stack, part)
+
+
+def test_loading_a_graph_again_changes_nothing(stack: Deployment, real: Graph) -> None:
+    smallest = Graph({name: real.followers[name] for name in real.largest()[-100:]})
+    assert seeding.seed(stack, smallest) == smallest.edges
+    assert seeding.seed(stack, smallest) == 0
+
+
+@pytest.mark.slow
+def test_posts_by_every_real_publisher_of_fifty_followers_reach_exactly_their_followers(
+    stack: Deployment, real: Graph
+) -> None:
+    fifty = sum(len(followers) >= 50 for followers in real.followers.values())
+    whole = largest(real, fifty)
+    done = {name: whole.followers[name] for name in whole.largest()[3:]}
+    check(stack, Graph(done))
