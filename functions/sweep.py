@@ -34,8 +34,8 @@ metrics = Metrics(namespace=METRICS_NAMESPACE)
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Look once at the open fan-outs."""
-    stalled = 0
+    metrics.add_metric("FanoutsStalled", MetricUnit.Count, 0)
     for swept in sweeping.sweep():
-        stalled += swept.what == STALLED
         logger.warning("A fan-out was mended.", fanout_id=swept.fanout_id, what=swept.what)
-    metrics.add_metric("FanoutsStalled", MetricUnit.Count, stalled)
+        if swept.what == STALLED:  # at once: a run that stops later must not lose the count
+            metrics.add_metric("FanoutsStalled", MetricUnit.Count, 1)
