@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aws_cdk import App
 
 from infra import bundling
-from infra.stages import DEV, LOCAL
-
-Template = dict[str, Any]
+from infra.stack import FanfoldStack
+from infra.stages import DEV, LOCAL, Stage
 
 ROOT = Path(__file__).parents[2]
 
@@ -88,8 +88,16 @@ def test_a_failing_install_raises_and_copies_nothing(
     assert not (tmp_path / "out" / "fanfold").exists()
 
 
-def test_a_change_of_runtime_alone_makes_another_asset(synthesize: Callable[..., Template]) -> None:
-    def asset(template: Template) -> str:
+@pytest.mark.parametrize(
+    "other", [{"runtime": "python3.13"}, {"wheel_platform": "x86_64-manylinux_2_28"}]
+)
+def test_a_change_of_the_runtime_alone_makes_another_asset(
+    make_app: Callable[..., App], other: dict[str, Any]
+) -> None:
+    def asset(stage: Stage) -> str:
+        app = make_app()
+        FanfoldStack(app, "Fanfold", stage=stage)
+        template = app.synth().get_stack_by_name("Fanfold").template
         (key,) = {
             resource["Properties"]["Code"]["S3Key"]
             for resource in template["Resources"].values()
@@ -97,5 +105,5 @@ def test_a_change_of_runtime_alone_makes_another_asset(synthesize: Callable[...,
         }
         return str(key)
 
-    assert replace(LOCAL, name=DEV.name) != DEV
-    assert asset(synthesize(stage="dev")) != asset(synthesize(stage="local"))
+    assert asset(DEV) == asset(replace(DEV, name="other"))
+    assert asset(DEV) != asset(replace(DEV, **other))
