@@ -22,6 +22,9 @@ DELIVERING = "delivering"
 COMPLETE = "complete"
 STALLED = "stalled"
 
+# Also a fan-out that SWEEP gave up before PLAN came to it: the order may have waited that long.
+_AWAITS_PLAN = "attribute_not_exists(#segments) AND #state IN (:queued, :stalled)"
+
 
 @dataclass(frozen=True)
 class Resume:
@@ -57,6 +60,11 @@ class Fanout:
     delivered: int = 0
     changed_at: str = ""
     rounds: int = 0  # of SWEEP, since anything was last delivered
+
+    @property
+    def awaits_plan(self) -> bool:
+        """Whether PLAN has not fixed the plan yet, also if SWEEP has given it up meanwhile."""
+        return self.state == QUEUED or (self.state == STALLED and not self.segments)
 
 
 def _from_item(item: Item) -> Fanout:
@@ -121,10 +129,11 @@ class Fanouts:
             "SET #state = :delivering, #segments = :segments, followers = :followers, "
             "pending = :pending, resume = :resume, delivered = :none, rounds = :none, "
             "changed_at = :now",
-            condition="#state = :queued",
+            condition=_AWAITS_PLAN,
             values={
                 ":delivering": text(DELIVERING),
                 ":queued": text(QUEUED),
+                ":stalled": text(STALLED),
                 ":segments": number(segments),
                 ":followers": number(followers),
                 ":pending": {"NS": [str(segment) for segment in range(segments)]},
@@ -170,20 +179,21 @@ class Fanouts:
 
     def complete_if_delivered(self, fanout_id: str, *, now: str) -> bool:
         """Complete a fan-out that has nothing pending; False if it has, or is complete already."""
+        is_planned = "attribute_exists(#segments)"
         none_pending = "attribute_not_exists(pending)"  # DynamoDB keeps no empty set
         is_open = "#state IN (:delivering, :stalled)"
         return self._updates(
             fanout_id,
             "SET #state = :complete, completed_at = :now, changed_at = :now "
             f"REMOVE {OPEN.partition_key}",
-            condition=f"{none_pending} AND {is_open}",
+            condition=f"{is_planned} AND {none_pending} AND {is_open}",
             values={
                 ":complete": text(COMPLETE),
                 ":delivering": text(DELIVERING),
                 ":stalled": text(STALLED),
                 ":now": text(now),
             },
-            names={"#state": "state"},
+            names={"#state": "state", "#segments": "segments"},
         )
 
     def complete_without_followers(self, fanout_id: str, *, now: str) -> bool:
@@ -192,10 +202,11 @@ class Fanouts:
             fanout_id,
             "SET #state = :complete, completed_at = :now, changed_at = :now, #segments = :none, "
             f"followers = :none, delivered = :none REMOVE {OPEN.partition_key}",
-            condition="#state = :queued",
+            condition=_AWAITS_PLAN,
             values={
                 ":complete": text(COMPLETE),
                 ":queued": text(QUEUED),
+                ":stalled": text(STALLED),
                 ":none": number(0),
                 ":now": text(now),
             },

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from fanfold import clock, ring, times
 from fanfold.errors import BadInput
-from fanfold.fanouts import DELIVERING, QUEUED, Fanout, Fanouts
+from fanfold.fanouts import DELIVERING, Fanout, Fanouts
 from fanfold.followers import Followers
 from fanfold.messages import DeliverSegment
 from fanfold.queues import WorkQueue
@@ -57,7 +57,7 @@ class Planning:
         fanout = self.fanouts.get(fanout_id)
         if fanout is None:
             raise BadInput(f"The ledger knows no fan-out '{fanout_id}'.")
-        if fanout.state == QUEUED:
+        if fanout.awaits_plan:
             planned = self._fix(fanout)
             if planned:
                 self.lanes.send_pending(planned)

@@ -52,7 +52,7 @@ class Sweeping:
         idle_seconds = (clock.now_ms() - times.to_ms(fanout.changed_at)) / 1000
         if fanout.state == QUEUED and idle_seconds > QUEUED_TOO_LONG_SECONDS:
             return self._again(fanout, self._send_plan)
-        if fanout.state == DELIVERING and not fanout.pending:
+        if fanout.segments and not fanout.pending:  # and open; its last worker stopped just before
             now = times.to_text(clock.now_ms())
             done = self.fanouts.complete_if_delivered(fanout.fanout_id, now=now)
             return "completed" if done else ""
