@@ -15,8 +15,16 @@ COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 
 	--generate-hashes --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make lock"
 
-# CDK says so in eleven lines at every run; `make setup` says it once.
-export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := true
+# What pip is told about its index, uv is told too; it would not look.
+ifdef PIP_INDEX_URL
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+# Nor would it look for the certificate of a company's proxy where the system keeps it.
+ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem),)
+export UV_SYSTEM_CERTS ?= true
+endif
+# CDK says in eleven lines at every run that Node 20 is over; `make setup` says it once.
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 # Nothing here calls home.
 export CDK_DISABLE_CLI_TELEMETRY := true
 
