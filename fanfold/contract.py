@@ -13,7 +13,7 @@ VERSION: Final = 1
 ID_PATTERN: Final = r"[A-Za-z0-9_.:|@+=-]{1,128}"
 MAX_ID_CHARS: Final = 128
 
-# A post's row stays under 5 KB with it, and a page of 100 hydrated posts under Lambda's 6 MB answer.
+# A post's row stays under 5 KB with it, and a page of 100 posts far under Lambda's 6 MB answer.
 MAX_BODY_BYTES: Final = 4096
 # The body and what stands around it; a larger request is refused before it is parsed.
 MAX_REQUEST_BYTES: Final = 16 * 1024

@@ -104,7 +104,7 @@ class Delivering:
             self.fanouts.complete_if_delivered(fanout.fanout_id, now=now)
 
     def _hand_back(self, fanout: Fanout, order: DeliverSegment, end: HandBack) -> None:
-        """Store how far we came, then send the rest; in that order, so that no work is forgotten."""
+        """Store how far we came, then send the rest: in that order, none of it is forgotten."""
         hops = 0 if end.progress else order.hops + 1
         if hops > MAX_HOPS:
             raise Undeliverable(

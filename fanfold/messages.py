@@ -25,7 +25,8 @@ def parse(raw: str) -> dict[str, Any]:
         raise BadInput("The message is not a JSON object.")
     if content.get("version") != contract.VERSION or isinstance(content.get("version"), bool):
         raise BadInput(
-            f"The message's version is not one that is read here; send 'version': {contract.VERSION}."
+            "The message's version is not one that is read here; "
+            f"send 'version': {contract.VERSION}."
         )
     return content
 

@@ -121,7 +121,7 @@ class Posts:
         return "Item" not in answer or "deleted_at" in answer["Item"]
 
     def get(self, ref_ids: Collection[str]) -> tuple[dict[str, Post], set[str]]:
-        """Read up to 100 posts at once: those found, and those that DynamoDB left for another call."""
+        """Read up to 100 posts at once: those found, and the ids left for another call."""
         request: Any = {
             self.table: {
                 "Keys": [{"ref_id": text(ref_id)} for ref_id in ref_ids],

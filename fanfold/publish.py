@@ -44,8 +44,8 @@ class Publishing:
         expires_at = self._expires_at(published_at)
         if expires_at * 1000 <= accepted_at:
             raise BadInput(
-                f"'published_at' is more than {self.retention_days} days ago, longer than timelines "
-                "keep an entry; leave such a post out."
+                f"'published_at' is more than {self.retention_days} days ago, longer than "
+                "timelines keep an entry; leave such a post out."
             )
         post = self.posts.add(
             Post(

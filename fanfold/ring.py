@@ -15,7 +15,7 @@ END = "g"  # greater than every hex digit, so no edge lies at or beyond it
 
 @dataclass(frozen=True)
 class Range:
-    """Positions from `lo` to below `hi`. An edge holds '#' after its position, so equals neither."""
+    """Positions from `lo` to below `hi`; an edge, with '#' after its position, equals neither."""
 
     lo: str
     hi: str
@@ -47,7 +47,7 @@ def shard_of(ring_position: str, level: int) -> int:
 
 
 def shard_key(publisher_id: str, level: int, shard: int) -> str:
-    """The partition key of one shard of a publisher's followers: `<publisher_id>#<level>.<shard>`."""
+    """The partition key of one shard of a publisher's followers: `<publisher>#<level>.<shard>`."""
     return f"{publisher_id}#{level}.{shard}"
 
 

@@ -41,7 +41,7 @@ class Sweeping:
     overdue_seconds: int
 
     def sweep(self) -> Iterator[Swept]:
-        """Look at the open fan-outs, bounded, and mend each that needs it. Two at once do no harm."""
+        """Look at the open fan-outs, bounded, and mend what needs it. Two at once do no harm."""
         for fanout_id in islice(self.fanouts.open_ids(page=PAGE), MAX_LOOKED_AT):
             fanout = self.fanouts.get(fanout_id)
             what = self._mend(fanout) if fanout else ""

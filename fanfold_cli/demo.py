@@ -189,7 +189,8 @@ def _show(demo: Run, user: str) -> bool:
     right = set(seen) == expected and len(seen) == len(expected)
     if not (right and by_right_publisher and newest_first):
         say(
-            f"The timeline of {user} is not what it should be: {len(seen)} of {len(expected)} posts."
+            f"The timeline of {user} is not what it should be: "
+            f"{len(seen)} of {len(expected)} posts."
         )
         return False
     return True

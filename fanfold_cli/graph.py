@@ -83,8 +83,8 @@ def _edges(path: Path) -> Iterator[tuple[str, str]]:
                 publisher, follower = row["publisher"], row["follower"]
                 if not (publisher and follower and is_id(publisher) and is_id(follower)):
                     raise ExpectedError(
-                        f"{path}, line {rows.line_num}: {publisher!r} and {follower!r} must be ids of "
-                        "1 to 128 letters, digits and _ . : | @ + = -"
+                        f"{path}, line {rows.line_num}: {publisher!r} and {follower!r} must be "
+                        "ids of 1 to 128 letters, digits and _ . : | @ + = -"
                     )
                 yield publisher, follower
     except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:

@@ -20,7 +20,7 @@ class Api:
     pool: urllib3.PoolManager
 
     def call(self, method: str, path: str, *, wanted: int, content: Any = None) -> Any:
-        """Call a route; the answer's JSON, or `ExpectedError` if the status is not the wanted one."""
+        """Call a route; the answer's JSON, or `ExpectedError` if it has another status."""
         headers = {"authorization": f"Bearer {self.token}", "content-type": "application/json"}
         try:
             answer = self.pool.request(

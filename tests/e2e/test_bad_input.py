@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fanfold.queues import WorkQueue
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import Answer, User, eventually, send
 
@@ -86,7 +85,9 @@ def test_a_limit_outside_its_bounds_is_refused(user: User, path: str, limit: str
     check_problem(answer, 400, "'limit' must be a whole number from 1 to 100")
 
 
-@pytest.mark.parametrize("cursor", ["garbage", "1", "1!!!!", "2MTIz", "1IyM", "1MTIzZ", "1" + "A" * 300])
+@pytest.mark.parametrize(
+    "cursor", ["garbage", "1", "1!!!!", "2MTIz", "1IyM", "1MTIzZ", "1" + "A" * 300]
+)
 def test_a_cursor_that_is_not_ours_is_refused(user: User, cursor: str) -> None:
     hint = "take 'next' from the last answer unchanged"
     check_problem(user.call("GET", f"/v1/timeline?before={cursor}"), 400, hint)
