@@ -110,7 +110,7 @@ clean: ## Remove what setup, tests and synth have made (not .fanfold, the local 
 	@echo "Installing uv, which installs the rest."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input \
 		--require-hashes --no-deps --only-binary :all: --requirement requirements-uv.txt
-	@echo "Installing the $$(grep -c '^[a-z].*==' requirements-dev.txt) packages of requirements-dev.txt, each checked against its hash (some 400 MB)."
+	@echo "Installing the $$(grep -c '^[a-z].*==' requirements-dev.txt) packages of requirements-dev.txt, each checked against its hash (600 MB on disk)."
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements-dev.txt
 	@echo "Installing this checkout, so that .venv/bin/fanfold runs it."
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-build-isolation --no-deps --editable .
