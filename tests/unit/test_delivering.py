@@ -1,0 +1,289 @@
+"""DELIVER's decisions around the policy: what to begin, what to note, what to send on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from fanfold import clock, ring
+from fanfold.deliver import MAX_HOPS, Delivering, Outcome
+from fanfold.delivery import Delivery, Done, Failed, HandBack
+from fanfold.errors import BadInput, Undeliverable
+from fanfold.fanouts import COMPLETE, DELIVERING, Fanout, Resume
+from fanfold.messages import DeliverSegment
+from fanfold.plan import Lanes
+from fanfold.queues import Message
+from fanfold.timelines import Entry
+
+ROW = Fanout(
+    fanout_id="post-1",
+    publisher_id="ada",
+    sort_key="2026-11-20T18:00:00.123Z#post-1",
+    accepted_at="2026-11-20T18:00:00.123Z",
+    expires_at=1_900_000_000,
+    state=DELIVERING,
+    segments=4,
+    pending=frozenset({0, 1, 2, 3}),
+)
+ORDER = DeliverSegment(fanout_id="post-1", segment=1, segments=4)
+PART = ring.segment_range(1, 4)
+
+
+@dataclass
+class Ledger:
+    """One row; `calls` tells what was done to it, in order, together with the lanes."""
+
+    row: Fanout | None
+    calls: list[Any]
+    further: bool = False  # another worker is further on
+
+    def get(self, fanout_id: str) -> Fanout | None:
+        return self.row
+
+    def finish_segment(
+        self, fanout: Fanout, segment: int, *, written: int, now: str
+    ) -> Fanout | None:
+        self.calls.append(("finish", segment, written))
+        assert self.row
+        if segment not in self.row.pending:
+            return None
+        self.row = replace(self.row, pending=self.row.pending - {segment})
+        return self.row
+
+    def complete_if_delivered(self, fanout_id: str, *, now: str) -> bool:
+        self.calls.append(("complete",))
+        return True
+
+    def store_resume(self, fanout_id: str, segment: int, resume: Resume, *, now: str) -> bool:
+        self.calls.append(("resume", segment, resume.position, resume.written))
+        return not self.further
+
+
+@dataclass
+class Lane:
+    calls: list[Any]
+    name: str
+
+    def send(self, *messages: Message) -> None:
+        self.calls += [(self.name, message) for message in messages]
+
+
+@dataclass
+class Posts:
+    deleted: bool = False
+
+    def is_deleted(self, ref_id: str) -> bool:
+        return self.deleted
+
+
+@dataclass
+class Transport:
+    """Ends as the test says, and keeps what it was told to deliver."""
+
+    end: Done | HandBack | Failed
+    told: list[tuple[Delivery, Entry, str]] = field(default_factory=list)
+
+    def carry_out(self, delivery: Delivery, *, entry: Entry, hi: str) -> Done | HandBack | Failed:
+        self.told.append((delivery, entry, hi))
+        return self.end
+
+
+class World:
+    def __init__(self, end: Done | HandBack | Failed, row: Fanout | None = ROW) -> None:
+        self.calls: list[Any] = []
+        self.ledger = Ledger(row, self.calls)
+        self.posts = Posts()
+        self.transport = Transport(end)
+        self.lanes: Any = Lanes(Lane(self.calls, "express"), Lane(self.calls, "bulk"))  # type: ignore[arg-type]
+
+    def deliver(self, order: DeliverSegment = ORDER, *, redelivered: bool = False) -> Outcome:
+        delivering: Any = Delivering(self.ledger, self.posts, self.lanes, self.transport)  # type: ignore[arg-type]
+        outcome: Outcome = delivering.deliver(order, redelivered=redelivered, stop_at=100.0)
+        return outcome
+
+    @property
+    def sent(self) -> list[Message]:
+        return [call[1] for call in self.calls if call[0] in ("express", "bulk")]
+
+
+def resumed(position: str, written: int) -> Fanout:
+    return replace(ROW, resume={1: Resume(position, written)})
+
+
+def test_a_delivered_segment_is_taken_off_with_its_count() -> None:
+    world = World(Done(7))
+    assert world.deliver() == Outcome("delivered", 7)
+    assert world.calls == [("finish", 1, 7)]
+    ((delivery, entry, hi),) = world.transport.told
+    assert (delivery.start, delivery.already, delivery.stop_at) == (PART.lo, 0, 100.0)
+    assert entry == Entry(ROW.sort_key, "ada", 1_900_000_000)
+    assert hi == PART.hi
+
+
+def test_the_last_segment_completes_the_fanout() -> None:
+    world = World(Done(7), replace(ROW, pending=frozenset({1})))
+    world.deliver()
+    assert world.calls == [("finish", 1, 7), ("complete",)]
+
+
+def test_a_segment_that_is_not_pending_is_not_delivered_again() -> None:
+    world = World(Done(7), replace(ROW, pending=frozenset({0})))
+    assert world.deliver() == Outcome("not pending", 0)
+    assert not world.transport.told
+    assert not world.calls
+
+
+def test_a_segment_that_is_not_pending_still_completes_what_its_last_worker_left() -> None:
+    world = World(Done(7), replace(ROW, pending=frozenset()))
+    world.deliver()
+    assert world.calls == [("complete",)]
+
+
+def test_a_complete_fanout_is_left_alone() -> None:
+    world = World(Done(7), replace(ROW, pending=frozenset(), state=COMPLETE))
+    world.deliver()
+    assert not world.calls
+
+
+def test_a_worker_that_finished_second_looks_whether_the_fanout_is_complete() -> None:
+    world = World(Done(7), replace(ROW, pending=frozenset({1})))
+    plain = world.ledger.finish_segment
+
+    def taken(*args: Any, **kwargs: Any) -> None:
+        plain(*args, **kwargs)  # by another worker, just before
+
+    world.ledger.finish_segment = taken  # type: ignore[method-assign,assignment]
+    world.deliver()
+    assert ("complete",) in world.calls
+
+
+def test_a_deleted_post_is_delivered_no_further_and_counts_what_was() -> None:
+    world = World(Done(7), resumed("5" * 16, 3))
+    world.posts.deleted = True
+    assert world.deliver(replace(ORDER, position="5" * 16)) == Outcome("post deleted")
+    assert world.calls == [("finish", 1, 3)]
+    assert not world.transport.told
+
+
+def test_a_segment_is_continued_where_the_ledger_says() -> None:
+    world = World(Done(9), resumed("5" * 16, 4))
+    order = replace(ORDER, position="5" * 16)
+    assert world.deliver(order) == Outcome("delivered", 5)
+    ((delivery, _, _),) = world.transport.told
+    assert (delivery.start, delivery.already) == ("5" * 16, 4)
+    assert world.calls == [("finish", 1, 9)]
+
+
+@pytest.mark.parametrize("position", ["", "4" * 16])
+def test_a_message_behind_the_ledger_is_dropped_unless_it_is_redelivered(position: str) -> None:
+    order = replace(ORDER, position=position)
+    world = World(Done(9), resumed("5" * 16, 4))
+    assert world.deliver(order) == Outcome("behind")
+    assert not world.transport.told
+    assert world.deliver(order, redelivered=True) == Outcome("delivered", 5)
+
+
+def test_a_message_ahead_of_the_ledger_leaves_nothing_out() -> None:
+    world = World(Done(9))
+    world.deliver(replace(ORDER, position="7" * 16))
+    ((delivery, _, _),) = world.transport.told
+    assert delivery.start == PART.lo
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        replace(ORDER, segments=8),
+        replace(ORDER, segments=1, segment=0),
+        replace(ORDER, segment=4),
+    ],
+)
+def test_an_order_that_is_not_in_the_plan_is_bad_input(order: DeliverSegment) -> None:
+    with pytest.raises(BadInput, match="not in the plan of 'post-1', which has 4"):
+        World(Done(1)).deliver(order)
+
+
+def test_an_order_for_a_fanout_without_a_plan_is_bad_input() -> None:
+    row = replace(ROW, segments=0, pending=frozenset())
+    with pytest.raises(BadInput, match="not in the plan"):
+        World(Done(1), row).deliver(replace(ORDER, segment=0, segments=0))
+
+
+def test_an_order_for_an_unknown_fanout_is_bad_input() -> None:
+    with pytest.raises(BadInput, match="knows no fan-out 'post-1'"):
+        World(Done(1), None).deliver()
+
+
+def test_a_failure_is_raised_and_nothing_is_noted() -> None:
+    class Refused(Exception):
+        pass
+
+    world = World(Failed(Refused()))
+    with pytest.raises(Refused):
+        world.deliver()
+    assert not world.calls
+
+
+# Hand-backs
+
+
+@pytest.fixture
+def chance(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    return lambda value: monkeypatch.setattr(clock, "chance", lambda: value)
+
+
+def test_a_hand_back_is_noted_in_the_ledger_before_the_rest_is_sent() -> None:
+    world = World(HandBack("5" * 16, 12, progress=True))
+    assert world.deliver(replace(ORDER, hops=3)) == Outcome("handed back", 12)
+    (noted, (lane, message)) = world.calls
+    assert noted == ("resume", 1, "5" * 16, 12)
+    assert lane == "bulk"
+    assert message.group == "ada"
+    assert DeliverSegment.from_content(message.content) == replace(
+        ORDER, position="5" * 16, hops=0
+    ), "hops count only without progress"
+
+
+def test_the_rest_of_a_single_segment_stays_in_the_express_lane() -> None:
+    row = replace(ROW, segments=1, pending=frozenset({0}))
+    world = World(HandBack("5" * 16, 12, progress=True), row)
+    world.deliver(replace(ORDER, segment=0, segments=1))
+    assert world.calls[-1][0] == "express"
+
+
+def test_who_is_not_the_furthest_sends_nothing_on() -> None:
+    world = World(HandBack("5" * 16, 12, progress=True))
+    world.ledger.further = True
+    world.deliver()
+    assert not world.sent
+
+
+def test_a_hand_back_without_progress_notes_nothing_and_counts_a_hop() -> None:
+    world = World(HandBack(PART.lo, 0, progress=False))
+    world.deliver(replace(ORDER, hops=3))
+    (message,) = world.sent
+    assert message.content["hops"] == 4
+    assert world.calls == [("bulk", message)]
+
+
+def test_too_many_hops_are_undeliverable() -> None:
+    world = World(HandBack(PART.lo, 0, progress=False))
+    world.deliver(replace(ORDER, hops=MAX_HOPS - 1))
+    with pytest.raises(Undeliverable, match=f"no further in {MAX_HOPS} hand-backs"):
+        world.deliver(replace(ORDER, hops=MAX_HOPS))
+
+
+@pytest.mark.parametrize(("hops", "most"), [(0, 4), (1, 8), (5, 128), (8, 300), (11, 300)])
+def test_a_hand_back_without_progress_waits_longer_each_time(
+    chance: Callable[[float], None], hops: int, most: int
+) -> None:
+    world = World(HandBack(PART.lo, 0, progress=False))
+    chance(0.0)
+    world.deliver(replace(ORDER, hops=hops))
+    chance(0.9999999)
+    world.deliver(replace(ORDER, hops=hops))
+    shortest, longest = (message.delay_seconds for message in world.sent)
+    assert (shortest, longest) == (1, most)

@@ -1,0 +1,78 @@
+"""The example events are what AWS sends, and there is one for each route and message."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanfold import contract
+
+EVENTS = Path(__file__).parents[2] / "events"
+FILES = sorted(EVENTS.rglob("*.json"))
+NAMES = [str(path.relative_to(EVENTS)) for path in FILES]
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def requests() -> list[Any]:
+    return [event for path in FILES if "routeKey" in (event := read(path))]
+
+
+def records() -> list[Any]:
+    return [record for path in FILES for record in read(path).get("Records", [])]
+
+
+def test_every_route_has_an_event() -> None:
+    keys = {event["routeKey"] for event in requests()}
+    assert keys == {route.key for route in contract.ROUTES} | {"$default"}
+
+
+def test_every_kind_of_message_has_an_event() -> None:
+    kinds = {json.loads(record["body"])["type"] for record in records() if record["body"][0] == "{"}
+    assert kinds - {"post.liked"} == {
+        contract.POST_PUBLISHED,
+        contract.POST_DELETED,
+        contract.FOLLOW_ADDED,
+        contract.FOLLOW_REMOVED,
+        contract.FANOUT_PLAN,
+        contract.SEGMENT_DELIVER,
+        contract.RELATION_SETTLE,
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=NAMES)
+def test_an_event_is_of_a_trigger_that_we_have(path: Path) -> None:
+    event = read(path)
+    kinds = [
+        event.get("version") == "2.0" and "requestContext" in event,
+        bool(event.get("Records")),
+        event.get("detail-type") == "Scheduled Event",
+    ]
+    assert kinds.count(True) == 1
+
+
+def test_a_request_is_told_alike_in_all_its_places() -> None:
+    for event in requests():
+        context = event["requestContext"]
+        assert context["routeKey"] == event["routeKey"]
+        assert context["http"]["path"] == event["rawPath"]
+        if event["routeKey"] != "$default":
+            method, _, template = event["routeKey"].partition(" ")
+            assert context["http"]["method"] == method
+            path = template.format(**event.get("pathParameters", {}))
+            assert path == event["rawPath"]
+
+
+def test_a_message_has_the_digest_of_its_body() -> None:
+    for record in records():
+        digest = hashlib.md5(record["body"].encode(), usedforsecurity=False).hexdigest()
+        assert record["md5OfBody"] == digest
+
+
+def test_no_two_messages_share_an_id() -> None:
+    ids = [record["messageId"] for record in records()]
+    assert len(ids) == len(set(ids))

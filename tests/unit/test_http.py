@@ -1,0 +1,251 @@
+"""What the HTTP doors share."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
+
+from fanfold import errors
+from fanfold.errors import BadInput, FanfoldError, TooLarge
+from functions.http import Action, Answer, Event, Request, answer, respond
+
+CLAIMS = {"sub": "ada", "email": "ada@example.org"}
+
+
+def event(**changed: Any) -> dict[str, Any]:
+    return {
+        "routeKey": "GET /v1/timeline",
+        "requestContext": {
+            "authorizer": {"jwt": {"claims": CLAIMS}},
+            "requestId": "JKJaXmPLvHcESHA=",
+            "timeEpoch": 1_795_197_600_123,
+        },
+        **changed,
+    }
+
+
+def ask(action: Action, content: Event | None = None, claim: str = "sub") -> Answer:
+    return respond(content or event(), {"GET /v1/timeline": action}, user_claim=claim)
+
+
+def request(**changed: Any) -> Request:
+    return Request("ada", event(**changed))
+
+
+def raising(error: Exception) -> Action:
+    def action(_request: Request) -> Answer:
+        raise error
+
+    return action
+
+
+def kinds_of(base: type[FanfoldError]) -> list[type[FanfoldError]]:
+    return [base, *(kind for each in base.__subclasses__() for kind in kinds_of(each))]
+
+
+@pytest.mark.parametrize("kind", kinds_of(FanfoldError))
+def test_every_error_becomes_a_problem_with_its_sentence(kind: type[FanfoldError]) -> None:
+    problem = ask(raising(kind("Do it like this.")))
+    assert problem["headers"]["content-type"] == "application/problem+json"
+    assert problem["statusCode"] == kind.status
+    assert json.loads(problem["body"]) == {
+        "type": f"urn:fanfold:problem:{kind.slug}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": "Do it like this.",
+    }
+
+
+def test_no_two_errors_share_a_slug() -> None:
+    slugs = [kind.slug for kind in kinds_of(FanfoldError) if kind is not errors.Contended]
+    assert len(slugs) == len(set(slugs))
+
+
+def client_error(code: str, status: int = 400) -> ClientError:
+    response: Any = {
+        "Error": {"Code": code, "Message": "secret-table is busy"},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
+    return ClientError(response, "PutItem")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        client_error("ThrottlingException"),
+        client_error("ProvisionedThroughputExceededException"),
+        client_error("RequestLimitExceeded"),
+        client_error("Anything", 500),
+        client_error("Anything", 503),
+        EndpointConnectionError(endpoint_url="https://example.org"),
+        ReadTimeoutError(endpoint_url="https://example.org"),
+        errors.Unsent("refused"),
+        errors.Contended("others"),
+    ],
+)
+def test_what_passes_by_itself_is_503_with_the_time_to_wait(error: Exception) -> None:
+    problem = ask(raising(error))
+    assert problem["statusCode"] == 503
+    assert int(problem["headers"]["retry-after"]) >= 1
+    assert "secret-table" not in problem["body"]
+
+
+@pytest.mark.parametrize(
+    "error", [client_error("AccessDeniedException"), KeyError("secret-table"), ValueError()]
+)
+def test_a_fault_of_ours_is_500_with_the_request_id_and_nothing_else(error: Exception) -> None:
+    problem = ask(raising(error))
+    assert problem["statusCode"] == 500
+    assert "retry-after" not in problem["headers"]
+    assert "JKJaXmPLvHcESHA=" in problem["body"]
+    assert "secret-table" not in problem["body"]
+
+
+def test_an_answer_without_content_has_no_body() -> None:
+    assert answer(204) == {"statusCode": 204}
+
+
+def test_an_answer_is_compact_json_with_its_characters_as_they_are() -> None:
+    assert answer(200, {"title": "Grüße"}) == {
+        "statusCode": 200,
+        "headers": {"content-type": "application/json"},
+        "body": '{"title":"Grüße"}',
+    }
+
+
+@pytest.mark.parametrize("route", ["$default", "POST /v1/timeline", "", "GET /v1/timeline/"])
+def test_a_route_that_is_not_there_is_404_before_anybody_is_asked_who_they_are(route: str) -> None:
+    problem = ask(raising(AssertionError()), {"routeKey": route})
+    assert problem["statusCode"] == 404
+    assert "GET /v1/timeline" in problem["body"]
+
+
+# Who asks
+
+
+def test_the_user_is_the_configured_claim_of_the_verified_token() -> None:
+    seen: list[str] = []
+
+    def action(request: Request) -> Answer:
+        seen.append(request.user_id)
+        return answer(204)
+
+    ask(action)
+    ask(action, claim="email")
+    assert seen == ["ada", "ada@example.org"]
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {},
+        {"authorizer": {}},
+        {"authorizer": {"jwt": {}}},
+        {"authorizer": {"jwt": {"claims": {}}}},
+        {"authorizer": {"jwt": {"claims": {"sub": None}}}},
+        {"authorizer": {"jwt": {"claims": {"sub": ["ada"]}}}},
+        {"authorizer": {"jwt": {"claims": {"sub": 5}}}},
+        {"authorizer": {"jwt": {"claims": {"sub": ""}}}},
+        {"authorizer": {"jwt": {"claims": {"sub": "a#b"}}}},
+        {"authorizer": {"lambda": {"sub": "ada"}}},
+        {"authorizer": {"iam": {"userId": "ada"}}},
+    ],
+)
+def test_nobody_is_let_in_without_a_claim_that_is_an_id(context: dict[str, Any]) -> None:
+    problem = ask(raising(AssertionError()), event(requestContext=context))
+    assert problem["statusCode"] == 401
+    assert "'sub'" in problem["body"]
+
+
+def test_no_header_or_parameter_says_who_somebody_is() -> None:
+    content = event(
+        requestContext={},
+        headers={"sub": "ada", "x-user-id": "ada"},
+        queryStringParameters={"sub": "ada", "user_id": "ada"},
+    )
+    assert ask(raising(AssertionError()), content)["statusCode"] == 401
+
+
+# The parts of a request
+
+
+def test_a_body_is_text_as_it_came_or_decoded() -> None:
+    text = '{"x":"Grüße"}'
+    packed = base64.b64encode(text.encode()).decode()
+    assert request(body=text, isBase64Encoded=False).body() == text
+    assert request(body=text).body() == text
+    assert request(body=packed, isBase64Encoded=True).body() == text
+    assert request().body() == request(body=None).body() == ""
+
+
+@pytest.mark.parametrize("raw", [b"\xff\xfe", b"\xc3"])
+def test_a_body_that_is_not_utf_8_is_refused(raw: bytes) -> None:
+    packed = base64.b64encode(raw).decode()
+    with pytest.raises(BadInput, match="UTF-8"):
+        request(body=packed, isBase64Encoded=True).body()
+
+
+def test_base64_that_is_cut_off_is_refused() -> None:
+    with pytest.raises(BadInput, match="UTF-8"):
+        request(body="eyJ4I", isBase64Encoded=True).body()
+
+
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_huge_body_is_refused_before_it_is_decoded(encoded: bool) -> None:
+    with pytest.raises(TooLarge):
+        request(body="!" * 6_000_000, isBase64Encoded=encoded).body()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [(None, 50), ("1", 1), ("100", 100), ("42", 42), ("007", 7)]
+)
+def test_a_limit_within_its_bounds_is_taken(text: str | None, value: int) -> None:
+    given = None if text is None else {"limit": text}
+    assert request(queryStringParameters=given).limit() == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "101", "-1", "+1", "1.0", "1e1", " 1", "1,2", "²", "٣", "9" * 5_000, "x"]
+)
+def test_any_other_limit_is_refused_with_the_bounds(text: str) -> None:
+    with pytest.raises(BadInput, match="'limit' must be a whole number from 1 to 100"):
+        request(queryStringParameters={"limit": text}).limit()
+
+
+def test_known_parameters_are_handed_out_and_unknown_ones_refused() -> None:
+    given = {"limit": "1", "after": "x"}
+    assert request(queryStringParameters=given).query("limit", "after") == given
+    assert request().query("limit") == {}
+    with pytest.raises(BadInput, match=r"'after'; this route takes limit, before\.$"):
+        request(queryStringParameters=given).query("limit", "before")
+
+
+def test_an_unknown_parameters_name_is_told_short_and_plain() -> None:
+    with pytest.raises(BadInput) as refused:
+        request(queryStringParameters={"\n" * 500: "1"}).query("limit")
+    assert "\n" not in refused.value.sentence
+    assert len(refused.value.sentence) < 200
+
+
+@pytest.mark.parametrize("encoded", ["ada%40example.org", "ada@example.org"])
+def test_an_id_in_the_path_is_decoded(encoded: str) -> None:
+    path = {"publisher_id": encoded}
+    assert request(pathParameters=path).path_id("publisher_id") == "ada@example.org"
+
+
+@pytest.mark.parametrize("path", [None, {}, {"publisher_id": "a%23b"}, {"publisher_id": "%zz"}])
+def test_an_id_in_the_path_that_is_none_is_refused(path: dict[str, str] | None) -> None:
+    with pytest.raises(BadInput, match="'publisher_id' is not a valid id"):
+        request(pathParameters=path).path_id("publisher_id")
+
+
+def test_a_header_is_its_value_or_none() -> None:
+    assert request(headers={"idempotency-key": "k"}).header("idempotency-key") == "k"
+    assert request(headers={}).header("idempotency-key") is None
+    assert request().header("idempotency-key") is None
+
+
+def test_a_request_arrived_when_the_gateway_took_it() -> None:
+    assert request().received_at == 1_795_197_600_123

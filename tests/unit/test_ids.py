@@ -1,0 +1,102 @@
+"""Ids and the keys made of them."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanfold import ids, ring, times
+from fanfold.errors import BadInput
+
+ALPHABET = string.ascii_letters + string.digits + "_.:|@+=-"
+valid_ids = st.text(ALPHABET, min_size=1, max_size=128)
+instants = st.integers(0, 253_402_300_799_999)  # to the end of the year 9999
+
+
+@given(valid_ids)
+def test_every_text_of_the_alphabet_is_an_id(text: str) -> None:
+    assert ids.is_id(text)
+    assert ids.check_id(text, field="ref_id") == text
+
+
+@given(st.text())
+def test_any_other_text_is_no_id(text: str) -> None:
+    assert ids.is_id(text) is (1 <= len(text) <= 128 and set(text) <= set(ALPHABET))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a#b", "a b", "a/b", "a\n", "\na", "ä", "٣", "a\x00", "\ud800", "x" * 129]
+)
+def test_the_sentence_names_the_field_and_what_is_allowed(text: str) -> None:
+    with pytest.raises(BadInput, match=r"^'publisher_id' is not a valid id; use 1 to 128"):
+        ids.check_id(text, field="publisher_id")
+
+
+@given(instants, valid_ids)
+def test_a_sort_key_is_taken_apart_as_it_was_made(ms: int, ref_id: str) -> None:
+    key = ids.sort_key(times.to_text(ms), ref_id)
+    assert ids.split_sort_key(key) == (times.to_text(ms), ref_id)
+    assert ids.is_sort_key(key)
+
+
+@given(instants, valid_ids, instants, valid_ids)
+def test_sort_keys_are_in_order_of_time(
+    first_ms: int, first_id: str, second_ms: int, second_id: str
+) -> None:
+    first = ids.sort_key(times.to_text(first_ms), first_id)
+    second = ids.sort_key(times.to_text(second_ms), second_id)
+    assert (first < second) == ((first_ms, first_id) < (second_ms, second_id))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "2026-11-20T18:00:00.123Z",
+        "2026-11-20T18:00:00.123Z#",
+        "2026-11-20T18:00:00.123Z#a#b",
+        "2026-11-20T18:00:00.123Z#a\n",
+        "2026-13-20T18:00:00.123Z#a",
+        "2026-11-20T25:00:00.123Z#a",
+        "2026-11-20 18:00:00.123Z#a",
+        "2026-11-20T18:00:00Z#a",
+        "2026-11-20T18:00:00.123+#a",
+    ],
+)
+def test_what_is_no_sort_key_is_told_from_one(text: str) -> None:
+    assert not ids.is_sort_key(text)
+
+
+@given(st.text())
+def test_any_text_can_be_asked_whether_it_is_a_sort_key(text: str) -> None:
+    assert not ids.is_sort_key(text)
+
+
+@given(valid_ids, st.text(min_size=1, max_size=256))
+def test_an_idempotency_key_always_gives_the_same_valid_ref_id(publisher: str, key: str) -> None:
+    ref_id = ids.ref_id_for(publisher, key)
+    assert ids.is_id(ref_id)
+    assert ids.ref_id_for(publisher, key) == ref_id
+
+
+@given(valid_ids, valid_ids, st.text(min_size=1, max_size=256), st.text(min_size=1, max_size=256))
+def test_two_pairs_of_publisher_and_key_never_share_a_ref_id(
+    one: str, other: str, one_key: str, other_key: str
+) -> None:
+    same = (one, one_key) == (other, other_key)
+    assert (ids.ref_id_for(one, one_key) == ids.ref_id_for(other, other_key)) is same
+
+
+@pytest.mark.parametrize("key", ["", "k" * 257])
+def test_an_idempotency_key_out_of_bounds_is_refused(key: str) -> None:
+    with pytest.raises(BadInput, match="Idempotency-Key header must have 1 to 256"):
+        ids.ref_id_for("ada", key)
+
+
+@given(valid_ids)
+def test_an_edge_gives_its_follower_and_position_back(follower: str) -> None:
+    edge = ring.edge(follower)
+    assert ring.follower_of(edge) == follower
+    assert ring.position_of(edge) == ring.position(follower)
+    assert ring.START <= ring.position(follower) < edge < ring.END

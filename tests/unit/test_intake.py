@@ -1,0 +1,180 @@
+"""What comes from outside, and what its sender is told."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanfold import contract, intake
+from fanfold.errors import BadInput, TooLarge
+from fanfold.intake import FollowAdded, FollowRemoved, PostDeleted, PostPublished
+
+PUBLISHED: dict[str, Any] = {
+    "version": 1,
+    "type": "post.published",
+    "publisher_id": "ada",
+    "ref_id": "post-1",
+}
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+def sentence_of(raw: str) -> str:
+    with pytest.raises(BadInput) as refused:
+        intake.read_publish_request(raw)
+    return refused.value.sentence
+
+
+def test_a_whole_request_is_read() -> None:
+    wish = intake.read_publish_request(
+        '{"ref_id":"post-1","published_at":"2026-11-20T18:00:00.123Z","body":{"title":"Hello"}}'
+    )
+    assert (wish.ref_id, wish.published_at) == ("post-1", "2026-11-20T18:00:00.123Z")
+    assert wish.body == {"title": "Hello"}
+
+
+@pytest.mark.parametrize("raw", ["{}", '{"ref_id":null,"published_at":null,"body":null}'])
+def test_everything_in_a_request_may_be_left_out(raw: str) -> None:
+    wish = intake.read_publish_request(raw)
+    assert (wish.ref_id, wish.published_at, wish.body) == (None, None, None)
+
+
+SENTENCES = {
+    "{": 'The request body is not JSON; send an object such as {"body": {"title": "Hello"}}.',
+    "[]": "The request body is not a JSON object.",
+    '{"ref": 1}': "Unknown field 'ref'; the known ones are ref_id, published_at, body.",
+    '{"x\\n\\u2028": 1}': (
+        "Unknown field 'x\\n\\u2028'; the known ones are ref_id, published_at, body."
+    ),
+    '{"ref_id": "a b"}': (
+        "'ref_id' is not a valid id; use 1 to 128 characters "
+        "out of letters, digits and _ . : | @ + = -"
+    ),
+    '{"ref_id": 5}': "'ref_id' is not valid: Input should be a valid string.",
+    '{"body": [1]}': '\'body\' is not a JSON object; send one such as {"title": "Hello"}.',
+    '{"published_at": "now"}': (
+        "'published_at' is not a UTC time with milliseconds; "
+        "write it like 2026-11-20T18:00:00.123Z."
+    ),
+}
+
+
+@pytest.mark.parametrize(("raw", "sentence"), SENTENCES.items())
+def test_the_first_thing_wrong_is_told_with_what_would_be_right(raw: str, sentence: str) -> None:
+    assert sentence_of(raw) == sentence
+
+
+def test_a_long_unknown_field_is_cut() -> None:
+    assert len(sentence_of(json.dumps({"x" * 10_000: 1}))) < 150
+
+
+def test_a_request_may_have_16_kb_and_no_byte_more() -> None:
+    assert intake.read_publish_request("{}".rjust(contract.MAX_REQUEST_BYTES)).body is None
+    with pytest.raises(TooLarge, match="16384 bytes"):
+        intake.read_publish_request("{}".rjust(contract.MAX_REQUEST_BYTES + 1))
+
+
+@given(st.text() | json_values.map(json.dumps))
+def test_any_request_is_read_or_refused_in_one_short_plain_sentence(raw: str) -> None:
+    try:
+        wish = intake.read_publish_request(raw)
+        intake.body_text(wish.body)
+    except BadInput as refused:
+        sentence = refused.sentence
+    else:
+        sentence = "."
+    assert sentence.isascii()
+    assert len(sentence) < 300
+    assert "\n" not in sentence
+
+
+# The queue
+
+
+@pytest.mark.parametrize(
+    ("content", "model"),
+    [
+        (PUBLISHED, PostPublished),
+        ({**PUBLISHED, "type": "post.deleted"}, PostDeleted),
+        (
+            {"version": 1, "type": "follow.added", "user_id": "b", "publisher_id": "a"},
+            FollowAdded,
+        ),
+        (
+            {"version": 1, "type": "follow.removed", "user_id": "b", "publisher_id": "a"},
+            FollowRemoved,
+        ),
+    ],
+)
+def test_a_message_becomes_the_event_of_its_type(
+    content: dict[str, Any], model: type[intake.Event]
+) -> None:
+    assert type(intake.read_event(content)) is model
+
+
+def test_the_types_of_the_contract_are_those_that_are_read() -> None:
+    assert set(intake.EVENTS) == {
+        contract.POST_PUBLISHED,
+        contract.POST_DELETED,
+        contract.FOLLOW_ADDED,
+        contract.FOLLOW_REMOVED,
+    }
+
+
+@pytest.mark.parametrize("name", ["publisher_id", "ref_id"])
+def test_a_missing_field_is_named(name: str) -> None:
+    content = {key: value for key, value in PUBLISHED.items() if key != name}
+    with pytest.raises(BadInput, match=f"'{name}' is missing; send it."):
+        intake.read_event(content)
+
+
+@pytest.mark.parametrize("kind", [None, 1, [], {}, "post.liked", "fanout.plan", "segment.deliver"])
+def test_an_unknown_type_is_told_the_known_ones(kind: Any) -> None:
+    with pytest.raises(BadInput, match=r"send one of post\.published, .*follow\.removed"):
+        intake.read_event({**PUBLISHED, "type": kind})
+
+
+# Bodies
+
+
+@given(st.dictionaries(st.text(), json_values))
+def test_a_body_is_stored_as_it_is_or_refused(body: dict[str, Any]) -> None:
+    try:
+        text = intake.body_text(body)
+    except BadInput:
+        return
+    assert json.loads(text) == body
+    assert len(text.encode()) <= contract.MAX_BODY_BYTES
+
+
+def test_no_body_is_empty_text_and_an_empty_one_is_not() -> None:
+    assert intake.body_text(None) == ""
+    assert intake.body_text({}) == "{}"
+
+
+@pytest.mark.parametrize(("character", "size"), [("x", 1), ("é", 2), ("€", 3), ("👋", 4)])
+def test_a_body_is_measured_in_bytes_of_utf_8(character: str, size: int) -> None:
+    room = contract.MAX_BODY_BYTES - len('{"x":""}')
+    assert intake.body_text({"x": character * (room // size)})
+    with pytest.raises(TooLarge, match="keep large content elsewhere"):
+        intake.body_text({"x": character * (room // size + 1)})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", ["\udfff"]])
+def test_a_body_that_json_cannot_carry_is_refused(value: Any) -> None:
+    with pytest.raises(BadInput, match="cannot carry"):
+        intake.body_text({"x": value})
+
+
+@pytest.mark.parametrize("depth", [100, 300, 900, 2_000])
+def test_a_deep_body_is_stored_or_refused_but_no_fault(depth: int) -> None:
+    raw = '{"body":' + '{"x":' * depth + "1" + "}" * depth + "}"
+    try:
+        assert intake.body_text(intake.read_publish_request(raw).body)
+    except BadInput:
+        assert depth > 100

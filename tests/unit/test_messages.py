@@ -1,0 +1,97 @@
+"""The orders that the system sends itself."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanfold.errors import BadInput
+from fanfold.messages import DeliverSegment, Order, PlanFanout, SettleRelation, parse
+
+ORDERS: list[Order] = [
+    PlanFanout(fanout_id="post-1"),
+    DeliverSegment(fanout_id="post-1", segment=3, segments=4, position="8" * 16, hops=2),
+    SettleRelation(user_id="bob", publisher_id="ada"),
+]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
+def test_an_order_is_read_back_as_it_was_sent(order: Order) -> None:
+    message = order.message(group="ada", delay_seconds=7)
+    assert (message.group, message.delay_seconds) == ("ada", 7)
+    content = parse(json.dumps(message.content))
+    assert content["version"] == 1
+    assert type(order).from_content(content) == order
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
+def test_an_order_is_small_and_names_no_followers(order: Order) -> None:
+    content = order.message(group="ada").content
+    assert len(json.dumps(content)) < 1024
+    assert all(isinstance(value, str | int) for value in content.values())
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
+def test_an_order_with_a_field_too_few_or_too_many_is_refused(order: Order) -> None:
+    content = dict(order.message(group="ada").content)
+    for name in [name for name in content if name not in ("version", "type")]:
+        less = {key: value for key, value in content.items() if key != name}
+        with pytest.raises(BadInput, match=f"missing or unknown: '{name}'"):
+            type(order).from_content(less)
+    with pytest.raises(BadInput, match="missing or unknown: 'more'"):
+        type(order).from_content({**content, "more": 1})
+
+
+@pytest.mark.parametrize("value", [None, True, -1, 1.0, "1", [], {}])
+@pytest.mark.parametrize("name", ["segment", "segments", "hops"])
+def test_a_number_is_a_whole_number_of_0_or_more(name: str, value: Any) -> None:
+    content = {**ORDERS[1].message(group="ada").content, name: value}
+    with pytest.raises(BadInput, match=f"'{name}' is not a whole number"):
+        DeliverSegment.from_content(content)
+
+
+@pytest.mark.parametrize("value", [None, True, 1, [], {}])
+@pytest.mark.parametrize("name", ["fanout_id", "position"])
+def test_a_text_is_a_string(name: str, value: Any) -> None:
+    content = {**ORDERS[1].message(group="ada").content, name: value}
+    with pytest.raises(BadInput, match=f"'{name}' is not a string"):
+        DeliverSegment.from_content(content)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
+def test_an_order_of_another_type_is_refused_with_the_one_that_is_taken(order: Order) -> None:
+    content = {**order.message(group="ada").content, "type": "post.published"}
+    with pytest.raises(BadInput, match=order.type):
+        type(order).from_content(content)
+
+
+@pytest.mark.parametrize("version", [None, 0, 2, True, "1", [1]])
+def test_only_version_1_is_read(version: Any) -> None:
+    with pytest.raises(BadInput, match="send 'version': 1"):
+        parse(json.dumps({"version": version}))
+
+
+@given(st.text() | st.sampled_from(["[" * 100_000, "9" * 5_000, "[]", "null", '"x"', "NaN"]))
+def test_any_text_is_refused_as_bad_input(raw: str) -> None:
+    with pytest.raises(BadInput):
+        parse(raw)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+names = st.sampled_from(["fanout_id", "segment", "segments", "position", "hops"]) | st.text()
+
+
+@given(st.dictionaries(names, json_values))
+def test_any_object_that_is_no_order_is_refused_in_one_sentence(
+    content: dict[str, Any],
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        DeliverSegment.from_content({**content, "type": "segment.deliver", "more": 1})
+    assert refused.value.sentence.isascii()
+    assert "\n" not in refused.value.sentence

@@ -1,0 +1,199 @@
+"""PLAN's decisions, over a ledger and a ring of followers in memory."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from fanfold import ring
+from fanfold.delivery import Page
+from fanfold.errors import BadInput
+from fanfold.fanouts import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout, Resume
+from fanfold.plan import Lanes, Planning
+from fanfold.queues import Message
+
+ROW = Fanout(
+    fanout_id="post-1",
+    publisher_id="ada",
+    sort_key="2026-11-20T18:00:00.123Z#post-1",
+    accepted_at="2026-11-20T18:00:00.123Z",
+    expires_at=1_900_000_000,
+)
+
+
+@dataclass
+class Ledger:
+    """One row."""
+
+    row: Fanout | None = ROW
+    lost: bool = False  # another PLAN is always quicker
+
+    def get(self, fanout_id: str) -> Fanout | None:
+        return self.row if self.row and self.row.fanout_id == fanout_id else None
+
+    def plan(self, fanout_id: str, *, segments: int, followers: int, now: str) -> bool:
+        assert self.row
+        assert fanout_id == self.row.fanout_id
+        if self.lost or not self.row.awaits_plan:
+            return False
+        self.row = replace(
+            self.row,
+            state=DELIVERING,
+            segments=segments,
+            followers=followers,
+            pending=frozenset(range(segments)),
+        )
+        return True
+
+    def complete_without_followers(self, fanout_id: str, *, now: str) -> bool:
+        assert self.row
+        self.row = replace(self.row, state=COMPLETE)
+        return True
+
+
+@dataclass
+class Ring:
+    """A publisher's followers."""
+
+    edges: list[str]
+    reads: list[int] = field(default_factory=list)
+
+    def page(self, publisher_id: str, *, after: str, hi: str, limit: int) -> Page:
+        assert publisher_id == "ada"
+        found = self.edges[bisect_left(self.edges, after) :]
+        self.reads.append(limit)
+        return Page(found[:limit], more=len(found) > limit)
+
+
+@dataclass
+class Lane:
+    """A queue that keeps what is sent."""
+
+    sent: list[Message] = field(default_factory=list)
+
+    def send(self, *messages: Message) -> None:
+        self.sent += messages
+
+
+@dataclass
+class World:
+    ledger: Ledger
+    ring: Ring
+    express: Lane = field(default_factory=Lane)
+    bulk: Lane = field(default_factory=Lane)
+
+    def plan(self, *, redelivered: bool = False) -> None:
+        planning: Any = Planning(
+            self.ledger,  # type: ignore[arg-type]
+            self.ring,  # type: ignore[arg-type]
+            Lanes(self.express, self.bulk),  # type: ignore[arg-type]
+        )
+        planning.plan("post-1", redelivered=redelivered)
+
+
+def world(followers: int, row: Fanout | None = ROW) -> World:
+    return World(Ledger(row), Ring(sorted(ring.edge(f"f-{each}") for each in range(followers))))
+
+
+def planned(segments: int, **changed: Any) -> Fanout:
+    pending = changed.pop("pending", frozenset(range(segments)))
+    return replace(ROW, state=DELIVERING, segments=segments, pending=pending, **changed)
+
+
+@pytest.mark.parametrize("followers", [1, 999, 1_000])
+def test_a_fanout_that_fits_the_sample_is_one_segment_of_the_express_lane(followers: int) -> None:
+    here = world(followers)
+    here.plan()
+    assert here.ledger.row
+    assert (here.ledger.row.segments, here.ledger.row.followers) == (1, followers)
+    (message,) = here.express.sent
+    assert message.group == "ada"
+    assert message.content == {
+        "version": 1,
+        "type": "segment.deliver",
+        "fanout_id": "post-1",
+        "segment": 0,
+        "segments": 1,
+        "position": "",
+        "hops": 0,
+    }
+    assert not here.bulk.sent
+
+
+def test_a_big_fanout_is_estimated_from_one_read_and_cut_for_the_bulk_lane() -> None:
+    here = world(30_000)
+    here.plan()
+    row = here.ledger.row
+    assert row
+    assert abs(row.followers / 30_000 - 1) < 0.13
+    assert row.segments == 8
+    assert here.ring.reads == [1_000]
+    assert [message.content["segment"] for message in here.bulk.sent] == list(range(8))
+    assert {message.group for message in here.bulk.sent} == {"ada"}
+    assert not here.express.sent
+
+
+def test_nobody_to_deliver_to_is_complete_and_sends_nothing() -> None:
+    here = world(0)
+    here.plan()
+    assert here.ledger.row
+    assert here.ledger.row.state == COMPLETE
+    assert not here.express.sent + here.bulk.sent
+
+
+def test_who_loses_the_race_to_plan_sends_nothing() -> None:
+    here = world(5)
+    here.ledger.lost = True
+    here.plan()
+    assert not here.express.sent + here.bulk.sent
+
+
+def test_a_fanout_that_the_ledger_does_not_know_is_bad_input() -> None:
+    with pytest.raises(BadInput, match="knows no fan-out 'post-1'"):
+        world(5, row=None).plan()
+
+
+def test_a_second_order_for_a_planned_fanout_sends_nothing() -> None:
+    here = world(5, planned(4))
+    here.plan()
+    assert not here.express.sent + here.bulk.sent
+
+
+def test_a_redelivered_order_sends_what_is_pending_from_where_it_is_delivered_to() -> None:
+    row = planned(4, pending=frozenset({3, 1}), resume={3: Resume("d" * 16, 7)})
+    here = world(5, row)
+    here.plan(redelivered=True)
+    sent = [(each.content["segment"], each.content["position"]) for each in here.bulk.sent]
+    assert sent == [(1, ""), (3, "d" * 16)]
+    assert here.ledger.row == row
+
+
+@pytest.mark.parametrize("redelivered", [True, False])
+@pytest.mark.parametrize("state", [COMPLETE, STALLED])
+def test_a_fanout_that_is_over_is_left_alone(state: str, redelivered: bool) -> None:
+    row = replace(planned(4), state=state)
+    here = world(5, row)
+    here.plan(redelivered=redelivered)
+    assert here.ledger.row == row
+    assert not here.express.sent + here.bulk.sent
+
+
+@pytest.mark.parametrize("state", [QUEUED, STALLED])
+def test_a_fanout_without_a_plan_is_planned_however_late(state: str) -> None:
+    here = world(5, replace(ROW, state=state))
+    here.plan()
+    assert here.ledger.row
+    assert here.ledger.row.state == DELIVERING
+    assert len(here.express.sent) == 1
+
+
+def test_a_message_of_a_segment_is_far_below_what_a_queue_takes_at_once() -> None:
+    row = replace(planned(4096), publisher_id="a" * 128, fanout_id="b" * 128)
+    lanes: Any = Lanes(Lane(), Lane())  # type: ignore[arg-type]
+    lanes.send_pending(row)
+    assert len(lanes.bulk.sent) == 4096
+    assert max(len(json.dumps(each.content)) for each in lanes.bulk.sent) < 1024

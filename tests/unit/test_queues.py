@@ -1,0 +1,128 @@
+"""Sending to a queue: every message is sent, or the caller knows that it was not."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fanfold import clock
+from fanfold.errors import Unsent
+from fanfold.queues import ATTEMPTS, Message, WorkQueue
+
+
+@dataclass
+class FakeSqs:
+    """Takes messages as SQS does; `refuse` says which of a call's ids are answered as failed."""
+
+    refuse: Callable[[int, list[str]], list[str]] = lambda _call, _ids: []
+    calls: list[list[dict[str, Any]]] = field(default_factory=list)
+    taken: list[dict[str, Any]] = field(default_factory=list)
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: list[Any]) -> Any:  # noqa: N803
+        assert QueueUrl == "the-queue"
+        assert 1 <= len(Entries) <= 10
+        ids = [entry["Id"] for entry in Entries]
+        assert len(set(ids)) == len(ids)
+        assert sum(len(entry["MessageBody"].encode()) for entry in Entries) <= 1_048_576
+        self.calls.append(Entries)
+        failed = self.refuse(len(self.calls), ids)
+        self.taken += [entry for entry in Entries if entry["Id"] not in failed]
+        answer: dict[str, Any] = {"Successful": [{"Id": each} for each in ids]}
+        if failed:  # in any order, as SQS is free to
+            answer["Failed"] = [{"Id": each, "SenderFault": False} for each in reversed(failed)]
+        return answer
+
+    def bodies(self) -> list[int]:
+        return sorted(json.loads(entry["MessageBody"])["n"] for entry in self.taken)
+
+
+@pytest.fixture(autouse=True)
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    naps: list[float] = []
+    monkeypatch.setattr(clock, "sleep", naps.append)
+    return naps
+
+
+def queue(sqs: FakeSqs) -> WorkQueue:
+    return WorkQueue(sqs, "the-queue")  # type: ignore[arg-type]
+
+
+def messages(count: int) -> list[Message]:
+    return [Message({"n": number}, "ada") for number in range(count)]
+
+
+@pytest.mark.parametrize(("count", "calls"), [(0, 0), (1, 1), (10, 1), (11, 2), (4096, 410)])
+def test_messages_are_sent_ten_at_a_time(count: int, calls: int) -> None:
+    sqs = FakeSqs()
+    queue(sqs).send(*messages(count))
+    assert sqs.bodies() == list(range(count))
+    assert len(sqs.calls) == calls
+
+
+def test_a_message_has_its_group_and_a_delay_that_sqs_takes() -> None:
+    sqs = FakeSqs()
+    queue(sqs).send(Message({"n": 1}, "ada", 7), Message({"n": 2}, "grace", 5_000))
+    ((first, second),) = sqs.calls
+    assert (first["MessageGroupId"], first["DelaySeconds"]) == ("ada", 7)
+    assert (second["MessageGroupId"], second["DelaySeconds"]) == ("grace", 900)
+    assert first["MessageBody"] == '{"n":1}'
+
+
+def test_what_was_refused_is_sent_again_by_its_id_and_nothing_else(slept: list[float]) -> None:
+    sqs = FakeSqs(lambda call, ids: ids[1::3] if call == 1 else [])
+    queue(sqs).send(*messages(10))
+    assert sqs.bodies() == list(range(10))
+    assert [entry["MessageBody"] for entry in sqs.calls[1]] == ['{"n":1}', '{"n":4}', '{"n":7}']
+    assert len(slept) == 1
+
+
+def test_a_queue_that_refuses_to_the_last_is_told() -> None:
+    sqs = FakeSqs(lambda _call, ids: [ids[-1]])
+    with pytest.raises(Unsent, match="1 of 10 messages"):
+        queue(sqs).send(*messages(10))
+    assert len(sqs.calls) == ATTEMPTS
+    assert sqs.bodies() == list(range(9))
+
+
+def test_a_refusal_in_a_later_batch_is_told_too() -> None:
+    sqs = FakeSqs(lambda call, ids: ids if call > 1 else [])
+    with pytest.raises(Unsent, match="2 of 2"):
+        queue(sqs).send(*messages(12))
+
+
+def test_each_wait_is_below_its_ceiling(
+    slept: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "chance", lambda: 0.5)
+    with pytest.raises(Unsent):
+        queue(FakeSqs(lambda _call, ids: ids)).send(*messages(1))
+    assert slept[:3] == [0.05, 0.1, 0.2]
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 35), st.randoms(use_true_random=False), st.floats(0, 0.9))
+def test_every_message_is_sent_exactly_once_or_the_caller_knows(
+    count: int, chance: Any, share: float
+) -> None:
+    sqs = FakeSqs(lambda _call, ids: [each for each in ids if chance.random() < share])
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(clock, "sleep", lambda _seconds: None)
+        try:
+            queue(sqs).send(*messages(count))
+        except Unsent:
+            assert len(sqs.taken) < count
+        else:
+            assert sqs.bodies() == list(range(count))
+
+
+def test_the_backlog_is_what_waits_to_be_received() -> None:
+    class Counting:
+        def get_queue_attributes(self, *, QueueUrl: str, AttributeNames: list[str]) -> Any:  # noqa: N803
+            assert (QueueUrl, AttributeNames) == ("the-queue", ["ApproximateNumberOfMessages"])
+            return {"Attributes": {"ApproximateNumberOfMessages": "12"}}
+
+    assert WorkQueue(Counting(), "the-queue").backlog() == 12  # type: ignore[arg-type]

@@ -1,0 +1,107 @@
+"""The ring and its segments."""
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanfold import ring, segments
+
+POWERS = [2**power for power in range(13)]
+positions = st.integers(0, ring.RING_SIZE - 1).map(lambda number: f"{number:016x}")
+
+
+@pytest.mark.parametrize("count", POWERS)
+def test_segments_lie_end_to_end_around_the_whole_ring(count: int) -> None:
+    parts = [ring.segment_range(number, count) for number in range(count)]
+    assert parts[0].lo == ring.START
+    assert parts[-1].hi == ring.END
+    for one, following in itertools.pairwise(parts):
+        assert one.lo < one.hi == following.lo
+        assert len(one.hi) == ring.POSITION_DIGITS
+
+
+@given(positions, st.sampled_from(POWERS), st.text(min_size=1, max_size=5))
+def test_every_edge_lies_in_exactly_one_segment(position: str, count: int, follower: str) -> None:
+    edge = f"{position}#{follower}"
+    mine = int(position, 16) * count // ring.RING_SIZE
+    near = {0, mine - 1, mine, mine + 1, count - 1} & set(range(count))
+    for number in near:
+        part = ring.segment_range(number, count)
+        assert (part.lo <= edge < part.hi) is (number == mine)
+
+
+def test_a_position_is_64_bits_of_blake2b() -> None:
+    # Stored keys depend on it for ever.
+    assert ring.edge("ada") == "15b0da4321160527#ada"
+
+
+@given(positions, st.integers(0, 12))
+def test_a_shard_is_the_segment_of_the_same_count(position: str, level: int) -> None:
+    shard = ring.shard_of(position, level)
+    part = ring.segment_range(shard, 2**level)
+    assert part.lo <= f"{position}#x" < part.hi
+
+
+def test_a_shard_key_names_publisher_level_and_shard() -> None:
+    assert ring.shard_key("ada", 3, 7) == "ada#3.7"
+
+
+@pytest.mark.parametrize("total", [1_001, 5_000, 100_000])
+def test_an_estimate_from_a_thousand_real_hashes_is_close(total: int) -> None:
+    errors = []
+    for number in range(20 if total < 100_000 else 3):
+        edges = sorted(ring.edge(f"user-{number}-{each}") for each in range(total))[:1000]
+        estimated = ring.estimate(len(edges) - 1, ring.position_of(edges[-1]))
+        errors.append(abs(estimated / total - 1))
+    assert max(errors) < 0.13  # four standard errors
+    assert sum(error < 0.062 for error in errors) >= 0.8 * len(errors)
+
+
+@pytest.mark.parametrize("total", [2_000, 1_000_000, 10**9])
+def test_estimates_are_right_on_average(total: int) -> None:
+    chance = random.Random(total)
+    # The thousandth of `total` uniform positions is where a Poisson process counts to a thousand.
+    estimates = []
+    for _ in range(300):
+        reached = chance.betavariate(1_000, total - 999)
+        estimates.append(ring.estimate(999, f"{int(reached * ring.RING_SIZE):016x}"))
+    assert abs(sum(estimates) / len(estimates) / total - 1) < 0.01
+
+
+def test_an_estimate_at_the_very_start_of_the_ring_is_a_number() -> None:
+    assert ring.estimate(0, ring.START) == 0
+    assert ring.estimate(1, ring.START) == ring.RING_SIZE
+
+
+@pytest.mark.parametrize(
+    ("followers", "count"),
+    [
+        (0, 1),
+        (1, 1),
+        (5_000, 1),
+        (5_001, 2),
+        (10_000, 2),
+        (10_001, 4),
+        (20_000, 4),
+        (20_001, 8),
+        (220_000, 64),
+        (5_000 * 4_096, 4_096),
+        (5_000 * 4_096 + 1, 4_096),
+        (ring.RING_SIZE, 4_096),
+    ],
+)
+def test_a_segment_has_at_most_5000_followers_until_there_are_4096_of_them(
+    followers: int, count: int
+) -> None:
+    assert segments.count_for(followers) == count
+
+
+@given(st.integers(1, 5_000 * 4_096))
+def test_no_fanout_is_cut_finer_than_it_needs_to_be(followers: int) -> None:
+    count = segments.count_for(followers)
+    assert count & (count - 1) == 0
+    assert followers <= count * 5_000
+    assert count == 1 or followers > count // 2 * 5_000

@@ -1,0 +1,46 @@
+"""Settings and the environment."""
+
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanfold import names
+from fanfold.settings import Settings
+
+KINDS = {str: st.text(st.characters(codec="ascii", exclude_characters="\x00")), int: st.integers()}
+any_settings = st.builds(
+    Settings,
+    **{f.name: KINDS[int if isinstance(f.default, int) else str] for f in fields(Settings)},  # type: ignore[arg-type]
+)
+REQUIRED = {f.name.upper(): f.name for f in fields(Settings) if f.name.endswith(("table", "url"))}
+
+
+@given(any_settings)
+def test_the_environment_gives_the_same_settings_back(settings: Settings) -> None:
+    assert Settings.from_env(settings.to_env()) == settings
+
+
+def test_every_table_and_queue_has_its_setting() -> None:
+    wanted = {table.setting for table in names.TABLES}
+    for queue in names.QUEUES:
+        wanted |= {queue.url_setting, queue.dlq_url_setting}
+    assert wanted == set(REQUIRED.values())
+
+
+def test_what_has_a_default_may_be_left_out() -> None:
+    settings = Settings.from_env(REQUIRED)
+    assert settings.timelines_table == "timelines_table"
+    assert (settings.retention_days, settings.user_claim) == (30, "sub")
+
+
+def test_all_that_is_missing_is_named_at_once() -> None:
+    env = {name: "x" for name in REQUIRED if name not in ("POSTS_TABLE", "BULK_DLQ_URL")}
+    with pytest.raises(KeyError, match=r"POSTS_TABLE, BULK_DLQ_URL"):
+        Settings.from_env(env)
+
+
+def test_variables_of_others_are_left_alone() -> None:
+    settings = Settings.from_env({**REQUIRED, "PATH": "/bin", "LANG": "C"})
+    assert settings == Settings.from_env(REQUIRED)
