@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import MutableMapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +40,10 @@ class Hydration:
 
     def hydrate(self, entries: list[Entry]) -> list[tuple[Entry, Post | None]]:
         """Each entry with its post, or None where the post is retracted or gone."""
-        found = {e.ref_id: self.cache[e.ref_id] for e in entries if e.ref_id in self.cache}
+        found: dict[str, Post | None] = {}
+        for entry in entries:
+            with suppress(KeyError):  # not in the cache, or too old since a moment ago
+                found[entry.ref_id] = self.cache[entry.ref_id]
         missing = {e.ref_id for e in entries} - found.keys()
         for attempt in range(ATTEMPTS):
             if not missing:
