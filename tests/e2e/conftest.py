@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fanfold_cli import cdk, deploying
-from fanfold_cli.console import ExpectedError
-from fanfold_cli.home import CHECKOUT, Home
+from fanfold_cli import deploying
+from fanfold_cli.home import Home
 from fanfold_cli.stack import Deployment
 
 # The engine ends by itself even when the tests are killed.
@@ -14,16 +13,7 @@ LIFETIME_HOURS = 1.0
 
 
 @pytest.fixture(scope="session")
-def node() -> None:
-    """Skip where the CDK command line is not installed."""
-    try:
-        cdk.find_executable(CHECKOUT)
-    except ExpectedError as error:
-        pytest.skip(str(error))
-
-
-@pytest.fixture(scope="session")
-def engine(node: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """The home of a running engine with the app deployed; it ends with the tests."""
     home = Home(tmp_path_factory.mktemp("engine"))
     try:

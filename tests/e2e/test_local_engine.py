@@ -164,7 +164,7 @@ class Workshop:
 
 
 @pytest.fixture(scope="module")
-def workshop(node: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
     """A deployed copy of the app."""
     directory = tmp_path_factory.mktemp("checkout")
     for path in ("app.py", "cdk.json", "requirements.txt"):
