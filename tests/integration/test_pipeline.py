@@ -132,6 +132,22 @@ def test_a_follow_that_was_acknowledged_before_the_publish_is_served(system: Sys
     assert system.reached() == ["bob"]
 
 
+def test_followers_and_the_ledger_are_read_consistently(
+    system: System, fail_first: Callable[..., list[Any]]
+) -> None:
+    """Else a follow that was acknowledged just now could be missed; moto's reads always are."""
+    system.give_followers(2)
+    deliver = system.door("deliver")
+    calls = [
+        *(fail_first(system.dynamodb, name, []) for name in ("query", "get_item")),
+        fail_first(deliver.unretried, "query", []),
+    ]
+    system.publish()
+    system.pump()
+    assert all(calls), "each of them reads"
+    assert all(request.get("ConsistentRead") for request in itertools.chain(*calls))
+
+
 # At least once
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -94,7 +94,7 @@ def test_a_post_is_read_again_when_the_cache_is_too_old(now: list[float]) -> Non
 @pytest.mark.parametrize("looks", range(12))
 def test_a_post_that_leaves_the_cache_just_now_is_read_again(looks: int) -> None:
     """Between any two looks at the clock, the cached post may grow too old."""
-    times = itertools.repeat(0.0)
+    times: Iterator[float] = itertools.repeat(0.0)
     cache: TTLCache[str, Post | None] = TTLCache(10, CACHE_SECONDS, timer=lambda: next(times))
     posts = Posts({"a": post("a")})
     cached = Hydration(posts, cache)  # type: ignore[arg-type]
