@@ -418,6 +418,7 @@ def test_a_user_sees_nobody_elses_follows(system: System) -> None:
 @pytest.mark.parametrize(
     "query",
     [
+        {"after": ""},
         {"after": "garbage"},
         {"after": "1!!!!"},
         {"after": "2YWRh"},

@@ -239,6 +239,7 @@ def test_no_parameter_names_a_user(system: System, name: str) -> None:
 @pytest.mark.parametrize(
     "before",
     [
+        "",
         "garbage",
         "1",
         "2" + cursor.encode(sort_key("2026-11-20T18:00:00.123Z", "a"))[1:],
