@@ -76,7 +76,7 @@ class Reading:
         the last entry *looked at*, so entries of retracted posts, which are left out, end nothing.
         """
         since = times.to_text(clock.now_ms() - self.retention_days * _DAY_MS)
-        position = cursor.decode(before, is_position=is_sort_key) if before else None
+        position = cursor.decode(before, is_position=is_sort_key) if before is not None else None
         if position is not None and position <= since:
             return {"entries": [], "next": None}  # DynamoDB refuses to start beyond the range
         # One more than asked tells whether there is a next page, without an empty one at the end.

@@ -74,7 +74,7 @@ class Relations:
 
         Ended follows are left out and the page is filled from what comes after them.
         """
-        last = cursor.decode(after, is_position=is_id) if after else None
+        last = cursor.decode(after, is_position=is_id) if after is not None else None
         found: list[Follow] = []
         more = True
         while more and len(found) <= limit:
