@@ -9,7 +9,6 @@ PYTHON ?=
 
 BIN := .venv/bin
 CDK := node_modules/.bin/cdk
-CHECKED := app.py fanfold functions infra fanfold_cli tests
 READY := .venv/.ready node_modules/.ready
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links \
