@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from fanfold import ring
+from fanfold import clock, ring
 from fanfold.fanouts import Resume
 from fanfold.followers import Followers
+from fanfold.messages import DeliverSegment
 from tests.integration.system import CrashAfter, Json, System, error, event
 
 
@@ -185,6 +186,34 @@ def test_a_message_handled_twice_in_a_row_counts_nothing_twice(system: System) -
             system.delete(queue, record)
     assert_complete(system, users)
     assert system.waiting("Express") == 0, "the second order to PLAN sent the segment again"
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_two_workers_at_the_same_segment_count_it_once(
+    system: System, monkeypatch: pytest.MonkeyPatch, segments: int
+) -> None:
+    monkeypatch.setattr("fanfold.plan.count_for", lambda _followers: segments)
+    users = system.give_followers(20)
+    system.publish()
+    system.pump("Publish")
+    deliver = system.door("deliver")
+    plain = deliver.unretried.batch_write_item
+    others: list[str] = []
+
+    def write(**request: Any) -> Any:
+        if not others:  # the other worker began before, and ends before, this one
+            others.append("begun")
+            order = DeliverSegment(fanout_id="post-1", segment=0, segments=segments)
+            stop_at = clock.monotonic() + 50
+            outcome = deliver.delivering.deliver(order, redelivered=True, stop_at=stop_at)
+            others.append(outcome.what)
+        return plain(**request)
+
+    monkeypatch.setattr(deliver.unretried, "batch_write_item", write)
+    system.take(segment(system, segments=segments))
+    assert others == ["begun", "delivered"]
+    system.pump()
+    assert_complete(system, users)
 
 
 @pytest.mark.parametrize("door", ["api", "publish_queue"])
