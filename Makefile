@@ -56,8 +56,10 @@ check: $(READY) ## What CI runs: lint, format, types, synth, tests
 verify: check ## Check, and what takes longer: the slow tests and the demo
 	@echo "Running the slow tests."
 	@$(BIN)/pytest -m slow || [ $$? -eq 5 ] # 5: there is none
-	@echo "Running the demo."
-	@$(BIN)/fanfold demo
+	@echo "Running the demo, on an engine of its own that ends with it."
+	@export FANFOLD_HOME="$$(mktemp -d)"; \
+	trap '$(BIN)/fanfold local down; rm -rf "$$FANFOLD_HOME"' EXIT; \
+	$(BIN)/fanfold demo
 
 format: .venv/.ready ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --quiet --fix-only .
