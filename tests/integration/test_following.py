@@ -312,6 +312,18 @@ def test_a_transaction_that_breaks_a_rule_is_a_fault_of_ours(
     assert system.follow("bob").status == 500
 
 
+def test_a_worker_that_is_late_never_undoes_what_a_newer_version_did(system: System) -> None:
+    system.followers.put("ada", "bob", version=3)
+    before = system.rows(names.FOLLOWERS)
+    system.followers.put("ada", "bob", version=1)
+    system.followers.put("ada", "bob", version=3)
+    system.followers.remove("ada", "bob", version=2)
+    assert system.rows(names.FOLLOWERS) == before
+    system.followers.remove("ada", "bob", version=4)
+    system.followers.remove("ada", "bob", version=2)
+    assert system.edges() == []
+
+
 # RELATE
 
 
