@@ -43,12 +43,21 @@ class Route:
 
 PUBLISH_POST: Final = Route("POST", "/v1/posts", "api")
 RETRACT_POST: Final = Route("DELETE", "/v1/posts/{ref_id}", "api")
+SHOW_DELIVERY: Final = Route("GET", "/v1/posts/{ref_id}/delivery", "api")
 FOLLOW: Final = Route("PUT", "/v1/following/{publisher_id}", "api")
 UNFOLLOW: Final = Route("DELETE", "/v1/following/{publisher_id}", "api")
 LIST_FOLLOWING: Final = Route("GET", "/v1/following", "api")
 READ_TIMELINE: Final = Route("GET", "/v1/timeline", "timeline")
 
-ROUTES: Final = (PUBLISH_POST, RETRACT_POST, FOLLOW, UNFOLLOW, LIST_FOLLOWING, READ_TIMELINE)
+ROUTES: Final = (
+    PUBLISH_POST,
+    RETRACT_POST,
+    SHOW_DELIVERY,
+    FOLLOW,
+    UNFOLLOW,
+    LIST_FOLLOWING,
+    READ_TIMELINE,
+)
 
 # What other services may put on the publish queue.
 POST_PUBLISHED: Final = "post.published"

@@ -37,6 +37,14 @@ class NoRoute(FanfoldError):
     title = "No such route"
 
 
+class NoPost(FanfoldError):
+    """The user has published no such post; whether somebody else has is not said."""
+
+    status = 404
+    slug = "no-post"
+    title = "No such post"
+
+
 class RefIdTaken(FanfoldError):
     """The `ref_id` belongs to another publisher, who used it first."""
 

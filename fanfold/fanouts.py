@@ -59,6 +59,7 @@ class Fanout:
     resume: dict[int, Resume] = field(default_factory=dict)
     delivered: int = 0
     changed_at: str = ""
+    completed_at: str = ""
     rounds: int = 0  # of SWEEP, since anything was last delivered
 
     @property
@@ -82,6 +83,7 @@ def _from_item(item: Item) -> Fanout:
         resume={int(k): Resume.from_text(v["S"]) for k, v in resume.items()},
         delivered=get_number(item, "delivered"),
         changed_at=get_text(item, "changed_at"),
+        completed_at=get_text(item, "completed_at"),
         rounds=get_number(item, "rounds"),
     )
 

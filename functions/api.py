@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -17,16 +18,14 @@ from fanfold.publish import NewPost, Publishing, plan_message
 from fanfold.queues import WorkQueue
 from fanfold.relate import Relations
 from fanfold.settings import Settings
+from fanfold.status import status_for
 from functions.http import Answer, Event, Request, answer, logger, respond
 
 settings = Settings.from_env()
 dynamodb = aws.dynamodb()
 publish_queue = WorkQueue(aws.sqs(), settings.publish_queue_url)
-publishing = Publishing(
-    Posts(dynamodb, settings.posts_table),
-    Fanouts(dynamodb, settings.fanouts_table),
-    settings.retention_days,
-)
+fanouts = Fanouts(dynamodb, settings.fanouts_table)
+publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
 relations = Relations(
     Following(dynamodb, settings.following_table, settings.readers_table),
     Followers(dynamodb, settings.followers_table),
@@ -77,6 +76,12 @@ def retract(request: Request) -> Answer:
     return answer(204)
 
 
+def show_delivery(request: Request) -> Answer:
+    """How far the delivery of a post of one's own is."""
+    status = status_for(fanouts, request.path_id("ref_id"), publisher_id=request.user_id)
+    return answer(200, asdict(status))
+
+
 def follow(request: Request) -> Answer:
     """Follow a publisher."""
     relation = relations.follow(request.user_id, request.path_id("publisher_id"))
@@ -110,6 +115,7 @@ def list_following(request: Request) -> Answer:
 ROUTES = {
     contract.PUBLISH_POST.key: publish,
     contract.RETRACT_POST.key: retract,
+    contract.SHOW_DELIVERY.key: show_delivery,
     contract.FOLLOW.key: follow,
     contract.UNFOLLOW.key: unfollow,
     contract.LIST_FOLLOWING.key: list_following,

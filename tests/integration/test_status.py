@@ -1,0 +1,71 @@
+"""What a publisher is told about the delivery of a post."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.system import AT, Answer, System
+
+
+def delivery(system: System, ref_id: str = "post-1", *, user: str = "ada") -> Answer:
+    return system.http("api/show_delivery", user=user, path={"ref_id": ref_id})
+
+
+def test_a_publisher_sees_the_delivery_go_from_queued_to_complete(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fanfold.plan.count_for", lambda _followers: 4)
+    system.give_followers(40)
+    system.publish()
+    answer = delivery(system)
+    assert answer.status == 200
+    assert answer.body == {
+        "ref_id": "post-1",
+        "state": "queued",
+        "followers_estimated": None,
+        "delivered": 0,
+        "segments_done": 0,
+        "segments": 0,
+        "accepted_at": AT,
+        "completed_at": None,
+        "lag_seconds": None,
+    }
+    system.pump("Publish")
+    assert system.pump_once("Bulk")
+    halfway = delivery(system).body
+    assert (halfway["state"], halfway["followers_estimated"]) == ("delivering", 40)
+    assert (halfway["segments_done"], halfway["segments"]) == (1, 4)
+    assert halfway["delivered"] == len(system.reached()) > 0
+    system.clock.advance(4.5)
+    system.pump()
+    done = delivery(system).body
+    assert (done["state"], done["delivered"], done["segments_done"]) == ("complete", 40, 4)
+    assert done["lag_seconds"] >= 4.5
+    assert done["completed_at"] == system.ledger().completed_at > AT
+
+
+def test_completion_is_told_for_every_way_to_it(system: System) -> None:
+    system.publish("nobody", user="grace")
+    system.give_followers(2)
+    system.publish("some")
+    system.pump()
+    for ref_id, user in (("nobody", "grace"), ("some", "ada")):
+        told = delivery(system, ref_id, user=user).body
+        assert (told["state"], told["completed_at"]) == ("complete", AT)
+
+
+def test_anothers_post_and_an_unknown_one_are_answered_alike(system: System) -> None:
+    before = delivery(system, user="grace")
+    system.publish()
+    after = delivery(system, user="grace")
+    assert (after.status, after.slug) == (404, "no-post")
+    assert after.body == before.body
+
+
+def test_a_retracted_post_that_was_never_published_has_no_delivery(system: System) -> None:
+    system.http("api/retract_post")
+    assert delivery(system).slug == "no-post"
+
+
+def test_a_malformed_ref_id_is_bad_input(system: System) -> None:
+    assert delivery(system, "a b").slug == "bad-input"
