@@ -413,6 +413,27 @@ def test_a_message_behind_the_ledger_does_nothing_because_another_carries_on(
     assert system.waiting("Express") == 0
 
 
+def test_how_far_a_segment_is_delivered_never_goes_back(system: System) -> None:
+    users = system.give_followers(60)
+    system.publish()
+    system.pump("Publish")
+
+    def store(position: str, written: int) -> bool:
+        resume = Resume(position * 16, written)
+        return system.fanouts.store_resume("post-1", 0, resume, now="2026-11-20T18:00:01.000Z")
+
+    assert store("7", 25)
+    assert not store("6", 24), "a slower worker"
+    assert system.ledger().resume == {0: Resume("7" * 16, 25)}
+    assert store("8", 30)
+    assert system.ledger().resume == {0: Resume("8" * 16, 30)}
+    assert not system.fanouts.store_resume("post-2", 0, Resume("9" * 16, 1), now="")
+    system.fanouts.finish_segment(system.ledger(), 0, written=60, now="2026-11-20T18:00:02.000Z")
+    assert not store("9", 35), "it is not pending any more"
+    assert system.ledger().resume == {}
+    assert len(users) == system.ledger().delivered
+
+
 def test_a_segment_begins_where_the_ledger_says_and_not_where_the_message_says(
     system: System,
 ) -> None:
