@@ -31,7 +31,7 @@ settings.register_profile("fanfold", deadline=None, print_blob=True)
 settings.load_profile("fanfold")
 
 TESTS = Path(__file__).parent
-WITHOUT_SOCKETS = ("unit", "integration")
+WITHOUT_SOCKETS = ("unit", "integration", "simulation", "compat")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
