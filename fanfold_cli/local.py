@@ -1,7 +1,6 @@
 """`fanfold local`: the whole stack on this machine, without AWS and without Docker."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,22 +9,12 @@ from rich.table import Table
 from fanfold_cli import deploying
 from fanfold_cli.console import print_json, print_result, say
 from fanfold_cli.home import HOME_VARIABLE, EngineState, Home
+from fanfold_cli.options import HomeOption, JsonOption
 from fanfold_cli.stack import Deployment
 
 app = typer.Typer(
     help="The whole stack on this machine, without AWS and without Docker.", no_args_is_help=True
 )
-
-HomeOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--home",
-        envvar=HOME_VARIABLE,
-        help="Directory of this engine; several run side by side in several directories. "
-        "[default: .fanfold of the checkout]",
-    ),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 @app.command()

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from fanfold_cli import console, deploying, graph, local, seeding
+from fanfold_cli import console, deploying, fanout, graph, local, seeding
 from fanfold_cli import demo as demonstration
 from fanfold_cli.home import Home
-from fanfold_cli.local import HomeOption, JsonOption
+from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.stack import Deployment
 
 app = typer.Typer(
@@ -21,17 +21,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(local.app, name="local")
+app.add_typer(fanout.app, name="fanout")
 
 
 @app.callback()
 def fanfold() -> None:
     """Operate a Fanfold stack, on AWS or on the local engine."""
-
-
-StackOption = Annotated[
-    str | None,
-    typer.Option("--stack", help="Name of a stack on AWS. [default: the local engine]"),
-]
 
 
 @app.command()

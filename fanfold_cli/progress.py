@@ -38,13 +38,13 @@ class Bar:
         """So many more are done."""
         self.progress.advance(self.task, count)
 
-    def reach(self, count: int) -> None:
-        """So many are done in all."""
-        self.progress.update(self.task, completed=count)
+    def reach(self, count: int, *, total: int | None = None) -> None:
+        """So many are done in all; `total` where it is only known now, or has changed."""
+        self.progress.update(self.task, completed=count, total=total)
 
 
 @contextmanager
-def progress_bar(what: str, *, total: int, unit: str) -> Iterator[Bar]:
+def progress_bar(what: str, *, total: int | None, unit: str) -> Iterator[Bar]:
     """Show `what` with the number of `unit` done out of `total`, until the block ends."""
     progress = Progress(
         TextColumn("{task.description}"),

@@ -1,0 +1,51 @@
+"""The command line as its users run it, on a stack of moto's tables and queues."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from typer.testing import CliRunner
+
+from fanfold import names
+from fanfold_cli.console import ExpectedError
+from fanfold_cli.main import app
+from fanfold_cli.stack import Deployment
+from tests.integration.system import REGION, settings
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of a command."""
+
+    exit_code: int
+    stdout: str
+    said: str  # on stderr, or the sentence of an expected failure
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+
+def run(*arguments: str) -> Ran:
+    """Run `fanfold …` on the stack."""
+    stack = Deployment(REGION, None, outputs())
+    with patch.object(Deployment, "choose", lambda *_args, **_options: stack):
+        result = CliRunner().invoke(app, list(arguments))
+    failure = result.exception
+    if failure and not isinstance(failure, ExpectedError | SystemExit):
+        raise failure
+    said = str(failure) if isinstance(failure, ExpectedError) else result.stderr
+    return Ran(result.exit_code, result.stdout, said)
+
+
+def outputs() -> dict[str, str]:
+    """What the stack would give out."""
+    told = settings()
+    known: dict[str, str] = {table.output: getattr(told, table.setting) for table in names.TABLES}
+    for queue in names.QUEUES:
+        known[queue.url_output] = getattr(told, queue.url_setting)
+        known[queue.dlq_url_output] = getattr(told, queue.dlq_url_setting)
+    return known
