@@ -85,6 +85,16 @@ class Queue:
         """Name of the field of `Settings` that holds the URL of its dead-letter queue."""
         return f"{self.name.lower()}_dlq_url"
 
+    @property
+    def max_receives_setting(self) -> str:
+        """Name of the field of `Settings` that says how often a message of the queue is tried."""
+        return f"{self.name.lower()}_max_receives"
+
+    @property
+    def mapping_setting(self) -> str:
+        """Name of the field of `Settings` with the id of what feeds the queue to its worker."""
+        return f"{self.name.lower()}_mapping"
+
 
 PUBLISH = Queue("Publish")
 EXPRESS = Queue("Express")

@@ -38,6 +38,16 @@ class Settings:
     max_follows: int = 5000
     # Seconds after which the door that changed a relation has surely stopped; RELATE settles then.
     door_timeout_seconds: int = 10
+    # How often a message is tried before SQS moves it to the dead-letter queue.
+    publish_max_receives: int = 5
+    express_max_receives: int = 10
+    bulk_max_receives: int = 10
+    relation_max_receives: int = 5
+    # Ids of the event source mappings. Only SWEEP is told, because a mapping names its function,
+    # and so no function that is fed by one can name the mapping.
+    publish_mapping: str = ""
+    express_mapping: str = ""
+    bulk_mapping: str = ""
     # Seconds for which a lane hides a received message: a segment is not overdue before.
     lane_visibility_seconds: int = 360
 

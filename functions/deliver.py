@@ -8,19 +8,18 @@ from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import aws
+from fanfold import aws, names
 from fanfold.deliver import Delivering
 from fanfold.fanouts import Fanouts
 from fanfold.followers import Followers
 from fanfold.messages import DeliverSegment, parse
-from fanfold.names import METRICS_NAMESPACE
 from fanfold.plan import Lanes
 from fanfold.posts import Posts
 from fanfold.queues import WorkQueue
 from fanfold.settings import Settings
 from fanfold.timelines import Timelines
 from fanfold.transport_boto3 import CONNECTIONS, Boto3Transport
-from functions.queue import Received, logger, queue_name, work
+from functions.queue import Received, logger, sources, work
 
 # For what is in flight to end (a connection and an answer may take 5 s), the ledger and the
 # hand-back.
@@ -42,11 +41,8 @@ delivering = Delivering(
         Timelines(unretried, settings.timelines_table),
     ),
 )
-DEAD_LETTERS = {
-    queue_name(settings.express_queue_url): settings.express_dlq_url,
-    queue_name(settings.bulk_queue_url): settings.bulk_dlq_url,
-}
-metrics = Metrics(namespace=METRICS_NAMESPACE)
+SOURCES = sources(settings, names.EXPRESS, names.BULK)
+metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 
 
 def take(received: Received) -> None:
@@ -73,4 +69,4 @@ def take(received: Received) -> None:
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     """Take one message of a lane."""
     metrics.add_metric("EntriesDelivered", MetricUnit.Count, 0)  # a rejected message says so too
-    return work(event, context, take, dead_letters=DEAD_LETTERS)
+    return work(event, context, take, sources=SOURCES)

@@ -6,7 +6,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import aws, contract
+from fanfold import aws, contract, names
 from fanfold.errors import PostRetracted
 from fanfold.fanouts import Fanouts
 from fanfold.followers import Followers
@@ -26,7 +26,7 @@ from fanfold.publish import NewPost, Publishing
 from fanfold.queues import WorkQueue
 from fanfold.relate import Relations
 from fanfold.settings import Settings
-from functions.queue import Received, logger, queue_name, work
+from functions.queue import Received, logger, sources, work
 
 settings = Settings.from_env()
 dynamodb = aws.dynamodb()
@@ -48,7 +48,7 @@ relations = Relations(
     settings.max_follows,
     settings.door_timeout_seconds,
 )
-DEAD_LETTERS = {queue_name(settings.publish_queue_url): settings.publish_dlq_url}
+SOURCES = sources(settings, names.PUBLISH)
 
 
 def take(received: Received) -> None:
@@ -90,4 +90,4 @@ def _publish(event: PostPublished, received: Received) -> None:
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     """Take one batch of the publish queue."""
-    return work(event, context, take, dead_letters=DEAD_LETTERS)
+    return work(event, context, take, sources=SOURCES)

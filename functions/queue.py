@@ -18,6 +18,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import aws, clock
 from fanfold.errors import FanfoldError, TryLater, Undeliverable
+from fanfold.names import Queue
+from fanfold.settings import Settings
 
 # A message that is begun with less time than this would be cut off in the middle.
 MIN_SECONDS_LEFT = 5.0
@@ -39,28 +41,55 @@ class Received:
     stop_at: float  # seconds of the monotonic clock at which the function ends
 
 
+@dataclass(frozen=True)
+class Source:
+    """A queue that a door takes messages from."""
+
+    dlq_url: str
+    max_receives: int  # after so many tries SQS moves a message to the dead-letter queue
+
+
+def sources(settings: Settings, *queues: Queue) -> dict[str, Source]:
+    """The queues that a door takes messages from, by the names that their events carry."""
+    return {
+        queue_name(getattr(settings, queue.url_setting)): Source(
+            getattr(settings, queue.dlq_url_setting),
+            getattr(settings, queue.max_receives_setting),
+        )
+        for queue in queues
+    }
+
+
 def work(
     event: dict[str, Any],
     context: LambdaContext,
     handle: Callable[[Received], None],
     *,
-    dead_letters: Mapping[str, str],
+    sources: Mapping[str, Source],
 ) -> Any:
     """Handle every message of the event; those that fail are named in the answer, to come again.
 
     A message that breaks the contract would fail each time: it goes to the dead-letter queue of
-    its queue at once and is acknowledged. `dead_letters` maps a queue's name to that queue's URL.
+    its queue at once and is acknowledged. Any other error fails the message; the last time, it is
+    logged, because SQS then moves it to the dead-letter queue without a reason.
     """
     stop_at = clock.monotonic() + context.get_remaining_time_in_millis() / 1000
 
     def one(record: SQSRecord) -> None:
+        try:
+            begin(record)
+        except Exception as error:
+            if _receives(record) >= sources[_queue_name(record)].max_receives:
+                _log_last_failure(record, error)
+            raise
+
+    def begin(record: SQSRecord) -> None:
         if stop_at - clock.monotonic() < MIN_SECONDS_LEFT:
             raise TryLater("Too little time is left to begin this message; it comes again.")
-        attributes = record.attributes
         received = Received(
             body=record.body,
-            sent_at=int(attributes.sent_timestamp or 0),
-            redelivered=int(attributes.approximate_receive_count or 1) > 1,
+            sent_at=int(record.attributes.sent_timestamp or 0),
+            redelivered=_receives(record) > 1,
             stop_at=stop_at,
         )
         try:
@@ -68,7 +97,7 @@ def work(
         except TryLater:
             raise
         except (FanfoldError, Undeliverable) as error:
-            _reject(record, error, dead_letters)
+            _reject(record, error, sources[_queue_name(record)].dlq_url)
         except Exception as error:
             if not aws.is_passing(error):
                 logger.exception("The message met a fault.", message_id=record.message_id)
@@ -77,27 +106,49 @@ def work(
     return process_partial_response(event, one, processor, context)
 
 
-def _reject(record: SQSRecord, error: Exception, dead_letters: Mapping[str, str]) -> None:
+def _reject(record: SQSRecord, error: Exception, dlq_url: str) -> None:
     """Log without the body, send to the dead-letter queue, and so acknowledge."""
-    body = record.body.encode("utf-8", "surrogatepass")
     reason = str(error)
-    logger.error(
-        "A message was rejected.",
-        message_id=record.message_id,
-        queue=_queue_name(record),
-        sha256=hashlib.sha256(body).hexdigest(),
-        size=len(body),
-        reason=reason,
-    )
+    logger.error("A message was rejected.", **_described(record), reason=reason)
     why: dict[str, Any] = {
         "reason": {"DataType": "String", "StringValue": reason[:MAX_REASON_CHARS]}
     }
-    fits = len(body) + 4 * MAX_REASON_CHARS < MAX_MESSAGE_BYTES
+    fits = len(_bytes(record)) + 4 * MAX_REASON_CHARS < MAX_MESSAGE_BYTES
     aws.sqs().send_message(
-        QueueUrl=dead_letters[_queue_name(record)],
+        QueueUrl=dlq_url,
         MessageBody=record.body,
         MessageAttributes=why if fits else {},
     )
+
+
+def _log_last_failure(record: SQSRecord, error: Exception) -> None:
+    """Say why a message ends in the dead-letter queue, where SQS moves it when it is shown next."""
+    logger.error(
+        "A message failed for the last time.",
+        **_described(record),
+        receives=_receives(record),
+        error=type(error).__name__,
+        reason=str(error)[:MAX_REASON_CHARS],
+    )
+
+
+def _described(record: SQSRecord) -> dict[str, Any]:
+    """What tells a message from others, without its body."""
+    body = _bytes(record)
+    return {
+        "message_id": record.message_id,
+        "queue": _queue_name(record),
+        "sha256": hashlib.sha256(body).hexdigest(),
+        "size": len(body),
+    }
+
+
+def _bytes(record: SQSRecord) -> bytes:
+    return record.body.encode("utf-8", "surrogatepass")
+
+
+def _receives(record: SQSRecord) -> int:
+    return int(record.attributes.approximate_receive_count or 1)
 
 
 def _queue_name(record: SQSRecord) -> str:

@@ -6,14 +6,14 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import aws
+from fanfold import aws, names
 from fanfold.followers import Followers
 from fanfold.following import Following
 from fanfold.messages import SettleRelation, parse
 from fanfold.queues import WorkQueue
 from fanfold.relate import Relations
 from fanfold.settings import Settings
-from functions.queue import Received, logger, queue_name, work
+from functions.queue import Received, logger, sources, work
 
 settings = Settings.from_env()
 dynamodb = aws.dynamodb()
@@ -24,7 +24,7 @@ relations = Relations(
     settings.max_follows,
     settings.door_timeout_seconds,
 )
-DEAD_LETTERS = {queue_name(settings.relation_queue_url): settings.relation_dlq_url}
+SOURCES = sources(settings, names.RELATION)
 
 
 def take(received: Received) -> None:
@@ -36,4 +36,4 @@ def take(received: Received) -> None:
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     """Take one batch of the relation queue."""
-    return work(event, context, take, dead_letters=DEAD_LETTERS)
+    return work(event, context, take, sources=SOURCES)

@@ -225,6 +225,7 @@ class FollowTimeline(Construct):
             work = self._queues[queue]
             told[queue.url_setting] = work.queue.queue_url
             told[queue.dlq_url_setting] = work.dead_letters.queue_url
+            told[queue.max_receives_setting] = work.max_receive_count
         return Settings(
             **told,
             user_claim=self._stage.user_claim,

@@ -40,6 +40,7 @@ class WorkQueue(Construct):
     ) -> None:
         super().__init__(scope, name.name)
         self.name = name
+        self.max_receive_count = max_receive_count
         self.dead_letters = sqs.Queue(
             self,
             "DeadLetters",

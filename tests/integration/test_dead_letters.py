@@ -1,0 +1,115 @@
+"""Messages that fail to the last: said why, kept, and said once more by SWEEP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fanfold import names
+from fanfold.settings import Settings
+from functions.queue import MAX_REASON_CHARS
+from tests.integration.system import Json, System, error
+
+LAST = "A message failed for the last time."
+ORDERS: dict[str, Json] = {
+    "Publish": {"version": 1, "type": "fanout.plan", "fanout_id": "post-1"},
+    "Express": {
+        "version": 1,
+        "type": "segment.deliver",
+        "fanout_id": "post-1",
+        "segment": 0,
+        "segments": 1,
+        "position": "",
+        "hops": 0,
+    },
+    "Relation": {
+        "version": 1,
+        "type": "relation.settle",
+        "user_id": "grace",
+        "publisher_id": "ada",
+    },
+}
+ORDERS["Bulk"] = ORDERS["Express"]
+
+
+def tries(queue: str) -> int:
+    named = next(each for each in names.QUEUES if each.name == queue)
+    return int(getattr(Settings, named.max_receives_setting))
+
+
+def said(caplog: pytest.LogCaptureFixture, sentence: str) -> list[Any]:
+    """The log lines of this sentence."""
+    return [record for record in caplog.records if record.getMessage() == sentence]
+
+
+@pytest.fixture
+def broken(system: System, monkeypatch: pytest.MonkeyPatch) -> str:
+    """No table can be read, and the error that says so holds a long text."""
+    text = "Secret" + "x" * 1000
+
+    def fail(**_request: Any) -> Any:
+        raise RuntimeError(text)
+
+    monkeypatch.setattr(system.dynamodb, "get_item", fail)
+    return text
+
+
+@pytest.mark.parametrize("queue", ORDERS)
+def test_the_last_failure_is_logged_with_its_reason_and_then_left_to_the_queue(
+    system: System, broken: str, caplog: pytest.LogCaptureFixture, queue: str
+) -> None:
+    record = system.record(queue, ORDERS[queue], times_received=tries(queue) - 1)
+    assert system.take({"Records": [record]}) == [record["messageId"]]
+    assert said(caplog, LAST) == []
+    record = system.record(queue, ORDERS[queue], times_received=tries(queue))
+    assert system.take({"Records": [record]}) == [record["messageId"]], "SQS moves it"
+    (line,) = said(caplog, LAST)
+    assert (line.message_id, line.queue) == (record["messageId"], queue)
+    assert (line.receives, line.size) == (tries(queue), len(record["body"]))
+    assert (line.error, line.reason) == ("RuntimeError", broken[:MAX_REASON_CHARS])
+    assert len(line.sha256) == 64
+    assert record["body"] not in str(vars(line))
+    assert system.waiting(f"{queue}Dlq") == 0, "nothing is sent there by the worker"
+
+
+def test_a_throttle_that_lasts_is_said_too(
+    system: System, fail_first: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    fail_first(system.dynamodb, "get_item", [error("ThrottlingException")])
+    record = system.record("Publish", ORDERS["Publish"], times_received=tries("Publish"))
+    assert system.take({"Records": [record]}) == [record["messageId"]]
+    (line,) = said(caplog, LAST)
+    assert (line.error, "ThrottlingException" in line.reason) == ("ClientError", True)
+
+
+def test_a_message_that_was_never_begun_is_said_too(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    system.context.seconds = 1
+    record = system.record("Publish", ORDERS["Publish"], times_received=tries("Publish"))
+    assert system.take({"Records": [record]}) == [record["messageId"]]
+    (line,) = said(caplog, LAST)
+    assert (line.error, "Too little time" in line.reason) == ("TryLater", True)
+
+
+def test_a_message_that_is_rejected_at_its_last_try_is_only_rejected(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = system.record("Publish", "no JSON", times_received=tries("Publish"))
+    assert system.take({"Records": [record]}) == []
+    assert said(caplog, LAST) == []
+    assert len(system.rejected("Publish")) == 1
+
+
+@pytest.mark.usefixtures("broken")
+def test_the_queue_moves_what_failed_to_the_last_and_its_reason_was_said_once(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    system.give_followers(1)
+    system.publish()
+    system.pump("Publish")
+    assert system.waiting("PublishDlq") == 1
+    (line,) = said(caplog, LAST)
+    (record,) = system.receive("PublishDlq")
+    assert line.message_id == record["messageId"], "by which the two are found together"
