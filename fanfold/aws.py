@@ -17,6 +17,7 @@ from fanfold.errors import Unsent
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
 
 # DynamoDB answers in milliseconds; a connection that is silent for so long is dead.
@@ -74,6 +75,12 @@ def dynamodb(attempts: int = ATTEMPTS, connections: int = 10) -> DynamoDBClient:
 def sqs() -> SQSClient:
     """The SQS client of this process."""
     return boto3.client("sqs", config=_config(ATTEMPTS, 10))
+
+
+@cache
+def lambda_() -> LambdaClient:
+    """The Lambda client of this process."""
+    return boto3.client("lambda", config=_config(ATTEMPTS, 10))
 
 
 def is_passing(error: BaseException) -> bool:

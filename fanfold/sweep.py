@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 
 from fanfold import clock, times
 from fanfold.fanouts import DELIVERING, QUEUED, STALLED, Fanout, Fanouts
+from fanfold.feeds import Feeds
 from fanfold.messages import PlanFanout
 from fanfold.plan import Lanes
 from fanfold.queues import WorkQueue
@@ -21,6 +23,9 @@ MAX_ROUNDS = 10
 # Open fan-outs looked at in one run; the index is read in pages of 100.
 MAX_LOOKED_AT = 1_000
 PAGE = 100
+
+
+IsPaused = Callable[[str], bool]
 
 
 @dataclass(frozen=True)
@@ -39,32 +44,41 @@ class Sweeping:
     publish_queue: WorkQueue
     lanes: Lanes
     overdue_seconds: int
+    feeds: Feeds
 
     def sweep(self) -> Iterator[Swept]:
-        """Look at the open fan-outs, bounded, and mend what needs it. Two at once do no harm."""
+        """Look at the open fan-outs, bounded, and mend what needs it. Two at once do no harm.
+
+        What waits in a queue that is paused is not lost, and no round is counted for it.
+        """
+        # Once in a run: the API that answers takes few calls a second.
+        is_paused = cache(self.feeds.is_paused)
         for fanout_id in islice(self.fanouts.open_ids(page=PAGE), MAX_LOOKED_AT):
             fanout = self.fanouts.get(fanout_id)
-            what = self._mend(fanout) if fanout else ""
+            what = self._mend(fanout, is_paused) if fanout else ""
             if what:
                 yield Swept(fanout_id, what)
 
-    def _mend(self, fanout: Fanout) -> str:
+    def _mend(self, fanout: Fanout, is_paused: IsPaused) -> str:
         idle_seconds = (clock.now_ms() - times.to_ms(fanout.changed_at)) / 1000
         if fanout.state == QUEUED and idle_seconds > QUEUED_TOO_LONG_SECONDS:
+            if is_paused(self.publish_queue.url):
+                return ""
             return self._again(fanout, self._send_plan)
         if fanout.segments and not fanout.pending:  # and open; its last worker stopped just before
             now = times.to_text(clock.now_ms())
             done = self.fanouts.complete_if_delivered(fanout.fanout_id, now=now)
             return "completed" if done else ""
-        if fanout.state == DELIVERING and self._is_overdue(fanout, idle_seconds):
+        if fanout.state == DELIVERING and self._is_overdue(fanout, idle_seconds, is_paused):
             return self._again(fanout, self.lanes.send_pending)
         return ""
 
-    def _is_overdue(self, fanout: Fanout, idle_seconds: float) -> bool:
-        """No progress for longer than a lane hides a message, and no backlog that explains it."""
+    def _is_overdue(self, fanout: Fanout, idle_seconds: float, is_paused: IsPaused) -> bool:
+        """No progress for longer than a lane hides a message, and nothing that explains it."""
         if idle_seconds <= self.overdue_seconds:
             return False
-        return self.lanes.for_segments(fanout.segments).backlog() <= NEARLY_EMPTY
+        lane = self.lanes.for_segments(fanout.segments)
+        return lane.backlog() <= NEARLY_EMPTY and not is_paused(lane.url)
 
     def _send_plan(self, fanout: Fanout) -> None:
         order = PlanFanout(fanout_id=fanout.fanout_id)

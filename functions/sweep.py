@@ -8,9 +8,10 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import aws
+from fanfold import aws, names
+from fanfold.dead_letters import DeadLetterQueue, Watch
 from fanfold.fanouts import STALLED, Fanouts
-from fanfold.names import METRICS_NAMESPACE
+from fanfold.feeds import Feeds
 from fanfold.plan import Lanes
 from fanfold.queues import WorkQueue
 from fanfold.settings import Settings
@@ -25,17 +26,39 @@ sweeping = Sweeping(
         bulk=WorkQueue(aws.sqs(), settings.bulk_queue_url),
     ),
     settings.lane_visibility_seconds,
+    Feeds(
+        aws.lambda_(),
+        {
+            settings.publish_queue_url: settings.publish_mapping,
+            settings.express_queue_url: settings.express_mapping,
+            settings.bulk_queue_url: settings.bulk_mapping,
+        },
+    ),
+)
+watch = Watch(
+    {
+        queue.name: DeadLetterQueue(aws.sqs(), getattr(settings, queue.dlq_url_setting))
+        for queue in names.QUEUES
+    }
 )
 logger = Logger()
-metrics = Metrics(namespace=METRICS_NAMESPACE)
+metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 
 
 @metrics.log_metrics
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Look once at the open fan-outs."""
+    """Look once at the open fan-outs, and at the dead letters that nobody has explained."""
     metrics.add_metric("FanoutsStalled", MetricUnit.Count, 0)
     for swept in sweeping.sweep():
         logger.warning("A fan-out was mended.", fanout_id=swept.fanout_id, what=swept.what)
         if swept.what == STALLED:  # at once: a run that stops later must not lose the count
             metrics.add_metric("FanoutsStalled", MetricUnit.Count, 1)
+    for queue, letter in watch.news():
+        logger.error(
+            "A dead letter waits.",
+            message_id=letter.message_id,
+            queue=queue,
+            receives=letter.receives,
+            size=letter.size,
+        )

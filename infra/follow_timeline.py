@@ -177,6 +177,9 @@ class FollowTimeline(Construct):
         self.relation.allow_sending(self.plan)
         self.relation.allow_rejecting(self.relate)
 
+        for work in self._queues.values():
+            work.allow_looking_at_dead_letters(self.sweep)
+
     def _feed(self) -> None:
         """Which function consumes which queue, and what the clock starts."""
         stage = self._stage
@@ -188,6 +191,8 @@ class FollowTimeline(Construct):
         self.relation.feed(
             self.relate, batch_size=BATCH, max_concurrency=stage.relation_concurrency
         )
+        for work in (self.publish, self.express, self.bulk):
+            work.tell_whether_paused(self.sweep)
         events.Rule(
             self,
             "EveryMinute",

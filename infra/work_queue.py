@@ -62,14 +62,13 @@ class WorkQueue(Construct):
 
     def feed(self, consumer: lambda_.IFunction, *, batch_size: int, max_concurrency: int) -> None:
         """Have the function take messages; those that it names as failed come again alone."""
-        consumer.add_event_source(
-            sources.SqsEventSource(
-                self.queue,
-                batch_size=batch_size,
-                max_concurrency=max_concurrency,
-                report_batch_item_failures=True,
-            )
+        self.source = sources.SqsEventSource(
+            self.queue,
+            batch_size=batch_size,
+            max_concurrency=max_concurrency,
+            report_batch_item_failures=True,
         )
+        consumer.add_event_source(self.source)
 
     def allow_sending(self, who: iam.IGrantable) -> None:
         """Grant sending to the queue, and nothing else."""
@@ -82,6 +81,19 @@ class WorkQueue(Construct):
     def allow_measuring(self, who: iam.IGrantable) -> None:
         """Grant reading how much waits in the queue."""
         _grant(who, self.queue, "sqs:GetQueueAttributes")
+
+    def allow_looking_at_dead_letters(self, who: iam.IGrantable) -> None:
+        """Grant seeing what is in the dead-letter queue; nothing is taken out of it."""
+        _grant(who, self.dead_letters, "sqs:ReceiveMessage")
+
+    def tell_whether_paused(self, who: lambda_.Function) -> None:
+        """Tell the function what feeds this queue, and let it ask whether that is disabled."""
+        who.add_environment(self.name.mapping_setting.upper(), self.source.event_source_mapping_id)
+        iam.Grant.add_to_principal(
+            grantee=who,
+            actions=["lambda:GetEventSourceMapping"],
+            resource_arns=[self.source.event_source_mapping_arn],
+        ).assert_success()
 
 
 def _grant(who: iam.IGrantable, queue: sqs.Queue, action: str) -> None:

@@ -19,7 +19,8 @@ READ_WRITE = {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
 EDIT_EDGES = {"dynamodb:PutItem", "dynamodb:DeleteItem"}
 GET, UPDATE = {"dynamodb:GetItem"}, {"dynamodb:UpdateItem"}
 QUERY, SCAN = {"dynamodb:Query"}, {"dynamodb:Scan"}
-SEND, MEASURE = {"sqs:SendMessage"}, {"sqs:GetQueueAttributes"}
+SEND, MEASURE, LOOK = {"sqs:SendMessage"}, {"sqs:GetQueueAttributes"}, {"sqs:ReceiveMessage"}
+ASK = {"lambda:GetEventSourceMapping"}
 
 # The whole of what each function may do, besides writing its own log.
 EXPECTED = {
@@ -69,8 +70,15 @@ EXPECTED = {
         "Fanouts": GET | UPDATE,
         "Fanouts/index/open": SCAN,
         "PublishQueue": SEND,
+        "PublishDlq": LOOK,
+        "PublishMapping": ASK,
         "ExpressQueue": SEND | MEASURE,
+        "ExpressDlq": LOOK,
+        "ExpressMapping": ASK,
         "BulkQueue": SEND | MEASURE,
+        "BulkDlq": LOOK,
+        "BulkMapping": ASK,
+        "RelationDlq": LOOK,
     },
 }
 
@@ -80,11 +88,15 @@ def as_list(value: Any) -> list[Any]:
 
 
 def known_ids(template: Template) -> dict[str, str]:
-    """Short names of tables and queues by their logical id."""
+    """Short names of tables, queues and what feeds them by their logical id."""
     known = {template["Outputs"][t.output]["Value"]["Ref"]: t.name for t in names.TABLES}
     for queue in names.QUEUES:
         known[template["Outputs"][queue.url_output]["Value"]["Ref"]] = f"{queue.name}Queue"
         known[template["Outputs"][queue.dlq_url_output]["Value"]["Ref"]] = f"{queue.name}Dlq"
+    for logical_id, resource in template["Resources"].items():
+        if resource["Type"] == "AWS::Lambda::EventSourceMapping":
+            queue_id = resource["Properties"]["EventSourceArn"]["Fn::GetAtt"][0]
+            known[logical_id] = known[queue_id].replace("Queue", "Mapping")
     return known
 
 
@@ -95,6 +107,10 @@ def target(template: Template, resource: Any) -> str:
             below = ""
         case {"Fn::Join": ["", [{"Fn::GetAtt": [logical_id, "Arn"]}, below]]}:
             pass
+        case {"Fn::Join": ["", [*_, str(before), {"Ref": logical_id}]]} if before.endswith(
+            ":event-source-mapping:"
+        ):
+            below = ""
         case _:
             raise AssertionError(f"Not the ARN of a resource of this stack: {resource!r}")
     return f"{known_ids(template).get(logical_id, logical_id)}{below}"

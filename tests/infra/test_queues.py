@@ -96,6 +96,19 @@ def test_sweep_is_told_how_long_the_lanes_hide_a_message(template: Template) -> 
         assert set(told) == {str(queue["Properties"]["VisibilityTimeout"])}
 
 
+def test_sweep_alone_is_told_what_feeds_the_queues_that_it_sends_to(template: Template) -> None:
+    fed = {
+        mapping["Properties"]["EventSourceArn"]["Fn::GetAtt"][0]: {"Ref": id_}
+        for id_, mapping in resources(template, MAPPING).items()
+    }
+    for function in resources(template, "AWS::Lambda::Function").values():
+        told = function["Properties"]["Environment"]["Variables"]
+        is_sweep = function["Properties"]["Handler"] == "functions.sweep.handler"
+        for queue in (names.PUBLISH, names.EXPRESS, names.BULK):
+            known = fed[logical_id(template, queue.url_output)] if is_sweep else ""
+            assert told[queue.mapping_setting.upper()] == known
+
+
 def test_every_queue_is_consumed_by_its_door(template: Template) -> None:
     handlers = {
         queue: consumer(template, mapping)["Handler"]

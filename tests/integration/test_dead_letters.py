@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fanfold import names
+from fanfold.dead_letters import PAGE, Watch
 from fanfold.settings import Settings
 from functions.queue import MAX_REASON_CHARS
 from tests.integration.system import Json, System, error
@@ -113,3 +114,76 @@ def test_the_queue_moves_what_failed_to_the_last_and_its_reason_was_said_once(
     (line,) = said(caplog, LAST)
     (record,) = system.receive("PublishDlq")
     assert line.message_id == record["messageId"], "by which the two are found together"
+
+
+WAITS = "A dead letter waits."
+
+
+def bury(system: System, queue: str, body: str = "{}", **more: Any) -> str:
+    """Put a message into a dead-letter queue; its id."""
+    url = system.url(f"{queue}Dlq")
+    return str(system.sqs.send_message(QueueUrl=url, MessageBody=body, **more)["MessageId"])
+
+
+@pytest.fixture(autouse=True)
+def cold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SWEEP remembers nothing of other tests."""
+    system = request.getfixturevalue("system")
+    door = system.door("sweep")
+    monkeypatch.setattr(door, "watch", Watch(door.watch.queues))
+
+
+def test_sweep_names_a_dead_letter_that_nobody_explained_once(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = {queue: bury(system, queue, "Secret") for queue in ORDERS}
+    system.sweep()
+    lines = said(caplog, WAITS)
+    assert {line.queue: line.message_id for line in lines} == ids
+    assert {line.size for line in lines} == {6}
+    assert "Secret" not in caplog.text
+    caplog.clear()
+    system.clock.advance(60)
+    system.sweep()
+    assert said(caplog, WAITS) == []
+    new = bury(system, "Bulk")
+    system.sweep()
+    (line,) = said(caplog, WAITS)
+    assert line.message_id == new
+
+
+def test_sweep_says_nothing_of_what_a_worker_rejected_with_a_reason(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    system.take({"Records": [system.record("Publish", "no JSON")]})
+    system.sweep()
+    assert said(caplog, WAITS) == []
+
+
+def test_sweep_hides_takes_and_moves_nothing(system: System) -> None:
+    ids = {bury(system, "Express", f"{number}") for number in range(3)}
+    for _ in range(2 * tries("Express")):
+        system.sweep()
+    found = system.receive("ExpressDlq")
+    assert {record["messageId"] for record in found} == ids
+    assert system.waiting("Express") == 0
+
+
+def test_sweep_looks_at_ten_letters_of_a_queue_in_one_run(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(15):
+        bury(system, "Bulk", f"{number}")
+    system.sweep()
+    assert len(said(caplog, WAITS)) == PAGE == 10
+
+
+def test_what_sweep_remembers_is_bounded(
+    system: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("fanfold.dead_letters.MAX_REMEMBERED", 2)
+    for number in range(3):
+        bury(system, "Bulk", f"{number}")
+    system.sweep()
+    assert len(system.door("sweep").watch.remembered) == 2
+    assert len(said(caplog, WAITS)) == 3

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from fanfold.fanouts import Resume
+from fanfold.feeds import Feeds
 from fanfold.sweep import MAX_ROUNDS, NEARLY_EMPTY, QUEUED_TOO_LONG_SECONDS
-from tests.integration.system import VISIBILITY_SECONDS, Crash, CrashAfter, System, event
+from tests.integration.system import VISIBILITY_SECONDS, Crash, CrashAfter, System, error, event
 
 NOW = "2026-11-20T18:00:00.123Z"
 
@@ -225,14 +228,14 @@ def test_a_run_that_stops_after_any_call_does_no_harm_and_the_next_goes_on(
     system: System,
 ) -> None:
     users = system.give_followers(2)
-    for calls in range(1, 6):
+    for calls in range(1, 10):
         ref_id = f"post-{calls}"
         system.publish(ref_id)
         system.bodies("Publish")
         system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
         with CrashAfter(calls) as crash, suppress(Crash):
             system.sweep()
-        assert crash.happened == (calls <= 4)
+        assert crash.happened == (calls <= 8)  # scan, get, update, send; the dead letters
         system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
         system.sweep()
         system.pump()
@@ -281,3 +284,85 @@ def test_a_complete_fanout_is_not_looked_at(system: System) -> None:
     system.sweep()
     assert system.dump() == before
     assert system.waiting("Publish") == 0
+
+
+class FakeLambda:
+    """Knows each mapping by the name of its queue, and in what state it is."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, str] = {}
+        self.asked: list[str] = []
+
+    def get_event_source_mapping(self, *, UUID: str) -> dict[str, str]:  # noqa: N803
+        self.asked.append(UUID)
+        return {"State": self.states.get(UUID, "Enabled")}
+
+
+@pytest.fixture
+def mappings(system: System, monkeypatch: pytest.MonkeyPatch) -> FakeLambda:
+    """What feeds the queues, which SWEEP can ask."""
+    fake, door = FakeLambda(), system.door("sweep")
+    ids = {system.url(queue): queue for queue in ("Publish", "Express", "Bulk")}
+    feeds = Feeds(fake, ids)  # type: ignore[arg-type]
+    monkeypatch.setattr(door, "sweeping", replace(door.sweeping, feeds=feeds))
+    return fake
+
+
+@pytest.mark.parametrize("state", ["Disabling", "Disabled"])
+def test_sweep_holds_still_while_the_lane_is_paused_and_goes_on_after(
+    system: System, lost: list[str], mappings: FakeLambda, state: str
+) -> None:
+    mappings.states["Bulk"] = state
+    for _ in range(MAX_ROUNDS + 2):
+        system.clock.advance(VISIBILITY_SECONDS + 1)
+        system.sweep()
+    assert system.waiting("Bulk") == 0
+    assert (system.ledger().state, system.ledger().rounds) == ("delivering", 0)
+    mappings.states["Bulk"] = "Enabling"
+    system.sweep()
+    system.pump()
+    assert system.reached() == lost
+
+
+def test_sweep_holds_still_while_plan_is_paused(system: System, mappings: FakeLambda) -> None:
+    mappings.states["Publish"] = "Disabled"
+    system.publish()
+    system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+    system.sweep()
+    assert (system.waiting("Publish"), system.ledger().rounds) == (1, 0)
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_pause_of_the_other_lane_changes_nothing(system: System, mappings: FakeLambda) -> None:
+    mappings.states["Express"] = "Disabled"
+    system.clock.advance(VISIBILITY_SECONDS + 1)
+    system.sweep()
+    assert system.waiting("Bulk") == 2
+
+
+def test_a_mapping_is_asked_once_in_a_run_and_only_when_something_is_overdue(
+    system: System, mappings: FakeLambda
+) -> None:
+    for number in range(5):
+        system.publish(f"post-{number}")
+    system.sweep()
+    assert mappings.asked == []
+    mappings.states["Publish"] = "Disabled"
+    for runs in (1, 2):
+        system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+        system.sweep()
+        assert mappings.asked == ["Publish"] * runs
+
+
+def test_a_pause_that_cannot_be_looked_up_fails_the_run_and_sends_nothing(
+    system: System, mappings: FakeLambda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_request: str) -> Any:
+        raise error("AccessDeniedException")
+
+    monkeypatch.setattr(mappings, "get_event_source_mapping", fail)
+    system.publish()
+    system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+    with pytest.raises(ClientError):
+        system.sweep()
+    assert (system.waiting("Publish"), system.ledger().rounds) == (1, 0)
