@@ -1,0 +1,98 @@
+"""`python -m simulation --seeds 1000 --start 0`: many runs, each from its seed."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from simulation import promise, script
+from simulation.machines import installed
+from simulation.world import World
+
+PROGRESS_SECONDS = 5.0
+TRACE_SHOWN = 60
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one seed led to."""
+
+    seed: int
+    violations: tuple[str, ...] = ()
+    faults: Counter[str] = field(default_factory=Counter)
+    trace: tuple[str, ...] = ()
+
+
+def run(seed: int) -> Result:
+    """One run from its seed, checked; inside `installed()`."""
+    world = World(seed)
+    try:
+        world.run(script.play)
+        found = promise.violations(world)
+    except Exception:  # noqa: BLE001 - a fault of the simulation is a violation as well
+        found = [traceback.format_exc()]
+    return Result(seed, tuple(found), world.faults.injected, tuple(world.trace) if found else ())
+
+
+def _run_alone(seed: int) -> Result:
+    with installed():
+        return run(seed)
+
+
+def run_all(seeds: range, jobs: int) -> Iterator[Result]:
+    """Every seed, on so many processes, in any order."""
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        yield from pool.imap_unordered(_run_alone, seeds, chunksize=4)
+
+
+def main() -> int:
+    """Run the seeds that were asked for; exit status 1 if any broke the promise."""
+    parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1000, help="how many runs")
+    parser.add_argument("--start", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--seconds", type=float, default=None, help="stop after so long")
+    parser.add_argument("--trace", action="store_true", help="print the whole trace of a failure")
+    chosen = parser.parse_args()
+    seeds = range(chosen.start, chosen.start + chosen.seeds)
+    faults: Counter[str] = Counter()
+    done = broken = 0
+    began = told = time.monotonic()
+    for result in run_all(seeds, chosen.jobs):
+        done += 1
+        faults += result.faults
+        if result.violations:
+            broken += 1
+            _tell(result, whole=chosen.trace)
+        now = time.monotonic()
+        if now - told > PROGRESS_SECONDS:
+            rate = done / (now - began)
+            left = (len(seeds) - done) / rate
+            print(f"{done} of {len(seeds)} seeds, {rate:.1f}/s, {left:.0f} s left", file=sys.stderr)
+            told = now
+        if chosen.seconds is not None and now - began > chosen.seconds:
+            break
+    rate = done / (time.monotonic() - began)
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(faults.items()))
+    print(f"{rate:.1f} seeds a second; faults: {kinds or 'none'}")
+    print(f"simulation: {done} seeds, {faults.total():,} faults injected, {broken} violations")
+    return 1 if broken else 0
+
+
+def _tell(result: Result, *, whole: bool) -> None:
+    lines = result.trace if whole else result.trace[-TRACE_SHOWN:]
+    print(*lines, sep="\n")
+    for violation in result.violations:
+        print(f"seed {result.seed}: {violation}")
+    print(f"To see it again: python -m simulation --seeds 1 --start {result.seed} --trace")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""What goes wrong: how often is drawn from the seed, and each time that it does is counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
+
+from simulation import errors
+from simulation.errors import Refused
+
+# Each seed draws each rate anew, and often none: a fault that is always there hides others.
+RATES = {
+    "throttled": (0.0, 0.0, 0.02, 0.2),  # a whole call, without effect
+    "refused": (0.0, 0.0, 0.01, 0.05),  # a 5xx without effect
+    "unanswered": (0.0, 0.0, 0.01, 0.05),  # it took effect, and the answer is a 5xx or is lost
+    "partial": (0.0, 0.0, 0.1, 0.3),  # one request of a batch is left unprocessed
+    "unsent": (0.0, 0.0, 0.02, 0.2),  # one entry of SendMessageBatch fails
+    "duplicated": (0.0, 0.0, 0.05, 0.3),  # a message is received twice
+    "crashed": (0.0, 0.0, 0.002, 0.01),  # at any turn of a worker or door
+    "slow": (0.0, 0.0, 0.01, 0.05),  # a call takes seconds
+    "skewed": (0.0, 0.0, 0.5, 1.0),  # a machine's clock is wrong
+}
+MAX_SKEW_MS = 2_000
+SLOW_SECONDS = 8.0
+
+
+@dataclass
+class Faults:
+    """The faults of one run. `are_on` ends them all, so that what was hurt can heal."""
+
+    random: Random
+    rates: dict[str, float] = field(default_factory=dict)
+    injected: Counter[str] = field(default_factory=Counter)
+    are_on: bool = True
+
+    def __post_init__(self) -> None:
+        self.rates = {name: self.random.choice(rates) for name, rates in RATES.items()}
+
+    def strikes(self, name: str) -> bool:
+        """Whether this fault happens now; counted if it does."""
+        if not self.are_on or self.random.random() >= self.rates[name]:
+            return False
+        self.injected[name] += 1
+        return True
+
+    def before(self, service: str, operation: str) -> None:
+        """Perhaps fail a call before it has any effect."""
+        if self.strikes("throttled"):
+            raise errors.client_error(service, operation, self._throttle(service))
+        if self.strikes("refused"):
+            raise errors.client_error(service, operation, _unavailable(service))
+
+    def after(self, service: str, operation: str) -> None:
+        """Perhaps lose the answer of a call that took effect."""
+        if self.strikes("unanswered"):
+            url = f"https://{service}.example"
+            raise self.random.choice(
+                (
+                    ConnectionClosedError(endpoint_url=url),
+                    ReadTimeoutError(endpoint_url=url),
+                    errors.client_error(service, operation, _unavailable(service)),
+                )
+            )
+
+    def unprocessed(self, _operation: str, _table: str, count: int) -> Collection[int]:
+        """Which requests of a batch are left over."""
+        return [number for number in range(count) if self.strikes("partial")]
+
+    def unsent(self, _queue: str, entries: Sequence[dict[str, Any]]) -> Collection[int]:
+        """Which entries of SendMessageBatch fail."""
+        return [number for number in range(len(entries)) if self.strikes("unsent")]
+
+    def skew_ms(self) -> int:
+        """How wrong a machine's clock is."""
+        return self.random.randint(-MAX_SKEW_MS, MAX_SKEW_MS) if self.strikes("skewed") else 0
+
+    def seconds(self) -> float:
+        """How long a call takes."""
+        if self.strikes("slow"):
+            return self.random.uniform(0.0, SLOW_SECONDS)
+        return self.random.uniform(0.001, 0.02)
+
+    def _throttle(self, service: str) -> Refused:
+        if service != "dynamodb":
+            code = {"sqs": "RequestThrottled", "lambda": "TooManyRequestsException"}[service]
+            return Refused(code, "The request was throttled.", status=429)
+        code = self.random.choice(
+            (
+                "ProvisionedThroughputExceededException",
+                "ThrottlingException",
+                "RequestLimitExceeded",
+            )
+        )
+        return Refused(code, "Throughput exceeds the current capacity.")
+
+
+def _unavailable(service: str) -> Refused:
+    code = "InternalServerError" if service == "dynamodb" else "ServiceUnavailable"
+    return Refused(code, "The service failed.", status=500 if service == "dynamodb" else 503)

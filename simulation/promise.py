@@ -1,0 +1,218 @@
+"""The promise, checked after a run: what was acknowledged against what is there.
+
+Each check yields a sentence for every violation that it finds. A follow or unfollow that overlaps
+the acceptance of a post, or that was never answered, may count either way: those are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from fanfold import names
+from fanfold.ids import split_sort_key
+from simulation import script
+from simulation.world import Deed, World, accepted_ms
+
+
+@dataclass
+class Evidence:
+    """What is there after a run, and what was acknowledged in it."""
+
+    world: World
+    posts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    fanouts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    entries: Counter[tuple[str, str]] = field(default_factory=Counter)
+    users: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        world = self.world
+        self.posts = {row["ref_id"]["S"]: row for row in world.rows(names.POSTS)}
+        self.fanouts = {row["fanout_id"]["S"]: row for row in world.rows(names.FANOUTS)}
+        for row in world.rows(names.TIMELINES):
+            ref_id = split_sort_key(row["sort_key"]["S"])[1]
+            self.entries[row["user_id"]["S"], ref_id] += 1
+        self.users = {deed.user for deed in world.deeds if deed.what in ("follow", "unfollow")}
+
+    def deeds(self, what: str, *, user: str | None = None, subject: str) -> list[Deed]:
+        """Everything of a kind that somebody did."""
+        return [
+            deed
+            for deed in self.world.deeds
+            if deed.what == what and deed.subject == subject and user in (None, deed.user)
+        ]
+
+    def surely(self, what: str, user: str, publisher: str, before_ms: int) -> bool:
+        """Whether a follow (or unfollow) was acknowledged before, and no opposite one since."""
+        opposite = "unfollow" if what == "follow" else "follow"
+        others = self.deeds(opposite, user=user, subject=publisher)
+        return any(
+            deed.done_ms < before_ms and all(other.done < deed.begun for other in others)
+            for deed in self.deeds(what, user=user, subject=publisher)
+        )
+
+    def retracted(self, ref_id: str) -> bool:
+        """Whether anybody tried to take the post back."""
+        return bool(self.deeds("retract", subject=ref_id))
+
+
+def no_acknowledged_follower_is_missed(found: Evidence) -> Iterator[str]:
+    """Every follower whose follow was acknowledged before `accepted_at` has the entry."""
+    for ref_id, row in found.fanouts.items():
+        if found.retracted(ref_id) or row["state"]["S"] != "complete":
+            continue
+        publisher = row["publisher_id"]["S"]
+        for user in found.users:
+            follows = found.surely("follow", user, publisher, accepted_ms(row))
+            if follows and not found.entries[user, ref_id]:
+                yield f"{user} followed {publisher} before {ref_id} was accepted, and has it not."
+
+
+def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
+    """No entry for who never followed, or whose unfollow was acknowledged before acceptance."""
+    for user, ref_id in found.entries:
+        row = found.fanouts.get(ref_id)
+        if row is None:
+            yield f"{user} has {ref_id}, which the ledger does not know."
+            continue
+        publisher = row["publisher_id"]["S"]
+        never = not found.deeds("follow", user=user, subject=publisher)
+        if never or found.surely("unfollow", user, publisher, accepted_ms(row)):
+            yield f"{user} has {ref_id}, and does not follow {publisher}."
+
+
+def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator[str]:
+    """What was answered with 202, or sent to the queue, is complete; else it is seen to be not."""
+    letters = " ".join(body for _, body in found.world.dead_letters())
+    for deed in found.world.deeds:
+        accepted = deed.what == "publish" and deed.detail is not None
+        if not accepted and not (deed.what == "send" and deed.done_ms < float("inf")):
+            continue
+        ref_id = deed.subject
+        if found.retracted(ref_id) and ref_id not in found.fanouts:
+            continue  # its tombstone came first, and was respected
+        row = found.fanouts.get(ref_id)
+        if row is None and f'"{ref_id}"' not in letters:
+            yield f"{ref_id} was accepted, and is neither in the ledger nor a dead letter."
+        elif row is not None and row["state"]["S"] not in ("complete", "stalled"):
+            yield f"{ref_id} is {row['state']['S']}, long after the last fault."
+
+
+def the_ledger_tells_the_truth(found: Evidence) -> Iterator[str]:
+    """Complete means nothing pending, not open, and `delivered` entries in the timelines."""
+    for ref_id, row in found.fanouts.items():
+        if row["state"]["S"] != "complete":
+            if "open_fanout" not in row:
+                yield f"{ref_id} is {row['state']['S']} and not in the index of open fan-outs."
+            continue
+        if "pending" in row or "open_fanout" in row:
+            yield f"{ref_id} is complete and has something pending or open."
+        delivered = int(row["delivered"]["N"])
+        there = sum(1 for _, each in found.entries if each == ref_id)
+        changes = [
+            deed
+            for what in ("follow", "unfollow")
+            for deed in found.deeds(what, subject=row["publisher_id"]["S"])
+            if deed.done_ms >= accepted_ms(row)
+        ]
+        if not changes and not found.retracted(ref_id) and delivered != there:
+            yield f"{ref_id} has {there} entries, and the ledger says {delivered}."
+
+
+def timelines_show_each_post_once_newest_first_and_nothing_retracted(
+    found: Evidence,
+) -> Iterator[str]:
+    """What a reader sees, through the door."""
+    world = found.world
+    gone = {deed.subject for deed in world.deeds if deed.what == "retract" and deed.done_ms < 1e300}
+    shown: dict[str, list[str]] = {}
+
+    def read_all() -> None:
+        for user in sorted(found.users):
+            shown[user] = script.read(world, user)
+
+    world.clock.advance(60.0)  # the doors' caches forget
+    world.run(lambda each: each.stage.enter("client reader", read_all) and None)
+    for user, refs in shown.items():
+        keys = [found.posts[ref]["sort_key"]["S"] for ref in refs if "sort_key" in found.posts[ref]]
+        if keys != sorted(keys, reverse=True):
+            yield f"{user} sees posts out of order: {keys}."
+        if len(set(refs)) != len(refs):
+            yield f"{user} sees a post twice: {refs}."
+        if bad := gone & set(refs):
+            yield f"{user} sees what was retracted: {bad}."
+        due = {ref for who, ref in found.entries if who == user} - gone
+        if missing := {ref for ref in due if not found.retracted(ref)} - set(refs):
+            yield f"{user} has entries that are not shown: {missing}."
+
+
+def a_stored_post_keeps_its_first_answer(found: Evidence) -> Iterator[str]:
+    """Every answer to the same `ref_id` told the stored times."""
+    for deed in found.world.deeds:
+        if deed.what != "publish" or not deed.detail or found.retracted(deed.subject):
+            continue
+        stored = found.posts[deed.subject]
+        if deed.detail["published_at"] != split_sort_key(stored["sort_key"]["S"])[0]:
+            yield f"{deed.subject} was answered with another time than the stored one."
+
+
+def edges_agree_with_the_rows_that_decide(found: Evidence) -> Iterator[str]:
+    """Each following row has its edge, each ended one none, and the readers' counts are exact."""
+    world = found.world
+    edges = {(row["shard_id"]["S"], row["edge"]["S"]) for row in world.rows(names.FOLLOWERS)}
+    pairs = {(shard.partition("#")[0], edge.partition("#")[2]) for shard, edge in edges}
+    counts: Counter[str] = Counter()
+    followed: set[tuple[str, str]] = set()
+    for row in world.rows(names.FOLLOWING):
+        if row["state"]["S"] == "followed":
+            followed.add((row["publisher_id"]["S"], row["user_id"]["S"]))
+            counts[row["user_id"]["S"]] += 1
+    buried = " ".join(body for queue, body in world.dead_letters() if queue == names.RELATION.name)
+    for publisher, user in followed ^ pairs:
+        if f'"{user}"' not in buried and not _unsettled(found, user, publisher):
+            yield f"The edge of {user} at {publisher} does not agree with the following row."
+    for row in world.rows(names.READERS):
+        if int(row.get("follows", {"N": "0"})["N"]) != counts[row["user_id"]["S"]]:
+            yield f"The count of follows of {row['user_id']['S']} is not exact."
+
+
+def _unsettled(found: Evidence, user: str, publisher: str) -> bool:
+    """Whether a change was never answered: until it is repeated, its row may lack its edge."""
+    return any(
+        deed.done_ms == float("inf")
+        for what in ("follow", "unfollow")
+        for deed in found.deeds(what, user=user, subject=publisher)
+    )
+
+
+def dead_letters_are_what_nobody_could_read(found: Evidence) -> Iterator[str]:
+    """Noise ends there, and nothing that was not tried as often as its queue allows."""
+    world = found.world
+    bodies = Counter(body for _, body in world.dead_letters())
+    for body in world.noise:
+        if not bodies[body]:
+            yield f"A message that breaks the contract is not a dead letter: {body[:80]}."
+    if not world.faults.injected:
+        for queue, body in world.dead_letters():
+            if body not in world.noise:
+                yield f"Without any fault, a dead letter of {queue}: {body[:80]}."
+
+
+CHECKS: tuple[Callable[[Evidence], Iterator[str]], ...] = (
+    no_acknowledged_follower_is_missed,
+    nobody_gets_what_they_do_not_follow,
+    every_accepted_post_is_delivered_or_visibly_not,
+    the_ledger_tells_the_truth,
+    timelines_show_each_post_once_newest_first_and_nothing_retracted,
+    a_stored_post_keeps_its_first_answer,
+    edges_agree_with_the_rows_that_decide,
+    dead_letters_are_what_nobody_could_read,
+)
+
+
+def violations(world: World) -> list[str]:
+    """Every violation of a run, with the name of the check."""
+    found = Evidence(world)
+    return [f"{check.__name__}: {line}" for check in CHECKS for line in check(found)]

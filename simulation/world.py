@@ -1,0 +1,354 @@
+"""The whole system on one virtual clock: clients, doors, queues, workers, and the sweeper's minute.
+
+A run has three parts. The script: clients follow, publish, retract and read while faults strike.
+The calm: no more faults, and the system has time to mend what they broke. Then promise.py compares
+what was acknowledged with what is there.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from fanfold import contract, names, times
+from simulation import dynamodb, sqs
+from simulation.actors import Actor, Crash, Stage
+from simulation.clock import Clock
+from simulation.database import Database
+from simulation.faults import Faults
+from simulation.machines import dlq_url, machines, queue_url, running
+from simulation.queues import Hooks as QueueHooks
+from simulation.queues import arn_of
+from simulation.sqs import Queues
+from simulation.tables import Hooks, TableSchema
+
+# As infra/ deploys them.
+DOOR_SECONDS = 10.0
+WORKERS = {
+    names.PUBLISH: ("plan", 60.0, 10, 5),  # function, seconds, batch, receives
+    names.EXPRESS: ("deliver", 60.0, 1, 10),
+    names.BULK: ("deliver", 60.0, 1, 10),
+    names.RELATION: ("relate", 30.0, 10, 5),
+}
+VISIBILITY_PER_TIMEOUT = 6
+SWEEP_SECONDS, SWEEP_EVERY_SECONDS = 55.0, 60.0
+MOST_WORKERS = 3  # of one queue at a time
+# SWEEP's ten rounds of six minutes, and the redeliveries between them.
+CALM_SECONDS = 4 * 60 * 60.0
+MOST_TURNS = 200_000
+TRACE_LINES = 4_000
+
+
+class Endless(AssertionError):
+    """The run does not come to rest."""
+
+
+@dataclass(eq=False)
+class Deed:
+    """Something that a client did, from when to when; `done` is infinite without an answer."""
+
+    what: str
+    user: str
+    subject: str  # the publisher or the post
+    begun: int
+    began_ms: int
+    done: float = math.inf
+    done_ms: float = math.inf
+    detail: Any = None
+
+
+@dataclass
+class Mappings:
+    """The event source mappings, as Lambda's API shows them: by their id, our queue's name."""
+
+    paused: set[str] = field(default_factory=set)
+
+    def get_event_source_mapping(self, *, UUID: str) -> dict[str, str]:  # noqa: N803 - AWS's name
+        """Whether the queue feeds its function."""
+        return {"UUID": UUID, "State": "Disabled" if UUID in self.paused else "Enabled"}
+
+
+@dataclass
+class World:
+    """One run."""
+
+    seed: int
+    clock: Clock = field(default_factory=Clock)
+    deeds: list[Deed] = field(default_factory=list)
+    trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE_LINES))
+    noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
+    puts: int = 0
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)
+        self.faults = Faults(Random(self.seed + 1))
+        self.stage = Stage(self.clock, self.random)
+        self._make_database()
+        self._make_queues()
+        self.mappings = Mappings()
+        self._workers = dict.fromkeys(WORKERS, 0)
+        self._next_sweep = SWEEP_EVERY_SECONDS
+
+    def _make_database(self) -> None:
+        lags = (0.0, 0.0, 0.1, 5.0)
+        hooks = Hooks(
+            read_lag=lambda _table: self.random.choice(lags),
+            index_lag=lambda _table, _index: self.random.choice(lags),
+            unprocessed=self.faults.unprocessed,
+            shuffle=self.random.shuffle,
+        )
+        self.database = Database(self.clock, hooks)
+        self.database.create(*(TableSchema.of(table) for table in names.TABLES))
+        self.dynamodb = dynamodb.Client(self.database, validates=False)
+
+    def _make_queues(self) -> None:
+        hooks = QueueHooks(
+            random=self.random,
+            is_duplicated=lambda _random, _queue, _message: self.faults.strikes("duplicated"),
+            fail=self.faults.unsent,
+        )
+        self.queues = Queues(self.clock, hooks)
+        for queue, (_, seconds, _, receives) in WORKERS.items():
+            self.queues.create_with_dlq(
+                queue.name,
+                max_receives=receives,
+                visibility_seconds=VISIBILITY_PER_TIMEOUT * seconds,
+            )
+        self.sqs = sqs.Client(self.queues, validates=False)
+
+    # Time and telling
+
+    def now_ms(self) -> int:
+        """What the clock of the current actor's machine shows."""
+        return self.clock.now_ms() + self.stage.current.skew_ms
+
+    def note(self, what: str, detail: object = "") -> None:
+        """Put a line into the trace."""
+        self.trace.append(
+            f"{self.stage.turns:6d} {self.clock.monotonic():10.3f} "
+            f"{self.stage.current.name:24s} {what} {detail}"
+        )
+
+    # Clients
+
+    def act(self, what: str, user: str, subject: str, deed: Callable[[Deed], bool]) -> Deed:
+        """Do something until it is answered or given up; it may take effect all the same."""
+        done = Deed(what, user, subject, self.stage.turns, self.clock.now_ms())
+        self.deeds.append(done)
+        for _ in range(self.random.choice((1, 3, 6))):
+            if deed(done):
+                done.done, done.done_ms = self.stage.turns, self.clock.now_ms()
+                self.note(f"acknowledged: {what} {user} {subject}")
+                return done
+            self.stage.give_way(self.random.uniform(0, 2))
+        self.note(f"given up: {what} {user} {subject}")
+        return done
+
+    def call(
+        self,
+        user: str,
+        route: contract.Route,
+        *,
+        path: dict[str, str] | None = None,
+        body: Any = None,
+        query: dict[str, str] | None = None,
+    ) -> tuple[int, Any]:
+        """An HTTP request as API Gateway hands it to the door; 502 if the door dies of it."""
+        event: dict[str, Any] = {
+            "version": "2.0",
+            "routeKey": route.key,
+            "headers": {},
+            "pathParameters": path or {},
+            "queryStringParameters": query or {},
+            "requestContext": {
+                "authorizer": {"jwt": {"claims": {"sub": user}}},
+                "requestId": "simulated",
+                "timeEpoch": self.clock.now_ms(),
+            },
+            "body": None if body is None else json.dumps(body),
+            "isBase64Encoded": False,
+        }
+        try:
+            answer = machines().invoke(route.door, event, seconds=DOOR_SECONDS)
+        except Crash:
+            self.faults.injected["door died"] += 1
+            return 502, None
+        content = json.loads(answer["body"]) if answer.get("body") else None
+        return answer["statusCode"], content
+
+    def send(self, content: Any) -> None:
+        """Another service sends a message to the publish queue; SQS accepts it."""
+        body = content if isinstance(content, str) else json.dumps(content)
+        self.queues.queue(queue_url(names.PUBLISH))  # it must be there
+        self.sqs.send_message(
+            QueueUrl=queue_url(names.PUBLISH), MessageBody=body, MessageGroupId="other"
+        )
+
+    # The run
+
+    def run(self, script: Callable[[World], None]) -> None:
+        """Play the script under faults, then come to rest without them."""
+        running.world = self
+        machines().restart()
+        try:
+            script(self)
+            self._play(until=lambda: not self._clients())
+            self.faults.are_on = False
+            end = self.clock.monotonic() + CALM_SECONDS
+            self._play(until=lambda: self._is_at_rest() or self.clock.monotonic() > end)
+        finally:
+            running.world = None
+
+    def _clients(self) -> list[Actor]:
+        return [actor for actor in self.stage.actors if actor.name.startswith("client")]
+
+    def _play(self, until: Callable[[], bool]) -> None:
+        while not until():
+            if self.stage.turns > MOST_TURNS:
+                raise Endless(f"After {MOST_TURNS} turns the run has not come to rest.")
+            self._start_sweep()
+            choices: list[Actor | names.Queue] = [*self.stage.ready(), *self._feeding()]
+            if choices:
+                chosen = self.random.choice(choices)
+                if isinstance(chosen, Actor):
+                    self._turn(chosen)
+                else:
+                    self._start_worker(chosen)
+            else:
+                self.stage.turns += 1
+                self.clock.advance_to(self._next_event())
+
+    def _feeding(self) -> list[names.Queue]:
+        """The queues that have a message and a worker free for it."""
+        return [
+            queue
+            for queue in WORKERS
+            if self._workers[queue] < MOST_WORKERS and self._waiting(queue)
+        ]
+
+    def _turn(self, actor: Actor) -> None:
+        self.stage.turn(actor, crash=actor.may_crash and self.faults.strikes("crashed"))
+
+    def _next_event(self) -> float:
+        changes = (
+            self.queues.queue(queue_url(queue)).next_change()
+            for queue in WORKERS
+            if self._workers[queue] < MOST_WORKERS and queue.name not in self.mappings.paused
+        )
+        start = self.clock.now - self.clock.monotonic()
+        shown = [change - start for change in changes if change is not None]
+        # A hair later, so that what is due by then is not missed by a rounding error.
+        return min([self.stage.next_wake(), self._next_sweep, *shown]) + 1e-6
+
+    def _waiting(self, queue: names.Queue) -> int:
+        if queue.name in self.mappings.paused:
+            return 0
+        return self.queues.queue(queue_url(queue)).waiting()
+
+    def _start_sweep(self) -> None:
+        if self.clock.monotonic() < self._next_sweep:
+            return
+        self._next_sweep = self.clock.monotonic() + SWEEP_EVERY_SECONDS
+
+        def sweep() -> None:
+            try:
+                machines().invoke("sweep", {}, seconds=SWEEP_SECONDS)
+            except (Crash, Exception) as error:  # noqa: BLE001 - Lambda would log it, and go on
+                self.note(f"sweep failed: {error!r}")
+
+        self.stage.enter("sweep", sweep)
+
+    def _start_worker(self, queue: names.Queue) -> None:
+        function, seconds, batch, _ = WORKERS[queue]
+        url = queue_url(queue)
+        messages = self.sqs.receive_message(
+            QueueUrl=url,
+            MaxNumberOfMessages=self.random.randint(1, batch),
+            AttributeNames=["All"],
+            MessageAttributeNames=["All"],
+        ).get("Messages", [])
+        if not messages:
+            return
+        self._workers[queue] += 1
+
+        def work() -> None:
+            try:
+                failed = self._handle(queue, function, seconds, messages)
+                for message in messages:
+                    if message["MessageId"] not in failed:
+                        self.sqs.delete_message(
+                            QueueUrl=url, ReceiptHandle=message["ReceiptHandle"]
+                        )
+            finally:
+                self._workers[queue] -= 1
+
+        self.stage.enter(f"{function} on {queue.name}", work)
+
+    def _handle(
+        self, queue: names.Queue, function: str, seconds: float, messages: list[Any]
+    ) -> set[str]:
+        """Ids of the messages that must come again."""
+        event = {
+            "Records": [
+                {
+                    "messageId": message["MessageId"],
+                    "receiptHandle": message["ReceiptHandle"],
+                    "body": message["Body"],
+                    "attributes": message["Attributes"],
+                    "messageAttributes": {},
+                    "md5OfBody": message["MD5OfBody"],
+                    "eventSource": "aws:sqs",
+                    "eventSourceARN": arn_of(queue.name),
+                    "awsRegion": "eu-central-1",
+                }
+                for message in messages
+            ]
+        }
+        try:
+            answer = machines().invoke(function, event, seconds=seconds)
+        except (Crash, Exception) as error:  # noqa: BLE001 - the whole batch comes again
+            self.note(f"the worker ended: {error!r}")
+            return {message["MessageId"] for message in messages}
+        return {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+
+    # At rest
+
+    def _is_at_rest(self) -> bool:
+        if self.stage.actors or any(self._workers.values()):
+            return False
+        if any(self.queues.queue(queue_url(queue)).messages() for queue in WORKERS):
+            return False
+        return not any("open_fanout" in row and _is_moving(row) for row in self.rows(names.FANOUTS))
+
+    def rows(self, table: names.Table) -> list[dict[str, Any]]:
+        """All items of a table, in DynamoDB's form."""
+        found: list[dict[str, Any]] = []
+        request: dict[str, Any] = {"TableName": table.name, "ConsistentRead": True}
+        while True:
+            page = self.dynamodb.scan(**request)
+            found += page["Items"]
+            if "LastEvaluatedKey" not in page:
+                return found
+            request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
+
+    def dead_letters(self) -> list[tuple[str, str]]:
+        """Queue and body of every dead letter."""
+        return [
+            (queue.name, message.body)
+            for queue in WORKERS
+            for message in self.queues.queue(dlq_url(queue)).messages()
+        ]
+
+
+def _is_moving(row: dict[str, Any]) -> bool:
+    return str(row["state"]["S"]) != "stalled"
+
+
+def accepted_ms(row: dict[str, Any]) -> int:
+    """When a post was accepted, in epoch milliseconds."""
+    return times.to_ms(row["accepted_at"]["S"])
