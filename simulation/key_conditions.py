@@ -35,8 +35,7 @@ def read_key_condition(
                     "One or more parameter values were invalid: Condition parameter type does not "
                     "match schema type"
                 )
-            if operator != "begins_with":
-                check_key(schema, {name: operand})
+            check_key(schema, {name: operand})
         found[name] = operator, operands
     if schema.partition not in found:
         raise Invalid(f"Query condition missed key schema element: {schema.partition}")
@@ -100,7 +99,7 @@ def _range(operator: str, operands: list[Value]) -> Range:
     value = operands[0][1]
     match operator:
         case "=":
-            return Range(value, value)
+            return Range(value, value, is_point=True)
         case "<" | "<=":
             return Range(high=value, high_included=operator == "<=")
         case ">" | ">=":

@@ -33,6 +33,15 @@ class Range:
     low_included: bool = True
     high_included: bool = True
     prefix: Any = None
+    is_point: bool = False  # asked for with `=`
+
+    def ends_at(self, sort_key: Any, *, forward: bool) -> bool:
+        """Whether nothing can follow: the sort key is the included bound of BETWEEN, <= or >=."""
+        if self.is_point:
+            return False
+        if forward:
+            return self.high is not None and self.high_included and bool(sort_key == self.high)
+        return self.low is not None and self.low_included and bool(sort_key == self.low)
 
     def holds(self, sort_key: Any) -> bool:
         """Whether the sort key is in the range."""

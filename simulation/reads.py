@@ -11,7 +11,7 @@ from simulation.database import Database, expressions
 from simulation.errors import Invalid
 from simulation.expressions import Values, holds, project
 from simulation.key_conditions import read_key_condition, refuse_keys
-from simulation.partitions import Place, Row, Space
+from simulation.partitions import Place, Range, Row, Space, hash_of
 from simulation.syntax import Condition, Path
 from simulation.tables import ALL, Index, Key, KeySchema, Table, check_key
 from simulation.values import Item, item_from_wire, item_to_wire
@@ -206,11 +206,13 @@ def query(database: Database, request: dict[str, Any]) -> Answer:
     refuse_keys(source.key, only)
     source.check_select(request, paths)
     start = source.start(request.get("ExclusiveStartKey"))
+    forward = bool(request.get("ScanIndexForward", True))
     after: Place | None = None
     if start is not None:
         after = source.place(start).place
-        is_inside = source.key.sort is None or within.holds(start[source.key.sort][1])
-        if start[source.key.partition][1] != partition_key or not is_inside:
+        if start[source.key.partition][1] != partition_key or not _can_start(
+            source, within, start, forward=forward
+        ):
             raise Invalid(
                 "The provided starting key is outside query boundaries based on provided conditions"
             )
@@ -218,10 +220,30 @@ def query(database: Database, request: dict[str, Any]) -> Answer:
     partition = source.space.partition(partition_key)
     if moment is not None:
         partition = partition.as_of(moment)
-    forward = bool(request.get("ScanIndexForward", True))
     rows = (row for _, row in partition.walk(within, after=after, forward=forward))
     page = _Page.read(rows, request.get("Limit"), only, placeholders.values)
+    if page.last is not None and _is_end(source, within, page.last.item, forward=forward):
+        page.is_full = False
     return page.answer(database, request, source, partition_key, paths)
+
+
+def _can_start(source: Source, within: Range, start: Item, *, forward: bool) -> bool:
+    """Whether the range may be read from beyond this item on.
+
+    DynamoDB refuses a start outside the range, and also at its very end: seen on DynamoDB Local,
+    and reported of AWS in aws/aws-sdk-ruby #2456.
+    """
+    if source.key.sort is None:
+        return True
+    inside = within.holds(start[source.key.sort][1])
+    return inside and not _is_end(source, within, start, forward=forward)
+
+
+def _is_end(source: Source, within: Range, item: Item, *, forward: bool) -> bool:
+    """Whether nothing can follow the item; in an index, keys may be equal."""
+    if source.key.sort is None or source.index is not None:
+        return False
+    return within.ends_at(item[source.key.sort][1], forward=forward)
 
 
 def scan(database: Database, request: dict[str, Any]) -> Answer:
@@ -237,6 +259,8 @@ def scan(database: Database, request: dict[str, Any]) -> Answer:
         raise Invalid("The Segment parameter is required with, and must be below, TotalSegments")
     start = source.start(request.get("ExclusiveStartKey"))
     after = source.place(start) if start is not None else None
+    if after is not None and (hash_of(after.partition) * segments) >> 64 != segment:
+        raise Invalid("The provided starting key is invalid: it is of another segment")
     rows = source.space.walk(after=after, segment=segment, segments=segments, moment=source.moment)
     page = _Page.read((row for _, _, row in rows), request.get("Limit"), only, placeholders.values)
     first = page.last.item[source.key.partition][1] if page.last else ""

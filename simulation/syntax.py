@@ -206,6 +206,8 @@ class Parser:
             return self._predicate(function)
         if function is not None and function != "size":
             raise self._invalid(f"Invalid function name; function: {function}")
+        if function == "size":
+            self.at -= 1  # it is an operand, not a condition
         left = self._operand()
         operator = self._peek().upper()
         if operator == "BETWEEN":

@@ -1,0 +1,21 @@
+"""Engines for the agreement suite, each started once when the first test asks for it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.compat import engines
+
+
+@pytest.fixture(scope="session")
+def ministack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The endpoint of a bare local engine."""
+    with engines.ministack(tmp_path_factory.mktemp("ministack")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def dynamodb_local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The endpoint of DynamoDB Local, AWS's own."""
+    with engines.dynamodb_local(tmp_path_factory.mktemp("dynamodb-local")) as url:
+        yield url

@@ -1,0 +1,116 @@
+"""The engines that the model is compared with, each as one boto3 client on empty tables."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from moto import mock_aws
+
+from fanfold_cli import engine as local_engine
+from fanfold_cli.home import Home
+from simulation.clock import Clock
+from simulation.database import Database
+from simulation.dynamodb import Client
+from tests.compat.calls import CREATIONS
+
+HERE = Path(__file__).parent
+CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 1}, read_timeout=30)
+MODEL, MOTO, MINISTACK, DYNAMODB_LOCAL = "model", "moto", "ministack", "dynamodb-local"
+# The first fetch takes most of a minute where the registry is near.
+FETCH_SECONDS = 300
+LIFETIME_SECONDS = 600.0
+
+
+@contextmanager
+def on_model() -> Iterator[Client]:
+    """The model, with the tables of the product and two more."""
+    client = Client(Database(Clock()))
+    for creation in CREATIONS.values():
+        client.create_table(**creation)
+    yield client
+
+
+@contextmanager
+def on_moto(tables: Iterable[str]) -> Iterator[Any]:
+    """The tables that are needed on moto, in this process."""
+    with mock_aws():
+        client = boto3.client("dynamodb", config=CONFIG)
+        for name in tables:
+            client.create_table(**CREATIONS[name])
+        yield client
+
+
+@contextmanager
+def on_endpoint(url: str, tables: Iterable[str]) -> Iterator[Any]:
+    """The tables that are needed on an engine behind HTTP; gone afterwards."""
+    client = boto3.client("dynamodb", endpoint_url=url, config=CONFIG)
+    try:
+        for name in tables:
+            client.create_table(**CREATIONS[name])
+        yield client
+    finally:
+        for name in client.list_tables()["TableNames"]:
+            client.delete_table(TableName=name)
+
+
+@contextmanager
+def ministack(home: Path) -> Iterator[str]:
+    """A bare local engine, without the app; its endpoint."""
+    state = local_engine.start(Home(home), lifetime_seconds=LIFETIME_SECONDS, port=None)
+    try:
+        yield state.endpoint
+    finally:
+        local_engine.stop(Home(home), state)
+
+
+@contextmanager
+def dynamodb_local(directory: Path) -> Iterator[str]:
+    """DynamoDB Local on loopback; its endpoint. Skips where it cannot be fetched or run."""
+    for tool in ("java", "mvn"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"DynamoDB Local needs {tool}, and it is not installed")
+    libraries = directory / "lib"
+    fetch = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
+    try:
+        fetched = subprocess.run(
+            [*fetch, f"-DoutputDirectory={libraries}"],
+            cwd=directory,
+            capture_output=True,
+            text=True,
+            timeout=FETCH_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"Maven did not fetch DynamoDB Local within {FETCH_SECONDS} s")
+    if fetched.returncode:
+        pytest.skip(f"Maven could not fetch DynamoDB Local:\n{fetched.stdout[-600:]}")
+    run = ["java", f"-Djava.library.path={libraries}", "-cp", f"{libraries}/*"]
+    with subprocess.Popen(
+        [*run, str(HERE / "Loopback.java")],
+        cwd=directory,
+        env={**os.environ, "DDB_LOCAL_TELEMETRY": "0"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            lines = iter(process.stdout.readline, "")
+            port = next((line.split()[1] for line in lines if line.startswith("port ")), None)
+            if port is None:
+                pytest.skip("DynamoDB Local did not start with this Java")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.stdin.close()  # it ends with its input, also if this process dies
+            process.wait(timeout=30)

@@ -1,0 +1,168 @@
+"""The product's own stores as programs: whatever expressions they use is what is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from fanfold import names, ring
+from fanfold.errors import RefIdTaken, TooManyFollows
+from fanfold.fanouts import DELIVERING, STALLED, Fanout, Fanouts, Resume
+from fanfold.followers import Followers
+from fanfold.following import UNFOLLOWED, Follow, Following
+from fanfold.posts import Post, Posts
+from fanfold.timelines import Entry, Timelines
+
+NOW = "2026-11-20T18:00:00.123Z"
+LATER = "2026-11-20T18:00:01.456Z"
+EXPIRES = 1_900_000_000
+STORED = Fanout(
+    fanout_id="post-1",
+    publisher_id="pub",
+    sort_key=f"{NOW}#post-1",
+    accepted_at=NOW,
+    expires_at=EXPIRES,
+)
+POST = Post(
+    ref_id="post-1",
+    publisher_id="pub",
+    published_at=NOW,
+    accepted_at=NOW,
+    expires_at=EXPIRES,
+    body='{"title": "Grüße"}',
+)
+
+
+def posts_are_added_once_and_retracted(client: Any) -> None:
+    posts = Posts(client, names.POSTS.name)
+    posts.add(POST)
+    posts.add(replace(POST, published_at=LATER))
+    with suppress(RefIdTaken):
+        posts.add(replace(POST, publisher_id="thief"))
+    posts.is_deleted("post-1")
+    for publisher in ("thief", "pub", "pub"):
+        with suppress(RefIdTaken):
+            posts.retract("post-1", publisher, now=LATER, expires_at=EXPIRES)
+    posts.retract("never-published", "pub", now=LATER, expires_at=EXPIRES)
+    posts.add(replace(POST, ref_id="never-published"))
+    posts.is_deleted("post-1")
+    posts.is_deleted("nowhere")
+    posts.get(["post-1", "never-published", "nowhere"])
+
+
+def a_fanout_of_one_segment_is_finished_at_once(client: Any) -> None:
+    fanouts = Fanouts(client, names.FANOUTS.name)
+    fanouts.open(STORED)
+    fanouts.open(STORED)
+    list(fanouts.open_ids(page=2))
+    fanouts.plan("post-1", segments=1, followers=3, now=NOW)
+    fanouts.plan("post-1", segments=2, followers=3, now=NOW)
+    planned = fanouts.get("post-1")
+    assert planned is not None
+    fanouts.finish_segment(planned, 0, written=3, now=LATER)
+    fanouts.finish_segment(planned, 0, written=3, now=LATER)
+    fanouts.complete_if_delivered("post-1", now=LATER)
+    list(fanouts.open_ids(page=2))
+    fanouts.get("post-1")
+
+
+def a_fanout_of_many_segments_resumes_stalls_and_completes(client: Any) -> None:
+    fanouts = Fanouts(client, names.FANOUTS.name)
+    fanouts.open(STORED)
+    fanouts.plan("post-1", segments=4, followers=9, now=NOW)
+    first = Resume("4" + "0" * 15, 10)
+    for resume in (first, first, Resume("5" + "0" * 15, 20), first):
+        fanouts.store_resume("post-1", 1, resume, now=LATER)
+    fanout = fanouts.get("post-1")
+    assert fanout is not None
+    fanouts.complete_if_delivered("post-1", now=LATER)
+    fanouts.next_round(fanout, state=DELIVERING, now="2026-11-20T18:00:02.000Z")
+    fanouts.next_round(fanout, state=STALLED, now="2026-11-20T18:00:03.000Z")
+    again = fanouts.get("post-1")
+    assert again is not None
+    fanouts.next_round(again, state=STALLED, now="2026-11-20T18:00:04.000Z")
+    for segment in (0, 1, 1, 2, 3):
+        fanouts.finish_segment(again, segment, written=10 + segment, now=LATER)
+    fanouts.store_resume("post-1", 3, first, now=LATER)
+    fanouts.complete_if_delivered("post-1", now=LATER)
+    fanouts.complete_if_delivered("post-1", now=LATER)
+    list(fanouts.open_ids(page=1))
+    fanouts.get("post-1")
+    fanouts.get("nowhere")
+
+
+def a_fanout_without_followers_or_without_a_row(client: Any) -> None:
+    fanouts = Fanouts(client, names.FANOUTS.name)
+    fanouts.open(STORED)
+    fanouts.complete_without_followers("post-1", now=NOW)
+    fanouts.complete_without_followers("post-1", now=NOW)
+    fanouts.complete_without_followers("nowhere", now=NOW)
+    fanouts.finish_segment(replace(STORED, segments=1), 0, written=1, now=NOW)
+    fanouts.store_resume("nowhere", 0, Resume("0" * 16, 1), now=NOW)
+
+
+def edges_are_put_and_removed_by_version(client: Any) -> None:
+    followers = Followers(client, names.FOLLOWERS.name)
+    for version in (2, 1, 2, 3):
+        followers.put("pub", "ana", version=version)
+    followers.put_all([("pub", f"user-{number}", 1) for number in range(30)])
+    followers.remove("pub", "ana", version=2)
+    followers.remove("pub", "ana", version=3)
+    followers.remove("pub", "ana", version=3)
+    after, more = ring.START, True
+    while more:
+        page = followers.page("pub", after=after, hi=ring.END, limit=7)
+        after, more = page.edges[-1] if page.edges else after, page.more
+    followers.page("pub", after=after[:16], hi=ring.END)
+    followers.page("pub", after=ring.START, hi=after[:16])
+    followers.page("nobody", after=ring.START, hi=ring.END)
+
+
+def follows_change_by_version_with_their_count(client: Any) -> None:
+    following = Following(client, names.FOLLOWING.name, names.READERS.name)
+    unseen = Follow(user_id="ana", publisher_id="pub", state=UNFOLLOWED, version=0, followed_at=NOW)
+    followed = following.follow(unseen, max_follows=2)
+    following.follow(unseen, max_follows=2)
+    assert followed is not None
+    others = [replace(unseen, publisher_id=f"pub-{number}") for number in range(2)]
+    for wish in (others, others[:1]):
+        with suppress(TooManyFollows):
+            following.follow_all("ana", wish, max_follows=2)
+    ended = following.unfollow(followed, expires_at=EXPIRES)
+    following.unfollow(followed, expires_at=EXPIRES)
+    assert ended is not None
+    following.get("ana", "pub")
+    following.follow(replace(ended, followed_at=LATER), max_follows=2)
+    following.get("ana", "pub")
+    following.get("ana", "nobody")
+    rows, more = following.page("ana", after=None, limit=1)
+    while more:
+        rows, more = following.page("ana", after=rows[-1].publisher_id if rows else "x", limit=1)
+
+
+def timelines_take_entries_and_answer_pages(client: Any) -> None:
+    timelines = Timelines(client, names.TIMELINES.name)
+    for number in range(5):
+        entry = Entry(f"2026-11-20T18:00:0{number}.000Z#post-{number}", "pub", EXPIRES)
+        timelines.push(entry, ["ana", "bob"])
+        timelines.push(entry, ["ana"])
+    before, more = None, True
+    while more:
+        entries, more = timelines.newest(
+            "ana", since="2026-11-20T18:00:00.999Z", before=before, limit=2
+        )
+        before = entries[-1].sort_key if entries else before
+    timelines.newest("carol", since="2026", before=None, limit=2)
+
+
+SCRIPTS: list[Callable[[Any], None]] = [
+    posts_are_added_once_and_retracted,
+    a_fanout_of_one_segment_is_finished_at_once,
+    a_fanout_of_many_segments_resumes_stalls_and_completes,
+    a_fanout_without_followers_or_without_a_row,
+    edges_are_put_and_removed_by_version,
+    follows_change_by_version_with_their_count,
+    timelines_take_entries_and_answer_pages,
+]

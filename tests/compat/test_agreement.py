@@ -1,0 +1,125 @@
+"""The model answers as the engines do, call by call, but for gaps that are known and listed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fanfold
+from tests.compat import engines
+from tests.compat.calls import CREATIONS, Program
+from tests.compat.gaps import GAPS
+from tests.compat.programs import PROGRAMS
+from tests.compat.stores import SCRIPTS
+from tests.compat.transcripts import Recorder
+
+# A script is long and speaks for itself; a program is a list of calls.
+Script = Callable[[Any], None]
+ENGINES = [
+    engines.MOTO,
+    pytest.param(engines.MINISTACK, marks=[pytest.mark.e2e, pytest.mark.network]),
+    pytest.param(engines.DYNAMODB_LOCAL, marks=[pytest.mark.slow, pytest.mark.network]),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program or script with its name."""
+
+    name: str
+    run: Callable[[Recorder], None]
+    tables: tuple[str, ...]
+
+    @staticmethod
+    def of(what: Program | Script) -> Case:
+        """A case that can be run on any engine."""
+        if isinstance(what, Program):
+            text = repr(what.calls)
+            tables = tuple(name for name in CREATIONS if repr(name) in text)
+            return Case(what.name, lambda recorder: recorder.make(what.calls), tables)
+        name = what.__name__.replace("_", " ")
+        return Case(name, what, tuple(CREATIONS))
+
+
+CASES = [*map(Case.of, PROGRAMS), *map(Case.of, SCRIPTS)]
+
+
+def record(case: Case, engine: AbstractContextManager[Any]) -> Recorder:
+    """The calls of a case and what an engine answered. A gap may end a script early."""
+    with engine as client:
+        recorder = Recorder(client)
+        try:
+            case.run(recorder)
+        except Exception as error:  # noqa: BLE001 - a transcript says it by its length
+            recorder.answers.append({"ended": type(error).__name__})
+        return recorder
+
+
+def engine_of(name: str, case: Case, request: pytest.FixtureRequest) -> AbstractContextManager[Any]:
+    """The engine, with empty tables."""
+    if name == engines.MOTO:
+        return engines.on_moto(case.tables)
+    url = request.getfixturevalue(name.replace("-", "_"))
+    return engines.on_endpoint(url, case.tables)
+
+
+def differences(ours: Recorder, theirs: Recorder) -> dict[int, str]:
+    """The numbers of the calls that were answered differently, and how."""
+    found = {}
+    for number in range(max(len(ours.answers), len(theirs.answers))):
+        one, other = ours.answers[number : number + 1], theirs.answers[number : number + 1]
+        if one != other:
+            call = ours.calls[number] if number < len(ours.calls) else "the end"
+            found[number] = f"call {number}: {call}\n  model: {one}\n  other: {other}"
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_model_answers_as_the_engine_does(
+    engine: str, case: Case, request: pytest.FixtureRequest
+) -> None:
+    theirs = record(case, engine_of(engine, case, request))
+    found = differences(record(case, engines.on_model()), theirs)
+    known = {number for gap in GAPS if gap.covers(engine, case.name) for number in gap.calls}
+    unknown = [text for number, text in found.items() if number not in known]
+    assert not unknown, "\n".join(unknown)
+    assert known <= found.keys(), f"No gap any more at calls {sorted(known - found.keys())}."
+
+
+def test_every_gap_is_about_a_program_that_exists() -> None:
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
+    assert {gap.program for gap in GAPS} <= set(names)
+
+
+def test_the_scripts_run_to_their_end_on_the_model() -> None:
+    for case in CASES:
+        assert {"ended"} not in [set(answer) for answer in record(case, engines.on_model()).answers]
+
+
+def test_every_method_of_a_store_is_in_a_script() -> None:
+    callers = set()
+    for case in CASES[len(PROGRAMS) :]:
+        callers |= record(case, engines.on_model()).callers
+    assert store_methods() <= callers
+
+
+def store_methods() -> set[str]:
+    """The public methods of every class of the product that has a DynamoDB client."""
+    found = set()
+    for path in Path(fanfold.__path__[0]).glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and "client: DynamoDBClient" in ast.unparse(node):
+                found |= {
+                    f"fanfold.{path.stem}.{node.name}.{each.name}"
+                    for each in node.body
+                    if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")
+                }
+    return found
