@@ -8,7 +8,7 @@ from functools import cache
 from itertools import islice
 
 from fanfold import clock, times
-from fanfold.fanouts import DELIVERING, QUEUED, STALLED, Fanout, Fanouts
+from fanfold.fanouts import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout, Fanouts
 from fanfold.feeds import Feeds
 from fanfold.messages import PlanFanout
 from fanfold.plan import Lanes
@@ -65,7 +65,9 @@ class Sweeping:
             if is_paused(self.publish_queue.url):
                 return ""
             return self._again(fanout, self._send_plan)
-        if fanout.segments and not fanout.pending:  # and open; its last worker stopped just before
+        if fanout.state == COMPLETE:  # the index lags behind
+            return ""
+        if fanout.segments and not fanout.pending:  # its last worker stopped just before
             now = times.to_text(clock.now_ms())
             done = self.fanouts.complete_if_delivered(fanout.fanout_id, now=now)
             return "completed" if done else ""

@@ -48,6 +48,9 @@ def _run_alone(seed: int) -> Result:
 
 def run_all(seeds: range, jobs: int) -> Iterator[Result]:
     """Every seed, on so many processes, in any order."""
+    if jobs == 1:
+        yield from map(_run_alone, seeds)
+        return
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
         yield from pool.imap_unordered(_run_alone, seeds, chunksize=4)
 
@@ -59,6 +62,7 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--seconds", type=float, default=None, help="stop after so long")
+    parser.add_argument("--first", action="store_true", help="stop at the first violation")
     parser.add_argument("--trace", action="store_true", help="print the whole trace of a failure")
     chosen = parser.parse_args()
     seeds = range(chosen.start, chosen.start + chosen.seeds)
@@ -78,6 +82,8 @@ def main() -> int:
             print(f"{done} of {len(seeds)} seeds, {rate:.1f}/s, {left:.0f} s left", file=sys.stderr)
             told = now
         if chosen.seconds is not None and now - began > chosen.seconds:
+            break
+        if broken and chosen.first:
             break
     rate = done / (time.monotonic() - began)
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(faults.items()))

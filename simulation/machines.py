@@ -93,6 +93,7 @@ class Calls:
         world = running.now
         world.stage.give_way(world.faults.seconds())
         world.note(f"{self.service}.{operation}", request)
+        world.watch(operation, request)
         world.faults.before(self.service, operation)
         answer = getattr(self._client, operation)(**request)
         world.faults.after(self.service, operation)

@@ -77,6 +77,7 @@ def _operator(world: World) -> None:
     world.stage.give_way(random.uniform(0, 60))
     lanes = random.sample([queue.name for queue in MAPPED], random.randint(1, 3))
     world.mappings.paused |= set(lanes)
+    world.was_paused = True
     world.note(f"paused: {lanes}")
     world.stage.give_way(random.uniform(10, 2 * 60 * 60))
     world.mappings.paused.clear()

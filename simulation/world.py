@@ -23,7 +23,7 @@ from simulation.database import Database
 from simulation.faults import Faults
 from simulation.machines import dlq_url, machines, queue_url, running
 from simulation.queues import Hooks as QueueHooks
-from simulation.queues import arn_of
+from simulation.queues import Message, arn_of
 from simulation.sqs import Queues
 from simulation.tables import Hooks, TableSchema
 
@@ -40,6 +40,8 @@ SWEEP_SECONDS, SWEEP_EVERY_SECONDS = 55.0, 60.0
 MOST_WORKERS = 3  # of one queue at a time
 # SWEEP's ten rounds of six minutes, and the redeliveries between them.
 CALM_SECONDS = 4 * 60 * 60.0
+# A worker that has changed a row so lately may well be about to change it again.
+STILL_AT_IT_SECONDS = 30.0
 MOST_TURNS = 200_000
 TRACE_LINES = 4_000
 
@@ -82,7 +84,9 @@ class World:
     deeds: list[Deed] = field(default_factory=list)
     trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE_LINES))
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
-    puts: int = 0
+    seen: list[str] = field(default_factory=list)  # violations that show only while they happen
+    mended: int = 0  # writes and messages of SWEEP
+    written: int = 0  # entries put, each time that one is
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -93,6 +97,10 @@ class World:
         self.mappings = Mappings()
         self._workers = dict.fromkeys(WORKERS, 0)
         self._next_sweep = SWEEP_EVERY_SECONDS
+        # In some worlds DELIVER has little more time than it needs to hand back.
+        self._hurry = self.random.choice((1.0, 1.0, 0.2, 0.18))
+        self.hurries = self._hurry < 1.0
+        self.was_paused = False
 
     def _make_database(self) -> None:
         lags = (0.0, 0.0, 0.1, 5.0)
@@ -133,6 +141,51 @@ class World:
             f"{self.stage.turns:6d} {self.clock.monotonic():10.3f} "
             f"{self.stage.current.name:24s} {what} {detail}"
         )
+
+    def watch(self, operation: str, request: dict[str, Any]) -> None:
+        """Look at a call that is about to be made, for what is gone once a run is over."""
+        if operation == "batch_write_item":
+            self.written += sum(map(len, request["RequestItems"].values()))
+        by_sweep = self.stage.current.name == "sweep"
+        if by_sweep and (operation == "send_message_batch" or self._is_late(operation, request)):
+            self.mended += 1
+        if operation != "send_message_batch":
+            return
+        queue = self.queues.queue(request["QueueUrl"]).name
+        if by_sweep and queue in self.mappings.paused:
+            self.seen.append(f"SWEEP sends to {queue}, which is paused.")
+        for entry in request["Entries"]:
+            content = json.loads(entry["MessageBody"])
+            if content["type"] == contract.SEGMENT_DELIVER:
+                self._watch_segment(content)
+
+    def _is_late(self, operation: str, request: dict[str, Any]) -> bool:
+        """Whether SWEEP completes what nobody else is just completing."""
+        if operation != "update_item":
+            return False
+        row = self._fanout(request["Key"]["fanout_id"]["S"])
+        changed_ms = times.to_ms(row["changed_at"]["S"])
+        return self.clock.now_ms() - changed_ms > STILL_AT_IT_SECONDS * 1000
+
+    def _fanout(self, fanout_id: str) -> dict[str, Any]:
+        key = {"fanout_id": {"S": fanout_id}}
+        answer = self.dynamodb.get_item(TableName=names.FANOUTS.name, Key=key, ConsistentRead=True)
+        row: dict[str, Any] = answer.get("Item", {})
+        return row
+
+    def _watch_segment(self, content: dict[str, Any]) -> None:
+        row = self._fanout(content["fanout_id"])
+        if not row:
+            self.seen.append(f"A segment of {content['fanout_id']} is sent, unknown to the ledger.")
+            return
+        segment = str(content["segment"])
+        known = row.get("resume", {}).get("M", {}).get(segment, {}).get("S", "")
+        is_pending = segment in row.get("pending", {}).get("NS", [])
+        is_rest = content["position"] and content["hops"] == 0
+        if is_pending and is_rest and content["position"] > known[: len(content["position"])]:
+            self.seen.append(
+                f"A rest of {content['fanout_id']} is sent that the ledger knows nothing of."
+            )
 
     # Clients
 
@@ -310,7 +363,8 @@ class World:
             ]
         }
         try:
-            answer = machines().invoke(function, event, seconds=seconds)
+            hurry = self._hurry if function == "deliver" and self.faults.are_on else 1.0
+            answer = machines().invoke(function, event, seconds=seconds * hurry)
         except (Crash, Exception) as error:  # noqa: BLE001 - the whole batch comes again
             self.note(f"the worker ended: {error!r}")
             return {message["MessageId"] for message in messages}
@@ -336,10 +390,10 @@ class World:
                 return found
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
-    def dead_letters(self) -> list[tuple[str, str]]:
-        """Queue and body of every dead letter."""
+    def dead_letters(self) -> list[tuple[names.Queue, Message]]:
+        """Every dead letter, with the queue that it could not be taken from."""
         return [
-            (queue.name, message.body)
+            (queue, message)
             for queue in WORKERS
             for message in self.queues.queue(dlq_url(queue)).messages()
         ]

@@ -1,0 +1,209 @@
+"""Break one guard of the product at a time, and see that the simulation notices.
+
+`python -m simulation.mutations` copies the packages, changes one place in the copy, and runs seeds
+there until the promise is broken. A guard that nothing misses is a guard that nothing tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("fanfold", "functions", "simulation")
+MOST_SEEDS = 500
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One guard: where it stands, and what the source says without it."""
+
+    guard: str
+    file: str
+    old: str
+    new: str
+
+
+MUTATIONS = (
+    Mutation(
+        "condition on the ledger's segment update",
+        "fanfold/fanouts.py",
+        'condition=f"{is_pending} AND {is_open}"',
+        'condition="attribute_exists(fanout_id) OR contains(pending, :number)'
+        ' OR #state IN (:delivering, :stalled)"',
+    ),
+    Mutation(
+        "retry by key, not by position",
+        "fanfold/delivery.py",
+        "if ring.follower_of(edge) in lost\n",
+        "if index in sent.indexes[: len(lost)]\n",
+    ),
+    Mutation(
+        "unprocessed items are sent again",
+        "fanfold/delivery.py",
+        "        if not unprocessed:\n            return\n        lost",
+        "        if True:\n            return\n        lost",
+    ),
+    Mutation(
+        "resume position is the first unwritten entry",
+        "fanfold/delivery.py",
+        "index, edge = min(unwritten)",
+        "index, edge = max(unwritten)",
+    ),
+    Mutation(
+        "the ledger's resume before the hand-back",
+        "fanfold/deliver.py",
+        "        if end.progress:\n            resume =",
+        "        if False:\n            resume =",
+    ),
+    Mutation(
+        "sort key from acceptance, not from a worker's clock",
+        "fanfold/deliver.py",
+        "entry = Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at)",
+        "entry = Entry(times.to_text(clock.now_ms()) + '#' + fanout.fanout_id, "
+        "fanout.publisher_id, fanout.expires_at)",
+    ),
+    Mutation(
+        "the stored sort key wins",
+        "fanfold/posts.py",
+        "            return stored\n        return post",
+        "            return post\n        return post",
+    ),
+    Mutation(
+        "a tombstone is respected",
+        "fanfold/publish.py",
+        "        if post.deleted:",
+        "        if False:",
+    ),
+    Mutation(
+        "entries that a batch send answers as failed",
+        "fanfold/queues.py",
+        'failed = {entry["Id"] for entry in answer.get("Failed", [])}',
+        "failed: set[str] = set()",
+    ),
+    Mutation(
+        "the ledger row before anything is sent",
+        "fanfold/publish.py",
+        "        self.fanouts.open(",
+        "        _ = (",
+    ),
+    Mutation(
+        "edges are read consistently",
+        "fanfold/followers.py",
+        '"ConsistentRead": True,\n            "Limit"',
+        '"ConsistentRead": False,\n            "Limit"',
+    ),
+    Mutation(
+        "SWEEP sends overdue segments again",
+        "fanfold/sweep.py",
+        "if idle_seconds <= self.overdue_seconds:",
+        "if True:",
+    ),
+    Mutation(
+        "SWEEP holds still while paused",
+        "fanfold/sweep.py",
+        "lane.backlog() <= NEARLY_EMPTY and not is_paused(lane.url)",
+        "True",
+    ),
+    Mutation(
+        "completion after an interrupted last update",
+        "fanfold/deliver.py",
+        "if not fanout.pending and fanout.state != COMPLETE:",
+        "if False:",
+    ),
+    Mutation(
+        "a dead letter only after the last attempt",
+        "functions/queue.py",
+        "        except (FanfoldError, Undeliverable) as error:",
+        "        except Exception as error:",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Caught:
+    """After how many seeds a mutation was noticed, and by which check; None if it never was."""
+
+    mutation: Mutation
+    seeds: int | None
+    by: str = ""
+
+
+def copy_with(mutation: Mutation, target: Path) -> None:
+    """Copy the packages, with the guard taken out; raises if the source has changed."""
+    for package in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, target / package, ignore=ignored)
+    path = target / mutation.file
+    source = path.read_text()
+    if source.count(mutation.old) != 1:
+        raise LookupError(f"{mutation.file} does not hold the guard '{mutation.guard}' just once.")
+    path.write_text(source.replace(mutation.old, mutation.new))
+
+
+def catch(mutation: Mutation, *, most: int, start: int) -> Caught:
+    """Run seeds on a mutated copy until one breaks the promise."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy_with(mutation, Path(folder))
+        seeds = ("--seeds", str(most), "--start", str(start), "--jobs", "1", "--first")
+        done = subprocess.run(
+            [sys.executable, "-m", "simulation", *seeds],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": folder, "PYTHONSAFEPATH": ""},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    found = re.search(r"^seed (\d+): (\w+)", done.stdout, re.MULTILINE)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(done.stderr)
+    if found is None:
+        return Caught(mutation, None)
+    return Caught(mutation, int(found[1]) - start + 1, found[2])
+
+
+def table(results: Sequence[Caught]) -> str:
+    """Guard, seeds needed and the check that noticed, in columns."""
+    width = max(len(result.mutation.guard) for result in results)
+    lines = [f"{'guard':{width}}  seeds  noticed by"]
+    for result in results:
+        seeds = "-" if result.seeds is None else str(result.seeds)
+        lines.append(f"{result.mutation.guard:{width}}  {seeds:>5}  {result.by or 'nothing'}")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Try every mutation; exit status 1 if any goes unnoticed."""
+    parser = argparse.ArgumentParser(prog="python -m simulation.mutations", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=MOST_SEEDS, help="at most so many for each")
+    parser.add_argument("--start", type=int, default=0, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at a time")
+    parser.add_argument("--only", default="", help="only guards with this text in their name")
+    chosen = parser.parse_args()
+    wanted = [mutation for mutation in MUTATIONS if chosen.only in mutation.guard]
+    results = []
+    with ThreadPoolExecutor(chosen.jobs) as threads:
+        tries = [
+            threads.submit(catch, mutation, most=chosen.seeds, start=chosen.start)
+            for mutation in wanted
+        ]
+        for number, each in enumerate(tries, 1):
+            results.append(each.result())
+            print(f"{number} of {len(tries)}: {results[-1].mutation.guard}", file=sys.stderr)
+    print(table(results))
+    caught = sum(result.seeds is not None for result in results)
+    print(f"mutations: {caught} of {len(results)} caught")
+    return 0 if caught == len(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
