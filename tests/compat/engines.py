@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,12 @@ FETCH_SECONDS = 300
 LIFETIME_SECONDS = 600.0
 
 
+@cache
+def client_of(url: str | None) -> Any:
+    """One client for all programs: to make one takes longer than most of them."""
+    return boto3.client("dynamodb", endpoint_url=url, config=CONFIG)
+
+
 @contextmanager
 def on_model() -> Iterator[Client]:
     """The model, with the tables of the product and two more."""
@@ -43,7 +50,7 @@ def on_model() -> Iterator[Client]:
 def on_moto(tables: Iterable[str]) -> Iterator[Any]:
     """The tables that are needed on moto, in this process."""
     with mock_aws():
-        client = boto3.client("dynamodb", config=CONFIG)
+        client = client_of(None)
         for name in tables:
             client.create_table(**CREATIONS[name])
         yield client
@@ -52,7 +59,7 @@ def on_moto(tables: Iterable[str]) -> Iterator[Any]:
 @contextmanager
 def on_endpoint(url: str, tables: Iterable[str]) -> Iterator[Any]:
     """The tables that are needed on an engine behind HTTP; gone afterwards."""
-    client = boto3.client("dynamodb", endpoint_url=url, config=CONFIG)
+    client = client_of(url)
     try:
         for name in tables:
             client.create_table(**CREATIONS[name])

@@ -49,7 +49,15 @@ def texts(*each: tuple[str, dict[str, Any]]) -> Sequence[tuple[str, dict[str, An
 
 def shown(values: dict[str, Any]) -> str:
     """The values of a program as a part of its name."""
-    return f" with {values}" if values else ""
+    told = [f"{name!r}: {_in_order(value)}" for name, value in values.items()]
+    return f" with {{{', '.join(told)}}}" if told else ""
+
+
+def _in_order(value: Any) -> str:
+    """The value's text, a set's the same in every process."""
+    if isinstance(value, set):
+        return f"{{{', '.join(map(repr, sorted(value)))}}}"
+    return repr(value)
 
 
 def asks(condition: str, **values: Any) -> Call:

@@ -1,0 +1,57 @@
+"""What DynamoDB Local answered, kept so that the model is held to it where there is no Java.
+
+`python -m tests.compat.recordings` asks it again and writes the file anew; the live test fails when
+the two differ.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+RECORDED = Path(__file__).parent / "dynamodb-local.jsonl"
+# Longer text says nothing more.
+MAX_CHARS = 60
+
+
+def shortened(value: Any) -> Any:
+    """An answer as JSON can carry it and a person can read it."""
+    if isinstance(value, dict):
+        return {str(name): shortened(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [shortened(each) for each in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, str) and len(value) > MAX_CHARS:
+        return f"{value[:MAX_CHARS]}… {len(value)} characters"
+    return value
+
+
+@cache
+def recorded() -> dict[str, list[Any]]:
+    """The answers to each program, by its name."""
+    lines = RECORDED.read_text().splitlines()
+    return {entry["program"]: entry["answers"] for entry in map(json.loads, lines)}
+
+
+def main() -> None:
+    """Ask DynamoDB Local and write what it answers."""
+    from tests.compat import engines
+    from tests.compat.test_agreement import CASES, record
+
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        engines.dynamodb_local(Path(directory)) as url,
+        RECORDED.open("w") as file,
+    ):
+        for case in CASES:
+            answers = record(case, engines.on_endpoint(url, case.tables)).answers
+            entry = {"program": case.name, "answers": shortened(answers)}
+            file.write(json.dumps(entry, ensure_ascii=False, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()
