@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # SQS gives and takes no more in one call.
 PAGE = 10
+# Long enough to ask all of SQS's servers: an empty answer then means an empty queue.
+WAIT_SECONDS = 1
 # Letters that a process remembers to have named; far more than it sees in its life.
 MAX_REMEMBERED = 1_000
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
@@ -29,10 +30,24 @@ class Ran:
         return json.loads(self.stdout)
 
 
-def run(*arguments: str) -> Ran:
-    """Run `fanfold …` on the stack."""
-    stack = Deployment(REGION, None, outputs())
-    with patch.object(Deployment, "choose", lambda *_args, **_options: stack):
+@dataclass(frozen=True)
+class Stack(Deployment):
+    """The stack, with clients of the test's own where it names some."""
+
+    clients: Mapping[str, Any] = field(default_factory=dict)
+
+    def client(self, service: str) -> Any:
+        return self.clients.get(service) or super().client(service)
+
+
+def run(*arguments: str, **clients: Any) -> Ran:
+    """Run `fanfold …` on the stack, with these clients instead of moto's."""
+    stack = Stack(REGION, None, outputs(), {name.rstrip("_"): c for name, c in clients.items()})
+    with (
+        patch.object(Deployment, "choose", lambda *_args, **_options: stack),
+        # moto would wait for its clock, which stands still.
+        patch("fanfold.dead_letters.WAIT_SECONDS", 0),
+    ):
         result = CliRunner().invoke(app, list(arguments))
     failure = result.exception
     if failure and not isinstance(failure, ExpectedError | SystemExit):

@@ -1,0 +1,174 @@
+"""The operator's side on the engine: a pause, dead letters, and the status of a delivery."""
+
+import json
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fanfold import names
+from fanfold.fanouts import Fanouts
+from fanfold.queues import WorkQueue
+from fanfold_cli.home import Home
+from fanfold_cli.main import app
+from fanfold_cli.mappings import mapping_of, run_time_settings
+from fanfold_cli.stack import Deployment
+from tests.e2e.clients import User, eventually
+
+pytestmark = pytest.mark.e2e
+
+Make = Callable[[str], User]
+Run = Callable[..., Any]
+
+LONG_AGO = "2026-01-01T00:00:00.000Z"
+
+
+@pytest.fixture
+def make(stack: Deployment) -> Make:
+    """Make a user of a name that no other test has."""
+
+    def make_user(name: str) -> User:
+        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+        return User(stack, unique, stack.token(unique))
+
+    return make_user
+
+
+@pytest.fixture
+def fanfold(engine: Home) -> Run:
+    """Run `fanfold … --json` on the engine; what it answers."""
+
+    def run(*arguments: str) -> Any:
+        ran = CliRunner().invoke(app, [*arguments, "--json", "--home", str(engine.path)])
+        assert ran.exit_code == 0, ran.output
+        return json.loads(ran.stdout)
+
+    return run
+
+
+@pytest.fixture
+def sweep(stack: Deployment) -> Callable[[], None]:
+    """Let SWEEP look now, and not only at the next minute."""
+    client = stack.client("lambda")
+    known = client.list_functions()["Functions"]
+    (name,) = [f["FunctionName"] for f in known if f["Handler"] == "functions.sweep.handler"]
+
+    def look() -> None:
+        answer = client.invoke(FunctionName=name, Payload=b"{}")
+        assert "FunctionError" not in answer, answer["Payload"].read()
+
+    return look
+
+
+def test_a_publisher_sees_the_delivery_complete(make: Make, fanfold: Run) -> None:
+    publisher, follower = make("publisher"), make("follower")
+    follower.follow(publisher)
+    ref_id = publisher.publish()["ref_id"]
+    path = f"/v1/posts/{ref_id}/delivery"
+    eventually(lambda: publisher.call("GET", path).content["state"] == "complete")
+    status = publisher.call("GET", path).content
+    assert (status["delivered"], status["segments_done"], status["segments"]) == (1, 1, 1)
+    assert fanfold("fanout", "show", ref_id) == status
+    assert fanfold("fanout", "watch", ref_id) == status
+    refused = follower.call("GET", path)
+    assert (refused.status, refused.kind) == (404, "application/problem+json")
+
+
+def test_a_pause_holds_deliveries_back_and_nothing_is_sent_again_meanwhile(
+    stack: Deployment, make: Make, fanfold: Run, sweep: Callable[[], None]
+) -> None:
+    publisher, follower = make("publisher"), make("follower")
+    follower.follow(publisher)
+    settings, dynamodb = stack.settings(), stack.client("dynamodb")
+    fanouts = Fanouts(dynamodb, settings.fanouts_table)
+    express = WorkQueue(stack.client("sqs"), settings.express_queue_url)
+    try:
+        paused = fanfold("pause")
+        assert [lane["state"] for lane in paused["lanes"]] == ["Disabled", "Disabled"]
+        assert not any(lane["changed"] for lane in fanfold("pause")["lanes"])
+        ref_id = publisher.publish()["ref_id"]
+        eventually(lambda: fanfold("fanout", "show", ref_id)["state"] == "delivering")
+        for _ in range(3):
+            overdue(stack, ref_id)
+            sweep()
+        assert express.backlog() == 1, "what waits there, and no second one"
+        held = fanouts.get(ref_id)
+        assert held is not None
+        assert (held.state, held.rounds, held.delivered) == ("delivering", 0, 0)
+        assert follower.ref_ids() == []
+    finally:
+        resumed = fanfold("resume")
+    assert [lane["state"] for lane in resumed["lanes"]] == ["Enabled", "Enabled"]
+    eventually(lambda: follower.ref_ids() == [ref_id])
+
+
+def overdue(stack: Deployment, ref_id: str) -> None:
+    """Let the ledger believe that nothing has happened for very long."""
+    stack.client("dynamodb").update_item(
+        TableName=stack.settings().fanouts_table,
+        Key={"fanout_id": {"S": ref_id}},
+        UpdateExpression="SET changed_at = :then",
+        ExpressionAttributeValues={":then": {"S": LONG_AGO}},
+    )
+
+
+def test_dead_letters_are_listed_and_moved_back(
+    stack: Deployment, make: Make, fanfold: Run
+) -> None:
+    publisher, follower = make("publisher"), make("follower")
+    follower.follow(publisher)
+    ref_id = uuid.uuid4().hex
+    post = {"version": 1, "type": "post.published", "publisher_id": publisher.name}
+    settings, sqs = stack.settings(), stack.client("sqs")
+    sent = sqs.send_message(
+        QueueUrl=settings.publish_dlq_url, MessageBody=json.dumps({**post, "ref_id": ref_id})
+    )
+    old = sqs.send_message(
+        QueueUrl=settings.publish_dlq_url,
+        MessageBody=json.dumps({**post, "ref_id": "old", "published_at": LONG_AGO}),
+    )
+    for _ in range(2):
+        listed = fanfold("dlq", "list", "--queue", "publish")["messages"]
+        assert {sent["MessageId"], old["MessageId"]} <= {each["message_id"] for each in listed}
+    done = fanfold("dlq", "redrive", "--queue", "publish", "--rate", "100")
+    assert done["skipped"] >= 1
+    eventually(lambda: follower.ref_ids() == [ref_id])
+    left = fanfold("dlq", "list", "--queue", "publish")["messages"]
+    assert old["MessageId"] in {each["message_id"] for each in left}
+    sqs.purge_queue(QueueUrl=settings.publish_dlq_url)
+
+
+def test_where_the_engine_knows_no_move_tasks_a_lane_is_redriven_all_the_same(
+    stack: Deployment, fanfold: Run
+) -> None:
+    settings = stack.settings()
+    stack.client("sqs").send_message(QueueUrl=settings.relation_dlq_url, MessageBody="no JSON")
+    done = fanfold("dlq", "redrive", "--queue", "relation")
+    assert done["queues"] == [{"queue": "relation", "moved": 1, "skipped": 0, "how": "loop"}]
+
+    def rejected() -> bool:
+        found = fanfold("dlq", "list", "--queue", "relation")["messages"]
+        return [each["reason"] for each in found] == ["The message is not JSON."]
+
+    eventually(rejected)
+    stack.client("sqs").purge_queue(QueueUrl=settings.relation_dlq_url)
+
+
+def test_the_functions_know_how_often_a_message_is_tried(stack: Deployment) -> None:
+    told, sqs = run_time_settings(stack), stack.client("sqs")
+    for queue in names.QUEUES:
+        policy = sqs.get_queue_attributes(
+            QueueUrl=stack.output(queue.url_output), AttributeNames=["RedrivePolicy"]
+        )["Attributes"]["RedrivePolicy"]
+        tries = json.loads(policy)["maxReceiveCount"]
+        assert getattr(told, queue.max_receives_setting) == int(tries)
+
+
+def test_sweep_alone_is_told_what_feeds_its_queues(stack: Deployment) -> None:
+    functions = stack.client("lambda").list_functions()["Functions"]
+    (sweep,) = [f for f in functions if f["Handler"] == "functions.sweep.handler"]
+    for queue in (names.PUBLISH, names.EXPRESS, names.BULK):
+        told = sweep["Environment"]["Variables"][queue.mapping_setting.upper()]
+        assert told == mapping_of(stack, queue)["UUID"]
