@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from aws_cdk import ArnFormat, Duration, Stack
+from aws_cdk import aws_chatbot as chatbot
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
@@ -43,6 +44,7 @@ class Alarms(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self.topic = _topic(self, stage)
+        _tell_slack(self, stage, self.topic)
         for queue in queues:
             self._failed_work(queue)
             self._late_work(queue)
@@ -141,3 +143,21 @@ def _topic(scope: Construct, stage: Stage) -> sns.Topic:
     if stage.alarm_email is not None:
         topic.add_subscription(subscriptions.EmailSubscription(stage.alarm_email))
     return topic
+
+
+def _tell_slack(scope: Construct, stage: Stage, topic: sns.Topic) -> None:
+    if stage.slack_workspace_id is None or stage.slack_channel_id is None:
+        return
+    chatbot.SlackChannelConfiguration(
+        scope,
+        "Slack",
+        slack_channel_configuration_name=f"fanfold-{stage.name}",
+        slack_workspace_id=stage.slack_workspace_id,
+        slack_channel_id=stage.slack_channel_id,
+        notification_topics=[topic],
+        # Whoever is in the channel may look at alarms and nothing else; AWS's own default is
+        # the administrator.
+        guardrail_policies=[
+            iam.ManagedPolicy.from_aws_managed_policy_name("CloudWatchReadOnlyAccess")
+        ],
+    )

@@ -58,6 +58,10 @@ class Stage:
 
     # Told of every alarm, after confirming the subscription.
     alarm_email: str | None = None
+    # Told too, through Amazon Q in chat applications; somebody has to authorize the workspace
+    # there once, by hand. Both or neither.
+    slack_workspace_id: str | None = None
+    slack_channel_id: str | None = None
 
     # What the functions run on, and the wheels that fit it.
     runtime: str = "python3.14"
@@ -83,6 +87,7 @@ class Stage:
             )
         if self.alarm_email is not None and not re.fullmatch(r"[^@\s]+@[^@\s]+", self.alarm_email):
             raise StageError("'alarm_email' must be an e-mail address.")
+        _check_slack(self)
 
 
 DEV: Final = Stage(name="dev", keep_data=False, user_pool=True, log_retention_days=7)
@@ -187,6 +192,23 @@ def _check_users(stage: Stage) -> None:
             "'jwt_audience' is missing: name the audiences or client ids that tokens of the issuer "
             "carry, with commas between them; without, tokens for any other service would pass."
         )
+
+
+def _check_slack(stage: Stage) -> None:
+    workspace, channel = stage.slack_workspace_id, stage.slack_channel_id
+    if workspace is None and channel is None:
+        return
+    if workspace is None or channel is None:
+        raise StageError("Give 'slack_workspace_id' and 'slack_channel_id' both, or neither.")
+    if stage.name == LOCAL.name:
+        raise StageError(
+            "A local engine sends nothing to Slack: leave 'slack_workspace_id' and "
+            "'slack_channel_id' out."
+        )
+    if not re.fullmatch(r"[0-9A-Z]{1,255}", workspace):
+        raise StageError("'slack_workspace_id' must be an id such as T0123ABCDEF, not a name.")
+    if not re.fullmatch(r"[A-Za-z0-9]{1,255}", channel):
+        raise StageError("'slack_channel_id' must be an id such as C0123ABCDEF, not a name.")
 
 
 def _is_origin(text: str) -> bool:

@@ -1,5 +1,6 @@
 """Nothing fails in silence."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -79,3 +80,30 @@ def test_an_address_is_subscribed_when_the_stage_names_one(dev: Template, prod: 
 
     assert addresses(dev) == []
     assert addresses(prod) == ["operators@example.com"]
+
+
+def test_slack_is_told_when_the_stage_names_a_channel(
+    prod: Template, synthesize: Callable[..., Template]
+) -> None:
+    def configured(template: Template) -> list[Template]:
+        return [
+            resource["Properties"]
+            for resource in template["Resources"].values()
+            if resource["Type"].startswith("AWS::Chatbot::")
+        ]
+
+    assert configured(prod) == []
+    template = synthesize(slack_workspace_id="T0123ABCDEF", slack_channel_id="C0123ABCDEF")
+    (slack,) = configured(template)
+    (topic,) = [
+        logical_id
+        for logical_id, resource in template["Resources"].items()
+        if resource["Type"] == "AWS::SNS::Topic"
+    ]
+    assert (slack["SlackWorkspaceId"], slack["SlackChannelId"]) == ("T0123ABCDEF", "C0123ABCDEF")
+    assert slack["SnsTopicArns"] == [{"Ref": topic}]
+    (guardrail,) = slack["GuardrailPolicies"]
+    assert "CloudWatchReadOnlyAccess" in str(guardrail), "not the administrator"
+    role = template["Resources"][slack["IamRoleArn"]["Fn::GetAtt"][0]]["Properties"]
+    assert "chatbot.amazonaws.com" in str(role["AssumeRolePolicyDocument"])
+    assert "ManagedPolicyArns" not in role

@@ -24,6 +24,15 @@ CASES = {
     "dev": ({"stage": "dev"}, POOL_RULES),
     "prod with a pool": ({"stage": "prod", **POOL}, POOL_RULES),
     "prod with an issuer": ({"stage": "prod", **ISSUER}, {}),
+    "prod with Slack": (
+        {
+            "stage": "prod",
+            **ISSUER,
+            "slack_workspace_id": "T0123ABCDEF",
+            "slack_channel_id": "C0123ABCDEF",
+        },
+        {},
+    ),
     "prod for browsers": (
         {"stage": "prod", **ISSUER, "cors_origins": "https://app.example.com"},
         {"AwsSolutions::AwsSolutions-APIG4": "A browser's preflight cannot carry a token."},

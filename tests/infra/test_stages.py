@@ -78,6 +78,14 @@ def test_cdk_json_may_hold_values_that_are_not_text() -> None:
         ({"cors_origins": "https://a.example/path"}, "'cors_origins' must be origins"),
         ({"cors_origins": "*"}, "'cors_origins' must be origins"),
         ({"alarm_email": "nobody"}, "'alarm_email' must be an e-mail address"),
+        ({"slack_channel_id": "C0123"}, "Give 'slack_workspace_id' and 'slack_channel_id' both"),
+        ({"slack_workspace_id": "T0123"}, "Give 'slack_workspace_id' and 'slack_channel_id' both"),
+        ({"slack_workspace_id": "Ours", "slack_channel_id": "C0123"}, "'slack_workspace_id' must"),
+        ({"slack_workspace_id": "T0123", "slack_channel_id": "#ours"}, "'slack_channel_id' must"),
+        (
+            {"stage": "local", "slack_workspace_id": "T0123", "slack_channel_id": "C0123"},
+            "A local engine sends nothing to Slack",
+        ),
     ],
 )
 def test_a_bad_value_is_refused_with_its_name(context: dict[str, str], sentence: str) -> None:
