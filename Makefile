@@ -6,6 +6,9 @@ SHELL := /bin/bash
 
 # Another Python: make setup PYTHON=/usr/bin/python3.13
 PYTHON ?=
+# Of the simulation: how many runs, and the first one's seed.
+SEEDS ?= 1000
+START ?= 0
 
 BIN := .venv/bin
 CDK := node_modules/.bin/cdk
@@ -27,7 +30,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 # Nothing here calls home.
 export CDK_DISABLE_CLI_TELEMETRY := true
 
-.PHONY: help setup demo test check verify format lock synth clean
+.PHONY: help setup demo test check verify simulate mutations format lock synth clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,7 +56,16 @@ check: $(READY) ## What CI runs: lint, format, types, synth, tests
 	@echo "Testing."
 	@$(BIN)/pytest -m "not slow"
 
+simulate: .venv/.ready ## Try to lose a post: SEEDS=1000 runs of the whole system from START=0
+	@$(BIN)/python -m simulation --seeds $(SEEDS) --start $(START)
+
+mutations: .venv/.ready ## Take out one guard after the other, and see the simulation notice
+	@$(BIN)/python -m simulation.mutations
+
 verify: check ## Check, and what takes longer: the slow tests and the demo
+	@echo "Trying to lose a post."
+	@$(BIN)/python -m simulation --seeds 5000
+	@$(BIN)/python -m simulation.mutations
 	@echo "Running the slow tests."
 	@$(BIN)/pytest -m slow || [ $$? -eq 5 ] # 5: there is none
 	@echo "Running the demo, on an engine of its own that ends with it."

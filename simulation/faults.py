@@ -10,6 +10,7 @@ from typing import Any
 
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
+from fanfold import queues
 from simulation import errors
 from simulation.errors import Refused
 
@@ -19,7 +20,7 @@ RATES = {
     "refused": (0.0, 0.0, 0.01, 0.05),  # a 5xx without effect
     "unanswered": (0.0, 0.0, 0.01, 0.05),  # it took effect, and the answer is a 5xx or is lost
     "partial": (0.0, 0.0, 0.1, 0.3),  # one request of a batch is left unprocessed
-    "unsent": (0.0, 0.0, 0.02, 0.2),  # one entry of SendMessageBatch fails
+    "unsent": (0.0, 0.0, 0.05, 0.2),  # one entry of SendMessageBatch fails
     "duplicated": (0.0, 0.0, 0.05, 0.3),  # a message is received twice
     "crashed": (0.0, 0.0, 0.002, 0.01),  # at any turn of a worker or door
     "slow": (0.0, 0.0, 0.01, 0.05),  # a call takes seconds
@@ -39,6 +40,7 @@ class Faults:
     rates: dict[str, float] = field(default_factory=dict)
     injected: Counter[str] = field(default_factory=Counter)
     are_on: bool = True
+    _refused: Counter[str] = field(default_factory=Counter)  # in a row, by the message's body
 
     def __post_init__(self) -> None:
         self.rates = {name: self.random.choice(rates) for name, rates in RATES.items()}
@@ -78,7 +80,13 @@ class Faults:
 
     def unsent(self, _queue: str, entries: Sequence[dict[str, Any]]) -> Collection[int]:
         """Which entries of SendMessageBatch fail."""
-        return [number for number in range(len(entries)) if self.strikes("unsent")]
+        failed = [number for number in range(len(entries)) if self.strikes("unsent")]
+        for number, entry in enumerate(entries):
+            body = entry["MessageBody"]
+            self._refused[body] = self._refused[body] + 1 if number in failed else 0
+            if self._refused[body] == queues.ATTEMPTS:
+                self.injected["given up"] += 1
+        return failed
 
     def skew_ms(self) -> int:
         """How wrong a machine's clock is."""

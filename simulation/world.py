@@ -99,7 +99,6 @@ class World:
         self._next_sweep = SWEEP_EVERY_SECONDS
         # In some worlds DELIVER has little more time than it needs to hand back.
         self._hurry = self.random.choice((1.0, 1.0, 0.2, 0.18))
-        self.hurries = self._hurry < 1.0
         self.was_paused = False
 
     def _make_database(self) -> None:
@@ -404,5 +403,5 @@ def _is_moving(row: dict[str, Any]) -> bool:
 
 
 def accepted_ms(row: dict[str, Any]) -> int:
-    """When a post was accepted, in epoch milliseconds."""
-    return times.to_ms(row["accepted_at"]["S"])
+    """When a post was accepted, in epoch milliseconds; 0 if the row does not say."""
+    return times.to_ms(row["accepted_at"]["S"] or times.to_text(0))

@@ -86,8 +86,15 @@ RULES = (
     ),
     Rule(
         "simulation",
-        ("simulation", "fanfold", "functions", "botocore", "greenlet"),
-        "a simulation runs the real doors",
+        (
+            "simulation",
+            "fanfold",
+            "functions",
+            "aws_lambda_powertools",
+            "botocore",
+            "greenlet",
+        ),
+        "a simulation runs the real doors, and keeps their metrics quiet",
     ),
     Rule(
         "bench",
