@@ -91,9 +91,9 @@ def send(stack: Deployment, *events: dict[str, Any]) -> None:
     queue.send(*(Message({"version": contract.VERSION, **event}, "other") for event in events))
 
 
-def eventually(claim: Callable[[], bool]) -> None:
+def eventually(claim: Callable[[], bool], *, patience: float = PATIENCE_SECONDS) -> None:
     """Wait until the claim holds."""
-    end = time.monotonic() + PATIENCE_SECONDS
+    end = time.monotonic() + patience
     while not claim():
         assert time.monotonic() < end, "it did not come true in time"
         time.sleep(POLL_SECONDS)

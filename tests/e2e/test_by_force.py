@@ -1,0 +1,225 @@
+"""Delivery under faults, kills and copies on real sockets: every entry once, and the ledger right.
+
+The lanes of an engine of its own are fed by simulation/runner.py, whose workers reach DynamoDB
+through simulation/endpoint.py.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanfold import names
+from fanfold.fanouts import COMPLETE, Fanouts
+from fanfold.followers import Followers
+from fanfold.ids import split_sort_key
+from fanfold_cli import aws, deploying
+from fanfold_cli.home import Home
+from fanfold_cli.stack import Deployment
+from simulation import endpoint, runner
+from simulation.endpoint import Rates
+from tests.e2e.clients import eventually, send
+from tests.e2e.conftest import LIFETIME_HOURS
+
+LANES = (names.EXPRESS, names.BULK)
+# AWS asks for six times the function's timeout, in case its invocations are throttled, which no
+# engine does. So a message that was lost with its worker is back soon, and never earlier than the
+# invocation is over.
+VISIBILITY_SECONDS = 15
+INVOCATION_SECONDS = 14
+# Most of a run is waiting for the messages of killed workers.
+PATIENCE_SECONDS = 240.0
+SEED = 20
+
+# 20,000 entries: four segments in the bulk lane and six in the express lane.
+ALL = {"celebrity": 14_000, **{f"singer-{number}": 1_000 for number in range(6)}}
+# Two segments in the bulk lane and one in the express lane.
+FAULTS_ONLY = {"painter": 5_500, "poet": 500}
+UNHURT = {"actor": 5_500, "dancer": 500}
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    """The app on an engine of its own, which feeds no lane."""
+    home = Home(tmp_path_factory.mktemp("by-force"))
+    try:
+        deployed = deploying.bring_up(home, lifetime_hours=LIFETIME_HOURS)
+        for lane in LANES:
+            _take_over(deployed, deployed.output(lane.url_output))
+        yield deployed
+    finally:
+        deploying.take_down(home)
+
+
+def _take_over(stack: Deployment, url: str) -> None:
+    """Have the engine leave a lane alone, and show a lost message again soon."""
+    sqs, lambda_ = stack.client("sqs"), stack.client("lambda")
+    told = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+    found = lambda_.list_event_source_mappings(EventSourceArn=told["QueueArn"])
+    for mapping in found["EventSourceMappings"]:
+        lambda_.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+    sqs.set_queue_attributes(
+        QueueUrl=url, Attributes={"VisibilityTimeout": str(VISIBILITY_SECONDS)}
+    )
+
+
+@dataclass(frozen=True)
+class Force:
+    """What happened in a run."""
+
+    entries: int
+    batches: Counter[str]
+    workers: Counter[str]
+
+    @property
+    def asked(self) -> float:
+        """Puts that the workers asked for, for each entry."""
+        return self.batches["asked"] / self.entries
+
+    @property
+    def written(self) -> float:
+        """Puts that took effect, and are paid for, for each entry."""
+        return self.batches["written"] / self.entries
+
+    def __str__(self) -> str:
+        def told(counted: Counter[str]) -> str:
+            return ", ".join(f"{count:,} {kind}" for kind, count in sorted(counted.items()))
+
+        return (
+            f"{self.entries:,} entries, {self.asked:.3f} puts asked for and {self.written:.3f} "
+            f"written for each\n  batches: {told(self.batches)}\n  workers: {told(self.workers)}"
+        )
+
+
+def follow(stack: Deployment, audiences: Mapping[str, int]) -> None:
+    """Write the edges alone: nothing here settles them."""
+    followers = Followers(stack.client("dynamodb"), stack.settings().followers_table)
+    followers.put_all(
+        (publisher, user, 1) for publisher, count in audiences.items() for user in users(count)
+    )
+
+
+def users(count: int) -> list[str]:
+    return [f"reader-{number:05d}" for number in range(count)]
+
+
+def rows(stack: Deployment) -> list[tuple[str, str]]:
+    """Every entry there is: whose, and of which post."""
+    scan = stack.client("dynamodb").get_paginator("scan")
+    pages = scan.paginate(TableName=stack.settings().timelines_table, ConsistentRead=True)
+    items = [item for page in pages for item in page["Items"]]
+    return [(item["user_id"]["S"], split_sort_key(item["sort_key"]["S"])[1]) for item in items]
+
+
+def left(stack: Deployment, url: str) -> int:
+    """Messages of a queue: waiting, hidden and delayed."""
+    kinds = ["", "NotVisible", "Delayed"]
+    told = stack.client("sqs").get_queue_attributes(
+        QueueUrl=url, AttributeNames=[f"ApproximateNumberOfMessages{kind}" for kind in kinds]
+    )
+    return sum(int(count) for count in told["Attributes"].values())
+
+
+def environment(stack: Deployment, dynamodb: str) -> dict[str, str]:
+    """What the deployed worker is told, but for the way to DynamoDB."""
+    found = stack.client("lambda").list_functions()["Functions"]
+    variables: list[dict[str, Any]] = [
+        function["Environment"]["Variables"]
+        for function in found
+        if function["Handler"].startswith("functions.deliver.")
+    ]
+    assert len(variables) == 1
+    assert stack.endpoint is not None
+    return {
+        **aws.local_environment(stack.endpoint),
+        **variables[0],
+        "AWS_ENDPOINT_URL_DYNAMODB": dynamodb,
+    }
+
+
+def deliver(
+    stack: Deployment,
+    audiences: Mapping[str, int],
+    *,
+    rates: Rates,
+    plan: runner.Plan,
+    log: Path,
+) -> Force:
+    """Publish to every audience, deliver by force, and compare every row and every count."""
+    follow(stack, audiences)
+    before = rows(stack)
+    posts = {f"post-of-{publisher}": publisher for publisher in audiences}
+    assert stack.endpoint is not None
+    with (
+        log.open("wb") as written,
+        endpoint.faulty_way_to(stack.endpoint, rates, plan.seed) as front,
+        runner.running(plan, environment(stack, front.url), log=written) as workers,
+    ):
+        for ref_id, publisher in posts.items():
+            event = {"type": "post.published", "publisher_id": publisher, "ref_id": ref_id}
+            send(stack, event, event)
+        fanouts = Fanouts(stack.client("dynamodb"), stack.settings().fanouts_table)
+
+        def is_complete(ref_id: str) -> bool:
+            row = fanouts.get(ref_id)
+            return row is not None and row.state == COMPLETE
+
+        def is_at_rest() -> bool:
+            queues = [stack.output(queue.url_output) for queue in names.QUEUES]
+            return all(map(is_complete, posts)) and not any(left(stack, url) for url in queues)
+
+        eventually(is_at_rest, patience=PATIENCE_SECONDS)
+    expected = [
+        (user, ref_id)
+        for ref_id, publisher in posts.items()
+        for user in users(audiences[publisher])
+    ]
+    assert sorted(rows(stack)) == sorted([*before, *expected])
+    for ref_id, publisher in posts.items():
+        row = fanouts.get(ref_id)
+        assert row is not None
+        assert (row.delivered, row.pending) == (audiences[publisher], frozenset())
+    dead = {queue.name: left(stack, stack.output(queue.dlq_url_output)) for queue in names.QUEUES}
+    assert dead == dict.fromkeys(dead, 0)
+    return Force(len(expected), front.counted, workers)
+
+
+def test_everyone_has_every_post_once_whatever_fails_dies_or_comes_twice(
+    stack: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = runner.Plan(seed=SEED, seconds=INVOCATION_SECONDS, kills=0.35, copies=0.35)
+    force = deliver(stack, ALL, rates=endpoint.BAD_DAY, plan=plan, log=tmp_path / "workers.log")
+    with capsys.disabled():
+        print(f"\nBy force: {force}")
+    kinds = {"partial", "throttled"}
+    kinds |= {f"{fault} {when}" for fault in ("broken", "reset") for when in ("before", "after")}
+    assert {kind for kind, count in force.batches.items() if count} >= kinds
+    assert force.workers["killed"] > 0
+    assert force.workers["copied"] > 0
+    assert force.workers["ended by itself"] == 0
+    assert force.written <= 1.5
+
+
+def test_a_faulty_table_is_asked_half_as_often_again_at_most(
+    stack: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = runner.Plan(seed=SEED, seconds=INVOCATION_SECONDS)
+    log = tmp_path / "workers.log"
+    force = deliver(stack, FAULTS_ONLY, rates=endpoint.BAD_DAY, plan=plan, log=log)
+    with capsys.disabled():
+        print(f"\nFaults only: {force}")
+    assert force.asked <= 1.5
+    assert force.written <= 1.1
+
+
+def test_without_faults_every_entry_is_written_once(
+    stack: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = runner.Plan(seed=SEED, seconds=INVOCATION_SECONDS)
+    force = deliver(stack, UNHURT, rates=endpoint.NONE, plan=plan, log=tmp_path / "workers.log")
+    with capsys.disabled():
+        print(f"\nUnhurt: {force}")
+    assert force.asked <= 1.01
