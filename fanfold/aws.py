@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 # DynamoDB answers in milliseconds; a connection that is silent for so long is dead.
 CONNECT_TIMEOUT_SECONDS = 1
-READ_TIMEOUT_SECONDS = 4
-# One first try and two more: enough for a lost connection, short enough for a door's 10 s.
-ATTEMPTS = 3
+READ_TIMEOUT_SECONDS = 2
+# A first try and another: a call that nobody answers takes 6 s at most, of the 10 s of a door.
+ATTEMPTS = 2
+SLOWEST_CALL_SECONDS = ATTEMPTS * (CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS)
 
 THROTTLES = frozenset(
     {

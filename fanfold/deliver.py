@@ -8,14 +8,15 @@ from typing import Protocol
 from fanfold import clock, ring, times
 from fanfold.delivery import Delivery, Done, Failed, HandBack
 from fanfold.errors import BadInput, Undeliverable
-from fanfold.fanouts import COMPLETE, Fanout, Fanouts, Resume
+from fanfold.fanouts import COMPLETE, STALLED, Fanout, Fanouts, Resume
 from fanfold.messages import DeliverSegment
 from fanfold.plan import Lanes
 from fanfold.posts import Posts
 from fanfold.timelines import Entry
 
-# A hand-back that got no further waits, doubling, so that the table can recover: 2, 4, 8 ... 300 s.
-# Twelve of them are about 25 minutes of standing still; then a person should look.
+# A hand-back that got no further waits, doubling, so that the table can recover: at most 4, 8, 16
+# ... 300 s, on average half of that. Twelve of them are about a quarter of an hour of standing
+# still; then a person should look.
 MAX_HOPS = 12
 HOP_BASE_SECONDS = 2
 HOP_CAP_SECONDS = 300
@@ -58,8 +59,10 @@ class Delivering:
         part = ring.segment_range(order.segment, order.segments)
         begin = fanout.resume.get(order.segment, Resume(part.lo, 0))
         # Behind what the ledger says, another message carries on. But if *this* one was received
-        # before, that other message may never have been sent: take over.
-        if (order.position or part.lo) < begin.position and not redelivered:
+        # before, that other message may never have been sent; and if the fan-out was given up, a
+        # person has sent this one: take over.
+        takes_over = redelivered or fanout.state == STALLED
+        if (order.position or part.lo) < begin.position and not takes_over:
             return Outcome("behind")
         if self.posts.is_deleted(fanout.fanout_id):
             self._finish(fanout, order.segment, written=begin.written)
@@ -111,9 +114,11 @@ class Delivering:
                 f"Segment {order.segment} of '{order.fanout_id}' got no further in {MAX_HOPS} "
                 "hand-backs; find out what holds the timelines table up, then redrive."
             )
-        if end.progress:
+        now = times.to_text(clock.now_ms())
+        if not end.progress:
+            self.fanouts.touch(fanout.fanout_id, now=now)
+        else:
             resume = Resume(end.position, end.written)
-            now = times.to_text(clock.now_ms())
             if not self.fanouts.store_resume(fanout.fanout_id, order.segment, resume, now=now):
                 return  # another worker is further on, or done
         rest = DeliverSegment(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fanfold.attributes import Item, get_number, get_text, number, text
-from fanfold.names import EXPIRES_AT, OPEN
+from fanfold.names import EXPIRES_AT, GIVEN_UP, OPEN, Index
 from fanfold.ring import POSITION_DIGITS
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ STALLED = "stalled"
 
 # Also a fan-out that SWEEP gave up before PLAN came to it: the order may have waited that long.
 _AWAITS_PLAN = "attribute_not_exists(#segments) AND #state IN (:queued, :stalled)"
+# What had stalled and moves again is looked at by SWEEP again.
+_REOPENED = f"{OPEN.partition_key} = :id REMOVE {GIVEN_UP.partition_key}"
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,11 @@ class Fanouts:
     table: str
 
     def open(self, fanout: Fanout) -> bool:
-        """Write the row of an accepted publish in state `queued`; False if there is one already."""
+        """Write the row of an accepted publish in state `queued`; False if there is one already.
+
+        A row with another sort key is of an earlier post of this id, which has expired: DynamoDB
+        deletes the two rows of a publish days apart, and the one that is left decides nothing.
+        """
         item: dict[str, Any] = {
             "fanout_id": text(fanout.fanout_id),
             OPEN.partition_key: text(fanout.fanout_id),
@@ -111,7 +117,8 @@ class Fanouts:
             self.client.put_item(
                 TableName=self.table,
                 Item=item,
-                ConditionExpression="attribute_not_exists(fanout_id)",
+                ConditionExpression="attribute_not_exists(fanout_id) OR sort_key <> :sort_key",
+                ExpressionAttributeValues={":sort_key": text(fanout.sort_key)},
             )
         except self.client.exceptions.ConditionalCheckFailedException:
             return False
@@ -130,12 +137,13 @@ class Fanouts:
             fanout_id,
             "SET #state = :delivering, #segments = :segments, followers = :followers, "
             "pending = :pending, resume = :resume, delivered = :none, rounds = :none, "
-            "changed_at = :now",
+            f"changed_at = :now, {_REOPENED}",
             condition=_AWAITS_PLAN,
             values={
                 ":delivering": text(DELIVERING),
                 ":queued": text(QUEUED),
                 ":stalled": text(STALLED),
+                ":id": text(fanout_id),
                 ":segments": number(segments),
                 ":followers": number(followers),
                 ":pending": {"NS": [str(segment) for segment in range(segments)]},
@@ -155,7 +163,7 @@ class Fanouts:
         fan-out completes it in the same update.
         """
         sets = "changed_at = :now, rounds = :none"
-        removes = "resume.#segment"
+        removes = f"resume.#segment, {GIVEN_UP.partition_key}"
         values: dict[str, Any] = {
             ":written": number(written),
             ":segment": {"NS": [str(segment)]},
@@ -169,6 +177,9 @@ class Fanouts:
             sets += ", #state = :complete, completed_at = :now"
             removes += f", {OPEN.partition_key}"
             values[":complete"] = text(COMPLETE)
+        else:  # one that had stalled moves again
+            sets += f", #state = :delivering, {OPEN.partition_key} = :id"
+            values[":id"] = text(fanout.fanout_id)
         is_pending = "contains(pending, :number)"
         is_open = "#state IN (:delivering, :stalled)"
         return self._update(
@@ -187,7 +198,7 @@ class Fanouts:
         return self._updates(
             fanout_id,
             "SET #state = :complete, completed_at = :now, changed_at = :now "
-            f"REMOVE {OPEN.partition_key}",
+            f"REMOVE {OPEN.partition_key}, {GIVEN_UP.partition_key}",
             condition=f"{is_planned} AND {none_pending} AND {is_open}",
             values={
                 ":complete": text(COMPLETE),
@@ -203,7 +214,8 @@ class Fanouts:
         return self._updates(
             fanout_id,
             "SET #state = :complete, completed_at = :now, changed_at = :now, #segments = :none, "
-            f"followers = :none, delivered = :none REMOVE {OPEN.partition_key}",
+            f"followers = :none, delivered = :none "
+            f"REMOVE {OPEN.partition_key}, {GIVEN_UP.partition_key}",
             condition=_AWAITS_PLAN,
             values={
                 ":complete": text(COMPLETE),
@@ -222,43 +234,70 @@ class Fanouts:
         is_further = "resume.#segment < :resume"
         return self._updates(
             fanout_id,
-            "SET resume.#segment = :resume, rounds = :none, changed_at = :now",
+            "SET resume.#segment = :resume, #state = :delivering, rounds = :none, "
+            f"changed_at = :now, {_REOPENED}",
             condition=f"{is_pending} AND ({is_first} OR {is_further})",
             values={
                 ":resume": text(resume.to_text()),
+                ":delivering": text(DELIVERING),
+                ":id": text(fanout_id),
                 ":none": number(0),
                 ":number": number(segment),
                 ":now": text(now),
             },
-            names={"#segment": str(segment)},
+            names={"#state": "state", "#segment": str(segment)},
         )
 
-    def next_round(self, fanout: Fanout, *, state: str, now: str) -> bool:
-        """Count one more round of SWEEP, or stall; False if anything moved in between."""
+    def touch(self, fanout_id: str, *, now: str) -> None:
+        """Note that a worker was at it, although it got no further."""
+        self._updates(
+            fanout_id,
+            "SET changed_at = :now",
+            condition="attribute_exists(#state)",
+            values={":now": text(now)},
+            names={"#state": "state"},
+        )
+
+    def next_round(self, fanout: Fanout, *, now: str) -> bool:
+        """Count one more round of SWEEP; False if anything moved in between."""
         return self._updates(
             fanout.fanout_id,
-            "SET rounds = :next, #state = :state, changed_at = :now",
+            "SET rounds = :next, changed_at = :now",
+            condition="changed_at = :seen AND #state = :was",
+            values={**_as_seen(fanout, now), ":next": number(fanout.rounds + 1)},
+            names={"#state": "state"},
+        )
+
+    def give_up(self, fanout: Fanout, *, now: str) -> bool:
+        """Let it stall, visibly; False if anything moved in between. Any progress reopens it."""
+        return self._updates(
+            fanout.fanout_id,
+            f"SET #state = :stalled, changed_at = :now, {GIVEN_UP.partition_key} = :id "
+            f"REMOVE {OPEN.partition_key}",
             condition="changed_at = :seen AND #state = :was",
             values={
-                ":next": number(fanout.rounds + 1),
-                ":state": text(state),
-                ":was": text(fanout.state),
-                ":seen": text(fanout.changed_at),
-                ":now": text(now),
+                **_as_seen(fanout, now),
+                ":stalled": text(STALLED),
+                ":id": text(fanout.fanout_id),
             },
             names={"#state": "state"},
         )
 
     def open_ids(self, *, page: int) -> Iterator[str]:
-        """The ids of the fan-outs that are not complete, from the sparse index, page by page."""
+        """The ids of the fan-outs under way, from the sparse index, page by page."""
+        yield from self._ids(OPEN, page=page)
+
+    def stalled_ids(self, *, page: int) -> Iterator[str]:
+        """The ids of the fan-outs that were given up, likewise."""
+        yield from self._ids(GIVEN_UP, page=page)
+
+    def _ids(self, index: Index, *, page: int) -> Iterator[str]:
         pages = self.client.get_paginator("scan").paginate(
-            TableName=self.table,
-            IndexName=OPEN.name,
-            PaginationConfig={"PageSize": page},
+            TableName=self.table, IndexName=index.name, PaginationConfig={"PageSize": page}
         )
         for found in pages:
             for item in found["Items"]:
-                yield get_text(item, OPEN.partition_key)
+                yield get_text(item, index.partition_key)
 
     def _updates(self, fanout_id: str, expression: str, **request: Any) -> bool:
         return self._update(fanout_id, expression, **request) is not None
@@ -286,3 +325,7 @@ class Fanouts:
         except self.client.exceptions.ConditionalCheckFailedException:
             return None
         return _from_item(answer["Attributes"])
+
+
+def _as_seen(fanout: Fanout, now: str) -> dict[str, Any]:
+    return {":seen": text(fanout.changed_at), ":was": text(fanout.state), ":now": text(now)}

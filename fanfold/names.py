@@ -47,13 +47,16 @@ OUTBOX = Index("outbox", "publisher_id", "sort_key")
 # Sparse: `open_fanout` repeats the id and is there only until the fan-out is complete, so the index
 # holds the open ones and no key of it is hot (a constant such as status=OPEN would be).
 OPEN = Index("open", "open_fanout")
+# Sparse likewise: those that SWEEP gave up. Apart from the open ones, so that however many there
+# are, they keep nobody from being looked at, and can be counted every minute.
+GIVEN_UP = Index("stalled", "stalled_fanout")
 
 TIMELINES = Table("Timelines", "user_id", "sort_key", ttl=EXPIRES_AT)
 FOLLOWERS = Table("Followers", "shard_id", "edge")
 FOLLOWING = Table("Following", "user_id", "publisher_id", ttl=EXPIRES_AT)
 PUBLISHERS = Table("Publishers", "publisher_id")
 POSTS = Table("Posts", "ref_id", indexes=(OUTBOX,), ttl=EXPIRES_AT)
-FANOUTS = Table("Fanouts", "fanout_id", indexes=(OPEN,), ttl=EXPIRES_AT)
+FANOUTS = Table("Fanouts", "fanout_id", indexes=(OPEN, GIVEN_UP), ttl=EXPIRES_AT)
 READERS = Table("Readers", "user_id")
 
 TABLES = (TIMELINES, FOLLOWERS, FOLLOWING, PUBLISHERS, POSTS, FANOUTS, READERS)

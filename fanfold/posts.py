@@ -55,10 +55,11 @@ class Posts:
     client: DynamoDBClient
     table: str
 
-    def add(self, post: Post) -> Post:
+    def add(self, post: Post, *, now: int) -> Post:
         """Store `post` unless its `ref_id` is there, and return what is stored: the first wins.
 
-        Raises `RefIdTaken` if the stored one is another publisher's.
+        One that has expired counts as gone, though DynamoDB may take days to delete it. `now` is
+        epoch seconds. Raises `RefIdTaken` if the stored one is another publisher's.
         """
         item: dict[str, Any] = {
             "ref_id": text(post.ref_id),
@@ -69,11 +70,14 @@ class Posts:
         }
         if post.body:
             item["body"] = text(post.body)
+        is_new = "attribute_not_exists(ref_id)"
+        has_expired = f"{EXPIRES_AT} <= :now"
         try:
             self.client.put_item(
                 TableName=self.table,
                 Item=item,
-                ConditionExpression="attribute_not_exists(ref_id)",
+                ConditionExpression=f"{is_new} OR {has_expired}",
+                ExpressionAttributeValues={":now": number(now)},
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves the read that would follow
             )
         except self.client.exceptions.ConditionalCheckFailedException as refused:

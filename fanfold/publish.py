@@ -55,7 +55,8 @@ class Publishing:
                 accepted_at=times.to_text(accepted_at),
                 expires_at=expires_at,
                 body=new.body,
-            )
+            ),
+            now=accepted_at // 1000,
         )
         if post.deleted:
             raise PostRetracted(

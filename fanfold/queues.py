@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fanfold import clock
 from fanfold.errors import Unsent
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 MAX_BATCH = 10
 # SQS takes no more.
 MAX_DELAY_SECONDS = 900
+# What a queue holds, in three parts.
+COUNTS: tuple[
+    Literal["ApproximateNumberOfMessages"],
+    Literal["ApproximateNumberOfMessagesDelayed"],
+    Literal["ApproximateNumberOfMessagesNotVisible"],
+] = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesDelayed",
+    "ApproximateNumberOfMessagesNotVisible",
+)
 # Entries that a batch answers as failed are sent again so often, with jitter between.
 ATTEMPTS = 4
 BACKOFF_SECONDS = 0.1
@@ -64,8 +74,6 @@ class WorkQueue:
         raise Unsent(f"{len(left)} of {len(messages)} messages were refused by the queue.")
 
     def backlog(self) -> int:
-        """About how many messages wait to be received."""
-        answer = self.client.get_queue_attributes(
-            QueueUrl=self.url, AttributeNames=["ApproximateNumberOfMessages"]
-        )
-        return int(answer["Attributes"]["ApproximateNumberOfMessages"])
+        """About how many messages wait, are delayed, or are being worked on."""
+        answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=list(COUNTS))
+        return sum(int(answer["Attributes"][count]) for count in COUNTS)

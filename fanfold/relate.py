@@ -14,8 +14,13 @@ from fanfold.messages import SettleRelation
 from fanfold.queues import WorkQueue
 
 # Each attempt reads the row anew, so losing all of them takes a user who clicks faster than that.
-ATTEMPTS = 8
+# Their pauses are 1.5 s at most, because a reader waits, and the door has 10 s.
+ATTEMPTS = 6
 BACKOFF_SECONDS = 0.05
+# Rows read for one page of follows: many at a time, because ended follows are among them, and not
+# without end, because a user who changes their mind every day would run out the door's time.
+PAGE = 200
+MAX_PAGES = 10
 # A tombstone outlives every message and worker that could still speak of the follow before it.
 TOMBSTONE_SECONDS = 30 * 24 * 60 * 60
 
@@ -76,14 +81,16 @@ class Relations:
         """
         last = cursor.decode(after, is_position=is_id) if after is not None else None
         found: list[Follow] = []
-        more = True
-        while more and len(found) <= limit:
-            rows, more = self.following.page(user_id, after=last, limit=limit + 1)
+        for _ in range(MAX_PAGES):
+            rows, more = self.following.page(user_id, after=last, limit=PAGE)
             found += [row for row in rows if row.is_active]
             last = rows[-1].publisher_id if rows else last
-        page = found[:limit]
-        next_page = cursor.encode(page[-1].publisher_id) if len(found) > limit else None
-        return page, next_page
+            if len(found) > limit:
+                return found[:limit], cursor.encode(found[limit - 1].publisher_id)
+            if not more:
+                return found, None
+        # Nothing but ended follows for pages and pages: a short page, and more of them behind it.
+        return found, cursor.encode(last) if last else None
 
     def _change(
         self,

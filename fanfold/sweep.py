@@ -59,10 +59,15 @@ class Sweeping:
             if what:
                 yield Swept(fanout_id, what)
 
+    def stalled(self) -> int:
+        """How many fan-outs are given up, counted up to a bound, for the alarm."""
+        return sum(1 for _ in islice(self.fanouts.stalled_ids(page=PAGE), MAX_LOOKED_AT))
+
     def _mend(self, fanout: Fanout, is_paused: IsPaused) -> str:
         idle_seconds = (clock.now_ms() - times.to_ms(fanout.changed_at)) / 1000
         if fanout.state == QUEUED and idle_seconds > QUEUED_TOO_LONG_SECONDS:
-            if is_paused(self.publish_queue.url):
+            # A long backlog explains the silence; to add to it would only make it longer.
+            if self.publish_queue.backlog() > NEARLY_EMPTY or is_paused(self.publish_queue.url):
                 return ""
             return self._again(fanout, self._send_plan)
         if fanout.state == COMPLETE:  # the index lags behind
@@ -90,8 +95,8 @@ class Sweeping:
         """Count the round first, so that a run that stops here cannot repeat without end."""
         now = times.to_text(clock.now_ms())
         if fanout.rounds >= MAX_ROUNDS:
-            return "stalled" if self.fanouts.next_round(fanout, state=STALLED, now=now) else ""
-        if not self.fanouts.next_round(fanout, state=fanout.state, now=now):
+            return STALLED if self.fanouts.give_up(fanout, now=now) else ""
+        if not self.fanouts.next_round(fanout, now=now):
             return ""  # it moved meanwhile, or another SWEEP took it
         send(fanout)
         return "sent again"

@@ -21,9 +21,10 @@ from fanfold.timelines import Timelines
 from fanfold.transport_boto3 import CONNECTIONS, Boto3Transport
 from functions.queue import Received, logger, sources, work
 
-# For what is in flight to end (a connection and an answer may take 5 s), the ledger and the
-# hand-back.
-HAND_BACK_SECONDS = 10
+# For what is in flight to end, and then for the ledger and the hand-back, at their slowest.
+HAND_BACK_SECONDS = (
+    aws.CONNECT_TIMEOUT_SECONDS + aws.READ_TIMEOUT_SECONDS + (2 * aws.SLOWEST_CALL_SECONDS)
+)
 
 settings = Settings.from_env()
 dynamodb = aws.dynamodb()

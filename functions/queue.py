@@ -21,8 +21,9 @@ from fanfold.errors import FanfoldError, TryLater, Undeliverable
 from fanfold.names import Queue
 from fanfold.settings import Settings
 
-# A message that is begun with less time than this would be cut off in the middle.
-MIN_SECONDS_LEFT = 5.0
+# A message that is begun with less time than two calls that nobody answers could be cut off in the
+# middle, and with it the whole batch.
+MIN_SECONDS_LEFT = 2.0 * aws.SLOWEST_CALL_SECONDS
 # SQS counts attributes as part of the message, and takes 1 MiB in all.
 MAX_MESSAGE_BYTES = 1_048_576
 MAX_REASON_CHARS = 400

@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import aws, names
 from fanfold.dead_letters import DeadLetterQueue, Watch
-from fanfold.fanouts import STALLED, Fanouts
+from fanfold.fanouts import Fanouts
 from fanfold.feeds import Feeds
 from fanfold.plan import Lanes
 from fanfold.queues import WorkQueue
@@ -49,11 +49,11 @@ metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Look once at the open fan-outs, and at the dead letters that nobody has explained."""
-    metrics.add_metric("FanoutsStalled", MetricUnit.Count, 0)
+    metrics.add_metric("FanoutsStalled", MetricUnit.Count, 0)  # a run that fails says so too
+    # A level, told every minute and first of all: the alarm stays for as long as they do.
+    metrics.add_metric("FanoutsStalled", MetricUnit.Count, sweeping.stalled())
     for swept in sweeping.sweep():
         logger.warning("A fan-out was mended.", fanout_id=swept.fanout_id, what=swept.what)
-        if swept.what == STALLED:  # at once: a run that stops later must not lose the count
-            metrics.add_metric("FanoutsStalled", MetricUnit.Count, 1)
     for queue, letter in watch.news():
         logger.error(
             "A dead letter waits.",

@@ -156,6 +156,7 @@ class FollowTimeline(Construct):
         self.fanouts.allow(self.deliver, "GetItem", "UpdateItem")
         self.fanouts.allow(self.sweep, "GetItem", "UpdateItem")
         self.fanouts.allow_index(self.sweep, names.OPEN, "Scan")
+        self.fanouts.allow_index(self.sweep, names.GIVEN_UP, "Scan")
 
         self.readers.allow(self.api, "GetItem", "UpdateItem")
         self.readers.allow(self.plan, "GetItem", "UpdateItem")

@@ -146,8 +146,11 @@ def timelines_show_each_post_once_newest_first_and_nothing_retracted(
         for user in sorted(found.users):
             shown[user] = script.read(world, user)
 
+    def read_on_stage(each: World) -> None:
+        each.stage.enter("client reader", read_all)
+
     world.clock.advance(60.0)  # the doors' caches forget
-    world.run(lambda each: each.stage.enter("client reader", read_all) and None)
+    world.run(read_on_stage)
     for user, refs in shown.items():
         keys = [found.posts[ref]["sort_key"]["S"] for ref in refs if "sort_key" in found.posts[ref]]
         if keys != sorted(keys, reverse=True):

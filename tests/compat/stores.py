@@ -9,7 +9,7 @@ from typing import Any
 
 from fanfold import names, ring
 from fanfold.errors import RefIdTaken, TooManyFollows
-from fanfold.fanouts import DELIVERING, STALLED, Fanout, Fanouts, Resume
+from fanfold.fanouts import Fanout, Fanouts, Resume
 from fanfold.followers import Followers
 from fanfold.following import UNFOLLOWED, Follow, Following
 from fanfold.posts import Post, Posts
@@ -18,6 +18,7 @@ from fanfold.timelines import Entry, Timelines
 NOW = "2026-11-20T18:00:00.123Z"
 LATER = "2026-11-20T18:00:01.456Z"
 EXPIRES = 1_900_000_000
+NOW_SECONDS = EXPIRES - 30 * 24 * 60 * 60
 STORED = Fanout(
     fanout_id="post-1",
     publisher_id="pub",
@@ -37,16 +38,17 @@ POST = Post(
 
 def posts_are_added_once_and_retracted(client: Any) -> None:
     posts = Posts(client, names.POSTS.name)
-    posts.add(POST)
-    posts.add(replace(POST, published_at=LATER))
+    posts.add(POST, now=NOW_SECONDS)
+    posts.add(replace(POST, published_at=LATER), now=NOW_SECONDS)
     with suppress(RefIdTaken):
-        posts.add(replace(POST, publisher_id="thief"))
+        posts.add(replace(POST, publisher_id="thief"), now=NOW_SECONDS)
     posts.is_deleted("post-1")
     for publisher in ("thief", "pub", "pub"):
         with suppress(RefIdTaken):
             posts.retract("post-1", publisher, now=LATER, expires_at=EXPIRES)
     posts.retract("never-published", "pub", now=LATER, expires_at=EXPIRES)
-    posts.add(replace(POST, ref_id="never-published"))
+    posts.add(replace(POST, ref_id="never-published"), now=NOW_SECONDS)
+    posts.add(POST, now=EXPIRES)
     posts.is_deleted("post-1")
     posts.is_deleted("nowhere")
     posts.get(["post-1", "never-published", "nowhere"])
@@ -55,6 +57,8 @@ def posts_are_added_once_and_retracted(client: Any) -> None:
 def a_fanout_of_one_segment_is_finished_at_once(client: Any) -> None:
     fanouts = Fanouts(client, names.FANOUTS.name)
     fanouts.open(STORED)
+    fanouts.open(STORED)
+    fanouts.open(replace(STORED, sort_key="2026-12-30T00:00:00.000Z#post-1"))
     fanouts.open(STORED)
     list(fanouts.open_ids(page=2))
     fanouts.plan("post-1", segments=1, followers=3, now=NOW)
@@ -78,11 +82,19 @@ def a_fanout_of_many_segments_resumes_stalls_and_completes(client: Any) -> None:
     fanout = fanouts.get("post-1")
     assert fanout is not None
     fanouts.complete_if_delivered("post-1", now=LATER)
-    fanouts.next_round(fanout, state=DELIVERING, now="2026-11-20T18:00:02.000Z")
-    fanouts.next_round(fanout, state=STALLED, now="2026-11-20T18:00:03.000Z")
+    fanouts.next_round(fanout, now="2026-11-20T18:00:02.000Z")
+    fanouts.next_round(fanout, now="2026-11-20T18:00:03.000Z")
     again = fanouts.get("post-1")
     assert again is not None
-    fanouts.next_round(again, state=STALLED, now="2026-11-20T18:00:04.000Z")
+    fanouts.next_round(again, now="2026-11-20T18:00:04.000Z")
+    fanouts.give_up(again, now=LATER)
+    moved = fanouts.get("post-1")
+    assert moved is not None
+    fanouts.give_up(moved, now=LATER)
+    list(fanouts.open_ids(page=2))
+    list(fanouts.stalled_ids(page=2))
+    fanouts.touch("post-1", now=LATER)
+    fanouts.touch("nothing", now=LATER)
     for segment in (0, 1, 1, 2, 3):
         fanouts.finish_segment(again, segment, written=10 + segment, now=LATER)
     fanouts.store_resume("post-1", 3, first, now=LATER)

@@ -121,14 +121,18 @@ def test_without_a_token_nothing_is_answered(stack: Deployment, method_path: str
 
 
 def test_messages_that_no_code_wrote_end_in_the_dead_letter_queue_and_hold_nobody_up(
-    stack: Deployment, user: User
+    stack: Deployment,
 ) -> None:
     settings, sqs = stack.settings(), stack.client("sqs")
     follower_name = f"follower-{uuid.uuid4().hex[:8]}"
     follower = User(stack, follower_name, stack.token(follower_name))
-    follower.follow(user)
+    publisher_name = (
+        f"publisher-{uuid.uuid4().hex[:8]}"
+    )
+    publisher = User(stack, publisher_name, stack.token(publisher_name))
+    follower.follow(publisher)
     ref_id = uuid.uuid4().hex
-    good = {"type": "post.published", "publisher_id": user.name, "ref_id": ref_id}
+    good = {"type": "post.published", "publisher_id": publisher_name, "ref_id": ref_id}
     # The engine takes no message over 256 KiB, reason included; a whole MiB is tested on moto.
     noise = base64.b64encode(os.urandom(150_000)).decode()
     bad = [
@@ -138,7 +142,7 @@ def test_messages_that_no_code_wrote_end_in_the_dead_letter_queue_and_hold_nobod
         json.dumps({**good, "version": 99}),
         json.dumps(good),
         json.dumps({**good, "version": 1, "type": "post.exploded"}),
-        json.dumps({"version": 1, "type": "post.published", "publisher_id": user.name}),
+        json.dumps({"version": 1, "type": "post.published", "publisher_id": publisher_name}),
         json.dumps({**good, "version": 1, "ref_id": "a#b"}),
         json.dumps({**good, "version": 1, "body": {"a": "x" * 5000}}),
         json.dumps({"version": 1, "type": "fanout.plan", "fanout_id": "unknown-to-the-ledger"}),

@@ -69,6 +69,7 @@ EXPECTED = {
     "sweep": {
         "Fanouts": GET | UPDATE,
         "Fanouts/index/open": SCAN,
+        "Fanouts/index/stalled": SCAN,
         "PublishQueue": SEND,
         "PublishDlq": LOOK,
         "PublishMapping": ASK,

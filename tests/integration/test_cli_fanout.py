@@ -22,7 +22,7 @@ def lost(system: System, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for _ in range(2):
         assert system.pump_once("Bulk")
     system.bodies("Bulk")
-    system.fanouts.next_round(system.ledger(), state="stalled", now=NOW)
+    system.fanouts.give_up(system.ledger(), now=NOW)
     return users
 
 
@@ -106,7 +106,7 @@ def test_resend_of_a_delivery_that_was_never_planned_sends_the_order_to_plan(
     users = system.give_followers(2)
     system.publish()
     system.bodies("Publish")
-    system.fanouts.next_round(system.ledger(), state="stalled", now=NOW)
+    system.fanouts.give_up(system.ledger(), now=NOW)
     assert "1 messages were sent" in run("fanout", "resend", "post-1").stdout
     system.pump()
     assert system.reached() == users

@@ -540,3 +540,16 @@ def test_edges_that_a_table_leaves_unprocessed_are_written_again_or_told(
     assert system.edges() == users
     with pytest.raises(TryLater):
         system.followers.put_all(("grace", f"user-{number}", 1) for number in range(9))
+
+
+def test_a_list_with_thousands_of_tombstones_goes_on_page_by_page(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fanfold.relate.PAGE", 3)
+    monkeypatch.setattr("fanfold.relate.MAX_PAGES", 2)
+    publishers = follow_many(system, 20)
+    for publisher in publishers[1:19]:
+        system.following.unfollow(row(system, "bob", publisher), expires_at=1)
+    pages = walk(system, limit="1")
+    assert list(itertools.chain(*pages)) == [publishers[0], publishers[19]]
+    assert [] in pages, "a page may be empty and not the last"

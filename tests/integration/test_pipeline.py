@@ -452,7 +452,7 @@ def test_too_little_time_hands_the_segment_back_with_one_more_hop_and_a_delay(
     system.publish()
     system.pump("Publish")
     system.bodies("Express")
-    system.context.seconds = 9  # less than what a hand-back needs
+    system.context.seconds = 14  # less than what a hand-back needs
     system.take(segment(system, hops=4))
     assert system.bodies("Express") == [], "not at once"
     system.clock.advance(300)
@@ -468,7 +468,7 @@ def test_a_segment_that_gets_no_further_for_too_long_is_rejected_with_the_reason
     system.publish()
     system.pump("Publish")
     system.bodies("Express")
-    system.context.seconds = 9
+    system.context.seconds = 14
     system.take(segment(system, hops=12))
     ((_, reason),) = system.rejected("Express")
     assert "no further in 12 hand-backs" in reason

@@ -517,3 +517,40 @@ def test_the_times_of_the_events_are_what_this_file_takes_them_for() -> None:
     assert event("api/publish_post")["requestContext"]["timeEpoch"] == AT_MS
     sent = event("publish_queue/post_published")["Records"][0]["attributes"]["SentTimestamp"]
     assert int(sent) == AT_MS
+
+
+# A `ref_id` that is used again when its post has expired: DynamoDB deletes late, and row by row
+
+MONTH_SECONDS = 31 * 24 * 60 * 60
+
+
+def test_a_ref_id_is_free_again_once_its_post_has_expired_though_the_rows_are_there(
+    system: System,
+) -> None:
+    users = system.give_followers(2)
+    first = system.publish().body
+    system.pump()
+    system.clock.advance(MONTH_SECONDS)
+    again = system.publish()
+    assert again.status == 202
+    assert again.body["published_at"] > first["published_at"]
+    system.pump()
+    assert system.ledger().state == "complete"
+    shown = [system.timeline(user).body["entries"] for user in users]
+    assert [[entry["published_at"] for entry in entries] for entries in shown] == (
+        [[again.body["published_at"]]] * 2
+    )
+
+
+def test_a_post_whose_old_ledger_row_outlived_its_old_post_is_delivered(system: System) -> None:
+    users = system.give_followers(2)
+    system.publish()
+    system.pump()
+    system.clock.advance(MONTH_SECONDS)
+    key = {"ref_id": {"S": "post-1"}}
+    system.dynamodb.delete_item(TableName=system.posts.table, Key=key)
+    again = system.publish()
+    assert system.ledger().state == "queued", "what is left of the old one decides nothing"
+    system.pump()
+    assert [len(system.timeline(user).body["entries"]) for user in users] == [1, 1]
+    assert system.ledger().sort_key.startswith(again.body["published_at"])

@@ -30,7 +30,8 @@ def give(system: System, count: int, *, user: str = "bob", start_ms: int = AT_MS
                 accepted_at=published_at,
                 expires_at=1_900_000_000,
                 body=f'{{"number":{number}}}',
-            )
+            ),
+            now=AT_MS // 1000,
         )
         system.timelines.push(Entry(sort_key(published_at, ref_id), "ada", 1_900_000_000), [user])
     return refs

@@ -57,6 +57,9 @@ class Ledger:
         self.calls.append(("complete",))
         return True
 
+    def touch(self, fanout_id: str, *, now: str) -> None:
+        self.calls.append(("touch",))
+
     def store_resume(self, fanout_id: str, segment: int, resume: Resume, *, now: str) -> bool:
         self.calls.append(("resume", segment, resume.position, resume.written))
         return not self.further
@@ -261,12 +264,12 @@ def test_who_is_not_the_furthest_sends_nothing_on() -> None:
     assert not world.sent
 
 
-def test_a_hand_back_without_progress_notes_nothing_and_counts_a_hop() -> None:
+def test_a_hand_back_without_progress_notes_that_it_was_at_it_and_counts_a_hop() -> None:
     world = World(HandBack(PART.lo, 0, progress=False))
     world.deliver(replace(ORDER, hops=3))
     (message,) = world.sent
     assert message.content["hops"] == 4
-    assert world.calls == [("bulk", message)]
+    assert world.calls == [("touch",), ("bulk", message)]
 
 
 def test_too_many_hops_are_undeliverable() -> None:

@@ -15,6 +15,7 @@ from botocore.exceptions import (
 
 from fanfold import aws
 from fanfold.errors import BadInput, Unsent
+from fanfold.settings import Settings
 
 URL = "https://example.org"
 
@@ -85,7 +86,8 @@ def test_no_client_waits_for_its_own_retries_longer_than_a_door_has_time() -> No
         config: Any = client.meta.config
         assert config.retries["mode"] == "standard"
         assert config.connect_timeout <= 1
-        assert config.read_timeout <= 5
-    assert door.meta.config.retries["total_max_attempts"] == 3  # type: ignore[attr-defined]
+        assert config.read_timeout <= 2
+    assert door.meta.config.retries["total_max_attempts"] == 2  # type: ignore[attr-defined]
+    assert Settings.door_timeout_seconds > aws.SLOWEST_CALL_SECONDS
     assert lane.meta.config.retries["total_max_attempts"] == 1  # type: ignore[attr-defined]
     assert lane.meta.config.max_pool_connections == 33  # type: ignore[attr-defined]

@@ -119,10 +119,11 @@ def test_every_message_is_sent_exactly_once_or_the_caller_knows(
             assert sqs.bodies() == list(range(count))
 
 
-def test_the_backlog_is_what_waits_to_be_received() -> None:
+def test_the_backlog_is_what_waits_is_delayed_or_is_being_worked_on() -> None:
     class Counting:
         def get_queue_attributes(self, *, QueueUrl: str, AttributeNames: list[str]) -> Any:  # noqa: N803
-            assert (QueueUrl, AttributeNames) == ("the-queue", ["ApproximateNumberOfMessages"])
-            return {"Attributes": {"ApproximateNumberOfMessages": "12"}}
+            assert QueueUrl == "the-queue"
+            counts = zip(AttributeNames, ("9", "2", "1"), strict=True)
+            return {"Attributes": dict(counts)}
 
     assert WorkQueue(Counting(), "the-queue").backlog() == 12  # type: ignore[arg-type]
