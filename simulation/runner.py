@@ -33,6 +33,8 @@ from simulation.machines import Context
 
 LANES = (names.EXPRESS, names.BULK)
 FORKING = multiprocessing.get_context("fork")
+# What the deployed function is given.
+INVOCATION_SECONDS = 60.0
 # How long a worker rests when no lane had a message.
 IDLE_SECONDS = 0.1
 # How long the parent waits at most before it looks at everything again.
@@ -52,7 +54,6 @@ class Plan:
 
     workers: int = 4
     seed: int = 0
-    seconds: float = 60.0  # what Lambda gives an invocation
     kills: float = 0.0  # which part of the invocations is killed, unless it is over by then
     copies: float = 0.0  # which part of the messages is sent twice
 
@@ -119,7 +120,7 @@ class _Lane:
                     QueueUrl=self.url, MessageBody=message["Body"], MessageAttributes=COPY
                 )
                 tell.send(COPIED)
-            context: Any = Context(clock.monotonic() + self.plan.seconds)
+            context: Any = Context(clock.monotonic() + INVOCATION_SECONDS)
             answer = handler(_event(message, self.url.rpartition("/")[2]), context)
             if answer["batchItemFailures"]:
                 tell.send(FAILED)
@@ -158,14 +159,14 @@ def _event(message: Any, queue: str) -> dict[str, Any]:
 
 
 class _Worker:
-    """A process, since when it is at a message, and when it is to be killed."""
+    """A process, and when it is to be killed, if it is at a message."""
 
     def __init__(self, plan: Plan) -> None:
         self.hear, tell = FORKING.Pipe(duplex=False)
         self.process: ForkProcess = FORKING.Process(target=_work, args=(tell, plan), daemon=True)
         self.process.start()
         tell.close()
-        self.dies_at = self.times_out_at = math.inf
+        self.dies_at = math.inf
 
     def kill(self) -> None:
         """End it as the system would: it has no say in it."""
@@ -195,12 +196,12 @@ class Runner:
                 worker.kill()
 
     def _turn(self, until: Connection) -> bool:
-        ends = [min(worker.dies_at, worker.times_out_at) for worker in self._workers]
-        seconds = max(0.0, min(LOOK_SECONDS, min(ends) - clock.monotonic()))
+        next_kill = min(worker.dies_at for worker in self._workers)
+        seconds = max(0.0, min(LOOK_SECONDS, next_kill - clock.monotonic()))
         if until in wait([until, *(worker.hear for worker in self._workers)], seconds):
             return True
         for number, worker in enumerate(self._workers):
-            if not self._listen(worker) or self._is_over(worker):
+            if not self._listen(worker) or self._dies(worker):
                 worker.kill()
                 self._workers[number] = _Worker(self.plan)
         return False
@@ -215,22 +216,20 @@ class Runner:
                 break
             self.counted[said] += 1
             if said == BEGUN:
-                worker.times_out_at = now + self.plan.seconds
                 if self._random.random() < self.plan.kills:
                     worker.dies_at = now + self._random.uniform(0.0, KILL_SECONDS)
             elif said == ENDED:
-                worker.dies_at = worker.times_out_at = math.inf
+                worker.dies_at = math.inf
         if worker.process.is_alive():
             return True
         self.counted["ended by itself"] += 1
         return False
 
-    def _is_over(self, worker: _Worker) -> bool:
-        """Whether its hour has come: by chance, or as Lambda ends an invocation."""
-        now = clock.monotonic()
-        if now < min(worker.dies_at, worker.times_out_at):
+    def _dies(self, worker: _Worker) -> bool:
+        """Whether its hour has come."""
+        if clock.monotonic() < worker.dies_at:
             return False
-        self.counted["killed" if worker.dies_at <= worker.times_out_at else "timed out"] += 1
+        self.counted["killed"] += 1
         return True
 
 
