@@ -42,9 +42,13 @@ class BulkFollowing:
         for attempt in range(ATTEMPTS):
             # An import is mostly of new follows: the first attempt assumes that there are no rows.
             seen = self._rows(user_id) if attempt else {}
-            at = times.to_text(clock.now_ms())
+            now = clock.now_ms()
             changes = [
-                replace(self._row(seen, user_id, publisher_id), followed_at=at)
+                replace(
+                    self._row(seen, user_id, publisher_id),
+                    followed_at=times.to_text(now),
+                    asked_at=now,
+                )
                 for publisher_id in publisher_ids
                 if not self._row(seen, user_id, publisher_id).is_active
             ]

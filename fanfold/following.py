@@ -26,6 +26,7 @@ class Follow:
     state: str
     version: int
     followed_at: str = ""
+    asked_at: int = 0  # epoch milliseconds of the request or message that changed it last
 
     @property
     def is_active(self) -> bool:
@@ -40,6 +41,7 @@ def _from_item(item: Item) -> Follow:
         state=get_text(item, "state"),
         version=get_number(item, "version"),
         followed_at=get_text(item, "followed_at"),
+        asked_at=get_number(item, "asked_at"),
     )
 
 
@@ -80,7 +82,8 @@ class Following:
         rows = [
             self._row(
                 follow,
-                "SET #state = :state, version = :next, followed_at = :at REMOVE " + EXPIRES_AT,
+                "SET #state = :state, version = :next, asked_at = :asked, followed_at = :at "
+                f"REMOVE {EXPIRES_AT}",
                 {":state": text(FOLLOWED), ":at": text(follow.followed_at)},
             )
             for follow in seen
@@ -102,7 +105,7 @@ class Following:
         """
         row = self._row(
             seen,
-            f"SET #state = :state, version = :next, {EXPIRES_AT} = :expires",
+            f"SET #state = :state, version = :next, asked_at = :asked, {EXPIRES_AT} = :expires",
             {":state": text(UNFOLLOWED), ":expires": number(expires_at)},
         )
         count = {
@@ -122,7 +125,11 @@ class Following:
             "UpdateExpression": update,
             "ConditionExpression": as_seen,
             "ExpressionAttributeNames": {"#state": "state"},
-            "ExpressionAttributeValues": {**values, ":next": number(seen.version + 1)},
+            "ExpressionAttributeValues": {
+                **values,
+                ":next": number(seen.version + 1),
+                ":asked": number(seen.asked_at),
+            },
         }
 
     def _change(

@@ -35,27 +35,35 @@ class Relations:
     max_follows: int
     settle_again_after_seconds: int
 
-    def follow(self, user_id: str, publisher_id: str) -> Follow:
+    def follow(
+        self, user_id: str, publisher_id: str, *, asked_at: int, unless_newer: bool = False
+    ) -> Follow:
         """Follow; done already is done again. Raises `TooManyFollows` and `Contended`.
 
-        When this returns, every publish accepted from now on reaches the user.
+        When this returns, every publish accepted from now on reaches the user. `asked_at` is the
+        epoch millisecond at which it was asked for. With `unless_newer` a change that was asked for
+        later stays: queue messages come late, and twice.
         """
 
         def change(seen: Follow) -> Follow | None:
-            at = times.to_text(clock.now_ms())
-            wish = replace(seen, followed_at=at)
+            wish = replace(seen, followed_at=times.to_text(asked_at), asked_at=asked_at)
             return self.following.follow(wish, max_follows=self.max_follows)
 
-        return self._change(user_id, publisher_id, wanted=True, change=change)
+        newest = asked_at if unless_newer else None
+        return self._change(user_id, publisher_id, wanted=True, change=change, newest=newest)
 
-    def unfollow(self, user_id: str, publisher_id: str) -> Follow:
-        """Stop following; done already is done again. Raises `Contended`."""
+    def unfollow(
+        self, user_id: str, publisher_id: str, *, asked_at: int, unless_newer: bool = False
+    ) -> Follow:
+        """Stop following, likewise. Raises `Contended`."""
 
         def change(seen: Follow) -> Follow | None:
+            wish = replace(seen, asked_at=asked_at)
             expires_at = clock.now_ms() // 1000 + TOMBSTONE_SECONDS
-            return self.following.unfollow(seen, expires_at=expires_at)
+            return self.following.unfollow(wish, expires_at=expires_at)
 
-        return self._change(user_id, publisher_id, wanted=False, change=change)
+        newest = asked_at if unless_newer else None
+        return self._change(user_id, publisher_id, wanted=False, change=change, newest=newest)
 
     def settle(self, user_id: str, publisher_id: str) -> None:
         """Make the edge agree with the row, and look again until the row held still meanwhile."""
@@ -99,10 +107,13 @@ class Relations:
         *,
         wanted: bool,
         change: Callable[[Follow], Follow | None],
+        newest: int | None,
     ) -> Follow:
         for attempt in range(ATTEMPTS):
             seen = self._row(user_id, publisher_id)
-            changed = seen if seen.is_active is wanted else change(seen)
+            is_stale = newest is not None and seen.asked_at > newest
+            is_done = seen.is_active is wanted
+            changed = seen if is_done or is_stale else change(seen)
             if changed:
                 self._settle_twice(user_id, publisher_id)
                 return changed

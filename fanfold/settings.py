@@ -38,6 +38,8 @@ class Settings:
     max_follows: int = 5000
     # Seconds after which the door that changed a relation has surely stopped; RELATE settles then.
     door_timeout_seconds: int = 10
+    # The same for PLAN, which takes follows from the queue.
+    plan_timeout_seconds: int = 60
     # How often a message is tried before SQS moves it to the dead-letter queue.
     publish_max_receives: int = 5
     express_max_receives: int = 10

@@ -84,13 +84,17 @@ def show_delivery(request: Request) -> Answer:
 
 def follow(request: Request) -> Answer:
     """Follow a publisher."""
-    relation = relations.follow(request.user_id, request.path_id("publisher_id"))
+    relation = relations.follow(
+        request.user_id, request.path_id("publisher_id"), asked_at=request.received_at
+    )
     return answer(200, {"publisher_id": relation.publisher_id, "followed_at": relation.followed_at})
 
 
 def unfollow(request: Request) -> Answer:
     """Stop following a publisher."""
-    relations.unfollow(request.user_id, request.path_id("publisher_id"))
+    relations.unfollow(
+        request.user_id, request.path_id("publisher_id"), asked_at=request.received_at
+    )
     return answer(204)
 
 

@@ -46,7 +46,7 @@ relations = Relations(
     followers,
     WorkQueue(aws.sqs(), settings.relation_queue_url),
     settings.max_follows,
-    settings.door_timeout_seconds,
+    settings.plan_timeout_seconds,
 )
 SOURCES = sources(settings, names.PUBLISH)
 
@@ -66,9 +66,13 @@ def take(received: Received) -> None:
                 event.ref_id, publisher_id=event.publisher_id, retracted_at=received.sent_at
             )
         case FollowAdded() as event:
-            relations.follow(event.user_id, event.publisher_id)
+            relations.follow(
+                event.user_id, event.publisher_id, asked_at=received.sent_at, unless_newer=True
+            )
         case FollowRemoved() as event:
-            relations.unfollow(event.user_id, event.publisher_id)
+            relations.unfollow(
+                event.user_id, event.publisher_id, asked_at=received.sent_at, unless_newer=True
+            )
 
 
 def _publish(event: PostPublished, received: Received) -> None:

@@ -238,5 +238,6 @@ class FollowTimeline(Construct):
             retention_days=self._stage.retention_days,
             max_follows=self._stage.max_follows,
             door_timeout_seconds=DOOR_SECONDS,
+            plan_timeout_seconds=PLAN_SECONDS,
             lane_visibility_seconds=visibility_seconds(DELIVER_SECONDS),
         )

@@ -62,8 +62,8 @@ MUTATIONS = (
     Mutation(
         "the ledger's resume before the hand-back",
         "fanfold/deliver.py",
-        "        if end.progress:\n            resume =",
-        "        if False:\n            resume =",
+        "if not self.fanouts.store_resume(",
+        "if False and not self.fanouts.store_resume(",
     ),
     Mutation(
         "sort key from acceptance, not from a worker's clock",

@@ -126,9 +126,7 @@ def test_messages_that_no_code_wrote_end_in_the_dead_letter_queue_and_hold_nobod
     settings, sqs = stack.settings(), stack.client("sqs")
     follower_name = f"follower-{uuid.uuid4().hex[:8]}"
     follower = User(stack, follower_name, stack.token(follower_name))
-    publisher_name = (
-        f"publisher-{uuid.uuid4().hex[:8]}"
-    )
+    publisher_name = f"publisher-{uuid.uuid4().hex[:8]}"
     publisher = User(stack, publisher_name, stack.token(publisher_name))
     follower.follow(publisher)
     ref_id = uuid.uuid4().hex

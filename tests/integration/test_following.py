@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import random
 from collections.abc import Callable
@@ -16,7 +17,17 @@ from fanfold.bulk_follow import BulkFollowing
 from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.following import Follow
 from fanfold.relate import Relations
-from tests.integration.system import AT, Answer, Crash, CrashAfter, System, error, event
+from tests.integration.system import (
+    AT,
+    AT_MS,
+    Answer,
+    Crash,
+    CrashAfter,
+    Json,
+    System,
+    error,
+    event,
+)
 
 
 def row(system: System, user: str = "bob", publisher: str = "ada") -> Follow:
@@ -48,7 +59,12 @@ def test_a_follow_has_a_row_and_an_edge_and_is_settled_once_more_later(system: S
     answer = system.http("api/follow")
     assert (answer.status, answer.body) == (200, {"publisher_id": "ada", "followed_at": AT})
     assert row(system) == Follow(
-        user_id="bob", publisher_id="ada", state="followed", version=1, followed_at=AT
+        user_id="bob",
+        publisher_id="ada",
+        state="followed",
+        version=1,
+        followed_at=AT,
+        asked_at=AT_MS,
     )
     assert system.edges() == ["bob"]
     assert count_of(system) == 1
@@ -196,7 +212,7 @@ def test_an_unfollow_between_the_two_looks_of_settle_is_seen(
         return plain(**request)
 
     monkeypatch.setattr(system.dynamodb, "put_item", put)
-    relations.follow("bob", "ada")
+    relations.follow("bob", "ada", asked_at=AT_MS)
     assert calls
     assert not row(system).is_active
     assert system.edges() == []
@@ -218,7 +234,7 @@ def test_a_follow_between_the_two_looks_of_settle_is_seen(
         return plain(**request)
 
     monkeypatch.setattr(system.dynamodb, "delete_item", delete)
-    relations.unfollow("bob", "ada")
+    relations.unfollow("bob", "ada", asked_at=AT_MS)
     assert calls
     assert row(system).is_active
     assert system.edges() == ["bob"]
@@ -244,7 +260,7 @@ def test_a_row_that_never_holds_still_is_told_and_left_to_relate(
 
         monkeypatch.setattr(system.dynamodb, operation, call)
     with pytest.raises(Contended):
-        relations.follow("bob", "ada")
+        relations.follow("bob", "ada", asked_at=AT_MS)
     monkeypatch.undo()
     system.pump()
     assert (system.edges() == ["bob"]) is row(system).is_active
@@ -266,7 +282,7 @@ def test_a_change_that_lost_against_another_is_made_on_what_the_other_left(
         return plain(**request)
 
     monkeypatch.setattr(system.dynamodb, "transact_write_items", transact)
-    assert relations.follow("bob", "ada").version == 3
+    assert relations.follow("bob", "ada", asked_at=AT_MS).version == 3
     assert system.edges() == ["bob"]
     assert count_of(system) == 1
 
@@ -553,3 +569,31 @@ def test_a_list_with_thousands_of_tombstones_goes_on_page_by_page(
     pages = walk(system, limit="1")
     assert list(itertools.chain(*pages)) == [publishers[0], publishers[19]]
     assert [] in pages, "a page may be empty and not the last"
+
+
+def follow_event(system: System, kind: str, *, times_received: int = 1) -> Json:
+    """A message of the publish queue as SQS hands it out, sent at the clock's time."""
+    body = {"version": 1, "type": f"follow.{kind}", "user_id": "bob", "publisher_id": "ada"}
+    return {"Records": [system.record("Publish", body, times_received=times_received)]}
+
+
+def test_a_follow_message_that_comes_a_second_time_undoes_no_unfollow_since(
+    system: System,
+) -> None:
+    added = follow_event(system, "added")
+    system.take(copy.deepcopy(added))
+    assert system.edges() == ["bob"]
+    system.clock.advance(5)
+    assert system.unfollow("bob").status == 204
+    assert system.take(copy.deepcopy(added)) == []
+    assert (row(system).state, system.edges()) == ("unfollowed", [])
+
+
+def test_an_unfollow_message_that_was_sent_before_the_follow_and_comes_after_changes_nothing(
+    system: System,
+) -> None:
+    removed = follow_event(system, "removed")
+    system.clock.advance(5)
+    system.take(follow_event(system, "added"))
+    assert system.take(removed) == []
+    assert (row(system).state, system.edges()) == ("followed", ["bob"])
