@@ -141,14 +141,9 @@ class FollowTimeline(Construct):
         self.following.allow(self.plan, "GetItem", "UpdateItem")
         self.following.allow(self.relate, "GetItem")
 
-        self.publishers.allow(self.api, "GetItem")
-        self.publishers.allow(self.plan, "GetItem")
-        self.publishers.allow(self.deliver, "GetItem")
-        self.publishers.allow(self.relate, "GetItem")
-
-        self.posts.allow(self.api, "GetItem", "PutItem", "UpdateItem")
+        self.posts.allow(self.api, "PutItem", "UpdateItem")
         self.posts.allow(self.timeline, "BatchGetItem")
-        self.posts.allow(self.plan, "GetItem", "PutItem", "UpdateItem")
+        self.posts.allow(self.plan, "PutItem", "UpdateItem")
         self.posts.allow(self.deliver, "GetItem")
 
         self.fanouts.allow(self.api, "GetItem", "PutItem")
@@ -158,13 +153,14 @@ class FollowTimeline(Construct):
         self.fanouts.allow_index(self.sweep, names.OPEN, "Scan")
         self.fanouts.allow_index(self.sweep, names.GIVEN_UP, "Scan")
 
-        self.readers.allow(self.api, "GetItem", "UpdateItem")
-        self.readers.allow(self.plan, "GetItem", "UpdateItem")
+        self.readers.allow(self.api, "UpdateItem")
+        self.readers.allow(self.plan, "UpdateItem")
 
     def _grant_queues(self) -> None:
         """Who may send to which queue, and what a consumer may give up on."""
         self.publish.allow_sending(self.api)
         self.publish.allow_sending(self.sweep)
+        self.publish.allow_measuring(self.sweep)
         self.publish.allow_rejecting(self.plan)
 
         for lane in (self.express, self.bulk):

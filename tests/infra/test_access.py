@@ -27,9 +27,8 @@ EXPECTED = {
     "api": {
         "Followers": EDIT_EDGES,
         "Following": GET | UPDATE | QUERY,
-        "Readers": GET | UPDATE,
-        "Publishers": GET,
-        "Posts": READ_WRITE,
+        "Readers": UPDATE,
+        "Posts": {"dynamodb:PutItem"} | UPDATE,
         "Fanouts": GET | {"dynamodb:PutItem"},
         "PublishQueue": SEND,
         "RelationQueue": SEND,
@@ -38,9 +37,8 @@ EXPECTED = {
     "plan": {
         "Followers": QUERY | EDIT_EDGES,
         "Following": GET | UPDATE,
-        "Readers": GET | UPDATE,
-        "Publishers": GET,
-        "Posts": READ_WRITE,
+        "Readers": UPDATE,
+        "Posts": {"dynamodb:PutItem"} | UPDATE,
         "Fanouts": READ_WRITE,
         "PublishQueue": CONSUME,
         "PublishDlq": SEND,
@@ -51,7 +49,6 @@ EXPECTED = {
     "deliver": {
         "Timelines": {"dynamodb:BatchWriteItem"},
         "Followers": QUERY,
-        "Publishers": GET,
         "Posts": GET,
         "Fanouts": GET | UPDATE,
         "ExpressQueue": CONSUME | SEND,
@@ -62,7 +59,6 @@ EXPECTED = {
     "relate": {
         "Followers": EDIT_EDGES,
         "Following": GET,
-        "Publishers": GET,
         "RelationQueue": CONSUME,
         "RelationDlq": SEND,
     },
@@ -70,7 +66,7 @@ EXPECTED = {
         "Fanouts": GET | UPDATE,
         "Fanouts/index/open": SCAN,
         "Fanouts/index/stalled": SCAN,
-        "PublishQueue": SEND,
+        "PublishQueue": SEND | MEASURE,
         "PublishDlq": LOOK,
         "PublishMapping": ASK,
         "ExpressQueue": SEND | MEASURE,
