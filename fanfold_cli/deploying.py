@@ -44,7 +44,7 @@ def bring_up(
 ) -> Deployment:
     """Start the engine unless it runs, deploy what changed, and return the deployed stack."""
     find_executable(app_directory)
-    home.path.mkdir(parents=True, exist_ok=True)
+    home.claim()
     with _alone(home):
         progress = Progress()
         state = _running_engine(
@@ -103,7 +103,9 @@ def _deploy(home: Home, state: EngineState, cdk: Cdk, progress: Progress) -> Eng
 
 def take_down(home: Home) -> bool:
     """End the engine of this home; say whether there was one."""
-    if not home.path.exists():
+    home.check()
+    # Nothing is written here either, the lock included: it would no longer be empty.
+    if not home.is_ours():
         return False
     with _alone(home):
         state = home.read_state()
@@ -116,7 +118,11 @@ def take_down(home: Home) -> bool:
 
 @contextmanager
 def _alone(home: Home) -> Iterator[None]:
-    with (home.path / "lock").open("w") as lock:
+    try:
+        opened = (home.path / "lock").open("w")
+    except OSError as error:
+        raise ExpectedError(f"The home {home.path} cannot be used: {error.strerror}.") from error
+    with opened as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

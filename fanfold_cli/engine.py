@@ -19,6 +19,9 @@ from fanfold_cli.console import ExpectedError
 from fanfold_cli.home import CHECKOUT, EngineState, Home
 
 LOOPBACK = "127.0.0.1"
+# The ones below are for the system alone.
+LOWEST_PORT = 1024
+HIGHEST_PORT = 65535
 
 # What the stack and `cdk bootstrap` use. With the whole list the engine would also open an MQTT
 # port on every interface.
@@ -70,9 +73,9 @@ def stop(home: Home, state: EngineState) -> None:
         processes.end_group(state.pid)
     if processes.is_alive(state.supervisor_pid, state.supervisor_mark):
         processes.end_group(state.supervisor_pid, grace_seconds=0)
-    shutil.rmtree(home.data, ignore_errors=True)
-    shutil.rmtree(home.deployed, ignore_errors=True)
-    home.forget_state()
+    if home.is_ours():
+        _delete_data(home)
+        home.forget_state()
 
 
 def free_port() -> int:
@@ -125,10 +128,15 @@ def _only(env: Mapping[str, str], names: tuple[str, ...], *, prefix: str) -> dic
 
 
 def _make_empty(home: Home) -> None:
+    home.claim()
+    _delete_data(home)
+    for path in (home.data / "tmp", home.data / "state", home.data / "s3"):
+        path.mkdir(parents=True, exist_ok=True)
+
+
+def _delete_data(home: Home) -> None:
     for path in (home.data, home.deployed):
         shutil.rmtree(path, ignore_errors=True)
-    for path in (home.path, home.data / "tmp", home.data / "state", home.data / "s3"):
-        path.mkdir(parents=True, exist_ok=True)
 
 
 def _spawn(home: Home, lifetime: float, port: int) -> tuple[subprocess.Popen[bytes], Path]:

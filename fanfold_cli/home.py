@@ -7,9 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from fanfold_cli import processes
+from fanfold_cli.console import ExpectedError
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 HOME_VARIABLE = "FANFOLD_HOME"
+DEFAULT = CHECKOUT / ".fanfold"
+# Says that a directory is ours. Things in it are deleted, so no other directory may be taken.
+MARKER = "fanfold-home"
+MARKER_TEXT = "A home of Fanfold's local engine; `fanfold local up` and `down` delete in it.\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +46,53 @@ class Home:
     path: Path
 
     @classmethod
-    def choose(cls, chosen: Path | None = None) -> "Home":
+    def choose(cls, chosen: str | Path | None = None) -> "Home":
         """Take the named directory, or that of the environment, or `.fanfold` of the checkout."""
-        named = chosen or os.environ.get(HOME_VARIABLE) or CHECKOUT / ".fanfold"
-        return cls(Path(named).expanduser().resolve())
+        named = chosen or os.environ.get(HOME_VARIABLE) or DEFAULT
+        try:
+            return cls(Path(named).expanduser().resolve())
+        except (OSError, RuntimeError) as error:
+            raise ExpectedError(f"The home {named} cannot be used: {error}") from error
+
+    def is_ours(self) -> bool:
+        """Say whether this directory was made for an engine, so that things may go from it."""
+        if (self.path / MARKER).is_file():
+            return True
+        # The default one may be older than the marker; its name is ours alone.
+        return self.path == DEFAULT and (self.state_file.is_file() or self.log.is_file())
+
+    def is_free(self) -> bool:
+        """Say whether there is nothing here yet; raises `ExpectedError` when it is no directory."""
+        try:
+            return not self.path.exists() or not any(self.path.iterdir())
+        except NotADirectoryError:
+            raise ExpectedError(
+                f"{self.path} is a file: name a directory with --home, or leave it out."
+            ) from None
+        except OSError as error:
+            raise _unusable(self.path, error) from error
+
+    def check(self) -> None:
+        """Raise `ExpectedError` when this directory belongs to somebody else."""
+        try:
+            ours = self.is_ours()
+        except OSError as error:
+            raise _unusable(self.path, error) from error
+        if not ours and not self.is_free():
+            raise ExpectedError(
+                f"{self.path} holds files and is not a home of the local engine (it has no file "
+                f"{MARKER}), so nothing in it was touched: name an empty or a new directory with "
+                "--home, or leave it out."
+            )
+
+    def claim(self) -> None:
+        """Make this directory and mark it as ours, or raise `ExpectedError` and touch nothing."""
+        self.check()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            (self.path / MARKER).write_text(MARKER_TEXT)
+        except OSError as error:
+            raise _unusable(self.path, error) from error
 
     @property
     def log(self) -> Path:
@@ -95,3 +143,10 @@ class Home:
         """Return the state of the engine when it is really there."""
         state = self.read_state()
         return state if state is not None and state.is_running() else None
+
+
+def _unusable(path: Path, error: OSError) -> ExpectedError:
+    return ExpectedError(
+        f"The home {path} cannot be used ({error.strerror}): name a directory that you may write "
+        "to with --home, or leave it out."
+    )

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fanfold_cli import deploying
+from fanfold_cli import deploying, engine
 from fanfold_cli.console import print_json, print_result, say
 from fanfold_cli.home import HOME_VARIABLE, EngineState, Home
 from fanfold_cli.options import HomeOption, JsonOption
@@ -24,7 +24,12 @@ def up(
         float, typer.Option(min=0.001, help="Hours after which the engine ends by itself.")
     ] = deploying.LIFETIME_HOURS,
     port: Annotated[
-        int | None, typer.Option(help="Port on loopback. [default: a free one]")
+        int | None,
+        typer.Option(
+            min=engine.LOWEST_PORT,
+            max=engine.HIGHEST_PORT,
+            help="Port on loopback. [default: a free one]",
+        ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw the local data away.")] = False,
     as_json: JsonOption = False,
@@ -36,7 +41,7 @@ def up(
         print_json(_status(chosen))
         return
     print_result(_table(_status(chosen)))
-    command = "fanfold local" if home is None else f"{HOME_VARIABLE}={chosen.path} fanfold local"
+    command = "fanfold local" if not home else f"{HOME_VARIABLE}={chosen.path} fanfold local"
     print_result(
         "\nTo call it:\n"
         f"  TOKEN=$({command} token --user alice)\n"

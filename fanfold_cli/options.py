@@ -1,6 +1,5 @@
 """The options that several commands share."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,10 +7,12 @@ import typer
 from fanfold_cli.home import HOME_VARIABLE
 
 HomeOption = Annotated[
-    Path | None,
+    # Text, because an empty path would be the directory that one is in.
+    str | None,
     typer.Option(
         "--home",
         envvar=HOME_VARIABLE,
+        metavar="DIRECTORY",
         help="Directory of this engine; several run side by side in several directories. "
         "[default: .fanfold of the checkout]",
     ),

@@ -8,10 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from fanfold_cli import processes
+from fanfold_cli import deploying, engine, processes
+from fanfold_cli import home as homes
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.home import CHECKOUT, EngineState, Home
+from fanfold_cli.home import CHECKOUT, MARKER, EngineState, Home
+from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
 
 
@@ -105,3 +108,109 @@ def test_an_engine_without_a_deployment_says_what_to_do(home: Home, alive: Engin
     home.write_state(alive)
     with pytest.raises(ExpectedError, match="nothing is deployed"):
         Deployment.local(home)
+
+
+def with_files_of_somebody(directory: Path) -> Path:
+    """A directory that others made, with names in it that an engine's home has too."""
+    for name in ("engine", "deployed"):
+        (directory / name).mkdir(parents=True)
+        (directory / name / "precious").write_text("mine")
+    return directory
+
+
+def files_below(directory: Path) -> list[str]:
+    """What is in a directory, by its paths."""
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
+
+
+@pytest.mark.parametrize("command", ["up", "down"])
+def test_a_directory_of_somebody_else_is_refused_and_left_alone(
+    tmp_path: Path, command: str, alive: EngineState
+) -> None:
+    theirs = Home(with_files_of_somebody(tmp_path))
+    theirs.write_state(alive)
+    before = files_below(tmp_path)
+    act = deploying.bring_up if command == "up" else deploying.take_down
+    with pytest.raises(ExpectedError, match="is not a home of the local engine"):
+        act(theirs)
+    assert files_below(tmp_path) == before
+
+
+def test_an_engine_never_starts_in_a_directory_of_somebody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "_can_bind", lambda _port: True)
+    theirs = with_files_of_somebody(tmp_path)
+    with pytest.raises(ExpectedError, match="is not a home of the local engine"):
+        engine.start(Home(theirs), lifetime_seconds=1, port=4566)
+    assert (theirs / "engine" / "precious").exists()
+
+
+def test_an_engine_that_ends_takes_nothing_of_somebody_else_along(
+    tmp_path: Path, alive: EngineState
+) -> None:
+    theirs = Home(with_files_of_somebody(tmp_path))
+    engine.stop(theirs, replace(alive, pid_mark="gone", supervisor_mark="gone"))
+    assert (theirs.data / "precious").exists()
+    assert (theirs.deployed / "precious").exists()
+
+
+@pytest.mark.parametrize("name", [".", "new/er"])
+def test_an_empty_or_absent_directory_becomes_ours(tmp_path: Path, name: str) -> None:
+    home = Home(tmp_path / name)
+    home.claim()
+    assert home.is_ours()
+    (home.path / "engine.log").touch()
+    home.claim()
+
+
+def test_down_in_an_empty_directory_leaves_it_empty(tmp_path: Path) -> None:
+    assert not deploying.take_down(Home(tmp_path))
+    assert files_below(tmp_path) == []
+
+
+def test_down_deletes_the_data_of_our_own_home(tmp_path: Path, alive: EngineState) -> None:
+    home = Home(tmp_path)
+    home.claim()
+    with_files_of_somebody(tmp_path)
+    home.write_state(replace(alive, pid_mark="gone", supervisor_mark="gone"))
+    deploying.take_down(home)
+    assert files_below(tmp_path) == [MARKER, "lock"]
+
+
+@pytest.mark.parametrize("file", ["state.json", "engine.log"])
+def test_the_home_of_a_checkout_from_before_the_marker_is_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    monkeypatch.setattr(homes, "DEFAULT", tmp_path)
+    assert not Home(tmp_path).is_ours()
+    (tmp_path / file).touch()
+    assert Home(tmp_path).is_ours()
+
+
+def test_an_empty_home_is_none() -> None:
+    assert Home.choose("").path == CHECKOUT / ".fanfold"
+
+
+@pytest.mark.parametrize("name", ["file", "file/x", "/proc/x", "~nobody-of-this-name/x"])
+def test_up_in_a_home_that_cannot_be_is_a_sentence(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    named = str(tmp_path / name) if name.startswith("file") else name
+    ran = CliRunner().invoke(app, ["local", "up", "--home", named])
+    assert isinstance(ran.exception, ExpectedError)
+
+
+@pytest.mark.parametrize("name", ["file", "file/x", "/proc/x", "~nobody-of-this-name/x"])
+def test_down_in_a_home_that_cannot_be_is_a_sentence(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").touch()
+    named = str(tmp_path / name) if name.startswith("file") else name
+    ran = CliRunner().invoke(app, ["local", "down", "--home", named])
+    assert isinstance(ran.exception, ExpectedError) or "No engine is running" in ran.stderr
+
+
+@pytest.mark.parametrize("port", ["-1", "0", "80", "65536", "99999"])
+def test_a_port_that_no_engine_can_have_is_refused(tmp_path: Path, port: str) -> None:
+    ran = CliRunner().invoke(app, ["local", "up", "--home", str(tmp_path), "--port", port])
+    assert ran.exit_code == 2
+    assert "Invalid value for '--port'" in ran.stderr
+    assert files_below(tmp_path) == []
