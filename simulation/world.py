@@ -98,7 +98,7 @@ class World:
         self._workers = dict.fromkeys(WORKERS, 0)
         self._next_sweep = SWEEP_EVERY_SECONDS
         # In some worlds DELIVER has little more time than it needs to hand back.
-        self._hurry = self.random.choice((1.0, 1.0, 0.3, 0.26))
+        self._hurry = self.random.choice((1.0, 1.0, 0.254, 0.2515))
         self.was_paused = False
 
     def _make_database(self) -> None:
