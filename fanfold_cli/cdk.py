@@ -80,12 +80,12 @@ def find_executable(app_directory: Path) -> str:
     if shutil.which("node") is None:
         raise ExpectedError(
             "Node.js is not installed, and the CDK command line needs it: install Node.js 20 or "
-            "later, then run `npm ci` here."
+            "later, then run `make setup`."
         )
     executable = os.environ.get(CDK_VARIABLE) or str(app_directory / "node_modules/.bin/cdk")
     if not Path(executable).exists():
         raise ExpectedError(
-            f"There is no CDK command line at {executable}: run `npm ci` in {app_directory}."
+            f"There is no CDK command line at {executable}: run `make setup` in {app_directory}."
         )
     return executable
 

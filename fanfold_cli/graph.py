@@ -3,8 +3,9 @@
 import csv
 import gzip
 import random
+import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,12 +74,10 @@ def read(path: Path) -> Graph:
 def _edges(path: Path) -> Iterator[tuple[str, str]]:
     try:
         read_text = gzip.open if path.suffix == ".gz" else open
-        with read_text(path, "rt", newline="") as file:
+        with read_text(path, "rt", newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file)
             if not {"publisher", "follower"} <= set(rows.fieldnames or ()):
-                raise ExpectedError(
-                    f"{path} has no columns publisher and follower in its first line."
-                )
+                raise _wrong_header(path, rows.fieldnames or ())
             for row in rows:
                 publisher, follower = row["publisher"], row["follower"]
                 if not (publisher and follower and is_id(publisher) and is_id(follower)):
@@ -87,5 +86,16 @@ def _edges(path: Path) -> Iterator[tuple[str, str]]:
                         "ids of 1 to 128 letters, digits and _ . : | @ + = -"
                     )
                 yield publisher, follower
-    except (OSError, UnicodeDecodeError, csv.Error, EOFError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error, EOFError, zlib.error) as error:
         raise ExpectedError(f"{path} cannot be read as CSV: {error}") from error
+
+
+def _wrong_header(path: Path, columns: Sequence[str]) -> ExpectedError:
+    if not columns:
+        return ExpectedError(f"{path} is empty: its first line must be publisher,follower.")
+    wanted = f"{path} has no columns publisher and follower in its first line"
+    if len(columns) == 1 and ";" in columns[0]:
+        return ExpectedError(f"{wanted}: put commas between the columns, not semicolons.")
+    if {"publisher", "follower"} <= {column.strip() for column in columns}:
+        return ExpectedError(f"{wanted}: write the names without spaces around them.")
+    return ExpectedError(f"{wanted}.")

@@ -6,8 +6,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from fanfold.contract import MAX_ID_CHARS
+from fanfold.ids import is_id
 from fanfold_cli import deploying, engine
-from fanfold_cli.console import print_json, print_result, say
+from fanfold_cli.console import ExpectedError, print_json, print_result, say
 from fanfold_cli.home import HOME_VARIABLE, EngineState, Home
 from fanfold_cli.options import HomeOption, JsonOption
 from fanfold_cli.stack import Deployment
@@ -80,6 +82,10 @@ def token(
     as_json: JsonOption = False,
 ) -> None:
     """Print an access token of a user, alone on stdout."""
+    if not is_id(user):
+        raise ExpectedError(
+            f"--user must be 1 to {MAX_ID_CHARS} letters, digits and _ . : | @ + = -, not {user!r}."
+        )
     signed = Deployment.local(Home.choose(home)).sign_in(user)
     if as_json:
         print_json(asdict(signed))

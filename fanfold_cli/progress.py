@@ -53,8 +53,9 @@ def progress_bar(what: str, *, total: int | None, unit: str) -> Iterator[Bar]:
         TextColumn(unit),
         _Rate(),
         TimeElapsedColumn(),
-        TextColumn("left"),
+        TextColumn("passed,"),
         TimeRemainingColumn(),
+        TextColumn("left"),
         console=Console(stderr=True),
     )
     with progress:

@@ -1,5 +1,6 @@
 """A deployed Fanfold stack, on AWS or on the local engine: outputs, settings, clients, users."""
 
+import os
 import secrets
 import string
 from collections.abc import Mapping
@@ -42,8 +43,7 @@ class Deployment:
         state = home.running()
         if state is None:
             raise ExpectedError(
-                f"No local engine is running in {home.path}: start one with `fanfold local up`, or "
-                "name a stack on AWS with --stack."
+                f"No local engine is running in {home.path}: start one with `fanfold local up`."
             )
         if not state.outputs:
             raise ExpectedError(
@@ -54,9 +54,11 @@ class Deployment:
     @classmethod
     def on_aws(cls, stack: str, region: str | None = None) -> "Deployment":
         """The stack of this name in the account of the user's own credentials."""
-        chosen = region or boto3.session.Session().region_name
+        chosen = region or os.environ.get("AWS_REGION") or boto3.session.Session().region_name
         if chosen is None:
-            raise ExpectedError("No AWS region is set: set AWS_REGION, or name one with --region.")
+            raise ExpectedError(
+                "No AWS region is set: set AWS_REGION, or give your AWS profile one."
+            )
         try:
             cloudformation = aws.client("cloudformation", None, chosen)
             found = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
@@ -71,7 +73,13 @@ class Deployment:
         """The named stack on AWS, or the local one when none is named."""
         if stack is not None:
             return cls.on_aws(stack, region)
-        return cls.local(home or Home.choose())
+        chosen = home or Home.choose()
+        if chosen.running() is None:
+            raise ExpectedError(
+                f"No local engine is running in {chosen.path}: start one with `fanfold local up`, "
+                "or name a stack on AWS with --stack."
+            )
+        return cls.local(chosen)
 
     @property
     def is_local(self) -> bool:
