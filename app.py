@@ -12,7 +12,7 @@ def main() -> None:
     """Synthesize the stage that the context names."""
     app = App()
     try:
-        stage = choose(app.node.try_get_context)
+        stage = choose(app.node.get_all_context())
     except StageError as error:
         sys.exit(str(error))
     FanfoldStack(app, f"Fanfold-{stage.name}", stage=stage)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold.bulk_follow import BulkFollowing
-from fanfold.errors import FanfoldError
+from fanfold.errors import FanfoldError, TooManyFollows
 from fanfold.followers import Followers
 from fanfold.following import Following
 from fanfold.queues import WorkQueue
@@ -30,7 +30,13 @@ def seed(deployment: Deployment, graph: Graph) -> int:
     def follow(user: str) -> tuple[int, int]:
         if stop.is_set():
             return 0, 0
-        return bulk.follow_all(user, follows[user]), len(follows[user])
+        try:
+            return bulk.follow_all(user, follows[user]), len(follows[user])
+        except TooManyFollows as error:
+            raise ExpectedError(
+                f"The import stopped: {error} In the file, '{user}' follows {len(follows[user])}; "
+                "take some out, then run it again. What is there already stays."
+            ) from error
 
     with (
         progress_bar("Following", total=graph.edges, unit="follows") as bar,
@@ -40,6 +46,9 @@ def seed(deployment: Deployment, graph: Graph) -> int:
             for changed, edges in threads.map(follow, sorted(follows)):
                 new += changed
                 bar.advance(edges)
+        except ExpectedError:
+            stop.set()
+            raise
         except (FanfoldError, ClientError, BotoCoreError) as error:
             stop.set()
             raise ExpectedError(

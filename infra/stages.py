@@ -1,9 +1,10 @@
 """What differs between one deployment and another, as data; `-c field=value` overrides a field."""
 
+import difflib
 import platform
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields, replace
 from typing import Any, Final
 
@@ -114,20 +115,32 @@ STAGES: Final = {stage.name: stage for stage in (DEV, PROD, LOCAL)}
 _FIXED: Final = ("name", "runtime", "architecture", "wheel_platform")
 
 
-def choose(context: Callable[[str], Any]) -> Stage:
+def choose(context: Mapping[str, Any]) -> Stage:
     """The stage that the context names, with its overrides; raises `StageError`."""
-    name = context("stage") or DEV.name
+    _check_keys(context)
+    name = context.get("stage") or DEV.name
     stage = STAGES.get(str(name))
     if stage is None:
         raise StageError(f"There is no stage {name!r}; choose one of {', '.join(STAGES)}.")
     overrides = {
         field.name: _read(field, value)
         for field in fields(Stage)
-        if field.name not in _FIXED and (value := context(field.name)) is not None
+        if field.name not in _FIXED and (value := context.get(field.name)) is not None
     }
     chosen = replace(stage, **overrides)
     chosen.check()
     return chosen
+
+
+def _check_keys(context: Mapping[str, Any]) -> None:
+    """Refuse a key that looks like one of ours and is none: CDK would ignore it without a word."""
+    known = ["stage", *(field.name for field in fields(Stage))]
+    for key in context:
+        # CDK's own keys have an @, a colon or a hyphen in them.
+        if re.fullmatch(r"[a-z][a-z_]*", key) and key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            meant = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}."
+            raise StageError(f"There is no context value '{key}'; {meant}")
 
 
 def _read(field: Field[Any], value: Any) -> Any:

@@ -40,7 +40,7 @@ def synthesize(make_app: Callable[..., App]) -> Synthesize:
 
     def synthesize_stage(**context: str) -> Template:
         app = make_app(**context)
-        stack = FanfoldStack(app, "Fanfold", stage=choose(app.node.try_get_context))
+        stack = FanfoldStack(app, "Fanfold", stage=choose(app.node.get_all_context()))
         template: Template = app.synth().get_stack_by_name(stack.stack_name).template
         return template
 

@@ -42,7 +42,7 @@ CASES = {
 
 def check(make_app: Callable[..., App], context: dict[str, str], accepted: dict[str, str]) -> None:
     app = make_app(**context)
-    stack = FanfoldStack(app, "Fanfold", stage=choose(app.node.try_get_context))
+    stack = FanfoldStack(app, "Fanfold", stage=choose(app.node.get_all_context()))
     Validations.of(stack).add_plugins(AwsSolutionsChecks(stack))
     for finding, reason in accepted.items():
         Validations.of(stack).acknowledge(Acknowledgment(id=finding, reason=reason))

@@ -10,7 +10,7 @@ from infra.stages import DEV, LOCAL, PROD, STAGES, Stage, StageError, choose
 
 
 def with_context(**context: object) -> Stage:
-    return choose(context.get)
+    return choose(context)
 
 
 def test_dev_is_chosen_when_nothing_is_named() -> None:
@@ -115,3 +115,13 @@ def test_aws_runs_one_python_on_arm(stage: Stage) -> None:
 def test_bulk_leaves_room_for_express() -> None:
     for stage in STAGES.values():
         assert stage.bulk_concurrency < stage.express_concurrency
+
+
+@pytest.mark.parametrize("key", ["retention_dayss", "max_follow", "jwtissuer"])
+def test_a_mistyped_context_value_is_refused_with_the_one_that_was_meant(key: str) -> None:
+    with pytest.raises(StageError, match=f"no context value '{key}'; did you mean "):
+        choose({key: "7"})
+
+
+def test_what_is_cdks_own_context_is_left_alone() -> None:
+    assert choose({"@aws-cdk/core:checkSecretUsage": True, "aws:cdk:bundling-stacks": []})
