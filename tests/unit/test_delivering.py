@@ -12,7 +12,7 @@ from fanfold import clock, ring
 from fanfold.deliver import MAX_HOPS, Delivering, Outcome
 from fanfold.delivery import Delivery, Done, Failed, HandBack
 from fanfold.errors import BadInput, Undeliverable
-from fanfold.fanouts import COMPLETE, DELIVERING, Fanout, Resume
+from fanfold.fanouts import COMPLETE, DELIVERING, STALLED, Fanout, Resume
 from fanfold.messages import DeliverSegment
 from fanfold.plan import Lanes
 from fanfold.queues import Message
@@ -187,6 +187,11 @@ def test_a_message_behind_the_ledger_is_dropped_unless_it_is_redelivered(positio
     assert world.deliver(order) == Outcome("behind")
     assert not world.transport.told
     assert world.deliver(order, redelivered=True) == Outcome("delivered", 5)
+
+
+def test_a_message_behind_the_ledger_takes_over_what_has_stalled() -> None:
+    world = World(Done(9), replace(resumed("5" * 16, 4), state=STALLED))
+    assert world.deliver(ORDER) == Outcome("delivered", 5)
 
 
 def test_a_message_ahead_of_the_ledger_leaves_nothing_out() -> None:
