@@ -228,8 +228,12 @@ def what_needs_no_sweeper_is_mended_on_the_spot(found: Evidence) -> Iterator[str
 def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
     """Entries are put once, but for what was left over, lost, or repeated for a reason."""
     world = found.world
-    if not world.faults.injected and world.written > len(found.entries):
-        yield f"Without any fault, {len(found.entries)} entries took {world.written} puts."
+    entries, puts, faults = len(found.entries), world.written, world.faults.injected.keys()
+    if not faults and puts > entries:
+        yield f"Without any fault, {entries} entries took {puts} puts."
+    # With 30 % left over each time an entry takes 1.4 puts; a few entries have their bad luck.
+    if faults <= {"partial", "skewed", "unsent"} and world.hurry == 1.0 and puts > 2 * entries + 10:
+        yield f"With left-over requests alone, {entries} entries took {puts} puts."
 
 
 def nothing_was_seen_on_the_way(found: Evidence) -> Iterator[str]:

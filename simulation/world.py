@@ -98,7 +98,7 @@ class World:
         self._workers = dict.fromkeys(WORKERS, 0)
         self._next_sweep = SWEEP_EVERY_SECONDS
         # In some worlds DELIVER has little more time than it needs to hand back.
-        self._hurry = self.random.choice((1.0, 1.0, 0.254, 0.2515))
+        self.hurry = self.random.choice((1.0, 1.0, 0.254, 0.2515))
         self.was_paused = False
 
     def _make_database(self) -> None:
@@ -362,7 +362,7 @@ class World:
             ]
         }
         try:
-            hurry = self._hurry if function == "deliver" and self.faults.are_on else 1.0
+            hurry = self.hurry if function == "deliver" and self.faults.are_on else 1.0
             answer = machines().invoke(function, event, seconds=seconds * hurry)
         except (Crash, Exception) as error:  # noqa: BLE001 - the whole batch comes again
             self.note(f"the worker ended: {error!r}")
