@@ -30,6 +30,12 @@ class Settings:
     relation_queue_url: str
     relation_dlq_url: str
 
+    # What speaks to DynamoDB in DELIVER and QUERY: `libcurl`, or `boto3`.
+    transport: str = "libcurl"
+    # How many entries a second one worker of a lane may write, so that all workers of the lane
+    # together stay within its share of the table's write capacity (budgets.py).
+    express_worker_rate: int = 10_000
+    bulk_worker_rate: int = 2_125
     # The claim of the verified token that names the user.
     user_claim: str = "sub"
     # How long an entry, a post and a ledger row live. One month, as OPENREC.tv keeps them.
