@@ -30,7 +30,7 @@ export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 # Nothing here calls home.
 export CDK_DISABLE_CLI_TELEMETRY := true
 
-.PHONY: help setup demo test check verify simulate mutations format lock synth clean
+.PHONY: help setup demo test check verify simulate mutations bench format lock synth clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,9 @@ simulate: .venv/.ready ## Try to lose a post: SEEDS=1000 runs of the whole syste
 
 mutations: .venv/.ready ## Take out one guard after the other, and see the simulation notice
 	@$(BIN)/python -m simulation.mutations
+
+bench: .venv/.ready ## Measure what the product costs beside its rivals, and keep the results
+	@$(BIN)/python -m bench --save
 
 verify: check ## Check, and what takes longer: the slow tests and the demo
 	@echo "Trying to lose a post."

@@ -1,0 +1,30 @@
+"""Progress on stderr, told between the steps of a bench, so that nothing runs while it measures."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def told(what: str, steps: Iterable[T]) -> Iterator[T]:
+    """The steps one by one, and on stderr how many are done and how long the rest will take.
+
+    On a terminal one line that changes, otherwise a line at the end.
+    """
+    each = list(steps)
+    live = sys.stderr.isatty()
+    began = time.monotonic()
+    for done, step in enumerate(each):
+        if live:
+            left = (time.monotonic() - began) / done * (len(each) - done) if done else None
+            rest = "" if left is None else f", {left:.0f} s left"
+            print(f"\r\033[K{what}: {done} of {len(each)}{rest}", end="", file=sys.stderr)
+            sys.stderr.flush()
+        yield step
+    passed = time.monotonic() - began
+    start = "\r\033[K" if live else ""
+    print(f"{start}{what}: {len(each)} of {len(each)} in {passed:.1f} s", file=sys.stderr)

@@ -1,0 +1,135 @@
+"""The benchmarks' harness: what a figure says, and how it is shown and kept."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import report, runner
+from bench.__main__ import main
+from bench.charts import draw
+from bench.figures import Bars, Better, Chart, Figure, Lines, Result, Row
+
+BARS = Bars(title="CPU", unit="µs", bars={"ours": 1.4, "theirs": 62.7}, log=True)
+LINES = Lines(title="Growth", x="followed", y="ms", lines={"ours": [(1, 5.0), (5_000, 5.0)]})
+
+
+def figure(value: float, *, better: Better = "higher", target: float = 35) -> Figure:
+    return Figure(
+        name="writer.vs_batch_writer",
+        value=value,
+        target=target,
+        unit="x",
+        better=better,
+        against="batch_writer",
+    )
+
+
+def result(value: float = 44.8) -> Result:
+    return Result(
+        figures=[figure(value)],
+        rows=[Row("Fanfold", 1.4, "µs", "an entry")],
+        setting={"pinned": "to two cores"},
+        chart=BARS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "better", "target", "met"),
+    [
+        (35, "higher", 35, True),
+        (34.9, "higher", 35, False),
+        (0.35, "lower", 0.35, True),
+        (0.36, "lower", 0.35, False),
+    ],
+)
+def test_a_target_is_met_when_it_is_reached(
+    value: float, better: Better, target: float, met: bool
+) -> None:
+    assert figure(value, better=better, target=target).met is met
+
+
+@pytest.mark.parametrize(
+    ("value", "better", "target", "reached"),
+    [
+        (24.5, "higher", 35, True),
+        (24.4, "higher", 35, False),
+        (0.49, "lower", 0.35, True),
+        (0.51, "lower", 0.35, False),
+    ],
+)
+def test_a_share_of_a_target_is_less_to_ask(
+    value: float, better: Better, target: float, reached: bool
+) -> None:
+    assert figure(value, better=better, target=target).reaches(0.7) is reached
+
+
+def test_json_has_one_object_a_figure_with_the_six_agreed_fields() -> None:
+    lines = list(report.json_lines([result(), result(1.0)]))
+    assert [json.loads(line) for line in lines] == [
+        {
+            "name": "writer.vs_batch_writer",
+            "value": value,
+            "target": 35,
+            "unit": "x",
+            "better": "higher",
+            "against": "batch_writer",
+        }
+        for value in (44.8, 1.0)
+    ]
+
+
+@pytest.mark.parametrize(("value", "verdict"), [(44.8, "met"), (12.0, "not met")])
+def test_the_table_says_what_is_met_and_shows_the_rows_beside(
+    value: float, verdict: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report.print_table([result(value)])
+    _, first, second, third, *_ = capsys.readouterr().out.splitlines()
+    assert first.split("  ")[0] == "writer.vs_batch_writer"
+    assert f"at least 35 x  {verdict}  " in first
+    assert "Fanfold" in second
+    assert "an entry" in second
+    assert "to two cores" in third
+
+
+def test_a_saved_result_stands_in_the_readme_as_data_and_as_a_chart(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"# Writer\n\n{report.BEGIN}\nthe one before\n{report.END}\n\nMore.\n")
+    report.save(result(), tmp_path)
+    report.save(result(44.9), tmp_path)  # a second time, in the place of the first
+    text = readme.read_text()
+    assert text.startswith(f"# Writer\n\n{report.BEGIN}\n| figure |")
+    assert text.endswith(f"![CPU](last.svg)\n{report.END}\n\nMore.\n")
+    assert "| **44.9 x** | at least 35 x | met |" in text
+    assert "the one before" not in text
+    kept = json.loads((tmp_path / "last.json").read_text())
+    assert kept["figures"][0]["value"] == 44.9
+    assert kept["setting"]["pinned"] == "to two cores"
+
+
+def test_a_readme_without_a_place_for_the_result_is_refused() -> None:
+    with pytest.raises(ValueError, match="needs the lines"):
+        report.with_result("# Writer\n", result())
+
+
+@pytest.mark.parametrize("chart", [BARS, LINES], ids=["bars", "lines"])
+def test_the_same_numbers_make_the_same_chart(chart: Chart, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.svg", tmp_path / "second.svg"
+    draw(chart, first)
+    draw(chart, second)
+    assert first.read_bytes() == second.read_bytes()
+    assert f">{chart.title}</text>" in first.read_text()
+
+
+def test_an_unknown_bench_is_refused_with_the_names_of_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["wirter"]) == 2
+    shown = capsys.readouterr()
+    assert shown.err == f"There is no bench 'wirter'; there are {', '.join(runner.names())}.\n"
+    assert shown.out == ""
+
+
+def test_every_bench_has_a_readme_with_a_place_for_its_result() -> None:
+    for name in runner.names():
+        report.with_result((runner.folder(name) / "README.md").read_text(), result())
