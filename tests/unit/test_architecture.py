@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PURE = tuple(
     f"fanfold.{name}"
     for name in (
+        "budgets",
         "contract",
         "cursor",
         "delivery",
@@ -46,6 +47,7 @@ RULES = (
     Rule("fanfold.aws", ("fanfold", "boto3", "botocore", "mypy_boto3_*"), "clients have one home"),
     Rule("fanfold.intake", ("fanfold", "pydantic"), "pydantic stays at the publish edge"),
     Rule("fanfold.read", ("fanfold", "cachetools"), "the one cache is the reader's"),
+    Rule("fanfold.wire", ("fanfold", "pycurl", "certifi", "mypy_boto3_*"), "libcurl has one home"),
     Rule(
         "functions",
         ("fanfold", "aws_lambda_powertools", "functions.http", "functions.queue", "mypy_boto3_*"),
@@ -61,6 +63,7 @@ RULES = (
             "constructs",
             "jsii",
             "uv",
+            "fanfold.budgets",
             "fanfold.contract",
             "fanfold.names",
             "fanfold.settings",
@@ -263,6 +266,8 @@ def test_every_module_named_by_a_rule_as_allowed_exists_or_is_a_library() -> Non
         ("fanfold.plan", "import boto3"),
         ("fanfold.plan", "from pydantic import BaseModel"),
         ("fanfold.plan", "from cachetools import TTLCache"),
+        ("fanfold.plan", "import pycurl"),
+        ("fanfold.wire", "import boto3"),
         ("fanfold.read", "from pydantic import BaseModel"),
         # Decisions are pure.
         ("fanfold.delivery", "from fanfold.queues import WorkQueue"),
