@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from fanfold import clock, ring, times
-from fanfold.delivery import Delivery, Done, Failed, HandBack
+from fanfold.delivery import Delivery, Done, Failed, HandBack, stragglers_of
 from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanouts import COMPLETE, STALLED, Fanout, Fanouts, Resume
 from fanfold.messages import DeliverSegment
+from fanfold.pacing import Pace
 from fanfold.plan import Lanes
 from fanfold.posts import Posts
 from fanfold.timelines import Entry
+from fanfold.transport import Transport, carry_out
 
 # A hand-back that got no further waits, doubling, so that the table can recover: at most 4, 8, 16
 # ... 300 s, on average half of that. Twelve of them are about a quarter of an hour of standing
@@ -20,13 +21,6 @@ from fanfold.timelines import Entry
 MAX_HOPS = 12
 HOP_BASE_SECONDS = 2
 HOP_CAP_SECONDS = 300
-
-
-class Transport(Protocol):
-    """Carries out a delivery's actions and tells it what happened, until it ends."""
-
-    def carry_out(self, delivery: Delivery, *, entry: Entry, hi: str) -> Done | HandBack | Failed:
-        """Deliver `entry` to its publisher's followers below the ring position `hi`."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +40,12 @@ class Delivering:
     lanes: Lanes
     transport: Transport
 
-    def deliver(self, order: DeliverSegment, *, redelivered: bool, stop_at: float) -> Outcome:
+    def deliver(
+        self, order: DeliverSegment, *, pace: Pace, redelivered: bool, stop_at: float
+    ) -> Outcome:
         """Deliver what is left of a segment, until about `stop_at` of the monotonic clock.
+
+        `pace` is this worker's on the order's lane; it outlives the order.
 
         Raises `BadInput` for an order that the ledger does not bear out, `Undeliverable` after too
         many hand-backs without progress, and whatever the transport failed with.
@@ -68,10 +66,17 @@ class Delivering:
             self._finish(fanout, order.segment, written=begin.written)
             return Outcome("post deleted")
         delivery = Delivery(
-            start=begin.position, already=begin.written, stop_at=stop_at, chance=clock.chance
+            start=begin.position,
+            hi=part.hi,
+            already=begin.written,
+            stragglers=begin.stragglers,
+            max_stragglers=stragglers_of(fanout.segments),
+            pace=pace,
+            stop_at=stop_at,
+            chance=clock.chance,
         )
         entry = Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at)
-        end = self.transport.carry_out(delivery, entry=entry, hi=part.hi)
+        end = carry_out(delivery, self.transport, entry)
         match end:
             case Done(written):
                 self._finish(fanout, order.segment, written=written)
@@ -118,7 +123,7 @@ class Delivering:
         if not end.progress:
             self.fanouts.touch(fanout.fanout_id, now=now)
         else:
-            resume = Resume(end.position, end.written)
+            resume = Resume(end.position, end.written, end.stragglers)
             if not self.fanouts.store_resume(fanout.fanout_id, order.segment, resume, now=now):
                 return  # another worker is further on, or done
         rest = DeliverSegment(

@@ -1,6 +1,6 @@
 """The policy of DELIVER: pure, without I/O. It is told what happened and says what to do next.
 
-A transport (transport_boto3) carries out the actions and reports the events. The loop is always
+A transport carries out the actions; the loop between the two is in transport.py. The loop is always
 
     action = policy.next(now)  ->  carry it out  ->  policy.<event>(...)  ->  again
 
@@ -9,22 +9,41 @@ until the action is `Done`, `HandBack` or `Failed`. Times are seconds of any mon
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import lt
 
 from fanfold import ring
+from fanfold.pacing import Pace
 
 # BatchWriteItem takes no more.
 CHUNK = 25
-# One worker reaches what a table takes long before; more only queues inside the client.
-MAX_IN_FLIGHT = 32
+# A ceiling only, far above what the pace asks for: at 5.5 ms a call, 64 are 290,000 entries a
+# second.
+MAX_IN_FLIGHT = 64
 # Full jitter: a random wait below base * 2^attempt, at most the cap (AWS Builders' Library,
 # "Timeouts, retries, and backoff with jitter").
 BACKOFF_BASE_SECONDS = 0.05
 BACKOFF_CAP_SECONDS = 1.0
 # Without one entry written for so long, waiting on is paid for and helps nobody: hand back.
 PATIENCE_SECONDS = 3.0
+# An entry that is throttled for the third time tells about itself; until then, about the table.
+TELLING_ATTEMPTS = 2
+# Of what a run sends, so much may be sent again, beside all that is in flight when a throttle
+# begins. A table that throttles more is given time: the rest is handed back.
+RETRY_SHARE = 0.2
+RETRY_ENTRIES = CHUNK * MAX_IN_FLIGHT
+# Followers that lag behind when the rest of a segment is handed back travel by their positions,
+# so that nobody behind them is written again. Not more than a batch; and with many segments fewer,
+# so that 4,096 of them (17 bytes a position) leave the ledger's row below 250 KB.
+MAX_STRAGGLERS = CHUNK
+MAX_STRAGGLERS_IN_ALL = 8_192
+
+
+def stragglers_of(segments: int) -> int:
+    """How many stragglers a segment of so many may hand back."""
+    return min(MAX_STRAGGLERS, MAX_STRAGGLERS_IN_ALL // max(1, segments))
 
 
 @dataclass(frozen=True)
@@ -37,9 +56,10 @@ class Page:
 
 @dataclass(frozen=True)
 class Read:
-    """Read the page of edges that begins after `after`: a position, or the last edge read."""
+    """Read a page of the edges below `hi`, from `after` on: a position, or the last edge read."""
 
     after: str
+    hi: str
 
 
 @dataclass(frozen=True)
@@ -66,15 +86,17 @@ class Done:
 
 @dataclass(frozen=True)
 class HandBack:
-    """Time is up, or the table is throttled. What lies before `position` is written.
+    """Time is up, or the table is throttled.
 
-    `written` counts the entries from the range's start to there. `progress` is false when this run
-    got no further than where it began.
+    All before `position` is written, but for the followers at the positions of the `stragglers`.
+    `written` counts the entries from the segment's start to there. `progress` is false when this
+    run wrote nothing that counts.
     """
 
     position: str
     written: int
     progress: bool
+    stragglers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,36 +109,46 @@ class Failed:
 Action = Read | Send | Wait | Done | HandBack | Failed
 
 
+# Behind every edge of a position: an edge goes on with '#'.
+_BEHIND = "~"
+
+
 @dataclass
 class _Batch:
     edges: Sequence[str]
-    indexes: Sequence[int]  # where each edge stands in ring order, counted from where we began
+    indexes: Sequence[int]  # where each edge stands in the order of reading
 
 
 @dataclass
 class Delivery:
     """Delivers one post to the followers in a range of one publisher's ring.
 
-    `start` and `already` are where an earlier worker stopped and how many it had written; `stop_at`
-    is when to begin handing back; `chance` draws from [0, 1).
+    `start` is where an earlier worker stopped, `stragglers` are positions before it that it left
+    out, and `already` is how many it had written; the range ends at `hi`. `stop_at` is when to
+    begin handing back; `chance` draws from [0, 1).
     """
 
     start: str
+    hi: str
     stop_at: float
     chance: Callable[[], float]
+    pace: Pace
     already: int = 0
+    stragglers: Sequence[str] = ()
+    max_stragglers: int = MAX_STRAGGLERS
     max_in_flight: int = MAX_IN_FLIGHT
 
     _fresh: list[str] = field(default_factory=list)  # read, never sent; `_next` is the first
     _next: int = 0
     _read: int = 0  # edges read so far
-    _after: str = ""
-    _more: bool = True
+    _ranges: deque[Read] = field(default_factory=deque)  # yet to be read, in ring order
     _reading: bool = False
     _read_attempts: int = 0
     _read_not_before: float = -math.inf
     _retries: list[tuple[float, int, str]] = field(default_factory=list)  # heap by time
     _attempts: dict[int, int] = field(default_factory=dict)
+    _retried: int = 0
+    _written: int = 0
     _in_flight: dict[int, _Batch] = field(default_factory=dict)
     _batches: int = 0
     _progress_at: float = math.inf  # until the first action is asked for
@@ -124,7 +156,10 @@ class Delivery:
     _failure: Exception | None = None
 
     def __post_init__(self) -> None:
-        self._after = self.start
+        lagging = sorted({each for each in self.stragglers if each < self.start})
+        self._ranges.extend(Read(position, position + _BEHIND) for position in lagging)
+        if self.start < self.hi:
+            self._ranges.append(Read(self.start, self.hi))
 
     # What to do next
 
@@ -138,18 +173,20 @@ class Delivery:
             return self._end()
         if self._wants_page() and now >= self._read_not_before:
             self._reading = True
-            return Read(self._after)
-        batch = self._next_batch(now)
-        if batch:
-            self._batches += 1
-            self._in_flight[self._batches] = batch
-            return Send(self._batches, batch.edges)
-        if not (self._more or self._reading or self._in_flight or self._retries):
+            return self._ranges[0]
+        wake_at = math.inf
+        if count := self._sendable(now):
+            wake_at = self.pace.may_send_at(count, now)
+            if wake_at <= now:
+                return self._send(now)
+        elif not (self._ranges or self._in_flight or self._retries):
             return self._end()
-        return Wait(self._wake_at())
+        return Wait(min(wake_at, self._wake_at(now)))
 
     def _must_stop(self, now: float) -> bool:
         if self._failure or now >= self.stop_at:
+            return True
+        if self._retried > RETRY_ENTRIES + RETRY_SHARE * self._written:
             return True
         held_up = bool(self._retries) or self._read_attempts > 0
         return held_up and now - self._progress_at >= PATIENCE_SECONDS
@@ -157,24 +194,36 @@ class Delivery:
     def _wants_page(self) -> bool:
         """Read ahead: the next page is read while the chunks of this one are written."""
         left = len(self._fresh) - self._next
-        return self._more and not self._reading and left < CHUNK * self.max_in_flight
+        return bool(self._ranges) and not self._reading and left < CHUNK * self.max_in_flight
 
-    def _next_batch(self, now: float) -> _Batch | None:
+    def _sendable(self, now: float) -> int:
+        """How many entries the next batch may hold; none if it has to wait for something."""
         if len(self._in_flight) >= self.max_in_flight:
-            return None
+            return 0
         left = len(self._fresh) - self._next
-        if not self._retries:  # the plain case, kept cheap: a slice of the page
-            if left >= CHUNK or (left and not self._more):
-                return self._take_fresh(CHUNK)
-            return None
+        is_due = bool(self._retries) and self._retries[0][0] <= now
+        # The end of a page waits for the next one, so that chunks are full.
+        if left >= CHUNK or is_due or (left and not self._ranges):
+            return min(CHUNK, left + len(self._retries))
+        return 0
+
+    def _send(self, now: float) -> Send:
+        batch = self._next_batch(now)
+        self.pace.spend(len(batch.edges))
+        self._batches += 1
+        self._in_flight[self._batches] = batch
+        return Send(self._batches, batch.edges)
+
+    def _next_batch(self, now: float) -> _Batch:
+        if not (self._retries and self._retries[0][0] <= now):
+            return self._take_fresh(CHUNK)  # the plain case, kept cheap: a slice of the page
         due: list[tuple[int, str]] = []
         while self._retries and self._retries[0][0] <= now and len(due) < CHUNK:
             _, index, edge = heapq.heappop(self._retries)
             due.append((index, edge))
-        fresh = self._take_fresh(CHUNK - len(due)) if left else _Batch((), ())
+        fresh = self._take_fresh(CHUNK - len(due))
         edges = [*(edge for _, edge in due), *fresh.edges]
-        indexes = [*(index for index, _ in due), *fresh.indexes]
-        return _Batch(edges, indexes) if edges else None
+        return _Batch(edges, [*(index for index, _ in due), *fresh.indexes])
 
     def _take_fresh(self, count: int) -> _Batch:
         edges = self._fresh[self._next : self._next + count]
@@ -182,9 +231,10 @@ class Delivery:
         self._next += len(edges)
         return _Batch(edges, range(first, first + len(edges)))
 
-    def _wake_at(self) -> float:
+    def _wake_at(self, now: float) -> float:
+        """When time alone changes what is to be done, apart from the pace."""
         times = [self.stop_at]
-        if self._retries:
+        if self._retries and self._retries[0][0] > now:
             times.append(self._retries[0][0])
         if self._wants_page():
             times.append(self._read_not_before)
@@ -195,22 +245,29 @@ class Delivery:
     def _end(self) -> Action:
         if self._failure:
             return Failed(self._failure)
-        unwritten = [(index, edge) for _, index, edge in self._retries]
-        if self._next < len(self._fresh):
-            first = self._read - (len(self._fresh) - self._next)
-            unwritten.append((first, self._fresh[self._next]))
-        if unwritten:
-            index, edge = min(unwritten)
-        elif not self._more:
-            return Done(self.already + self._read)
-        elif self._read:
+        first = self._read - (len(self._fresh) - self._next)
+        unsent = list(enumerate(self._fresh[self._next :], first))
+        behind = [each for each in unsent if each[1] < self.start]
+        unwritten = sorted([*((index, edge) for _, index, edge in self._retries), *behind])
+        unread = [ring.position_of(each.after) for each in self._ranges if each.hi != self.hi]
+        after = self._ranges[-1].after if self._ranges else ""
+        if len(unwritten) > self.max_stragglers:
+            index, place = unwritten[self.max_stragglers]
+        elif len(unsent) > len(behind):
+            index, place = unsent[len(behind)]
+        elif self._ranges and after > self.start:
             # A position includes the edges on it, so the last edge is written, and counted, again:
             # to begin after it could miss another follower with the very same hash.
-            index, edge = self._read - 1, self._after
+            index, place = self._read - 1, after
+        elif self._ranges:
+            index, place = self._read, self.start
+        elif unwritten:
+            index, place = self._read, ring.behind_all(self.hi)
         else:
-            index, edge = 0, self.start
-        position = ring.position_of(edge)
-        return HandBack(position, self.already + index, progress=position > self.start)
+            return Done(self.already + self._read)
+        lag = [ring.position_of(edge) for before, edge in unwritten if before < index]
+        written = self.already + index - len(lag)
+        return HandBack(ring.position_of(place), written, written > self.already, (*lag, *unread))
 
     # What happened
 
@@ -218,18 +275,19 @@ class Delivery:
         """The page that `Read` asked for."""
         self._reading = False
         self._read_attempts = 0
-        self._more = page.more
+        asked = self._ranges.popleft()
         edges = page.edges
-        if not edges:
-            if page.more:
+        if page.more:
+            if not edges:
                 raise ValueError("An empty page of edges cannot say where the next one begins.")
+            self._ranges.appendleft(Read(edges[-1], asked.hi))
+        if not edges:
             return
-        if edges[0] <= self._after or not all(map(lt, edges, edges[1:])):
+        if edges[0] <= asked.after or not all(map(lt, edges, edges[1:])):
             raise ValueError("Edges must come in ring order, each one once.")
         self._fresh = [*self._fresh[self._next :], *edges]
         self._next = 0
         self._read += len(edges)
-        self._after = edges[-1]
 
     def read_failed(self, error: Exception, *, retryable: bool, now: float) -> None:
         """The page could not be read."""
@@ -245,8 +303,10 @@ class Delivery:
         sent = self._in_flight.pop(batch)
         written = len(sent.edges) - len(unprocessed)
         if written:
+            self._written += written
             self._progress_at = now
         if not unprocessed:
+            self.pace.answered(written, 0, now)
             return
         lost = set(unprocessed)
         again = [
@@ -256,16 +316,27 @@ class Delivery:
         ]
         if len(again) != len(unprocessed):
             raise ValueError("The table returned entries as unprocessed that were not sent.")
+        self._tell_pace(written, again, now)
         self._retry(again, now)
 
-    def batch_failed(self, batch: int, error: Exception, *, retryable: bool, now: float) -> None:
+    def batch_failed(
+        self, batch: int, error: Exception, *, retryable: bool, throttled: bool, now: float
+    ) -> None:
         """The whole batch failed; it may still have taken effect, and is safe to send again."""
         sent = self._in_flight.pop(batch)
+        again = list(zip(sent.indexes, sent.edges, strict=True))
         if not retryable:
             self._failure = self._failure or error
-        self._retry(zip(sent.indexes, sent.edges, strict=True), now)
+        if throttled:
+            self._tell_pace(0, again, now)
+        self._retry(again, now)
 
-    def _retry(self, entries: Iterable[tuple[int, str]], now: float) -> None:
+    def _tell_pace(self, written: int, throttled: Iterable[tuple[int, str]], now: float) -> None:
+        telling = sum(self._attempts.get(i, 0) < TELLING_ATTEMPTS for i, _ in throttled)
+        self.pace.answered(written + telling, telling, now)
+
+    def _retry(self, entries: Sequence[tuple[int, str]], now: float) -> None:
+        self._retried += len(entries)
         for index, edge in entries:
             attempt = self._attempts.get(index, 0)
             self._attempts[index] = attempt + 1

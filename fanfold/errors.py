@@ -1,5 +1,7 @@
 """What can go wrong, by name. Each error carries one sentence that tells the sender what to do."""
 
+from abc import ABCMeta
+
 
 class FanfoldError(Exception):
     """Something that the caller is told about: an HTTP status, a slug and a sentence."""
@@ -83,6 +85,13 @@ class TryLater(FanfoldError):
     status = 503
     slug = "try-later"
     title = "Try again in a moment"
+
+
+class Unanswered(Exception, metaclass=ABCMeta):
+    """A call got no answer that can be read; it may have taken effect. Made again, it may get one.
+
+    Other libraries' errors of that kind are registered as subclasses, so `isinstance` knows them.
+    """
 
 
 class Unsent(Exception):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from fanfold.attributes import Item, get_number, get_text, number, text
 from fanfold.names import EXPIRES_AT, GIVEN_UP, OPEN, Index
-from fanfold.ring import POSITION_DIGITS
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -28,21 +27,30 @@ _AWAITS_PLAN = "attribute_not_exists(#segments) AND #state IN (:queued, :stalled
 _REOPENED = f"{OPEN.partition_key} = :id REMOVE {GIVEN_UP.partition_key}"
 
 
+# More entries than any segment has; fixed, so that text order is order.
+_WRITTEN_DIGITS = 10
+
+
 @dataclass(frozen=True)
 class Resume:
-    """Where the next worker of a segment begins, and how many entries lie before that."""
+    """Where the next worker of a segment begins, and how many entries are written before that.
+
+    `stragglers` are positions before it whose followers are left out.
+    """
 
     position: str
     written: int
+    stragglers: tuple[str, ...] = ()
 
     def to_text(self) -> str:
-        """Fixed-width position first, so that text order is ring order."""
-        return f"{self.position}.{self.written}"
+        """Fixed-width position first, then the count, so that what is greater is further on."""
+        return ".".join((self.position, f"{self.written:0{_WRITTEN_DIGITS}}", *self.stragglers))
 
     @staticmethod
     def from_text(value: str) -> Resume:
         """Read `to_text` back."""
-        return Resume(value[:POSITION_DIGITS], int(value[POSITION_DIGITS + 1 :]))
+        position, written, *stragglers = value.split(".")
+        return Resume(position, int(written), tuple(stragglers))
 
 
 @dataclass(frozen=True, kw_only=True)

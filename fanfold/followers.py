@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanfold import clock, ring
-from fanfold.attributes import get_text, number, text
+from fanfold.attributes import number, text
 from fanfold.delivery import CHUNK, Page
 from fanfold.errors import TryLater
 
@@ -81,36 +81,40 @@ class Followers:
         except self.client.exceptions.ConditionalCheckFailedException:
             return  # a newer follow put it
 
-    def page(self, publisher_id: str, *, after: str, hi: str, limit: int = PAGE_EDGES) -> Page:
+    def page(self, publisher_id: str, *, after: str, hi: str, limit: int | None = None) -> Page:
         """Edges in ring order beyond `after` (a position or an edge) and below position `hi`.
 
         Read consistently, so that every follow acknowledged before is among them.
         """
+        request: Any = self.page_request(publisher_id, after=after, hi=hi, limit=limit)
+        return page_of(self.client.query(**request))
+
+    def page_request(
+        self, publisher_id: str, *, after: str, hi: str, limit: int | None = None
+    ) -> dict[str, Any]:
+        """The Query that reads such a page."""
+        shard_id = text(ring.shard_key(publisher_id, LEVEL, SHARD))
         lo = ring.position_of(after)
         request = {
             "TableName": self.table,
             "KeyConditionExpression": "shard_id = :shard AND edge BETWEEN :lo AND :hi",
-            "ExpressionAttributeValues": {
-                ":shard": text(ring.shard_key(publisher_id, LEVEL, SHARD)),
-                ":lo": text(lo),
-                ":hi": text(hi),
-            },
+            "ExpressionAttributeValues": {":shard": shard_id, ":lo": text(lo), ":hi": text(hi)},
             "ProjectionExpression": "edge",
             "ConsistentRead": True,
-            "Limit": limit,
+            "Limit": limit or PAGE_EDGES,
         }
         if after != lo:
-            request["ExclusiveStartKey"] = {
-                "shard_id": text(ring.shard_key(publisher_id, LEVEL, SHARD)),
-                "edge": text(after),
-            }
-        answer = self.client.query(**request)  # type: ignore[arg-type]
-        return Page(
-            [get_text(item, "edge") for item in answer["Items"]], "LastEvaluatedKey" in answer
-        )
+            request["ExclusiveStartKey"] = {"shard_id": shard_id, "edge": text(after)}
+        return request
 
     def _key(self, publisher_id: str, follower_id: str) -> dict[str, dict[str, str]]:
         return {
             "shard_id": text(ring.shard_key(publisher_id, LEVEL, SHARD)),
             "edge": text(ring.edge(follower_id)),
         }
+
+
+def page_of(answer: Mapping[str, Any]) -> Page:
+    """The page that a Query's answer holds."""
+    # A segment has thousands of these, so without a call for each.
+    return Page([item["edge"]["S"] for item in answer["Items"]], "LastEvaluatedKey" in answer)

@@ -41,6 +41,11 @@ def position_of(edge_key: str) -> str:
     return edge_key[:POSITION_DIGITS]
 
 
+def behind_all(hi: str) -> str:
+    """A position, of full width, that no edge below `hi` lies behind."""
+    return hi.ljust(POSITION_DIGITS, END)
+
+
 def shard_of(ring_position: str, level: int) -> int:
     """The shard, of the 2^level of that level, that a position falls into: its top bits."""
     return int(ring_position, 16) >> (64 - level)

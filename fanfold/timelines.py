@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,15 +45,21 @@ class Timelines:
 
         The same entry again overwrites itself. DynamoDB's own errors are raised as they are.
         """
+        request: Any = self.push_request(entry, user_ids)
+        return self.unwritten(self.client.batch_write_item(**request))
+
+    def push_request(self, entry: Entry, user_ids: Sequence[str]) -> dict[str, Any]:
+        """The BatchWriteItem that puts the entry into these timelines."""
         fixed = {
             "sort_key": text(entry.sort_key),
             "publisher_id": text(entry.publisher_id),
             EXPIRES_AT: number(entry.expires_at),
         }
-        puts: list[Any] = [
-            {"PutRequest": {"Item": {"user_id": text(user_id), **fixed}}} for user_id in user_ids
-        ]
-        answer = self.client.batch_write_item(RequestItems={self.table: puts})
+        puts = [{"PutRequest": {"Item": {"user_id": text(user), **fixed}}} for user in user_ids]
+        return {"RequestItems": {self.table: puts}}
+
+    def unwritten(self, answer: Mapping[str, Any]) -> list[str]:
+        """The users that a BatchWriteItem's answer names as not written."""
         left = answer.get("UnprocessedItems", {}).get(self.table, [])
         return [get_text(request["PutRequest"]["Item"], "user_id") for request in left]
 

@@ -8,6 +8,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import aws, clock, contract
+from fanfold.calls import is_passing
 from fanfold.fanouts import Fanouts
 from fanfold.followers import Followers
 from fanfold.following import Following
@@ -52,7 +53,7 @@ def publish(request: Request) -> Answer:
     try:
         publish_queue.send(plan_message(post))
     except Exception as error:
-        if not aws.is_passing(error):
+        if not is_passing(error):
             raise
         # The ledger row is written, so the delivery is owed and SWEEP sends it.
         logger.warning("The order to PLAN was not sent; SWEEP will.", ref_id=post.ref_id)

@@ -8,41 +8,38 @@ from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import aws, names
+from fanfold import clients, names
+from fanfold.calls import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, SLOWEST_CALL_SECONDS
 from fanfold.deliver import Delivering
 from fanfold.fanouts import Fanouts
-from fanfold.followers import Followers
 from fanfold.messages import DeliverSegment, parse
+from fanfold.pacing import Pace
 from fanfold.plan import Lanes
 from fanfold.posts import Posts
 from fanfold.queues import WorkQueue
 from fanfold.settings import Settings
-from fanfold.timelines import Timelines
-from fanfold.transport_boto3 import CONNECTIONS, Boto3Transport
-from functions.queue import Received, logger, sources, work
+from functions.queue import Received, logger, queue_name, sources, work
 
 # For what is in flight to end, and then for the ledger and the hand-back, at their slowest.
-HAND_BACK_SECONDS = (
-    aws.CONNECT_TIMEOUT_SECONDS + aws.READ_TIMEOUT_SECONDS + (2 * aws.SLOWEST_CALL_SECONDS)
-)
+HAND_BACK_SECONDS = CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS + (2 * SLOWEST_CALL_SECONDS)
 
 settings = Settings.from_env()
-dynamodb = aws.dynamodb()
-# The policy owns the back-off of these calls.
-unretried = aws.dynamodb(attempts=1, connections=CONNECTIONS)
+dynamodb, sqs = clients.dynamodb(settings), clients.sqs(settings)
 delivering = Delivering(
     Fanouts(dynamodb, settings.fanouts_table),
     Posts(dynamodb, settings.posts_table),
     Lanes(
-        express=WorkQueue(aws.sqs(), settings.express_queue_url),
-        bulk=WorkQueue(aws.sqs(), settings.bulk_queue_url),
+        express=WorkQueue(sqs, settings.express_queue_url),
+        bulk=WorkQueue(sqs, settings.bulk_queue_url),
     ),
-    Boto3Transport(
-        Followers(unretried, settings.followers_table),
-        Timelines(unretried, settings.timelines_table),
-    ),
+    clients.transport(settings),
 )
-SOURCES = sources(settings, names.EXPRESS, names.BULK)
+SOURCES = sources(settings, sqs, names.EXPRESS, names.BULK)
+# What this worker has learnt about the table outlives the invocation.
+PACES = {
+    queue_name(settings.express_queue_url): Pace(settings.express_worker_rate),
+    queue_name(settings.bulk_queue_url): Pace(settings.bulk_worker_rate),
+}
 metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 
 
@@ -51,6 +48,7 @@ def take(received: Received) -> None:
     order = DeliverSegment.from_content(parse(received.body))
     outcome = delivering.deliver(
         order,
+        pace=PACES[received.queue],
         redelivered=received.redelivered,
         stop_at=received.stop_at - HAND_BACK_SECONDS,
     )

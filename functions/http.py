@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from aws_lambda_powertools import Logger
 
 from fanfold import contract
-from fanfold.aws import is_passing
+from fanfold.calls import is_passing
 from fanfold.errors import BadInput, FanfoldError, NoRoute, NoUser, TooLarge, TryLater
 from fanfold.ids import check_id, is_id
 

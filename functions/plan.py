@@ -48,7 +48,7 @@ relations = Relations(
     settings.max_follows,
     settings.plan_timeout_seconds,
 )
-SOURCES = sources(settings, names.PUBLISH)
+SOURCES = sources(settings, aws.sqs(), names.PUBLISH)
 
 
 def take(received: Received) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.batch import (
@@ -16,14 +16,18 @@ from aws_lambda_powertools.utilities.batch import (
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import aws, clock
+from fanfold import clock
+from fanfold.calls import SLOWEST_CALL_SECONDS, is_passing
 from fanfold.errors import FanfoldError, TryLater, Undeliverable
 from fanfold.names import Queue
 from fanfold.settings import Settings
 
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
 # A message that is begun with less time than two calls that nobody answers could be cut off in the
 # middle, and with it the whole batch.
-MIN_SECONDS_LEFT = 2.0 * aws.SLOWEST_CALL_SECONDS
+MIN_SECONDS_LEFT = 2.0 * SLOWEST_CALL_SECONDS
 # SQS counts attributes as part of the message, and takes 1 MiB in all.
 MAX_MESSAGE_BYTES = 1_048_576
 MAX_REASON_CHARS = 400
@@ -36,6 +40,7 @@ processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
 class Received:
     """One message as a worker sees it."""
 
+    queue: str  # its name, as in its URL
     body: str
     sent_at: int  # epoch milliseconds at which SQS accepted it
     redelivered: bool
@@ -46,14 +51,16 @@ class Received:
 class Source:
     """A queue that a door takes messages from."""
 
+    sqs: SQSClient
     dlq_url: str
     max_receives: int  # after so many tries SQS moves a message to the dead-letter queue
 
 
-def sources(settings: Settings, *queues: Queue) -> dict[str, Source]:
+def sources(settings: Settings, sqs: SQSClient, *queues: Queue) -> dict[str, Source]:
     """The queues that a door takes messages from, by the names that their events carry."""
     return {
         queue_name(getattr(settings, queue.url_setting)): Source(
+            sqs,
             getattr(settings, queue.dlq_url_setting),
             getattr(settings, queue.max_receives_setting),
         )
@@ -88,6 +95,7 @@ def work(
         if stop_at - clock.monotonic() < MIN_SECONDS_LEFT:
             raise TryLater("Too little time is left to begin this message; it comes again.")
         received = Received(
+            queue=_queue_name(record),
             body=record.body,
             sent_at=int(record.attributes.sent_timestamp or 0),
             redelivered=_receives(record) > 1,
@@ -98,16 +106,16 @@ def work(
         except TryLater:
             raise
         except (FanfoldError, Undeliverable) as error:
-            _reject(record, error, sources[_queue_name(record)].dlq_url)
+            _reject(record, error, sources[_queue_name(record)])
         except Exception as error:
-            if not aws.is_passing(error):
+            if not is_passing(error):
                 logger.exception("The message met a fault.", message_id=record.message_id)
             raise
 
     return process_partial_response(event, one, processor, context)
 
 
-def _reject(record: SQSRecord, error: Exception, dlq_url: str) -> None:
+def _reject(record: SQSRecord, error: Exception, source: Source) -> None:
     """Log without the body, send to the dead-letter queue, and so acknowledge."""
     reason = str(error)
     logger.error("A message was rejected.", **_described(record), reason=reason)
@@ -115,8 +123,8 @@ def _reject(record: SQSRecord, error: Exception, dlq_url: str) -> None:
         "reason": {"DataType": "String", "StringValue": reason[:MAX_REASON_CHARS]}
     }
     fits = len(_bytes(record)) + 4 * MAX_REASON_CHARS < MAX_MESSAGE_BYTES
-    aws.sqs().send_message(
-        QueueUrl=dlq_url,
+    source.sqs.send_message(
+        QueueUrl=source.dlq_url,
         MessageBody=record.body,
         MessageAttributes=why if fits else {},
     )

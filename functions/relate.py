@@ -24,7 +24,7 @@ relations = Relations(
     settings.max_follows,
     settings.door_timeout_seconds,
 )
-SOURCES = sources(settings, names.RELATION)
+SOURCES = sources(settings, aws.sqs(), names.RELATION)
 
 
 def take(received: Received) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import aws, contract
+from fanfold import clients, contract
 from fanfold.errors import BadInput
 from fanfold.posts import Posts
 from fanfold.read import Hydration, Reading
@@ -15,7 +15,7 @@ from fanfold.timelines import Timelines
 from functions.http import Answer, Event, Request, answer, logger, respond
 
 settings = Settings.from_env()
-dynamodb = aws.dynamodb()
+dynamodb = clients.dynamodb(settings)
 reading = Reading(
     Timelines(dynamodb, settings.timelines_table),
     Hydration(Posts(dynamodb, settings.posts_table)),

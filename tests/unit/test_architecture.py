@@ -22,6 +22,7 @@ PURE = tuple(
         "errors",
         "ids",
         "names",
+        "pacing",
         "ring",
         "segments",
         "settings",

@@ -1,0 +1,67 @@
+"""Which library speaks to AWS: libcurl, fast and light, or boto3, as the stage says.
+
+Each is imported only where it is asked for: boto3 alone is more than half of a cold start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fanfold.settings import Settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_sqs import SQSClient
+
+    from fanfold.transport import Transport
+
+BOTO3 = "boto3"
+LIBCURL = "libcurl"
+TRANSPORTS = (LIBCURL, BOTO3)
+
+
+def dynamodb(settings: Settings) -> DynamoDBClient:
+    """A client of DynamoDB, as far as DELIVER and QUERY need one."""
+    if settings.transport == BOTO3:
+        from fanfold import aws
+
+        return aws.dynamodb()
+    from fanfold import wire
+
+    return wire.dynamodb()
+
+
+def sqs(settings: Settings) -> SQSClient:
+    """A client of SQS, as far as DELIVER needs one."""
+    if settings.transport == BOTO3:
+        from fanfold import aws
+
+        return aws.sqs()
+    from fanfold import wire
+
+    return wire.sqs()
+
+
+def transport(settings: Settings) -> Transport:
+    """What makes the calls of a delivery, none of which it makes twice by itself."""
+    from fanfold.followers import Followers
+    from fanfold.timelines import Timelines
+
+    if settings.transport == BOTO3:
+        from fanfold import aws
+        from fanfold.transport import CONNECTIONS
+        from fanfold.transport_boto3 import Boto3Transport
+
+        client = aws.dynamodb(attempts=1, connections=CONNECTIONS)
+        return Boto3Transport(
+            Followers(client, settings.followers_table),
+            Timelines(client, settings.timelines_table),
+        )
+    from fanfold import wire
+    from fanfold.transport_curl import CurlTransport
+
+    return CurlTransport(
+        Followers(wire.dynamodb(), settings.followers_table),
+        Timelines(wire.dynamodb(), settings.timelines_table),
+        wire.connections(wire.DYNAMODB),
+    )
