@@ -16,6 +16,7 @@ PURE = tuple(
     f"fanfold.{name}"
     for name in (
         "budgets",
+        "calls",
         "contract",
         "cursor",
         "delivery",
