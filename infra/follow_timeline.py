@@ -9,6 +9,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from fanfold import names
+from fanfold.budgets import DELIVER_MEMORY_MB
 from fanfold.settings import Settings
 from infra.alarms import Alarms
 from infra.api import HttpDoor
@@ -27,9 +28,6 @@ DELIVER_SECONDS: Final = 60
 RELATE_SECONDS: Final = 30
 # It ends before the next minute begins.
 SWEEP_SECONDS: Final = 55
-
-# One whole vCPU: with less, Lambda would throttle the worker and not the table.
-DELIVER_MEMORY_MB: Final = 1769
 
 # A segment that meets a throttled table fails more often than a message that is wrong.
 LANE_RECEIVES: Final = 10
@@ -118,7 +116,7 @@ class FollowTimeline(Construct):
         self.deliver = self._function(
             "deliver",
             DELIVER_SECONDS,
-            memory_mb=DELIVER_MEMORY_MB,
+            memory_mb=DELIVER_MEMORY_MB[self._stage.transport],
             # It sends the rest of a segment to its own lane, bounded by a limit of hops. Lambda
             # would take that for a runaway loop and stop it.
             recursive_loop=lambda_.RecursiveLoop.ALLOW,
@@ -179,14 +177,12 @@ class FollowTimeline(Construct):
 
     def _feed(self) -> None:
         """Which function consumes which queue, and what the clock starts."""
-        stage = self._stage
+        stage, budget = self._stage, self._stage.budget
         self.publish.feed(self.plan, batch_size=BATCH, max_concurrency=stage.publish_concurrency)
-        self.express.feed(
-            self.deliver, batch_size=ONE_SEGMENT, max_concurrency=stage.express_concurrency
-        )
-        self.bulk.feed(self.deliver, batch_size=ONE_SEGMENT, max_concurrency=stage.bulk_concurrency)
+        for work, lane in ((self.express, budget.express), (self.bulk, budget.bulk)):
+            work.feed(self.deliver, batch_size=ONE_SEGMENT, max_concurrency=lane.max_concurrency)
         self.relation.feed(
-            self.relate, batch_size=BATCH, max_concurrency=stage.relation_concurrency
+            self.relate, batch_size=BATCH, max_concurrency=budget.relation.max_concurrency
         )
         for work in (self.publish, self.express, self.bulk):
             work.tell_whether_paused(self.sweep)
@@ -228,8 +224,12 @@ class FollowTimeline(Construct):
             told[queue.url_setting] = work.queue.queue_url
             told[queue.dlq_url_setting] = work.dead_letters.queue_url
             told[queue.max_receives_setting] = work.max_receive_count
+        budget = self._stage.budget
         return Settings(
             **told,
+            transport=self._stage.transport,
+            express_worker_rate=budget.express.worker_rate,
+            bulk_worker_rate=budget.bulk.worker_rate,
             user_claim=self._stage.user_claim,
             retention_days=self._stage.retention_days,
             max_follows=self._stage.max_follows,

@@ -8,8 +8,17 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields, replace
 from typing import Any, Final
 
+from fanfold.budgets import (
+    DEFAULT_WRITE_CAPACITY,
+    DELIVER_MEMORY_MB,
+    MAX_WRITE_CAPACITY,
+    MIN_WRITE_CAPACITY,
+    Budget,
+)
 from fanfold.settings import Settings
 
+# What may speak to DynamoDB where speed counts.
+TRANSPORTS: Final = tuple(DELIVER_MEMORY_MB)
 # Lambda's event source mapping takes no other value of MaximumConcurrency.
 MIN_CONCURRENCY: Final = 2
 MAX_CONCURRENCY: Final = 1000
@@ -50,12 +59,15 @@ class Stage:
     warm_write_units: int | None = None
     max_write_request_units: int | None = None
 
-    # How many workers of a queue run at a time. Bulk has fewer than express, so that one huge
-    # fan-out leaves write capacity to the many small ones.
+    # What speaks to DynamoDB in DELIVER and QUERY. boto3 is slower and dearer, and tried by all.
+    transport: str = Settings.transport
+
+    # How many workers of a queue run at a time. Where a lane says nothing, its number follows from
+    # the write capacity; see `budget`.
     publish_concurrency: int = 10
-    express_concurrency: int = 10
-    bulk_concurrency: int = 6
-    relation_concurrency: int = 5
+    express_concurrency: int | None = None
+    bulk_concurrency: int | None = None
+    relation_concurrency: int | None = None
 
     # Told of every alarm, after confirming the subscription.
     alarm_email: str | None = None
@@ -74,9 +86,25 @@ class Stage:
         """The Python version of the runtime, as in `3.14`."""
         return self.runtime.removeprefix("python")
 
+    @property
+    def write_capacity(self) -> int:
+        """Write units a second that the timelines table is taken to have, once it is warm."""
+        return self.max_write_request_units or self.warm_write_units or DEFAULT_WRITE_CAPACITY
+
+    @property
+    def budget(self) -> Budget:
+        """Workers and rates of the lanes; raises `ValueError` if bulk has too many workers."""
+        return Budget.of(
+            self.write_capacity,
+            express_workers=self.express_concurrency,
+            bulk_workers=self.bulk_concurrency,
+            relation_workers=self.relation_concurrency,
+        )
+
     def check(self) -> None:
         """Raise `StageError` with a sentence that says what to do, if this cannot be deployed."""
         _check_numbers(self)
+        _check_budget(self)
         _check_users(self)
         if self.log_retention_days not in LOG_RETENTION_DAYS:
             known = ", ".join(map(str, LOG_RETENTION_DAYS))
@@ -166,8 +194,8 @@ def _check_numbers(stage: Stage) -> None:
     bounds: dict[str, tuple[int, int]] = {
         "retention_days": (1, 3650),
         "max_follows": (1, 1_000_000),
-        "warm_write_units": (MIN_WARM_WRITE_UNITS, 10_000_000),
-        "max_write_request_units": (1, 10_000_000),
+        "warm_write_units": (MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY),
+        "max_write_request_units": (MIN_WRITE_CAPACITY, MAX_WRITE_CAPACITY),
         "publish_concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),
         "express_concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),
         "bulk_concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),
@@ -177,6 +205,17 @@ def _check_numbers(stage: Stage) -> None:
         value = getattr(stage, name)
         if value is not None and not low <= value <= high:
             raise StageError(f"{name!r} must be from {low} to {high}, not {value}.")
+
+
+def _check_budget(stage: Stage) -> None:
+    if stage.transport not in TRANSPORTS:
+        raise StageError(
+            f"'transport' must be one of {', '.join(TRANSPORTS)}, not {stage.transport!r}."
+        )
+    try:
+        _ = stage.budget
+    except ValueError as error:
+        raise StageError(f"'bulk_concurrency' is too high: {error}") from None
 
 
 def _check_users(stage: Stage) -> None:

@@ -1,6 +1,7 @@
 """Rules for every function."""
 
 import importlib.util
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ EXPECTED = {
     "api": (10, 512),
     "timeline": (10, 512),
     "plan": (60, 512),
-    "deliver": (60, 1769),
+    "deliver": (60, 512),
     "relate": (30, 512),
     "sweep": (55, 512),
 }
@@ -51,6 +52,16 @@ def test_timeouts_and_memory_are_as_measured(template: Template) -> None:
         module: (properties["Timeout"], properties["MemorySize"])
         for module, properties in functions(template).items()
     } == EXPECTED
+
+
+def test_a_stage_may_go_back_to_boto3_and_deliver_then_has_a_whole_vcpu(
+    synthesize: Callable[..., Template], dev: Template
+) -> None:
+    back = synthesize(transport="boto3")
+    for template, transport, memory in ((dev, "libcurl", 512), (back, "boto3", 1769)):
+        assert functions(template)["deliver"]["MemorySize"] == memory
+        for properties in functions(template).values():
+            assert properties["Environment"]["Variables"]["TRANSPORT"] == transport
 
 
 def test_functions_run_on_arm_and_the_newest_python(template: Template) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fanfold import names
+from fanfold.budgets import Budget
 
 Template = dict[str, Any]
 
@@ -157,6 +158,38 @@ def test_a_stage_says_how_many_workers_a_queue_has(synthesize: Callable[..., Tem
         "Bulk": {"MaximumConcurrency": 8},
         "Relation": {"MaximumConcurrency": 2},
     }
+
+
+def test_lanes_have_the_workers_and_the_rates_of_the_stages_budget(
+    dev: Template, prod: Template
+) -> None:
+    # prod's fuse is 30,000 write units a second; dev has AWS's default, 40,000.
+    for template, units in ((dev, 40_000), (prod, 30_000)):
+        budget = Budget.of(units)
+        found = mappings(template)
+        assert {
+            queue.name: found[logical_id(template, queue.url_output)]["ScalingConfig"]
+            for queue in names.QUEUES
+        } == {
+            "Publish": {"MaximumConcurrency": 10},
+            "Express": {"MaximumConcurrency": budget.express.max_concurrency},
+            "Bulk": {"MaximumConcurrency": budget.bulk.max_concurrency},
+            "Relation": {"MaximumConcurrency": budget.relation.max_concurrency},
+        }
+        for function in resources(template, "AWS::Lambda::Function").values():
+            told = function["Properties"]["Environment"]["Variables"]
+            assert told["EXPRESS_WORKER_RATE"] == str(budget.express.worker_rate)
+            assert told["BULK_WORKER_RATE"] == str(budget.bulk.worker_rate)
+
+
+def test_bulk_workers_of_a_stages_own_number_keep_to_85_percent_together(
+    synthesize: Callable[..., Template],
+) -> None:
+    template = synthesize(bulk_concurrency="10", max_write_request_units="10000")
+    bulk = mappings(template)[logical_id(template, names.BULK.url_output)]
+    assert bulk["ScalingConfig"] == {"MaximumConcurrency": 10}
+    told = consumer(template, bulk)["Environment"]["Variables"]
+    assert told["BULK_WORKER_RATE"] == "850"
 
 
 def test_every_queue_and_the_topic_are_reached_over_tls_only(template: Template) -> None:

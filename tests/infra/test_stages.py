@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from fanfold.budgets import Budget
 from infra.stages import DEV, LOCAL, PROD, STAGES, Stage, StageError, choose
 
 
@@ -65,7 +66,14 @@ def test_cdk_json_may_hold_values_that_are_not_text() -> None:
         ({"warm_write_units": "many"}, "'warm_write_units' must be a whole number"),
         ({"warm_write_units": "-1"}, "'warm_write_units' must be a whole number"),
         ({"warm_write_units": "100"}, "'warm_write_units' must be from 4000 to"),
-        ({"max_write_request_units": "0"}, "'max_write_request_units' must be from 1 to"),
+        ({"max_write_request_units": "99"}, "'max_write_request_units' must be from 100 to"),
+        ({"bulk_concurrency": "1361"}, "'bulk_concurrency' must be from 2 to 1000, not 1361"),
+        (
+            {"bulk_concurrency": "137", "warm_write_units": "4000"},
+            "'bulk_concurrency' is too high: At a write capacity of 4,000 .* at most 136 workers",
+        ),
+        ({"transport": "aiohttp"}, "'transport' must be one of libcurl, boto3, not 'aiohttp'"),
+        ({"transport": ""}, "'transport' is empty"),
         ({"express_concurrency": "1"}, "'express_concurrency' must be from 2 to 1000, not 1"),
         ({"relation_concurrency": "1001"}, "'relation_concurrency' must be from 2 to 1000"),
         ({"retention_days": "0"}, "'retention_days' must be from 1 to"),
@@ -112,9 +120,38 @@ def test_aws_runs_one_python_on_arm(stage: Stage) -> None:
     assert stage.wheel_platform.startswith("aarch64-manylinux")
 
 
-def test_bulk_leaves_room_for_express() -> None:
-    for stage in STAGES.values():
-        assert stage.bulk_concurrency < stage.express_concurrency
+@pytest.mark.parametrize(
+    ("context", "capacity"),
+    [
+        ({}, 40_000),
+        ({"warm_write_units": "20000"}, 20_000),
+        ({"max_write_request_units": "30000"}, 30_000),
+        ({"warm_write_units": "20000", "max_write_request_units": "30000"}, 30_000),
+        ({"warm_write_units": "20000", "max_write_request_units": "5000"}, 5_000),
+    ],
+)
+@pytest.mark.parametrize("name", ["dev", "local"])
+def test_the_budget_is_of_the_fuse_or_the_warm_figure_or_the_quota(
+    name: str, context: dict[str, str], capacity: int
+) -> None:
+    stage = with_context(stage=name, **context)
+    assert stage.write_capacity == capacity
+    assert stage.budget == Budget.of(capacity)
+
+
+def test_a_lane_whose_workers_are_given_keeps_its_rate() -> None:
+    budget = with_context(
+        express_concurrency="12", bulk_concurrency="10", relation_concurrency="2"
+    ).budget
+    assert (budget.bulk.max_concurrency, budget.bulk.worker_rate) == (10, 3_400)
+    assert (budget.express.max_concurrency, budget.express.worker_rate) == (12, 10_000)
+    assert budget.relation.max_concurrency == 2
+
+
+def test_every_stage_speaks_through_libcurl_unless_it_is_told_otherwise() -> None:
+    assert {stage.transport for stage in STAGES.values()} == {"libcurl"}
+    for name in ("dev", "local"):
+        assert with_context(stage=name, transport="boto3").transport == "boto3"
 
 
 @pytest.mark.parametrize("key", ["retention_dayss", "max_follow", "jwtissuer"])
