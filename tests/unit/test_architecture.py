@@ -56,7 +56,11 @@ RULES = (
         "a door never opens another door",
     ),
     Rule("functions.http", ("fanfold", "aws_lambda_powertools"), "it serves every HTTP door"),
-    Rule("functions.queue", ("fanfold", "aws_lambda_powertools"), "it serves every worker"),
+    Rule(
+        "functions.queue",
+        ("fanfold", "aws_lambda_powertools", "mypy_boto3_*"),
+        "it serves every worker",
+    ),
     Rule(
         "infra",
         (
