@@ -1,6 +1,7 @@
 """The asset: wheels of the runtime, not of this machine, and our packages."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,9 @@ from infra.stack import FanfoldStack
 from infra.stages import DEV, LOCAL, Stage
 
 ROOT = Path(__file__).parents[2]
+PIN = re.compile(r"^([a-z0-9-]+)==(\S+) \\$", re.MULTILINE)
+# Numbers of the ELF header.
+MACHINES = {62: "x86_64", 183: "aarch64"}
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +29,68 @@ def aws_asset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
+@pytest.fixture(scope="module")
+def local_asset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("asset")
+    bundling.bundle(output, stage=LOCAL)
+    return output
+
+
+def shared_objects(asset: Path) -> list[Path]:
+    """Modules and the libraries that they bring along, such as `libcurl-330bcbb6.so.4.8.0`."""
+    return [path for path in asset.rglob("*.so*") if path.is_file()]
+
+
+def machine(path: Path) -> str:
+    """The machine that a shared object is for, as its ELF header says."""
+    header = path.read_bytes()[:20]
+    assert header[:4] == b"\x7fELF", path
+    return MACHINES[int.from_bytes(header[18:20], "little")]
+
+
+def assert_fits(asset: Path, *, python: str, architecture: str) -> None:
+    """Every compiled module is for this Python, and every shared object for this machine."""
+    for package, module in (("pydantic_core", "_pydantic_core"), ("pycurl", "_pycurl")):
+        (compiled,) = (asset / package).glob(f"{module}*.so")
+        tag = f"cpython-{python.replace('.', '')}-{architecture}-linux-gnu"
+        assert compiled.name == f"{module}.{tag}.so"
+    assert {machine(path) for path in shared_objects(asset)} == {architecture}
+
+
 @pytest.mark.network
 def test_the_asset_holds_wheels_for_the_runtime_of_aws(aws_asset: Path) -> None:
-    (core,) = (aws_asset / "pydantic_core").glob("_pydantic_core*.so")
-    assert core.name == "_pydantic_core.cpython-314-aarch64-linux-gnu.so"
-    compiled = [path.name for path in aws_asset.rglob("*.so")]
-    assert not [name for name in compiled if "x86_64" in name]
+    assert_fits(aws_asset, python="3.14", architecture="aarch64")
+
+
+@pytest.mark.network
+@pytest.mark.skipif(sys.platform != "linux", reason="wheels of other systems hold no ELF files")
+def test_the_local_asset_holds_wheels_for_this_machine(local_asset: Path) -> None:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert_fits(local_asset, python=version, architecture=os.uname().machine)
+
+
+@pytest.mark.network
+@pytest.mark.skipif(sys.platform != "linux", reason="wheels of other systems hold no ELF files")
+def test_a_wheel_for_another_machine_or_another_python_is_noticed(
+    aws_asset: Path, local_asset: Path
+) -> None:
+    for asset, python, architecture in (
+        (local_asset, "3.14", "aarch64"),
+        (aws_asset, "3.13", "aarch64"),
+        (aws_asset, "3.14", "x86_64"),
+    ):
+        with pytest.raises(AssertionError):
+            assert_fits(asset, python=python, architecture=architecture)
+
+
+@pytest.mark.network
+def test_both_assets_hold_the_versions_of_the_lock(aws_asset: Path, local_asset: Path) -> None:
+    locked = set(PIN.findall((ROOT / bundling.LOCK).read_text()))
+    assert {"pycurl", "certifi"} <= {name for name, _ in locked}
+    for asset in (aws_asset, local_asset):
+        names = [path.name.removesuffix(".dist-info") for path in asset.glob("*.dist-info")]
+        held = {tuple(name.replace("_", "-").rsplit("-", 1)) for name in names}
+        assert held == locked
 
 
 @pytest.mark.network
@@ -51,11 +111,10 @@ def test_the_asset_is_small_enough_for_lambda(aws_asset: Path) -> None:
 
 
 @pytest.mark.network
-def test_a_door_loads_from_the_local_asset_alone(tmp_path: Path) -> None:
-    bundling.bundle(tmp_path, stage=LOCAL)
+def test_a_door_loads_from_the_local_asset_alone(local_asset: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-I", "-B", "-c", _LOAD.format(path=str(tmp_path))],
-        cwd=tmp_path,
+        [sys.executable, "-I", "-B", "-c", _LOAD.format(path=str(local_asset))],
+        cwd=local_asset,
         env={**os.environ, "PYTHONPATH": ""},
         capture_output=True,
         text=True,
@@ -67,8 +126,13 @@ def test_a_door_loads_from_the_local_asset_alone(tmp_path: Path) -> None:
 _LOAD = """
 import sys
 sys.path = [{path!r}, *(p for p in sys.path if 'site-packages' not in p)]
-import aws_lambda_powertools, boto3, fanfold.contract, fanfold.settings
-assert boto3.__file__.startswith({path!r}), boto3.__file__
+import aws_lambda_powertools, boto3, certifi, pycurl, fanfold.contract, fanfold.settings
+for library in boto3, certifi, pycurl:
+    assert library.__file__.startswith({path!r}), library.__file__
+assert certifi.where().startswith({path!r}), certifi.where()
+# DELIVER's calls are signed by libcurl itself, and go over TLS.
+assert pycurl.AWS_SIGV4
+assert "https" in pycurl.version_info()[8]
 """
 
 
