@@ -1,0 +1,105 @@
+"""The stub endpoint from the side of a bench: started, pinned, and in the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trustme
+
+from bench import cores, world
+from bench.stub import LOOPBACK, WRITTEN
+
+# As long as the token of a Lambda role: it is signed with every call.
+TOKEN_CHARS = 848
+
+
+@dataclass(frozen=True)
+class Stub:
+    """A running stub: where it is, and which certificate says so."""
+
+    url: str
+    authority: str  # the file
+    pinned: str
+
+    def environment(self) -> dict[str, str]:
+        """What a Lambda function is told, with the stub in the place of DynamoDB."""
+        return {
+            **world.SETTINGS.to_env(),
+            "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
+            "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+            "AWS_SESSION_TOKEN": ("IQoJb3JpZ2luX2VjE" * TOKEN_CHARS)[:TOKEN_CHARS],
+            "AWS_REGION": world.REGION,
+            "AWS_DEFAULT_REGION": world.REGION,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+            "AWS_ENDPOINT_URL_DYNAMODB": self.url,
+            "AWS_CA_BUNDLE": self.authority,
+            "POWERTOOLS_SERVICE_NAME": "fanfold",
+            "POWERTOOLS_METRICS_NAMESPACE": "Fanfold",
+            "POWERTOOLS_TRACE_DISABLED": "true",
+        }
+
+    def written(self) -> tuple[int, list[dict[str, Any]]]:
+        """How many entries were put since this was last asked, and the batches of the last ones."""
+        request = urllib.request.Request(
+            self.url, data=b"{}", headers={"X-Amz-Target": WRITTEN.decode()}
+        )
+        context = ssl.create_default_context(cafile=self.authority)
+        with urllib.request.urlopen(request, context=context) as answer:
+            told = json.load(answer)
+        return told["entries"], told["batches"]
+
+    def items(self) -> tuple[int, list[dict[str, Any]]]:
+        """Likewise, with the items themselves, in no order."""
+        entries, batches = self.written()
+        puts = [
+            put["PutRequest"]["Item"]
+            for batch in batches
+            for put in batch["RequestItems"][world.SETTINGS.timelines_table]
+        ]
+        return entries, sorted(puts, key=lambda item: str(item["user_id"]["S"]))
+
+
+@contextmanager
+def stub() -> Iterator[Stub]:
+    """Start the stub on a core of its own, and keep this process to the other."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert(LOOPBACK)
+    with tempfile.TemporaryDirectory(prefix="fanfold-bench-") as folder:
+        trusted, own = Path(folder, "authority.pem"), Path(folder, "stub.pem")
+        authority.cert_pem.write_to_path(trusted)
+        certificate.private_key_and_cert_chain_pem.write_to_path(own)
+        command = [sys.executable, "-m", "bench.stub", str(own), str(cores.STUB)]
+        pinned = cores.pinned(cores.count())
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            try:
+                port = int(process.stdout.readline())
+                cores.pin(cores.CLIENT)
+                yield Stub(f"https://{LOOPBACK}:{port}", str(trusted), pinned)
+            finally:
+                process.stdin.close()
+
+
+@contextmanager
+def in_environment() -> Iterator[Stub]:
+    """A stub that every client made from here on in this process speaks to."""
+    with stub() as running:
+        os.environ.pop("AWS_PROFILE", None)
+        os.environ.update(running.environment())
+        yield running

@@ -1,0 +1,124 @@
+"""A stub of DynamoDB: over TLS, on loopback, in a process of its own, and quick to answer.
+
+`python -m bench.stub CERTIFICATE CORE` serves until its standard input ends; it says its port on
+the first line of standard output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import sys
+import zlib
+from collections import deque
+from functools import lru_cache
+
+from bench import cores, world
+
+LOOPBACK = "127.0.0.1"
+# Bodies of batches that are kept to be looked at: what 2,500 entries need.
+KEPT = 100
+# Not DynamoDB's: how many entries were put, and the batches kept, since it was last asked.
+WRITTEN = b"bench.written"
+
+_TARGET = b"x-amz-target: "
+_LENGTH = b"content-length: "
+
+
+def reply(body: bytes, status: bytes = b"200 OK") -> bytes:
+    """An answer on the wire, with the headers that DynamoDB sends."""
+    return (
+        b"HTTP/1.1 %b\r\nServer: Server\r\nDate: Fri, 20 Nov 2026 18:00:00 GMT\r\n"
+        b"Content-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n"
+        b"Connection: keep-alive\r\n"
+        b"x-amzn-RequestId: 2T4MF2V9H3JSHQ6RK0Q3GMBD17VV4KQNSO5AEMVJF66Q9ASUAAJG\r\n"
+        b"x-amz-crc32: %d\r\n\r\n%b" % (status, len(body), zlib.crc32(body), body)
+    )
+
+
+@lru_cache(maxsize=256)
+def answered(operation: str, body: bytes) -> bytes:
+    """The answer to a call that is no batch of writes; the same ones are asked again and again."""
+    try:
+        return reply(json.dumps(world.answer(operation, json.loads(body))).encode())
+    except (KeyError, ValueError):
+        error = {"__type": "com.amazonaws.dynamodb#ValidationException", "message": operation}
+        return reply(json.dumps(error).encode(), b"400 Bad Request")
+
+
+class Counted:
+    """What was put."""
+
+    def __init__(self) -> None:
+        self.entries = 0
+        self.batches: deque[bytes] = deque(maxlen=KEPT)
+
+    def count(self, body: bytes) -> None:
+        """One batch came."""
+        self.entries += body.count(b'"PutRequest"')
+        self.batches.append(body)
+
+    def told(self) -> bytes:
+        """Say it, and begin again."""
+        kept = b'{"entries":%d,"batches":[%b]}' % (self.entries, b",".join(self.batches))
+        self.entries = 0
+        self.batches.clear()
+        return kept
+
+
+COUNTED = Counted()
+NOTHING_LEFT = reply(b'{"UnprocessedItems":{}}')
+
+
+class Connection(asyncio.Protocol):
+    """One connection, kept alive: requests one after the other, each with its length."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self.buffer = b""
+
+    def data_received(self, data: bytes) -> None:
+        """Answer every request that is whole."""
+        self.buffer += data
+        while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
+            head = self.buffer[:end].lower() + b"\r\n"
+            until = end + 4 + int(_header(head, _LENGTH))
+            if len(self.buffer) < until:
+                return
+            body, self.buffer = self.buffer[end + 4 : until], self.buffer[until:]
+            self.transport.write(_answer(_header(head, _TARGET), body))
+
+
+def _header(head: bytes, name: bytes) -> bytes:
+    begin = head.index(name) + len(name)
+    return head[begin : head.index(b"\r\n", begin)]
+
+
+def _answer(target: bytes, body: bytes) -> bytes:
+    operation = target.rpartition(b".")[2].decode()
+    if operation == "batchwriteitem":
+        COUNTED.count(body)
+        return NOTHING_LEFT
+    if target == WRITTEN:
+        return reply(COUNTED.told())
+    return answered(operation, body)
+
+
+async def serve(certificate: str) -> None:
+    """Serve until standard input ends, so that no stub outlives its bench."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(Connection, LOOPBACK, 0, ssl=context, backlog=256)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    ended = asyncio.Event()
+    loop.add_reader(sys.stdin.fileno(), ended.set)
+    await ended.wait()
+
+
+if __name__ == "__main__":
+    cores.pin(int(sys.argv[2]))
+    asyncio.run(serve(sys.argv[1]))

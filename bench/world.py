@@ -1,0 +1,205 @@
+"""What the stub endpoint answers, and the benches expect: tables, followers, a ledger, timelines.
+
+Ids are as long as those of Cognito, and end with a number: a publisher and a post with so many
+followers, or whichever of the followers it is.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import os
+import time
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, cast
+
+from fanfold import ring, times
+from fanfold.attributes import number, text
+from fanfold.delivery import CHUNK
+from fanfold.fanouts import COMPLETE, DELIVERING
+from fanfold.ids import sort_key
+from fanfold.settings import Settings
+from fanfold.timelines import Entry, Timelines
+
+REGION = "eu-central-1"
+QUEUES = f"https://sqs.{REGION}.amazonaws.com/123456789012"
+# A worker's pace is no part of what an entry costs.
+UNLIMITED = 1_000_000_000
+
+SETTINGS = Settings(
+    timelines_table="Fanfold-prod-TimelinesA1B2C3D4-1E5F6G7H8J9K",
+    followers_table="Fanfold-prod-FollowersA1B2C3D4-1E5F6G7H8J9K",
+    following_table="Fanfold-prod-FollowingA1B2C3D4-1E5F6G7H8J9K",
+    publishers_table="Fanfold-prod-PublishersA1B2C3D4-1E5F6G7H8J9K",
+    posts_table="Fanfold-prod-PostsA1B2C3D4-1E5F6G7H8J9K",
+    fanouts_table="Fanfold-prod-FanoutsA1B2C3D4-1E5F6G7H8J9K",
+    readers_table="Fanfold-prod-ReadersA1B2C3D4-1E5F6G7H8J9K",
+    publish_queue_url=f"{QUEUES}/Publish",
+    publish_dlq_url=f"{QUEUES}/PublishDlq",
+    express_queue_url=f"{QUEUES}/Express",
+    express_dlq_url=f"{QUEUES}/ExpressDlq",
+    bulk_queue_url=f"{QUEUES}/Bulk",
+    bulk_dlq_url=f"{QUEUES}/BulkDlq",
+    relation_queue_url=f"{QUEUES}/Relation",
+    relation_dlq_url=f"{QUEUES}/RelationDlq",
+    express_worker_rate=UNLIMITED,
+    bulk_worker_rate=UNLIMITED,
+)
+
+DIGITS = 12
+# The same in the stub's process, which inherits the environment.
+_PUBLISHED_MS = int(os.environ.setdefault("BENCH_NOW_MS", str(time.time_ns() // 1_000_000)))
+_EXPIRES_AT = _PUBLISHED_MS // 1000 + SETTINGS.retention_days * 24 * 60 * 60
+
+READER = f"b0b00000-0000-4000-8000-{0:0{DIGITS}}"
+# More than any page, so that every page is full and has a next one.
+TIMELINE_ENTRIES = 1_000
+
+
+def publisher(followers: int) -> str:
+    """The publisher with so many followers."""
+    return f"ada00000-0000-4000-8000-{followers:0{DIGITS}}"
+
+
+def post(followers: int) -> str:
+    """The post of that publisher, and so its fan-out."""
+    return f"90570000000000000000{followers:0{DIGITS}}"
+
+
+def follower(index: int) -> str:
+    """One of the followers."""
+    return f"f0110000-0000-4000-8000-{index:0{DIGITS}}"
+
+
+@cache
+def edges(followers: int) -> tuple[str, ...]:
+    """The edges of the publisher with so many followers, in ring order."""
+    return tuple(sorted(ring.edge(follower(index)) for index in range(followers)))
+
+
+def entry(followers: int) -> Entry:
+    """The entry that DELIVER writes for that post."""
+    published_at = times.to_text(_PUBLISHED_MS)
+    return Entry(sort_key(published_at, post(followers)), publisher(followers), _EXPIRES_AT)
+
+
+def items(entry: Entry, users: Sequence[str]) -> list[dict[str, Any]]:
+    """The items that the product writes for these users, in DynamoDB's own form."""
+    written: list[dict[str, Any]] = []
+
+    class Recorder:
+        def batch_write_item(self, RequestItems: Any) -> dict[str, Any]:  # noqa: N803 - boto3's
+            written.extend(put["PutRequest"]["Item"] for put in RequestItems[table])
+            return {}
+
+    table = SETTINGS.timelines_table
+    timelines = Timelines(cast("Any", Recorder()), table)
+    for start in range(0, len(users), CHUNK):
+        timelines.push(entry, users[start : start + CHUNK])
+    return written
+
+
+def answer(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    """What DynamoDB answers to a call; raises `KeyError` for one that no bench makes."""
+    table = request.get("TableName")
+    if operation == "query":
+        return _followers(request) if table == SETTINGS.followers_table else _timeline(request)
+    if operation == "batchgetitem":
+        keys = request["RequestItems"][SETTINGS.posts_table]["Keys"]
+        posts = [_post(key["ref_id"]["S"]) for key in keys]
+        return {"Responses": {SETTINGS.posts_table: posts}, "UnprocessedKeys": {}}
+    if operation == "getitem" and table == SETTINGS.posts_table:
+        return {"Item": {"ref_id": request["Key"]["ref_id"]}}
+    if operation == "getitem" and table == SETTINGS.fanouts_table:
+        return {"Item": _fanout(_number(request["Key"]["fanout_id"]["S"]), finished=False)}
+    if operation == "updateitem" and table == SETTINGS.fanouts_table:
+        return {"Attributes": _fanout(_number(request["Key"]["fanout_id"]["S"]), finished=True)}
+    raise KeyError(operation)
+
+
+def _number(id_: str) -> int:
+    return int(id_[-DIGITS:])
+
+
+def _followers(request: dict[str, Any]) -> dict[str, Any]:
+    """A page of edges; as in DynamoDB, one that is as long as its limit may not be the last."""
+    values = request["ExpressionAttributeValues"]
+    every = edges(_number(values[":shard"]["S"].partition("#")[0]))
+    lo, hi = values[":lo"]["S"], values[":hi"]["S"]
+    begin = bisect.bisect_left(every, lo)
+    if "ExclusiveStartKey" in request:
+        begin = bisect.bisect_right(every, request["ExclusiveStartKey"]["edge"]["S"])
+    page = every[begin : bisect.bisect_right(every, hi)][: request["Limit"]]
+    found: dict[str, Any] = {
+        "Items": [{"edge": text(edge)} for edge in page],
+        "Count": len(page),
+        "ScannedCount": len(page),
+    }
+    if len(page) == request["Limit"]:
+        found["LastEvaluatedKey"] = {"shard_id": values[":shard"], "edge": text(page[-1])}
+    return found
+
+
+def _timeline(request: dict[str, Any]) -> dict[str, Any]:
+    """The newest entries of the reader, a second apart."""
+    count = min(request["Limit"], TIMELINE_ENTRIES)
+    found = [
+        {
+            "sort_key": text(sort_key(times.to_text(_PUBLISHED_MS - 1000 * each), post(each))),
+            "publisher_id": text(publisher(each)),
+        }
+        for each in range(count)
+    ]
+    last = {"user_id": text(READER), "sort_key": found[-1]["sort_key"]}
+    return {"Items": found, "Count": count, "ScannedCount": count, "LastEvaluatedKey": last}
+
+
+def _post(ref_id: str) -> dict[str, Any]:
+    each = _number(ref_id)
+    published_at = times.to_text(_PUBLISHED_MS - 1000 * each)
+    body = {
+        "title": f"What I saw on day {each}",
+        "text": "A walk along the river, and what the herons do when nobody looks.",
+        "url": f"https://example.com/walks/{each}",
+        "tags": ["walks", "rivers", "birds"],
+    }
+    return {
+        "ref_id": text(ref_id),
+        "publisher_id": text(publisher(each)),
+        "sort_key": text(sort_key(published_at, ref_id)),
+        "accepted_at": text(published_at),
+        "expires_at": number(_EXPIRES_AT),
+        "body": text(json.dumps(body)),
+    }
+
+
+def _fanout(followers: int, *, finished: bool) -> dict[str, Any]:
+    """The ledger's row of a fan-out that is one segment, before and after it is delivered."""
+    fanned, now = entry(followers), times.to_text(_PUBLISHED_MS)
+    row: dict[str, Any] = {
+        "fanout_id": text(fanned.ref_id),
+        "publisher_id": text(fanned.publisher_id),
+        "sort_key": text(fanned.sort_key),
+        "accepted_at": text(now),
+        "changed_at": text(now),
+        "expires_at": number(_EXPIRES_AT),
+        "segments": number(1),
+        "followers": number(followers),
+        "resume": {"M": {}},
+        "rounds": number(0),
+    }
+    if finished:
+        return {
+            **row,
+            "state": text(COMPLETE),
+            "completed_at": text(now),
+            "delivered": number(followers),
+        }
+    return {
+        **row,
+        "state": text(DELIVERING),
+        "open_fanout": text(fanned.ref_id),
+        "pending": {"NS": ["0"]},
+        "delivered": number(0),
+    }

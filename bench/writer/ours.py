@@ -1,0 +1,68 @@
+"""Fanfold's writing alone: policy, bodies and calls as in DELIVER, with the page at hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from bench import world
+from fanfold import clock, ring
+from fanfold.delivery import Delivery, Done, Page, Read, Send
+from fanfold.pacing import Pace
+from fanfold.timelines import Entry
+from fanfold.transport import Calls, Finished, Transport, carry_out
+
+
+@dataclass
+class PageAtHand:
+    """Calls of a transport, but for the one page of followers, which is not asked for."""
+
+    calls: Calls
+    page: Page
+    read: list[Finished] = field(default_factory=list)
+
+    def start(self, action: Read | Send) -> None:
+        """Begin a call."""
+        if isinstance(action, Read):
+            self.read.append(Finished(action, self.page))
+        else:
+            self.calls.start(action)
+
+    def finished(self, seconds: float | None) -> Iterable[Finished]:
+        """The calls that have ended."""
+        if self.read:
+            return [self.read.pop()]
+        return self.calls.finished(seconds)
+
+
+@dataclass(frozen=True)
+class WithoutReading:
+    """A transport that has the page of followers at hand."""
+
+    transport: Transport
+    page: Page
+
+    @contextmanager
+    def calls(self, entry: Entry) -> Iterator[PageAtHand]:
+        """To deliver `entry`."""
+        with self.transport.calls(entry) as calls:
+            yield PageAtHand(calls, self.page)
+
+
+def writer(transport: Transport, followers: int) -> Callable[[], None]:
+    """Write the entry of the publisher with so many followers."""
+    entry = world.entry(followers)
+    page = WithoutReading(transport, Page(world.edges(followers), more=False))
+    pace = Pace(world.UNLIMITED)
+
+    def write() -> None:
+        delivery = Delivery(
+            start=ring.START, hi=ring.END, stop_at=math.inf, chance=clock.chance, pace=pace
+        )
+        end = carry_out(delivery, page, entry)
+        if end != Done(followers):
+            raise RuntimeError(f"Not all was written: {end}.")
+
+    return write
