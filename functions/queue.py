@@ -8,12 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
-from aws_lambda_powertools.utilities.batch import (
-    BatchProcessor,
-    EventType,
-    process_partial_response,
-)
-from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import clock
@@ -33,7 +27,8 @@ MAX_MESSAGE_BYTES = 1_048_576
 MAX_REASON_CHARS = 400
 
 logger = Logger()
-processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+
+Record = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -74,7 +69,7 @@ def work(
     handle: Callable[[Received], None],
     *,
     sources: Mapping[str, Source],
-) -> Any:
+) -> dict[str, Any]:
     """Handle every message of the event; those that fail are named in the answer, to come again.
 
     A message that breaks the contract would fail each time: it goes to the dead-letter queue of
@@ -82,40 +77,41 @@ def work(
     logged, because SQS then moves it to the dead-letter queue without a reason.
     """
     stop_at = clock.monotonic() + context.get_remaining_time_in_millis() / 1000
-
-    def one(record: SQSRecord) -> None:
+    failed: list[dict[str, str]] = []
+    for record in event["Records"]:
+        source = sources[_queue_name(record)]
         try:
-            begin(record)
+            _begin(record, source, handle, stop_at)
         except Exception as error:
-            if _receives(record) >= sources[_queue_name(record)].max_receives:
+            if not (isinstance(error, TryLater) or is_passing(error)):
+                logger.exception("The message met a fault.", message_id=record["messageId"])
+            if _receives(record) >= source.max_receives:
                 _log_last_failure(record, error)
-            raise
-
-    def begin(record: SQSRecord) -> None:
-        if stop_at - clock.monotonic() < MIN_SECONDS_LEFT:
-            raise TryLater("Too little time is left to begin this message; it comes again.")
-        received = Received(
-            queue=_queue_name(record),
-            body=record.body,
-            sent_at=int(record.attributes.sent_timestamp or 0),
-            redelivered=_receives(record) > 1,
-            stop_at=stop_at,
-        )
-        try:
-            handle(received)
-        except TryLater:
-            raise
-        except (FanfoldError, Undeliverable) as error:
-            _reject(record, error, sources[_queue_name(record)])
-        except Exception as error:
-            if not is_passing(error):
-                logger.exception("The message met a fault.", message_id=record.message_id)
-            raise
-
-    return process_partial_response(event, one, processor, context)
+            failed.append({"itemIdentifier": record["messageId"]})
+    return {"batchItemFailures": failed}
 
 
-def _reject(record: SQSRecord, error: Exception, source: Source) -> None:
+def _begin(
+    record: Record, source: Source, handle: Callable[[Received], None], stop_at: float
+) -> None:
+    if stop_at - clock.monotonic() < MIN_SECONDS_LEFT:
+        raise TryLater("Too little time is left to begin this message; it comes again.")
+    received = Received(
+        queue=_queue_name(record),
+        body=record["body"],
+        sent_at=int(record["attributes"].get("SentTimestamp", 0)),
+        redelivered=_receives(record) > 1,
+        stop_at=stop_at,
+    )
+    try:
+        handle(received)
+    except TryLater:
+        raise
+    except (FanfoldError, Undeliverable) as error:
+        _reject(record, error, source)
+
+
+def _reject(record: Record, error: Exception, source: Source) -> None:
     """Log without the body, send to the dead-letter queue, and so acknowledge."""
     reason = str(error)
     logger.error("A message was rejected.", **_described(record), reason=reason)
@@ -125,12 +121,12 @@ def _reject(record: SQSRecord, error: Exception, source: Source) -> None:
     fits = len(_bytes(record)) + 4 * MAX_REASON_CHARS < MAX_MESSAGE_BYTES
     source.sqs.send_message(
         QueueUrl=source.dlq_url,
-        MessageBody=record.body,
+        MessageBody=record["body"],
         MessageAttributes=why if fits else {},
     )
 
 
-def _log_last_failure(record: SQSRecord, error: Exception) -> None:
+def _log_last_failure(record: Record, error: Exception) -> None:
     """Say why a message ends in the dead-letter queue, where SQS moves it when it is shown next."""
     logger.error(
         "A message failed for the last time.",
@@ -141,27 +137,27 @@ def _log_last_failure(record: SQSRecord, error: Exception) -> None:
     )
 
 
-def _described(record: SQSRecord) -> dict[str, Any]:
+def _described(record: Record) -> dict[str, Any]:
     """What tells a message from others, without its body."""
     body = _bytes(record)
     return {
-        "message_id": record.message_id,
+        "message_id": record["messageId"],
         "queue": _queue_name(record),
         "sha256": hashlib.sha256(body).hexdigest(),
         "size": len(body),
     }
 
 
-def _bytes(record: SQSRecord) -> bytes:
-    return record.body.encode("utf-8", "surrogatepass")
+def _bytes(record: Record) -> bytes:
+    return str(record["body"]).encode("utf-8", "surrogatepass")
 
 
-def _receives(record: SQSRecord) -> int:
-    return int(record.attributes.approximate_receive_count or 1)
+def _receives(record: Record) -> int:
+    return int(record["attributes"].get("ApproximateReceiveCount", 1))
 
 
-def _queue_name(record: SQSRecord) -> str:
-    return record.event_source_arn.rpartition(":")[2]
+def _queue_name(record: Record) -> str:
+    return str(record["eventSourceARN"]).rpartition(":")[2]
 
 
 def queue_name(url: str) -> str:
