@@ -44,7 +44,7 @@ def system(clock: Clock) -> Iterator[System]:
     with mock_aws():
         service = System(clock, world.settings())
         world.create_tables_and_queues(service)
-        for client in (service.dynamodb, service.door("deliver").unretried):
+        for client in (service.dynamodb, service.unretried):
             client.meta.events.register(
                 "provide-client-params.dynamodb", check_expressions, unique_id="rules"
             )

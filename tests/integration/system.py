@@ -16,7 +16,7 @@ from unittest.mock import patch
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
-from fanfold import aws, names
+from fanfold import aws, clients, names
 from fanfold.fanouts import Fanout, Fanouts
 from fanfold.followers import Followers
 from fanfold.following import Following
@@ -38,14 +38,17 @@ Json = dict[str, Any]
 
 
 def settings() -> Settings:
-    """Settings whose queue URLs are the ones that moto hands out for the names of `names`."""
+    """Settings whose queue URLs are the ones that moto hands out for the names of `names`.
+
+    Through boto3: moto answers nothing else.
+    """
     urls = {}
     for queue in names.QUEUES:
         base = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}"
         urls[queue.url_setting] = f"{base}/{queue.name}"
         urls[queue.dlq_url_setting] = f"{base}/{queue.name}Dlq"
     tables = {table.setting: table.name for table in names.TABLES}
-    return Settings(**tables, **urls)  # type: ignore[arg-type]
+    return Settings(**tables, **urls, transport=clients.BOTO3)  # type: ignore[arg-type]
 
 
 def event(name: str) -> Json:
@@ -133,6 +136,11 @@ class System:
         )
 
     # Doors
+
+    @property
+    def unretried(self) -> Any:
+        """The client that makes the calls of a delivery."""
+        return self.door("deliver").delivering.transport.timelines.client
 
     @staticmethod
     def door(name: str) -> ModuleType:

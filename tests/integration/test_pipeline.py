@@ -15,6 +15,7 @@ from fanfold.delivery import Delivery
 from fanfold.fanouts import Resume
 from fanfold.followers import Followers
 from fanfold.messages import DeliverSegment
+from fanfold.pacing import Pace
 from fanfold.timelines import Entry
 from tests.integration.system import CrashAfter, Json, System, error, event
 
@@ -141,10 +142,9 @@ def test_followers_and_the_ledger_are_read_consistently(
 ) -> None:
     """Else a follow that was acknowledged just now could be missed; moto's reads always are."""
     system.give_followers(2)
-    deliver = system.door("deliver")
     calls = [
         *(fail_first(system.dynamodb, name, []) for name in ("query", "get_item")),
-        fail_first(deliver.unretried, "query", []),
+        fail_first(system.unretried, "query", []),
     ]
     system.publish()
     system.pump()
@@ -200,7 +200,7 @@ def test_two_workers_at_the_same_segment_count_it_once(
     system.publish()
     system.pump("Publish")
     deliver = system.door("deliver")
-    plain = deliver.unretried.batch_write_item
+    plain = system.unretried.batch_write_item
     others: list[str] = []
 
     def write(**request: Any) -> Any:
@@ -208,11 +208,13 @@ def test_two_workers_at_the_same_segment_count_it_once(
             others.append("begun")
             order = DeliverSegment(fanout_id="post-1", segment=0, segments=segments)
             stop_at = clock.monotonic() + 50
-            outcome = deliver.delivering.deliver(order, redelivered=True, stop_at=stop_at)
+            outcome = deliver.delivering.deliver(
+                order, pace=Pace(10_000), redelivered=True, stop_at=stop_at
+            )
             others.append(outcome.what)
         return plain(**request)
 
-    monkeypatch.setattr(deliver.unretried, "batch_write_item", write)
+    monkeypatch.setattr(system.unretried, "batch_write_item", write)
     system.take(segment(system, segments=segments))
     assert others == ["begun", "delivered"]
     system.pump()
@@ -274,7 +276,7 @@ def test_a_worker_that_stops_after_any_call_of_deliver_is_made_good_by_the_next(
 def test_unprocessed_entries_are_written_again_and_counted_once(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = system.door("deliver").unretried
+    client = system.unretried
     plain = client.batch_write_item
     calls: list[int] = []
 
@@ -317,7 +319,7 @@ def test_a_passing_fault_of_a_table_is_waited_for(
     users = system.give_followers(60)
     system.publish()
     system.pump("Publish")
-    calls = fail_first(system.door("deliver").unretried, operation, [fault, fault])
+    calls = fail_first(system.unretried, operation, [fault, fault])
     assert system.pump_once("Express")
     assert_complete(system, users)
     assert len(calls) > 2
@@ -329,7 +331,7 @@ def test_a_fault_that_does_not_pass_fails_the_message_and_nothing_is_lost(
     users = system.give_followers(60)
     system.publish()
     system.pump("Publish")
-    fail_first(system.door("deliver").unretried, "batch_write_item", [error("AccessDenied")])
+    fail_first(system.unretried, "batch_write_item", [error("AccessDenied")])
     (record,) = system.receive("Express")
     assert system.take({"Records": [record]}) == [record["messageId"]]
     assert system.ledger().pending == {0}
@@ -349,7 +351,7 @@ def test_a_segment_that_runs_out_of_time_is_continued_where_it_stopped(
     system.pump("Publish")
     # With so few in flight, the fourth batch is on its way long before the last is begun.
     monkeypatch.setattr("fanfold.deliver.Delivery", partial(Delivery, max_in_flight=2))
-    client = system.door("deliver").unretried
+    client = system.unretried
     plain = client.batch_write_item
     batches: list[int] = []
 

@@ -14,7 +14,7 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 
-from fanfold.aws import is_passing
+from fanfold.calls import is_passing
 from simulation.endpoint import NONE, Answer, FaultyBatches, Rates, Request, serving
 
 pytestmark = pytest.mark.network

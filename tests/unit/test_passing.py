@@ -1,4 +1,4 @@
-"""Which errors pass by themselves."""
+"""Which errors pass by themselves, and which of them are throttles."""
 
 from typing import Any
 
@@ -14,8 +14,10 @@ from botocore.exceptions import (
 )
 
 from fanfold import aws
+from fanfold.calls import SLOWEST_CALL_SECONDS, is_passing, is_throttle, throttling_reasons
 from fanfold.errors import BadInput, Unsent
 from fanfold.settings import Settings
+from fanfold.wire import Lost, Refused
 
 URL = "https://example.org"
 
@@ -49,11 +51,12 @@ def client_error(code: str, status: int = 400, **more: Any) -> ClientError:
         ConnectTimeoutError(endpoint_url=URL),
         ReadTimeoutError(endpoint_url=URL),
         Unsent("refused"),
+        Lost("The connection was reset."),
     ],
     ids=repr,
 )
 def test_a_throttle_a_server_fault_and_a_lost_connection_pass(error: Exception) -> None:
-    assert aws.is_passing(error)
+    assert is_passing(error)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +80,60 @@ def test_a_throttle_a_server_fault_and_a_lost_connection_pass(error: Exception) 
     ids=repr,
 )
 def test_what_would_fail_again_does_not_pass(error: Exception) -> None:
-    assert not aws.is_passing(error)
+    assert not is_passing(error)
+
+
+THROTTLES = [
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ThrottlingException",
+    "Throttling",
+    "TooManyRequestsException",
+    "RequestThrottled",
+]
+
+
+@pytest.mark.parametrize("code", THROTTLES)
+def test_every_throttle_passes_whoever_made_the_call(code: str) -> None:
+    error = client_error(code)
+    ours = Refused(dict(error.response), "UpdateItem")
+    assert is_throttle(error)
+    assert is_passing(error)
+    assert is_throttle(ours)
+    assert is_passing(ours)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        client_error("InternalServerError", 500),
+        client_error("ConditionalCheckFailedException"),
+        ReadTimeoutError(endpoint_url=URL),
+        Lost("The connection was reset."),
+        KeyError("ThrottlingException"),
+    ],
+    ids=repr,
+)
+def test_nothing_else_is_a_throttle(error: Exception) -> None:
+    assert not is_throttle(error)
+
+
+@pytest.mark.parametrize("field", ["ThrottlingReasons", "throttlingReasons"])
+def test_a_throttle_names_the_limits_that_it_met_in_either_spelling(field: str) -> None:
+    met = [
+        {"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:table"},
+        {"reason": "TableWriteAccountLimitExceeded", "resource": "arn:table"},
+    ]
+    error = client_error("ThrottlingException", **{field: met})
+    assert throttling_reasons(error) == {
+        "TableWriteKeyRangeThroughputExceeded",
+        "TableWriteAccountLimitExceeded",
+    }
+
+
+def test_a_throttle_without_reasons_names_no_limit() -> None:
+    assert throttling_reasons(client_error("ThrottlingException")) == frozenset()
+    assert throttling_reasons(KeyError("x")) == frozenset()
 
 
 def test_no_client_waits_for_its_own_retries_longer_than_a_door_has_time() -> None:
@@ -88,6 +144,6 @@ def test_no_client_waits_for_its_own_retries_longer_than_a_door_has_time() -> No
         assert config.connect_timeout <= 1
         assert config.read_timeout <= 2
     assert door.meta.config.retries["total_max_attempts"] == 2  # type: ignore[attr-defined]
-    assert Settings.door_timeout_seconds > aws.SLOWEST_CALL_SECONDS
+    assert Settings.door_timeout_seconds > SLOWEST_CALL_SECONDS
     assert lane.meta.config.retries["total_max_attempts"] == 1  # type: ignore[attr-defined]
     assert lane.meta.config.max_pool_connections == 33  # type: ignore[attr-defined]
