@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fanfold_cli import console, deploying, dlq, fanout, graph, local, pausing, seeding
+from fanfold_cli import console, cost, deploying, dlq, fanout, graph, local, pausing, seeding
 from fanfold_cli import demo as demonstration
 from fanfold_cli.home import Home
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
@@ -25,6 +25,7 @@ app.add_typer(fanout.app, name="fanout")
 app.add_typer(dlq.app, name="dlq")
 app.command()(pausing.pause)
 app.command()(pausing.resume)
+app.command()(cost.cost)
 
 
 @app.callback()
