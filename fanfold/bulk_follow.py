@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fanfold import clock, times
+from fanfold.edges import Edges
 from fanfold.errors import Contended
-from fanfold.followers import Followers
 from fanfold.following import UNFOLLOWED, Follow, Following
 from fanfold.relate import ATTEMPTS, BACKOFF_SECONDS, Relations
 
@@ -22,7 +22,7 @@ class BulkFollowing:
     """The use case behind `fanfold seed`."""
 
     following: Following
-    followers: Followers
+    edges: Edges
     relations: Relations
 
     def follow_all(self, user_id: str, publisher_ids: Sequence[str]) -> int:
@@ -64,7 +64,7 @@ class BulkFollowing:
         raise Contended(f"The follows of '{user_id}' changed too often meanwhile; try again.")
 
     def _put_edges(self, follows: Sequence[Follow]) -> None:
-        self.followers.put_all((f.publisher_id, f.user_id, f.version) for f in follows)
+        self.edges.put_all((f.publisher_id, f.user_id, f.version) for f in follows)
         now = self._rows(follows[0].user_id)
         for follow in follows:
             if now.get(follow.publisher_id) != follow:  # changed meanwhile: the row decides

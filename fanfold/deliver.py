@@ -12,6 +12,7 @@ from fanfold.messages import DeliverSegment
 from fanfold.pacing import Pace
 from fanfold.plan import Lanes
 from fanfold.posts import Posts
+from fanfold.publishers import Publishers
 from fanfold.timelines import Entry
 from fanfold.transport import Transport, carry_out
 
@@ -37,6 +38,7 @@ class Delivering:
 
     fanouts: Fanouts
     posts: Posts
+    publishers: Publishers
     lanes: Lanes
     transport: Transport
 
@@ -68,6 +70,8 @@ class Delivering:
         delivery = Delivery(
             start=begin.position,
             hi=part.hi,
+            # Read now, not cached: of what was acknowledged before, nothing lies higher.
+            level=max(fanout.level, self.publishers.shards(fanout.publisher_id).level),
             already=begin.written,
             stragglers=begin.stragglers,
             max_stragglers=stragglers_of(fanout.segments),

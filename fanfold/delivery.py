@@ -12,10 +12,10 @@ import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from operator import lt
 
 from fanfold import ring
 from fanfold.pacing import Pace
+from fanfold.ringread import Page, Read, RingRead
 
 # BatchWriteItem takes no more.
 CHUNK = 25
@@ -44,22 +44,6 @@ MAX_STRAGGLERS_IN_ALL = 8_192
 def stragglers_of(segments: int) -> int:
     """How many stragglers a segment of so many may hand back."""
     return min(MAX_STRAGGLERS, MAX_STRAGGLERS_IN_ALL // max(1, segments))
-
-
-@dataclass(frozen=True)
-class Page:
-    """Edges of the range in ring order, and whether more of the range follows them."""
-
-    edges: Sequence[str]
-    more: bool
-
-
-@dataclass(frozen=True)
-class Read:
-    """Read a page of the edges below `hi`, from `after` on: a position, or the last edge read."""
-
-    after: str
-    hi: str
 
 
 @dataclass(frozen=True)
@@ -121,7 +105,7 @@ class _Batch:
 
 @dataclass
 class Delivery:
-    """Delivers one post to the followers in a range of one publisher's ring.
+    """Delivers one post to the followers in a range of one publisher's ring, up to `level`.
 
     `start` is where an earlier worker stopped, `stragglers` are positions before it that it left
     out, and `already` is how many it had written; the range ends at `hi`. `stop_at` is when to
@@ -133,6 +117,7 @@ class Delivery:
     stop_at: float
     chance: Callable[[], float]
     pace: Pace
+    level: int = 0
     already: int = 0
     stragglers: Sequence[str] = ()
     max_stragglers: int = MAX_STRAGGLERS
@@ -141,8 +126,8 @@ class Delivery:
     _fresh: list[str] = field(default_factory=list)  # read, never sent; `_next` is the first
     _next: int = 0
     _read: int = 0  # edges read so far
-    _ranges: deque[Read] = field(default_factory=deque)  # yet to be read, in ring order
-    _reading: bool = False
+    _ranges: deque[RingRead] = field(default_factory=deque)  # yet to be read, in ring order
+    _after: str = ""  # the last edge read of the last range
     _read_attempts: int = 0
     _read_not_before: float = -math.inf
     _retries: list[tuple[float, int, str]] = field(default_factory=list)  # heap by time
@@ -157,9 +142,10 @@ class Delivery:
 
     def __post_init__(self) -> None:
         lagging = sorted({each for each in self.stragglers if each < self.start})
-        self._ranges.extend(Read(position, position + _BEHIND) for position in lagging)
+        for position in lagging:
+            self._ranges.append(RingRead(self.level, position, position + _BEHIND))
         if self.start < self.hi:
-            self._ranges.append(Read(self.start, self.hi))
+            self._ranges.append(RingRead(self.level, self.start, self.hi))
 
     # What to do next
 
@@ -168,12 +154,11 @@ class Delivery:
         self._progress_at = min(self._progress_at, now)
         self._stopping = self._stopping or self._must_stop(now)
         if self._stopping:
-            if self._in_flight or self._reading:
+            if self._in_flight or self._is_reading:
                 return Wait(math.inf)  # the transport's time-outs bound it
             return self._end()
-        if self._wants_page() and now >= self._read_not_before:
-            self._reading = True
-            return self._ranges[0]
+        if now >= self._read_not_before and (read := self._next_read()):
+            return read
         wake_at = math.inf
         if count := self._sendable(now):
             wake_at = self.pace.may_send_at(count, now)
@@ -191,10 +176,16 @@ class Delivery:
         held_up = bool(self._retries) or self._read_attempts > 0
         return held_up and now - self._progress_at >= PATIENCE_SECONDS
 
-    def _wants_page(self) -> bool:
-        """Read ahead: the next page is read while the chunks of this one are written."""
+    @property
+    def _is_reading(self) -> bool:
+        return bool(self._ranges) and self._ranges[0].is_reading
+
+    def _next_read(self) -> Read | None:
+        """Read ahead: the next pages are read while the chunks of these are written."""
         left = len(self._fresh) - self._next
-        return bool(self._ranges) and not self._reading and left < CHUNK * self.max_in_flight
+        if self._ranges and left < CHUNK * self.max_in_flight:
+            return self._ranges[0].next_read()
+        return None
 
     def _sendable(self, now: float) -> int:
         """How many entries the next batch may hold; none if it has to wait for something."""
@@ -236,7 +227,7 @@ class Delivery:
         times = [self.stop_at]
         if self._retries and self._retries[0][0] > now:
             times.append(self._retries[0][0])
-        if self._wants_page():
+        if self._ranges and self._read_not_before > now:
             times.append(self._read_not_before)
         if self._retries or self._read_attempts:
             times.append(self._progress_at + PATIENCE_SECONDS)
@@ -249,16 +240,15 @@ class Delivery:
         unsent = list(enumerate(self._fresh[self._next :], first))
         behind = [each for each in unsent if each[1] < self.start]
         unwritten = sorted([*((index, edge) for _, index, edge in self._retries), *behind])
-        unread = [ring.position_of(each.after) for each in self._ranges if each.hi != self.hi]
-        after = self._ranges[-1].after if self._ranges else ""
+        unread = [each.lo for each in self._ranges if each.hi != self.hi]
         if len(unwritten) > self.max_stragglers:
             index, place = unwritten[self.max_stragglers]
         elif len(unsent) > len(behind):
             index, place = unsent[len(behind)]
-        elif self._ranges and after > self.start:
+        elif self._ranges and self._after:
             # A position includes the edges on it, so the last edge is written, and counted, again:
             # to begin after it could miss another follower with the very same hash.
-            index, place = self._read - 1, after
+            index, place = self._read - 1, self._after
         elif self._ranges:
             index, place = self._read, self.start
         elif unwritten:
@@ -271,27 +261,23 @@ class Delivery:
 
     # What happened
 
-    def page_read(self, page: Page) -> None:
-        """The page that `Read` asked for."""
-        self._reading = False
+    def page_read(self, read: Read, page: Page) -> None:
+        """The page that was asked for."""
         self._read_attempts = 0
-        asked = self._ranges.popleft()
-        edges = page.edges
-        if page.more:
-            if not edges:
-                raise ValueError("An empty page of edges cannot say where the next one begins.")
-            self._ranges.appendleft(Read(edges[-1], asked.hi))
-        if not edges:
-            return
-        if edges[0] <= asked.after or not all(map(lt, edges, edges[1:])):
-            raise ValueError("Edges must come in ring order, each one once.")
-        self._fresh = [*self._fresh[self._next :], *edges]
-        self._next = 0
-        self._read += len(edges)
+        now = self._ranges[0]
+        now.page_read(read, page)
+        if edges := now.take():
+            self._fresh = [*self._fresh[self._next :], *edges]
+            self._next = 0
+            self._read += len(edges)
+            if now.hi == self.hi:
+                self._after = edges[-1]
+        if now.is_done:
+            self._ranges.popleft()
 
-    def read_failed(self, error: Exception, *, retryable: bool, now: float) -> None:
+    def read_failed(self, read: Read, error: Exception, *, retryable: bool, now: float) -> None:
         """The page could not be read."""
-        self._reading = False
+        self._ranges[0].read_failed(read)
         if retryable:
             self._read_not_before = now + self._backoff(self._read_attempts)
             self._read_attempts += 1

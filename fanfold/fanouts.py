@@ -65,6 +65,7 @@ class Fanout:
     state: str = QUEUED
     segments: int = 0
     followers: int = 0  # estimated by PLAN
+    level: int = 0  # of the publisher's write shards, as PLAN saw it
     pending: frozenset[int] = frozenset()
     resume: dict[int, Resume] = field(default_factory=dict)
     delivered: int = 0
@@ -89,6 +90,7 @@ def _from_item(item: Item) -> Fanout:
         state=get_text(item, "state"),
         segments=get_number(item, "segments"),
         followers=get_number(item, "followers"),
+        level=get_number(item, "level"),
         pending=frozenset(int(n) for n in item.get("pending", {}).get("NS", [])),
         resume={int(k): Resume.from_text(v["S"]) for k, v in resume.items()},
         delivered=get_number(item, "delivered"),
@@ -139,12 +141,12 @@ class Fanouts:
         )
         return _from_item(answer["Item"]) if "Item" in answer else None
 
-    def plan(self, fanout_id: str, *, segments: int, followers: int, now: str) -> bool:
+    def plan(self, fanout_id: str, *, segments: int, followers: int, level: int, now: str) -> bool:
         """Fix the plan, once; False if it was fixed before."""
         return self._updates(
             fanout_id,
             "SET #state = :delivering, #segments = :segments, followers = :followers, "
-            "pending = :pending, resume = :resume, delivered = :none, rounds = :none, "
+            "#level = :level, pending = :pending, resume = :resume, delivered = :none, rounds = :none, "
             f"changed_at = :now, {_REOPENED}",
             condition=_AWAITS_PLAN,
             values={
@@ -154,12 +156,13 @@ class Fanouts:
                 ":id": text(fanout_id),
                 ":segments": number(segments),
                 ":followers": number(followers),
+                ":level": number(level),
                 ":pending": {"NS": [str(segment) for segment in range(segments)]},
                 ":resume": {"M": {}},
                 ":none": number(0),
                 ":now": text(now),
             },
-            names={"#state": "state", "#segments": "segments"},
+            names={"#state": "state", "#segments": "segments", "#level": "level"},
         )
 
     def finish_segment(

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanfold import clock, ring
+from fanfold import ring
 from fanfold.attributes import number, text
-from fanfold.delivery import CHUNK, Page
-from fanfold.errors import TryLater
+from fanfold.calls import is_passing
+from fanfold.delivery import CHUNK
+from fanfold.ringread import Page, Read, RingRead
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 # Edges a page: 100 chunks of 25, about 200 KB, so that one page is read while one is written.
 PAGE_EDGES = 2_500
-# Edges that a batch leaves unprocessed are sent again so often, with jitter between.
-ATTEMPTS = 8
-BACKOFF_SECONDS = 0.05
-# Every publisher has one shard. (Keys carry level and shard already, so that growing changes none.)
-LEVEL = 0
-SHARD = 0
 
 
 @dataclass(frozen=True)
@@ -31,87 +26,105 @@ class Followers:
     client: DynamoDBClient
     table: str
 
-    def put(self, publisher_id: str, follower_id: str, *, version: int) -> None:
-        """Write the edge of follow `version`, unless one as new or newer is there."""
+    def put(self, publisher_id: str, follower_id: str, *, version: int, level: int) -> None:
+        """Write the edge of follow `version` at `level`, unless one as new or newer is there."""
         is_absent = "attribute_not_exists(edge)"
         is_older = "version < :version"
         try:
             self.client.put_item(
                 TableName=self.table,
-                Item={**self._key(publisher_id, follower_id), "version": number(version)},
+                Item={**_key(publisher_id, follower_id, level), "version": number(version)},
                 ConditionExpression=f"{is_absent} OR {is_older}",
                 ExpressionAttributeValues={":version": number(version)},
             )
         except self.client.exceptions.ConditionalCheckFailedException:
             return  # it is there already, or a newer follow put it
 
-    def put_all(self, edges: Iterable[tuple[str, str, int]]) -> None:
-        """Write edges (publisher, follower, version) that no newer follow can have put.
+    def put_all(self, edges: Iterable[tuple[str, str, int, int]]) -> set[tuple[str, str]]:
+        """Write edges (publisher, follower, version, level) that no newer follow can have put.
 
-        Only for who looks at the rows again afterwards: BatchWriteItem knows no conditions. Raises
-        `TryLater` if the table takes them too slowly; writing them again is safe.
+        Returns those (publisher, follower) that were not written: the table took no more of them.
+        Only for who looks at the rows again afterwards, because BatchWriteItem knows no conditions.
         """
-        requests: list[Any] = [
-            {"PutRequest": {"Item": {**self._key(publisher, user), "version": number(version)}}}
-            for publisher, user, version in edges
-        ]
-        for attempt in range(ATTEMPTS):
-            left: list[Any] = []
-            for start in range(0, len(requests), CHUNK):
-                chunk = requests[start : start + CHUNK]
-                answer = self.client.batch_write_item(RequestItems={self.table: chunk})
-                left += answer.get("UnprocessedItems", {}).get(self.table, [])
-            if not left:
-                return
-            requests = left
-            clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
-        raise TryLater("The followers table takes these edges too slowly; try again.")
+        keys: dict[tuple[str, str], tuple[str, str]] = {}
+        requests: list[Any] = []
+        for publisher, user, version, level in edges:
+            key = _key(publisher, user, level)
+            keys[key["shard_id"]["S"], key["edge"]["S"]] = publisher, user
+            requests.append({"PutRequest": {"Item": {**key, "version": number(version)}}})
+        left: set[tuple[str, str]] = set()
+        for start in range(0, len(requests), CHUNK):
+            chunk = requests[start : start + CHUNK]
+            for request in self._put_chunk(chunk):
+                item = request["PutRequest"]["Item"]
+                left.add(keys[item["shard_id"]["S"], item["edge"]["S"]])
+        return left
 
-    def remove(self, publisher_id: str, follower_id: str, *, version: int) -> None:
-        """Delete the edge that unfollow `version` ends, unless a newer follow put it."""
+    def _put_chunk(self, chunk: list[Any]) -> list[Any]:
+        try:
+            answer: Any = self.client.batch_write_item(RequestItems={self.table: chunk})
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            return chunk
+        unprocessed: list[Any] = answer.get("UnprocessedItems", {}).get(self.table, [])
+        return unprocessed
+
+    def remove(self, publisher_id: str, follower_id: str, *, version: int, level: int) -> None:
+        """Delete the edge at `level` that unfollow `version` ends, unless a newer follow put it."""
         is_absent = "attribute_not_exists(edge)"
         is_older = "version <= :version"
         try:
             self.client.delete_item(
                 TableName=self.table,
-                Key=self._key(publisher_id, follower_id),
+                Key=_key(publisher_id, follower_id, level),
                 ConditionExpression=f"{is_absent} OR {is_older}",
                 ExpressionAttributeValues={":version": number(version)},
             )
         except self.client.exceptions.ConditionalCheckFailedException:
             return  # a newer follow put it
 
-    def page(self, publisher_id: str, *, after: str, hi: str, limit: int | None = None) -> Page:
-        """Edges in ring order beyond `after` (a position or an edge) and below position `hi`.
+    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> Page:
+        """A page of one shard's edges, in ring order.
 
         Read consistently, so that every follow acknowledged before is among them.
         """
-        request: Any = self.page_request(publisher_id, after=after, hi=hi, limit=limit)
+        request: Any = self.page_request(publisher_id, read, limit)
         return page_of(self.client.query(**request))
 
     def page_request(
-        self, publisher_id: str, *, after: str, hi: str, limit: int | None = None
+        self, publisher_id: str, read: Read, limit: int | None = None
     ) -> dict[str, Any]:
         """The Query that reads such a page."""
-        shard_id = text(ring.shard_key(publisher_id, LEVEL, SHARD))
-        lo = ring.position_of(after)
+        shard_id = text(ring.shard_key(publisher_id, read.level, read.shard))
+        lo = ring.position_of(read.after)
+        values = {":shard": shard_id, ":lo": text(lo), ":hi": text(read.hi)}
         request = {
             "TableName": self.table,
             "KeyConditionExpression": "shard_id = :shard AND edge BETWEEN :lo AND :hi",
-            "ExpressionAttributeValues": {":shard": shard_id, ":lo": text(lo), ":hi": text(hi)},
+            "ExpressionAttributeValues": values,
             "ProjectionExpression": "edge",
             "ConsistentRead": True,
             "Limit": limit or PAGE_EDGES,
         }
-        if after != lo:
-            request["ExclusiveStartKey"] = {"shard_id": shard_id, "edge": text(after)}
+        if read.after != lo:
+            request["ExclusiveStartKey"] = {"shard_id": shard_id, "edge": text(read.after)}
         return request
 
-    def _key(self, publisher_id: str, follower_id: str) -> dict[str, dict[str, str]]:
-        return {
-            "shard_id": text(ring.shard_key(publisher_id, LEVEL, SHARD)),
-            "edge": text(ring.edge(follower_id)),
-        }
+    def edges(
+        self, publisher_id: str, wanted: RingRead, limit: int | None = None
+    ) -> Iterator[list[str]]:
+        """The edges that are wanted, of all levels, in ring order and in parts; page after page."""
+        while read := wanted.next_read():
+            wanted.page_read(read, self.page(publisher_id, read, limit))
+            if edges := wanted.take():
+                yield edges
+
+
+def _key(publisher_id: str, follower_id: str, level: int) -> dict[str, dict[str, str]]:
+    edge = ring.edge(follower_id)
+    shard = ring.shard_of(ring.position_of(edge), level)
+    return {"shard_id": text(ring.shard_key(publisher_id, level, shard)), "edge": text(edge)}
 
 
 def page_of(answer: Mapping[str, Any]) -> Page:

@@ -9,7 +9,9 @@ from fanfold.errors import BadInput
 from fanfold.fanouts import DELIVERING, Fanout, Fanouts
 from fanfold.followers import Followers
 from fanfold.messages import DeliverSegment
+from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue
+from fanfold.ringread import RingRead
 from fanfold.segments import SAMPLE_EDGES, count_for
 
 
@@ -45,6 +47,7 @@ class Planning:
 
     fanouts: Fanouts
     followers: Followers
+    publishers: Publishers
     lanes: Lanes
 
     def plan(self, fanout_id: str, *, redelivered: bool) -> None:
@@ -66,21 +69,27 @@ class Planning:
 
     def _fix(self, fanout: Fanout) -> Fanout | None:
         now = times.to_text(clock.now_ms())
-        followers = self._count(fanout.publisher_id)
+        # Now, after the publish was accepted: no edge acknowledged before lies at a higher level.
+        level = self.publishers.shards(fanout.publisher_id).level
+        followers = self._count(fanout.publisher_id, level)
         if followers == 0:
             self.fanouts.complete_without_followers(fanout.fanout_id, now=now)
             return None
         segments = count_for(followers)
-        if not self.fanouts.plan(fanout.fanout_id, segments=segments, followers=followers, now=now):
+        planned = self.fanouts.plan(
+            fanout.fanout_id, segments=segments, followers=followers, level=level, now=now
+        )
+        if not planned:
             return None  # another message planned it, and sends it
         pending = frozenset(range(segments))
         return replace(fanout, state=DELIVERING, segments=segments, pending=pending)
 
-    def _count(self, publisher_id: str) -> int:
+    def _count(self, publisher_id: str, level: int) -> int:
         """Followers: exact when they fit the sample, and otherwise estimated from its density."""
-        sample = self.followers.page(
-            publisher_id, after=ring.START, hi=ring.END, limit=SAMPLE_EDGES
-        )
-        if not sample.more:
-            return len(sample.edges)
-        return ring.estimate(len(sample.edges) - 1, ring.position_of(sample.edges[-1]))
+        wanted = RingRead(level, ring.START, ring.END)
+        sample: list[str] = []
+        for edges in self.followers.edges(publisher_id, wanted, limit=SAMPLE_EDGES):
+            sample += edges
+            if len(sample) >= SAMPLE_EDGES and not wanted.is_done:
+                return ring.estimate(len(sample) - 1, ring.position_of(sample[-1]))
+        return len(sample)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fanfold import clock, cursor, times
+from fanfold.edges import Edges
 from fanfold.errors import Contended
-from fanfold.followers import Followers
 from fanfold.following import UNFOLLOWED, Follow, Following
 from fanfold.ids import is_id
 from fanfold.messages import SettleRelation
@@ -30,7 +30,7 @@ class Relations:
     """The use case behind the follow routes, the follow messages and RELATE."""
 
     following: Following
-    followers: Followers
+    edges: Edges
     relation_queue: WorkQueue
     max_follows: int
     settle_again_after_seconds: int
@@ -70,9 +70,9 @@ class Relations:
         row = self._row(user_id, publisher_id)
         for attempt in range(ATTEMPTS):
             if row.is_active:
-                self.followers.put(publisher_id, user_id, version=row.version)
+                self.edges.put(publisher_id, user_id, version=row.version)
             else:
-                self.followers.remove(publisher_id, user_id, version=row.version)
+                self.edges.remove(publisher_id, user_id, version=row.version)
             now = self._row(user_id, publisher_id)
             if now.version == row.version:
                 return

@@ -51,6 +51,11 @@ def shard_of(ring_position: str, level: int) -> int:
     return int(ring_position, 16) >> (64 - level)
 
 
+def shard_start(shard: int, level: int) -> str:
+    """The position at which a shard of that level begins; `END` beyond the last."""
+    return END if shard >= 1 << level else f"{shard << (64 - level):016x}"
+
+
 def shard_key(publisher_id: str, level: int, shard: int) -> str:
     """The partition key of one shard of a publisher's followers: `<publisher>#<level>.<shard>`."""
     return f"{publisher_id}#{level}.{shard}"

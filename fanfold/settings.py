@@ -42,6 +42,10 @@ class Settings:
     retention_days: int = 30
     # How many publishers one user may follow; it bounds the growth of one timeline's partition.
     max_follows: int = 5000
+    # Write shards of one publisher: 2^8 at most, for 256,000 follows a second.
+    max_level: int = 8
+    # Milliseconds between two growths of one publisher: what a growth did shows by then.
+    growth_cooldown_ms: int = 10_000
     # Seconds after which the door that changed a relation has surely stopped; RELATE settles then.
     door_timeout_seconds: int = 10
     # The same for PLAN, which takes follows from the queue.

@@ -19,11 +19,10 @@ from fanfold.delivery import (
     Done,
     Failed,
     HandBack,
-    Page,
-    Read,
     Send,
     Wait,
 )
+from fanfold.ringread import Page, Read
 from fanfold.timelines import Entry
 
 # Every batch in flight, and the page that is read ahead meanwhile.
@@ -83,7 +82,7 @@ def _tell(delivery: Delivery, call: Finished) -> None:
             assert not isinstance(result, Page)
             delivery.batch_answered(action.batch, result, now=now)
     elif isinstance(result, Page):
-        delivery.page_read(result)
+        delivery.page_read(action, result)
     else:
         assert isinstance(result, Exception)
-        delivery.read_failed(result, retryable=is_passing(result), now=now)
+        delivery.read_failed(action, result, retryable=is_passing(result), now=now)

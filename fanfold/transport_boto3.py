@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from fanfold import ring
-from fanfold.delivery import Page, Read, Send
+from fanfold.delivery import Send
 from fanfold.followers import Followers
+from fanfold.ringread import Page, Read
 from fanfold.timelines import Entry, Timelines
 from fanfold.transport import CONNECTIONS, Finished
 
@@ -60,5 +61,5 @@ class ThreadedCalls:
     def _call(self, action: Read | Send) -> Page | Collection[str] | Exception:
         entry, to = self.entry, self.transport
         if isinstance(action, Read):
-            return to.followers.page(entry.publisher_id, after=action.after, hi=action.hi)
+            return to.followers.page(entry.publisher_id, action)
         return to.timelines.push(entry, [ring.follower_of(edge) for edge in action.edges])

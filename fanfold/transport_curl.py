@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from fanfold.delivery import Page, Read, Send
+from fanfold.delivery import Send
 from fanfold.followers import Followers, page_of
 from fanfold.ring import POSITION_DIGITS
+from fanfold.ringread import Page, Read
 from fanfold.timelines import Entry, Timelines
 from fanfold.transport import Finished
 from fanfold.wire import Connections, Ended, Lost, decode, encode
@@ -74,7 +75,7 @@ class CurlCalls:
             users = [edge[_FOLLOWER:] for edge in action.edges]
             to.connections.start("BatchWriteItem", self.body.of(users), action)
         else:
-            page = to.followers.page_request(self.publisher_id, after=action.after, hi=action.hi)
+            page = to.followers.page_request(self.publisher_id, action)
             to.connections.start("Query", encode(page), action)
 
     def finished(self, seconds: float | None) -> list[Finished]:

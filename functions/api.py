@@ -10,7 +10,6 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import aws, clock, contract
 from fanfold.calls import is_passing
 from fanfold.fanouts import Fanouts
-from fanfold.followers import Followers
 from fanfold.following import Following
 from fanfold.ids import ref_id_for
 from fanfold.intake import body_text, read_publish_request
@@ -20,6 +19,7 @@ from fanfold.queues import WorkQueue
 from fanfold.relate import Relations
 from fanfold.settings import Settings
 from fanfold.status import status_for
+from functions import shards
 from functions.http import Answer, Event, Request, answer, logger, respond
 
 settings = Settings.from_env()
@@ -29,7 +29,7 @@ fanouts = Fanouts(dynamodb, settings.fanouts_table)
 publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
 relations = Relations(
     Following(dynamodb, settings.following_table, settings.readers_table),
-    Followers(dynamodb, settings.followers_table),
+    shards.edges(settings),
     WorkQueue(aws.sqs(), settings.relation_queue_url),
     settings.max_follows,
     settings.door_timeout_seconds,

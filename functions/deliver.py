@@ -16,6 +16,7 @@ from fanfold.messages import DeliverSegment, parse
 from fanfold.pacing import Pace
 from fanfold.plan import Lanes
 from fanfold.posts import Posts
+from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue
 from fanfold.settings import Settings
 from functions.queue import Received, logger, queue_name, sources, work
@@ -28,6 +29,7 @@ dynamodb, sqs = clients.dynamodb(settings), clients.sqs(settings)
 delivering = Delivering(
     Fanouts(dynamodb, settings.fanouts_table),
     Posts(dynamodb, settings.posts_table),
+    Publishers(dynamodb, settings.publishers_table),
     Lanes(
         express=WorkQueue(sqs, settings.express_queue_url),
         bulk=WorkQueue(sqs, settings.bulk_queue_url),

@@ -23,9 +23,11 @@ from fanfold.messages import PlanFanout, parse
 from fanfold.plan import Lanes, Planning
 from fanfold.posts import Posts
 from fanfold.publish import NewPost, Publishing
+from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue
 from fanfold.relate import Relations
 from fanfold.settings import Settings
+from functions import shards
 from functions.queue import Received, logger, sources, work
 
 settings = Settings.from_env()
@@ -36,6 +38,7 @@ publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings
 planning = Planning(
     fanouts,
     followers,
+    Publishers(dynamodb, settings.publishers_table),
     Lanes(
         express=WorkQueue(aws.sqs(), settings.express_queue_url),
         bulk=WorkQueue(aws.sqs(), settings.bulk_queue_url),
@@ -43,7 +46,7 @@ planning = Planning(
 )
 relations = Relations(
     Following(dynamodb, settings.following_table, settings.readers_table),
-    followers,
+    shards.edges(settings),
     WorkQueue(aws.sqs(), settings.relation_queue_url),
     settings.max_follows,
     settings.plan_timeout_seconds,

@@ -7,19 +7,19 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import aws, names
-from fanfold.followers import Followers
 from fanfold.following import Following
 from fanfold.messages import SettleRelation, parse
 from fanfold.queues import WorkQueue
 from fanfold.relate import Relations
 from fanfold.settings import Settings
+from functions import shards
 from functions.queue import Received, logger, sources, work
 
 settings = Settings.from_env()
 dynamodb = aws.dynamodb()
 relations = Relations(
     Following(dynamodb, settings.following_table, settings.readers_table),
-    Followers(dynamodb, settings.followers_table),
+    shards.edges(settings),
     WorkQueue(aws.sqs(), settings.relation_queue_url),
     settings.max_follows,
     settings.door_timeout_seconds,

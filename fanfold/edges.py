@@ -1,0 +1,198 @@
+"""One follower's edge, written at the level where it belongs and cleared from wherever it may be.
+
+A publisher whose followers come faster than a partition takes them grows more write shards: seen
+here, because a single write is told why it was throttled, which a batch is not.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
+
+from cachetools import TTLCache
+
+from fanfold import clock
+from fanfold.calls import is_passing, is_throttle, throttling_reasons
+from fanfold.errors import TryLater
+from fanfold.followers import Followers
+from fanfold.publishers import Publishers
+from fanfold.sharding import HOT_KEY_RANGE, SAMPLE, Refusal, Shards, grown, raised
+
+# A write that the table does not take is made again so often, with jitter between: 3 s at most, of
+# a door's 10. After that RELATE goes on, from the order that was sent before.
+ATTEMPTS = 6
+BACKOFF_SECONDS = 0.05
+# A level that is too low is safe, so it may be remembered; a throttle refreshes it.
+LEVEL_SECONDS = 60
+# Publishers remembered by one warm container; at 200 bytes, 2 MB.
+PUBLISHERS = 10_000
+# How often one container looks after a throttle: a hundred of them would make a hot row else.
+LOOK_SECONDS = 1
+# A container that meets a throttle waits at random before it tries to grow, and tries only if it is
+# throttled still: a hundred of them do not all try at once, and a peak of a second grows nothing.
+WAIT_SECONDS = (1.0, 10.0)
+# For so long after a throttle a publisher's follows are counted. A quiet publisher's cost nothing.
+HOT_SECONDS = 60
+
+T = TypeVar("T")
+Tell = Callable[[str, Shards | Refusal], None]
+
+
+def _cache(seconds: float) -> Callable[[], MutableMapping[str, Any]]:
+    return lambda: TTLCache(PUBLISHERS, seconds, timer=lambda: clock.monotonic())
+
+
+@dataclass(frozen=True)
+class Edges:
+    """The edges of all publishers, at the levels that their write shards have reached.
+
+    `followers` must not retry by itself. `tell` hears of every growth and every refused one.
+    """
+
+    followers: Followers
+    publishers: Publishers
+    max_level: int
+    cooldown_ms: int
+    tell: Tell = lambda _publisher, _what: None
+
+    _levels: MutableMapping[str, int] = field(default_factory=_cache(LEVEL_SECONDS))
+    _looked: MutableMapping[str, bool] = field(default_factory=_cache(LOOK_SECONDS))
+    _hot: MutableMapping[str, float] = field(default_factory=_cache(HOT_SECONDS))
+    _static: MutableMapping[str, int | None] = field(default_factory=_cache(LEVEL_SECONDS))
+    _lock: threading.RLock = field(default_factory=threading.RLock)  # the caches know none
+
+    def put(self, publisher_id: str, follower_id: str, *, version: int) -> None:
+        """Write the edge of follow `version`, unless one as new or newer is there.
+
+        Raises `TryLater` if the table takes it too slowly; again is safe.
+        """
+
+        def put() -> int:
+            level = self.level(publisher_id)
+            self.followers.put(publisher_id, follower_id, version=version, level=level)
+            return level
+
+        self._accepted(publisher_id, _patiently(put, partial(self._throttled, publisher_id)))
+
+    def put_all(self, edges: Iterable[tuple[str, str, int]]) -> None:
+        """Write edges (publisher, follower, version) that no newer follow can have put.
+
+        Only for who looks at the rows again afterwards: a batch knows no conditions. What it leaves
+        is put one by one, which tells why. Raises `TryLater`, as `put` does.
+        """
+        levelled = [(*edge, self.level(edge[0])) for edge in edges]
+        left = self.followers.put_all(levelled)
+        for publisher_id, follower_id, version, level in levelled:
+            if (publisher_id, follower_id) in left:
+                self.put(publisher_id, follower_id, version=version)
+            else:
+                self._accepted(publisher_id, level)
+
+    def remove(self, publisher_id: str, follower_id: str, *, version: int) -> None:
+        """Delete the edge that unfollow `version` ends, at every level, the lowest first.
+
+        The level is read consistently: at a home that is forgotten, the edge would live on.
+        """
+        shards = _patiently(lambda: self.publishers.shards(publisher_id))
+        for level in range(shards.level + 1):
+            remove = partial(self.followers.remove, publisher_id, follower_id)
+            _patiently(partial(remove, version=version, level=level))
+
+    def level(self, publisher_id: str) -> int:
+        """The level to write at; never higher than the publisher's own, which may be higher yet."""
+        with self._lock:
+            known, fixed = self._levels.get(publisher_id), self._fixed()
+            if known is None:
+                known = self.publishers.shards(publisher_id, consistent=False).level
+            if fixed is not None and known < fixed:
+                known = self._commit(publisher_id, fixed)
+            self._levels[publisher_id] = known
+            return known if fixed is None else fixed
+
+    def _fixed(self) -> int | None:
+        """The level that all publishers are kept at, or None if each has its own."""
+        if "" not in self._static:
+            self._static[""] = self.publishers.static_level()
+        return self._static.get("")
+
+    def _commit(self, publisher_id: str, level: int) -> int:
+        """Raise the publisher to the level before anything is written there."""
+        while (seen := self.publishers.shards(publisher_id)).level < level:
+            shards = raised(seen, level=level, now_ms=clock.now_ms())
+            if self.publishers.update(publisher_id, seen=seen, shards=shards):
+                return level
+        return seen.level
+
+    def _accepted(self, publisher_id: str, level: int) -> None:
+        """Count one follow in many, of a publisher that was throttled lately."""
+        one_in = SAMPLE * 2**level
+        if publisher_id in self._hot and clock.chance() * one_in < 1:
+            with _unless_passing():
+                self.publishers.count(publisher_id, one_in, now_ms=clock.now_ms())
+
+    def _throttled(self, publisher_id: str, reasons: Collection[str]) -> None:
+        """Look whether the publisher has grown, or should; what fails here stops no follow."""
+        with self._lock:
+            if publisher_id in self._looked or HOT_KEY_RANGE not in reasons:
+                return
+            self._looked[publisher_id] = True
+            now = clock.monotonic()
+            try_at = self._hot.get(publisher_id, math.inf)
+            is_due = now >= try_at
+            # Written anew each time, so that it stays for as long as the throttles do.
+            self._hot[publisher_id] = now + _wait() if is_due or try_at == math.inf else try_at
+        with _unless_passing():
+            seen = self.publishers.shards(publisher_id)
+            self._levels[publisher_id] = seen.level
+            if is_due and self._fixed() is None:
+                self._grow(publisher_id, seen, reasons)
+
+    def _grow(self, publisher_id: str, seen: Shards, reasons: Collection[str]) -> None:
+        wish = grown(
+            seen,
+            reasons=reasons,
+            now_ms=clock.now_ms(),
+            max_level=self.max_level,
+            cooldown_ms=self.cooldown_ms,
+        )
+        if isinstance(wish, Refusal):
+            self.tell(publisher_id, wish)
+        elif self.publishers.update(publisher_id, seen=seen, shards=wish):
+            self._levels[publisher_id] = wish.level
+            self.tell(publisher_id, wish)
+
+
+def _patiently(
+    call: Callable[[], T], throttled: Callable[[Collection[str]], None] = lambda _reasons: None
+) -> T:
+    """Make a call until it succeeds; `throttled` is told why it was throttled."""
+    for attempt in range(ATTEMPTS):
+        try:
+            return call()
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            if is_throttle(error):
+                throttled(throttling_reasons(error))
+        clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
+    raise TryLater("The followers table takes this follow too slowly; try again in a moment.")
+
+
+def _wait() -> float:
+    shortest, longest = WAIT_SECONDS
+    return shortest + (longest - shortest) * clock.chance()
+
+
+@contextmanager
+def _unless_passing() -> Iterator[None]:
+    """For what is good to have: a throttle or a lost connection is let pass."""
+    try:
+        yield
+    except Exception as error:
+        if not is_passing(error):
+            raise

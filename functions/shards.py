@@ -1,0 +1,43 @@
+"""What the doors that write edges share: edges that grow write shards, and tell of it."""
+
+from __future__ import annotations
+
+from aws_lambda_powertools import Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+
+from fanfold import aws, names
+from fanfold.edges import Edges
+from fanfold.followers import Followers
+from fanfold.publishers import Publishers
+from fanfold.settings import Settings
+from fanfold.sharding import Refusal, Shards
+from functions.queue import logger
+
+
+def edges(settings: Settings) -> Edges:
+    """The edges of all publishers."""
+    return Edges(
+        # It sees every throttle, and owns the back-off.
+        Followers(aws.dynamodb(attempts=1), settings.followers_table),
+        Publishers(aws.dynamodb(), settings.publishers_table),
+        settings.max_level,
+        settings.growth_cooldown_ms,
+        tell,
+    )
+
+
+def tell(publisher_id: str, what: Shards | Refusal) -> None:
+    """Log a growth or a refused one, and count it in a metric of its own line."""
+    metrics = Metrics(namespace=names.METRICS_NAMESPACE)
+    if isinstance(what, Refusal):
+        logger.info("A publisher does not grow.", publisher_id=publisher_id, why=what.why)
+        metrics.add_metric("GrowthsRefused", MetricUnit.Count, 1)
+    else:
+        logger.warning(
+            "A publisher has grown.",
+            publisher_id=publisher_id,
+            level=what.level,
+            follows_per_second=what.history[-1].rate,
+        )
+        metrics.add_metric("Growths", MetricUnit.Count, 1)
+    metrics.flush_metrics()
