@@ -7,8 +7,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold.bulk_follow import BulkFollowing
 from fanfold.errors import FanfoldError, TooManyFollows
+from fanfold.edges import Edges
 from fanfold.followers import Followers
 from fanfold.following import Following
+from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue
 from fanfold.relate import Relations
 from fanfold_cli.console import ExpectedError
@@ -61,12 +63,17 @@ def _bulk_following(deployment: Deployment) -> BulkFollowing:
     settings = deployment.settings()
     dynamodb = deployment.client("dynamodb")
     following = Following(dynamodb, settings.following_table, settings.readers_table)
-    followers = Followers(dynamodb, settings.followers_table)
+    edges = Edges(
+        Followers(deployment.client("dynamodb"), settings.followers_table),
+        Publishers(dynamodb, settings.publishers_table),
+        settings.max_level,
+        settings.growth_cooldown_ms,
+    )
     relations = Relations(
         following,
-        followers,
+        edges,
         WorkQueue(deployment.client("sqs"), settings.relation_queue_url),
         settings.max_follows,
         settings.door_timeout_seconds,
     )
-    return BulkFollowing(following, followers, relations)
+    return BulkFollowing(following, edges, relations)

@@ -139,6 +139,11 @@ class FollowTimeline(Construct):
         self.following.allow(self.plan, "GetItem", "UpdateItem")
         self.following.allow(self.relate, "GetItem")
 
+        self.publishers.allow(self.api, "GetItem", "UpdateItem")
+        self.publishers.allow(self.plan, "GetItem", "UpdateItem")
+        self.publishers.allow(self.deliver, "GetItem")
+        self.publishers.allow(self.relate, "GetItem", "UpdateItem")
+
         self.posts.allow(self.api, "PutItem", "UpdateItem")
         self.posts.allow(self.timeline, "BatchGetItem")
         self.posts.allow(self.plan, "PutItem", "UpdateItem")
@@ -233,6 +238,7 @@ class FollowTimeline(Construct):
             user_claim=self._stage.user_claim,
             retention_days=self._stage.retention_days,
             max_follows=self._stage.max_follows,
+            max_level=self._stage.max_level,
             door_timeout_seconds=DOOR_SECONDS,
             plan_timeout_seconds=PLAN_SECONDS,
             lane_visibility_seconds=visibility_seconds(DELIVER_SECONDS),

@@ -24,6 +24,8 @@ MIN_CONCURRENCY: Final = 2
 MAX_CONCURRENCY: Final = 1000
 # What a new on-demand table can take anyway; DynamoDB refuses a smaller warm throughput.
 MIN_WARM_WRITE_UNITS: Final = 4000
+# 4,096 write shards: a reader of the ring looks at every level, so more would only cost.
+MAX_LEVEL: Final = 12
 # The periods that CloudWatch Logs knows, up to two years.
 LOG_RETENTION_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
 
@@ -45,6 +47,8 @@ class Stage:
 
     retention_days: int = Settings.retention_days
     max_follows: int = Settings.max_follows
+    # A publisher's followers grow to 2^max_level write shards at most.
+    max_level: int = Settings.max_level
 
     # Who may call: a Cognito pool of the stack's own, or any OIDC issuer.
     user_pool: bool = False
@@ -194,6 +198,7 @@ def _check_numbers(stage: Stage) -> None:
     bounds: dict[str, tuple[int, int]] = {
         "retention_days": (1, 3650),
         "max_follows": (1, 1_000_000),
+        "max_level": (0, MAX_LEVEL),
         "warm_write_units": (MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY),
         "max_write_request_units": (MIN_WRITE_CAPACITY, MAX_WRITE_CAPACITY),
         "publish_concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),

@@ -25,8 +25,10 @@ PURE = tuple(
         "names",
         "pacing",
         "ring",
+        "ringread",
         "segments",
         "settings",
+        "sharding",
         "times",
     )
 )
@@ -48,11 +50,19 @@ RULES = (
     Rule("fanfold.clock", (), "a simulation replaces it whole"),
     Rule("fanfold.aws", ("fanfold", "boto3", "botocore", "mypy_boto3_*"), "clients have one home"),
     Rule("fanfold.intake", ("fanfold", "pydantic"), "pydantic stays at the publish edge"),
-    Rule("fanfold.read", ("fanfold", "cachetools"), "the one cache is the reader's"),
+    Rule("fanfold.read", ("fanfold", "cachetools"), "a warm reader's cache of posts"),
+    Rule("fanfold.edges", ("fanfold", "cachetools"), "a warm writer's cache of levels"),
     Rule("fanfold.wire", ("fanfold", "pycurl", "certifi", "mypy_boto3_*"), "libcurl has one home"),
     Rule(
         "functions",
-        ("fanfold", "aws_lambda_powertools", "functions.http", "functions.queue", "mypy_boto3_*"),
+        (
+            "fanfold",
+            "aws_lambda_powertools",
+            "functions.http",
+            "functions.queue",
+            "functions.shards",
+            "mypy_boto3_*",
+        ),
         "a door never opens another door",
     ),
     Rule("functions.http", ("fanfold", "aws_lambda_powertools"), "it serves every HTTP door"),
