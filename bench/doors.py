@@ -1,0 +1,49 @@
+"""The doors from the side of AWS: the events of events/, made to fit the stub, and a context."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bench import world
+from fanfold.messages import DeliverSegment
+
+EVENTS = Path(__file__).parent.parent / "events"
+
+
+class Context:
+    """As much of Lambda's context as a door asks for."""
+
+    function_name = "fanfold"
+    memory_limit_in_mb = 512
+    invoked_function_arn = f"arn:aws:lambda:{world.REGION}:123456789012:function:fanfold"
+    aws_request_id = "5a3e2c1d-0000-4000-8000-000000000001"
+
+    def get_remaining_time_in_millis(self) -> int:
+        """As at the beginning of an invocation."""
+        return 120_000
+
+
+def order(followers: int) -> DeliverSegment:
+    """The order to deliver the post of the publisher with so many followers, in one segment."""
+    return DeliverSegment(fanout_id=world.post(followers), segment=0, segments=1)
+
+
+def deliver(followers: int) -> dict[str, Any]:
+    """The event of the express lane with that order."""
+    event: dict[str, Any] = json.loads(
+        EVENTS.joinpath("express_lane/segment_deliver.json").read_text()
+    )
+    message = order(followers).message(group=world.publisher(followers))
+    event["Records"][0]["body"] = json.dumps(message.content)
+    return event
+
+
+def timeline(limit: int) -> dict[str, Any]:
+    """The event of a reader who asks for the newest page of so many entries."""
+    event: dict[str, Any] = json.loads(EVENTS.joinpath("timeline/read_timeline.json").read_text())
+    event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = world.READER
+    event["rawQueryString"] = f"limit={limit}"
+    event["queryStringParameters"] = {"limit": str(limit)}
+    return event
