@@ -12,19 +12,6 @@ from fanfold.messages import DeliverSegment
 EVENTS = Path(__file__).parent.parent / "events"
 
 
-class Context:
-    """As much of Lambda's context as a door asks for."""
-
-    function_name = "fanfold"
-    memory_limit_in_mb = 512
-    invoked_function_arn = f"arn:aws:lambda:{world.REGION}:123456789012:function:fanfold"
-    aws_request_id = "5a3e2c1d-0000-4000-8000-000000000001"
-
-    def get_remaining_time_in_millis(self) -> int:
-        """As at the beginning of an invocation."""
-        return 120_000
-
-
 def order(followers: int) -> DeliverSegment:
     """The order to deliver the post of the publisher with so many followers, in one segment."""
     return DeliverSegment(fanout_id=world.post(followers), segment=0, segments=1)

@@ -9,6 +9,7 @@ import boto3
 from boto3.dynamodb.conditions import Key
 
 from bench import doors, world
+from bench.child import Context
 from bench.endpoint import in_environment
 from bench.figures import Bars, Figure, Result, Row
 from bench.paired import Contestant, alone, compare
@@ -85,7 +86,7 @@ def _handler() -> Callable[[], int]:
     from functions import timeline  # reads the environment as it is imported
 
     event: Any = doors.timeline(LIMIT)
-    context: Any = doors.Context()
+    context: Any = Context()
 
     def page() -> int:
         body: str = timeline.handler(event, context)["body"]
