@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold import budgets
+from fanfold import budgets, clients
 from fanfold.budgets import Budget
 from fanfold.delivery import CHUNK
 from fanfold.segments import SEGMENT_FOLLOWERS, count_for
@@ -130,5 +130,6 @@ def test_a_function_without_a_stage_has_the_budget_of_the_default_capacity() -> 
 
 
 def test_each_transport_has_its_memory() -> None:
-    assert Settings.transport in budgets.DELIVER_MEMORY_MB
+    assert set(budgets.DELIVER_MEMORY_MB) == set(clients.TRANSPORTS)
+    assert Settings.transport in clients.TRANSPORTS
     assert budgets.DELIVER_MEMORY_MB == {"libcurl": 512, "boto3": 1769}
