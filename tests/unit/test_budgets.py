@@ -75,7 +75,9 @@ def test_relation_work_takes_at_most_10_percent_except_on_the_smallest_tables(un
 
 @given(st.integers(4_000, budgets.MAX_WRITE_CAPACITY))
 def test_express_finds_room_however_busy_the_others_are(units: int) -> None:
-    assert Budget.of(units).left_for_express >= units // 20
+    budget = Budget.of(units)
+    assert budget.left_for_express >= units // 20
+    assert budget.left_for_express + budget.bulk.most + budget.relation.most == units
 
 
 @given(capacities)
