@@ -202,12 +202,11 @@ def model() -> Iterator[tuple[Any, Any, sqs.Queues]]:
     )
     queues = sqs.Queues(clock.Clock())
     with serving(answering_from(tables, sqs.Client(queues))) as url, ExitStack() as ends:
-        clients = [
-            boto3.client(name, endpoint_url=url, config=ONCE) for name in ("dynamodb", "sqs")
-        ]
-        for client in clients:
-            ends.callback(client.close)
-        yield (*clients, queues)
+        tables_client = boto3.client("dynamodb", endpoint_url=url, config=ONCE)
+        queues_client = boto3.client("sqs", endpoint_url=url, config=ONCE)
+        ends.callback(tables_client.close)
+        ends.callback(queues_client.close)
+        yield tables_client, queues_client, queues
 
 
 def test_the_model_answers_over_http_with_its_items_and_its_errors(model: Any) -> None:
