@@ -116,6 +116,7 @@ RULES = (
             "aws_lambda_powertools",
             "boto3",
             "botocore",
+            "greenlet",
             "matplotlib",
             "mypy_boto3_*",
             "pynamodb",
