@@ -74,7 +74,7 @@ class Stub:
 
 @contextmanager
 def stub() -> Iterator[Stub]:
-    """Start the stub on a core of its own, and keep this process to the other."""
+    """Start the stub, on a core of its own."""
     authority = trustme.CA()
     certificate = authority.issue_cert(LOOPBACK)
     with tempfile.TemporaryDirectory(prefix="fanfold-bench-") as folder:
@@ -90,7 +90,6 @@ def stub() -> Iterator[Stub]:
             assert process.stdout is not None
             try:
                 port = int(process.stdout.readline())
-                cores.pin(cores.CLIENT)
                 yield Stub(f"https://{LOOPBACK}:{port}", str(trusted), pinned)
             finally:
                 process.stdin.close()
@@ -98,8 +97,9 @@ def stub() -> Iterator[Stub]:
 
 @contextmanager
 def in_environment() -> Iterator[Stub]:
-    """A stub that every client made from here on in this process speaks to."""
+    """A stub that every client made from here on in this process speaks to, from the other core."""
     with stub() as running:
+        cores.pin(cores.CLIENT)
         os.environ.pop("AWS_PROFILE", None)
         os.environ.update(running.environment())
         yield running

@@ -25,6 +25,8 @@ def told(what: str, steps: Iterable[T]) -> Iterator[T]:
             print(f"\r\033[K{what}: {done} of {len(each)}{rest}", end="", file=sys.stderr)
             sys.stderr.flush()
         yield step
+    if not each:
+        return
     passed = time.monotonic() - began
     start = "\r\033[K" if live else ""
     print(f"{start}{what}: {len(each)} of {len(each)} in {passed:.1f} s", file=sys.stderr)

@@ -12,7 +12,6 @@ import ssl
 import sys
 import zlib
 from collections import deque
-from functools import lru_cache
 
 from bench import cores, world
 
@@ -37,11 +36,10 @@ def reply(body: bytes, status: bytes = b"200 OK") -> bytes:
     )
 
 
-@lru_cache(maxsize=256)
 def answered(operation: str, body: bytes) -> bytes:
-    """The answer to a call that is no batch of writes; the same ones are asked again and again."""
+    """The answer to a call that is no batch of writes."""
     try:
-        return reply(json.dumps(world.answer(operation, json.loads(body))).encode())
+        return reply(world.answer(operation, json.loads(body)))
     except (KeyError, ValueError):
         error = {"__type": "com.amazonaws.dynamodb#ValidationException", "message": operation}
         return reply(json.dumps(error).encode(), b"400 Bad Request")

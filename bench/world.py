@@ -100,50 +100,57 @@ def items(entry: Entry, users: Sequence[str]) -> list[dict[str, Any]]:
     return written
 
 
-def answer(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+def answer(operation: str, request: dict[str, Any]) -> bytes:
     """What DynamoDB answers to a call; raises `KeyError` for one that no bench makes."""
     table = request.get("TableName")
-    if operation == "query":
-        return _followers(request) if table == SETTINGS.followers_table else _timeline(request)
+    key = request.get("Key", {})
+    if operation == "query" and table == SETTINGS.timelines_table:
+        return _timeline(request["Limit"])
+    if operation == "query" and table == SETTINGS.followers_table:
+        values = request["ExpressionAttributeValues"]
+        after = request.get("ExclusiveStartKey", {}).get("edge", values[":lo"])["S"]
+        return _followers(values[":shard"]["S"], after, values[":hi"]["S"], request["Limit"])
     if operation == "batchgetitem":
         keys = request["RequestItems"][SETTINGS.posts_table]["Keys"]
         posts = [_post(key["ref_id"]["S"]) for key in keys]
-        return {"Responses": {SETTINGS.posts_table: posts}, "UnprocessedKeys": {}}
+        return _json({"Responses": {SETTINGS.posts_table: posts}, "UnprocessedKeys": {}})
     if operation == "getitem" and table == SETTINGS.posts_table:
-        return {"Item": {"ref_id": request["Key"]["ref_id"]}}
+        return _json({"Item": key})
     if operation == "getitem" and table == SETTINGS.fanouts_table:
-        return {"Item": _fanout(_number(request["Key"]["fanout_id"]["S"]), finished=False)}
+        return _json({"Item": _fanout(_number(key["fanout_id"]["S"]), finished=False)})
     if operation == "updateitem" and table == SETTINGS.fanouts_table:
-        return {"Attributes": _fanout(_number(request["Key"]["fanout_id"]["S"]), finished=True)}
+        return _json({"Attributes": _fanout(_number(key["fanout_id"]["S"]), finished=True)})
     raise KeyError(operation)
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
 
 
 def _number(id_: str) -> int:
     return int(id_[-DIGITS:])
 
 
-def _followers(request: dict[str, Any]) -> dict[str, Any]:
+@cache
+def _followers(shard_id: str, after: str, hi: str, limit: int) -> bytes:
     """A page of edges; as in DynamoDB, one that is as long as its limit may not be the last."""
-    values = request["ExpressionAttributeValues"]
-    every = edges(_number(values[":shard"]["S"].partition("#")[0]))
-    lo, hi = values[":lo"]["S"], values[":hi"]["S"]
-    begin = bisect.bisect_left(every, lo)
-    if "ExclusiveStartKey" in request:
-        begin = bisect.bisect_right(every, request["ExclusiveStartKey"]["edge"]["S"])
-    page = every[begin : bisect.bisect_right(every, hi)][: request["Limit"]]
+    every = edges(_number(shard_id.partition("#")[0]))
+    begin = bisect.bisect_right(every, after)  # a position is no edge, so this is not past one
+    page = every[begin : bisect.bisect_left(every, hi)][:limit]
     found: dict[str, Any] = {
         "Items": [{"edge": text(edge)} for edge in page],
         "Count": len(page),
         "ScannedCount": len(page),
     }
-    if len(page) == request["Limit"]:
-        found["LastEvaluatedKey"] = {"shard_id": values[":shard"], "edge": text(page[-1])}
-    return found
+    if len(page) == limit:
+        found["LastEvaluatedKey"] = {"shard_id": text(shard_id), "edge": text(page[-1])}
+    return _json(found)
 
 
-def _timeline(request: dict[str, Any]) -> dict[str, Any]:
-    """The newest entries of the reader, a second apart."""
-    count = min(request["Limit"], TIMELINE_ENTRIES)
+@cache
+def _timeline(limit: int) -> bytes:
+    """The newest entries of the reader, a second apart; wherever the range begins, it has them."""
+    count = min(limit, TIMELINE_ENTRIES)
     found = [
         {
             "sort_key": text(sort_key(times.to_text(_PUBLISHED_MS - 1000 * each), post(each))),
@@ -152,7 +159,7 @@ def _timeline(request: dict[str, Any]) -> dict[str, Any]:
         for each in range(count)
     ]
     last = {"user_id": text(READER), "sort_key": found[-1]["sort_key"]}
-    return {"Items": found, "Count": count, "ScannedCount": count, "LastEvaluatedKey": last}
+    return _json({"Items": found, "Count": count, "ScannedCount": count, "LastEvaluatedKey": last})
 
 
 def _post(ref_id: str) -> dict[str, Any]:

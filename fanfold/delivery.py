@@ -9,6 +9,7 @@ until the action is `Done`, `HandBack` or `Failed`. Times are seconds of any mon
 
 import heapq
 import math
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,8 @@ BACKOFF_BASE_SECONDS = 0.05
 BACKOFF_CAP_SECONDS = 1.0
 # Without one entry written for so long, waiting on is paid for and helps nobody: hand back.
 PATIENCE_SECONDS = 3.0
-# An entry that is throttled for the third time tells about itself; until then, about the table.
+# An entry that is throttled for the third time tells about itself, and so does one that an earlier
+# worker left behind; any other tells about the table.
 TELLING_ATTEMPTS = 2
 # Of what a run sends, so much may be sent again, beside all that is in flight when a throttle
 # begins. A table that throttles more is given time: the rest is handed back.
@@ -74,7 +76,7 @@ class HandBack:
 
     All before `position` is written, but for the followers at the positions of the `stragglers`.
     `written` counts the entries from the segment's start to there. `progress` is false when this
-    run wrote nothing that counts.
+    run wrote nothing that counts; then all is as it began.
     """
 
     position: str
@@ -123,11 +125,9 @@ class Delivery:
     max_stragglers: int = MAX_STRAGGLERS
     max_in_flight: int = MAX_IN_FLIGHT
 
-    _fresh: list[str] = field(default_factory=list)  # read, never sent; `_next` is the first
-    _next: int = 0
-    _read: int = 0  # edges read so far
+    _edges: list[str] = field(default_factory=list)  # read so far, in ring order
+    _next: int = 0  # where the first of them stands that was never sent
     _ranges: deque[RingRead] = field(default_factory=deque)  # yet to be read, in ring order
-    _after: str = ""  # the last edge read of the last range
     _read_attempts: int = 0
     _read_not_before: float = -math.inf
     _retries: list[tuple[float, int, str]] = field(default_factory=list)  # heap by time
@@ -174,7 +174,7 @@ class Delivery:
         if self._retried > RETRY_ENTRIES + RETRY_SHARE * self._written:
             return True
         held_up = bool(self._retries) or self._read_attempts > 0
-        return held_up and now - self._progress_at >= PATIENCE_SECONDS
+        return held_up and now >= self._progress_at + PATIENCE_SECONDS
 
     @property
     def _is_reading(self) -> bool:
@@ -182,7 +182,7 @@ class Delivery:
 
     def _next_read(self) -> Read | None:
         """Read ahead: the next pages are read while the chunks of these are written."""
-        left = len(self._fresh) - self._next
+        left = len(self._edges) - self._next
         if self._ranges and left < CHUNK * self.max_in_flight:
             return self._ranges[0].next_read()
         return None
@@ -191,7 +191,7 @@ class Delivery:
         """How many entries the next batch may hold; none if it has to wait for something."""
         if len(self._in_flight) >= self.max_in_flight:
             return 0
-        left = len(self._fresh) - self._next
+        left = len(self._edges) - self._next
         is_due = bool(self._retries) and self._retries[0][0] <= now
         # The end of a page waits for the next one, so that chunks are full.
         if left >= CHUNK or is_due or (left and not self._ranges):
@@ -217,8 +217,8 @@ class Delivery:
         return _Batch(edges, [*(index for index, _ in due), *fresh.indexes])
 
     def _take_fresh(self, count: int) -> _Batch:
-        edges = self._fresh[self._next : self._next + count]
-        first = self._read - (len(self._fresh) - self._next)
+        first = self._next
+        edges = self._edges[first : first + count]
         self._next += len(edges)
         return _Batch(edges, range(first, first + len(edges)))
 
@@ -236,43 +236,44 @@ class Delivery:
     def _end(self) -> Action:
         if self._failure:
             return Failed(self._failure)
-        first = self._read - (len(self._fresh) - self._next)
-        unsent = list(enumerate(self._fresh[self._next :], first))
-        behind = [each for each in unsent if each[1] < self.start]
-        unwritten = sorted([*((index, edge) for _, index, edge in self._retries), *behind])
+        unwritten = [*(edge for *_, edge in self._retries), *self._edges[self._next :]]
+        if not (unwritten or self._ranges):
+            return Done(self.already + len(self._edges))
+        position = self._reached()
         unread = [each.lo for each in self._ranges if each.hi != self.hi]
-        if len(unwritten) > self.max_stragglers:
-            index, place = unwritten[self.max_stragglers]
-        elif len(unsent) > len(behind):
-            index, place = unsent[len(behind)]
-        elif self._ranges and self._after:
-            # A position includes the edges on it, so the last edge is written, and counted, again:
-            # to begin after it could miss another follower with the very same hash.
-            index, place = self._read - 1, self._after
-        elif self._ranges:
-            index, place = self._read, self.start
-        elif unwritten:
-            index, place = self._read, ring.behind_all(self.hi)
-        else:
-            return Done(self.already + self._read)
-        lag = [ring.position_of(edge) for before, edge in unwritten if before < index]
-        written = self.already + index - len(lag)
-        return HandBack(ring.position_of(place), written, written > self.already, (*lag, *unread))
+        behind = {ring.position_of(edge) for edge in (*unwritten, *unread)}
+        lag = sorted(each for each in behind if each < position)
+        # All that there were may travel on, or the position would go back.
+        most = max(self.max_stragglers, bisect_left(lag, self.start))
+        if len(lag) > most:
+            position, lag = lag[most], lag[:most]
+        # A position means all edges on it: if one is unwritten, none of them counts yet.
+        before = (ring.position_of(edge) for edge in self._edges)
+        written = sum(each < position and each not in lag for each in before)
+        if not written:
+            return HandBack(self.start, self.already, False, tuple(self.stragglers))
+        return HandBack(position, self.already + written, True, tuple(lag))
+
+    def _reached(self) -> str:
+        """The position before which every edge of the range was sent."""
+        for edge in self._edges[self._next :]:
+            if edge > self.start:
+                return ring.position_of(edge)
+        if self._ranges and self._ranges[-1].hi == self.hi:
+            # The last edge that was read is written again: to begin after it could miss another
+            # follower with the very same hash.
+            return ring.position_of(max(self.start, self._edges[-1] if self._edges else ""))
+        return max(self.start, ring.behind_all(self.hi))
 
     # What happened
 
     def page_read(self, read: Read, page: Page) -> None:
         """The page that was asked for."""
         self._read_attempts = 0
-        now = self._ranges[0]
-        now.page_read(read, page)
-        if edges := now.take():
-            self._fresh = [*self._fresh[self._next :], *edges]
-            self._next = 0
-            self._read += len(edges)
-            if now.hi == self.hi:
-                self._after = edges[-1]
-        if now.is_done:
+        current = self._ranges[0]
+        current.page_read(read, page)
+        self._edges += current.take()
+        if current.is_done:
             self._ranges.popleft()
 
     def read_failed(self, read: Read, error: Exception, *, retryable: bool, now: float) -> None:
@@ -318,7 +319,10 @@ class Delivery:
         self._retry(again, now)
 
     def _tell_pace(self, written: int, throttled: Iterable[tuple[int, str]], now: float) -> None:
-        telling = sum(self._attempts.get(i, 0) < TELLING_ATTEMPTS for i, _ in throttled)
+        telling = sum(
+            edge > self.start and self._attempts.get(index, 0) < TELLING_ATTEMPTS
+            for index, edge in throttled
+        )
         self.pace.answered(written + telling, telling, now)
 
     def _retry(self, entries: Sequence[tuple[int, str]], now: float) -> None:

@@ -146,8 +146,8 @@ class Fanouts:
         return self._updates(
             fanout_id,
             "SET #state = :delivering, #segments = :segments, followers = :followers, "
-            "#level = :level, pending = :pending, resume = :resume, delivered = :none, rounds = :none, "
-            f"changed_at = :now, {_REOPENED}",
+            "#level = :level, pending = :pending, resume = :resume, delivered = :none, "
+            f"rounds = :none, changed_at = :now, {_REOPENED}",
             condition=_AWAITS_PLAN,
             values={
                 ":delivering": text(DELIVERING),

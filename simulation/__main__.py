@@ -25,6 +25,7 @@ class Result:
     """What one seed led to."""
 
     seed: int
+    transport: str
     violations: tuple[str, ...] = ()
     faults: Counter[str] = field(default_factory=Counter)
     trace: tuple[str, ...] = ()
@@ -38,7 +39,8 @@ def run(seed: int) -> Result:
         found = promise.violations(world)
     except Exception:  # noqa: BLE001 - a fault of the simulation is a violation as well
         found = [traceback.format_exc()]
-    return Result(seed, tuple(found), world.faults.injected, tuple(world.trace) if found else ())
+    trace = tuple(world.trace) if found else ()
+    return Result(seed, world.transport, tuple(found), world.faults.injected, trace)
 
 
 def _run_alone(seed: int) -> Result:
@@ -67,20 +69,22 @@ def main() -> int:
     chosen = parser.parse_args()
     seeds = range(chosen.start, chosen.start + chosen.seeds)
     faults: Counter[str] = Counter()
+    transports: Counter[str] = Counter()
     done = broken = 0
-    began = told = time.monotonic()
+    began = looked = time.monotonic()
     for result in run_all(seeds, chosen.jobs):
         done += 1
         faults += result.faults
+        transports[result.transport] += 1
         if result.violations:
             broken += 1
             _tell(result, whole=chosen.trace)
         now = time.monotonic()
-        if now - told > PROGRESS_SECONDS:
+        if now - looked > PROGRESS_SECONDS:
             rate = done / (now - began)
             left = (len(seeds) - done) / rate
             print(f"{done} of {len(seeds)} seeds, {rate:.1f}/s, {left:.0f} s left", file=sys.stderr)
-            told = now
+            looked = now
         if chosen.seconds is not None and now - began > chosen.seconds:
             break
         if broken and chosen.first:
@@ -88,13 +92,16 @@ def main() -> int:
     rate = done / (time.monotonic() - began)
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(faults.items()))
     print(f"{rate:.1f} seeds a second; faults: {kinds or 'none'}")
-    print(f"simulation: {done} seeds, {faults.total():,} faults injected, {broken} violations")
+    told = f"{faults.total():,} faults injected"
+    through = ", ".join(f"{count:,} through {name}" for name, count in sorted(transports.items()))
+    print(f"simulation: {done} seeds ({through}), {told}, {broken} violations")
     return 1 if broken else 0
 
 
 def _tell(result: Result, *, whole: bool) -> None:
     lines = result.trace if whole else result.trace[-TRACE_SHOWN:]
     print(*lines, sep="\n")
+    print(f"seed {result.seed} goes through {result.transport}.")
     for violation in result.violations:
         print(f"seed {result.seed}: {violation}")
     print(f"To see it again: python -m simulation --seeds 1 --start {result.seed} --trace")

@@ -1,7 +1,7 @@
-"""DynamoDB behind HTTP on loopback, where batches of writes meet with faults.
+"""DynamoDB and SQS behind HTTP on loopback, with faults and latency.
 
-What answers is handed in: the local engine by `forwarding_to`. It runs on threads of this process,
-and so ends with it.
+What answers is handed in: the local engine by `forwarding_to`, the model by `answering_from`. It
+runs on threads of this process, and so ends with it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 import socket
 import struct
 import threading
+import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,18 +21,26 @@ from random import Random
 from typing import Any, ClassVar
 
 from botocore.awsrequest import AWSRequest
+from botocore.exceptions import ClientError, ParamValidationError
 from botocore.httpsession import URLLib3Session
+
+from simulation import dynamodb, sqs
 
 LOOPBACK = "127.0.0.1"
 # Every worker opens a connection for each batch in flight, all at once.
 BACKLOG = 256
 # More than the caller waits.
 TIMEOUT_SECONDS = 30
+# How soon it sees that it is to end.
+SHUTDOWN_POLL_SECONDS = 0.05
 # Close at once with a reset, and throw away what was not sent (SO_LINGER, for no seconds).
 RESET = struct.pack("ii", 1, 0)
 
 JSON = "application/x-amz-json-1.0"
 NAMESPACE = "com.amazonaws.dynamodb.v20120810"
+SQS_NAMESPACE = "com.amazonaws.sqs"
+# What stands before the operation in a call to SQS; any other is to DynamoDB.
+SQS_TARGET = "AmazonSQS"
 BATCH = "BatchWriteItem"
 THROTTLED = {
     "__type": f"{NAMESPACE}#ProvisionedThroughputExceededException",
@@ -61,6 +71,7 @@ class Answer:
     status: int
     body: bytes
     kind: str = JSON
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 Backend = Callable[[Request], Answer]
@@ -72,13 +83,16 @@ class Lost(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """How often a batch meets with which fault; at most one fault a batch."""
+    """How often a batch of writes, or another call, meets with which fault; at most one each."""
 
     partial: float = 0.0  # some of its requests are not carried out, and come back
     throttled: float = 0.0  # all of it, without effect
     broken: float = 0.0  # a 5xx, for one half of them after the effect
     reset: float = 0.0  # the connection ends, for one half of them after the effect
+    others: float = 0.0  # any other call: each of these faults but the first, alike often
 
+
+OTHERS = ("throttled", "broken before", "broken after", "reset before", "reset after")
 
 # What a bad day of a table looks like, many times over.
 BAD_DAY = Rates(partial=0.30, throttled=0.05, broken=0.03, reset=0.02)
@@ -90,7 +104,7 @@ class FaultyBatches:
     """Carries out calls through `backend`, and lets batches of writes fail, from a seed.
 
     `counted` has how many requests of batches were asked for (`asked`), how many of them reached
-    the backend (`written`), and the number of each fault.
+    the backend (`written`), and the number of each fault; of `other` calls, their faults alone.
     """
 
     backend: Backend
@@ -105,7 +119,7 @@ class FaultyBatches:
     def answer(self, request: Request) -> Answer:
         """Answer a call; raises `Lost` if it gets no answer."""
         if request.operation != BATCH:
-            return self.backend(request)
+            return self._other(request)
         asked = _requests(request)
         with self._lock:  # one random sequence, whichever thread comes next
             fault = self._draw(len(asked))
@@ -113,7 +127,18 @@ class FaultyBatches:
             self.counted.update({"batches": 1, "asked": len(asked)})
             if fault:
                 self.counted[fault] += 1
-        return self._suffer(fault, request, asked, left)
+        kept = [write for write in asked if write not in left]
+        answer = self._suffer(fault, lambda: self._write(request, kept))
+        return _with_unprocessed(answer, left) if left and answer.status == 200 else answer
+
+    def _other(self, request: Request) -> Answer:
+        fault = ""
+        if self.rates.others:  # else nothing is drawn, and the batches of a seed stay the same
+            with self._lock:
+                if self._random.random() < self.rates.others:
+                    fault = self._random.choice(OTHERS)
+                    self.counted[f"other {fault}"] += 1
+        return self._suffer(fault, lambda: self.backend(request))
 
     def _draw(self, asked: int) -> str:
         chance, late = self._random.random(), self._random.random() < 0.5
@@ -132,9 +157,7 @@ class FaultyBatches:
         count = self._random.randint(1, len(asked) - 1)
         return self._random.sample(asked, count)  # in any order, as DynamoDB may
 
-    def _suffer(
-        self, fault: str, request: Request, asked: list[_Write], left: list[_Write]
-    ) -> Answer:
+    def _suffer(self, fault: str, carry_out: Callable[[], Answer]) -> Answer:
         match fault:
             case "throttled":
                 return Answer(400, json.dumps(THROTTLED).encode())
@@ -142,14 +165,12 @@ class FaultyBatches:
                 return Answer(503, b"Service Unavailable", "text/plain")
             case "reset before":
                 raise Lost
-        answer = self._write(request, [write for write in asked if write not in left])
+        answer = carry_out()
         match fault:
             case "broken after":
                 return Answer(500, json.dumps(BROKEN).encode())
             case "reset after":
                 raise Lost
-            case "partial" if answer.status == 200:
-                return _with_unprocessed(answer, left)
         return answer
 
     def _write(self, request: Request, writes: list[_Write]) -> Answer:
@@ -192,7 +213,7 @@ def forwarding_to(endpoint: str) -> Iterator[Backend]:
     def forward(request: Request) -> Answer:
         call = AWSRequest("POST", endpoint, dict(request.headers), request.body)
         answer = session.send(call.prepare())
-        # Not the checksum, which a changed answer would belie.
+        # Not the checksum: an answer may be changed, and gets its own.
         kind = answer.headers.get("content-type", JSON)
         return Answer(answer.status_code, answer.content, kind)
 
@@ -200,6 +221,52 @@ def forwarding_to(endpoint: str) -> Iterator[Backend]:
         yield forward
     finally:
         session.close()
+
+
+def answering_from(tables: dynamodb.Client, queues: sqs.Client | None = None) -> Backend:
+    """A backend that asks the model, one call at a time: it knows no threads.
+
+    Binary values are left out; the product has none.
+    """
+    lock = threading.Lock()
+
+    def answer(request: Request) -> Answer:
+        is_for_queues = request.headers["x-amz-target"].startswith(SQS_TARGET)
+        model = queues if is_for_queues else tables
+        assert model is not None, "There are no queues here."
+        try:
+            with lock:
+                content = model.call(request.operation, json.loads(request.body))
+        except ParamValidationError as error:
+            refused = {"__type": f"{NAMESPACE}#SerializationException", "message": str(error)}
+            return Answer(400, json.dumps(refused).encode())
+        except ClientError as error:
+            return _refusal(error, SQS_NAMESPACE if is_for_queues else NAMESPACE)
+        del content["ResponseMetadata"]
+        return Answer(200, json.dumps(content).encode())
+
+    return answer
+
+
+def _refusal(error: ClientError, namespace: str) -> Answer:
+    response: dict[str, Any] = {**error.response}
+    told, status = response.pop("Error"), response.pop("ResponseMetadata")["HTTPStatusCode"]
+    code = told["Code"]
+    name = told.get("QueryErrorCode", code)
+    content = {"__type": f"{namespace}#{name}", "message": told["Message"], **response}
+    # SQS's codes of old, which boto3 goes by.
+    old = {} if name == code else {"x-amzn-query-error": f"{code};Sender"}
+    return Answer(status, json.dumps(content).encode(), headers=old)
+
+
+def late(backend: Backend, seconds: float) -> Backend:
+    """The same backend, so much later."""
+
+    def answer(request: Request) -> Answer:
+        time.sleep(seconds)
+        return backend(request)
+
+    return answer
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -228,6 +295,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         self.send_header("content-type", answer.kind)
         self.send_header("content-length", str(len(answer.body)))
+        self.send_header("x-amz-crc32", str(zlib.crc32(answer.body)))
+        for name, value in answer.headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(answer.body)
 
@@ -254,7 +324,9 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[str]:
     """Serve calls on a port of its own, by `answer`; the URL."""
     handler = type("Handler", (_Handler,), {"answer": staticmethod(answer)})
     server = _Server((LOOPBACK, 0), handler)
-    thread = threading.Thread(target=server.serve_forever, name="endpoint", daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, args=(SHUTDOWN_POLL_SECONDS,), name="endpoint", daemon=True
+    )
     thread.start()
     try:
         yield f"http://{LOOPBACK}:{server.server_port}"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
 
-from fanfold import queues
+from fanfold import names, queues
 from simulation import errors
+from simulation.capacity import WRITE, Charge, Meter, Reason
+from simulation.clock import Clock
 from simulation.errors import Refused
 
 # Each seed draws each rate anew, and often none: a fault that is always there hides others.
@@ -25,11 +27,14 @@ RATES = {
     "crashed": (0.0, 0.0, 0.002, 0.01),  # at any turn of a worker or door
     "slow": (0.0, 0.0, 0.01, 0.05),  # a call takes seconds
     "skewed": (0.0, 0.0, 0.5, 1.0),  # a machine's clock is wrong
+    "hot": (0.0, 0.0, 0.9, 1.0),  # a put into the timeline of one of a few users is throttled
 }
 # In so many of the runs there is one kind of fault only, which must then be mended on the spot.
 ALONE = 0.3
 MAX_SKEW_MS = 2_000
 SLOW_SECONDS = 8.0
+# How long a timeline's partition is hot: also long after the last of the other faults.
+HOT_SECONDS = (30.0, 30.0, 120.0, 120.0, 1_800.0)
 
 
 @dataclass
@@ -37,9 +42,11 @@ class Faults:
     """The faults of one run. `are_on` ends them all, so that what was hurt can heal."""
 
     random: Random
+    clock: Clock
     rates: dict[str, float] = field(default_factory=dict)
     injected: Counter[str] = field(default_factory=Counter)
     are_on: bool = True
+    hot: frozenset[str] = frozenset()  # users whose timelines are throttled
     _refused: Counter[str] = field(default_factory=Counter)  # in a row, by the message's body
 
     def __post_init__(self) -> None:
@@ -47,6 +54,7 @@ class Faults:
         if self.random.random() < ALONE:
             one = self.random.choice(list(RATES))
             self.rates = {**dict.fromkeys(RATES, 0.0), one: self.random.choice(RATES[one][2:])}
+        self.hot_until = self.random.choice(HOT_SECONDS)
 
     def strikes(self, name: str) -> bool:
         """Whether this fault happens now; counted if it does."""
@@ -88,6 +96,15 @@ class Faults:
                 self.injected["given up"] += 1
         return failed
 
+    def is_hot(self, user: str) -> bool:
+        """Whether the timeline of this user takes nothing just now."""
+        if user not in self.hot or self.clock.monotonic() >= self.hot_until:
+            return False
+        if self.random.random() >= self.rates["hot"]:
+            return False
+        self.injected["hot"] += 1
+        return True
+
     def skew_ms(self) -> int:
         """How wrong a machine's clock is."""
         return self.random.randint(-MAX_SKEW_MS, MAX_SKEW_MS) if self.strikes("skewed") else 0
@@ -110,6 +127,21 @@ class Faults:
             )
         )
         return Refused(code, "Throughput exceeds the current capacity.")
+
+
+@dataclass
+class HotPartitions(Meter):
+    """Counts what is written; the timelines of some users take nothing for a while."""
+
+    is_hot: Callable[[str], bool] = lambda _user: False
+
+    def charge(self, charges: Sequence[Charge]) -> list[Reason]:
+        """Count the charges, unless one of them is of a hot partition."""
+        for charge in charges:
+            is_put = charge.resource.table == names.TIMELINES.name and charge.kind == WRITE
+            if is_put and self.is_hot(charge.partition_key):
+                return [Reason("TableWriteKeyRangeThroughputExceeded", charge.resource.arn)]
+        return super().charge(charges)
 
 
 def _unavailable(service: str) -> Refused:

@@ -1,4 +1,4 @@
-"""The real doors on simulated machines: clock, clients and transport are ours, all else is theirs.
+"""The real doors on simulated machines: clock and calls (callers.py) are ours, all else is theirs.
 
 A Lambda environment is a set of door modules of its own, as two environments share no memory.
 """
@@ -14,131 +14,35 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf import cloudwatch
 
-from fanfold import aws, clock, delivery, followers, names, plan, segments, transport_boto3
-from fanfold.delivery import Delivery, Done, Failed, HandBack, Page, Read, Send, Wait
-from fanfold.followers import Followers
-from fanfold.ring import follower_of
+from fanfold import (
+    aws,
+    clock,
+    deliver,
+    delivery,
+    followers,
+    names,
+    pacing,
+    plan,
+    segments,
+    transport_boto3,
+    wire,
+)
+from fanfold.calls import ATTEMPTS
+from fanfold.pacing import Pace
 from fanfold.settings import Settings
-from fanfold.timelines import Entry, Timelines
-from simulation import dynamodb, sqs
+from simulation import sqs
 from simulation.actors import Crash
-
-if TYPE_CHECKING:
-    from simulation.world import World
+from simulation.callers import BotoClient, UnthreadedTransport, Wires, running
 
 BASE_URL = f"http://127.0.0.1/{sqs.ACCOUNT}"
-# Where a world keeps the client of a service.
-CLIENTS = {"dynamodb": "dynamodb", "sqs": "sqs", "lambda": "mappings"}
 # Queues of which SWEEP asks whether they are paused.
 MAPPED = (names.PUBLISH, names.EXPRESS, names.BULK)
-# What the SDK does on its own (see aws.py), without its pauses.
-PASSING_ATTEMPTS = aws.ATTEMPTS
-
-
-@dataclass
-class Running:
-    """The world that the machines are in just now."""
-
-    world: World | None = None
-
-    @property
-    def now(self) -> World:
-        """The world; only while one runs."""
-        assert self.world is not None
-        return self.world
-
-
-running = Running()
-
-
-class Calls:
-    """A client whose every call ends the actor's turn, and may fail."""
-
-    def __init__(self, service: str, attempts: int) -> None:
-        self.service = service
-        self.attempts = attempts
-
-    @property
-    def exceptions(self) -> Any:
-        """The client's exceptions."""
-        return self._client.exceptions
-
-    @property
-    def _client(self) -> Any:
-        return getattr(running.now, CLIENTS[self.service])
-
-    def get_paginator(self, operation: str) -> Any:
-        """Botocore's paginator, over our calls."""
-        return dynamodb.Client.get_paginator(self, operation)  # type: ignore[arg-type]
-
-    def __getattr__(self, operation: str) -> Any:
-        return partial(self._try, operation)
-
-    def _try(self, operation: str, **request: Any) -> Any:
-        if operation == "transact_write_items":  # as botocore does, one token for all attempts
-            request["ClientRequestToken"] = clock.new_id()
-        for attempt in range(1, self.attempts + 1):
-            try:
-                return self._once(operation, request)
-            except Exception as error:
-                if attempt == self.attempts or not aws.is_passing(error):
-                    raise
-        raise AssertionError("unreachable")
-
-    def _once(self, operation: str, request: dict[str, Any]) -> Any:
-        world = running.now
-        world.stage.give_way(world.faults.seconds())
-        world.note(f"{self.service}.{operation}", request)
-        world.watch(operation, request)
-        world.faults.before(self.service, operation)
-        answer = getattr(self._client, operation)(**request)
-        world.faults.after(self.service, operation)
-        world.stage.give_way()
-        return answer
-
-
-@dataclass(frozen=True)
-class OneAtATime:
-    """A transport that carries out one action after the other, in any order."""
-
-    followers: Followers
-    timelines: Timelines
-
-    def carry_out(self, delivery: Delivery, *, entry: Entry, hi: str) -> Done | HandBack | Failed:
-        """Deliver `entry` to its publisher's followers below the ring position `hi`."""
-        world = running.now
-        under_way: list[Read | Send] = []
-        while True:
-            match delivery.next(clock.monotonic()):
-                case Read() | Send() as action:
-                    under_way.append(action)
-                case Wait(until):
-                    if under_way:
-                        action = under_way.pop(world.random.randrange(len(under_way)))
-                        self._do(action, delivery, entry, hi)
-                    else:
-                        world.stage.give_way(max(0.0, until - clock.monotonic()))
-                case end:
-                    return end
-
-    def _do(self, action: Read | Send, delivery: Delivery, entry: Entry, hi: str) -> None:
-        try:
-            if isinstance(action, Read):
-                page: Page = self.followers.page(entry.publisher_id, after=action.after, hi=hi)
-                delivery.page_read(page)
-            else:
-                left = self.timelines.push(entry, [follower_of(edge) for edge in action.edges])
-                delivery.batch_answered(action.batch, left, now=clock.monotonic())
-        except Exception as error:  # noqa: BLE001 - reported, and raised by the use case
-            passing, now = aws.is_passing(error), clock.monotonic()
-            if isinstance(action, Read):
-                delivery.read_failed(error, retryable=passing, now=now)
-            else:
-                delivery.batch_failed(action.batch, error, retryable=passing, now=now)
+# How many of the environments in which an invocation is broken off are ended with it.
+ENDED_WITH_IT = 0.5
 
 
 @dataclass(frozen=True)
@@ -160,8 +64,8 @@ class Context:
 class Environment:
     """One environment of a function. It runs one invocation at a time."""
 
-    function: str
     door: ModuleType
+    wires: tuple[Wires, ...]
     is_busy: bool = False
 
     def start_cold(self) -> None:
@@ -169,26 +73,34 @@ class Environment:
         reading = getattr(self.door, "reading", None)
         if reading is not None:
             reading.hydration.cache.clear()
+        paces = getattr(self.door, "PACES", {})
+        paces.update((queue, Pace(running.now.worker_rate)) for queue in paces)
+        for each in self.wires:
+            each.in_flight.take_all()
 
 
 @dataclass
 class Machines:
     """All environments; they are made once and serve one run after the other."""
 
-    environments: dict[str, list[Environment]] = field(default_factory=dict)
+    environments: dict[tuple[str, str], list[Environment]] = field(default_factory=dict)
 
     def invoke(self, function: str, event: dict[str, Any], *, seconds: float) -> Any:
         """Run a door on a free environment; raises `Crash` if that ends or takes too long."""
         world = running.now
-        environment = self._free(function)
+        environment = self._free(function, world.transport)
         actor = world.stage.current
         actor.deadline = world.clock.monotonic() + seconds
         actor.skew_ms = world.faults.skew_ms()
         actor.may_crash = environment.is_busy = True
         try:
             return environment.door.handler(event, Context(actor.deadline))
-        except BaseException as error:
-            if isinstance(error, Crash):
+        except Crash:
+            # What nobody catches ends the invocation; it need not end the environment. It does in
+            # a single call, because `Connections.call` does not forget what it has begun.
+            is_late = world.clock.monotonic() >= actor.deadline
+            is_calling = any(wires.is_calling for wires in environment.wires)
+            if is_late or is_calling or world.random.random() < ENDED_WITH_IT:
                 environment.start_cold()
             raise
         finally:
@@ -197,28 +109,40 @@ class Machines:
 
     def restart(self) -> None:
         """Make every environment cold and free, for another run."""
+        delivery.RETRY_ENTRIES = running.now.retry_entries
         for environment in (each for known in self.environments.values() for each in known):
             environment.is_busy = False
             environment.start_cold()
 
-    def _free(self, function: str) -> Environment:
-        known = self.environments.setdefault(function, [])
+    def _free(self, function: str, transport: str) -> Environment:
+        known = self.environments.setdefault((function, transport), [])
         for environment in known:
             if not environment.is_busy:
                 return environment
-        known.append(Environment(function, _load(function)))
+        known.append(_load(function, transport))
+        known[-1].start_cold()
         return known[-1]
 
 
-def _load(function: str) -> ModuleType:
+def _load(function: str, transport: str) -> Environment:
     """Import a door and what it shares with others anew, without touching what is imported."""
     before = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_door(name)}
+    os.environ["TRANSPORT"] = transport
+    _forget_wires()
     try:
-        return importlib.import_module(f"functions.{function}")
+        door = importlib.import_module(f"functions.{function}")
+        wires = cast("tuple[Wires, ...]", tuple(map(wire.connections, (wire.DYNAMODB, wire.SQS))))
+        return Environment(door, wires)
     finally:
         for name in [name for name in sys.modules if _is_door(name)]:
             del sys.modules[name]
         sys.modules.update(before)
+
+
+def _forget_wires() -> None:
+    """The next to ask for connections or clients of libcurl gets its own."""
+    for cached in (wire.connections, wire.dynamodb, wire.sqs):
+        cached.cache_clear()
 
 
 def _is_door(name: str) -> bool:
@@ -240,33 +164,41 @@ def settings() -> Settings:
     return Settings(**{**tables, **queues, **dlqs, **mappings})  # type: ignore[arg-type]
 
 
+def _boto_dynamodb(attempts: int = ATTEMPTS, connections: int | None = None) -> BotoClient:
+    return BotoClient("dynamodb", attempts, is_timed=connections is None)
+
+
 @contextmanager
 def installed() -> Iterator[Machines]:
-    """Put our clock, clients and transport in the place of the real ones, for a while."""
+    """Put our clock and our callers in the place of the real ones, for a while."""
     ours: list[tuple[Any, str, Any]] = [
         (clock, "now_ms", lambda: running.now.now_ms()),
         (clock, "monotonic", lambda: running.now.clock.monotonic()),
         (clock, "sleep", lambda seconds: running.now.stage.give_way(seconds)),
         (clock, "chance", lambda: running.now.random.random()),
         (clock, "new_id", lambda: f"{running.now.random.getrandbits(128):032x}"),
-        (aws, "dynamodb", lambda attempts=PASSING_ATTEMPTS, **_: Calls("dynamodb", attempts)),
-        (aws, "sqs", lambda: Calls("sqs", PASSING_ATTEMPTS)),
-        (aws, "lambda_", lambda: Calls("lambda", PASSING_ATTEMPTS)),
+        (aws, "dynamodb", _boto_dynamodb),
+        (aws, "sqs", lambda: BotoClient("sqs", ATTEMPTS)),
+        (aws, "lambda_", lambda: BotoClient("lambda", ATTEMPTS)),
         (cloudwatch, "print", lambda *_, **__: None),
-        (transport_boto3, "Boto3Transport", OneAtATime),
+        (transport_boto3, "Boto3Transport", UnthreadedTransport),
+        (wire, "Connections", Wires),
         # Small enough that a dozen followers are many segments, pages and chunks.
         (segments, "SEGMENT_FOLLOWERS", 4),
         (plan, "SAMPLE_EDGES", 4),
+        (followers, "PAGE_EDGES", 5),
         (delivery, "CHUNK", 2),
+        (delivery, "MAX_STRAGGLERS", 2),
+        (delivery, "RETRY_ENTRIES", delivery.RETRY_ENTRIES),  # each world has its own
+        (deliver, "Delivery", partial(delivery.Delivery, max_in_flight=3)),
+        (pacing, "BURST_ENTRIES", 4),
     ]
     theirs = [(home, name, getattr(home, name, None)) for home, name, _ in ours]
     environment = dict(os.environ)
-    page_limit = followers.Followers.page.__kwdefaults__
     os.environ.update(
         settings().to_env(), POWERTOOLS_SERVICE_NAME="simulated", AWS_REGION="eu-central-1"
     )
     logging.disable(logging.CRITICAL)
-    followers.Followers.page.__kwdefaults__ = {**(page_limit or {}), "limit": 5}
     try:
         for home, name, value in ours:
             setattr(home, name, value)
@@ -277,7 +209,7 @@ def installed() -> Iterator[Machines]:
                 delattr(home, name)
             else:
                 setattr(home, name, value)
-        followers.Followers.page.__kwdefaults__ = page_limit
+        _forget_wires()
         logging.disable(logging.NOTSET)
         os.environ.clear()
         os.environ.update(environment)

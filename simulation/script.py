@@ -24,6 +24,7 @@ def play(world: World) -> None:
     random = world.random
     publishers = [f"p{number}" for number in range(random.randint(1, 3))]
     users = [f"u{number}" for number in range(random.randint(1, 24))]
+    world.faults.hot = frozenset(random.sample(users, min(len(users), random.choice((1, 1, 2, 4)))))
     for user in users:
         world.stage.enter(f"client {user}", lambda user=user: _user(world, user, publishers))  # type: ignore[misc]
     for publisher in publishers:

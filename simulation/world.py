@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from fanfold import contract, names, times
+from fanfold import clients, contract, names, times
 from simulation import dynamodb, sqs
 from simulation.actors import Actor, Crash, Stage
+from simulation.callers import running
 from simulation.clock import Clock
 from simulation.database import Database
-from simulation.faults import Faults
-from simulation.machines import dlq_url, machines, queue_url, running
+from simulation.faults import Faults, HotPartitions
+from simulation.machines import dlq_url, machines, queue_url
 from simulation.queues import Hooks as QueueHooks
 from simulation.queues import Message, arn_of
 from simulation.sqs import Queues
@@ -80,17 +81,20 @@ class World:
     """One run."""
 
     seed: int
+    transport: str = ""  # one of clients.TRANSPORTS; by default the seed's
     clock: Clock = field(default_factory=Clock)
     deeds: list[Deed] = field(default_factory=list)
     trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE_LINES))
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
     seen: list[str] = field(default_factory=list)  # violations that show only while they happen
     mended: int = 0  # writes and messages of SWEEP
-    written: int = 0  # entries put, each time that one is
+    asked: int = 0  # entries put, each time that one is, or would be
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
-        self.faults = Faults(Random(self.seed + 1))
+        # A random of its own, so that a run differs in nothing else.
+        self.transport = self.transport or Random(f"{self.seed}").choice(clients.TRANSPORTS)
+        self.faults = Faults(Random(self.seed + 1), self.clock)
         self.stage = Stage(self.clock, self.random)
         self._make_database()
         self._make_queues()
@@ -99,6 +103,9 @@ class World:
         self._next_sweep = SWEEP_EVERY_SECONDS
         # In some worlds DELIVER has little more time than it needs to hand back.
         self.hurry = self.random.choice((1.0, 1.0, 0.254, 0.2515))
+        # In some, each of its workers may write a few entries a second only, or send a few again.
+        self.worker_rate = self.random.choice((10_000.0, 10_000.0, 20.0, 2.0))
+        self.retry_entries = self.random.choice((1_600, 1_600, 4))
         self.was_paused = False
 
     def _make_database(self) -> None:
@@ -109,7 +116,8 @@ class World:
             unprocessed=self.faults.unprocessed,
             shuffle=self.random.shuffle,
         )
-        self.database = Database(self.clock, hooks)
+        self.meter = HotPartitions(is_hot=self.faults.is_hot)
+        self.database = Database(self.clock, hooks, self.meter)
         self.database.create(*(TableSchema.of(table) for table in names.TABLES))
         self.dynamodb = dynamodb.Client(self.database, validates=False)
 
@@ -144,7 +152,7 @@ class World:
     def watch(self, operation: str, request: dict[str, Any]) -> None:
         """Look at a call that is about to be made, for what is gone once a run is over."""
         if operation == "batch_write_item":
-            self.written += sum(map(len, request["RequestItems"].values()))
+            self.asked += sum(map(len, request["RequestItems"].values()))
         by_sweep = self.stage.current.name == "sweep"
         if by_sweep and (operation == "send_message_batch" or self._is_late(operation, request)):
             self.mended += 1

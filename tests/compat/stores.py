@@ -77,7 +77,9 @@ def a_fanout_of_many_segments_resumes_stalls_and_completes(client: Any) -> None:
     fanouts.open(STORED)
     fanouts.plan("post-1", segments=4, followers=9, now=NOW)
     first = Resume("4" + "0" * 15, 10)
-    for resume in (first, first, Resume("5" + "0" * 15, 20), first):
+    lagging = Resume("5" + "0" * 15, 18, ("41" + "0" * 14, "42" + "0" * 14))
+    caught_up = Resume("5" + "0" * 15, 20)
+    for resume in (first, first, lagging, caught_up, lagging, first):
         fanouts.store_resume("post-1", 1, resume, now=LATER)
     fanout = fanouts.get("post-1")
     assert fanout is not None

@@ -1,8 +1,11 @@
 """The faulty way to DynamoDB: what it leaves out, what it breaks, and what it leaves alone."""
 
 import json
+import time
+import zlib
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -14,8 +17,19 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
 
+import fanfold.aws  # noqa: F401 - which of botocore's errors pass
 from fanfold.calls import is_passing
-from simulation.endpoint import NONE, Answer, FaultyBatches, Rates, Request, serving
+from simulation import clock, database, dynamodb, sqs
+from simulation.endpoint import (
+    NONE,
+    Answer,
+    FaultyBatches,
+    Rates,
+    Request,
+    answering_from,
+    late,
+    serving,
+)
 
 pytestmark = pytest.mark.network
 ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, proxies={})
@@ -155,3 +169,105 @@ def test_the_port_is_free_when_the_owner_is_done() -> None:
     with pytest.raises(EndpointConnectionError):
         client.list_tables()
     client.close()
+
+
+def test_other_calls_meet_with_every_fault_that_has_no_part(ways: Any) -> None:
+    way = ways(Rates(others=1.0))
+    for _ in range(40):
+        with pytest.raises((ClientError, ConnectionClosedError)) as caught:
+            way.client.get_item(TableName="posts", Key={"ref_id": {"S": "post"}})
+        assert is_passing(caught.value)
+    assert set(way.counted) == {
+        "other throttled",
+        "other broken before",
+        "other broken after",
+        "other reset before",
+        "other reset after",
+    }
+    assert way.put(*USERS) == []
+
+
+# The model
+
+
+@pytest.fixture
+def model() -> Iterator[tuple[Any, Any, sqs.Queues]]:
+    """Clients of DynamoDB and SQS on the model behind HTTP, and its queues."""
+    tables = dynamodb.Client(database.Database(clock.Clock()))
+    tables.create_table(
+        TableName="notes",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    queues = sqs.Queues(clock.Clock())
+    with serving(answering_from(tables, sqs.Client(queues))) as url, ExitStack() as ends:
+        tables_client = boto3.client("dynamodb", endpoint_url=url, config=ONCE)
+        queues_client = boto3.client("sqs", endpoint_url=url, config=ONCE)
+        ends.callback(tables_client.close)
+        ends.callback(queues_client.close)
+        yield tables_client, queues_client, queues
+
+
+def test_the_model_answers_over_http_with_its_items_and_its_errors(model: Any) -> None:
+    client, _, _ = model
+    note = {"id": {"S": "a"}, "text": {"S": "\u00fc\u2028\N{GRINNING FACE}"}}
+    put = {"TableName": "notes", "Item": note, "ConditionExpression": "attribute_not_exists(id)"}
+    client.put_item(**put)
+    assert client.get_item(TableName="notes", Key={"id": {"S": "a"}})["Item"] == note
+    with pytest.raises(client.exceptions.ConditionalCheckFailedException) as caught:
+        client.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+    assert caught.value.response["Item"] == note
+
+
+def test_a_cancelled_transaction_says_why_over_http(model: Any) -> None:
+    client, _, _ = model
+    check = {
+        "TableName": "notes",
+        "Key": {"id": {"S": "a"}},
+        "ConditionExpression": "attribute_exists(id)",
+    }
+    with pytest.raises(client.exceptions.TransactionCanceledException) as caught:
+        client.transact_write_items(TransactItems=[{"ConditionCheck": check}])
+    assert [r["Code"] for r in caught.value.response["CancellationReasons"]] == [
+        "ConditionalCheckFailed"
+    ]
+
+
+def test_the_model_takes_messages_and_names_its_errors_as_sqs_does(model: Any) -> None:
+    _, client, queues = model
+    url = queues.create("Express")
+    client.send_message(QueueUrl=url, MessageBody="hello")
+    (message,) = client.receive_message(QueueUrl=url)["Messages"]
+    assert message["Body"] == "hello"
+    with pytest.raises(client.exceptions.QueueDoesNotExist) as caught:
+        client.send_message(QueueUrl=f"{url}-that-is-gone", MessageBody="hello")
+    code = caught.value.response["Error"]["Code"]
+    assert code == "AWS.SimpleQueueService.NonExistentQueue"
+
+
+def test_many_threads_at_once_leave_the_model_whole(model: Any) -> None:
+    client, _, _ = model
+    key = {"id": {"S": "counter"}}
+    add = {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(200):
+            threads.submit(client.update_item, TableName="notes", Key=key, **add)
+    assert client.get_item(TableName="notes", Key=key)["Item"]["n"] == {"N": "200"}
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_every_answer_has_the_checksum_of_its_body(status: int) -> None:
+    with serving(lambda _request: Answer(status, b"{}")) as url:
+        connection = HTTPConnection(urlsplit(url).netloc)
+        connection.request("POST", "/", b"{}")
+        answer = connection.getresponse()
+        assert answer.headers["x-amz-crc32"] == str(zlib.crc32(answer.read()))
+        connection.close()
+
+
+def test_a_late_backend_gives_the_same_answer_so_much_later() -> None:
+    begun = time.monotonic()
+    request = Request("GetItem", {}, b"{}")
+    assert late(Table(), 0.05)(request) == Table()(request)
+    assert 0.05 <= time.monotonic() - begun < 1.0

@@ -126,6 +126,7 @@ RULES = (
             "aws_lambda_powertools",
             "boto3",
             "botocore",
+            "greenlet",
             "matplotlib",
             "mypy_boto3_*",
             "pynamodb",

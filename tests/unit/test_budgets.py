@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold import budgets
+from fanfold import budgets, clients
 from fanfold.budgets import Budget
 from fanfold.delivery import CHUNK
 from fanfold.segments import SEGMENT_FOLLOWERS, count_for
@@ -75,7 +75,9 @@ def test_relation_work_takes_at_most_10_percent_except_on_the_smallest_tables(un
 
 @given(st.integers(4_000, budgets.MAX_WRITE_CAPACITY))
 def test_express_finds_room_however_busy_the_others_are(units: int) -> None:
-    assert Budget.of(units).left_for_express >= units // 20
+    budget = Budget.of(units)
+    assert budget.left_for_express >= units // 20
+    assert budget.left_for_express + budget.bulk.most + budget.relation.most == units
 
 
 @given(capacities)
@@ -130,5 +132,6 @@ def test_a_function_without_a_stage_has_the_budget_of_the_default_capacity() -> 
 
 
 def test_each_transport_has_its_memory() -> None:
-    assert Settings.transport in budgets.DELIVER_MEMORY_MB
+    assert set(budgets.DELIVER_MEMORY_MB) == set(clients.TRANSPORTS)
+    assert Settings.transport in clients.TRANSPORTS
     assert budgets.DELIVER_MEMORY_MB == {"libcurl": 512, "boto3": 1769}

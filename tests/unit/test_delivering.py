@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from fanfold import clock, ring
+from fanfold import clock, deliver, ring
 from fanfold.deliver import MAX_HOPS, Delivering, Outcome
-from fanfold.delivery import Delivery, Done, Failed, HandBack
+from fanfold.delivery import Delivery, Done, Failed, HandBack, stragglers_of
 from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanouts import COMPLETE, DELIVERING, STALLED, Fanout, Resume
 from fanfold.messages import DeliverSegment
+from fanfold.pacing import Pace
 from fanfold.plan import Lanes
 from fanfold.queues import Message
 from fanfold.timelines import Entry
@@ -61,7 +62,7 @@ class Ledger:
         self.calls.append(("touch",))
 
     def store_resume(self, fanout_id: str, segment: int, resume: Resume, *, now: str) -> bool:
-        self.calls.append(("resume", segment, resume.position, resume.written))
+        self.calls.append(("resume", segment, resume))
         return not self.further
 
 
@@ -84,14 +85,21 @@ class Posts:
 
 @dataclass
 class Transport:
-    """Ends as the test says, and keeps what it was told to deliver."""
+    """Stands for a delivery that ends as the test says; keeps what it was told to deliver."""
 
     end: Done | HandBack | Failed
-    told: list[tuple[Delivery, Entry, str]] = field(default_factory=list)
+    told: list[tuple[Delivery, Entry]] = field(default_factory=list)
 
-    def carry_out(self, delivery: Delivery, *, entry: Entry, hi: str) -> Done | HandBack | Failed:
-        self.told.append((delivery, entry, hi))
-        return self.end
+
+@pytest.fixture(autouse=True)
+def no_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    def carry_out(
+        delivery: Delivery, transport: Transport, entry: Entry
+    ) -> Done | HandBack | Failed:
+        transport.told.append((delivery, entry))
+        return transport.end
+
+    monkeypatch.setattr(deliver, "carry_out", carry_out)
 
 
 class World:
@@ -100,11 +108,14 @@ class World:
         self.ledger = Ledger(row, self.calls)
         self.posts = Posts()
         self.transport = Transport(end)
+        self.pace = Pace(1000)
         self.lanes: Any = Lanes(Lane(self.calls, "express"), Lane(self.calls, "bulk"))  # type: ignore[arg-type]
 
     def deliver(self, order: DeliverSegment = ORDER, *, redelivered: bool = False) -> Outcome:
         delivering: Any = Delivering(self.ledger, self.posts, self.lanes, self.transport)  # type: ignore[arg-type]
-        outcome: Outcome = delivering.deliver(order, redelivered=redelivered, stop_at=100.0)
+        outcome: Outcome = delivering.deliver(
+            order, pace=self.pace, redelivered=redelivered, stop_at=100.0
+        )
         return outcome
 
     @property
@@ -112,18 +123,36 @@ class World:
         return [call[1] for call in self.calls if call[0] in ("express", "bulk")]
 
 
-def resumed(position: str, written: int) -> Fanout:
-    return replace(ROW, resume={1: Resume(position, written)})
+def resumed(position: str, written: int, *stragglers: str) -> Fanout:
+    return replace(ROW, resume={1: Resume(position, written, stragglers)})
 
 
 def test_a_delivered_segment_is_taken_off_with_its_count() -> None:
     world = World(Done(7))
     assert world.deliver() == Outcome("delivered", 7)
     assert world.calls == [("finish", 1, 7)]
-    ((delivery, entry, hi),) = world.transport.told
-    assert (delivery.start, delivery.already, delivery.stop_at) == (PART.lo, 0, 100.0)
+    ((delivery, entry),) = world.transport.told
+    assert (delivery.start, delivery.hi, delivery.stragglers) == (PART.lo, PART.hi, ())
+    assert (delivery.already, delivery.stop_at) == (0, 100.0)
     assert entry == Entry(ROW.sort_key, "ada", 1_900_000_000)
-    assert hi == PART.hi
+
+
+def test_a_worker_keeps_to_the_pace_that_it_has_learnt() -> None:
+    world = World(Done(7))
+    world.deliver()
+    world.deliver()
+    for delivery, _ in world.transport.told:
+        assert delivery.pace is world.pace
+
+
+@pytest.mark.parametrize("segments", [1, 4, 512, 4096])
+def test_a_segment_may_leave_behind_so_many_that_the_ledger_holds_those_of_all(
+    segments: int,
+) -> None:
+    world = World(Done(7), replace(ROW, segments=segments, pending=frozenset({0, 1})))
+    world.deliver(replace(ORDER, segment=0, segments=segments))
+    ((delivery, _),) = world.transport.told
+    assert delivery.max_stragglers == stragglers_of(segments)
 
 
 def test_the_last_segment_completes_the_fanout() -> None:
@@ -175,9 +204,17 @@ def test_a_segment_is_continued_where_the_ledger_says() -> None:
     world = World(Done(9), resumed("5" * 16, 4))
     order = replace(ORDER, position="5" * 16)
     assert world.deliver(order) == Outcome("delivered", 5)
-    ((delivery, _, _),) = world.transport.told
+    ((delivery, _),) = world.transport.told
     assert (delivery.start, delivery.already) == ("5" * 16, 4)
     assert world.calls == [("finish", 1, 9)]
+
+
+def test_followers_who_were_left_behind_are_delivered_to_with_the_rest() -> None:
+    late = ("41" * 8, "42" * 8)
+    world = World(Done(9), resumed(PART.hi, 7, *late))
+    assert world.deliver(replace(ORDER, position=PART.hi)) == Outcome("delivered", 2)
+    ((delivery, _),) = world.transport.told
+    assert (delivery.start, delivery.already, delivery.stragglers) == (PART.hi, 7, late)
 
 
 @pytest.mark.parametrize("position", ["", "4" * 16])
@@ -197,7 +234,7 @@ def test_a_message_behind_the_ledger_takes_over_what_has_stalled() -> None:
 def test_a_message_ahead_of_the_ledger_leaves_nothing_out() -> None:
     world = World(Done(9))
     world.deliver(replace(ORDER, position="7" * 16))
-    ((delivery, _, _),) = world.transport.told
+    ((delivery, _),) = world.transport.told
     assert delivery.start == PART.lo
 
 
@@ -244,10 +281,10 @@ def chance(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 def test_a_hand_back_is_noted_in_the_ledger_before_the_rest_is_sent() -> None:
-    world = World(HandBack("5" * 16, 12, progress=True))
+    world = World(HandBack("5" * 16, 12, progress=True, stragglers=("41" * 8,)))
     assert world.deliver(replace(ORDER, hops=3)) == Outcome("handed back", 12)
     (noted, (lane, message)) = world.calls
-    assert noted == ("resume", 1, "5" * 16, 12)
+    assert noted == ("resume", 1, Resume("5" * 16, 12, ("41" * 8,)))
     assert lane == "bulk"
     assert message.group == "ada"
     assert DeliverSegment.from_content(message.content) == replace(
@@ -282,6 +319,23 @@ def test_too_many_hops_are_undeliverable() -> None:
     world.deliver(replace(ORDER, hops=MAX_HOPS - 1))
     with pytest.raises(Undeliverable, match=f"no further in {MAX_HOPS} hand-backs"):
         world.deliver(replace(ORDER, hops=MAX_HOPS))
+
+
+def test_followers_that_are_never_let_through_are_undeliverable_in_the_end() -> None:
+    behind_all = ring.behind_all(PART.hi)
+    late = ("41" * 8,)
+    world = World(
+        HandBack(behind_all, 7, progress=False, stragglers=late), resumed(behind_all, 7, *late)
+    )
+    order = replace(ORDER, position=behind_all)
+    for hops in range(MAX_HOPS):
+        assert world.deliver(order) == Outcome("handed back", 0)
+        assert world.calls[-2] == ("touch",)
+        order = DeliverSegment.from_content(dict(world.sent[-1].content))
+        assert (order.position, order.hops) == (behind_all, hops + 1)
+    with pytest.raises(Undeliverable, match=f"no further in {MAX_HOPS} hand-backs"):
+        world.deliver(order)
+    assert len(world.sent) == MAX_HOPS
 
 
 @pytest.mark.parametrize(("hops", "most"), [(0, 4), (1, 8), (5, 128), (8, 300), (11, 300)])

@@ -124,7 +124,8 @@ def test_a_throttle_names_the_limits_that_it_met_in_either_spelling(field: str) 
         {"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:table"},
         {"reason": "TableWriteAccountLimitExceeded", "resource": "arn:table"},
     ]
-    error = client_error("ThrottlingException", **{field: met})
+    more: Any = {field: met}
+    error = client_error("ThrottlingException", **more)
     assert throttling_reasons(error) == {
         "TableWriteKeyRangeThroughputExceeded",
         "TableWriteAccountLimitExceeded",

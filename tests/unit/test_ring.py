@@ -33,6 +33,17 @@ def test_every_edge_lies_in_exactly_one_segment(position: str, count: int, follo
         assert (part.lo <= edge < part.hi) is (number == mine)
 
 
+@given(positions, st.sampled_from(POWERS), st.text(min_size=1, max_size=5))
+def test_behind_all_is_where_no_edge_of_a_segment_is_left(
+    position: str, count: int, follower: str
+) -> None:
+    part = ring.segment_range(int(position, 16) * count // ring.RING_SIZE, count)
+    behind = ring.behind_all(part.hi)
+    assert len(behind) == ring.POSITION_DIGITS  # text order of what the ledger keeps relies on it
+    assert f"{position}#{follower}" < behind
+    assert behind >= part.hi, "who begins there has nothing to read"
+
+
 def test_a_position_is_64_bits_of_blake2b() -> None:
     # Stored keys depend on it for ever.
     assert ring.edge("ada") == "15b0da4321160527#ada"

@@ -1,0 +1,95 @@
+"""DELIVER as a plain function of Powertools and boto3: the same calls, one after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+from aws_lambda_powertools.utilities.batch import (
+    BatchProcessor,
+    EventType,
+    process_partial_response,
+)
+from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
+from aws_lambda_powertools.utilities.typing import LambdaContext
+
+FANOUTS = os.environ["FANOUTS_TABLE"]
+POSTS = os.environ["POSTS_TABLE"]
+FOLLOWERS = os.environ["FOLLOWERS_TABLE"]
+TIMELINES = os.environ["TIMELINES_TABLE"]
+CHUNK = 25
+PAGE = 2_500
+
+logger = Logger()
+metrics = Metrics(namespace="Fanfold")
+processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
+dynamodb = boto3.client("dynamodb")
+
+
+def deliver(record: SQSRecord) -> None:
+    """Write the post into the timelines of a segment that is the whole ring."""
+    order = json.loads(record.body)
+    key: Any = {"fanout_id": {"S": order["fanout_id"]}}
+    fanout = dynamodb.get_item(TableName=FANOUTS, Key=key, ConsistentRead=True)["Item"]
+    post = dynamodb.get_item(
+        TableName=POSTS,
+        Key={"ref_id": {"S": order["fanout_id"]}},
+        ConsistentRead=True,
+        ProjectionExpression="ref_id, deleted_at",
+    )
+    if str(order["segment"]) not in fanout["pending"]["NS"] or "deleted_at" in post["Item"]:
+        return
+    page = dynamodb.query(
+        TableName=FOLLOWERS,
+        KeyConditionExpression="shard_id = :shard AND edge BETWEEN :lo AND :hi",
+        ExpressionAttributeValues={
+            ":shard": {"S": f"{fanout['publisher_id']['S']}#0.0"},
+            ":lo": {"S": "0"},
+            ":hi": {"S": "g"},
+        },
+        ProjectionExpression="edge",
+        ConsistentRead=True,
+        Limit=PAGE,
+    )
+    users = [item["edge"]["S"].partition("#")[2] for item in page["Items"]]
+    fixed = {name: fanout[name] for name in ("sort_key", "publisher_id", "expires_at")}
+    for start in range(0, len(users), CHUNK):
+        puts: Any = [
+            {"PutRequest": {"Item": {"user_id": {"S": user}, **fixed}}}
+            for user in users[start : start + CHUNK]
+        ]
+        answer = dynamodb.batch_write_item(RequestItems={TIMELINES: puts})
+        if answer["UnprocessedItems"]:
+            raise RuntimeError("Some entries were not written.")
+    dynamodb.update_item(
+        TableName=FANOUTS,
+        Key=key,
+        UpdateExpression=(
+            "SET #state = :complete, completed_at = :now ADD delivered :written "
+            "DELETE pending :segment REMOVE open_fanout"
+        ),
+        ConditionExpression="contains(pending, :number)",
+        ExpressionAttributeNames={"#state": "state"},
+        ExpressionAttributeValues={
+            ":complete": {"S": "complete"},
+            ":now": {"S": datetime.now(UTC).isoformat()},
+            ":written": {"N": str(len(users))},
+            ":segment": {"NS": [str(order["segment"])]},
+            ":number": {"N": str(order["segment"])},
+        },
+        ReturnValues="ALL_NEW",
+    )
+    logger.info("A segment was worked on.", fanout_id=order["fanout_id"], written=len(users))
+    metrics.add_metric("EntriesDelivered", MetricUnit.Count, len(users))
+
+
+@metrics.log_metrics
+@logger.inject_lambda_context
+def handler(event: dict[str, Any], context: LambdaContext) -> Any:
+    """Take one message."""
+    return process_partial_response(event, deliver, processor, context)

@@ -1,0 +1,113 @@
+"""What one delivered entry costs in CPU, the whole job, beside a batch_writer that only writes."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from bench import clients, doors, world
+from bench.endpoint import Stub, in_environment
+from bench.figures import Bars, Figure, Result, Row
+from bench.paired import Contestant, alone, compare
+from bench.progress import told
+from fanfold import clients as product
+from fanfold import ring
+from fanfold.deliver import Delivering, Outcome
+from fanfold.fanouts import Fanouts
+from fanfold.pacing import Pace
+from fanfold.plan import Lanes
+from fanfold.posts import Posts
+from fanfold.queues import WorkQueue
+from fanfold.segments import SEGMENT_FOLLOWERS
+
+# The largest fan-out that is one segment: 200 batches, and three reads of followers, because a page
+# as long as its limit does not say that it is the last.
+FOLLOWERS = SEGMENT_FOLLOWERS
+ENTRIES = 10_000  # a block: 0.6 s of batch_writer, long enough to be measured
+ROUNDS, SHORT_ROUNDS = 15, 4
+BLOCKS_BESIDE = 3
+TARGET = 20.0
+
+
+def run(*, short: bool) -> Result:
+    """Compare the whole job with writing alone, over the same items."""
+    with in_environment() as stub:
+        users = [ring.follower_of(edge) for edge in world.edges(FOLLOWERS)]
+        items = world.items(world.entry(FOLLOWERS), users)
+        libcurl = Contestant("Fanfold", _deliver("libcurl"), units=ENTRIES)
+        threads = Contestant("Fanfold, transport=boto3", _deliver("boto3"), units=ENTRIES)
+        write = clients.batch_writer(items * (ENTRIES // FOLLOWERS))
+        batch_writer = Contestant("boto3 batch_writer, writing only", write, units=ENTRIES)
+        for each in (libcurl, batch_writer):
+            _check(stub, each)
+        found = compare(
+            libcurl, batch_writer, rounds=SHORT_ROUNDS if short else ROUNDS, what="deliver"
+        )
+        micros = {libcurl.name: 1e6 * found.ours, batch_writer.name: 1e6 * found.theirs}
+        for each in told("deliver, beside it", [] if short else [threads]):
+            micros[each.name] = 1e6 * alone(each, blocks=BLOCKS_BESIDE)
+        clock = {each.name: _by_the_clock(each) for each in (libcurl, batch_writer)}
+    return Result(
+        figures=[
+            Figure(
+                name="deliver.vs_batch_writer",
+                value=found.ratio,
+                target=TARGET,
+                unit="x",
+                better="higher",
+                against="CPU per entry of boto3's Table.batch_writer, which only writes",
+            )
+        ],
+        rows=[
+            *(Row(name, value, "µs", "of CPU per entry") for name, value in micros.items()),
+            *(Row(name, value, "µs", "of time per entry") for name, value in clock.items()),
+        ],
+        setting={
+            "interval": found.interval,
+            "work": f"segments of {FOLLOWERS:,} followers, {ENTRIES:,} entries a block, over TLS",
+            "pinned": stub.pinned,
+        },
+        chart=Bars(title="CPU per delivered entry", unit="µs (log)", bars=micros, log=True),
+    )
+
+
+def _deliver(transport: str) -> Callable[[], None]:
+    """Deliver segments as the door does."""
+    settings = replace(world.SETTINGS, transport=transport)
+    dynamodb, sqs = product.dynamodb(settings), product.sqs(settings)
+    delivering = Delivering(
+        Fanouts(dynamodb, settings.fanouts_table),
+        Posts(dynamodb, settings.posts_table),
+        Lanes(
+            express=WorkQueue(sqs, settings.express_queue_url),
+            bulk=WorkQueue(sqs, settings.bulk_queue_url),
+        ),
+        product.transport(settings),
+    )
+    order, pace = doors.order(FOLLOWERS), Pace(world.UNLIMITED)
+
+    def deliver() -> None:
+        for _ in range(ENTRIES // FOLLOWERS):
+            end = delivering.deliver(order, pace=pace, redelivered=False, stop_at=math.inf)
+            if end != Outcome("delivered", FOLLOWERS):
+                raise RuntimeError(f"Not all was delivered: {end}.")
+
+    return deliver
+
+
+def _by_the_clock(contestant: Contestant) -> float:
+    """Microseconds of time for one entry; the stub may be what is waited for."""
+    began = time.perf_counter()
+    contestant.block()
+    return 1e6 * (time.perf_counter() - began) / contestant.units
+
+
+def _check(stub: Stub, contestant: Contestant) -> None:
+    """See that a block writes each entry; raises `RuntimeError` if not."""
+    stub.written()
+    contestant.block()
+    entries, _ = stub.items()
+    if entries != ENTRIES:
+        raise RuntimeError(f"{contestant.name} wrote {entries} entries, not {ENTRIES}.")

@@ -1,0 +1,33 @@
+"""Doors in fresh processes, from the side of the bench."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What one fresh process took, from before the import to after the first answer."""
+
+    cpu: float  # seconds, user and system
+    wall: float  # seconds
+    peak_mb: float
+    answer: Any
+
+
+def answer(door: str, event: dict[str, Any], **environment: str) -> Answered:
+    """Let a fresh process import the module `door` and answer the event by its `handler`."""
+    child = subprocess.run(
+        [sys.executable, "-m", "bench.child", door],
+        input=json.dumps(event),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        env={**os.environ, **environment},
+    )
+    return Answered(**json.loads(child.stdout.splitlines()[-1]))

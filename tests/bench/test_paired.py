@@ -1,0 +1,46 @@
+"""Paired measuring: the order of the blocks, and what is made of their times."""
+
+from bench.paired import Contestant, compare, paired
+
+
+def test_the_contestants_take_turns_as_a_b_b_a() -> None:
+    blocks: list[str] = []
+
+    def contestant(name: str) -> Contestant:
+        return Contestant(name, lambda: blocks.append(name), units=1)
+
+    found = compare(contestant("a"), contestant("b"), rounds=2, what="a test")
+    assert "".join(blocks) == "ab" + 2 * "abba"  # the first two are not measured
+    assert found.pairs == 4
+
+
+def test_every_block_is_made_ready_before_it_is_measured() -> None:
+    done: list[str] = []
+    contestant = Contestant(
+        "ours", lambda: done.append("block"), units=1, ready=lambda: done.append("ready")
+    )
+    contestant.measure()
+    assert done == ["ready", "block"]
+
+
+def test_time_is_counted_for_one_unit_of_work() -> None:
+    def spin() -> None:
+        sum(range(200_000))
+
+    whole, tenth = Contestant("1", spin, units=1), Contestant("10", spin, units=10)
+    assert tenth.measure() < whole.measure()
+
+
+def test_the_ratio_is_the_median_of_the_pairs_and_no_mean() -> None:
+    found = paired([(1.0, 40.0), (2.0, 90.0), (1.0, 50.0), (1.0, 44.0), (1.0, 5_000.0)])
+    assert found.ratio == 45
+    assert found.low <= found.ratio <= found.high
+    assert (found.ours, found.theirs) == (1.0, 50.0)
+
+
+def test_pairs_that_agree_have_a_narrow_interval_and_the_same_one_each_time() -> None:
+    agreed = paired([(1.0, 45.0)] * 10)
+    assert (agreed.low, agreed.high) == (45, 45)
+    scattered = [(1.0, 30.0 + each) for each in range(10)]
+    assert paired(scattered) == paired(scattered)
+    assert paired(scattered).interval == "95 % between 32 and 37.5, 10 pairs"

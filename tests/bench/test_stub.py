@@ -1,0 +1,130 @@
+"""The stub endpoint: what it answers is what DynamoDB would, and what was put is known."""
+
+import json
+from typing import Any
+
+import boto3
+import pytest
+
+from bench import clients, world
+from bench.endpoint import TOKEN_CHARS, Stub, stub
+from fanfold import ring
+from fanfold.fanouts import COMPLETE, DELIVERING, Fanouts
+from fanfold.followers import Followers
+from fanfold.posts import Posts
+from fanfold.timelines import Timelines
+
+FOLLOWERS = 60
+
+
+class Client:
+    """The stores' client, answered without a wire between."""
+
+    def __getattr__(self, method: str) -> Any:
+        operation = method.replace("_", "")
+        return lambda **request: json.loads(world.answer(operation, request))
+
+
+client: Any = Client()
+
+
+@pytest.mark.parametrize("limit", [7, 20, 60, 100])
+def test_pages_of_followers_hold_each_one_once_in_ring_order(limit: int) -> None:
+    store = Followers(client, world.SETTINGS.followers_table)
+    found: list[str] = []
+    after, more = ring.START, True
+    while more:
+        page = store.page(world.publisher(FOLLOWERS), after=after, hi=ring.END, limit=limit)
+        found += page.edges
+        after, more = (page.edges or found)[-1], page.more
+    assert found == sorted(ring.edge(world.follower(n)) for n in range(FOLLOWERS))
+
+
+def test_a_page_ends_before_the_range_does() -> None:
+    store = Followers(client, world.SETTINGS.followers_table)
+    halves = [ring.segment_range(segment, 2) for segment in (0, 1)]
+    pages = [store.page(world.publisher(FOLLOWERS), after=h.lo, hi=h.hi) for h in halves]
+    assert (*pages[0].edges, *pages[1].edges) == world.edges(FOLLOWERS)
+    assert not any(page.more for page in pages)
+
+
+def test_the_ledger_has_one_segment_pending_and_completes_with_it() -> None:
+    fanouts = Fanouts(client, world.SETTINGS.fanouts_table)
+    before = fanouts.get(world.post(FOLLOWERS))
+    assert before is not None
+    assert (before.state, before.pending, before.segments) == (DELIVERING, frozenset({0}), 1)
+    assert before.sort_key == world.entry(FOLLOWERS).sort_key
+    after = fanouts.finish_segment(before, 0, written=FOLLOWERS, now=before.accepted_at)
+    assert after is not None
+    assert (after.state, after.pending, after.delivered) == (COMPLETE, frozenset(), FOLLOWERS)
+    assert not Posts(client, world.SETTINGS.posts_table).is_deleted(world.post(FOLLOWERS))
+
+
+def test_a_page_of_a_timeline_is_full_newest_first_and_each_post_is_there() -> None:
+    timelines = Timelines(client, world.SETTINGS.timelines_table)
+    entries, more = timelines.newest(world.READER, since="", before=None, limit=50)
+    keys = [entry.sort_key for entry in entries]
+    assert (len(set(keys)), more) == (50, True)
+    assert keys == sorted(keys, reverse=True)
+    posts, left = Posts(client, world.SETTINGS.posts_table).get({e.ref_id for e in entries})
+    assert (len(posts), left) == (50, set())
+    assert all(json.loads(post.body)["title"] for post in posts.values())
+
+
+def test_the_items_of_the_rivals_are_those_of_the_product() -> None:
+    (item,) = world.items(world.entry(FOLLOWERS), [world.follower(3)])
+    assert item["user_id"] == {"S": world.follower(3)}
+    assert set(item) == {"user_id", "sort_key", "publisher_id", "expires_at"}
+    (plain,) = clients.plain([item])
+    assert plain["user_id"] == world.follower(3)
+    assert str(plain["expires_at"]) == item["expires_at"]["N"]
+
+
+@pytest.fixture(scope="module")
+def running() -> Any:
+    with stub() as found:
+        yield found
+
+
+def _boto3(running: Stub) -> Any:
+    return boto3.client(
+        "dynamodb",
+        endpoint_url=running.url,
+        verify=running.authority,
+        region_name=world.REGION,
+    )
+
+
+@pytest.mark.network
+def test_what_was_put_is_counted_and_kept_until_it_is_asked_for(running: Stub) -> None:
+    items = world.items(world.entry(FOLLOWERS), [world.follower(n) for n in range(2)])
+    puts = [{"PutRequest": {"Item": item}} for item in items]
+    request = {world.SETTINGS.timelines_table: puts}
+    answer = _boto3(running).batch_write_item(RequestItems=request)
+    assert answer["UnprocessedItems"] == {}
+    assert running.items() == (2, items)
+    assert running.items() == (0, [])
+
+
+@pytest.mark.network
+def test_an_answer_carries_the_checksum_that_boto3_checks(running: Stub) -> None:
+    answer = _boto3(running).get_item(
+        TableName=world.SETTINGS.posts_table, Key={"ref_id": {"S": world.post(FOLLOWERS)}}
+    )
+    assert answer["Item"] == {"ref_id": {"S": world.post(FOLLOWERS)}}
+    assert "x-amz-crc32" in answer["ResponseMetadata"]["HTTPHeaders"]
+
+
+@pytest.mark.network
+def test_a_call_that_no_bench_makes_is_refused(running: Stub) -> None:
+    client = _boto3(running)
+    with pytest.raises(client.exceptions.ClientError, match="ValidationException"):
+        client.describe_table(TableName=world.SETTINGS.posts_table)
+
+
+@pytest.mark.network
+def test_the_environment_is_that_of_a_lambda_role(running: Stub) -> None:
+    environment = running.environment()
+    assert len(environment["AWS_SESSION_TOKEN"]) == TOKEN_CHARS
+    assert environment["AWS_ENDPOINT_URL_DYNAMODB"] == running.url
+    assert environment["TRANSPORT"] == "libcurl"

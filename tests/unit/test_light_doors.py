@@ -1,0 +1,92 @@
+"""What importing a door loads, and so what a cold start waits for: pinned, package by package."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import MISSING, fields
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from fanfold.clients import BOTO3, LIBCURL
+from fanfold.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+
+# Powertools' logger brings the next two, and looks whether botocore is there.
+POWERTOOLS = {"aws_lambda_powertools", "jmespath", "typing_extensions", "botocore"}
+OF_LIBCURL = {"pycurl"}
+OF_BOTO3 = {"boto3", "botocore", "certifi", "dateutil", "jmespath", "s3transfer", "six", "urllib3"}
+OF_PYDANTIC = {
+    "annotated_types",
+    "pydantic",
+    "pydantic_core",
+    "typing_extensions",
+    "typing_inspection",
+}
+
+# Each door and transport: the packages that are neither ours nor Python's.
+LOADS = {
+    ("deliver", LIBCURL): POWERTOOLS | OF_LIBCURL,
+    ("deliver", BOTO3): POWERTOOLS | OF_BOTO3,
+    ("timeline", LIBCURL): POWERTOOLS | OF_LIBCURL | {"cachetools"},
+    ("timeline", BOTO3): POWERTOOLS | OF_BOTO3 | {"cachetools"},
+    # The others start with boto3, whatever the stage says.
+    ("api", LIBCURL): POWERTOOLS | OF_BOTO3 | OF_PYDANTIC,
+    ("plan", LIBCURL): POWERTOOLS | OF_BOTO3 | OF_PYDANTIC,
+    ("relate", LIBCURL): POWERTOOLS | OF_BOTO3,
+    ("sweep", LIBCURL): POWERTOOLS | OF_BOTO3,
+}
+
+# Prints every module that importing a door adds, if it was installed.
+SCRIPT = """
+import importlib, json, sys, sysconfig
+before = set(sys.modules)
+importlib.import_module(sys.argv[1])
+installed = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+print(json.dumps([
+    name for name, module in sys.modules.items()
+    if name not in before and (getattr(module, "__file__", None) or "").startswith(installed)
+]))
+"""
+
+
+@cache
+def loaded(door: str, transport: str) -> frozenset[str]:
+    """Modules of installed packages that a fresh process has after importing the door."""
+    told = {each.name.upper(): each.name for each in fields(Settings) if each.default is MISSING}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, f"functions.{door}"],
+        env={**os.environ, **told, "TRANSPORT": transport},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return frozenset(json.loads(done.stdout))
+
+
+def packages(modules: frozenset[str]) -> set[str]:
+    return {name.partition(".")[0] for name in modules}
+
+
+def test_every_door_is_looked_at() -> None:
+    doors = {path.stem for path in (ROOT / "functions").glob("*.py")}
+    assert {door for door, _ in LOADS} == doors - {"__init__", "http", "queue"}
+
+
+@pytest.mark.parametrize(("door", "transport"), LOADS)
+def test_a_door_loads_what_is_pinned_and_nothing_else(door: str, transport: str) -> None:
+    found, pinned = packages(loaded(door, transport)), LOADS[door, transport]
+    more, less = sorted(found - pinned), sorted(pinned - found)
+    assert not more, f"functions.{door} on {transport} now loads {', '.join(more)} at its start."
+    assert not less, f"functions.{door} on {transport} loads {', '.join(less)} no more; unpin it."
+
+
+@pytest.mark.parametrize("door", ["deliver", "timeline"])
+def test_of_botocore_a_light_door_loads_the_name_and_nothing_below(door: str) -> None:
+    # Half a millisecond: Powertools asks whether it could add itself to botocore's user agent.
+    below = [name for name in loaded(door, LIBCURL) if name.startswith("botocore.")]
+    assert not below, f"functions.{door} now loads {', '.join(sorted(below))} at its start."

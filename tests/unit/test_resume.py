@@ -1,0 +1,62 @@
+"""How far a segment is delivered, as the ledger keeps it: text whose order is progress."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanfold import ring
+from fanfold.fanouts import Resume
+
+# Wherever a worker can stop: on the ring, or behind all of a segment.
+ENDS = [ring.START, ring.behind_all("8" + "0" * 15), ring.behind_all(ring.END)]
+on_the_ring = st.integers(0, ring.RING_SIZE - 1).map(lambda number: f"{number:016x}")
+positions = st.sampled_from(ENDS) | on_the_ring
+MOST = 10**10 - 1
+counts = st.integers(0, 11) | st.integers(0, MOST - 1)
+stragglers = st.lists(positions, max_size=25).map(tuple)
+resumes = st.builds(Resume, positions, counts, stragglers)
+
+
+@given(resumes)
+def test_what_is_stored_is_read_back(resume: Resume) -> None:
+    assert Resume.from_text(resume.to_text()) == resume
+
+
+@given(resumes, resumes)
+def test_the_greater_text_is_further_on(one: Resume, other: Resume) -> None:
+    mine, theirs = ((each.position, each.written, each.stragglers) for each in (one, other))
+    # DynamoDB compares bytes.
+    assert (one.to_text().encode() > other.to_text().encode()) is (mine > theirs)
+
+
+@given(positions, counts, stragglers, stragglers)
+def test_one_more_entry_is_further_on_whoever_lags_behind(
+    position: str, written: int, before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    was = Resume(position, written, before).to_text()
+    assert Resume(position, written + 1, after).to_text() > was
+
+
+@given(on_the_ring, counts, stragglers)
+def test_behind_all_of_a_segment_is_further_on_than_anywhere_in_it(
+    position: str, written: int, late: tuple[str, ...]
+) -> None:
+    end = Resume(ring.behind_all(ring.END), 0).to_text()
+    assert Resume(position, written, late).to_text() < end
+
+
+def test_the_text_is_position_count_and_stragglers() -> None:
+    # Rows are read by the release after the one that wrote them.
+    resume = Resume("0123456789abcdef", 42, ("00000000000000ff", "0123456789abcdee"))
+    assert resume.to_text() == "0123456789abcdef.0000000042.00000000000000ff.0123456789abcdee"
+
+
+@pytest.mark.parametrize("text", ["0123456789abcdef.42", "0123456789abcdef.0000000042"])
+def test_a_count_of_the_release_before_is_read(text: str) -> None:
+    assert Resume.from_text(text) == Resume("0123456789abcdef", 42)
+
+
+@given(stragglers)
+def test_a_straggler_takes_17_bytes_of_the_row(late: tuple[str, ...]) -> None:
+    alone = Resume(ring.START, 0).to_text()
+    assert len(Resume(ring.START, 0, late).to_text()) == len(alone) + 17 * len(late)
