@@ -113,6 +113,7 @@ class World:
 
     def look_at(self, action: Read | Send) -> None:
         if isinstance(action, Read):
+            assert action.after < action.hi, "DynamoDB refuses such a range"
             return
         assert 1 <= len(action.edges) <= CHUNK
         assert len(set(action.edges)) == len(action.edges), "a key twice in one batch"
@@ -315,6 +316,7 @@ def test_patience_ends_at_the_very_time_that_is_waited_for(begins: float, seed: 
     # No sum of floats may fall short of it by rounding: the policy would wait for the present.
     world = World(followers(1), random.Random(seed), now=begins, unread=1.0, slowness=0.0)
     assert deliver(world) == HandBack(ring.START, 0, progress=False)
+    assert world.now == begins + PATIENCE_SECONDS
 
 
 # Pace
@@ -336,11 +338,23 @@ def test_the_slowest_worker_delivers_too(calm: Callable[[int], World], ceiling: 
 
 
 def test_a_throttled_table_is_written_more_slowly_and_one_that_loses_answers_is_not() -> None:
-    throttled, lost = Pace(10_000), Pace(10_000)
+    throttled, partly, lost = Pace(10_000), Pace(10_000), Pace(10_000)
     deliver(World(followers(500), random.Random(11), throttled=0.5), pace=throttled)
+    deliver(World(followers(500), random.Random(11), partial=0.5), pace=partly)
     deliver(World(followers(500), random.Random(11), lost=0.5), pace=lost)
-    assert throttled.rate < 0.8 * lost.rate
+    assert throttled.rate < 8_000
+    assert partly.rate < 8_000
     assert lost.rate == 10_000
+
+
+@pytest.mark.parametrize("failing", [{"throttled": 1.0}, {"partial": 1.0}])
+def test_the_third_throttle_of_a_follower_tells_no_more_about_the_table(
+    failing: dict[str, float],
+) -> None:
+    world, pace = World(followers(1), random.Random(12), **failing), Pace(10_000)  # type: ignore[arg-type]
+    assert isinstance(deliver(world, pace=pace), HandBack)
+    assert len(world.batches) > 4
+    assert pace.rate >= 10_000 / 2 / 2
 
 
 def test_one_follower_that_is_always_throttled_does_not_slow_down_the_rest() -> None:
@@ -413,6 +427,19 @@ def test_a_straggler_who_has_unfollowed_is_waited_for_no_longer() -> None:
     gone = position_of(world.edges.pop(4))
     start = ring.behind_all(ring.END)
     assert deliver(world, start=start, already=9, stragglers=[gone]) == Done(9)
+
+
+def test_a_position_does_not_go_back_to_stragglers_of_before_however_few_may_be_added() -> None:
+    world = World(followers(500), random.Random(16))
+    late = [world.edges[each] for each in (3, 5, 77, 300, 400)]
+    world.stuck = dict.fromkeys(late[1:], 1000)
+    start = position_of(world.edges[100])
+    end = deliver(
+        world, start=start, already=97, stragglers=[*map(position_of, late[:3])], max_stragglers=1
+    )
+    behind = tuple(map(position_of, late[1:3]))
+    # 97 of before, the one that was let through, and those up to the next that was not.
+    assert end == HandBack(position_of(late[3]), 97 + 1 + 200, progress=True, stragglers=behind)
 
 
 @pytest.mark.parametrize("spot", ["7" * 16, ring.START])
