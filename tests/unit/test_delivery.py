@@ -294,6 +294,26 @@ def test_nothing_is_sent_after_the_deadline() -> None:
     assert world.begins[-1] < stop_at
 
 
+def test_a_slow_worker_does_not_sleep_through_the_deadline(calm: Callable[[int], World]) -> None:
+    world = calm(500)
+    begin = world.now
+    assert isinstance(deliver(world, seconds=5.0, pace=Pace(1)), HandBack)
+    assert world.now == begin + 5.0
+
+
+def test_a_page_that_could_not_be_read_is_asked_for_again_in_a_moment(
+    calm: Callable[[int], World],
+) -> None:
+    delivery, now, cap = delivery_in(calm(0)), 0.0, 0.05
+    for _ in range(4):
+        assert delivery.next(now) == Read(ring.START, ring.END)
+        delivery.read_failed(Throttled(), retryable=True, now=now)
+        wait = delivery.next(now)
+        assert isinstance(wait, Wait)
+        assert now < wait.until <= now + cap
+        now, cap = wait.until, cap * 2
+
+
 def test_a_table_that_throttles_much_is_given_time() -> None:
     world = World(followers(20_000), random.Random(9), partial=0.7, page=2500, slowness=0.0001)
     end = deliver(world)
@@ -440,6 +460,20 @@ def test_a_position_does_not_go_back_to_stragglers_of_before_however_few_may_be_
     behind = tuple(map(position_of, late[1:3]))
     # 97 of before, the one that was let through, and those up to the next that was not.
     assert end == HandBack(position_of(late[3]), 97 + 1 + 200, progress=True, stragglers=behind)
+
+
+def test_stragglers_that_there_was_no_time_for_are_stragglers_again() -> None:
+    one, two, three = (digit * ring.POSITION_DIGITS for digit in "123")
+    edges = [f"{spot}#{number:03}" for spot in (one, two, three) for number in range(150)]
+    start = ring.behind_all(ring.END)
+    end = deliver(
+        World(edges, random.Random(18)),
+        seconds=5.0,
+        start=start,
+        stragglers=[one, two, three],
+        pace=Pace(1),  # all of the first go at once, and some of the second
+    )
+    assert end == HandBack(start, 150, progress=True, stragglers=(two, three))
 
 
 @pytest.mark.parametrize("spot", ["7" * 16, ring.START])
@@ -610,6 +644,7 @@ def test_every_follower_of_the_range_is_written_or_handed_back(
     strangers=st.lists(st.integers(0, ring.RING_SIZE - 1), max_size=3),
     longest=st.sampled_from([0.0, 0.05, 10.0]),
     max_stragglers=st.integers(0, 25),
+    max_in_flight=st.sampled_from([1, 2, MAX_IN_FLIGHT]),
 )
 @settings(max_examples=300)
 def test_a_delivery_that_others_began_reaches_everybody_they_left(
@@ -619,6 +654,7 @@ def test_a_delivery_that_others_began_reaches_everybody_they_left(
     strangers: list[int],
     longest: float,
     max_stragglers: int,
+    max_in_flight: int,
 ) -> None:
     """Stragglers may have unfollowed, or lie where the range begins, or be named twice."""
     positions = [*map(position_of, world.edges), ring.behind_all(ring.END)]
@@ -634,6 +670,7 @@ def test_a_delivery_that_others_began_reaches_everybody_they_left(
         begin=Resume(start, len(known), tuple(stragglers)),
         pace=Pace(10_000),
         max_stragglers=max_stragglers,
+        max_in_flight=max_in_flight,
     )
     assert ends[-1] == Done(len(world.edges))
     assert set(world.written) == set(world.edges)
