@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import MutableMapping
-from contextlib import suppress
+from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,9 +11,9 @@ from cachetools import TTLCache
 
 from fanfold import clock, cursor, times
 from fanfold.errors import TryLater
-from fanfold.ids import is_sort_key
+from fanfold.ids import is_sort_key, split_sort_key
 from fanfold.posts import Post, Posts
-from fanfold.timelines import Entry, Timelines
+from fanfold.timelines import Timelines
 
 # A retracted post may be shown for so long by a container that read it just before; documented.
 CACHE_SECONDS = 5
@@ -27,36 +26,49 @@ BACKOFF_SECONDS = 0.02
 _DAY_MS = 24 * 60 * 60 * 1000
 
 
-def _cache() -> MutableMapping[str, Post | None]:
+# What the cache holds of a post that is not to be shown: retracted, or gone.
+_GONE = object()
+
+
+def _cache() -> MutableMapping[str, Any]:
     return TTLCache(CACHE_POSTS, CACHE_SECONDS, timer=clock.monotonic)
 
 
 @dataclass(frozen=True)
 class Hydration:
-    """Puts the content beside the entries. None stands for a post that is not to be shown."""
+    """Finds the content of posts, in a cache of the warm container or in their table."""
 
     posts: Posts
-    cache: MutableMapping[str, Post | None] = field(default_factory=_cache)
+    cache: MutableMapping[str, Any] = field(default_factory=_cache)
 
-    def hydrate(self, entries: list[Entry]) -> list[tuple[Entry, Post | None]]:
-        """Each entry with its post, or None where the post is retracted or gone."""
-        found: dict[str, Post | None] = {}
-        for entry in entries:
-            with suppress(KeyError):  # not in the cache, or too old since a moment ago
-                found[entry.ref_id] = self.cache[entry.ref_id]
-        missing = {e.ref_id for e in entries} - found.keys()
+    def bodies(self, ref_ids: Sequence[str]) -> dict[str, Any]:
+        """The body of each post, None if it has none; posts that are not to be shown are left out.
+
+        Raises `TryLater` if the posts cannot be read just now.
+        """
+        found: dict[str, Any] = {}
+        missing: set[str] = set()
+        for ref_id in ref_ids:
+            try:
+                found[ref_id] = self.cache[ref_id]
+            except KeyError:  # not in the cache, or too old since a moment ago
+                missing.add(ref_id)
         for attempt in range(ATTEMPTS):
             if not missing:
-                return [(entry, found[entry.ref_id]) for entry in entries]
+                return {ref_id: body for ref_id, body in found.items() if body is not _GONE}
             if attempt:
                 clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
             posts, left = self.posts.get(missing)
             for ref_id in missing - left:
-                post = posts.get(ref_id)
-                found[ref_id] = post if post and not post.deleted else None
-                self.cache[ref_id] = found[ref_id]
+                found[ref_id] = self.cache[ref_id] = _body(posts.get(ref_id))
             missing = left
         raise TryLater("The posts of this page could not be read just now; try again.")
+
+
+def _body(post: Post | None) -> Any:
+    if post is None or post.deleted:
+        return _GONE
+    return json.loads(post.body) if post.body else None
 
 
 @dataclass(frozen=True)
@@ -85,22 +97,18 @@ class Reading:
         )
         page = entries[:limit]
         more = more or len(entries) > limit
+        lines = [
+            {"ref_id": ref_id, "publisher_id": entry.publisher_id, "published_at": published_at}
+            for entry in page
+            for published_at, ref_id in [split_sort_key(entry.sort_key)]
+        ]
         return {
-            "entries": self._shown(page) if hydrate else [_line(entry) for entry in page],
+            "entries": self._hydrated(lines) if hydrate else lines,
             "next": cursor.encode(page[-1].sort_key) if page and more else None,
         }
 
-    def _shown(self, entries: list[Entry]) -> list[dict[str, Any]]:
+    def _hydrated(self, lines: list[dict[str, str]]) -> list[dict[str, Any]]:
+        bodies = self.hydration.bodies([line["ref_id"] for line in lines])
         return [
-            {**_line(entry), "body": json.loads(post.body) if post.body else None}
-            for entry, post in self.hydration.hydrate(entries)
-            if post
+            {**line, "body": bodies[line["ref_id"]]} for line in lines if line["ref_id"] in bodies
         ]
-
-
-def _line(entry: Entry) -> dict[str, Any]:
-    return {
-        "ref_id": entry.ref_id,
-        "publisher_id": entry.publisher_id,
-        "published_at": entry.published_at,
-    }

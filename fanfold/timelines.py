@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fanfold.attributes import get_text, number, text
 from fanfold.ids import split_sort_key
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One post's row in any timeline: ids and time only, so one write unit and free edits."""
 
     sort_key: str
@@ -82,7 +81,6 @@ class Timelines:
             request["ExclusiveStartKey"] = {"user_id": text(user_id), "sort_key": text(before)}
         answer = self.client.query(**request)
         entries = [
-            Entry(get_text(item, "sort_key"), get_text(item, "publisher_id"))
-            for item in answer["Items"]
+            Entry(item["sort_key"]["S"], item["publisher_id"]["S"]) for item in answer["Items"]
         ]
         return entries, "LastEvaluatedKey" in answer

@@ -163,9 +163,9 @@ class _Call:
         body = b"".join(self.body)
         status = self.curl.getinfo(pycurl.RESPONSE_CODE)
         for line in self.headers:
-            if line[: len(CHECKSUM)].lower() == CHECKSUM and int(
-                line[len(CHECKSUM) :]
-            ) != zlib.crc32(body):
+            if line[: len(CHECKSUM)].lower() == CHECKSUM and (
+                line[len(CHECKSUM) :].strip() != b"%d" % zlib.crc32(body)
+            ):
                 return Lost(f"{self.operation}: the answer's checksum is wrong.")
         return body if status == OK else refused(self.operation, status, body)
 
@@ -228,7 +228,9 @@ class Connections:
             left = 1.0 if until is None else until - clock.monotonic()
             if left <= 0:
                 return []
-            if self._multi.select(min(1.0, left)) == -1:  # nothing to wait for yet: a look-up
+            due = self._multi.timeout()  # when libcurl gives a call up, in milliseconds, or -1
+            left = min(1.0, left, due / 1000 if due >= 0 else 1.0)
+            if self._multi.select(left) == -1:  # nothing to wait for yet: a look-up
                 clock.sleep(0.001)
 
     def call(self, operation: str, body: bytes) -> bytes:
@@ -310,11 +312,13 @@ def encode(request: Mapping[str, Any]) -> bytes:
 
 
 def decode(operation: str, body: bytes) -> dict[str, Any]:
-    """An answer read back; raises `Lost` if it is none."""
+    """An answer read back; raises `Lost` if it is none, as when its headers were cut short."""
     try:
-        content: dict[str, Any] = json.loads(body) if body else {}
+        content = json.loads(body)
     except ValueError:
-        raise Lost(f"{operation}: the answer is no JSON.") from None
+        content = None
+    if not isinstance(content, dict):
+        raise Lost(f"{operation}: the answer is no JSON object.")
     return content
 
 

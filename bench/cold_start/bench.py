@@ -16,7 +16,7 @@ from bench.progress import told
 
 LIMIT = 50  # entries of the page that is read
 FOLLOWERS = 100  # of the post that is delivered: four batches
-ROUNDS, SHORT_ROUNDS = 12, 3
+ROUNDS, SHORT_ROUNDS = 10, 3
 
 
 @dataclass(frozen=True)

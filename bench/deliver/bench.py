@@ -26,7 +26,7 @@ from fanfold.segments import SEGMENT_FOLLOWERS
 # as long as its limit does not say that it is the last.
 FOLLOWERS = SEGMENT_FOLLOWERS
 ENTRIES = 10_000  # a block: 0.6 s of batch_writer, long enough to be measured
-ROUNDS, SHORT_ROUNDS = 15, 4
+ROUNDS, SHORT_ROUNDS = 10, 3
 BLOCKS_BESIDE = 3
 TARGET = 20.0
 

@@ -12,7 +12,7 @@ from bench.progress import told
 
 SMALL, LARGE = 1_000, 50_000
 BETWEEN = (5_000, 20_000)
-RUNS, SHORT_RUNS = 5, 1
+RUNS, SHORT_RUNS = 3, 1
 TARGET_MB = 10.0
 
 

@@ -21,7 +21,7 @@ from fanfold.timelines import Timelines
 
 LIMIT = 50  # entries a page
 PAGES = 200  # a block: 0.25 s of boto3, and far less than the cache holds a post for
-ROUNDS, SHORT_ROUNDS = 20, 6
+ROUNDS, SHORT_ROUNDS = 14, 5
 BLOCKS_BESIDE = 5
 TARGET = 5.0
 # Older than every entry, as the product's bound is.

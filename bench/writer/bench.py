@@ -18,7 +18,7 @@ from fanfold.settings import Settings
 
 ITEMS = 2_500  # a call, which are 100 batches
 CALLS = 4  # a block: 0.6 s of batch_writer, long enough to be measured
-ROUNDS, SHORT_ROUNDS = 15, 4
+ROUNDS, SHORT_ROUNDS = 10, 3
 BLOCKS_BESIDE = 3
 THREADS = 16
 TARGET = 35.0

@@ -10,6 +10,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from fanfold.wire import Refused
 from simulation.values import number_text
 from tests.compat.calls import Call
 
@@ -48,7 +49,7 @@ class Recorder:
             self.calls.append((operation, request))
             try:
                 answer = getattr(self.client, operation)(**request)
-            except ClientError as error:
+            except (ClientError, Refused) as error:
                 self.answers.append(comparable_error(error))
                 raise
             except Exception as error:
@@ -99,7 +100,7 @@ def comparable(operation: str, answer: Answer) -> Answer:
     return kept
 
 
-def comparable_error(error: ClientError) -> Answer:
+def comparable_error(error: ClientError | Refused) -> Answer:
     """An error without its wording."""
     response: Any = error.response
     kept: Answer = {"error": response["Error"]["Code"]}

@@ -113,6 +113,7 @@ class World:
 
     def look_at(self, action: Read | Send) -> None:
         if isinstance(action, Read):
+            assert action.after < action.hi, "DynamoDB refuses such a range"
             return
         assert 1 <= len(action.edges) <= CHUNK
         assert len(set(action.edges)) == len(action.edges), "a key twice in one batch"
@@ -293,6 +294,26 @@ def test_nothing_is_sent_after_the_deadline() -> None:
     assert world.begins[-1] < stop_at
 
 
+def test_a_slow_worker_does_not_sleep_through_the_deadline(calm: Callable[[int], World]) -> None:
+    world = calm(500)
+    begin = world.now
+    assert isinstance(deliver(world, seconds=5.0, pace=Pace(1)), HandBack)
+    assert world.now == begin + 5.0
+
+
+def test_a_page_that_could_not_be_read_is_asked_for_again_in_a_moment(
+    calm: Callable[[int], World],
+) -> None:
+    delivery, now, cap = delivery_in(calm(0)), 0.0, 0.05
+    for _ in range(4):
+        assert delivery.next(now) == Read(ring.START, ring.END)
+        delivery.read_failed(Throttled(), retryable=True, now=now)
+        wait = delivery.next(now)
+        assert isinstance(wait, Wait)
+        assert now < wait.until <= now + cap
+        now, cap = wait.until, cap * 2
+
+
 def test_a_table_that_throttles_much_is_given_time() -> None:
     world = World(followers(20_000), random.Random(9), partial=0.7, page=2500, slowness=0.0001)
     end = deliver(world)
@@ -315,6 +336,7 @@ def test_patience_ends_at_the_very_time_that_is_waited_for(begins: float, seed: 
     # No sum of floats may fall short of it by rounding: the policy would wait for the present.
     world = World(followers(1), random.Random(seed), now=begins, unread=1.0, slowness=0.0)
     assert deliver(world) == HandBack(ring.START, 0, progress=False)
+    assert world.now == begins + PATIENCE_SECONDS
 
 
 # Pace
@@ -336,11 +358,23 @@ def test_the_slowest_worker_delivers_too(calm: Callable[[int], World], ceiling: 
 
 
 def test_a_throttled_table_is_written_more_slowly_and_one_that_loses_answers_is_not() -> None:
-    throttled, lost = Pace(10_000), Pace(10_000)
+    throttled, partly, lost = Pace(10_000), Pace(10_000), Pace(10_000)
     deliver(World(followers(500), random.Random(11), throttled=0.5), pace=throttled)
+    deliver(World(followers(500), random.Random(11), partial=0.5), pace=partly)
     deliver(World(followers(500), random.Random(11), lost=0.5), pace=lost)
-    assert throttled.rate < 0.8 * lost.rate
+    assert throttled.rate < 8_000
+    assert partly.rate < 8_000
     assert lost.rate == 10_000
+
+
+@pytest.mark.parametrize("failing", [{"throttled": 1.0}, {"partial": 1.0}])
+def test_the_third_throttle_of_a_follower_tells_no_more_about_the_table(
+    failing: dict[str, float],
+) -> None:
+    world, pace = World(followers(1), random.Random(12), **failing), Pace(10_000)  # type: ignore[arg-type]
+    assert isinstance(deliver(world, pace=pace), HandBack)
+    assert len(world.batches) > 4
+    assert pace.rate >= 10_000 / 2 / 2
 
 
 def test_one_follower_that_is_always_throttled_does_not_slow_down_the_rest() -> None:
@@ -413,6 +447,33 @@ def test_a_straggler_who_has_unfollowed_is_waited_for_no_longer() -> None:
     gone = position_of(world.edges.pop(4))
     start = ring.behind_all(ring.END)
     assert deliver(world, start=start, already=9, stragglers=[gone]) == Done(9)
+
+
+def test_a_position_does_not_go_back_to_stragglers_of_before_however_few_may_be_added() -> None:
+    world = World(followers(500), random.Random(16))
+    late = [world.edges[each] for each in (3, 5, 77, 300, 400)]
+    world.stuck = dict.fromkeys(late[1:], 1000)
+    start = position_of(world.edges[100])
+    end = deliver(
+        world, start=start, already=97, stragglers=[*map(position_of, late[:3])], max_stragglers=1
+    )
+    behind = tuple(map(position_of, late[1:3]))
+    # 97 of before, the one that was let through, and those up to the next that was not.
+    assert end == HandBack(position_of(late[3]), 97 + 1 + 200, progress=True, stragglers=behind)
+
+
+def test_stragglers_that_there_was_no_time_for_are_stragglers_again() -> None:
+    one, two, three = (digit * ring.POSITION_DIGITS for digit in "123")
+    edges = [f"{spot}#{number:03}" for spot in (one, two, three) for number in range(150)]
+    start = ring.behind_all(ring.END)
+    end = deliver(
+        World(edges, random.Random(18)),
+        seconds=5.0,
+        start=start,
+        stragglers=[one, two, three],
+        pace=Pace(1),  # all of the first go at once, and some of the second
+    )
+    assert end == HandBack(start, 150, progress=True, stragglers=(two, three))
 
 
 @pytest.mark.parametrize("spot", ["7" * 16, ring.START])
@@ -583,6 +644,7 @@ def test_every_follower_of_the_range_is_written_or_handed_back(
     strangers=st.lists(st.integers(0, ring.RING_SIZE - 1), max_size=3),
     longest=st.sampled_from([0.0, 0.05, 10.0]),
     max_stragglers=st.integers(0, 25),
+    max_in_flight=st.sampled_from([1, 2, MAX_IN_FLIGHT]),
 )
 @settings(max_examples=300)
 def test_a_delivery_that_others_began_reaches_everybody_they_left(
@@ -592,6 +654,7 @@ def test_a_delivery_that_others_began_reaches_everybody_they_left(
     strangers: list[int],
     longest: float,
     max_stragglers: int,
+    max_in_flight: int,
 ) -> None:
     """Stragglers may have unfollowed, or lie where the range begins, or be named twice."""
     positions = [*map(position_of, world.edges), ring.behind_all(ring.END)]
@@ -607,6 +670,7 @@ def test_a_delivery_that_others_began_reaches_everybody_they_left(
         begin=Resume(start, len(known), tuple(stragglers)),
         pace=Pace(10_000),
         max_stragglers=max_stragglers,
+        max_in_flight=max_in_flight,
     )
     assert ends[-1] == Done(len(world.edges))
     assert set(world.written) == set(world.edges)

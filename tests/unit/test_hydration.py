@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from cachetools import TTLCache
@@ -13,7 +13,6 @@ from fanfold import clock
 from fanfold.errors import TryLater
 from fanfold.posts import Post
 from fanfold.read import ATTEMPTS, CACHE_SECONDS, Hydration
-from fanfold.timelines import Entry
 
 AT = "2026-11-20T18:00:00.123Z"
 
@@ -40,16 +39,9 @@ def post(ref_id: str, *, deleted: bool = False) -> Post:
         published_at=AT,
         accepted_at=AT,
         expires_at=1,
+        body=f'"{ref_id}!"',
         deleted=deleted,
     )
-
-
-def entries(names: str) -> list[Entry]:
-    return [Entry(f"{AT}#{name}", "ada") for name in names]
-
-
-def shown(found: list[tuple[Entry, Post | None]]) -> list[tuple[str, bool]]:
-    return [(entry.ref_id, content is not None) for entry, content in found]
 
 
 @pytest.fixture
@@ -65,29 +57,36 @@ def hydration(posts: Posts) -> Hydration:
 
 
 @pytest.mark.usefixtures("now")
-def test_each_entry_has_its_post_in_order_or_none_if_it_is_deleted_or_gone() -> None:
+def test_each_post_has_its_body_unless_it_is_deleted_or_gone() -> None:
     posts = Posts({"a": post("a"), "b": post("b", deleted=True), "d": post("d")})
-    found = hydration(posts).hydrate(entries("dcba"))
-    assert shown(found) == [("d", True), ("c", False), ("b", False), ("a", True)]
+    assert hydration(posts).bodies("dcba") == {"d": "d!", "a": "a!"}
+
+
+@pytest.mark.usefixtures("now")
+def test_a_post_without_a_body_is_shown_without_one() -> None:
+    posts = Posts({"a": replace(post("a"), body="")})
+    cached = hydration(posts)
+    assert [cached.bodies("a"), cached.bodies("a")] == [{"a": None}, {"a": None}]
+    assert posts.asked == [{"a"}]
 
 
 @pytest.mark.usefixtures("now")
 def test_an_empty_page_reads_nothing() -> None:
     posts = Posts({})
-    assert hydration(posts).hydrate([]) == []
+    assert hydration(posts).bodies([]) == {}
     assert posts.asked == []
 
 
 def test_a_post_is_read_again_when_the_cache_is_too_old(now: list[float]) -> None:
     posts = Posts({"a": post("a"), "b": post("b")})
     cached = hydration(posts)
-    cached.hydrate(entries("a"))
+    cached.bodies("a")
     now[0] += CACHE_SECONDS / 2
-    cached.hydrate(entries("ab"))
+    cached.bodies("ab")
     assert posts.asked == [{"a"}, {"b"}]
     posts.posts["a"] = post("a", deleted=True)
     now[0] += CACHE_SECONDS / 2
-    assert shown(cached.hydrate(entries("ab"))) == [("a", False), ("b", True)]
+    assert cached.bodies("ab") == {"b": "b!"}
     assert posts.asked == [{"a"}, {"b"}, {"a"}]
 
 
@@ -95,19 +94,19 @@ def test_a_post_is_read_again_when_the_cache_is_too_old(now: list[float]) -> Non
 def test_a_post_that_leaves_the_cache_just_now_is_read_again(looks: int) -> None:
     """Between any two looks at the clock, the cached post may grow too old."""
     times: Iterator[float] = itertools.repeat(0.0)
-    cache: TTLCache[str, Post | None] = TTLCache(10, CACHE_SECONDS, timer=lambda: next(times))
+    cache: TTLCache[str, object] = TTLCache(10, CACHE_SECONDS, timer=lambda: next(times))
     posts = Posts({"a": post("a")})
     cached = Hydration(posts, cache)  # type: ignore[arg-type]
-    cached.hydrate(entries("a"))
+    cached.bodies("a")
     times = itertools.chain([0.0] * looks, itertools.repeat(CACHE_SECONDS + 1.0))
-    assert shown(cached.hydrate(entries("a"))) == [("a", True)]
+    assert cached.bodies("a") == {"a": "a!"}
 
 
 @pytest.mark.usefixtures("now")
 def test_what_is_left_is_asked_for_again_and_nothing_else() -> None:
     posts = Posts({name: post(name) for name in "abcd"}, leave=1)
     with pytest.raises(TryLater):
-        hydration(posts).hydrate(entries("abcd"))
+        hydration(posts).bodies("abcd")
     assert posts.asked == [set("abcd"), *[{"a"}] * (ATTEMPTS - 1)]
 
 
@@ -116,6 +115,6 @@ def test_what_was_left_is_not_taken_for_deleted_afterwards() -> None:
     posts = Posts({"a": post("a")}, leave=1)
     cached = hydration(posts)
     with pytest.raises(TryLater):
-        cached.hydrate(entries("a"))
+        cached.bodies("a")
     posts.leave = 0
-    assert shown(cached.hydrate(entries("a"))) == [("a", True)]
+    assert cached.bodies("a") == {"a": "a!"}

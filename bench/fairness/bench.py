@@ -1,0 +1,105 @@
+"""Whether a small publish waits for a large one: both on the capacity model, in virtual time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+from bench.figures import Bars, Figure, Result, Row
+from bench.model import Model
+from bench.model_tables import follow, make_up_followers
+from bench.progress import told
+from simulation.capacity import Limits
+
+LARGE, SMALL = 10_000_000, 100
+# Small publishes, so far apart, each of another publisher; the first one comes with the large one.
+PUBLISHES, SHORT_PUBLISHES = 20, 5
+APART_SECONDS = 0.5
+# By then the last of them has arrived, or something is wrong; on a cold table it takes longest.
+PATIENCE_SECONDS = 120
+
+LARGE_PUBLISHER = "ada00000-0000-4000-8000-999999999999"
+LARGE_POST = "90570000-0000-4000-8000-999999999999"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A table, and whether a large publish runs on it."""
+
+    name: str
+    is_beside: bool = True
+    believed: int = 40_000
+    limits: Limits | None = None
+
+
+ALONE = Case("alone", is_beside=False)
+BESIDE = Case("beside 10 M")
+OTHERS = (
+    Case("4,000 units/s: alone", is_beside=False, believed=4_000),
+    Case("4,000 units/s: beside 10 M", believed=4_000),
+    Case("budget 40,000, table cold: alone", is_beside=False, limits=Limits()),
+    Case("budget 40,000, table cold: beside 10 M", limits=Limits()),
+)
+
+
+def run(*, short: bool) -> Result:
+    """Publish to 100 followers again and again, alone and while 10 M are written."""
+    cases = (ALONE, BESIDE) if short else (ALONE, BESIDE, *OTHERS)
+    publishes = SHORT_PUBLISHES if short else PUBLISHES
+    times: dict[str, list[float]] = {}
+    for case in told("fairness", cases):
+        times[case.name] = small_publishes(case, publishes)
+    alone, beside = times[ALONE.name], times[BESIDE.name]
+    return Result(
+        figures=[
+            Figure(
+                name="fairness.ratio",
+                value=max(beside) / median(alone),
+                target=3.0,
+                unit="x",
+                better="lower",
+                against="the median publish to 100 followers alone; ours: the slowest beside 10 M",
+            )
+        ],
+        rows=[
+            Row(name, 1_000 * median(found), "ms", f"median; slowest {1_000 * max(found):,.0f} ms")
+            for name, found in times.items()
+        ],
+        setting={
+            "publishes": f"{publishes}, {APART_SECONDS} s apart, the first together with the large",
+            "time": "virtual, from the publish to the last follower; Lambda warm",
+        },
+        chart=Bars(
+            title="From the publish to the last of 100 followers (median)",
+            unit="ms",
+            bars={name: 1_000 * median(found) for name, found in times.items()},
+        ),
+    )
+
+
+def small_publishes(case: Case, publishes: int) -> list[float]:
+    """Seconds that each small publish takes to its last follower."""
+    model = Model(case.believed, case.limits)
+    small = {f"ada{number:05d}": f"9057{number:05d}" for number in range(publishes)}
+    for publisher in small:
+        follow(model.database, publisher, SMALL)
+    begun = {post: APART_SECONDS * number for number, post in enumerate(small.values())}
+    with model.installed():
+        if case.is_beside:
+            make_up_followers(model.database, LARGE_PUBLISHER, LARGE, seed=1)
+            model.publish(LARGE_PUBLISHER, LARGE_POST)
+        for publisher, post in small.items():
+            model.loop.at(begun[post], partial(model.publish, publisher, post))
+        _wait_for(model, begun)
+    return [model.written(post).last_at - since for post, since in begun.items()]
+
+
+def _wait_for(model: Model, begun: dict[str, float]) -> None:
+    """Go on until every small publish is complete, a step at a time."""
+    end = max(begun.values())
+    while not all(map(model.is_complete, begun)):
+        if model.loop.now > end + PATIENCE_SECONDS:
+            raise RuntimeError(f"Small publishes take longer than {PATIENCE_SECONDS} s.")
+        step_ends = model.loop.now + APART_SECONDS
+        model.loop.run(lambda: model.loop.now >= step_ends)  # noqa: B023 - it runs here

@@ -1,0 +1,177 @@
+"""How close a fan-out comes to what the table takes, on the capacity model in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.figures import Figure, Lines, Point, Result, Row
+from bench.model import POST, PUBLISHER, Model
+from bench.model_tables import Written, follow
+from bench.progress import told
+from simulation.capacity import Limits
+
+FOLLOWERS, SHORT_FOLLOWERS = 220_000, 100_000
+CAPACITIES = (4_000, 20_000, 40_000)
+SEEDS = range(3)
+# Points of the chart are this far apart.
+TENTHS = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """A capacity that the workers believe in, and what the table takes."""
+
+    name: str
+    believed: int
+    limits: Limits | None = None  # None: warm for what is believed
+    cold: bool = False  # Lambda
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of a case."""
+
+    case: Case
+    model: Model
+    written: Written
+    followers: int
+
+    @property
+    def limit(self) -> float:
+        """Entries a second: the budget's share of the capacity, or all that a cold table takes."""
+        limits = self.case.limits
+        share = self.model.budget.bulk.rate
+        return share if limits is None else limits.partitions * limits.partition_writes
+
+    @property
+    def time_ratio(self) -> float:
+        """Time from the publish to the last follower, against the limit's."""
+        return self.written.last_at / (self.followers / self.limit)
+
+    @property
+    def written_ratio(self) -> float:
+        """Entries written against followers."""
+        return self.written.puts / self.followers
+
+    @property
+    def throttled_percent(self) -> float:
+        """Of the entries sent, so many came back."""
+        return 100 * self.model.counts.throttled_share
+
+    @property
+    def rows(self) -> list[Row]:
+        """The run as rows of the table."""
+        counts, seconds = self.model.counts, self.written.last_at
+        name, bulk = self.case.name, self.model.budget.bulk
+        handed_back = counts.outcomes["handed back"]
+        return [
+            Row(
+                f"{name}: time",
+                seconds,
+                "s",
+                f"{self.time_ratio:.3f} x the limit's, {self.limit:,.0f} entries/s",
+            ),
+            Row(
+                f"{name}: rate",
+                self.followers / seconds,
+                "entries/s",
+                f"{bulk.max_concurrency} workers of at most {bulk.worker_rate:,}",
+            ),
+            Row(
+                f"{name}: throttled",
+                counts.refused,
+                "entries",
+                f"{self.throttled_percent:.2f} % of those sent; {self.written.puts:,} written, "
+                f"{handed_back:,} hand-backs",
+            ),
+        ]
+
+    @property
+    def line(self) -> list[Point]:
+        """Entries a second over time."""
+        written, end = self.written.by_time, int(10 * self.written.last_at)
+        return [
+            (start / 10, sum(written.get(start + t, 0) for t in range(TENTHS)) * 10 / TENTHS)
+            for start in range(0, end + 1, TENTHS)
+        ]
+
+
+def run(*, short: bool) -> Result:
+    """Publish to many followers, at several capacities, and beside that where they mislead."""
+    if short:
+        gated, beside = [_warm(40_000, 0)], list[Case]()
+    else:
+        gated = [_warm(capacity, seed) for seed in SEEDS for capacity in CAPACITIES]
+        beside = [
+            Case("budget 40,000, table cold", 40_000, limits=Limits()),
+            Case("40,000 units/s, Lambda cold", 40_000, cold=True),
+        ]
+    followers = SHORT_FOLLOWERS if short else FOLLOWERS
+    runs = [fan_out(case, followers) for case in told("fanout", [*gated, *beside])]
+    held = runs[: len(gated)]
+    shown = [each for each in runs if each.case.seed == 0]
+    return Result(
+        figures=_figures(held),
+        rows=[row for each in shown for row in each.rows],
+        setting={
+            "followers": f"{followers:,}",
+            "seeds": f"{1 if short else len(SEEDS)}, the figures are the worst of all runs",
+            "time": "virtual; DynamoDB is the capacity model",
+        },
+        chart=Lines(
+            title=f"A fan-out to {followers:,} followers",
+            x="seconds since the publish",
+            y="entries/s",
+            lines={each.case.name: each.line for each in shown},
+            steps=True,
+            log_x=True,
+        ),
+    )
+
+
+def fan_out(case: Case, followers: int) -> Run:
+    """Publish once and wait until everybody has it; raises `RuntimeError` if somebody has not."""
+    model = Model(case.believed, case.limits, seed=case.seed, cold=case.cold)
+    follow(model.database, PUBLISHER, followers)
+    with model.installed():
+        model.publish(PUBLISHER, POST)
+        model.loop.run(lambda: model.is_complete(POST))
+    written = model.written(POST)
+    if len(written.users) != followers or model.counts.failures:
+        raise RuntimeError(f"{len(written.users):,} of {followers:,} have the post.")
+    return Run(case, model, written, followers)
+
+
+def _warm(capacity: int, seed: int) -> Case:
+    return Case(f"{capacity:,} units/s", capacity, seed=seed)
+
+
+def _figures(runs: Sequence[Run]) -> list[Figure]:
+    return [
+        Figure(
+            name="fanout.time_ratio",
+            value=max(each.time_ratio for each in runs),
+            target=1.05,
+            unit="x",
+            better="lower",
+            against="followers / the 85 % of the table's limit that bulk may use",
+        ),
+        Figure(
+            name="fanout.throttled_share",
+            value=max(each.throttled_percent for each in runs),
+            target=2.0,
+            unit="%",
+            better="lower",
+            against="all entries sent",
+        ),
+        Figure(
+            name="fanout.written_ratio",
+            value=max(each.written_ratio for each in runs),
+            target=1.01,
+            unit="x",
+            better="lower",
+            against="followers",
+        ),
+    ]

@@ -1,0 +1,132 @@
+"""What the benches put into the model's tables: followers, real or made up as they are read."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import lru_cache
+from random import Random
+
+from fanfold import names, ring
+from fanfold.followers import LEVEL, SHARD
+from simulation.clock import Clock
+from simulation.database import Database
+from simulation.partitions import Partition, Place, Range, Row
+from simulation.tables import Hooks, Key, Table, TableSchema
+from simulation.values import Item, size_of_item
+
+# As long as an id of Cognito.
+FOLLOWER = "f0110000-0000-4000-8000-{:012d}"
+# A made-up follower is named for its position, so that nobody is there twice.
+MADE_UP = "f0110000-0000-4000-{}-{}"
+# Edges of one slice of a made-up ring: it is made anew when it is read again, so about a page.
+SLICE_EDGES = 2_500
+
+
+@dataclass
+class Written:
+    """What was written of one post: to whom, when the last of them got it, and how much when."""
+
+    users: set[str] = field(default_factory=set)
+    puts: int = 0
+    last_at: float = 0.0
+    by_time: dict[int, int] = field(default_factory=dict)  # by tenths of a second
+
+
+class CountedTimelines(Table):
+    """The timelines, without the images: millions of them would not fit into memory.
+
+    Nothing else is left out. An entry is always below 1 KB, so a put is one unit whether or not
+    the entry was there, and what it costs and whether it is throttled is the model's to say.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(TableSchema.of(names.TIMELINES), clock, Hooks())
+        self.written: dict[str, Written] = {}
+
+    def change(self, key: Key, new: Row | None) -> None:
+        """Count a put."""
+        assert new is not None, "DELIVER deletes nothing."
+        written = self.written.setdefault(key.place[0], Written())
+        now = self._clock.elapsed
+        written.puts += 1
+        tenth = int(10 * now)
+        written.by_time[tenth] = written.by_time.get(tenth, 0) + 1
+        if key.partition not in written.users:
+            written.users.add(key.partition)
+            written.last_at = now
+
+
+class MadeUpRing(Partition):
+    """A publisher's followers, about so many, uniform on the ring, made up as they are read.
+
+    The same range always holds the same followers. Reading costs what reading stored edges costs.
+    """
+
+    def __init__(self, shard_id: str, followers: int, seed: int) -> None:
+        super().__init__()
+        self._item: Item = {"shard_id": ("S", shard_id), "version": ("N", Decimal(1))}
+        self._slices = 1 << max(0, round(math.log2(followers / SLICE_EDGES)))
+        self._mean = followers / self._slices
+        self._seed = seed
+        self._slice = lru_cache(maxsize=256)(self._make)
+
+    def walk(
+        self, within: Range, *, after: Place | None, forward: bool
+    ) -> Iterator[tuple[Place, Row]]:
+        """Edges of the range in ring order."""
+        assert forward, "Nobody reads followers backwards."
+        low = max(within.low, after[0]) if after is not None else within.low
+        first = ring.shard_of(ring.position_of(low), self._slices.bit_length() - 1)
+        for number in range(first, self._slices):
+            edges = self._slice(number)
+            for edge in edges[bisect_left(edges, low) :]:
+                if not within.holds(edge):
+                    return
+                if after is None or edge > after[0]:
+                    item = {**self._item, "edge": ("S", edge)}
+                    yield (edge,), Row(item, size_of_item(item))
+
+    def _make(self, number: int) -> list[str]:
+        """The edges of one slice: a Poisson number of them, by its normal limit."""
+        random = Random(f"{self._seed} {number}")
+        width = ring.RING_SIZE // self._slices
+        count = max(0, round(random.gauss(self._mean, math.sqrt(self._mean))))
+        positions = {number * width + random.randrange(width) for _ in range(count)}
+        return [_made_up(f"{position:016x}") for position in sorted(positions)]
+
+
+def _made_up(position: str) -> str:
+    return f"{position}#{MADE_UP.format(position[:4], position[4:])}"
+
+
+def follow(database: Database, publisher_id: str, followers: int) -> None:
+    """Let a publisher have so many followers; nobody pays for it."""
+    table = database.table(names.FOLLOWERS.name)
+    shard_id = _shard_id(publisher_id)
+    for edge in _edges(followers):
+        item: Item = {
+            "shard_id": ("S", shard_id),
+            "edge": ("S", edge),
+            "version": ("N", Decimal(1)),
+        }
+        table.change(Key(shard_id, (edge,)), Row(item, size_of_item(item)))
+
+
+def make_up_followers(database: Database, publisher_id: str, followers: int, seed: int) -> None:
+    """Let a publisher have about so many followers that are stored nowhere."""
+    table = database.table(names.FOLLOWERS.name)
+    shard_id = _shard_id(publisher_id)
+    table.space.partitions[shard_id] = MadeUpRing(shard_id, followers, seed)
+
+
+@lru_cache(maxsize=2)
+def _edges(followers: int) -> tuple[str, ...]:
+    return tuple(sorted(ring.edge(FOLLOWER.format(number)) for number in range(followers)))
+
+
+def _shard_id(publisher_id: str) -> str:
+    return ring.shard_key(publisher_id, LEVEL, SHARD)

@@ -1,0 +1,223 @@
+"""What the first page costs, however many publishers its reader follows."""
+
+from __future__ import annotations
+
+import gc
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from random import Random
+from statistics import median
+from typing import Any, cast
+
+from bench.figures import Figure, Lines, Point, Result, Row
+from bench.model_time import Loop, installed
+from bench.paired import Contestant, compare
+from bench.progress import told
+from fanfold import names, times
+from fanfold.attributes import get_text, text
+from fanfold.delivery import CHUNK
+from fanfold.posts import Post, Posts
+from fanfold.read import Hydration, Reading
+from fanfold.timelines import Entry, Timelines
+from simulation import dynamodb
+from simulation.capacity import READ, Meter
+from simulation.clock import START_MS, Clock
+from simulation.database import Database
+from simulation.tables import TableSchema
+
+FOLLOWS = (1, 10, 100, 1_000, 5_000)
+FEW, MANY = FOLLOWS[0], FOLLOWS[-1]
+LIMIT = 50
+# Of the first publisher, so that a page is full for a reader who follows nobody else.
+FIRST_POSTS = 2 * LIMIT
+POSTS, SHORT_POSTS = 10, 2  # of each other publisher
+ROUNDS, SHORT_ROUNDS = 30, 8
+PAGES = 50  # of one block, 0.1 s
+PULLS = 3  # of the way beside, for the median
+RETENTION_DAYS = 30
+TABLE = names.TIMELINES.name
+SINCE = times.to_text(0)
+
+
+class World:
+    """Publishers with posts, and readers who follow the first so many of them."""
+
+    def __init__(self, posts_each: int) -> None:
+        self.clock = Clock()
+        self.meter = Meter()
+        database = Database(self.clock, meter=self.meter)
+        database.create(*map(TableSchema.of, names.TABLES))
+        self.client = cast("Any", dynamodb.Client(database, validates=False))
+        self.posts = Posts(self.client, names.POSTS.name)
+        self.timelines = Timelines(self.client, TABLE)
+        self.most = FIRST_POSTS + (MANY - 1) * posts_each  # entries in one timeline
+        self._fill(posts_each)
+
+    def _fill(self, posts_each: int) -> None:
+        for number in told("read-growth, posts", range(MANY)):
+            count = posts_each if number else FIRST_POSTS
+            entries = [self._post(number, each, count) for each in range(count)]
+            for follows in FOLLOWS:
+                if number < follows:
+                    self._deliver(_reader(follows), entries)
+
+    def _post(self, publisher: int, each: int, count: int) -> Entry:
+        """A publisher's posts, spread over an hour, each publisher's a little after another's."""
+        at = START_MS - 3_600_000 + 3_600_000 * each // count + publisher % 1_000
+        post = Post(
+            ref_id=f"90570000-0000-4000-{each:04d}-{publisher:012d}",
+            publisher_id=_publisher(publisher),
+            published_at=times.to_text(at),
+            accepted_at=times.to_text(at),
+            expires_at=START_MS // 1_000 + RETENTION_DAYS * 24 * 60 * 60,
+            body='{"title": "What I saw by the river"}',
+        )
+        self.posts.add(post, now=START_MS // 1_000)
+        return Entry(post.sort_key, post.publisher_id, post.expires_at)
+
+    def _deliver(self, reader: str, entries: Sequence[Entry]) -> None:
+        for start in range(0, len(entries), CHUNK):
+            chunk = entries[start : start + CHUNK]
+            puts = [
+                put
+                for each in chunk
+                for put in self.timelines.push_request(each, [reader])["RequestItems"][TABLE]
+            ]
+            self.client.batch_write_item(RequestItems={TABLE: puts})
+
+    def page(self, follows: int, *, hydrate: bool) -> list[Any]:
+        """The first page as the product reads it, with nothing in its cache."""
+        reading = Reading(self.timelines, Hydration(self.posts, {}), RETENTION_DAYS)
+        page = reading.page(_reader(follows), limit=LIMIT, before=None, hydrate=hydrate)
+        entries: list[Any] = page["entries"]
+        return entries
+
+    def pull(self, follows: int) -> list[str]:
+        """The first page without timelines: ask each publisher's outbox, and merge."""
+        newest = heapq.merge(*map(self._newest, range(follows)), reverse=True)
+        return list(islice(newest, LIMIT))
+
+    def _newest(self, publisher: int) -> list[str]:
+        found = self.client.query(
+            TableName=names.POSTS.name,
+            IndexName=names.OUTBOX.name,
+            KeyConditionExpression="publisher_id = :publisher AND sort_key > :since",
+            ExpressionAttributeValues={
+                ":publisher": text(_publisher(publisher)),
+                ":since": text(SINCE),
+            },
+            ProjectionExpression="sort_key",
+            ScanIndexForward=False,
+            Limit=LIMIT,
+        )
+        return [get_text(item, "sort_key") for item in found["Items"]]
+
+    def units(self, read: Callable[[], Sequence[Any]]) -> float:
+        """Read units of one page, over all tables and indexes."""
+        before = self._read_units()
+        if len(read()) != LIMIT:
+            raise RuntimeError("The page is not full.")
+        return self._read_units() - before
+
+    def _read_units(self) -> float:
+        return sum(units for (_, kind), units in self.meter.units.items() if kind == READ)
+
+
+@contextmanager
+def settled(world: World) -> Iterator[None]:
+    """The world's time is the product's, and its items are nothing for the garbage collector."""
+    loop = Loop(world.clock)
+    gc.collect()
+    gc.freeze()
+    try:
+        with installed(loop, Random(0)):
+            yield
+    finally:
+        gc.unfreeze()
+
+
+def run(*, short: bool) -> Result:
+    """Read the first page of who follows one and of who follows 5,000, and others beside."""
+    world = World(SHORT_POSTS if short else POSTS)
+    with settled(world):
+        return _measured(world, SHORT_ROUNDS if short else ROUNDS)
+
+
+def _measured(world: World, rounds: int) -> Result:
+    ids = {n: world.units(partial(world.page, n, hydrate=False)) for n in FOLLOWS}
+    whole = {n: world.units(partial(world.page, n, hydrate=True)) for n in FOLLOWS}
+    pulled = {n: world.units(partial(world.pull, n)) for n in FOLLOWS}
+    cpu = compare(_pages(world, FEW), _pages(world, MANY), rounds=rounds, what="read-growth, CPU")
+    pull = Contestant("pull", lambda: _drop(world.pull(MANY)), units=1)
+    pull_seconds = median(pull.measure() for _ in range(PULLS))
+    ratios = {
+        "read units, ids alone": ids[MANY] / ids[FEW],
+        "read units, with content": whole[MANY] / whole[FEW],
+        "CPU, with content": cpu.ratio,
+    }
+    return Result(
+        figures=[
+            Figure(
+                name="read_growth.ratio",
+                value=max(ratios.values()),
+                target=1.05,
+                unit="x",
+                better="lower",
+                against="the first page at 1 follow; ours is at 5,000, the largest of three ratios",
+            )
+        ],
+        rows=[
+            *(Row(name, ratio, "x", "5,000 follows against 1") for name, ratio in ratios.items()),
+            Row("CPU at 1 follow", 1e6 * cpu.ours, "µs", f"a page; {cpu.interval}"),
+            Row("CPU at 5,000 follows", 1e6 * cpu.theirs, "µs", "a page"),
+            Row("CPU of merging at 5,000", 1e6 * pull_seconds, "µs", "one query a publisher"),
+            *(
+                Row(
+                    f"{n:,} follows",
+                    ids[n],
+                    "read units",
+                    f"{whole[n]:g} with content; merging takes {pulled[n]:g} for the ids",
+                )
+                for n in FOLLOWS
+            ),
+        ],
+        setting={
+            "page": f"{LIMIT} entries of {FIRST_POSTS:,}, and at {MANY:,} follows {world.most:,}",
+            "CPU": "use case and model together, without the wire",
+        },
+        chart=Lines(
+            title=f"The first {LIMIT} ids",
+            x="publishers followed",
+            y="read units",
+            lines={"Fanfold": _line(ids), "one query a publisher, merged": _line(pulled)},
+            log_x=True,
+            log_y=True,
+        ),
+    )
+
+
+def _pages(world: World, follows: int) -> Contestant:
+    def block() -> None:
+        for _ in range(PAGES):
+            world.page(follows, hydrate=True)
+
+    return Contestant(f"{follows:,} follows", block, units=PAGES)
+
+
+def _drop(_page: object) -> None:
+    """Read a page for its cost alone."""
+
+
+def _line(units: dict[int, float]) -> list[Point]:
+    return [(float(follows), found) for follows, found in units.items()]
+
+
+def _publisher(number: int) -> str:
+    return f"ada00000-0000-4000-8000-{number:012d}"
+
+
+def _reader(follows: int) -> str:
+    return f"b0b00000-0000-4000-8000-{follows:012d}"

@@ -1,0 +1,86 @@
+"""What a publish writes for each follower, over all tables and indexes, as the model counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.figures import Bars, Figure, Result, Row
+from bench.model import POST, PUBLISHER, Model
+from bench.model_tables import follow
+from bench.progress import told
+from fanfold import names
+from simulation.capacity import WRITE
+
+WRITE_CAPACITY = 40_000
+TARGETS = {1_000: 1.010, 10_000: 1.002, 220_000: 1.001}
+SHORT = (1_000, 10_000)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """The write units of one publish, of the timelines and of everything else."""
+
+    followers: int
+    entries: float
+    others: dict[str, float]
+
+    @property
+    def per_entry(self) -> float:
+        """Units for one follower."""
+        return (self.entries + sum(self.others.values())) / self.followers
+
+
+def run(*, short: bool) -> Result:
+    """Publish 1 KB to few and many followers, and count."""
+    spent = [publish(followers) for followers in told("write-units", SHORT if short else TARGETS)]
+    return Result(
+        figures=[
+            Figure(
+                name=f"write_units.per_entry_{each.followers}",
+                value=each.per_entry,
+                target=TARGETS[each.followers],
+                unit="units",
+                better="lower",
+                against="one unit for each follower",
+            )
+            for each in spent
+        ],
+        rows=[row for each in spent for row in _rows(each)],
+        setting={
+            "body": "1 KB",
+            "counted by": "the capacity model, from bytes, images and index projections",
+        },
+        chart=Bars(
+            title="What is written beside the entries",
+            unit="units for 1,000 followers",
+            bars={f"{each.followers:,} followers": 1_000 * (each.per_entry - 1) for each in spent},
+        ),
+    )
+
+
+def publish(followers: int) -> Spent:
+    """Publish one post to so many and wait until the ledger says that it is complete."""
+    model = Model(WRITE_CAPACITY)
+    follow(model.database, PUBLISHER, followers)
+    with model.installed():
+        model.publish(PUBLISHER, POST)
+        model.loop.run(lambda: model.is_complete(POST))
+    if len(model.written(POST).users) != followers:
+        raise RuntimeError(f"Not all of the {followers:,} followers have the post.")
+    units = {
+        resource: spent for (resource, kind), spent in model.meter.units.items() if kind == WRITE
+    }
+    others = {
+        " index ".join(filter(None, (resource.table, resource.index_name))): float(spent)
+        for resource, spent in units.items()
+        if resource.table != names.TIMELINES.name
+    }
+    return Spent(followers, model.meter.of(names.TIMELINES.name), others)
+
+
+def _rows(spent: Spent) -> list[Row]:
+    beside = ", ".join(f"{name} {units:g}" for name, units in sorted(spent.others.items()))
+    total = sum(spent.others.values())
+    name = f"{spent.followers:,} followers: beside the entries"
+    entries = f"entries {spent.entries:,.0f}"
+    return [Row(name, total, "units", f"{beside}; {entries}")]

@@ -1,0 +1,181 @@
+"""The benches on the capacity model: their short runs reach 70 % of every target, and the parts."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from bench import runner
+from bench.figures import Figure
+from bench.model import POST, PUBLISHER, Model
+from bench.model_tables import CountedTimelines, follow, make_up_followers
+from bench.model_time import Bell, Loop
+from fanfold import clock, names, ring
+from fanfold.followers import Followers
+from fanfold.timelines import Entry, Timelines
+from simulation import dynamodb
+from simulation.capacity import Limits, Meter, Throttle
+from simulation.clock import Clock
+from simulation.database import Database
+from simulation.tables import TableSchema
+
+GATE = 0.7
+ENTRY = Entry("2026-11-20T18:00:00.000Z#post", "ada", 1_800_000_000)
+# Four entries a second on each of four partitions.
+NARROW = Limits(partition_writes=4)
+
+
+def passes(figure: Figure) -> bool:
+    """Of a ratio that is close to 1, what counts is how far it is above."""
+    if 1 < figure.target < 2:
+        return figure.value - 1 <= (figure.target - 1) / GATE
+    return figure.reaches(GATE)
+
+
+@pytest.mark.parametrize("name", ["fanout", "fairness", "read-growth", "write-units"])
+def test_a_short_run_reaches_most_of_every_target(name: str) -> None:
+    missed = [figure for figure in runner.run_here(name, short=True).figures if not passes(figure)]
+    assert not missed
+
+
+# Time
+
+
+def test_what_is_due_happens_in_order_of_time() -> None:
+    loop, seen = Loop(), []
+
+    def actor(name: str, seconds: float) -> None:
+        loop.sleep(seconds)
+        seen.append((name, loop.now))
+
+    loop.start(lambda: actor("late", 2))
+    loop.start(lambda: actor("early", 1))
+    loop.run(lambda: len(seen) == 2)
+    assert seen == [("early", 1), ("late", 2)]
+
+
+def test_who_waits_for_a_bell_is_woken_by_it_or_by_time() -> None:
+    loop, seen = Loop(), []
+    bell = Bell(loop)
+
+    def actor() -> None:
+        for seconds in (5.0, 1.0, None):
+            bell.wait(seconds)
+            seen.append(loop.now)
+
+    loop.start(actor)
+    loop.at(3, bell.ring)
+    loop.at(9, bell.ring)
+    loop.run(lambda: len(seen) == 3)
+    assert seen == [3, 4, 9]
+
+
+def test_a_run_that_nothing_can_end_says_so() -> None:
+    with pytest.raises(RuntimeError, match="Nothing is left"):
+        Loop().run(lambda: False)
+
+
+def test_the_product_gets_its_own_clock_back() -> None:
+    real = clock.monotonic
+    with Model(4_000).installed():
+        assert clock.monotonic() == 0
+    assert clock.monotonic is real
+
+
+# Tables
+
+
+def database(clock: Clock) -> Database:
+    made = Database(clock, meter=Meter(Throttle(clock, NARROW)))
+    made.create(TableSchema.of(names.TIMELINES), TableSchema.of(names.FOLLOWERS))
+    return made
+
+
+def test_timelines_without_images_cost_and_throttle_as_the_model_does() -> None:
+    clock, random = Clock(), Random(1)
+    real, counted = database(clock), database(clock)
+    counted.tables[names.TIMELINES.name] = CountedTimelines(clock)
+    for _ in range(40):
+        users = [f"user{number}" for number in random.sample(range(30), 5)]
+        assert push(real, users) == push(counted, users)
+        clock.advance(random.random() / 2)
+    assert real.meter is not None
+    assert counted.meter is not None
+    assert real.meter.units == counted.meter.units
+    assert real.meter.throttled == counted.meter.throttled
+    assert real.meter.throttled.total() > 0
+
+
+def push(database: Database, users: list[str]) -> object:
+    client: Any = dynamodb.Client(database)
+    try:
+        return Timelines(client, names.TIMELINES.name).push(ENTRY, users)
+    except client.exceptions.ProvisionedThroughputExceededException as error:
+        return str(error)
+
+
+@pytest.fixture
+def followers() -> Followers:
+    made = database(Clock())
+    made.meter = None
+    make_up_followers(made, "ada", 10_000, seed=7)
+    client: Any = dynamodb.Client(made)
+    return Followers(client, names.FOLLOWERS.name)
+
+
+def read(followers: Followers, lo: str, hi: str, limit: int) -> list[str]:
+    edges: list[str] = []
+    page = followers.page("ada", after=lo, hi=hi, limit=limit)
+    edges += page.edges
+    while page.more:
+        page = followers.page("ada", after=edges[-1], hi=hi, limit=limit)
+        edges += page.edges
+    return edges
+
+
+def test_made_up_followers_are_the_same_whatever_the_pages(followers: Followers) -> None:
+    whole = read(followers, ring.START, ring.END, 2_500)
+    assert whole == sorted(set(whole))
+    assert len(whole) == pytest.approx(10_000, rel=0.05)
+    parts = [ring.segment_range(segment, 8) for segment in range(8)]
+    assert whole == [edge for part in parts for edge in read(followers, part.lo, part.hi, 321)]
+
+
+def test_the_density_of_made_up_followers_tells_their_number(followers: Followers) -> None:
+    page = followers.page("ada", after=ring.START, hi=ring.END, limit=1_000)
+    estimate = ring.estimate(len(page.edges) - 1, ring.position_of(page.edges[-1]))
+    assert estimate == pytest.approx(10_000, rel=0.1)
+
+
+# The whole
+
+
+def published(model: Model, followers: int) -> Model:
+    follow(model.database, PUBLISHER, followers)
+    with model.installed():
+        model.publish(PUBLISHER, POST)
+        model.loop.run(lambda: model.is_complete(POST))
+    return model
+
+
+def test_everybody_gets_the_post_and_the_same_seed_is_the_same_run() -> None:
+    first, second = (published(Model(4_000, seed=3), 6_000) for _ in range(2))
+    assert len(first.written(POST).users) == 6_000
+    assert first.written(POST).last_at == second.written(POST).last_at
+    assert (
+        first.written(POST).last_at != published(Model(4_000, seed=4), 6_000).written(POST).last_at
+    )
+
+
+def test_a_cold_table_throttles_and_everybody_gets_the_post() -> None:
+    model = published(Model(40_000, Limits()), 30_000)
+    assert len(model.written(POST).users) == 30_000
+    assert model.counts.refused > 0
+    assert not model.counts.failures
+
+
+def test_a_cold_lambda_takes_longer() -> None:
+    warm, cold = published(Model(40_000), 20_000), published(Model(40_000, cold=True), 20_000)
+    assert cold.written(POST).last_at > warm.written(POST).last_at

@@ -1,0 +1,54 @@
+"""The signature of a request as it came, computed by botocore."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from tests.wire.server import Call
+
+AUTHORIZATION = re.compile(
+    r"AWS4-HMAC-SHA256 Credential=(?P<scope>[^,]+), SignedHeaders=(?P<signed>[a-z0-9;-]+), "
+    r"Signature=[0-9a-f]{64}"
+)
+
+
+@dataclass(frozen=True)
+class Signer:
+    """Who may have signed a request, and for which service."""
+
+    access_key: str
+    secret_key: str
+    service: str
+    region: str
+
+    def signed(self, call: Call) -> bool:
+        """Whether the request's signature is this one's, over all that it says is signed."""
+        return call.header("authorization") == self._authorization(call)
+
+    def _authorization(self, call: Call) -> str:
+        names = signed_headers(call)
+        request = AWSRequest(
+            call.method,
+            f"http://{call.header('host')}{call.path}",
+            {name: call.header(name) for name in names},
+            call.body,
+        )
+        request.context["timestamp"] = call.header("x-amz-date")
+        auth = SigV4Auth(Credentials(self.access_key, self.secret_key), self.service, self.region)
+        text = auth.string_to_sign(request, auth.canonical_request(request))
+        return (
+            f"AWS4-HMAC-SHA256 Credential={auth.scope(request)}, SignedHeaders={';'.join(names)}, "
+            f"Signature={auth.signature(text, request)}"
+        )
+
+
+def signed_headers(call: Call) -> list[str]:
+    """The names of the headers that the signature covers."""
+    told = AUTHORIZATION.fullmatch(call.header("authorization"))
+    assert told, call.header("authorization")
+    return told["signed"].split(";")

@@ -1,0 +1,139 @@
+"""Where calls go and who is said to make them: what the environment decides, and what it lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import certifi
+import pytest
+from botocore.endpoint_provider import EndpointProvider
+from botocore.loaders import Loader
+
+from fanfold.calls import is_passing
+from fanfold.wire import (
+    DYNAMODB,
+    SQS,
+    Client,
+    Connections,
+    Credentials,
+    Service,
+    Unconfigured,
+    authorities,
+    endpoint,
+    region,
+)
+from tests.wire.conftest import environment
+from tests.wire.server import Server
+
+SERVICES = pytest.mark.parametrize("service", [DYNAMODB, SQS], ids=lambda each: each.name)
+OWN = "http://127.0.0.1:4566"
+OTHER = "http://127.0.0.1:8000"
+
+
+def addresses_by_botocore(service: Service) -> dict[str, str]:
+    """Every region of the partitions that Fanfold can be deployed to, with its address."""
+    loader = Loader()
+    partitions = loader.load_data("partitions")
+    rules = loader.load_service_model(service.name, "endpoint-rule-set-1")
+    provider = EndpointProvider(rules, partitions)
+    regions = [
+        name
+        for partition in partitions["partitions"]
+        if partition["id"] in ("aws", "aws-cn", "aws-us-gov", "aws-eusc")
+        for name in partition["regions"]
+        if not name.endswith("-global")
+    ]
+    return {
+        name: provider.resolve_endpoint(Region=name, UseFIPS=False, UseDualStack=False).url
+        for name in regions
+    }
+
+
+@SERVICES
+def test_a_region_has_the_address_that_boto3_knows(service: Service) -> None:
+    known = addresses_by_botocore(service)
+    assert {"us-east-1", "cn-north-1", "us-gov-west-1", "eusc-de-east-1"} <= known.keys()
+    assert {name: endpoint(service, {"AWS_REGION": name}) for name in known} == known
+
+
+def test_the_address_of_a_service_goes_before_that_of_all() -> None:
+    env = {"AWS_ENDPOINT_URL": OWN, "AWS_ENDPOINT_URL_DYNAMODB": OTHER}
+    assert endpoint(DYNAMODB, env) == OTHER
+    assert endpoint(SQS, env) == OWN
+
+
+def test_an_address_of_its_own_needs_no_region_and_an_empty_one_is_none() -> None:
+    assert endpoint(SQS, {"AWS_ENDPOINT_URL_SQS": OWN}) == OWN
+    env = {"AWS_ENDPOINT_URL_SQS": "", "AWS_ENDPOINT_URL": "", "AWS_REGION": "eu-west-1"}
+    assert endpoint(SQS, env) == "https://sqs.eu-west-1.amazonaws.com"
+
+
+def test_lambdas_region_goes_before_a_developers() -> None:
+    assert region({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-east-1"}) == "eu-west-1"
+    assert region({"AWS_DEFAULT_REGION": "us-east-1"}) == "us-east-1"
+
+
+@pytest.mark.parametrize("env", [{}, {"AWS_REGION": ""}])
+def test_a_missing_region_is_told(env: dict[str, str]) -> None:
+    with pytest.raises(Unconfigured, match="AWS_REGION"):
+        endpoint(DYNAMODB, env)
+
+
+@pytest.mark.parametrize("name", ["AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"])
+def test_a_kind_of_address_that_is_not_known_here_is_refused_with_the_way_out(name: str) -> None:
+    for value in ("true", "True"):
+        with pytest.raises(Unconfigured, match=f"{name} .*transport=boto3"):
+            endpoint(DYNAMODB, {"AWS_REGION": "us-east-1", name: value})
+    endpoint(DYNAMODB, {"AWS_REGION": "us-east-1", name: "false"})
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {},
+        {"AWS_ACCESS_KEY_ID": "key"},
+        {"AWS_SECRET_ACCESS_KEY": "secret"},
+        {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""},
+    ],
+)
+def test_missing_credentials_are_told(env: dict[str, str]) -> None:
+    with pytest.raises(Unconfigured, match="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
+        Credentials.found(env)
+
+
+def test_credentials_have_a_token_where_there_is_one() -> None:
+    env = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+    assert Credentials.found(env) == Credentials("key", "secret")
+    env["AWS_SESSION_TOKEN"] = "token"
+    assert Credentials.found(env) == Credentials("key", "secret", "token")
+
+
+def test_servers_are_checked_against_the_file_that_is_named_or_certifis() -> None:
+    assert authorities({"AWS_CA_BUNDLE": "/own.pem"}) == "/own.pem"
+    assert authorities({}) == certifi.where()
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("lacks", ["AWS_REGION", "AWS_ACCESS_KEY_ID"])
+def test_a_call_that_lacks_something_is_told_not_sent_and_not_tried_again(
+    server: Server, lacks: str
+) -> None:
+    env = environment(server.url)
+    kept = env.pop(lacks)
+    client = Client(Connections(DYNAMODB, env))
+    with pytest.raises(Unconfigured, match=lacks) as caught:
+        client.get_item(TableName="Posts")
+    assert not is_passing(caught.value)
+    assert server.calls == []
+    env[lacks] = kept
+    assert client.get_item(TableName="Posts") == {}
+
+
+@pytest.mark.network
+def test_calls_go_where_the_environment_says(serve: Callable[..., Server]) -> None:
+    tables, others = serve(), serve()
+    env = environment(others.url, AWS_ENDPOINT_URL_DYNAMODB=tables.url)
+    Client(Connections(DYNAMODB, env)).get_item()
+    Client(Connections(SQS, env)).send_message()
+    assert [call.header("x-amz-target") for call in tables.calls] == ["DynamoDB_20120810.GetItem"]
+    assert [call.header("x-amz-target") for call in others.calls] == ["AmazonSQS.SendMessage"]

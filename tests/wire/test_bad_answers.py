@@ -1,0 +1,397 @@
+"""Answers that are late, cut short, garbled or refusals: what the caller is told, and what then.
+
+Each is met by the general client, and by a delivery's call; after each, the same call is answered.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanfold import clock, wire
+from fanfold.calls import THROTTLES, is_passing, is_throttle, throttling_reasons
+from fanfold.delivery import Read
+from fanfold.ring import END, START
+from fanfold.wire import DYNAMODB, Client, Connections, Lost, Refused, refusal
+from tests.wire.conftest import Certificates, certificates, environment
+from tests.wire.deliveries import WAYS, by_client, make, transport
+from tests.wire.server import CLOSE, OK, RESET, SILENCE, Call, Reply, Server, reply, serving
+from tests.wire.server import refusal as aws_refusal
+
+pytestmark = pytest.mark.network
+HTML = {"Content-Type": "text/html"}
+REASONS = [{"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:table"}]
+
+# What cannot be an answer, whatever it says: the call may have taken effect.
+GARBLED = {
+    "a body shorter than it is said to be": reply(b'{"a":', length=100, then=CLOSE),
+    "a body that ends in a reset": reply(b'{"a":', length=100, then=RESET),
+    "no answer but the end": Reply(b"", CLOSE),
+    "no answer but a reset": Reply(b"", RESET),
+    "half a status": Reply(b"HTTP/1.1 20", CLOSE),
+    "a status and no header": Reply(b"HTTP/1.1 200 OK\r\n", CLOSE),
+    "headers that do not end": Reply(b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n", CLOSE),
+    "a chunk that does not end": Reply(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{}", CLOSE
+    ),
+    "something else than HTTP": Reply(b"SSH-2.0-OpenSSH\r\n", CLOSE),
+    "a wrong checksum": reply({"a": 1}, headers={"x-amz-crc32": "1"}),
+    "a wrong checksum in capitals": reply(headers={"x-amz-crc32": None, "X-AMZ-CRC32": "1"}),
+    "a checksum that is no number": reply(headers={"x-amz-crc32": "abc"}),
+    "a wrong checksum of an error": reply(
+        {"__type": "x#ValidationException"}, "400 Bad Request", headers={"x-amz-crc32": "1"}
+    ),
+    "an empty body": reply(b""),
+    "no JSON": reply(b"<html></html>", headers=HTML),
+    "JSON cut short with the right length": reply(b'{"UnprocessedItems": {"Timelines": [{'),
+    "JSON that is no object": reply(b"[]"),
+    "null": reply(b"null"),
+    "JSON in no encoding": reply(b'{"a": "\xff"}'),
+}
+# What the service, or something before it, says plainly: code, whether it passes.
+REFUSALS = {
+    "an error of DynamoDB": (aws_refusal("ValidationException"), "ValidationException", False),
+    "no rights": (aws_refusal("AccessDeniedException"), "AccessDeniedException", False),
+    "no table": (aws_refusal("ResourceNotFoundException"), "ResourceNotFoundException", False),
+    "an old token": (aws_refusal("ExpiredTokenException"), "ExpiredTokenException", False),
+    "a conflict": (
+        aws_refusal("TransactionConflictException"),
+        "TransactionConflictException",
+        True,
+    ),
+    "a 500 in JSON": (
+        aws_refusal("InternalServerError", "500 Internal Server Error"),
+        "InternalServerError",
+        True,
+    ),
+    "a 500 of an unknown kind": (aws_refusal("NeverHeardOf", "500 Oh"), "NeverHeardOf", True),
+    "a 502 in HTML": (reply(b"<html>Bad gateway", "502 Bad Gateway", headers=HTML), "502", True),
+    "a 503 in plain text": (
+        reply(b"Service Unavailable", "503 Slow Down", headers={"Content-Type": "text/plain"}),
+        "503",
+        True,
+    ),
+    "a 504 without a body": (reply(b"", "504 Gateway Timeout"), "504", True),
+    "a 413 in HTML": (reply(b"<html>", "413 Content Too Large", headers=HTML), "413", False),
+    "a 403 in HTML": (reply(b"<html>Forbidden", "403 Forbidden", headers=HTML), "403", False),
+    "a 400 of other JSON": (reply({"error": "no"}, "400 Bad Request"), "400", False),
+    "a 400 of a list": (reply(b"[1]", "400 Bad Request"), "400", False),
+    "a 204": (Reply(b"HTTP/1.1 204 No Content\r\n\r\n"), "204", False),
+}
+
+
+def connections_to(server: Server, **more: str) -> Connections:
+    return Connections(DYNAMODB, environment(server.url, **more))
+
+
+def assert_answered(way: Callable[[Connections], Any], connections: Connections) -> None:
+    """The same call, made again on the same connections, has its answer."""
+    assert not way(connections)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("bad", GARBLED.values(), ids=GARBLED.keys())
+def test_what_is_no_answer_is_a_lost_call_that_was_made_once(
+    server: Server, way: Callable[[Connections], Any], bad: Reply
+) -> None:
+    connections = connections_to(server)
+    server.answer_in_turn(bad)
+    with pytest.raises(Lost) as caught:
+        way(connections)
+    assert is_passing(caught.value)
+    assert not is_throttle(caught.value)
+    assert len(server.calls) == 1
+    assert_answered(way, connections)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("bad", "code", "passes"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_a_refusal_has_the_type_of_its_code_and_was_made_once(
+    server: Server, way: Callable[[Connections], Any], bad: Reply, code: str, passes: bool
+) -> None:
+    connections = connections_to(server)
+    server.answer_in_turn(bad)
+    with pytest.raises(refusal(code)) as caught:
+        way(connections)
+    error = caught.value
+    assert error.response["Error"]["Code"] == code
+    status = int(bad.raw.split()[1])
+    assert error.response["ResponseMetadata"] == {"HTTPStatusCode": status}
+    assert is_passing(error) is passes
+    assert not is_throttle(error)
+    assert len(server.calls) == 1
+    assert_answered(way, connections)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("code", sorted(THROTTLES))
+@pytest.mark.parametrize("field", ["ThrottlingReasons", "throttlingReasons", ""])
+def test_a_throttle_passes_and_names_its_limits(
+    server: Server, way: Callable[[Connections], Any], code: str, field: str
+) -> None:
+    connections = connections_to(server)
+    more: Any = {field: REASONS} if field else {}
+    server.answer_in_turn(aws_refusal(code, **more))
+    with pytest.raises(refusal(code)) as caught:
+        way(connections)
+    assert is_throttle(caught.value)
+    assert is_passing(caught.value)
+    limits = {"TableWriteKeyRangeThroughputExceeded"} if field else set()
+    assert throttling_reasons(caught.value) == limits
+    assert len(server.calls) == 1
+    assert_answered(way, connections)
+
+
+def test_a_page_that_is_garbled_is_a_lost_call(server: Server) -> None:
+    read = Read(START, END)
+    connections = transport(connections_to(server))
+    for bad in (reply(b'{"Items": ['), reply(b"")):
+        server.answer_in_turn(bad)
+        (ended,) = make(connections, read)
+        assert ended.action is read
+        assert isinstance(ended.result, Lost)
+    server.answer = lambda _call: reply({"Items": [{"edge": {"S": "0#bob"}}]})
+    (ended,) = make(connections, read)
+    assert ended.result.edges == ["0#bob"]  # type: ignore[union-attr]
+
+
+# Time
+
+
+@pytest.fixture
+def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call may take a second; libcurl counts whole ones."""
+    monkeypatch.setattr(wire, "CONNECT_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(wire, "READ_TIMEOUT_SECONDS", 0)
+
+
+def slow(seconds: float, first: bytes) -> Callable[[Call], Reply]:
+    """Send something after a while, and then nothing."""
+
+    def answer(_call: Call) -> Reply:
+        time.sleep(seconds)
+        return Reply(first, SILENCE)
+
+    return answer
+
+
+@pytest.mark.usefixtures("short_times")
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("seconds", "first"),
+    [
+        (0.0, b""),
+        (0.5, b"HTTP/1.1 200 OK\r\n"),
+        (0.8, b'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{"a":'),
+    ],
+    ids=["nothing", "half of the headers", "half of the body"],
+)
+def test_an_answer_that_is_late_is_lost_on_time(
+    server: Server, way: Callable[[Connections], Any], seconds: float, first: bytes
+) -> None:
+    connections = connections_to(server)
+    server.answer = slow(seconds, first)
+    begun = time.monotonic()
+    with pytest.raises(Lost) as caught:
+        way(connections)
+    assert 1.0 <= time.monotonic() - begun < 1.6
+    assert is_passing(caught.value)
+    assert len(server.calls) == 1
+    server.answer = lambda _call: OK
+    assert_answered(way, connections)
+
+
+# Nobody there
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_refused_connection_is_lost_until_somebody_is_there(
+    serve: Callable[..., Server], way: Callable[[Connections], Any]
+) -> None:
+    with serving() as gone:
+        connections = connections_to(gone)
+    with pytest.raises(Lost) as caught:
+        way(connections)
+    assert is_passing(caught.value)
+    serve(port=int(gone.url.rpartition(":")[2]))
+    assert_answered(way, connections)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_host_that_nobody_knows_is_lost(way: Callable[[Connections], Any]) -> None:
+    # A name longer than names may be: no resolver is asked.
+    connections = Connections(DYNAMODB, environment(f"http://{'x' * 64}.example"))
+    with pytest.raises(Lost, match="resolve") as caught:
+        way(connections)
+    assert is_passing(caught.value)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("wrong", ["authority", "name"])
+def test_a_server_that_cannot_prove_who_it_is_is_told_nothing(
+    serve: Callable[..., Server],
+    tls: Certificates,
+    tmp_path: Path,
+    way: Callable[[Connections], Any],
+    wrong: str,
+) -> None:
+    other = certificates(tmp_path, "dynamodb.example.org")
+    server = serve(context=other.context)
+    trusted = tls.authority if wrong == "authority" else other.authority
+    with pytest.raises(Lost) as caught:
+        way(connections_to(server, AWS_CA_BUNDLE=trusted))
+    assert is_passing(caught.value)
+    assert server.calls == []
+    assert server.opened == 1
+
+
+@pytest.mark.parametrize("status", ["301 Moved Permanently", "302 Found", "307 Temporary Redirect"])
+def test_a_redirect_is_refused_and_nobody_else_is_told_who_calls(
+    serve: Callable[..., Server], server: Server, status: str
+) -> None:
+    other = serve()
+    server.answer_in_turn(reply(b"", status, headers={"Location": f"{other.url}/"}))
+    connections = connections_to(server)
+    with pytest.raises(refusal(status[:3])) as caught:
+        by_client(connections)
+    assert not is_passing(caught.value)
+    assert other.opened == 0
+    assert_answered(by_client, connections)
+
+
+# What an error says
+
+
+def test_an_error_carries_what_the_service_said(server: Server) -> None:
+    item = {"ref_id": {"S": "post-1"}, "text": {"S": "grüße"}}
+    server.answer_in_turn(aws_refusal("ConditionalCheckFailedException", Item=item))
+    client = Client(connections_to(server))
+    with pytest.raises(client.exceptions.ConditionalCheckFailedException) as caught:
+        client.update_item()
+    assert isinstance(caught.value, Refused)
+    assert not isinstance(caught.value, client.exceptions.ValidationException)
+    assert caught.value.response == {
+        "Error": {"Code": "ConditionalCheckFailedException", "Message": "No."},
+        "ResponseMetadata": {"HTTPStatusCode": 400},
+        "Item": item,
+    }
+    assert str(caught.value) == "UpdateItem was refused: ConditionalCheckFailedException: No."
+
+
+def test_two_clients_have_one_type_for_a_code(server: Server) -> None:
+    one, other = Client(connections_to(server)), Client(connections_to(server))
+    server.answer_in_turn(aws_refusal("ConditionalCheckFailedException"))
+    with pytest.raises(other.exceptions.ConditionalCheckFailedException):
+        one.update_item()
+
+
+@pytest.mark.parametrize(
+    ("codes", "passes"),
+    [
+        (["None", "ThrottlingError"], True),
+        (["ConditionalCheckFailed"], True),
+        (["ThrottlingError", "ValidationError"], False),
+    ],
+)
+def test_a_cancelled_transaction_passes_by_its_reasons(
+    server: Server, codes: list[str], passes: bool
+) -> None:
+    reasons = [{"Code": code, "Message": None} for code in codes]
+    server.answer_in_turn(aws_refusal("TransactionCanceledException", CancellationReasons=reasons))
+    with pytest.raises(refusal("TransactionCanceledException")) as caught:
+        by_client(connections_to(server))
+    assert is_passing(caught.value) is passes
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "message"),
+    [
+        ({"__type": "com.amazon.coral.service#Slow", "Message": "no"}, "Slow", "no"),
+        ({"__type": "com.amazonaws.sqs#QueueDoesNotExist"}, "QueueDoesNotExist", ""),
+        ({"__type": "AccessDenied", "message": "Grüße"}, "AccessDenied", "Grüße"),
+        ({"__type": "a#B", "message": None}, "B", ""),
+        ({"__type": 7, "message": "x"}, "400", ""),
+        ({"__type": None}, "400", ""),
+    ],
+)
+def test_an_errors_code_and_message_are_found_in_each_spelling(
+    content: Any, code: str, message: str
+) -> None:
+    error = wire.refused("GetItem", 400, json.dumps(content).encode())
+    assert error.response["Error"] == {"Code": code, "Message": message}
+
+
+@given(
+    st.binary()
+    | st.recursive(
+        st.none() | st.integers() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    ).map(lambda value: json.dumps(value).encode())
+)
+def test_a_body_that_names_no_code_goes_by_its_status_whatever_it_is(body: bytes) -> None:
+    error = wire.refused("GetItem", 418, body)
+    assert error.response["Error"]["Code"] == "418"
+    assert not is_passing(error)
+
+
+# Attempts
+
+
+PASSING = {
+    **{name: bad for name, (bad, _, passes) in REFUSALS.items() if passes},
+    **{code: aws_refusal(code) for code in sorted(THROTTLES)},
+    **GARBLED,
+}
+LASTING = {name: bad for name, (bad, _, passes) in REFUSALS.items() if not passes}
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "BACKOFF_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("bad", PASSING.values(), ids=PASSING.keys())
+def test_the_client_makes_a_call_that_may_pass_once_more_and_no_more(
+    server: Server, bad: Reply
+) -> None:
+    client = Client(connections_to(server))
+    server.answer_in_turn(bad, reply({"Item": {}}))
+    assert client.get_item(TableName="Posts") == {"Item": {}}
+    assert len(server.calls) == 2
+    server.close_connections()  # or libcurl may find one that has ended, and say it again
+    client = Client(connections_to(server))
+    server.answer_in_turn(bad, bad, OK)
+    with pytest.raises((Lost, Refused)) as caught:
+        client.get_item(TableName="Posts")
+    assert is_passing(caught.value)
+    assert len(server.calls) == 4
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("bad", LASTING.values(), ids=LASTING.keys())
+def test_the_client_does_not_repeat_what_would_fail_again(server: Server, bad: Reply) -> None:
+    server.answer_in_turn(bad)
+    with pytest.raises(Refused):
+        Client(connections_to(server)).get_item(TableName="Posts")
+    assert len(server.calls) == 1
+
+
+def test_the_client_waits_a_random_while_before_it_calls_again(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(clock, "sleep", waits.append)
+    monkeypatch.setattr(clock, "chance", lambda: 0.5)
+    throttle = aws_refusal("ThrottlingException")
+    server.answer_in_turn(throttle, throttle)
+    client = Client(connections_to(server), attempts=3)
+    assert client.get_item() == {}
+    assert waits == [0.05, 0.1]

@@ -1,0 +1,277 @@
+"""Connections that stay open: how many there are, whose calls they carry, and what ends them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fanfold.transport import CONNECTIONS
+from fanfold.wire import DYNAMODB, Client, Connections, Lost
+from tests.wire.conftest import REGION, Certificates, environment
+from tests.wire.deliveries import ENTRY, WAYS, batch, by_client, by_delivery, make, transport
+from tests.wire.server import CLOSE, OK, RESET, SILENCE, Call, Reply, Server
+from tests.wire.signatures import Signer
+
+pytestmark = pytest.mark.network
+# More than libcurl needs to see that idle connections have ended: it looks once a second.
+IDLE_SECONDS = 1.2
+
+
+@pytest.fixture(params=["http", "https"])
+def either(request: Any, serve: Callable[..., Server], tls: Certificates) -> Server:
+    """A server with or without TLS."""
+    return serve(context=tls.context if request.param == "https" else None)
+
+
+@pytest.fixture
+def env(tls: Certificates) -> dict[str, str]:
+    return environment("", AWS_CA_BUNDLE=tls.authority)
+
+
+def connections_to(server: Server, env: dict[str, str]) -> Connections:
+    env["AWS_ENDPOINT_URL"] = server.url
+    return Connections(DYNAMODB, env)
+
+
+def all_at_once(count: int) -> Callable[[Call], Reply]:
+    """Answer when so many calls are there, so that each of them is on a connection of its own."""
+    gate = threading.Barrier(count)
+
+    def answer(_call: Call) -> Reply:
+        gate.wait(10)
+        return OK
+
+    return answer
+
+
+def deliver(connections: Connections, count: int) -> None:
+    """So many batches, all in flight."""
+    ended = make(transport(connections), *(batch(n, f"user-{n}") for n in range(count)))
+    assert not any(call.result for call in ended)  # nothing is left over, and nothing failed
+    assert {call.action.batch for call in ended} == set(range(count))  # type: ignore[union-attr]
+
+
+def test_calls_one_after_the_other_share_one_connection(
+    either: Server, env: dict[str, str]
+) -> None:
+    connections = connections_to(either, env)
+    for way in [*WAYS, *WAYS, *WAYS]:
+        assert not way(connections)
+    assert len(either.calls) == 6
+    assert either.opened == 1
+
+
+@pytest.mark.parametrize("count", [2, CONNECTIONS])
+def test_calls_in_flight_have_a_connection_each_and_the_next_delivery_uses_them_again(
+    either: Server, env: dict[str, str], count: int
+) -> None:
+    connections = connections_to(either, env)
+    either.answer = all_at_once(count)
+    for _ in range(3):
+        deliver(connections, count)
+        assert either.opened == count
+    either.answer = lambda _call: OK
+    for _ in range(5):
+        by_client(connections)
+        deliver(connections, count // 2)
+    assert either.opened == count
+
+
+def test_connections_stay_open_while_calls_end_one_by_one(
+    server: Server, env: dict[str, str]
+) -> None:
+    connections = connections_to(server, env)
+    server.answer = all_at_once(40)
+    deliver(connections, 40)
+
+    def one_by_one(call: Call) -> Reply:
+        time.sleep(0.002 * int(call.body))
+        return OK
+
+    server.answer = one_by_one
+    connections.renew()
+    for number in range(40):
+        connections.start("Query", str(number).encode(), number)
+    ended: list[Any] = []
+    while len(ended) < 40:
+        ended += [each.tag for each in connections.finished(None)]
+    assert sorted(ended) == list(range(40))
+    server.answer = all_at_once(40)
+    deliver(connections, 40)
+    assert server.opened == 40
+
+
+def test_what_the_server_closed_meanwhile_is_not_noticed(
+    either: Server, env: dict[str, str]
+) -> None:
+    connections = connections_to(either, env)
+    either.answer = all_at_once(10)
+    deliver(connections, 10)
+    either.close_connections()
+    time.sleep(IDLE_SECONDS)
+    either.answer = all_at_once(10)
+    deliver(connections, 10)
+    assert either.opened == 20
+    either.answer = lambda _call: OK
+    either.close_connections()
+    time.sleep(IDLE_SECONDS)
+    assert by_client(connections) == {}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_the_server_closes_just_now_is_not_noticed(
+    either: Server, env: dict[str, str], way: Callable[[Connections], Any]
+) -> None:
+    connections = connections_to(either, env)
+    for _ in range(5):
+        either.answer_in_turn(Reply(OK.raw, CLOSE))
+        assert not way(connections)
+        assert not way(connections)
+
+
+@pytest.mark.parametrize("then", [CLOSE, RESET])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_call_on_a_connection_that_was_dead_already_is_made_again_at_once(
+    server: Server, env: dict[str, str], way: Callable[[Connections], Any], then: str
+) -> None:
+    """By libcurl, which cannot know whether the server took it: calls bear being made twice."""
+    connections = connections_to(server, env)
+    assert not way(connections)
+    server.answer_in_turn(Reply(b"", then))
+    assert not way(connections)
+    assert [call.connection for call in server.calls] == [1, 1, 2]
+    assert server.calls[1].body == server.calls[2].body
+
+
+# Who calls
+
+OLD, NEW = ("ASIAOLD", "old-secret", "old/token="), ("ASIANEW", "new/secret+", "new-token")
+
+
+def give(env: dict[str, str], credentials: tuple[str, str, str]) -> None:
+    names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+    env.update(zip(names, credentials, strict=True))
+
+
+def signed_by(calls: list[Call], credentials: tuple[str, str, str]) -> list[bool]:
+    key, secret, token = credentials
+    signer = Signer(key, secret, "dynamodb", REGION)
+    return [signer.signed(c) and c.header("x-amz-security-token") == token for c in calls]
+
+
+def test_new_credentials_sign_every_call_from_the_next_invocation_on(
+    server: Server, env: dict[str, str]
+) -> None:
+    give(env, OLD)
+    connections = connections_to(server, env)
+    server.answer = all_at_once(8)
+    deliver(connections, 8)
+    assert signed_by(server.calls, OLD) == [True] * 8
+    give(env, NEW)
+    deliver(connections, 8)
+    server.answer = lambda _call: OK
+    by_client(connections)
+    assert signed_by(server.calls[8:], NEW) == [True] * 9
+    assert not any(signed_by(server.calls[8:], OLD))
+    assert server.opened == 8, "they are not worth a new connection"
+
+
+def test_a_token_that_is_gone_is_not_sent_any_more(server: Server, env: dict[str, str]) -> None:
+    give(env, OLD)
+    connections = connections_to(server, env)
+    by_client(connections)
+    give(env, (*NEW[:2], ""))
+    by_client(connections)
+    del env["AWS_SESSION_TOKEN"]
+    by_delivery(connections)
+    assert signed_by(server.calls, OLD) == [True, False, False]
+    assert signed_by(server.calls, (*NEW[:2], "")) == [False, True, True]
+
+
+def test_one_delivery_is_signed_by_whom_it_began_with(server: Server, env: dict[str, str]) -> None:
+    give(env, OLD)
+    connections = connections_to(server, env)
+    with transport(connections).calls(ENTRY) as calls:
+        calls.start(batch(1, "ada"))
+        give(env, NEW)
+        calls.start(batch(2, "bob"))
+        ended: list[Any] = []
+        while len(ended) < 2:
+            ended += calls.finished(None)
+    assert signed_by(server.calls, OLD) == [True, True]
+
+
+def test_a_handle_makes_other_calls_than_before(server: Server, env: dict[str, str]) -> None:
+    client = Client(connections_to(server, env))
+    client.get_item()
+    client.update_item()
+    client.get_item()
+    assert [call.operation for call in server.calls] == ["GetItem", "UpdateItem", "GetItem"]
+
+
+# Waiting and breaking off
+
+
+def test_waiting_for_calls_ends_when_it_is_to(server: Server, env: dict[str, str]) -> None:
+    connections = connections_to(server, env)
+    server.answer = lambda _call: Reply(b"", SILENCE)
+    connections.renew()
+    for calls in range(2):  # none in flight, and one
+        begun = time.monotonic()
+        assert connections.finished(0.2) == []
+        assert 0.2 <= time.monotonic() - begun < 0.5
+        if not calls:
+            connections.start("Query", b"{}", "tag")
+    connections.forget()
+
+
+def test_calls_that_are_broken_off_are_never_heard_of_again(
+    server: Server, env: dict[str, str]
+) -> None:
+    connections = connections_to(server, env)
+    gate = threading.Event()
+
+    def late(_call: Call) -> Reply:
+        gate.wait(10)
+        return OK
+
+    server.answer = late
+
+    def break_off() -> None:
+        with transport(connections).calls(ENTRY) as calls:
+            for number in range(10):
+                calls.start(batch(number, f"user-{number}"))
+            while len(server.calls) < 10:
+                assert calls.finished(0.05) == []
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        break_off()
+    assert len(server.calls) == 10
+    server.answer = lambda _call: OK
+    gate.set()
+    assert connections.finished(0.1) == []
+    for _ in range(3):
+        deliver(connections, 10)
+        assert by_client(connections) == {}
+    assert len(server.calls) == 10 + 3 * 11
+
+
+def test_one_lost_call_takes_no_other_with_it(server: Server, env: dict[str, str]) -> None:
+    connections = connections_to(server, env)
+    gate = threading.Barrier(6)
+
+    def answer(call: Call) -> Reply:
+        gate.wait(10)
+        return Reply(b"", RESET) if b"user-3" in call.body else OK
+
+    server.answer = answer
+    ended = make(transport(connections), *(batch(n, f"user-{n}") for n in range(6)))
+    results = {call.action.batch: call.result for call in ended}  # type: ignore[union-attr]
+    assert isinstance(results.pop(3), Lost)
+    assert len(results) == 5
+    assert not any(results.values())

@@ -1,0 +1,91 @@
+"""What goes over the wire and comes back is what the stores said, whatever is in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanfold.timelines import Entry, Timelines
+from fanfold.transport_curl import ALL_WRITTEN, Body
+from fanfold.wire import DYNAMODB, SQS, Client, Connections, encode
+from tests.wire.conftest import environment
+from tests.wire.deliveries import batch, make, transport
+from tests.wire.server import Server, reply
+
+TIMELINES = Timelines(None, "Timelines")  # type: ignore[arg-type]
+ENTRY = Entry("2026-11-20T18:00:00.123Z#post-1", "ada", 1_900_000_000)
+ODD = [
+    '"',
+    "\\",
+    '\\"',
+    "\\u0041",
+    "a\nb\tc\x00\x1b\x7f",
+    "grüße",
+    "日本語",
+    "\N{GRINNING FACE}",
+    "\u2028\u2029\ufeff",
+    "{}[],:'</script>",
+    " ",
+    "x" * 2000,
+]
+# Half of a pair of surrogates is no character, and no id has one; JSON knows it all the same.
+USERS = st.lists(st.text(st.characters()), min_size=1, max_size=25)
+
+
+@given(USERS)
+def test_a_body_is_the_request_that_the_store_would_make(users: list[str]) -> None:
+    body = Body(TIMELINES, ENTRY).of(users)
+    assert json.loads(body) == TIMELINES.push_request(ENTRY, users)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_an_odd_user_beside_plain_ones_is_spelled_as_json_does(odd: str) -> None:
+    users = ["ada", odd, "bob"]
+    assert Body(TIMELINES, ENTRY).of(users) == encode(TIMELINES.push_request(ENTRY, users))
+
+
+@given(st.text(st.characters(exclude_characters="\0\\", exclude_categories=["Cs"])))
+def test_the_entry_of_a_body_may_be_any_text(text: str) -> None:
+    entry = Entry(f"2026#{text}", text, 7)
+    body = Body(TIMELINES, entry).of(["ada", "bob"])
+    assert json.loads(body) == TIMELINES.push_request(entry, ["ada", "bob"])
+
+
+def test_a_batch_that_is_all_written_is_known_without_reading_it() -> None:
+    assert TIMELINES.unwritten(json.loads(ALL_WRITTEN)) == []
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("ascii", [True, False])
+def test_a_request_and_its_answer_keep_every_character(server: Server, ascii: bool) -> None:
+    def echo(call: Any) -> Any:
+        return reply(json.dumps(call.content, ensure_ascii=ascii).encode())
+
+    server.answer = echo
+    env = environment(server.url)
+    tables, queues = Client(Connections(DYNAMODB, env)), Client(Connections(SQS, env))
+    for odd in [*ODD, "".join(ODD)]:
+        item = {odd: {"S": odd}, "n": {"N": "-1.5E+3"}, "set": {"SS": [odd]}, "no": {"NULL": True}}
+        for call in (tables.get_item, tables.update_item, tables.query, tables.batch_get_item):
+            assert call(Item=item) == {"Item": item}
+        for call in (queues.send_message, queues.send_message_batch):
+            assert call(MessageBody=odd) == {"MessageBody": odd}
+
+
+@pytest.mark.network
+def test_who_is_left_over_comes_back_by_name(server: Server) -> None:
+    left = [*ODD[:3], "日本語", "ada"]
+
+    def answer(call: Any) -> Any:
+        ((table, puts),) = call.content["RequestItems"].items()
+        kept = [put for put in puts if put["PutRequest"]["Item"]["user_id"]["S"] in left]
+        return reply({"UnprocessedItems": {table: kept[::-1]}})
+
+    server.answer = answer
+    connections = Connections(DYNAMODB, environment(server.url))
+    (ended,) = make(transport(connections), batch(1, "bob", *left, "carol"))
+    assert ended.result == left[::-1]

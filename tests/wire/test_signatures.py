@@ -1,0 +1,123 @@
+"""Every request is signed as AWS wants it: botocore computes the same from what came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fanfold import ring
+from fanfold.delivery import Read
+from fanfold.wire import DYNAMODB, SQS, Client, Connections
+from tests.wire.conftest import REGION, Certificates, environment
+from tests.wire.deliveries import batch, make, transport
+from tests.wire.server import OK, Call, Reply, Server, reply
+from tests.wire.signatures import Signer, signed_headers
+
+pytestmark = pytest.mark.network
+KEY = "ASIAIOSFODNN7EXAMPLE"
+SECRET = "a/secret+with=signs"
+# As long as a Lambda role's, with every character that one may have.
+TOKEN = "IQoJb3JpZ2luX2VjE/+=" * 50
+ODD = ['"', "\\", "\t\n\x00\x7f", "grüße", "\N{GRINNING FACE}", "x" * 900, "a b&c=d?e#f/../%20"]
+SIGNED = {"content-type", "host", "x-amz-date", "x-amz-target"}
+
+
+def answer(call: Call) -> Reply:
+    return reply({"Items": []}) if call.operation == "Query" else OK
+
+
+def speak(env: dict[str, str]) -> None:
+    """Make every kind of call, with plain and odd values."""
+    tables = Connections(DYNAMODB, env)
+    users = [*ODD, *(f"user-{number}" for number in range(200))]
+    batches = [batch(n, *users[n : n + 25]) for n in range(0, len(users), 25)]
+    make(transport(tables), Read(ring.START, ring.END), *batches)
+    client, queue = Client(tables), Client(Connections(SQS, env))
+    for text in ODD:
+        key = {"ref_id": {"S": text}}
+        client.get_item(TableName="Posts", Key=key)
+        client.update_item(TableName="Posts", Key=key, UpdateExpression="SET a = :a")
+        client.query(TableName="Posts", ExpressionAttributeValues={":a": key["ref_id"]})
+        client.batch_get_item(RequestItems={"Posts": {"Keys": [key]}})
+        url = "https://sqs.eu-central-1.amazonaws.com/123456789012/Express"
+        queue.send_message(QueueUrl=url, MessageBody=text)
+        queue.send_message_batch(QueueUrl=url, Entries=[{"Id": "0", "MessageBody": text}])
+
+
+@pytest.fixture(params=["http", "https"])
+def capturing(request: Any, serve: Callable[..., Server], tls: Certificates) -> Server:
+    """A server that keeps what it is asked, with and without TLS."""
+    return serve(answer, context=tls.context if request.param == "https" else None)
+
+
+def is_signed(call: Call, signer: Signer) -> bool:
+    service = "sqs" if call.header("x-amz-target").startswith("AmazonSQS.") else "dynamodb"
+    return replace(signer, service=service).signed(call)
+
+
+@pytest.mark.parametrize("token", ["", TOKEN], ids=["without a token", "with a token"])
+def test_every_request_is_signed_and_a_wrong_secret_or_scope_would_be_seen(
+    capturing: Server, tls: Certificates, token: str
+) -> None:
+    env = environment(
+        capturing.url,
+        AWS_ACCESS_KEY_ID=KEY,
+        AWS_SECRET_ACCESS_KEY=SECRET,
+        AWS_SESSION_TOKEN=token,
+        AWS_CA_BUNDLE=tls.authority,
+    )
+    speak(env)
+    calls = capturing.calls
+    assert {call.operation for call in calls} == {
+        "BatchGetItem",
+        "BatchWriteItem",
+        "GetItem",
+        "Query",
+        "SendMessage",
+        "SendMessageBatch",
+        "UpdateItem",
+    }
+    right = Signer(KEY, SECRET, "", REGION)
+    assert [call for call in calls if not is_signed(call, right)] == []
+    for wrong in (
+        replace(right, secret_key=f"{SECRET}x"),
+        replace(right, access_key=f"{KEY}X"),
+        replace(right, region="us-east-1"),
+    ):
+        assert [call for call in calls if is_signed(call, wrong)] == []
+    assert not any(replace(right, service="kms").signed(call) for call in calls)
+    changed = (replace(call, body=call.body + b" ") for call in calls)
+    assert not any(is_signed(call, right) for call in changed)
+    for call in calls:
+        assert set(signed_headers(call)) == SIGNED | ({"x-amz-security-token"} if token else set())
+        assert call.header("x-amz-security-token") == token
+        assert call.header("x-amz-content-sha256") == ""
+        assert call.header("content-type") == "application/x-amz-json-1.0"
+        assert (call.method, call.path) == ("POST", "/")
+
+
+def test_a_request_is_dated_now_in_utc(server: Server) -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    Client(Connections(DYNAMODB, environment(server.url))).get_item()
+    (call,) = server.calls
+    dated = datetime.strptime(call.header("x-amz-date"), "%Y%m%dT%H%M%S%z")
+    assert before <= dated <= datetime.now(UTC)
+
+
+def test_nothing_is_sent_but_what_aws_asks_for(server: Server) -> None:
+    """No `Expect`, which would cost a round trip, and nothing that only browsers say."""
+    Client(Connections(DYNAMODB, environment(server.url))).get_item(Key="x" * 2_000_000)
+    (call,) = server.calls
+    assert {name.lower() for name, _ in call.headers} == {
+        "authorization",
+        "content-length",
+        "content-type",
+        "host",
+        "user-agent",
+        "x-amz-date",
+        "x-amz-target",
+    }

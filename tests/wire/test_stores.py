@@ -1,0 +1,88 @@
+"""The stores are answered over the wire as in process, errors and all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from fanfold import names
+from fanfold.calls import is_passing
+from fanfold.clients import LIBCURL, TRANSPORTS
+from fanfold.fanouts import Fanouts
+from fanfold.wire import DYNAMODB, Client, Connections, refusal
+from simulation.endpoint import answering_from, serving
+from tests.compat import engines
+from tests.compat.calls import Program
+from tests.compat.programs import PROGRAMS
+from tests.compat.stores import SCRIPTS, STORED
+from tests.compat.test_agreement import Case, record
+from tests.wire.conftest import REGION, environment
+
+pytestmark = pytest.mark.network
+ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, proxies={})
+
+
+class WholeClient(Client):
+    """The client with every other operation that some door of ours makes, by the same means."""
+
+    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
+        operation = "".join(part.capitalize() for part in name.split("_"))
+        return lambda **request: self._call(operation, request)
+
+
+@contextmanager
+def over_http(transport: str) -> Iterator[Any]:
+    """A client by one transport of the model behind HTTP."""
+    with engines.on_model() as model, serving(answering_from(model)) as url:
+        if transport == LIBCURL:
+            yield WholeClient(Connections(DYNAMODB, environment(url)), attempts=1)
+        else:
+            client = boto3.client("dynamodb", endpoint_url=url, config=ONCE, region_name=REGION)
+            yield client
+            client.close()
+
+
+def is_spelled_by_json(program: Program) -> bool:
+    """Not so with binary values, which the product has none of."""
+    try:
+        json.dumps(program.calls)
+    except TypeError:
+        return False
+    return True
+
+
+STORES = [Case.of(each) for each in SCRIPTS]
+SPELLED = [Case.of(each) for each in PROGRAMS if is_spelled_by_json(each)]
+
+
+@pytest.mark.parametrize("case", STORES, ids=lambda case: case.name)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_store_is_answered_over_http_as_in_process(transport: str, case: Case) -> None:
+    assert_same(case, transport)
+
+
+@pytest.mark.parametrize("case", SPELLED, ids=lambda case: case.name)
+def test_calls_are_answered_through_libcurl_as_in_process(case: Case) -> None:
+    assert_same(case, LIBCURL)
+
+
+def assert_same(case: Case, transport: str) -> None:
+    over, within = record(case, over_http(transport)), record(case, engines.on_model())
+    assert over.calls == within.calls
+    assert over.answers == within.answers
+
+
+def test_an_error_over_the_wire_is_one_that_the_stores_know() -> None:
+    with over_http(LIBCURL) as client:
+        fanouts = Fanouts(client, names.FANOUTS.name)
+        assert fanouts.open(STORED)
+        assert not fanouts.open(STORED), "a condition that fails is caught by the store"
+        with pytest.raises(refusal("ResourceNotFoundException")) as caught:
+            Fanouts(client, "Nowhere").get("post-1")
+        assert not is_passing(caught.value)
