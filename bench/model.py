@@ -29,7 +29,7 @@ from fanfold.calls import (
     is_throttle,
 )
 from fanfold.deliver import Delivering
-from fanfold.delivery import Page, Read, Send
+from fanfold.delivery import Send
 from fanfold.fanouts import Fanouts
 from fanfold.followers import Followers
 from fanfold.messages import DeliverSegment, PlanFanout
@@ -379,7 +379,7 @@ class ModelCalls:
 
     def _page(self, action: Read) -> Page | Exception:
         try:
-            return self._followers.page(self.entry.publisher_id, after=action.after, hi=action.hi)
+            return self._followers.page(self.entry.publisher_id, action)
         except Exception as error:  # noqa: BLE001 - the policy decides
             return error
 

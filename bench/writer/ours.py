@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 
 from bench import world
 from fanfold import clock, ring
-from fanfold.delivery import Delivery, Done, Page, Read, Send
+from fanfold.delivery import Delivery, Done, Send
 from fanfold.pacing import Pace
+from fanfold.ringread import Page, Read
 from fanfold.timelines import Entry
 from fanfold.transport import Calls, Finished, Transport, carry_out
 

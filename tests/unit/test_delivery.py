@@ -24,8 +24,6 @@ from fanfold.delivery import (
     Done,
     Failed,
     HandBack,
-    Page,
-    Read,
     Send,
     Wait,
     stragglers_of,
@@ -33,8 +31,11 @@ from fanfold.delivery import (
 from fanfold.fanouts import Resume
 from fanfold.pacing import BURST_ENTRIES, SLOWEST, Pace
 from fanfold.ring import follower_of, position_of
+from fanfold.ringread import Page, Read
 
 PAGE = 60
+# The first read of the whole ring of a publisher with one shard.
+WHOLE = Read(0, 0, ring.START, ring.END)
 UNHURRIED = 1e9
 
 
@@ -128,11 +129,11 @@ class World:
 
     def read(self, delivery: Delivery, action: Read) -> None:
         if self.chance.random() < self.unread:
-            delivery.read_failed(Throttled(), retryable=True, now=self.now)
+            delivery.read_failed(action, Throttled(), retryable=True, now=self.now)
             return
         first, end = bisect_right(self.edges, action.after), bisect_left(self.edges, action.hi)
         last = min(end, first + self.page)
-        delivery.page_read(Page(self.edges[first:last], more=last < end))
+        delivery.page_read(action, Page(self.edges[first:last], more=last < end))
 
     def send(self, delivery: Delivery, action: Send) -> None:
         if self.chance.random() < self.refused:
@@ -250,7 +251,7 @@ def test_an_error_in_reading_that_does_not_pass_ends_the_delivery(
 ) -> None:
     delivery = delivery_in(calm(0))
     delivery.next(0.0)
-    delivery.read_failed(Refused(), retryable=False, now=0.0)
+    delivery.read_failed(WHOLE, Refused(), retryable=False, now=0.0)
     end = delivery.next(0.0)
     assert isinstance(end, Failed)
     assert isinstance(end.error, Refused)
@@ -306,8 +307,8 @@ def test_a_page_that_could_not_be_read_is_asked_for_again_in_a_moment(
 ) -> None:
     delivery, now, cap = delivery_in(calm(0)), 0.0, 0.05
     for _ in range(4):
-        assert delivery.next(now) == Read(ring.START, ring.END)
-        delivery.read_failed(Throttled(), retryable=True, now=now)
+        assert delivery.next(now) == WHOLE
+        delivery.read_failed(WHOLE, Throttled(), retryable=True, now=now)
         wait = delivery.next(now)
         assert isinstance(wait, Wait)
         assert now < wait.until <= now + cap
@@ -697,9 +698,9 @@ def test_a_page_that_is_not_in_ring_order_is_refused(
     calm: Callable[[int], World], page: Page
 ) -> None:
     delivery = delivery_in(calm(0))
-    assert delivery.next(0.0) == Read(ring.START, ring.END)
+    assert delivery.next(0.0) == WHOLE
     with pytest.raises(ValueError, match=r"[Ee]dges"):
-        delivery.page_read(page)
+        delivery.page_read(WHOLE, page)
 
 
 def test_a_page_that_begins_before_the_last_one_ended_is_refused(
@@ -707,10 +708,11 @@ def test_a_page_that_begins_before_the_last_one_ended_is_refused(
 ) -> None:
     delivery = delivery_in(calm(0))
     delivery.next(0.0)
-    delivery.page_read(Page([A, B], more=True))
-    assert delivery.next(0.0) == Read(B, ring.END)
+    delivery.page_read(WHOLE, Page([A, B], more=True))
+    second = delivery.next(0.0)
+    assert second == Read(0, 0, B, ring.END)
     with pytest.raises(ValueError, match="ring order"):
-        delivery.page_read(Page([B, C], more=False))
+        delivery.page_read(second, Page([B, C], more=False))
 
 
 def test_unprocessed_entries_that_were_never_sent_are_refused(
@@ -718,8 +720,53 @@ def test_unprocessed_entries_that_were_never_sent_are_refused(
 ) -> None:
     delivery = delivery_in(calm(0))
     delivery.next(0.0)
-    delivery.page_read(Page(followers(3), more=False))
+    delivery.page_read(WHOLE, Page(followers(3), more=False))
     send = delivery.next(0.0)
     assert isinstance(send, Send)
     with pytest.raises(ValueError, match="not sent"):
         delivery.batch_answered(send.batch, ["a-stranger"], now=0.0)
+
+
+@settings(deadline=None)
+@given(
+    count=st.integers(0, 400),
+    level=st.integers(0, 5),
+    segments=st.sampled_from([1, 4, 64]),
+    page=st.integers(1, 100),
+    seed=st.integers(),
+)
+def test_followers_on_any_shards_of_any_levels_are_written_once(
+    count: int, level: int, segments: int, page: int, seed: int
+) -> None:
+    chance = random.Random(seed)
+    edges = followers(count)
+    shards: dict[tuple[int, int], list[str]] = {}
+    for edge in edges:
+        for home in {chance.randint(0, level), chance.randint(0, level)}:
+            shards.setdefault((home, ring.shard_of(ring.position_of(edge), home)), []).append(edge)
+    written: list[str] = []
+    for segment in range(segments):
+        part = ring.segment_range(segment, segments)
+        delivery = Delivery(
+            start=part.lo,
+            hi=part.hi,
+            level=level,
+            stop_at=float("inf"),
+            chance=chance.random,
+            pace=Pace(1e9),
+        )
+        under_way: list[Read | Send] = []
+        while not isinstance(action := delivery.next(0.0), Done):
+            if isinstance(action, Read | Send):
+                under_way.append(action)
+                continue
+            assert isinstance(action, Wait)
+            ended = under_way.pop(chance.randrange(len(under_way)))
+            if isinstance(ended, Send):
+                written += ended.edges
+                delivery.batch_answered(ended.batch, (), now=0.0)
+                continue
+            shard = shards.get((ended.level, ended.shard), [])
+            rest = [edge for edge in shard if ended.after < edge < ended.hi]
+            delivery.page_read(ended, Page(rest[:page], more=len(rest) > page))
+    assert sorted(written) == edges

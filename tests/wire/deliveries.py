@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from fanfold import wire
-from fanfold.delivery import Read, Send
+from fanfold.delivery import Send
 from fanfold.followers import Followers
 from fanfold.ring import edge
+from fanfold.ringread import Read
 from fanfold.timelines import Entry, Timelines
 from fanfold.transport import Finished
 from fanfold.transport_curl import CurlTransport

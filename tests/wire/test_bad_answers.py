@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from fanfold import clock, wire
 from fanfold.calls import THROTTLES, is_passing, is_throttle, throttling_reasons
-from fanfold.delivery import Read
 from fanfold.ring import END, START
+from fanfold.ringread import Read
 from fanfold.wire import DYNAMODB, Client, Connections, Lost, Refused, refusal
 from tests.wire.conftest import Certificates, certificates, environment
 from tests.wire.deliveries import WAYS, by_client, make, transport
@@ -150,7 +150,7 @@ def test_a_throttle_passes_and_names_its_limits(
 
 
 def test_a_page_that_is_garbled_is_a_lost_call(server: Server) -> None:
-    read = Read(START, END)
+    read = Read(0, 0, START, END)
     connections = transport(connections_to(server))
     for bad in (reply(b'{"Items": ['), reply(b"")):
         server.answer_in_turn(bad)

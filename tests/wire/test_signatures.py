@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fanfold import ring
-from fanfold.delivery import Read
+from fanfold.ringread import Read
 from fanfold.wire import DYNAMODB, SQS, Client, Connections
 from tests.wire.conftest import REGION, Certificates, environment
 from tests.wire.deliveries import batch, make, transport
@@ -35,7 +35,7 @@ def speak(env: dict[str, str]) -> None:
     tables = Connections(DYNAMODB, env)
     users = [*ODD, *(f"user-{number}" for number in range(200))]
     batches = [batch(n, *users[n : n + 25]) for n in range(0, len(users), 25)]
-    make(transport(tables), Read(ring.START, ring.END), *batches)
+    make(transport(tables), Read(0, 0, ring.START, ring.END), *batches)
     client, queue = Client(tables), Client(Connections(SQS, env))
     for text in ODD:
         key = {"ref_id": {"S": text}}
