@@ -1,0 +1,310 @@
+"""When a publisher grows: each rule on its own, and what holds whatever happens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanfold.names import PUBLISHERS
+from fanfold.publishers import Publishers
+from fanfold.sharding import (
+    HOT_KEY_RANGE,
+    LEAST_GAIN,
+    MAX_HISTORY,
+    NO_GAIN_PAUSE_MS,
+    OWN_SHARE,
+    PARTITION_WRITES,
+    WINDOW_SECONDS,
+    Growth,
+    Refusal,
+    Shards,
+    grown,
+    raised,
+)
+from simulation import dynamodb
+from simulation.clock import Clock
+from simulation.database import Database
+from simulation.tables import TableSchema
+
+WINDOW_MS = WINDOW_SECONDS * 1000
+# A round number of windows since the epoch.
+NOW = 1_795_197_600_000
+COOLDOWN_MS = 10_000
+MAX_LEVEL = 8
+
+
+def rated(rate: float, *, now: int = NOW, **shards: Any) -> Shards:
+    """Shards whose accepted follows come at this rate, as far as the windows tell."""
+    window = now // WINDOW_MS
+    return Shards(
+        window=window,
+        follows=round(rate * (now % WINDOW_MS) / 1000),
+        follows_before=round(rate * WINDOW_SECONDS),
+        **shards,
+    )
+
+
+def grow(
+    shards: Shards,
+    *,
+    reasons: Sequence[str] = (HOT_KEY_RANGE,),
+    now: int = NOW,
+    max_level: int = MAX_LEVEL,
+) -> Shards | Refusal:
+    return grown(shards, reasons=reasons, now_ms=now, max_level=max_level, cooldown_ms=COOLDOWN_MS)
+
+
+def least(level: int) -> float:
+    """The rate from which on a publisher of this level is itself the cause."""
+    return OWN_SHARE * PARTITION_WRITES * 2**level
+
+
+def stored(clock: Clock) -> Publishers:
+    """The publishers, on a table of the model."""
+    database = Database(clock)
+    database.create(TableSchema.of(PUBLISHERS))
+    client: Any = dynamodb.Client(database)
+    return Publishers(client, PUBLISHERS.name)
+
+
+# What a growth is
+
+
+def test_a_publisher_without_a_row_grows_to_two_shards() -> None:
+    assert grow(rated(1_000)) == replace(
+        rated(1_000),
+        level=1,
+        version=1,
+        last_updated=NOW,
+        history=(Growth(1, NOW, 1_000),),
+    )
+
+
+def test_a_growth_is_by_one_level_and_one_version_and_leaves_the_count_alone() -> None:
+    before = rated(5_000, level=3, version=7, last_updated=NOW - COOLDOWN_MS)
+    after = grow(before)
+    assert isinstance(after, Shards)
+    assert (after.level, after.version) == (4, 8)
+    assert (after.window, after.follows) == (before.window, before.follows)
+    assert after.follows_before == before.follows_before
+
+
+def test_only_the_latest_growths_are_remembered() -> None:
+    shards = Shards()
+    for number in range(3 * MAX_HISTORY):
+        shards = raised(shards, level=number, now_ms=NOW + number)
+        assert len(shards.history) <= MAX_HISTORY
+        assert shards.history[-1] == Growth(number, NOW + number, 0)
+    assert [growth.level for growth in shards.history] == list(range(32, 48))
+
+
+# Why there is none
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "TableWriteAccountLimitExceeded",
+        "TableWriteMaxOnDemandThroughputExceeded",
+        "TableWriteProvisionedThroughputExceeded",
+        "TableReadKeyRangeThroughputExceeded",
+        "IndexWriteKeyRangeThroughputExceeded",
+    ],
+)
+def test_a_limit_that_more_shards_meet_just_the_same_grows_nothing(reason: str) -> None:
+    assert grow(rated(1_000), reasons=[reason]) == Refusal("the throttle is of no key range")
+
+
+def test_a_throttle_without_a_reason_grows_nothing() -> None:
+    assert grow(rated(1_000), reasons=[]) == Refusal("the throttle is of no key range")
+
+
+def test_a_hot_key_range_counts_also_among_other_reasons() -> None:
+    assert isinstance(
+        grow(rated(1_000), reasons=["TableWriteAccountLimitExceeded", HOT_KEY_RANGE]), Shards
+    )
+
+
+def test_nobody_grows_beyond_the_highest_level() -> None:
+    shards = rated(1e6, level=MAX_LEVEL)
+    assert grow(shards) == Refusal("the highest level is reached")
+    assert isinstance(grow(shards, max_level=MAX_LEVEL + 1), Shards)
+    assert grow(rated(1_000), max_level=0) == Refusal("the highest level is reached")
+
+
+@pytest.mark.parametrize(("ago", "grows"), [(0, False), (9_999, False), (10_000, True)])
+def test_a_growth_has_to_cool_down(ago: int, grows: bool) -> None:
+    found = grow(rated(1_000, last_updated=NOW - ago))
+    assert isinstance(found, Shards) is grows
+    if not grows:
+        assert found == Refusal("the last growth is too short ago")
+
+
+def test_a_growth_whose_time_lies_ahead_was_a_moment_ago() -> None:
+    # Two machines, two clocks.
+    assert isinstance(grow(rated(1_000, last_updated=NOW + 200)), Refusal)
+
+
+@pytest.mark.parametrize("level", [0, 1, 5])
+def test_a_publisher_grows_only_if_its_own_follows_would_fill_a_quarter(level: int) -> None:
+    assert isinstance(grow(rated(least(level), level=level)), Shards)
+    found = grow(rated(least(level) - 1, level=level))
+    assert found == Refusal("its own follows are too few")
+
+
+def test_a_neighbour_does_not_grow_a_publisher_for_ever() -> None:
+    shards, now = Shards(), NOW
+    for _ in range(100):
+        now += NO_GAIN_PAUSE_MS
+        fed = rated(600, now=now)
+        counted = (fed.window, fed.follows, fed.follows_before)
+        shards = replace(shards, window=counted[0], follows=counted[1], follows_before=counted[2])
+        found = grow(shards, now=now)
+        shards = found if isinstance(found, Shards) else shards
+    assert shards.level == 2  # 600 a second are more than 250 and 500, and less than 1,000
+
+
+@pytest.mark.parametrize(("rate", "grows"), [(3_000, False), (3_149, False), (3_150, True)])
+def test_a_growth_that_changed_nothing_stops_the_next_one(rate: int, grows: bool) -> None:
+    last = Growth(2, NOW - COOLDOWN_MS, 3_000)
+    found = grow(rated(rate, level=2, last_updated=last.at, history=(last,)))
+    assert isinstance(found, Shards) is grows
+    if not grows:
+        assert found == Refusal("the last growth changed nothing")
+    assert LEAST_GAIN * last.rate == 3_150
+
+
+@pytest.mark.parametrize(
+    ("ago", "grows"), [(NO_GAIN_PAUSE_MS - 1, False), (NO_GAIN_PAUSE_MS, True)]
+)
+def test_after_ten_minutes_it_may_be_tried_again(ago: int, grows: bool) -> None:
+    last = Growth(2, NOW - ago, 3_000)
+    found = grow(rated(3_000, level=2, last_updated=last.at, history=(last,)))
+    assert isinstance(found, Shards) is grows
+
+
+def test_only_the_last_growth_says_whether_growing_helps() -> None:
+    history = (Growth(1, NOW - 30_000, 9_000), Growth(2, NOW - 20_000, 1_000))
+    assert isinstance(grow(rated(2_000, level=2, history=history)), Shards)
+
+
+# How fast follows come
+
+
+def test_nothing_counted_is_no_rate() -> None:
+    assert Shards().rate(NOW) == 0.0
+
+
+def test_the_rate_is_of_the_last_five_seconds_as_far_as_they_lie_in_either_window() -> None:
+    shards = Shards(window=NOW // WINDOW_MS, follows=500, follows_before=1_000)
+    assert shards.rate(NOW) == pytest.approx((500 + 1_000) / 5)
+    assert shards.rate(NOW + 1_000) == pytest.approx((500 + 800) / 5)
+    assert shards.rate(NOW + 4_999) == pytest.approx((500 + 0.2) / 5)
+
+
+def test_a_window_that_nothing_was_counted_in_is_empty() -> None:
+    shards = Shards(window=NOW // WINDOW_MS, follows=500, follows_before=1_000)
+    assert shards.rate(NOW + WINDOW_MS) == pytest.approx(500 / 5)
+    assert shards.rate(NOW + WINDOW_MS + 2_500) == pytest.approx(250 / 5)
+    assert shards.rate(NOW + 2 * WINDOW_MS) == 0.0
+    assert shards.rate(NOW + 1_000 * WINDOW_MS) == 0.0
+
+
+@given(st.integers(0, 100_000), st.integers(0, WINDOW_MS - 1))
+def test_a_steady_rate_is_told_at_any_time_of_a_window(rate: int, into: int) -> None:
+    now = NOW + into
+    assert rated(rate, now=now).rate(now) == pytest.approx(rate, abs=0.2)
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**9), st.integers(-2 * WINDOW_MS, 10 * WINDOW_MS))
+def test_a_rate_is_never_negative_and_never_more_than_was_counted(
+    follows: int, before: int, late_ms: int
+) -> None:
+    # Also on a machine whose clock is behind that of who began the window.
+    shards = Shards(window=NOW // WINDOW_MS, follows=follows, follows_before=before)
+    assert 0 <= shards.rate(NOW + late_ms) <= (follows + before) / WINDOW_SECONDS + 1e-6
+
+
+# Whatever happens
+
+
+@st.composite
+def throttles(draw: st.DrawFn) -> list[tuple[int, float, list[str]]]:
+    """Throttles: when (milliseconds after the one before), own rate, and reasons."""
+    gap = st.sampled_from([0, 1, 900, 5_000, 9_999, 10_000, 60_000, NO_GAIN_PAUSE_MS])
+    rate = st.sampled_from([0.0, 249.0, 250.0, 1_000.0, 1_049.0, 1_051.0, 8_000.0, 1e6])
+    reasons = st.lists(st.sampled_from([HOT_KEY_RANGE, "TableWriteAccountLimitExceeded"]))
+    return draw(st.lists(st.tuples(gap, rate, reasons), max_size=60))
+
+
+@given(throttles(), st.integers(0, 12))
+def test_levels_only_rise_by_one_at_a_time_and_never_twice_within_a_cooldown(
+    events: list[tuple[int, float, list[str]]], max_level: int
+) -> None:
+    shards, now = Shards(), NOW
+    growths: list[int] = []
+    for gap, rate, reasons in events:
+        now += gap
+        fed = rated(rate, now=now)
+        shards = replace(
+            shards, window=fed.window, follows=fed.follows, follows_before=fed.follows_before
+        )
+        found = grow(shards, reasons=reasons, now=now, max_level=max_level)
+        if isinstance(found, Refusal):
+            continue
+        assert found.level == shards.level + 1 <= max_level
+        assert found.version == shards.version + 1
+        assert found.last_updated == now
+        assert HOT_KEY_RANGE in reasons
+        assert rate >= least(shards.level) - 1
+        assert all(now - each >= COOLDOWN_MS for each in growths)
+        growths.append(now)
+        shards = found
+    assert shards.level == len(growths)
+    assert len(shards.history) <= MAX_HISTORY
+
+
+@given(st.lists(st.tuples(st.integers(0, 2 * WINDOW_MS), st.integers(1, 256)), max_size=40))
+def test_counted_follows_are_the_rate_of_the_last_windows(
+    counted: list[tuple[int, int]],
+) -> None:
+    clock = Clock()
+    publishers = stored(clock)
+    by_window: Counter[int] = Counter()
+    for gap_ms, follows in counted:
+        clock.advance(gap_ms / 1000)
+        publishers.count("ada", follows, now_ms=clock.now_ms())
+        by_window[clock.now_ms() // WINDOW_MS] += follows
+    now = clock.now_ms()
+    shards = publishers.shards("ada")
+    last, before = by_window[now // WINDOW_MS], by_window[now // WINDOW_MS - 1]
+    rest = 1 - (now % WINDOW_MS) / WINDOW_MS
+    assert shards.rate(now) == pytest.approx((last + before * rest) / WINDOW_SECONDS)
+    assert (shards.level, shards.version, shards.history) == (0, 0, ())
+
+
+def test_a_count_that_comes_late_is_left_out() -> None:
+    publishers = stored(Clock())
+    publishers.count("ada", 16, now_ms=NOW)
+    publishers.count("ada", 16, now_ms=NOW - 1)  # of the window before, by a slower clock
+    assert publishers.shards("ada").rate(NOW) == pytest.approx(16 / WINDOW_SECONDS)
+
+
+def test_growing_and_counting_leave_each_other_alone() -> None:
+    publishers = stored(Clock())
+    publishers.count("ada", 5_000, now_ms=NOW)
+    seen = publishers.shards("ada")
+    found = grow(seen)
+    assert isinstance(found, Shards)
+    publishers.count("ada", 16, now_ms=NOW)  # between the look and the growth
+    assert publishers.update("ada", seen=seen, shards=found)
+    assert not publishers.update("ada", seen=seen, shards=found)  # another container, too late
+    after = publishers.shards("ada")
+    assert after == replace(found, follows=5_016)
+    assert after.rate(NOW) == pytest.approx(5_016 / WINDOW_SECONDS)
