@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from fanfold_cli import console, cost, deploying, dlq, fanout, graph, local, pausing, seeding
+from fanfold_cli import (
+    console,
+    cost,
+    deploying,
+    dlq,
+    fanout,
+    graph,
+    local,
+    pausing,
+    seeding,
+    shards,
+)
 from fanfold_cli import demo as demonstration
 from fanfold_cli.home import Home
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
@@ -23,6 +34,7 @@ app = typer.Typer(
 app.add_typer(local.app, name="local")
 app.add_typer(fanout.app, name="fanout")
 app.add_typer(dlq.app, name="dlq")
+app.add_typer(shards.app, name="shards")
 app.command()(pausing.pause)
 app.command()(pausing.resume)
 app.command()(cost.cost)

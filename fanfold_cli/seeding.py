@@ -1,25 +1,51 @@
 """Load a follow graph into a stack, through the same use case that follows one at a time."""
 
 import threading
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+import fanfold.aws  # noqa: F401 - by this a lost connection counts as one that passes
+from fanfold import clock
 from fanfold.bulk_follow import BulkFollowing
-from fanfold.errors import FanfoldError, TooManyFollows
 from fanfold.edges import Edges
+from fanfold.errors import FanfoldError, TooManyFollows, TryLater
 from fanfold.followers import Followers
 from fanfold.following import Following
 from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue
 from fanfold.relate import Relations
-from fanfold_cli.console import ExpectedError
+from fanfold.sharding import Refusal, Shards
+from fanfold_cli import mappings
+from fanfold_cli.console import ExpectedError, say
 from fanfold_cli.graph import Graph
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
 # Users at a time; more wait for the engine, and fewer for the network.
 THREADS = 8
+# A publisher that must grow does so within some 20 s; meanwhile, and beyond its last growth, an
+# import waits for its turn where a reader would be told to come again.
+PATIENCE_SECONDS = 60.0
+PAUSE_SECONDS = 1.0
+
+
+class PatientEdges(Edges):
+    """The edges of an import, which has the time to wait until a table takes them."""
+
+    def put_all(self, edges: Iterable[tuple[str, str, int]]) -> None:
+        """Write edges as `Edges` does; raises `TryLater` only if that fails for long."""
+        every = list(edges)
+        end = clock.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return super().put_all(every)
+            except TryLater:
+                if clock.monotonic() >= end:
+                    raise
+            clock.sleep(PAUSE_SECONDS)
 
 
 def seed(deployment: Deployment, graph: Graph) -> int:
@@ -59,21 +85,47 @@ def seed(deployment: Deployment, graph: Graph) -> int:
     return new
 
 
-def _bulk_following(deployment: Deployment) -> BulkFollowing:
-    settings = deployment.settings()
+def relations(
+    deployment: Deployment, tell: Callable[[str, Shards | Refusal], None] = lambda *_what: None
+) -> Relations:
+    """What changes and settles follows on this stack, within the limits of its stage."""
+    settings, stage = deployment.settings(), mappings.run_time_settings(deployment)
     dynamodb = deployment.client("dynamodb")
-    following = Following(dynamodb, settings.following_table, settings.readers_table)
-    edges = Edges(
-        Followers(deployment.client("dynamodb"), settings.followers_table),
-        Publishers(dynamodb, settings.publishers_table),
-        settings.max_level,
-        settings.growth_cooldown_ms,
-    )
-    relations = Relations(
-        following,
-        edges,
+    return Relations(
+        Following(dynamodb, settings.following_table, settings.readers_table),
+        PatientEdges(
+            Followers(_unretried(deployment), settings.followers_table),
+            Publishers(dynamodb, settings.publishers_table),
+            stage.max_level,
+            stage.growth_cooldown_ms,
+            tell,
+        ),
         WorkQueue(deployment.client("sqs"), settings.relation_queue_url),
-        settings.max_follows,
-        settings.door_timeout_seconds,
+        stage.max_follows,
+        stage.door_timeout_seconds,
     )
-    return BulkFollowing(following, edges, relations)
+
+
+def tell_growth(publisher_id: str, what: Shards | Refusal) -> None:
+    """Say that a publisher has grown; why one does not grow is of no use to who imports."""
+    if isinstance(what, Shards):
+        say(
+            f"'{publisher_id}' has {2**what.level} write shards now, after "
+            f"{what.history[-1].rate:,} follows a second."
+        )
+
+
+def _bulk_following(deployment: Deployment) -> BulkFollowing:
+    own = relations(deployment, tell_growth)
+    return BulkFollowing(own.following, own.edges, own)
+
+
+def _unretried(deployment: Deployment) -> Any:
+    """A client that makes each call once.
+
+    A throttle must reach whoever lets the publisher grow, and a client that tries again hides it.
+    """
+    client = deployment.client("dynamodb")
+    # botocore's own name for its retries; a test shows that there are none without it.
+    client.meta.events.unregister("needs-retry.dynamodb", unique_id="retry-config-dynamodb")
+    return client
