@@ -12,6 +12,7 @@ from fanfold_cli import (
     cost,
     deploying,
     dlq,
+    doctor,
     fanout,
     graph,
     local,
@@ -37,6 +38,7 @@ app.add_typer(dlq.app, name="dlq")
 app.add_typer(shards.app, name="shards")
 app.command()(pausing.pause)
 app.command()(pausing.resume)
+app.command()(doctor.doctor)
 app.command()(cost.cost)
 
 

@@ -1,0 +1,171 @@
+"""`fanfold doctor`: whether follows and edges agree, and let them if they do not."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+from rich.table import Table
+from rich.text import Text
+
+from fanfold.doctor import Difference, Doctor, Look, Records, Report, Round
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.followers import Followers
+from fanfold.following import Following
+from fanfold.ids import check_id
+from fanfold.publishers import Publishers
+from fanfold_cli import seeding
+from fanfold_cli.console import ExpectedError, print_json, print_result, say
+from fanfold_cli.home import Home
+from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold_cli.progress import progress_bar
+from fanfold_cli.stack import Deployment
+
+# Follows of a sample: read within seconds, for a cent.
+SAMPLE = 10_000
+# Calls at a time.
+THREADS = 16
+
+MEANINGS = {
+    Difference.MISSING: "follows without an edge: posts do not arrive",
+    Difference.STRAY: "edges without a follow: posts arrive that nobody asked for",
+    Difference.OLDER: "edges older than their follow: posts arrive all the same",
+    Difference.NEWER: "edges newer than their follow: an unfollow would not end them",
+    Difference.TWICE: "edges at several levels: harmless, a post arrives once",
+}
+
+
+def doctor(
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Let the edges agree with the follows.")
+    ] = False,
+    sample: Annotated[
+        int | None,
+        typer.Option(min=1, help=f"Look at so many follows, at random. [default: {SAMPLE}]"),
+    ] = None,
+    whole: Annotated[bool, typer.Option("--whole", help="Look at all of them.")] = False,
+    publisher: Annotated[
+        str | None, typer.Option(help="Look at all follows and edges of one publisher.")
+    ] = None,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare follows with the edges that deliveries go by; exit code 1 if any stay wrong."""
+    if (sample is not None) + whole + (publisher is not None) > 1:
+        raise ExpectedError("Name one of --sample, --whole and --publisher.")
+    deployment = Deployment.choose(stack, home=Home.choose(home))
+    with ThreadPoolExecutor(THREADS) as threads:
+        try:
+            if publisher is not None:
+                check_id(publisher, field="--publisher")
+            examiner = _doctor(deployment, threads, repairs=repair)
+            if publisher is not None:
+                _go(examiner.publisher(publisher))
+            elif whole:
+                _go(examiner.whole())
+            else:
+                _go(examiner.sample(sample or SAMPLE))
+        except BadInput as error:
+            raise ExpectedError(error.sentence) from None
+        except (FanfoldError, ClientError, BotoCoreError) as error:
+            raise ExpectedError(
+                f"The doctor stopped: {error} It changes nothing by halves; run it again."
+            ) from error
+    report = examiner.report
+    is_sample = publisher is None and not whole
+    if as_json:
+        print_json(_content(report, is_sample=is_sample))
+    else:
+        _print(report)
+        _conclude(report, is_sample=is_sample, repairs=repair)
+    if report.left:
+        raise typer.Exit(1)
+
+
+def _doctor(deployment: Deployment, threads: ThreadPoolExecutor, *, repairs: bool) -> Doctor:
+    settings, dynamodb = deployment.settings(), deployment.client("dynamodb")
+    records = Records(
+        Following(dynamodb, settings.following_table, settings.readers_table),
+        Followers(dynamodb, settings.followers_table),
+        Publishers(dynamodb, settings.publishers_table),
+        threads,
+    )
+    return Doctor(records, seeding.relations(deployment, seeding.tell_growth) if repairs else None)
+
+
+def _go(rounds: Iterator[Round]) -> None:
+    for each in rounds:
+        with progress_bar(f"Looking at {each.what}", total=each.total, unit=each.what) as bar:
+            for count in each.steps:
+                bar.advance(count)
+
+
+def _print(report: Report) -> None:
+    if not report.found.total():
+        return
+    table = Table("what", "found", "mended", "meaning")
+    for kind, meaning in MEANINGS.items():
+        if found := report.found[kind]:
+            mended = "-" if kind == Difference.TWICE else f"{report.mended[kind]:,}"
+            table.add_row(kind.value, f"{found:,}", mended, meaning)
+    print_result(table)
+    if not report.examples:
+        return
+    listed = Table("user", "publisher", "what", "follow", "edge at level: version")
+    for look in report.examples:
+        listed.add_row(*(Text(str(value)) for value in _row(look).values()))
+    print_result(listed)
+    if report.wrong > len(report.examples):
+        say(f"The first {len(report.examples):,} of {report.wrong:,} are listed.")
+
+
+def _conclude(report: Report, *, is_sample: bool, repairs: bool) -> None:
+    looked = f"{report.follows:,} follows and {report.edges:,} edges were looked at"
+    if is_sample:
+        looked += ", a sample (--whole looks at all)"
+    if not report.wrong:
+        print_result(f"{looked}: nothing is wrong.")
+    elif not report.left:
+        print_result(f"{looked}: {report.wrong:,} were wrong and are mended.")
+    elif not repairs:
+        print_result(f"{looked}: {report.left:,} are wrong. `fanfold doctor --repair` mends them.")
+    else:
+        print_result(f"{looked}: {report.left:,} of {report.wrong:,} wrong ones are not mended.")
+        say(f"The last of them: {report.failure} Run it again.")
+
+
+def _row(look: Look) -> dict[str, Any]:
+    row = look.row
+    state = f"{row.state} {row.version}" if row.version else "none"
+    edges = ", ".join(f"{level}: {version}" for level, version in sorted(look.homes.items()))
+    return {
+        "user": row.user_id,
+        "publisher": row.publisher_id,
+        "what": look.difference,
+        "follow": state,
+        "edge": edges or "none",
+    }
+
+
+def _content(report: Report, *, is_sample: bool) -> dict[str, Any]:
+    return {
+        "sample": is_sample,
+        "follows": report.follows,
+        "edges": report.edges,
+        "found": {kind.value: report.found[kind] for kind in Difference},
+        "mended": report.mended.total(),
+        "left": report.left,
+        "examples": [_example(look) for look in report.examples],
+    }
+
+
+def _example(look: Look) -> dict[str, Any]:
+    row = asdict(look.row)
+    return {
+        **{name: row[name] for name in ("user_id", "publisher_id", "state", "version")},
+        "what": look.difference,
+        "edges": [{"level": level, "version": look.homes[level]} for level in sorted(look.homes)],
+    }

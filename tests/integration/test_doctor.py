@@ -1,0 +1,566 @@
+"""`fanfold doctor`: follows and edges that differ are found, counted once, and settled if asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from fanfold import clock as product_clock
+from fanfold import doctor
+from fanfold.doctor import Difference, Doctor, Records, difference
+from fanfold.edges import Edges
+from fanfold.followers import Followers
+from fanfold.following import FOLLOWED, UNFOLLOWED, Follow
+from fanfold.publishers import Publishers
+from fanfold.sharding import raised
+from fanfold_cli import aws
+from tests.integration.cli import Ran, run
+from tests.integration.system import AT, AT_MS, REGION, Clock, System, error
+from tests.integration.test_cli_shards import FakeLambda
+
+SOUND = {"missing": 0, "stray": 0, "older": 0, "newer": 0, "twice": 0}
+
+
+@dataclass
+class Ward:
+    """Follows of the service, and what may happen to them."""
+
+    system: System
+
+    def __post_init__(self) -> None:
+        self.followers = Followers(self.system.dynamodb, self.system.settings.followers_table)
+        self.publishers = Publishers(self.system.dynamodb, self.system.settings.publishers_table)
+
+    def follow(self, *users: str, publisher: str = "ada", version: int = 1) -> None:
+        """Let users follow, to the end."""
+        edges = Edges(self.followers, self.publishers, 8, 10_000)
+        for user in users:
+            self.row(user, publisher=publisher, version=version)
+        edges.put_all((publisher, user, version) for user in users)
+
+    def row(
+        self, user: str, *, publisher: str = "ada", version: int = 1, state: str = FOLLOWED
+    ) -> None:
+        """Put a row, whatever its edges are."""
+        self.system.dynamodb.put_item(
+            TableName=self.system.settings.following_table,
+            Item={
+                "user_id": {"S": user},
+                "publisher_id": {"S": publisher},
+                "state": {"S": state},
+                "version": {"N": str(version)},
+                "followed_at": {"S": AT},
+                "asked_at": {"N": str(AT_MS)},
+            },
+        )
+
+    def edge(self, user: str, version: int, *, level: int = 0, publisher: str = "ada") -> None:
+        """Put an edge, whatever its row is."""
+        assert not self.followers.put_all([(publisher, user, version, level)])
+
+    def lose_edge(self, user: str, *, level: int = 0, publisher: str = "ada") -> None:
+        self.followers.remove(publisher, user, version=1_000_000, level=level)
+
+    def grow(self, level: int, *, publisher: str = "ada") -> None:
+        seen = self.publishers.shards(publisher)
+        wish = raised(seen, level=level, now_ms=AT_MS)
+        assert self.publishers.update(publisher, seen=seen, shards=wish)
+
+    def homes(self, user: str, *, publisher: str = "ada") -> dict[int, int]:
+        """The versions of the user's edge, by level."""
+        found = {}
+        for item in self.system.rows_of("Followers"):
+            key, _, shard = item["shard_id"]["S"].partition("#")
+            if key == publisher and item["edge"]["S"].endswith(f"#{user}"):
+                found[int(shard.partition(".")[0])] = int(item["version"]["N"])
+        return found
+
+    def version(self, user: str, *, publisher: str = "ada") -> int:
+        row = self.system.following.get(user, publisher)
+        assert row
+        return row.version
+
+
+@pytest.fixture
+def ward(system: System) -> Ward:
+    return Ward(system)
+
+
+def examined(*options: str, **clients: Any) -> Ran:
+    return run("doctor", *options, "--json", lambda_=FakeLambda(), **clients)
+
+
+def found(ran: Ran) -> dict[str, int]:
+    """What was found, without what was not."""
+    return {kind: count for kind, count in ran.json["found"].items() if count}
+
+
+# The comparison
+
+
+@pytest.mark.parametrize(
+    ("state", "version", "homes", "expected"),
+    [
+        (FOLLOWED, 3, {0: 3}, None),
+        (FOLLOWED, 3, {2: 3}, None),
+        (FOLLOWED, 3, {}, Difference.MISSING),
+        (FOLLOWED, 3, {0: 1}, Difference.OLDER),
+        (FOLLOWED, 3, {0: 1, 1: 2}, Difference.OLDER),
+        (FOLLOWED, 3, {0: 5}, Difference.NEWER),
+        (FOLLOWED, 3, {0: 3, 1: 5}, Difference.NEWER),
+        (FOLLOWED, 3, {0: 3, 1: 3}, Difference.TWICE),
+        (FOLLOWED, 3, {0: 1, 1: 3}, Difference.TWICE),
+        (UNFOLLOWED, 4, {}, None),
+        (UNFOLLOWED, 4, {0: 3}, Difference.STRAY),
+        (UNFOLLOWED, 0, {1: 5}, Difference.STRAY),
+    ],
+)
+def test_a_row_and_its_edges_are_compared(
+    state: str, version: int, homes: Mapping[int, int], expected: Difference | None
+) -> None:
+    row = Follow(user_id="bob", publisher_id="ada", state=state, version=version)
+    assert difference(row, homes) == expected
+
+
+# What is sound
+
+
+@pytest.mark.parametrize("options", [(), ("--whole",), ("--publisher", "ada"), ("--sample", "99")])
+def test_what_the_service_made_itself_is_sound(
+    system: System, ward: Ward, clock: Clock, options: tuple[str, ...]
+) -> None:
+    for user in ("ann", "bob", "cid"):
+        assert system.follow(user).status == 200
+    ward.grow(2)
+    assert system.follow("dan").status == 200
+    assert system.unfollow("bob").status == 204
+    assert system.unfollow("cid").status == 204
+    assert system.follow("cid").status == 200
+    began = clock.seconds
+    ran = examined(*options)
+    assert ran.exit_code == 0
+    assert ran.json["found"] == SOUND
+    assert (ran.json["follows"], ran.json["edges"], ran.json["left"]) == (4, 3, 0)
+    assert ran.json["examples"] == []
+    assert clock.seconds == began, "without a difference there is nothing to wait for"
+
+
+@pytest.mark.usefixtures("system")
+@pytest.mark.parametrize("options", [(), ("--whole",), ("--publisher", "ada")])
+def test_an_empty_stack_is_sound(options: tuple[str, ...]) -> None:
+    ran = run("doctor", *options)
+    assert (ran.exit_code, ran.stdout.splitlines()[-1].partition(" follows")[0]) == (0, "0")
+    assert "nothing is wrong" in ran.stdout
+
+
+# What is found and mended
+
+
+def missing(ward: Ward) -> None:
+    ward.follow("bob")
+    ward.lose_edge("bob")
+
+
+def missing_of_a_grown_publisher(ward: Ward) -> None:
+    ward.grow(3)
+    ward.follow("bob")
+    ward.lose_edge("bob", level=3)
+
+
+def stray_without_a_row(ward: Ward) -> None:
+    ward.edge("bob", 7)
+
+
+def stray_after_an_unfollow(ward: Ward) -> None:
+    ward.row("bob", version=2, state=UNFOLLOWED)
+    ward.edge("bob", 1)
+
+
+def stray_at_two_levels(ward: Ward) -> None:
+    ward.grow(2)
+    ward.row("bob", version=4, state=UNFOLLOWED)
+    ward.edge("bob", 1)
+    ward.edge("bob", 3, level=2)
+
+
+def stray_newer_than_the_unfollow(ward: Ward) -> None:
+    ward.row("bob", version=2, state=UNFOLLOWED)
+    ward.edge("bob", 5)
+
+
+def older(ward: Ward) -> None:
+    ward.row("bob", version=3)
+    ward.edge("bob", 1)
+
+
+def older_at_a_level_below(ward: Ward) -> None:
+    ward.grow(1)
+    ward.row("bob", version=3)
+    ward.edge("bob", 1)
+
+
+def newer(ward: Ward) -> None:
+    ward.row("bob", version=1)
+    ward.edge("bob", 5)
+
+
+def newer_beside_the_right_one(ward: Ward) -> None:
+    ward.grow(1)
+    ward.follow("bob")
+    ward.edge("bob", 5)
+
+
+FAULTS: list[tuple[Callable[[Ward], None], str]] = [
+    (missing, "missing"),
+    (missing_of_a_grown_publisher, "missing"),
+    (stray_without_a_row, "stray"),
+    (stray_after_an_unfollow, "stray"),
+    (stray_at_two_levels, "stray"),
+    (stray_newer_than_the_unfollow, "stray"),
+    (older, "older"),
+    (older_at_a_level_below, "older"),
+    (newer, "newer"),
+    (newer_beside_the_right_one, "newer"),
+]
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind", "options"),
+    [
+        *((*fault, ["--whole"]) for fault in FAULTS),
+        *((*fault, ["--publisher", "ada"]) for fault in FAULTS[1::3]),
+        *((*fault, []) for fault in FAULTS[1::3]),
+    ],
+    ids=lambda it: getattr(it, "__name__", None),
+)
+def test_each_kind_of_fault_is_found_once_mended_and_gone(
+    ward: Ward, damage: Callable[[Ward], None], kind: str, options: list[str]
+) -> None:
+    ward.follow("ann")
+    damage(ward)
+    before = ward.system.dump()
+    ran = examined(*options)
+    assert (ran.exit_code, found(ran)) == (1, {kind: 1})
+    assert (ran.json["mended"], ran.json["left"]) == (0, 1)
+    (example,) = ran.json["examples"]
+    assert (example["user_id"], example["publisher_id"], example["what"]) == ("bob", "ada", kind)
+    assert ward.system.dump() == before, "looking changes nothing"
+    mended = examined(*options, "--repair")
+    assert (mended.exit_code, found(mended)) == (0, {kind: 1})
+    assert (mended.json["mended"], mended.json["left"]) == (1, 0)
+    after = examined(*options)
+    assert after.exit_code == 0
+    assert not found(after).keys() - {"twice"}
+
+
+@pytest.mark.parametrize("damage", [damage for damage, _ in FAULTS], ids=lambda it: it.__name__)
+def test_who_was_mended_follows_and_unfollows_like_anybody(
+    system: System, ward: Ward, damage: Callable[[Ward], None]
+) -> None:
+    damage(ward)
+    assert examined("--whole", "--repair").exit_code == 0
+    row = system.following.get("bob", "ada")
+    assert row
+    assert bool(ward.homes("bob")) is row.is_active
+    for _ in range(2):
+        assert system.follow("bob").status == 200
+        assert max(ward.homes("bob").values()) == ward.version("bob")
+        assert system.unfollow("bob").status == 204
+        assert ward.homes("bob") == {}
+
+
+def test_an_edge_at_several_levels_is_told_of_as_harmless(ward: Ward) -> None:
+    ward.follow("bob")
+    ward.grow(1)
+    ward.edge("bob", 1, level=1)
+    ran = examined("--whole", "--repair")
+    assert (ran.exit_code, found(ran), ran.json["mended"]) == (0, {"twice": 1}, 0)
+    assert ran.json["examples"] == []
+    assert ward.homes("bob") == {0: 1, 1: 1}
+    told = run("doctor", "--whole").stdout
+    assert "harmless" in told
+    assert "nothing is wrong" in told
+
+
+def test_a_row_that_came_while_its_stray_edge_was_mended_keeps_its_follow(
+    system: System, ward: Ward
+) -> None:
+    """The end of a follow is put only where there is no row; so the new follow stays."""
+    ward.edge("bob", 7)
+    client = aws.client("dynamodb", None, REGION)
+
+    class Racing:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(client, name)
+
+        def put_item(self, **request: Any) -> Any:
+            if request["TableName"] == "Following":
+                assert system.follow("bob").status == 200
+            return client.put_item(**request)
+
+    ran = examined("--whole", "--repair", dynamodb=Racing())
+    assert (ran.exit_code, ran.json["left"]) == (1, 1)
+    assert ward.homes("bob") == {0: 7}, "posts go on arriving"
+    again = examined("--whole", "--repair")
+    assert (again.exit_code, found(again)) == (0, {"newer": 1})
+    assert ward.homes("bob") == {0: ward.version("bob")} == {0: 8}
+
+
+# What goes on meanwhile
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Callable[..., None]:
+    """Let something happen while the doctor waits for its second look."""
+
+    def let(happen: Callable[[], object]) -> None:
+        def sleep(seconds: float) -> None:
+            clock.advance(seconds)
+            if seconds > doctor.MOMENT_SECONDS / 2:
+                happen()
+
+        monkeypatch.setattr(product_clock, "sleep", sleep)
+
+    return let
+
+
+def test_a_follow_that_was_on_its_way_is_no_fault(
+    ward: Ward, clock: Clock, meanwhile: Callable[..., None]
+) -> None:
+    ward.row("bob")
+    meanwhile(lambda: ward.edge("bob", 1))
+    began = clock.seconds
+    ran = examined("--whole", "--repair")
+    assert (ran.exit_code, ran.json["found"]) == (0, SOUND)
+    assert clock.seconds - began == pytest.approx(doctor.MOMENT_SECONDS, abs=1)
+
+
+def test_a_row_that_changed_between_the_looks_is_left_to_who_changed_it(
+    ward: Ward, meanwhile: Callable[..., None]
+) -> None:
+    ward.row("bob")
+    meanwhile(lambda: ward.row("bob", version=3))
+    ran = examined("--whole", "--repair")
+    assert (ran.exit_code, ran.json["found"]) == (0, SOUND)
+    assert ward.homes("bob") == {}
+
+
+def test_a_row_that_changes_during_a_look_is_left_to_who_changes_it(ward: Ward) -> None:
+    ward.row("bob")
+    reads = iter(range(2, 1000))
+
+    def get(user: str, publisher: str) -> Follow:
+        return Follow(user_id=user, publisher_id=publisher, state=FOLLOWED, version=next(reads))
+
+    with ThreadPoolExecutor(1) as threads:
+        records = records_of(ward, threads)
+        restless = replace(records, following=Restless(records.following, get))  # type: ignore[arg-type]
+        assert restless.look(("bob", "ada")) is None
+
+
+@dataclass
+class Restless:
+    """The following table, with rows of the test's own."""
+
+    following: Any
+    get: Callable[[str, str], Follow]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.following, name)
+
+
+def test_a_publisher_that_grows_meanwhile_has_no_faults_by_that(ward: Ward) -> None:
+    ward.follow("ann")
+    with ThreadPoolExecutor(4) as threads:
+        records = records_of(ward, threads)
+        assert records.level("ada") == 0
+        ward.grow(1)
+        ward.follow("bob")
+        examiner = Doctor(records, None)
+        for each in examiner.whole():
+            assert sum(each.steps) >= 0
+        assert examiner.report.follows == 2
+        assert examiner.report.found.total() == 0
+
+
+def test_with_too_many_suspects_reading_waits_for_the_oldest(
+    ward: Ward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "MAX_SUSPECTS", 3)
+    monkeypatch.setattr(doctor, "EXAMPLES", 5)
+    for number in range(12):
+        ward.row(f"user-{number}")
+    ran = examined("--whole")
+    assert found(ran) == {"missing": 12}
+    assert len(ran.json["examples"]) == 5
+    assert "The first 5 of 12 are listed" in run("doctor", "--whole").said
+
+
+# How it reads
+
+
+def records_of(ward: Ward, threads: ThreadPoolExecutor) -> Records:
+    return Records(ward.system.following, ward.followers, ward.publishers, threads)
+
+
+def test_more_rows_than_a_batch_and_a_page_are_all_compared(ward: Ward, paged: Any) -> None:
+    paged(40)
+    ward.grow(2)
+    users = [f"user-{number}" for number in range(150)]
+    ward.follow(*users)
+    ward.lose_edge("user-7", level=2)
+    ward.edge("stray", 1, level=1)
+    for options in (("--whole",), ("--publisher", "ada")):
+        ran = examined(*options)
+        assert (ran.json["follows"], ran.json["edges"]) == (150, 150)
+        assert found(ran) == {"missing": 1, "stray": 1}
+
+
+@pytest.fixture
+def paged(system: System) -> Iterator[Callable[[int], None]]:
+    """Let each page of a Scan hold so many items."""
+    limits = [10_000]
+
+    def cut(params: dict[str, Any], **_event: Any) -> None:
+        params.setdefault("Limit", limits[0])
+
+    # A client registers what its session knows when it is made, which the command does.
+    plain = aws.client
+
+    def client(service: str, endpoint: str | None, region: str | None) -> Any:
+        made = plain(service, endpoint, region)
+        made.meta.events.register("provide-client-params.dynamodb.Scan", cut)
+        return made
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("fanfold_cli.stack.aws.client", client)
+        yield lambda limit: limits.__setitem__(0, limit)
+
+
+def test_keys_that_a_batch_leaves_are_asked_for_again(ward: Ward) -> None:
+    ward.follow(*(f"user-{number}" for number in range(20)))
+    client = aws.client("dynamodb", None, REGION)
+    asked: list[int] = []
+
+    class Slow:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(client, name)
+
+        def batch_get_item(self, *, RequestItems: Any) -> Any:  # noqa: N803
+            ((table, request),) = RequestItems.items()
+            asked.append(len(request["Keys"]))
+            some, left = request["Keys"][:8], request["Keys"][8:]
+            answer = client.batch_get_item(RequestItems={table: {**request, "Keys": some}})
+            return {**answer, "UnprocessedKeys": {table: {"Keys": left}} if left else {}}
+
+    assert examined("--whole", dynamodb=Slow()).json["found"] == SOUND
+    assert asked[:3] == [20, 12, 4]
+
+
+def test_only_the_publisher_that_is_named_is_looked_at(ward: Ward) -> None:
+    ward.follow("bob", "cid")
+    ward.follow("bob", publisher="eve")
+    ward.lose_edge("bob", publisher="eve")
+    ward.edge("dan", 1, publisher="eve")
+    ran = examined("--publisher", "ada")
+    assert (ran.json["follows"], ran.json["edges"], found(ran)) == (2, 2, {})
+    ran = examined("--publisher", "eve", "--repair")
+    assert (ran.json["follows"], ran.json["edges"]) == (1, 1), "dan's edge; bob's was not there yet"
+    assert found(ran) == {"missing": 1, "stray": 1}
+
+
+def test_a_sample_is_of_so_many_follows_and_edges_near_them(ward: Ward) -> None:
+    users = [f"user-{number}" for number in range(200)]
+    ward.follow(*users)
+    ward.follow(*users[:40], publisher="eve")
+    ran = examined("--sample", "50")
+    assert ran.json["sample"] is True
+    assert ran.json["follows"] == 50
+    assert 50 <= ran.json["edges"] <= 50 + 2 * doctor.SPARE
+    assert "a sample (--whole looks at all)" in run("doctor", "--sample", "50").stdout
+
+
+def test_samples_are_drawn_anew_each_time(ward: Ward) -> None:
+    for number in range(100):
+        ward.row(f"user-{number}")
+    seen: set[str] = set()
+    with ThreadPoolExecutor(1) as threads:
+        records = records_of(ward, threads)
+        for _ in range(10):
+            sample = [row.user_id for page in records.some_follows(20) for row in page]
+            assert len(set(sample)) == len(sample) == 20
+            seen |= set(sample)
+    assert len(seen) > 40
+
+
+# What it says
+
+
+def test_the_tables_and_the_sentence_say_what_is_wrong_and_what_to_do(ward: Ward) -> None:
+    ward.follow("ann")
+    missing(ward)
+    ran = run("doctor", "--whole")
+    assert ran.exit_code == 1
+    assert "follows without an edge: posts do not arrive" in ran.stdout
+    assert ran.stdout.splitlines()[-1] == (
+        "2 follows and 1 edges were looked at: 1 are wrong. `fanfold doctor --repair` mends them."
+    )
+    row = next(line for line in ran.stdout.splitlines() if "followed" in line)
+    assert [cell.strip() for cell in row.split("│")[1:-1]] == (
+        ["bob", "ada", "missing", "followed 1", "none"]
+    )
+    mended = run("doctor", "--whole", "--repair", lambda_=FakeLambda())
+    assert mended.exit_code == 0
+    assert "1 were wrong and are mended" in mended.stdout
+
+
+def test_what_cannot_be_mended_now_is_said_with_the_reason(ward: Ward, clock: Clock) -> None:
+    missing(ward)
+    client = aws.client("dynamodb", None, REGION)
+
+    class Full:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(client, name)
+
+        def put_item(self, **_request: Any) -> Any:
+            raise error("ThrottlingException")
+
+    ran = run("doctor", "--whole", "--repair", dynamodb=Full(), lambda_=FakeLambda())
+    assert ran.exit_code == 1
+    assert "1 of 1 wrong ones are not mended" in ran.stdout
+    assert "too slowly" in ran.said
+    assert ward.homes("bob") == {}
+
+
+@pytest.mark.usefixtures("system")
+def test_a_table_that_cannot_be_read_is_a_sentence() -> None:
+    class Closed:
+        def __getattr__(self, name: str) -> Any:
+            def refuse(**_request: Any) -> Any:
+                raise error("AccessDeniedException")
+
+            return refuse
+
+    ran = run("doctor", dynamodb=Closed())
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "The doctor stopped: " in ran.said
+
+
+@pytest.mark.usefixtures("system")
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--whole", "--sample", "5"], "Name one of"),
+        (["--whole", "--publisher", "ada"], "Name one of"),
+        (["--publisher", "ada", "--sample", "5"], "Name one of"),
+        (["--publisher", "a b"], "'--publisher' is not a valid id"),
+    ],
+)
+def test_options_that_make_no_sense_are_sentences(options: list[str], sentence: str) -> None:
+    ran = run("doctor", *options)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert sentence in ran.said
