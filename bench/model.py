@@ -37,7 +37,9 @@ from fanfold.pacing import Pace
 from fanfold.plan import Lanes, Planning
 from fanfold.posts import Posts
 from fanfold.publish import NewPost, Publishing, plan_message
+from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue
+from fanfold.ringread import Page, Read
 from fanfold.timelines import Entry, Timelines
 from fanfold.transport import Finished
 from simulation import dynamodb, sqs
@@ -151,9 +153,11 @@ class Model:
         fanouts = Fanouts(self.dynamodb, names.FANOUTS.name)
         posts = Posts(self.dynamodb, names.POSTS.name)
         followers = Followers(self.dynamodb, names.FOLLOWERS.name)
+        publishers = Publishers(self.dynamodb, names.PUBLISHERS.name)
         self.publishing = Publishing(posts, fanouts, RETENTION_DAYS)
-        self.planning = Planning(fanouts, followers, lanes)
-        self.delivering = Delivering(fanouts, posts, lanes, ModelTransport(self))
+        self.planning = Planning(fanouts, followers, publishers, lanes)
+        transport = ModelTransport(self)
+        self.delivering = Delivering(fanouts, posts, publishers, lanes, transport)
         bulk, express = self.budget.bulk, self.budget.express
         self.sources = {
             self.lanes[queue].url: EventSource(self, self.lanes[queue].url, workers, batch, take)

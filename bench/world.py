@@ -118,6 +118,8 @@ def answer(operation: str, request: dict[str, Any]) -> bytes:
         return _json({"Item": key})
     if operation == "getitem" and table == SETTINGS.fanouts_table:
         return _json({"Item": _fanout(_number(key["fanout_id"]["S"]), finished=False)})
+    if operation == "getitem" and table == SETTINGS.publishers_table:
+        return _json({})  # as of a publisher that never grew: all its followers are on one shard
     if operation == "updateitem" and table == SETTINGS.fanouts_table:
         return _json({"Attributes": _fanout(_number(key["fanout_id"]["S"]), finished=True)})
     raise KeyError(operation)

@@ -19,6 +19,7 @@ from fanfold.fanouts import Fanouts
 from fanfold.pacing import Pace
 from fanfold.plan import Lanes
 from fanfold.posts import Posts
+from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue
 from fanfold.segments import SEGMENT_FOLLOWERS
 
@@ -80,6 +81,7 @@ def _deliver(transport: str) -> Callable[[], None]:
     delivering = Delivering(
         Fanouts(dynamodb, settings.fanouts_table),
         Posts(dynamodb, settings.posts_table),
+        Publishers(dynamodb, settings.publishers_table),
         Lanes(
             express=WorkQueue(sqs, settings.express_queue_url),
             bulk=WorkQueue(sqs, settings.bulk_queue_url),

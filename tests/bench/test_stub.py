@@ -12,6 +12,9 @@ from fanfold import ring
 from fanfold.fanouts import COMPLETE, DELIVERING, Fanouts
 from fanfold.followers import Followers
 from fanfold.posts import Posts
+from fanfold.publishers import Publishers
+from fanfold.ringread import Read
+from fanfold.sharding import Shards
 from fanfold.timelines import Timelines
 
 FOLLOWERS = 60
@@ -34,7 +37,7 @@ def test_pages_of_followers_hold_each_one_once_in_ring_order(limit: int) -> None
     found: list[str] = []
     after, more = ring.START, True
     while more:
-        page = store.page(world.publisher(FOLLOWERS), after=after, hi=ring.END, limit=limit)
+        page = store.page(world.publisher(FOLLOWERS), Read(0, 0, after, ring.END), limit)
         found += page.edges
         after, more = (page.edges or found)[-1], page.more
     assert found == sorted(ring.edge(world.follower(n)) for n in range(FOLLOWERS))
@@ -43,7 +46,7 @@ def test_pages_of_followers_hold_each_one_once_in_ring_order(limit: int) -> None
 def test_a_page_ends_before_the_range_does() -> None:
     store = Followers(client, world.SETTINGS.followers_table)
     halves = [ring.segment_range(segment, 2) for segment in (0, 1)]
-    pages = [store.page(world.publisher(FOLLOWERS), after=h.lo, hi=h.hi) for h in halves]
+    pages = [store.page(world.publisher(FOLLOWERS), Read(0, 0, h.lo, h.hi)) for h in halves]
     assert (*pages[0].edges, *pages[1].edges) == world.edges(FOLLOWERS)
     assert not any(page.more for page in pages)
 
@@ -58,6 +61,11 @@ def test_the_ledger_has_one_segment_pending_and_completes_with_it() -> None:
     assert after is not None
     assert (after.state, after.pending, after.delivered) == (COMPLETE, frozenset(), FOLLOWERS)
     assert not Posts(client, world.SETTINGS.posts_table).is_deleted(world.post(FOLLOWERS))
+
+
+def test_a_publisher_has_no_row_and_so_one_shard() -> None:
+    publishers = Publishers(client, world.SETTINGS.publishers_table)
+    assert publishers.shards(world.publisher(FOLLOWERS)) == Shards()
 
 
 def test_a_page_of_a_timeline_is_full_newest_first_and_each_post_is_there() -> None:

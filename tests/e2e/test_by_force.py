@@ -96,9 +96,10 @@ class Force:
 def follow(stack: Deployment, audiences: Mapping[str, int]) -> None:
     """Write the edges alone: nothing here settles them."""
     followers = Followers(stack.client("dynamodb"), stack.settings().followers_table)
-    followers.put_all(
-        (publisher, user, 1) for publisher, count in audiences.items() for user in users(count)
+    left = followers.put_all(
+        (publisher, user, 1, 0) for publisher, count in audiences.items() for user in users(count)
     )
+    assert not left
 
 
 def users(count: int) -> list[str]:

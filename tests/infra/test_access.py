@@ -28,6 +28,7 @@ EXPECTED = {
         "Followers": EDIT_EDGES,
         "Following": GET | UPDATE | QUERY,
         "Readers": UPDATE,
+        "Publishers": GET | UPDATE,
         "Posts": {"dynamodb:PutItem"} | UPDATE,
         "Fanouts": GET | {"dynamodb:PutItem"},
         "PublishQueue": SEND,
@@ -38,6 +39,7 @@ EXPECTED = {
         "Followers": QUERY | EDIT_EDGES,
         "Following": GET | UPDATE,
         "Readers": UPDATE,
+        "Publishers": GET | UPDATE,
         "Posts": {"dynamodb:PutItem"} | UPDATE,
         "Fanouts": READ_WRITE,
         "PublishQueue": CONSUME,
@@ -49,6 +51,7 @@ EXPECTED = {
     "deliver": {
         "Timelines": {"dynamodb:BatchWriteItem"},
         "Followers": QUERY,
+        "Publishers": GET,
         "Posts": GET,
         "Fanouts": GET | UPDATE,
         "ExpressQueue": CONSUME | SEND,
@@ -59,6 +62,7 @@ EXPECTED = {
     "relate": {
         "Followers": EDIT_EDGES,
         "Following": GET,
+        "Publishers": GET | UPDATE,
         "RelationQueue": CONSUME,
         "RelationDlq": SEND,
     },

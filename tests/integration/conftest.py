@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -14,6 +15,7 @@ from moto import mock_aws
 
 from fanfold import clock as product_clock
 from fanfold.read import Hydration
+from functions import shards
 from tests.integration import system as world
 from tests.integration.dynamodb_rules import check_expressions
 from tests.integration.system import Clock, System
@@ -44,13 +46,19 @@ def system(clock: Clock) -> Iterator[System]:
     with mock_aws():
         service = System(clock, world.settings())
         world.create_tables_and_queues(service)
-        for client in (service.dynamodb, service.unretried):
+        for client in (service.dynamodb, service.unretried, service.edge_client):
             client.meta.events.register(
                 "provide-client-params.dynamodb", check_expressions, unique_id="rules"
             )
-        timeline = service.door("timeline")
-        cold = Hydration(timeline.reading.hydration.posts)  # an empty cache, with this clock
-        with patch.object(timeline, "reading", replace(timeline.reading, hydration=cold)):
+        with ExitStack() as cold:  # empty caches, with this clock
+            timeline = service.door("timeline")
+            hydration = Hydration(timeline.reading.hydration.posts)
+            reading = replace(timeline.reading, hydration=hydration)
+            cold.enter_context(patch.object(timeline, "reading", reading))
+            for name in ("api", "plan", "relate"):
+                door = service.door(name)
+                relations = replace(door.relations, edges=shards.edges(door.settings))
+                cold.enter_context(patch.object(door, "relations", relations))
             yield service
 
 

@@ -16,11 +16,12 @@ from unittest.mock import patch
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
-from fanfold import aws, clients, names
+from fanfold import aws, clients, names, ring
 from fanfold.fanouts import Fanout, Fanouts
 from fanfold.followers import Followers
 from fanfold.following import Following
 from fanfold.posts import Post, Posts
+from fanfold.publishers import Publishers
 from fanfold.settings import Settings
 from fanfold.timelines import Timelines
 
@@ -130,6 +131,7 @@ class System:
         self.fanouts = Fanouts(self.dynamodb, self.settings.fanouts_table)
         self.posts = Posts(self.dynamodb, self.settings.posts_table)
         self.followers = Followers(self.dynamodb, self.settings.followers_table)
+        self.publishers = Publishers(self.dynamodb, self.settings.publishers_table)
         self.timelines = Timelines(self.dynamodb, self.settings.timelines_table)
         self.following = Following(
             self.dynamodb, self.settings.following_table, self.settings.readers_table
@@ -141,6 +143,11 @@ class System:
     def unretried(self) -> Any:
         """The client that makes the calls of a delivery."""
         return self.door("deliver").delivering.transport.timelines.client
+
+    @property
+    def edge_client(self) -> Any:
+        """The client that puts and removes edges."""
+        return self.door("api").relations.edges.followers.client
 
     @staticmethod
     def door(name: str) -> ModuleType:
@@ -330,17 +337,25 @@ class System:
 
     def edges(self, publisher: str = "ada") -> list[str]:
         """The followers that a fan-out would reach now, in order."""
-        return sorted(
-            item["edge"]["S"].partition("#")[2]
-            for item in self.rows(names.FOLLOWERS)
-            if item[names.FOLLOWERS.partition_key]["S"].startswith(f"{publisher}#")
-        )
+        return sorted({user for _, user in self.homes(publisher)})
 
-    def give_followers(self, count: int, publisher: str = "ada") -> list[str]:
-        """Write so many edges at once; returns the followers in order."""
+    def homes(self, publisher: str = "ada") -> list[tuple[int, str]]:
+        """Every edge of a publisher: at which level, and to whom; in order."""
+        found = []
+        for item in self.rows(names.FOLLOWERS):
+            shard_id, edge = item["shard_id"]["S"], item["edge"]["S"]
+            if shard_id.startswith(f"{publisher}#"):
+                level, shard = map(int, shard_id.partition("#")[2].split("."))
+                assert shard == ring.shard_of(ring.position_of(edge), level)
+                found.append((level, ring.follower_of(edge)))
+        return sorted(found)
+
+    def give_followers(self, count: int, publisher: str = "ada", *, level: int = 0) -> list[str]:
+        """Write so many edges at once, at one level; returns the followers in order."""
         users = sorted(f"follower-{number}" for number in range(count))
         for start in range(0, count, 1000):
-            self.followers.put_all((publisher, user, 1) for user in users[start : start + 1000])
+            part = users[start : start + 1000]
+            assert not self.followers.put_all((publisher, user, 1, level) for user in part)
         return users
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from fanfold import aws, names
 from fanfold.bulk_follow import BulkFollowing
+from fanfold.edges import ATTEMPTS
 from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.following import Follow
 from fanfold.relate import Relations
@@ -28,6 +29,8 @@ from tests.integration.system import (
     error,
     event,
 )
+
+FailFirst = Callable[..., list[Any]]
 
 
 def row(system: System, user: str = "bob", publisher: str = "ada") -> Follow:
@@ -201,17 +204,17 @@ def test_an_unfollow_between_the_two_looks_of_settle_is_seen(
     system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another door's unfollow lands, row and edge, just before our edge is put."""
-    plain = system.dynamodb.put_item
+    plain = system.edge_client.put_item
     calls: list[int] = []
 
     def put(**request: Any) -> Any:
         if not calls:
             unfollow_row(system)
-            system.followers.remove("ada", "bob", version=2)
+            system.followers.remove("ada", "bob", version=2, level=0)
         calls.append(1)
         return plain(**request)
 
-    monkeypatch.setattr(system.dynamodb, "put_item", put)
+    monkeypatch.setattr(system.edge_client, "put_item", put)
     relations.follow("bob", "ada", asked_at=AT_MS)
     assert calls
     assert not row(system).is_active
@@ -222,7 +225,7 @@ def test_a_follow_between_the_two_looks_of_settle_is_seen(
     system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system.follow("bob")
-    plain = system.dynamodb.delete_item
+    plain = system.edge_client.delete_item
     calls: list[int] = []
 
     def delete(**request: Any) -> Any:
@@ -233,7 +236,7 @@ def test_a_follow_between_the_two_looks_of_settle_is_seen(
         calls.append(1)
         return plain(**request)
 
-    monkeypatch.setattr(system.dynamodb, "delete_item", delete)
+    monkeypatch.setattr(system.edge_client, "delete_item", delete)
     relations.unfollow("bob", "ada", asked_at=AT_MS)
     assert calls
     assert row(system).is_active
@@ -251,14 +254,14 @@ def test_a_row_that_never_holds_still_is_told_and_left_to_relate(
             system.following.follow(now, max_follows=9)
 
     for operation in ("put_item", "delete_item"):
-        plain = getattr(system.dynamodb, operation)
+        plain = getattr(system.edge_client, operation)
 
         def call(plain: Any = plain, **request: Any) -> Any:
             answer = plain(**request)
             flip()
             return answer
 
-        monkeypatch.setattr(system.dynamodb, operation, call)
+        monkeypatch.setattr(system.edge_client, operation, call)
     with pytest.raises(Contended):
         relations.follow("bob", "ada", asked_at=AT_MS)
     monkeypatch.undo()
@@ -295,9 +298,7 @@ def cancelled(*codes: str) -> Exception:
     return kind(response, "TransactWriteItems")
 
 
-def test_a_transaction_in_conflict_is_tried_again(
-    system: System, fail_first: Callable[..., list[Any]]
-) -> None:
+def test_a_transaction_in_conflict_is_tried_again(system: System, fail_first: FailFirst) -> None:
     conflict = cancelled("None", "TransactionConflict")
     calls = fail_first(system.dynamodb, "transact_write_items", [conflict, conflict])
     assert system.follow("bob").status == 200
@@ -314,7 +315,7 @@ def test_a_transaction_in_conflict_is_tried_again(
     ],
 )
 def test_a_throttled_transaction_is_answered_with_try_later(
-    system: System, fail_first: Callable[..., list[Any]], codes: tuple[str, ...]
+    system: System, fail_first: FailFirst, codes: tuple[str, ...]
 ) -> None:
     fail_first(system.dynamodb, "transact_write_items", [cancelled(*codes)])
     answer = system.follow("bob")
@@ -322,21 +323,21 @@ def test_a_throttled_transaction_is_answered_with_try_later(
 
 
 def test_a_transaction_that_breaks_a_rule_is_a_fault_of_ours(
-    system: System, fail_first: Callable[..., list[Any]]
+    system: System, fail_first: FailFirst
 ) -> None:
     fail_first(system.dynamodb, "transact_write_items", [cancelled("None", "ValidationError")])
     assert system.follow("bob").status == 500
 
 
 def test_a_worker_that_is_late_never_undoes_what_a_newer_version_did(system: System) -> None:
-    system.followers.put("ada", "bob", version=3)
+    system.followers.put("ada", "bob", version=3, level=0)
     before = system.rows(names.FOLLOWERS)
-    system.followers.put("ada", "bob", version=1)
+    system.followers.put("ada", "bob", version=1, level=0)
     assert system.rows(names.FOLLOWERS) == before
-    system.followers.remove("ada", "bob", version=2)
+    system.followers.remove("ada", "bob", version=2, level=0)
     assert system.rows(names.FOLLOWERS) == before
-    system.followers.remove("ada", "bob", version=4)
-    system.followers.remove("ada", "bob", version=2)
+    system.followers.remove("ada", "bob", version=4, level=0)
+    system.followers.remove("ada", "bob", version=2, level=0)
     assert system.edges() == []
 
 
@@ -346,8 +347,8 @@ def test_a_worker_that_is_late_never_undoes_what_a_newer_version_did(system: Sys
 def test_relate_puts_a_missing_edge_and_takes_a_wrong_one_away(system: System) -> None:
     system.follow("bob")
     edges = system.rows(names.FOLLOWERS)
-    system.followers.remove("ada", "bob", version=1)
-    system.followers.put("ada", "carol", version=0)
+    system.followers.remove("ada", "bob", version=1, level=0)
+    system.followers.put("ada", "carol", version=0, level=0)
     settle = event("relation_queue/relation_settle")
     assert system.take(settle) == []
     assert system.take({"Records": [system.record("Relation", _settle("carol"))]}) == []
@@ -474,7 +475,7 @@ def test_a_bad_parameter_is_refused(system: System, query: dict[str, str]) -> No
 
 @pytest.fixture
 def bulk(system: System, relations: Relations) -> BulkFollowing:
-    return BulkFollowing(system.following, system.followers, relations)
+    return BulkFollowing(system.following, relations.edges, relations)
 
 
 def test_many_follows_at_once_have_rows_edges_and_an_exact_count(
@@ -527,35 +528,36 @@ def test_many_follows_that_stopped_after_any_call_are_whole_when_they_run_again(
 def test_an_unfollow_while_many_follows_are_written_wins(
     system: System, bulk: BulkFollowing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = system.dynamodb.batch_write_item
+    plain = system.edge_client.batch_write_item
 
     def write(**request: Any) -> Any:
         unfollow_row(system)
-        system.followers.remove("ada", "bob", version=2)
+        system.followers.remove("ada", "bob", version=2, level=0)
         return plain(**request)
 
-    monkeypatch.setattr(system.dynamodb, "batch_write_item", write)
+    monkeypatch.setattr(system.edge_client, "batch_write_item", write)
     bulk.follow_all("bob", ["ada"])
     assert not row(system).is_active
     assert system.edges() == []
 
 
 def test_edges_that_a_table_leaves_unprocessed_are_written_again_or_told(
-    system: System, monkeypatch: pytest.MonkeyPatch
+    system: System, relations: Relations, fail_first: FailFirst, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = system.dynamodb.batch_write_item
+    plain = system.edge_client.batch_write_item
 
     def write_one(*, RequestItems: Any) -> Any:  # noqa: N803 - boto3's name
         ((table, puts),) = RequestItems.items()
         plain(RequestItems={table: puts[:1]})
         return {"UnprocessedItems": {table: puts[1:]}} if puts[1:] else {}
 
-    monkeypatch.setattr(system.dynamodb, "batch_write_item", write_one)
+    monkeypatch.setattr(system.edge_client, "batch_write_item", write_one)
     users = [f"user-{number}" for number in range(8)]
-    system.followers.put_all(("ada", user, 1) for user in users)
+    relations.edges.put_all(("ada", user, 1) for user in users)
     assert system.edges() == users
+    fail_first(system.edge_client, "put_item", [error("ThrottlingException")] * ATTEMPTS)
     with pytest.raises(TryLater):
-        system.followers.put_all(("grace", f"user-{number}", 1) for number in range(9))
+        relations.edges.put_all(("grace", user, 1) for user in users)
 
 
 def test_a_list_with_thousands_of_tombstones_goes_on_page_by_page(

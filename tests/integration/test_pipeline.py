@@ -13,7 +13,6 @@ import pytest
 from fanfold import clock, ring
 from fanfold.delivery import Delivery
 from fanfold.fanouts import Resume
-from fanfold.followers import Followers
 from fanfold.messages import DeliverSegment
 from fanfold.pacing import Pace
 from fanfold.timelines import Entry
@@ -56,9 +55,7 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read the followers in pages of 26, so that a small fan-out has many."""
-    defaults = Followers.page.__kwdefaults__
-    assert defaults
-    monkeypatch.setitem(defaults, "limit", 26)
+    monkeypatch.setattr("fanfold.followers.PAGE_EDGES", 26)
 
 
 @pytest.mark.parametrize("count", [1, 25, 26, 60])

@@ -17,6 +17,7 @@ from fanfold.messages import DeliverSegment
 from fanfold.pacing import Pace
 from fanfold.plan import Lanes
 from fanfold.queues import Message
+from fanfold.sharding import Shards
 from fanfold.timelines import Entry
 
 ROW = Fanout(
@@ -84,6 +85,15 @@ class Posts:
 
 
 @dataclass
+class Publishers:
+    level: int = 0
+
+    def shards(self, publisher_id: str, *, consistent: bool = True) -> Shards:
+        assert (publisher_id, consistent) == ("ada", True)
+        return Shards(level=self.level)
+
+
+@dataclass
 class Transport:
     """Stands for a delivery that ends as the test says; keeps what it was told to deliver."""
 
@@ -107,12 +117,19 @@ class World:
         self.calls: list[Any] = []
         self.ledger = Ledger(row, self.calls)
         self.posts = Posts()
+        self.publishers = Publishers()
         self.transport = Transport(end)
         self.pace = Pace(1000)
         self.lanes: Any = Lanes(Lane(self.calls, "express"), Lane(self.calls, "bulk"))  # type: ignore[arg-type]
 
     def deliver(self, order: DeliverSegment = ORDER, *, redelivered: bool = False) -> Outcome:
-        delivering: Any = Delivering(self.ledger, self.posts, self.lanes, self.transport)  # type: ignore[arg-type]
+        delivering: Any = Delivering(
+            self.ledger,  # type: ignore[arg-type]
+            self.posts,  # type: ignore[arg-type]
+            self.publishers,  # type: ignore[arg-type]
+            self.lanes,
+            self.transport,  # type: ignore[arg-type]
+        )
         outcome: Outcome = delivering.deliver(
             order, pace=self.pace, redelivered=redelivered, stop_at=100.0
         )
@@ -135,6 +152,19 @@ def test_a_delivered_segment_is_taken_off_with_its_count() -> None:
     assert (delivery.start, delivery.hi, delivery.stragglers) == (PART.lo, PART.hi, ())
     assert (delivery.already, delivery.stop_at) == (0, 100.0)
     assert entry == Entry(ROW.sort_key, "ada", 1_900_000_000)
+
+
+@pytest.mark.parametrize(
+    ("planned", "now", "read"), [(0, 0, 0), (2, 2, 2), (1, 3, 3), (0, 1, 1), (2, 0, 2)]
+)
+def test_followers_are_read_up_to_the_higher_of_the_levels_planned_and_now(
+    planned: int, now: int, read: int
+) -> None:
+    world = World(Done(7), replace(ROW, level=planned))
+    world.publishers.level = now
+    world.deliver()
+    ((delivery, _),) = world.transport.told
+    assert delivery.level == read
 
 
 def test_a_worker_keeps_to_the_pace_that_it_has_learnt() -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from fanfold import ring
-from fanfold.delivery import Page
 from fanfold.errors import BadInput
 from fanfold.fanouts import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout, Resume
+from fanfold.followers import Followers
 from fanfold.plan import Lanes, Planning
 from fanfold.queues import Message
+from fanfold.ringread import Page, Read
+from fanfold.sharding import Shards
 
 ROW = Fanout(
     fanout_id="post-1",
@@ -35,7 +36,7 @@ class Ledger:
     def get(self, fanout_id: str) -> Fanout | None:
         return self.row if self.row and self.row.fanout_id == fanout_id else None
 
-    def plan(self, fanout_id: str, *, segments: int, followers: int, now: str) -> bool:
+    def plan(self, fanout_id: str, *, segments: int, followers: int, level: int, now: str) -> bool:
         assert self.row
         assert fanout_id == self.row.fanout_id
         if self.lost or not self.row.awaits_plan:
@@ -45,6 +46,7 @@ class Ledger:
             state=DELIVERING,
             segments=segments,
             followers=followers,
+            level=level,
             pending=frozenset(range(segments)),
         )
         return True
@@ -55,18 +57,38 @@ class Ledger:
         return True
 
 
-@dataclass
-class Ring:
-    """A publisher's followers."""
+class Ring(Followers):
+    """A publisher's followers, each at one level, in the pages that a store would read."""
 
-    edges: list[str]
-    reads: list[int] = field(default_factory=list)
+    def __init__(self, *levels: list[str]) -> None:
+        self.levels = [sorted(edges) for edges in levels]
+        self.reads: list[tuple[int, int]] = []  # of which level, how many
 
-    def page(self, publisher_id: str, *, after: str, hi: str, limit: int) -> Page:
+    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> Page:
         assert publisher_id == "ada"
-        found = self.edges[bisect_left(self.edges, after) :]
-        self.reads.append(limit)
+        assert limit
+        lo, hi = (
+            ring.shard_start(read.shard, read.level),
+            ring.shard_start(read.shard + 1, read.level),
+        )
+        found = [
+            edge
+            for edge in self.levels[read.level]
+            if max(lo, read.after) < edge < min(hi, read.hi)
+        ]
+        self.reads.append((read.level, limit))
         return Page(found[:limit], more=len(found) > limit)
+
+
+@dataclass
+class Publishers:
+    """One publisher's level; one that is raised while somebody else works is not this test's."""
+
+    level: int
+
+    def shards(self, publisher_id: str, *, consistent: bool = True) -> Shards:
+        assert (publisher_id, consistent) == ("ada", True)
+        return Shards(level=self.level)
 
 
 @dataclass
@@ -89,14 +111,19 @@ class World:
     def plan(self, *, redelivered: bool = False) -> None:
         planning: Any = Planning(
             self.ledger,  # type: ignore[arg-type]
-            self.ring,  # type: ignore[arg-type]
+            self.ring,
+            Publishers(len(self.ring.levels) - 1),  # type: ignore[arg-type]
             Lanes(self.express, self.bulk),  # type: ignore[arg-type]
         )
         planning.plan("post-1", redelivered=redelivered)
 
 
+def edges(followers: int) -> list[str]:
+    return sorted(ring.edge(f"f-{each}") for each in range(followers))
+
+
 def world(followers: int, row: Fanout | None = ROW) -> World:
-    return World(Ledger(row), Ring(sorted(ring.edge(f"f-{each}") for each in range(followers))))
+    return World(Ledger(row), Ring(edges(followers)))
 
 
 def planned(segments: int, **changed: Any) -> Fanout:
@@ -131,10 +158,46 @@ def test_a_big_fanout_is_estimated_from_one_read_and_cut_for_the_bulk_lane() -> 
     assert row
     assert abs(row.followers / 30_000 - 1) < 0.13
     assert row.segments == 8
-    assert here.ring.reads == [1_000]
+    assert here.ring.reads == [(0, 1_000)]
     assert [message.content["segment"] for message in here.bulk.sent] == list(range(8))
     assert {message.group for message in here.bulk.sent} == {"ada"}
     assert not here.express.sent
+
+
+@pytest.mark.parametrize("level", [1, 2, 5])
+def test_followers_at_all_levels_are_counted_and_the_level_is_noted(level: int) -> None:
+    every = edges(900)
+    here = World(Ledger(), Ring(*(every[at :: level + 1] for at in range(level + 1))))
+    here.plan()
+    assert here.ledger.row
+    assert (here.ledger.row.followers, here.ledger.row.level) == (900, level)
+
+
+def test_a_follower_who_is_at_two_levels_is_counted_once() -> None:
+    here = World(Ledger(), Ring(edges(500), edges(600)))
+    here.plan()
+    assert here.ledger.row
+    assert here.ledger.row.followers == 600
+
+
+@pytest.mark.parametrize("few_at", [0, 1])
+def test_a_big_fanout_is_estimated_from_what_every_level_has_reached(few_at: int) -> None:
+    """A level with few edges is read far ahead, and the other then tells nothing about there."""
+    every = edges(30_000)
+    levels = [every[10:], every[:10]]
+    here = World(Ledger(), Ring(levels[few_at], levels[1 - few_at]))
+    here.plan()
+    assert here.ledger.row
+    assert abs(here.ledger.row.followers / 30_000 - 1) < 0.13
+
+
+def test_no_more_edges_are_read_for_an_estimate_than_a_page_of_each_shard_takes() -> None:
+    every = edges(30_000)
+    here = World(Ledger(), Ring(every[0::3], every[1::3], every[2::3]))
+    here.plan()
+    assert here.ledger.row
+    assert abs(here.ledger.row.followers / 30_000 - 1) < 0.13
+    assert len(here.ring.reads) <= 6
 
 
 def test_nobody_to_deliver_to_is_complete_and_sends_nothing() -> None:
