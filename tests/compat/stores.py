@@ -13,6 +13,9 @@ from fanfold.fanouts import Fanout, Fanouts, Resume
 from fanfold.followers import Followers
 from fanfold.following import UNFOLLOWED, Follow, Following
 from fanfold.posts import Post, Posts
+from fanfold.publishers import Publishers
+from fanfold.ringread import Read, RingRead
+from fanfold.sharding import WINDOW_SECONDS, raised
 from fanfold.timelines import Entry, Timelines
 
 NOW = "2026-11-20T18:00:00.123Z"
@@ -61,8 +64,8 @@ def a_fanout_of_one_segment_is_finished_at_once(client: Any) -> None:
     fanouts.open(replace(STORED, sort_key="2026-12-30T00:00:00.000Z#post-1"))
     fanouts.open(STORED)
     list(fanouts.open_ids(page=2))
-    fanouts.plan("post-1", segments=1, followers=3, now=NOW)
-    fanouts.plan("post-1", segments=2, followers=3, now=NOW)
+    fanouts.plan("post-1", segments=1, followers=3, level=0, now=NOW)
+    fanouts.plan("post-1", segments=2, followers=3, level=1, now=NOW)
     planned = fanouts.get("post-1")
     assert planned is not None
     fanouts.finish_segment(planned, 0, written=3, now=LATER)
@@ -75,7 +78,7 @@ def a_fanout_of_one_segment_is_finished_at_once(client: Any) -> None:
 def a_fanout_of_many_segments_resumes_stalls_and_completes(client: Any) -> None:
     fanouts = Fanouts(client, names.FANOUTS.name)
     fanouts.open(STORED)
-    fanouts.plan("post-1", segments=4, followers=9, now=NOW)
+    fanouts.plan("post-1", segments=4, followers=9, level=2, now=NOW)
     first = Resume("4" + "0" * 15, 10)
     lagging = Resume("5" + "0" * 15, 18, ("41" + "0" * 14, "42" + "0" * 14))
     caught_up = Resume("5" + "0" * 15, 20)
@@ -120,18 +123,51 @@ def a_fanout_without_followers_or_without_a_row(client: Any) -> None:
 def edges_are_put_and_removed_by_version(client: Any) -> None:
     followers = Followers(client, names.FOLLOWERS.name)
     for version in (2, 1, 2, 3):
-        followers.put("pub", "ana", version=version)
-    followers.put_all([("pub", f"user-{number}", 1) for number in range(30)])
-    followers.remove("pub", "ana", version=2)
-    followers.remove("pub", "ana", version=3)
-    followers.remove("pub", "ana", version=3)
+        followers.put("pub", "ana", version=version, level=0)
+    followers.put("pub", "ana", version=3, level=1)
+    followers.put_all([("pub", f"user-{number}", 1, number % 3) for number in range(60)])
+    followers.remove("pub", "ana", version=2, level=0)
+    for level in (0, 0, 1, 2):
+        followers.remove("pub", "ana", version=3, level=level)
     after, more = ring.START, True
     while more:
-        page = followers.page("pub", after=after, hi=ring.END, limit=7)
+        page = followers.page("pub", Read(0, 0, after, ring.END), 7)
         after, more = page.edges[-1] if page.edges else after, page.more
-    followers.page("pub", after=after[:16], hi=ring.END)
-    followers.page("pub", after=ring.START, hi=after[:16])
-    followers.page("nobody", after=ring.START, hi=ring.END)
+    followers.page("pub", Read(0, 0, after[:16], ring.END))
+    followers.page("pub", Read(0, 0, ring.START, after[:16]))
+    followers.page("nobody", Read(0, 0, ring.START, ring.END))
+    for shard in range(4):
+        followers.page("pub", Read(2, shard, ring.shard_start(shard, 2), ring.END))
+    list(followers.edges("pub", RingRead(2, ring.START, ring.END), limit=7))
+
+
+def publishers_grow_by_version_and_are_counted_by_window(client: Any) -> None:
+    publishers = Publishers(client, names.PUBLISHERS.name)
+    publishers.shards("pub", consistent=False)
+    unseen = publishers.shards("pub")
+    once = raised(unseen, level=1, now_ms=1_000)
+    twice = raised(once, level=2, now_ms=2_000)
+    for seen, shards in ((unseen, once), (unseen, once), (once, twice), (once, twice)):
+        publishers.update("pub", seen=seen, shards=shards)
+    publishers.shards("pub")
+    window = WINDOW_SECONDS * 1000
+    for now_ms in (0, 1, window, window - 1, 3 * window, 3 * window + 1, 0):
+        publishers.count("pub", 16, now_ms=now_ms)
+        publishers.shards("pub")
+    seen = publishers.shards("pub")
+    publishers.update("pub", seen=seen, shards=raised(seen, level=3, now_ms=3 * window + 2))
+    publishers.count("counted first", 1, now_ms=window)
+    counted = publishers.shards("counted first")
+    publishers.update("counted first", seen=counted, shards=raised(counted, level=3, now_ms=window))
+    publishers.shards("counted first")
+
+
+def a_level_of_all_publishers_is_set_and_taken_back(client: Any) -> None:
+    publishers = Publishers(client, names.PUBLISHERS.name)
+    publishers.static_level()
+    for level in (None, 3, 0, None):
+        publishers.set_static_level(level)
+        publishers.static_level()
 
 
 def follows_change_by_version_with_their_count(client: Any) -> None:
@@ -177,6 +213,8 @@ SCRIPTS: list[Callable[[Any], None]] = [
     a_fanout_of_many_segments_resumes_stalls_and_completes,
     a_fanout_without_followers_or_without_a_row,
     edges_are_put_and_removed_by_version,
+    publishers_grow_by_version_and_are_counted_by_window,
+    a_level_of_all_publishers_is_set_and_taken_back,
     follows_change_by_version_with_their_count,
     timelines_take_entries_and_answer_pages,
 ]
