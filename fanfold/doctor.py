@@ -345,7 +345,7 @@ class Doctor:
 
     def _compare_follows(self, pages: Iterable[tuple[int, list[Follow]]]) -> Iterator[int]:
         for read, page in pages:
-            rows = {(row.user_id, row.publisher_id): row for row in page if row.is_active}
+            rows = {(row.user_id, row.publisher_id): row for row in page}
             homes = self.records.homes(self.records.levels(rows))
             looks = [Look(row, homes.get(pair, {})) for pair, row in rows.items()]
             twice = sum(look.difference == Difference.TWICE for look in looks)
@@ -358,9 +358,10 @@ class Doctor:
         for page in pages:
             rows = self.records.rows(page)
             looks = [Look(rows.get(pair) or _no_row(pair), homes) for pair, homes in page.items()]
-            self.report.edges += len(page)
+            count = sum(map(len, page.values()))
+            self.report.edges += count
             self._suspect(look.pair for look in looks if look.is_fault)
-            yield len(page)
+            yield count
 
     def _suspect(self, pairs: Iterable[Pair]) -> None:
         """Look closely at these, and once more at those that were looked at a moment ago."""

@@ -335,7 +335,7 @@ def _content(
             }
             for growth in shards.history
         ],
-        "followers": sum(each.edges for each in levels),
+        "edges": sum(each.edges for each in levels),
         "estimated": is_estimate,
         "levels": [
             {

@@ -87,7 +87,7 @@ def test_show_counts_every_shard_of_every_level(
         ("ada", user, 1, level) for level, user in zip([0, 1, 2] * 20, users, strict=True)
     )
     shown = shards_of("show", "ada", "--json").json
-    assert (shown["level"], shown["shards"], shown["followers"]) == (2, 4, 60)
+    assert (shown["level"], shown["shards"], shown["edges"]) == (2, 4, 60)
     assert (shown["version"], shown["last_growth"], shown["estimated"]) == (1, AT, False)
     assert [len(level["shards"]) for level in shown["levels"]] == [1, 2, 4]
     for level in shown["levels"]:
@@ -101,11 +101,11 @@ def test_show_counts_a_shard_of_several_pages_whole_and_estimates_it_from_the_fi
 ) -> None:
     monkeypatch.setattr(shards, "COUNT_PAGE", 250)
     assert not followers.put_all(("ada", f"user-{number}", 1, 0) for number in range(1_000))
-    assert shards_of("show", "ada", "--json").json["followers"] == 1_000
+    assert shards_of("show", "ada", "--json").json["edges"] == 1_000
     shown = shards_of("show", "ada", "--estimate", "--json").json
     assert shown["estimated"] is True
-    assert shown["followers"] == pytest.approx(1_000, rel=0.2)
-    assert shown["followers"] != 1_000
+    assert shown["edges"] == pytest.approx(1_000, rel=0.2)
+    assert shown["edges"] != 1_000
     assert "About" in shards_of("show", "ada", "--estimate").stdout
 
 

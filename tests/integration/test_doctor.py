@@ -279,6 +279,7 @@ def test_an_edge_at_several_levels_is_told_of_as_harmless(ward: Ward) -> None:
     ward.edge("bob", 1, level=1)
     ran = examined("--whole", "--repair")
     assert (ran.exit_code, found(ran), ran.json["mended"]) == (0, {"twice": 1}, 0)
+    assert (ran.json["follows"], ran.json["edges"]) == (1, 2)
     assert ran.json["examples"] == []
     assert ward.homes("bob") == {0: 1, 1: 1}
     told = run("doctor", "--whole").stdout
@@ -400,6 +401,19 @@ def test_with_too_many_suspects_reading_waits_for_the_oldest(
     assert "The first 5 of 12 are listed" in run("doctor", "--whole").said
 
 
+@pytest.mark.parametrize("damage", [older, newer, stray_at_two_levels], ids=lambda it: it.__name__)
+def test_a_fault_that_is_met_again_later_counts_once(
+    ward: Ward,
+    damage: Callable[[Ward], None],
+    paged: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "MAX_SUSPECTS", 0)  # so that nothing waits for the end
+    paged(1)
+    damage(ward)
+    assert sum(found(examined("--whole")).values()) == 1
+
+
 # How it reads
 
 
@@ -407,7 +421,9 @@ def records_of(ward: Ward, threads: ThreadPoolExecutor) -> Records:
     return Records(ward.system.following, ward.followers, ward.publishers, threads)
 
 
-def test_more_rows_than_a_batch_and_a_page_are_all_compared(ward: Ward, paged: Any) -> None:
+def test_more_rows_than_a_batch_and_a_page_are_all_compared(
+    ward: Ward, paged: Callable[[int], None]
+) -> None:
     paged(40)
     ward.grow(2)
     users = [f"user-{number}" for number in range(150)]
