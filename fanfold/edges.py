@@ -105,20 +105,32 @@ class Edges:
 
     def level(self, publisher_id: str) -> int:
         """The level to write at; never higher than the publisher's own, which may be higher yet."""
+        fixed = self._fixed()
         with self._lock:
-            known, fixed = self._levels.get(publisher_id), self._fixed()
-            if known is None:
-                known = self.publishers.shards(publisher_id, consistent=False).level
-            if fixed is not None and known < fixed:
-                known = self._commit(publisher_id, fixed)
-            self._levels[publisher_id] = known
-            return known if fixed is None else fixed
+            known = self._levels.get(publisher_id)
+        if known is None:
+            known = self.publishers.shards(publisher_id, consistent=False).level
+            self._remember(publisher_id, known)
+        if fixed is None:
+            return known
+        if known < fixed:
+            self._remember(publisher_id, self._commit(publisher_id, fixed))
+        return fixed
 
     def _fixed(self) -> int | None:
         """The level that all publishers are kept at, or None if each has its own."""
-        if "" not in self._static:
-            self._static[""] = self.publishers.static_level()
-        return self._static.get("")
+        with self._lock:
+            if "" in self._static:
+                return self._static.get("")
+        level = self.publishers.static_level()
+        with self._lock:
+            self._static[""] = level
+        return level
+
+    def _remember(self, publisher_id: str, level: int) -> None:
+        """Only what was just read: written anew, a level would never grow old."""
+        with self._lock:
+            self._levels[publisher_id] = level
 
     def _commit(self, publisher_id: str, level: int) -> int:
         """Raise the publisher to the level before anything is written there."""
@@ -148,7 +160,7 @@ class Edges:
             self._hot[publisher_id] = now + _wait() if is_due or try_at == math.inf else try_at
         with _unless_passing():
             seen = self.publishers.shards(publisher_id)
-            self._levels[publisher_id] = seen.level
+            self._remember(publisher_id, seen.level)
             if is_due and self._fixed() is None:
                 self._grow(publisher_id, seen, reasons)
 
@@ -163,7 +175,7 @@ class Edges:
         if isinstance(wish, Refusal):
             self.tell(publisher_id, wish)
         elif self.publishers.update(publisher_id, seen=seen, shards=wish):
-            self._levels[publisher_id] = wish.level
+            self._remember(publisher_id, wish.level)
             self.tell(publisher_id, wish)
 
 
