@@ -85,7 +85,7 @@ class Edges:
         Only for who looks at the rows again afterwards: a batch knows no conditions. What it leaves
         is put one by one, which tells why. Raises `TryLater`, as `put` does.
         """
-        levelled = [(*edge, self.level(edge[0])) for edge in edges]
+        levelled = [(*edge, _patiently(partial(self.level, edge[0]))) for edge in edges]
         left = self.followers.put_all(levelled)
         for publisher_id, follower_id, version, level in levelled:
             if (publisher_id, follower_id) in left:
