@@ -1,0 +1,134 @@
+"""How many followers PLAN takes a publisher to have: whatever their number, and at any levels.
+
+The big lists are made up as they are read, and only their start ever is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from functools import cache
+from heapq import merge
+from itertools import islice, takewhile
+from random import Random
+from statistics import mean
+from typing import Any
+
+import pytest
+
+from fanfold import ring
+from fanfold.delivery import Page, Read
+from fanfold.followers import Followers
+from fanfold.plan import Planning
+from fanfold.segments import SAMPLE_EDGES
+
+# Edges that are made up together, where a list is longer than a few times that.
+SLICE_EDGES = 500
+# Who follows again after a growth has an edge at the new level too.
+TWICE = 0.1
+
+# Which share of the edges lies at which level: histories that growing, or a static level, leaves.
+HISTORIES: Mapping[str, Mapping[int, float]] = {
+    "never grown": {0: 1},
+    "just grown, nothing written there yet": {0: 1, 1: 0},
+    "doubled, each level as full as it could be": {level: 2**level for level in range(5)},
+    "doubled to the highest": {level: 2**level for level in range(9)},
+    "grown late": {0: 1000, 1: 10, 2: 10, 3: 1},
+    "grown early": {0: 1, 1: 1, 2: 1, 3: 1000},
+    "kept at one level from the beginning": {0: 0, 6: 1},
+    "kept at one level later": {0: 3, 4: 1},
+    "moved up and nearly empty since": {0: 1, 8: 0.001},
+}
+SIZES = (1_000, 1_100, 2_000, 10_000, 220_000, 1_000_000, 10_000_000)
+
+
+class Edges:
+    """So many edges, uniform on the ring and always the same."""
+
+    def __init__(self, count: int, seed: str) -> None:
+        self.count = count
+        self._seed = seed
+        self._slices = 1 if count < 20 * SLICE_EDGES else count // SLICE_EDGES
+        self._slice = cache(self._make)
+
+    def after(self, edge: str) -> Iterator[str]:
+        """The edges behind an edge or at and behind a position, in ring order."""
+        first = int(ring.position_of(edge), 16) * self._slices // ring.RING_SIZE
+        for number in range(first, self._slices):
+            edges = self._slice(number)
+            yield from edges[bisect_right(edges, edge) :]
+
+    def _make(self, number: int) -> list[str]:
+        chance = Random(f"{self._seed} {number}")
+        mean = self.count / self._slices
+        count = self.count if self._slices == 1 else round(chance.gauss(mean, mean**0.5))
+        low, high = (ring.RING_SIZE * each // self._slices for each in (number, number + 1))
+        return sorted(f"{chance.randrange(low, high):016x}#{self._seed}" for _ in range(count))
+
+
+class Ring:
+    """A publisher with so many followers, whose edges lie at the levels of a history."""
+
+    def __init__(self, followers: int, history: Mapping[int, float], seed: int) -> None:
+        self.level = max(history)
+        self.calls = 0
+        # Each kind of follower by itself: where their edges lie, and the edges.
+        self._kinds: list[tuple[set[int], Edges]] = []
+        left, weights = followers, sum(history.values())
+        for level, weight in history.items():
+            count = left if level == self.level else round(followers * weight / weights)
+            twice = round(TWICE * count) if level < self.level and history[self.level] else 0
+            self._kinds.append(({level}, Edges(count - twice, f"{seed}-{level}")))
+            self._kinds.append(({level, self.level}, Edges(twice, f"{seed}-{level}-twice")))
+            left -= count
+
+    def page(self, _publisher_id: str, read: Read, limit: int | None = None) -> Page:
+        """A page of one shard; a full one says that there is more, as DynamoDB does."""
+        self.calls += 1
+        end = min(read.hi, ring.shard_start(read.shard + 1, read.level))
+        kinds = (edges.after(read.after) for levels, edges in self._kinds if read.level in levels)
+        found = list(islice(takewhile(lambda edge: edge < end, merge(*kinds)), limit))
+        return Page(found, more=len(found) == limit)
+
+
+def counted(here: Ring) -> int:
+    """What PLAN takes for the number of followers."""
+    followers = Followers(None, "Followers")  # type: ignore[arg-type]
+    object.__setattr__(followers, "page", here.page)
+    nothing: Any = None
+    planning = Planning(nothing, followers, nothing, nothing)
+    return planning._count("ada", here.level)
+
+
+@cache
+def errors(history: str) -> tuple[float, ...]:
+    """How far off the estimates are, of lists of every size."""
+    return tuple(
+        counted(Ring(size, HISTORIES[history], seed)) / size - 1
+        for size in SIZES
+        for seed in range(8)
+    )
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_19_of_20_estimates_are_within_a_tenth(history: str) -> None:
+    found = errors(history)
+    assert sum(abs(error) <= 0.1 for error in found) >= 0.95 * len(found)
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_estimates_are_right_on_average(history: str) -> None:
+    assert abs(mean(errors(history))) < 0.02  # four standard errors
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+@pytest.mark.parametrize("followers", [0, 1, 2, 500, SAMPLE_EDGES - 1])
+def test_a_list_shorter_than_the_sample_is_counted_exactly(history: str, followers: int) -> None:
+    assert counted(Ring(followers, HISTORIES[history], seed=followers)) == followers
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_a_big_list_is_estimated_from_its_start(history: str) -> None:
+    here = Ring(1_000_000, HISTORIES[history], seed=1)
+    assert abs(counted(here) / 1_000_000 - 1) < 0.2
+    assert here.calls <= 2 * (here.level + 1)
