@@ -61,7 +61,7 @@ class Edges:
             yield from edges[bisect_right(edges, edge) :]
 
     def _make(self, number: int) -> list[str]:
-        chance = Random(f"{self._seed} {number}")
+        chance = Random(f"{self._seed} {number} of {self.count}")
         mean = self.count / self._slices
         count = self.count if self._slices == 1 else round(chance.gauss(mean, mean**0.5))
         low, high = (ring.RING_SIZE * each // self._slices for each in (number, number + 1))
