@@ -222,11 +222,15 @@ def test_a_level_is_remembered_for_a_minute_and_then_read_again(world: World) ->
     assert len(world.made("glance")) == 2
 
 
-def test_a_follow_costs_one_put_and_nothing_else_while_the_level_is_known(world: World) -> None:
+@pytest.mark.parametrize("fixed", [None, 0, 2])
+def test_a_follow_costs_one_put_and_nothing_else_while_the_level_is_known(
+    world: World, fixed: int | None
+) -> None:
+    world.publishers.fixed = fixed
     world.put()
     world.calls.clear()
     world.put()
-    assert world.calls == [("put", "ada", "bob", 1, 0)]
+    assert world.calls == [("put", "ada", "bob", 1, fixed or 0)]
 
 
 # A throttle
