@@ -1,0 +1,167 @@
+"""How soon a rush of follows to one publisher is taken, and what its shards cost a reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from bench.figures import Figure, Lines, Result, Row
+from bench.progress import told
+from bench.shards.history import read_units_of
+from bench.shards.rush import Counts, Plan, Rush
+from fanfold.settings import Settings
+
+COOLDOWN_SECONDS = Settings.growth_cooldown_ms / 1000
+# At full rate, so many of the follows that come are taken by their first put.
+FULL = 0.95
+DYNAMIC = Plan()
+SHORT = Plan(follows_per_second=2_000, seconds=24)
+# Those that never grow need no longer to show what they take.
+FIXED_SECONDS, SHORT_FIXED_SECONDS = 8, 3
+FIXED_LEVELS = (0, 4)
+FOLLOWERS, SHORT_FOLLOWERS = 220_000, 50_000
+LEVELS, SHORT_LEVELS = (4, 8), (4,)
+# What the chart is drawn through.
+SHARDS = "write shards"
+
+
+@dataclass(frozen=True)
+class Found:
+    """One rush, looked at when it is over."""
+
+    plan: Plan
+    counts: Counts
+    lost: int
+
+    @property
+    def at_once(self) -> list[float]:
+        """Which share of the follows of each second was taken by its first put."""
+        counts = self.counts
+        return [counts.at_once[each] / counts.offered[each] for each in range(self.plan.seconds)]
+
+    @property
+    def full_at(self) -> int:
+        """The second from which on the rate is full for the rest of the run; its end if never."""
+        below = [second for second, share in enumerate(self.at_once) if share < FULL]
+        return below[-1] + 1 if below else 0
+
+    @property
+    def throttled_share(self) -> float:
+        """Of the puts since then, so many were throttled; all of them, if it was never full."""
+        after = range(self.full_at, self.plan.seconds)
+        puts = sum(self.counts.puts[each] for each in after)
+        return sum(self.counts.throttled[each] for each in after) / puts if puts else 1.0
+
+    @property
+    def accepted(self) -> float:
+        """Follows a second that were taken in the end, in the last seconds of the run."""
+        last = range(self.plan.seconds // 2, self.plan.seconds)
+        return sum(self.counts.accepted[each] for each in last) / len(last)
+
+    @property
+    def line(self) -> list[tuple[float, float]]:
+        """Follows a second that were taken, over time."""
+        return [(each, self.counts.accepted[each]) for each in range(self.plan.seconds)]
+
+
+def run(*, short: bool) -> Result:
+    """Let a publisher become famous, with shards that grow and with fixed ones; then read rings."""
+    dynamic = SHORT if short else DYNAMIC
+    seconds = SHORT_FIXED_SECONDS if short else FIXED_SECONDS
+    plans = [dynamic, *(replace(dynamic, static_level=lv, seconds=seconds) for lv in FIXED_LEVELS)]
+    found, *fixed = [rush(plan) for plan in told("shards, a rush", plans)]
+    followers, levels = (SHORT_FOLLOWERS, SHORT_LEVELS) if short else (FOLLOWERS, LEVELS)
+    units = {
+        level: read_units_of(followers, level) for level in told("shards, a ring", (0, *levels))
+    }
+    offered = f"{dynamic.follows_per_second:,} follows/s offered"
+    return Result(
+        figures=[
+            Figure(
+                name="shards.cooldowns_to_full_rate",
+                value=found.full_at / COOLDOWN_SECONDS,
+                target=5,
+                unit="cooldowns",
+                better="lower",
+                against=f"{offered}, until {FULL:.0%} of them are taken by their first put",
+            ),
+            Figure(
+                name="shards.throttled_share",
+                value=100 * found.throttled_share,
+                target=3,
+                unit="%",
+                better="lower",
+                against="all puts from then on",
+            ),
+            Figure(
+                name="shards.lost",
+                value=found.lost + sum(each.lost for each in fixed),
+                target=0,
+                unit="followers",
+                better="lower",
+                against="those acknowledged; a delivery has to read each of them once",
+            ),
+            Figure(
+                name="shards.ring_read_units_ratio",
+                value=max(units[level] for level in levels) / units[0],
+                target=1.15,
+                unit="x",
+                better="lower",
+                against=f"the read units of {followers:,} edges at level 0; ours: levels "
+                + " and ".join(map(str, levels)),
+            ),
+        ],
+        rows=[
+            *_growths(found),
+            *(_fixed(each) for each in fixed),
+            *(
+                Row(f"reading the ring at level {level}", spent, "units", f"{followers:,} edges")
+                for level, spent in units.items()
+            ),
+        ],
+        setting={
+            "rush": f"{offered} for {dynamic.seconds} s, {dynamic.containers} containers",
+            "table": f"warm for {dynamic.warm_write_units:,} write units/s, on the capacity model",
+            "time": "virtual",
+        },
+        chart=Lines(
+            title=f"Follows of one publisher that are taken, of {offered}",
+            x="s",
+            y="follows/s",
+            lines={SHARDS: found.line, **{_name(each): each.line for each in fixed}},
+        ),
+    )
+
+
+def rush(plan: Plan) -> Found:
+    """Carry out one rush."""
+    here = Rush(plan)
+    return Found(plan, here.run(), here.lost())
+
+
+def _growths(found: Found) -> list[Row]:
+    ends = [*(at for at, _ in found.counts.levels[1:]), found.plan.seconds]
+    rows = []
+    for (at, level), end in zip(found.counts.levels, ends, strict=True):
+        # The first second is that of the growth, and the bursts of new partitions.
+        whole = range(int(at) + 2, int(end)) or range(int(at), int(at) + 1)
+        taken = sum(found.counts.accepted[each] for each in whole) / len(whole)
+        rows.append(Row(f"{2**level} shards after", at, "s", f"{taken:,.0f} follows/s taken"))
+    return rows
+
+
+def _fixed(found: Found) -> Row:
+    after = range(1, found.plan.seconds)
+    share = sum(found.at_once[each] for each in after) / len(after)
+    puts = sum(found.counts.throttled.values()) / found.counts.puts.total()
+    return Row(
+        _name(found),
+        found.accepted,
+        "follows/s",
+        f"taken; {share:.0%} by their first put; {puts:.0%} of all puts throttled",
+    )
+
+
+def _name(found: Found) -> str:
+    level = found.plan.static_level
+    assert level is not None
+    return "one shard" if level == 0 else f"{2**level} shards from the beginning"

@@ -1,0 +1,48 @@
+"""What reading a whole ring costs, by the level that its publisher has grown to."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+from bench.shards.rush import FOLLOWER, PUBLISHER
+from fanfold import names, ring
+from fanfold.followers import Followers
+from fanfold.ringread import RingRead
+from simulation import dynamodb
+from simulation.capacity import READ, Meter
+from simulation.clock import Clock
+from simulation.database import Database
+from simulation.partitions import Row
+from simulation.tables import Key, TableSchema
+from simulation.values import Item, size_of_item
+
+
+def read_units_of(followers: int, level: int) -> float:
+    """Read units of enumerating so many followers, at the levels that doublings leave them at.
+
+    Each level took twice as many a second as the one before, for as long.
+    """
+    database = Database(Clock(), meter=Meter())
+    database.create(TableSchema.of(names.FOLLOWERS))
+    table, random = database.table(names.FOLLOWERS.name), Random(level)
+    levels = range(level + 1)
+    homes = random.choices(levels, [2**each for each in levels], k=followers)
+    for number, home in enumerate(homes):
+        edge = ring.edge(FOLLOWER.format(number))
+        shard = ring.shard_of(ring.position_of(edge), home)
+        shard_id = ring.shard_key(PUBLISHER, home, shard)
+        item: Item = {
+            "shard_id": ("S", shard_id),
+            "edge": ("S", edge),
+            "version": ("N", Decimal(1)),
+        }
+        table.change(Key(shard_id, (edge,)), Row(item, size_of_item(item)))
+    client: Any = dynamodb.Client(database, validates=False)
+    wanted = RingRead(level, ring.START, ring.END)
+    pages = Followers(client, names.FOLLOWERS.name).edges(PUBLISHER, wanted)
+    if sum(map(len, pages)) != followers:
+        raise RuntimeError(f"Not all of the {followers:,} followers were read.")
+    assert database.meter is not None
+    return database.meter.of(names.FOLLOWERS.name, READ)

@@ -1,0 +1,221 @@
+"""A rush of follows to one publisher: the product's edges on the capacity model, in virtual time.
+
+Ours are the arrivals, the containers and how long a call takes; the constants say how.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import blake2b
+from random import Random
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from bench.model_time import Loop, installed
+from fanfold import names, ring
+from fanfold.edges import Edges
+from fanfold.errors import TryLater
+from fanfold.followers import Followers
+from fanfold.publishers import Publishers
+from fanfold.ringread import RingRead
+from fanfold.settings import Settings
+from fanfold.sharding import Refusal, Shards
+from simulation import dynamodb
+from simulation.capacity import (
+    READ,
+    WRITE,
+    Charge,
+    Limits,
+    Resource,
+    Throttle,
+    read_units,
+    throttled,
+)
+from simulation.clock import START_MS, Clock
+from simulation.database import Database
+from simulation.errors import client_error
+from simulation.tables import TableSchema
+
+# A call to DynamoDB: 5.5 ms on average, log-normal, one in a hundred above 9.5 ms.
+CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25
+# Follows are counted in windows of the wall clock; a rush begins anywhere in one.
+BEGINNINGS_MS = 10_000
+# Ids as long as those of Cognito.
+PUBLISHER = "ada00000-0000-4000-8000-000000000001"
+FOLLOWER = "f0110000-0000-4000-8000-{:012d}"
+FOLLOWERS, PUBLISHERS = Resource(names.FOLLOWERS.name), Resource(names.PUBLISHERS.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A rush: how many follows a second, for how long, through how many containers."""
+
+    follows_per_second: int = 10_000
+    seconds: int = 60
+    containers: int = 100
+    warm_write_units: int = 40_000
+    static_level: int | None = None
+    seed: int = 1
+
+
+@dataclass
+class Counts:
+    """What happened, by seconds since the start."""
+
+    offered: Counter[int] = field(default_factory=Counter)
+    at_once: Counter[int] = field(default_factory=Counter)  # by when they were offered
+    accepted: Counter[int] = field(default_factory=Counter)
+    puts: Counter[int] = field(default_factory=Counter)
+    throttled: Counter[int] = field(default_factory=Counter)
+    given_up: int = 0
+    levels: list[tuple[float, int]] = field(default_factory=list)  # when, and to which
+    refusals: Counter[str] = field(default_factory=Counter)
+
+
+class Rush:
+    """One rush."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.random = Random(plan.seed)
+        self.loop = Loop(Clock(START_MS + self.random.randrange(BEGINNINGS_MS)))
+        self.counts = Counts()
+        self.acknowledged: set[str] = set()
+        self.throttled: set[str] = set()  # followers whose put was refused at least once
+        limits = Limits.warm(plan.warm_write_units)
+        self.throttle = Throttle(self.loop.clock, limits, locate=self._partition_of)
+        database = Database(self.loop.clock)
+        database.create(*(TableSchema.of(each) for each in (names.FOLLOWERS, names.PUBLISHERS)))
+        # Without checking parameters: it takes most of the time, and the unit tests do.
+        client: Any = dynamodb.Client(database, validates=False)
+        self.client = client
+        self.publishers = Publishers(client, names.PUBLISHERS.name)
+        self.publishers.set_static_level(plan.static_level)
+        self._containers = [self._container() for _ in range(plan.containers)]
+        self._ended = 0
+
+    def _partition_of(self, _resource: Resource, key: str, partitions: int) -> int:
+        """Where a key lies: by another hash than the ring's, and elsewhere with each seed."""
+        salt = self.plan.seed.to_bytes(8, "big")
+        digest = blake2b(key.encode(), digest_size=8, salt=salt, person=b"dynamodb").digest()
+        return int.from_bytes(digest) * partitions >> 64
+
+    def _container(self) -> Edges:
+        timed: Any = Timed(self)
+        return Edges(
+            Followers(timed, names.FOLLOWERS.name),
+            Publishers(timed, names.PUBLISHERS.name),
+            Settings.max_level,
+            Settings.growth_cooldown_ms,
+            self._tell,
+        )
+
+    def _tell(self, _publisher_id: str, what: Shards | Refusal) -> None:
+        if isinstance(what, Refusal):
+            self.counts.refusals[what.why] += 1
+        else:
+            self.counts.levels.append((self.loop.now, what.level))
+
+    @property
+    def second(self) -> int:
+        """The second that it is now."""
+        return int(self.loop.now)
+
+    def latency(self) -> float:
+        """How long a call takes, drawn anew."""
+        return self.random.lognormvariate(math.log(CALL_MEDIAN_SECONDS), CALL_SIGMA)
+
+    def run(self) -> Counts:
+        """Let all follows come, and each of them end."""
+        with installed(self.loop, self.random):
+            self.loop.at(0.0, partial(self._arrive, 0))
+            self.loop.run(self._is_over)
+        return self.counts
+
+    def _is_over(self) -> bool:
+        is_last = self.loop.now >= self.plan.seconds
+        return is_last and self._ended == self.counts.offered.total()
+
+    def _arrive(self, number: int) -> None:
+        """One follow comes, and the next one some time later: a Poisson process."""
+        if self.loop.now >= self.plan.seconds:
+            return
+        gap = self.random.expovariate(self.plan.follows_per_second)
+        self.loop.at(self.loop.now + gap, partial(self._arrive, number + 1))
+        self.counts.offered[self.second] += 1
+        self.loop.start(partial(self._follow, FOLLOWER.format(number), self.second))
+
+    def _follow(self, follower: str, came: int) -> None:
+        edges = self.random.choice(self._containers)
+        try:
+            edges.put(PUBLISHER, follower, version=1)
+        except TryLater:
+            self.counts.given_up += 1
+        else:
+            self.acknowledged.add(follower)
+            self.counts.accepted[self.second] += 1
+            self.counts.at_once[came] += follower not in self.throttled
+        self._ended += 1
+
+    def found(self) -> Counter[str]:
+        """How often a delivery reads each follower; free of charge."""
+        level = self.publishers.shards(PUBLISHER).level
+        pages = Followers(self.client, names.FOLLOWERS.name).edges(
+            PUBLISHER, RingRead(level, ring.START, ring.END)
+        )
+        return Counter(ring.follower_of(edge) for page in pages for edge in page)
+
+    def lost(self) -> int:
+        """Acknowledged followers whom a delivery does not read exactly once."""
+        found = self.found()
+        return sum(found[follower] != 1 for follower in self.acknowledged)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A client whose calls take time; each takes effect at the end of it.
+
+    Whether it is throttled is asked before the model reads the request, not after: in a rush most
+    are, and reading takes the longest. All items are below 1 KB, so each call is one unit.
+    """
+
+    rush: Rush
+
+    @property
+    def exceptions(self) -> Any:
+        """The client's exceptions."""
+        return self.rush.client.exceptions
+
+    def put_item(self, **request: Any) -> Any:
+        """PutItem of an edge, counted."""
+        rush, item = self.rush, request["Item"]
+        rush.loop.sleep(rush.latency())
+        rush.counts.puts[rush.second] += 1
+        try:
+            self._pay("PutItem", Charge(FOLLOWERS, WRITE, item["shard_id"]["S"], 1))
+        except ClientError:
+            rush.counts.throttled[rush.second] += 1
+            rush.throttled.add(ring.follower_of(item["edge"]["S"]))
+            raise
+        return rush.client.put_item(**request)
+
+    def get_item(self, **request: Any) -> Any:
+        """GetItem of a publisher."""
+        self.rush.loop.sleep(self.rush.latency())
+        units = read_units(0, consistent=bool(request.get("ConsistentRead")))
+        self._pay("GetItem", Charge(PUBLISHERS, READ, request["Key"]["publisher_id"]["S"], units))
+        return self.rush.client.get_item(**request)
+
+    def update_item(self, **request: Any) -> Any:
+        """UpdateItem of a publisher."""
+        self.rush.loop.sleep(self.rush.latency())
+        self._pay("UpdateItem", Charge(PUBLISHERS, WRITE, request["Key"]["publisher_id"]["S"], 1))
+        return self.rush.client.update_item(**request)
+
+    def _pay(self, operation: str, charge: Charge) -> None:
+        if reasons := self.rush.throttle.admit([charge]):
+            raise client_error(dynamodb.SERVICE, operation, throttled(reasons))
