@@ -14,9 +14,9 @@ COOLDOWN_SECONDS = Settings.growth_cooldown_ms / 1000
 # At full rate, so many of the follows that come are taken by their first put.
 FULL = 0.95
 DYNAMIC = Plan()
-SHORT = Plan(follows_per_second=2_000, seconds=24)
+SHORT = Plan(follows_per_second=2_000, seconds=16)
 # Those that never grow need no longer to show what they take.
-FIXED_SECONDS, SHORT_FIXED_SECONDS = 8, 3
+FIXED_SECONDS, SHORT_FIXED_SECONDS = 6, 3
 FIXED_LEVELS = (0, 4)
 FOLLOWERS, SHORT_FOLLOWERS = 220_000, 50_000
 LEVELS, SHORT_LEVELS = (4, 8), (4,)

@@ -55,7 +55,7 @@ class Plan:
     """A rush: how many follows a second, for how long, through how many containers."""
 
     follows_per_second: int = 10_000
-    seconds: int = 60
+    seconds: int = 55
     containers: int = 100
     warm_write_units: int = 40_000
     static_level: int | None = None

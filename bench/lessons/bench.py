@@ -1,0 +1,97 @@
+"""Lessons of the founding articles, on the model: an index that throttles, shards that lose."""
+
+from __future__ import annotations
+
+from bench.figures import Figure, Lines, Result, Row
+from bench.lessons.indexes import BY_STATE, SPARSE, Writing, Written
+from bench.lessons.suffixes import FOLLOWS, Drawn, Homes, Levels, Modulo, Shown, show
+from bench.progress import told
+
+# Fan-outs a second; the ledger writes each three times.
+RATES, SHORT_RATES = (250, 500, 750, 1_000), (250, 1_000)
+SECONDS, SHORT_SECONDS = 6, 4
+INDEXES = {"sparse": SPARSE, "by state": BY_STATE}
+OURS, MODULO, DRAWN = "levels (ours)", "hash % N", "random suffix"
+
+
+def run(*, short: bool) -> Result:
+    """Write the ledger behind both indexes, and keep followers in three kinds of shards."""
+    rates = SHORT_RATES if short else RATES
+    seconds = SHORT_SECONDS if short else SECONDS
+    cases = [(name, rate) for name in INDEXES for rate in rates]
+    written = {
+        (name, rate): Writing(INDEXES[name], rate).run(seconds)
+        for name, rate in told("lessons, an index", cases)
+    }
+    ways: dict[str, Homes] = {OURS: Levels(), MODULO: Modulo(), DRAWN: Drawn()}
+    shown = {name: show(ways[name]) for name in told("lessons, suffixes", ways)}
+    ours = shown[OURS]
+    return Result(
+        figures=[
+            Figure(
+                name="lessons.sparse_index_throttled",
+                value=100 * max(written["sparse", rate].throttled_share for rate in rates),
+                target=0,
+                unit="%",
+                better="lower",
+                against=f"the ledger's writes at up to {max(rates):,} fan-outs/s",
+            ),
+            Figure(
+                name="lessons.missed",
+                value=ours.missed[0],
+                target=0,
+                unit="followers",
+                better="lower",
+                against=f"{FOLLOWS:,} whose shards doubled twice, read at the level of now",
+            ),
+            Figure(
+                name="lessons.left_behind",
+                value=ours.left,
+                target=0,
+                unit="edges",
+                better="lower",
+                against="the same after all have unfollowed",
+            ),
+        ],
+        rows=[
+            *(_index(name, rate, found) for (name, rate), found in written.items()),
+            *(row for name, found in shown.items() for row in _suffixes(name, found)),
+        ],
+        setting={
+            "tables": "warm for 40,000 write units/s, table and index, on the capacity model",
+            "fan-outs": f"of one segment, {seconds} s; what is throttled is not tried again",
+            "shards": f"1, 2, 4 over {FOLLOWS:,} follows; one in 100 is sent twice",
+        },
+        chart=Lines(
+            title="Writes of the ledger that are throttled, by the index beside it",
+            x="fan-outs/s",
+            y="% of all writes",
+            lines={
+                name: [(rate, 100 * written[name, rate].throttled_share) for rate in rates]
+                for name in INDEXES
+            },
+        ),
+    )
+
+
+def _index(name: str, rate: int, found: Written) -> Row:
+    used = f"of {found.writes:,} writes; the table itself is used to {found.table_share:.1%}"
+    reasons = ", ".join(found.reasons)
+    note = f"{used}; {reasons}" if reasons else used
+    return Row(
+        f"index {name}, {rate:,} fan-outs/s", 100 * found.throttled_share, "% throttled", note
+    )
+
+
+def _suffixes(name: str, found: Shown) -> list[Row]:
+    now, one, two = found.missed
+    return [
+        Row(
+            f"{name}: a stale reader misses",
+            one,
+            "followers",
+            f"with a number of shards that is one growth old; {now} if of now, {two:,} if two",
+        ),
+        Row(f"{name}: there twice", found.twice, "followers", "after a follow is sent again"),
+        Row(f"{name}: left behind", found.left, "edges", "after all have unfollowed"),
+    ]
