@@ -9,6 +9,7 @@ from bench.progress import told
 from bench.shards.history import read_units_of
 from bench.shards.rush import Counts, Plan, Rush
 from fanfold.settings import Settings
+from fanfold.sharding import PARTITION_WRITES
 
 COOLDOWN_SECONDS = Settings.growth_cooldown_ms / 1000
 # At full rate, so many of the follows that come are taken by their first put.
@@ -20,8 +21,8 @@ FIXED_SECONDS, SHORT_FIXED_SECONDS = 6, 3
 FIXED_LEVELS = (0, 4)
 FOLLOWERS, SHORT_FOLLOWERS = 220_000, 50_000
 LEVELS, SHORT_LEVELS = (4, 8), (4,)
-# What the chart is drawn through.
-SHARDS = "write shards"
+# Lines of the chart.
+GROWING, ROOM = "write shards that grow", "what so many shards take"
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,14 @@ class Found:
     def line(self) -> list[tuple[float, float]]:
         """Follows a second that were taken, over time."""
         return [(each, self.counts.accepted[each]) for each in range(self.plan.seconds)]
+
+    @property
+    def room(self) -> list[tuple[float, float]]:
+        """What the shards of each level take, each on a partition of its own; as steps."""
+        points: list[tuple[float, float]] = [(0, PARTITION_WRITES)]
+        for at, level in self.counts.levels:
+            points += [(at, points[-1][1]), (at, PARTITION_WRITES * 2**level)]
+        return [*points, (self.plan.seconds, points[-1][1])]
 
 
 def run(*, short: bool) -> Result:
@@ -127,7 +136,11 @@ def run(*, short: bool) -> Result:
             title=f"Follows of one publisher that are taken, of {offered}",
             x="s",
             y="follows/s",
-            lines={SHARDS: found.line, **{_name(each): each.line for each in fixed}},
+            lines={
+                GROWING: found.line,
+                ROOM: found.room,
+                **{_name(each): each.line for each in fixed},
+            },
         ),
     )
 
