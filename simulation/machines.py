@@ -41,6 +41,7 @@ from simulation.callers import BotoClient, UnthreadedTransport, Wires, running
 BASE_URL = f"http://127.0.0.1/{sqs.ACCOUNT}"
 # Queues of which SWEEP asks whether they are paused.
 MAPPED = (names.PUBLISH, names.EXPRESS, names.BULK)
+MAX_IN_FLIGHT = 3
 # How many of the environments in which an invocation is broken off are ended with it.
 ENDED_WITH_IT = 0.5
 
@@ -67,9 +68,16 @@ class Environment:
     door: ModuleType
     wires: tuple[Wires, ...]
     is_busy: bool = False
+    starts: int = 0
+
+    @property
+    def name(self) -> str:
+        """Another one after each cold start."""
+        return f"{self.door.__name__} {id(self)} {self.starts}"
 
     def start_cold(self) -> None:
         """Forget what a warm environment knows."""
+        self.starts += 1
         reading = getattr(self.door, "reading", None)
         if reading is not None:
             reading.hydration.cache.clear()
@@ -91,7 +99,7 @@ class Machines:
         environment = self._free(function, world.transport)
         actor = world.stage.current
         actor.deadline = world.clock.monotonic() + seconds
-        actor.skew_ms = world.faults.skew_ms()
+        actor.skew_ms, actor.machine = world.faults.skew_ms(), environment.name
         actor.may_crash = environment.is_busy = True
         try:
             return environment.door.handler(event, Context(actor.deadline))
@@ -190,7 +198,7 @@ def installed() -> Iterator[Machines]:
         (delivery, "CHUNK", 2),
         (delivery, "MAX_STRAGGLERS", 2),
         (delivery, "RETRY_ENTRIES", delivery.RETRY_ENTRIES),  # each world has its own
-        (deliver, "Delivery", partial(delivery.Delivery, max_in_flight=3)),
+        (deliver, "Delivery", partial(delivery.Delivery, max_in_flight=MAX_IN_FLIGHT)),
         (pacing, "BURST_ENTRIES", 4),
     ]
     theirs = [(home, name, getattr(home, name, None)) for home, name, _ in ours]
