@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pycurl
 
@@ -35,7 +35,7 @@ BACKOFF_SECONDS = 0.05
 SUFFIXES = {"cn-": "amazonaws.com.cn", "eusc-": "amazonaws.eu"}
 # What boto3 would obey and this does not; better not to start than to go another way unseen.
 NOT_OBEYED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT")
-CHECKSUM = b"x-amz-crc32:"
+CHECKSUM = b"\r\nx-amz-crc32:"
 OK = 200
 
 
@@ -139,8 +139,7 @@ def authorities(env: Mapping[str, str]) -> str:
     return os.path.join(os.path.dirname(spec.origin), "cacert.pem")  # noqa: PTH118, PTH120
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """A call that has ended: with the answer's body, or failed. `tag` is the caller's own."""
 
     tag: Any
@@ -161,12 +160,10 @@ class _Call:
     def ended(self) -> bytes | Exception:
         """The body of a good answer, or what is wrong with it."""
         body = b"".join(self.body)
+        _, is_told, told = b"".join(self.headers).lower().partition(CHECKSUM)
+        if is_told and told.partition(b"\r\n")[0].strip() != b"%d" % zlib.crc32(body):
+            return Lost(f"{self.operation}: the answer's checksum is wrong.")
         status = self.curl.getinfo(pycurl.RESPONSE_CODE)
-        for line in self.headers:
-            if line[: len(CHECKSUM)].lower() == CHECKSUM and (
-                line[len(CHECKSUM) :].strip() != b"%d" % zlib.crc32(body)
-            ):
-                return Lost(f"{self.operation}: the answer's checksum is wrong.")
         return body if status == OK else refused(self.operation, status, body)
 
 
