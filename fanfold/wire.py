@@ -3,7 +3,8 @@
 A `Client` has the methods of boto3's client, takes the same requests, gives the same answers and
 raises errors of the same form; the stores cannot tell them apart. What it lacks is all the rest,
 and with it most of the time of a cold start and nearly all of the CPU of a call. (The figures are
-in bench/.) Connections stay open from one invocation to the next.
+in bench/.) Connections stay open from one invocation to the next; a call on one that was dead
+already is made again by libcurl itself, so calls must bear being made twice.
 
 Nothing here is for threads: one `Connections` belongs to one.
 """
