@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import lt
 
 from fanfold import ring
@@ -140,8 +141,9 @@ class Delivery:
     max_stragglers: int = MAX_STRAGGLERS
     max_in_flight: int = MAX_IN_FLIGHT
 
-    _edges: list[str] = field(default_factory=list)  # read so far, in ring order
+    _edges: list[str] = field(default_factory=list)  # read and not let go, in ring order
     _next: int = 0  # where the first of them stands that was never sent
+    _let_go: int = 0  # edges before those: written, and so are all before them
     _ranges: deque[Read] = field(default_factory=deque)  # yet to be read, in ring order
     _reading: bool = False
     _read_attempts: int = 0
@@ -230,6 +232,7 @@ class Delivery:
         first = self._next
         edges = self._edges[first : first + count]
         self._next += len(edges)
+        first += self._let_go
         return _Batch(edges, range(first, first + len(edges)))
 
     def _wake_at(self, now: float) -> float:
@@ -248,7 +251,7 @@ class Delivery:
             return Failed(self._failure)
         unwritten = [*(edge for *_, edge in self._retries), *self._edges[self._next :]]
         if not (unwritten or self._ranges):
-            return Done(self.already + len(self._edges))
+            return Done(self.already + self._let_go + len(self._edges))
         position = self._reached()
         unread = [each.after for each in self._ranges if each.hi != self.hi]
         behind = {ring.position_of(edge) for edge in (*unwritten, *unread)}
@@ -259,7 +262,7 @@ class Delivery:
             position, lag = lag[most], lag[:most]
         # A position means all edges on it: if one is unwritten, none of them counts yet.
         before = (ring.position_of(edge) for edge in self._edges)
-        written = sum(each < position and each not in lag for each in before)
+        written = self._let_go + sum(each < position and each not in lag for each in before)
         if not written:
             return HandBack(self.start, self.already, False, tuple(self.stragglers))
         return HandBack(position, self.already + written, True, tuple(lag))
@@ -292,6 +295,22 @@ class Delivery:
         if edges[0] <= asked.after or not all(map(lt, edges, edges[1:])):
             raise ValueError("Edges must come in ring order, each one once.")
         self._edges += edges
+        self._forget_written()
+
+    def _forget_written(self) -> None:
+        """Let go of edges that are written, so that a long segment takes no more room.
+
+        But not of those at the position where something is owed: they count together or not at all.
+        """
+        sent = (index for batch in self._in_flight.values() for index in batch.indexes)
+        again = (index for _, index, _ in self._retries)
+        count = min(chain(sent, again), default=self._let_go + self._next) - self._let_go
+        owed = ring.position_of(self._edges[count])
+        while count and ring.position_of(self._edges[count - 1]) == owed:
+            count -= 1
+        del self._edges[:count]
+        self._next -= count
+        self._let_go += count
 
     def read_failed(self, error: Exception, *, retryable: bool, now: float) -> None:
         """The page could not be read."""
