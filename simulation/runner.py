@@ -20,7 +20,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -84,7 +84,7 @@ def _work(tell: Connection, plan: Plan) -> None:
     """Take messages of the lanes, until killed."""
     # What the door logs goes where the runner logs: its standard output is for the count.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    from functions import deliver  # imported by the parent, and so for nothing
+    from functions import deliver  # its libraries are the parent's, its connections its own
 
     lanes = [_Lane(lane, deliver.settings, plan) for lane in LANES]
     parent = multiprocessing.parent_process()
@@ -125,9 +125,14 @@ class _Lane:
             if answer["batchItemFailures"]:
                 tell.send(FAILED)
             else:
-                aws.sqs().delete_message(QueueUrl=self.url, ReceiptHandle=message["ReceiptHandle"])
+                self._delete(message["ReceiptHandle"])
             tell.send(ENDED)
         return bool(received.get("Messages"))
+
+    def _delete(self, handle: str) -> None:
+        # The engine refuses a handle once the message was shown to another worker, which SQS takes.
+        with suppress(aws.sqs().exceptions.ReceiptHandleIsInvalid):
+            aws.sqs().delete_message(QueueUrl=self.url, ReceiptHandle=handle)
 
     def _is_sent_twice(self, message: Any) -> bool:
         """Drawn from the seed and what the message says, the same in every run."""
@@ -233,14 +238,24 @@ class Runner:
         return True
 
 
+def _load_libraries() -> None:
+    """Load once, for all workers to come, what the door takes long to load.
+
+    Not the door itself: it makes handles of libcurl, which no two processes may share.
+    """
+    import functions.queue  # noqa: F401
+
+    aws.dynamodb()
+    aws.sqs()
+
+
 def main() -> int:
     """Run until the standard input ends, and print what was counted."""
     parser = argparse.ArgumentParser(prog="python -m simulation.runner", description=__doc__)
     for each in fields(Plan):
         parser.add_argument(f"--{each.name}", type=type(each.default), default=each.default)
     plan = Plan(**vars(parser.parse_args()))
-    import functions.deliver  # noqa: F401 - once, for all workers to come
-
+    _load_libraries()
     runner = Runner(plan)
     runner.run(Connection(sys.stdin.fileno(), writable=False))
     print(json.dumps(runner.counted), flush=True)

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 from fanfold import clients, contract, delivery, names, pacing, times
+from fanfold.ring import follower_of
 from simulation import dynamodb, sqs
 from simulation.actors import Actor, Crash, Stage
 from simulation.callers import running
@@ -88,6 +89,7 @@ class World:
     trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE_LINES))
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
     seen: list[str] = field(default_factory=list)  # violations that show only while they happen
+    overtaken: set[tuple[str, str]] = field(default_factory=set)  # user and publisher of an edge
     mended: int = 0  # writes and messages of SWEEP
     asked: int = 0  # entries put, each time that one is, or would be
 
@@ -157,6 +159,8 @@ class World:
         """Look at a call that is about to be made, for what is gone once a run is over."""
         if operation == "batch_write_item":
             self._watch_pace(len(request["RequestItems"].get(names.TIMELINES.name, ())))
+        if operation == "put_item" and request["TableName"] == names.FOLLOWERS.name:
+            self._watch_edge(request["Item"])
         by_sweep = self.stage.current.name == "sweep"
         if by_sweep and (operation == "send_message_batch" or self._is_late(operation, request)):
             self.mended += 1
@@ -187,22 +191,29 @@ class World:
             self.seen.append(f"{actor.name} puts more entries than {rate} a second.")
         bucket.take(entries)
 
+    def _watch_edge(self, edge: dict[str, Any]) -> None:
+        """Whether an edge is put by who looked before the row was changed; it is settled again."""
+        publisher, user = edge["shard_id"]["S"].partition("#")[0], follower_of(edge["edge"]["S"])
+        key = {"user_id": {"S": user}, "publisher_id": {"S": publisher}}
+        row = self._row(names.FOLLOWING, key)
+        if row and int(edge["version"]["N"]) < int(row["version"]["N"]):
+            self.overtaken.add((user, publisher))
+
     def _is_late(self, operation: str, request: dict[str, Any]) -> bool:
         """Whether SWEEP completes what nobody else is just completing."""
         if operation != "update_item":
             return False
-        row = self._fanout(request["Key"]["fanout_id"]["S"])
+        row = self._row(names.FANOUTS, request["Key"])
         changed_ms = times.to_ms(row["changed_at"]["S"])
         return self.clock.now_ms() - changed_ms > STILL_AT_IT_SECONDS * 1000
 
-    def _fanout(self, fanout_id: str) -> dict[str, Any]:
-        key = {"fanout_id": {"S": fanout_id}}
-        answer = self.dynamodb.get_item(TableName=names.FANOUTS.name, Key=key, ConsistentRead=True)
+    def _row(self, table: names.Table, key: dict[str, Any]) -> dict[str, Any]:
+        answer = self.dynamodb.get_item(TableName=table.name, Key=key, ConsistentRead=True)
         row: dict[str, Any] = answer.get("Item", {})
         return row
 
     def _watch_segment(self, content: dict[str, Any]) -> None:
-        row = self._fanout(content["fanout_id"])
+        row = self._row(names.FANOUTS, {"fanout_id": {"S": content["fanout_id"]}})
         if not row:
             self.seen.append(f"A segment of {content['fanout_id']} is sent, unknown to the ledger.")
             return
