@@ -72,7 +72,10 @@ class Planning:
             return None
         segments = count_for(followers)
         if not self.fanouts.plan(fanout.fanout_id, segments=segments, followers=followers, now=now):
-            return None  # another message planned it, and sends it
+            seen = self.fanouts.get(fanout.fanout_id)
+            if seen is None or seen.state != DELIVERING or seen.changed_at != now:
+                return None  # another message planned it, and sends it
+            return seen  # it was this one, and the answer was lost
         pending = frozenset(range(segments))
         return replace(fanout, state=DELIVERING, segments=segments, pending=pending)
 
