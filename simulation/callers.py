@@ -196,8 +196,9 @@ class Wires(Connections):
     def renew(self) -> None:
         """Nobody looks at credentials here."""
 
-    def start(self, operation: str, body: bytes, tag: Any) -> None:
-        """Begin a call."""
+    def start(self, operation: str, body: bytes, tag: Any, *, fresh: bool = False) -> None:
+        """Begin a call; there are no connections to choose from."""
+        del fresh
         self.in_flight.begin(Request(operation, body, tag))
 
     def finished(self, seconds: float | None) -> list[Ended]:

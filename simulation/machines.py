@@ -25,7 +25,6 @@ from fanfold import (
     delivery,
     followers,
     names,
-    pacing,
     plan,
     segments,
     transport_boto3,
@@ -44,6 +43,8 @@ MAPPED = (names.PUBLISH, names.EXPRESS, names.BULK)
 MAX_IN_FLIGHT = 3
 # How many of the environments in which an invocation is broken off are ended with it.
 ENDED_WITH_IT = 0.5
+# What a worker sends at once after a rest: so little that its pace matters.
+BURST_ENTRIES = 4
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Environment:
         if reading is not None:
             reading.hydration.cache.clear()
         paces = getattr(self.door, "PACES", {})
-        paces.update((queue, Pace(running.now.worker_rate)) for queue in paces)
+        paces.update((queue, Pace(running.now.worker_rate, BURST_ENTRIES)) for queue in paces)
         for each in self.wires:
             each.in_flight.take_all()
 
@@ -199,7 +200,6 @@ def installed() -> Iterator[Machines]:
         (delivery, "MAX_STRAGGLERS", 2),
         (delivery, "RETRY_ENTRIES", delivery.RETRY_ENTRIES),  # each world has its own
         (deliver, "Delivery", partial(delivery.Delivery, max_in_flight=MAX_IN_FLIGHT)),
-        (pacing, "BURST_ENTRIES", 4),
     ]
     theirs = [(home, name, getattr(home, name, None)) for home, name, _ in ours]
     environment = dict(os.environ)

@@ -236,7 +236,7 @@ def what_needs_no_sweeper_is_mended_on_the_spot(found: Evidence) -> Iterator[str
 def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
     """Entries are put once, but for what was left over, lost, or repeated for a reason."""
     world = found.world
-    if world.was_paused:  # SWEEP may look just when a lane is resumed, and send what waits in it
+    if _was_sent_twice(world):
         return
     entries, puts, faults = len(found.entries), world.asked, world.faults.injected.keys()
     if not faults and puts > entries:
@@ -246,10 +246,18 @@ def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
         yield f"With left-over requests alone, {entries} entries took {puts} puts."
 
 
+def _was_sent_twice(world: World) -> bool:
+    """Whether segments may have been sent twice without a fault.
+
+    SWEEP may look just when a lane is resumed, and send what waits in it; and see AT_ONCE_SECONDS.
+    """
+    return world.was_paused or world.was_planned_twice
+
+
 def stragglers_have_nobody_written_again(found: Evidence) -> Iterator[str]:
     """Where only a straggler or two hold segments up, each entry is written once, and all are."""
     world = found.world
-    is_alone = world.faults.injected.keys() <= {"hot", "skewed"} and not world.was_paused
+    is_alone = world.faults.injected.keys() <= {"hot", "skewed"} and not _was_sent_twice(world)
     if not is_alone or len(world.faults.hot) > delivery.MAX_STRAGGLERS:
         return
     entries, written = len(found.entries), world.meter.of(names.TIMELINES.name)

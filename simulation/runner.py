@@ -20,7 +20,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkProcess
@@ -28,6 +28,7 @@ from random import Random
 from typing import IO, Any
 
 from fanfold import aws, clock, names
+from fanfold.calls import is_passing
 from fanfold.settings import Settings
 from simulation.machines import Context
 
@@ -107,13 +108,8 @@ class _Lane:
 
     def take_one(self, handler: Any, tell: Connection) -> bool:
         """Receive a message, hand it over, delete it unless it failed; False if there was none."""
-        received = aws.sqs().receive_message(
-            QueueUrl=self.url,
-            MaxNumberOfMessages=1,
-            AttributeNames=["All"],
-            MessageAttributeNames=["All"],
-        )
-        for message in received.get("Messages", []):
+        messages = self._receive()
+        for message in messages:
             tell.send(BEGUN)
             if self._is_sent_twice(message):
                 aws.sqs().send_message(
@@ -127,12 +123,32 @@ class _Lane:
             else:
                 self._delete(message["ReceiptHandle"])
             tell.send(ENDED)
-        return bool(received.get("Messages"))
+        return bool(messages)
+
+    def _receive(self) -> list[Any]:
+        try:
+            received = aws.sqs().receive_message(
+                QueueUrl=self.url,
+                MaxNumberOfMessages=1,
+                AttributeNames=["All"],
+                MessageAttributeNames=["All"],
+            )
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            return []  # what it would have brought is shown again
+        messages: list[Any] = list(received.get("Messages", []))
+        return messages
 
     def _delete(self, handle: str) -> None:
-        # The engine refuses a handle once the message was shown to another worker, which SQS takes.
-        with suppress(aws.sqs().exceptions.ReceiptHandleIsInvalid):
-            aws.sqs().delete_message(QueueUrl=self.url, ReceiptHandle=handle)
+        sqs = aws.sqs()
+        try:
+            sqs.delete_message(QueueUrl=self.url, ReceiptHandle=handle)
+        except sqs.exceptions.ReceiptHandleIsInvalid:
+            pass  # it was shown to another worker since; SQS would not mind
+        except Exception as error:
+            if not is_passing(error):
+                raise  # else it comes again
 
     def _is_sent_twice(self, message: Any) -> bool:
         """Drawn from the seed and what the message says, the same in every run."""

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from fanfold import clients, contract, delivery, names, pacing, times
+from fanfold import clients, contract, delivery, names, times
+from fanfold.pacing import BURST_SECONDS
 from fanfold.ring import follower_of
 from simulation import dynamodb, sqs
 from simulation.actors import Actor, Crash, Stage
@@ -24,7 +25,7 @@ from simulation.capacity import Bucket
 from simulation.clock import Clock
 from simulation.database import Database
 from simulation.faults import Faults, HotPartitions
-from simulation.machines import MAX_IN_FLIGHT, dlq_url, machines, queue_url
+from simulation.machines import BURST_ENTRIES, MAX_IN_FLIGHT, dlq_url, machines, queue_url
 from simulation.queues import Hooks as QueueHooks
 from simulation.queues import Message, arn_of
 from simulation.sqs import Queues
@@ -45,6 +46,8 @@ MOST_WORKERS = 3  # of one queue at a time
 CALM_SECONDS = 4 * 60 * 60.0
 # A worker that has changed a row so lately may well be about to change it again.
 STILL_AT_IT_SECONDS = 30.0
+# PLAN knows a plan for its own by the millisecond; two that plan in the same one both send it.
+AT_ONCE_SECONDS = 0.1
 MOST_TURNS = 200_000
 TRACE_LINES = 4_000
 
@@ -109,7 +112,8 @@ class World:
         # In some, each of its workers may write a few entries a second only, or send a few again.
         self.worker_rate = self.random.choice((10_000.0, 10_000.0, 20.0, 2.0))
         self.retry_entries = self.random.choice((1_600, 1_600, 4))
-        self.was_paused = False
+        self.was_paused = self.was_planned_twice = False
+        self._planned: dict[tuple[str, int], float] = {}
         self._paces: dict[str, Bucket] = {}
 
     def _make_database(self) -> None:
@@ -181,7 +185,7 @@ class World:
         """
         self.asked += entries
         rate = self.worker_rate
-        burst = max(pacing.BURST_ENTRIES, rate * pacing.BURST_SECONDS)
+        burst = max(BURST_ENTRIES, rate * BURST_SECONDS)
         most = burst + MAX_IN_FLIGHT * delivery.CHUNK
         now, actor = self.clock.monotonic(), self.stage.current
         bucket = self._paces.setdefault(
@@ -213,6 +217,10 @@ class World:
         return row
 
     def _watch_segment(self, content: dict[str, Any]) -> None:
+        if self.stage.current.name.startswith("plan"):
+            now = self.clock.monotonic()
+            last = self._planned.setdefault((content["fanout_id"], content["segment"]), now)
+            self.was_planned_twice |= 0 < now - last < AT_ONCE_SECONDS
         row = self._row(names.FANOUTS, {"fanout_id": {"S": content["fanout_id"]}})
         if not row:
             self.seen.append(f"A segment of {content['fanout_id']} is sent, unknown to the ledger.")

@@ -69,7 +69,8 @@ def test_a_straggler_holds_nobody_up_and_has_nobody_written_again(transport: str
             world.run(script.play)
             assert promise.violations(world) == []
             found = promise.Evidence(world)
-            if not world.was_paused and len(world.faults.hot) <= 2:
+            sent_once = not (world.was_paused or world.was_planned_twice)
+            if sent_once and len(world.faults.hot) <= 2:
                 assert world.meter.of(names.TIMELINES.name) == len(found.entries)
                 checked += 1
             handed_back += any(WITH_STRAGGLER.search(line) for line in world.trace)
