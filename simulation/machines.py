@@ -195,7 +195,7 @@ def installed() -> Iterator[Machines]:
         # Small enough that a dozen followers are many segments, pages and chunks.
         (segments, "SEGMENT_FOLLOWERS", 4),
         (plan, "SAMPLE_EDGES", 4),
-        (followers, "PAGE_EDGES", 5),
+        (followers, "PAGE_EDGES", 3),
         (delivery, "CHUNK", 2),
         (delivery, "MAX_STRAGGLERS", 2),
         (delivery, "RETRY_ENTRIES", delivery.RETRY_ENTRIES),  # each world has its own
