@@ -10,6 +10,7 @@ import pytest
 from bench import runner
 from bench.figures import Figure
 from bench.model import POST, PUBLISHER, Model
+from bench.model_sockets import in_virtual_time, over_sockets
 from bench.model_tables import CountedTimelines, follow, make_up_followers
 from bench.model_time import Bell, Loop
 from fanfold import clock, names, ring
@@ -179,3 +180,12 @@ def test_a_cold_table_throttles_and_everybody_gets_the_post() -> None:
 def test_a_cold_lambda_takes_longer() -> None:
     warm, cold = published(Model(40_000), 20_000), published(Model(40_000, cold=True), 20_000)
     assert cold.written(POST).last_at > warm.written(POST).last_at
+
+
+@pytest.mark.network
+def test_sockets_and_virtual_time_say_much_the_same() -> None:
+    real, virtual = over_sockets(2_000), in_virtual_time(2_000)
+    assert (real.users, real.puts) == (virtual.users, virtual.puts) == (2_000, 2_000)
+    assert real.refused > 0
+    # Not the time: a busy machine takes longer.
+    assert real.throttled_percent < 2 * virtual.throttled_percent
