@@ -41,7 +41,7 @@ RETRY_ENTRIES = CHUNK * MAX_IN_FLIGHT
 # so that nobody behind them is written again. Not more than a batch; and with many segments fewer,
 # so that 4,096 of them (17 bytes a position) leave the ledger's row below 250 KB.
 MAX_STRAGGLERS = CHUNK
-MAX_STRAGGLERS_IN_ALL = 8_192
+MAX_STRAGGLERS_IN_ALL = 4_096
 
 
 def stragglers_of(segments: int) -> int:
