@@ -38,8 +38,6 @@ def _bars(axes: Axes, chart: Bars) -> None:
     axes.invert_yaxis()  # the first one on top
     axes.set_xlabel(chart.unit)
     axes.margins(x=0.15)
-    if chart.log:
-        axes.set_xscale("log")
 
 
 def _lines(axes: Axes, chart: Lines) -> None:

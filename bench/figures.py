@@ -64,7 +64,6 @@ class Bars:
     title: str
     unit: str
     bars: Mapping[str, float]
-    log: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,11 +29,11 @@ from fanfold.calls import (
     is_throttle,
 )
 from fanfold.deliver import Delivering
-from fanfold.delivery import Send
+from fanfold.delivery import CHUNK, Send
 from fanfold.fanouts import Fanouts
 from fanfold.followers import Followers
 from fanfold.messages import DeliverSegment, PlanFanout
-from fanfold.pacing import Pace
+from fanfold.pacing import BURST_ENTRIES, Pace
 from fanfold.plan import Lanes, Planning
 from fanfold.posts import Posts
 from fanfold.publish import NewPost, Publishing, plan_message
@@ -213,7 +213,8 @@ class Model:
         if self.cold:
             self.loop.sleep(COLD_START_SECONDS)
         rates = {"express": self.budget.express, "bulk": self.budget.bulk}
-        return Machine({lane: Pace(each.worker_rate) for lane, each in rates.items()})
+        bursts = {"express": BURST_ENTRIES, "bulk": CHUNK}  # as functions/deliver.py has them
+        return Machine({lane: Pace(each.worker_rate, bursts[lane]) for lane, each in rates.items()})
 
     # The doors
 

@@ -44,7 +44,7 @@ MAX_RELATION_WORKERS = 100
 
 # Of DELIVER, by what speaks to DynamoDB there. boto3 takes 49 us of CPU for an entry, so it gets
 # one whole vCPU: with less, Lambda would throttle the worker and not the table. libcurl takes a
-# thirtieth: even 10,000 entries a second leave the 0.29 vCPU of 512 MB mostly idle, and less would
+# twentieth: even 10,000 entries a second leave the 0.29 vCPU of 512 MB mostly idle, and less would
 # only make a cold start slower.
 DELIVER_MEMORY_MB = {"libcurl": 512, "boto3": 1769}
 

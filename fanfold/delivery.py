@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from fanfold import ring
 from fanfold.pacing import Pace
@@ -40,7 +41,7 @@ RETRY_ENTRIES = CHUNK * MAX_IN_FLIGHT
 # so that nobody behind them is written again. Not more than a batch; and with many segments fewer,
 # so that 4,096 of them (17 bytes a position) leave the ledger's row below 250 KB.
 MAX_STRAGGLERS = CHUNK
-MAX_STRAGGLERS_IN_ALL = 8_192
+MAX_STRAGGLERS_IN_ALL = 4_096
 
 
 def stragglers_of(segments: int) -> int:
@@ -125,8 +126,9 @@ class Delivery:
     max_stragglers: int = MAX_STRAGGLERS
     max_in_flight: int = MAX_IN_FLIGHT
 
-    _edges: list[str] = field(default_factory=list)  # read so far, in ring order
+    _edges: list[str] = field(default_factory=list)  # read and not let go, in ring order
     _next: int = 0  # where the first of them stands that was never sent
+    _let_go: int = 0  # edges before those: written, and so are all before them
     _ranges: deque[RingRead] = field(default_factory=deque)  # yet to be read, in ring order
     _read_attempts: int = 0
     _read_not_before: float = -math.inf
@@ -220,6 +222,7 @@ class Delivery:
         first = self._next
         edges = self._edges[first : first + count]
         self._next += len(edges)
+        first += self._let_go
         return _Batch(edges, range(first, first + len(edges)))
 
     def _wake_at(self, now: float) -> float:
@@ -238,7 +241,7 @@ class Delivery:
             return Failed(self._failure)
         unwritten = [*(edge for *_, edge in self._retries), *self._edges[self._next :]]
         if not (unwritten or self._ranges):
-            return Done(self.already + len(self._edges))
+            return Done(self.already + self._let_go + len(self._edges))
         position = self._reached()
         unread = [each.lo for each in self._ranges if each.hi != self.hi]
         behind = {ring.position_of(edge) for edge in (*unwritten, *unread)}
@@ -249,7 +252,7 @@ class Delivery:
             position, lag = lag[most], lag[:most]
         # A position means all edges on it: if one is unwritten, none of them counts yet.
         before = (ring.position_of(edge) for edge in self._edges)
-        written = sum(each < position and each not in lag for each in before)
+        written = self._let_go + sum(each < position and each not in lag for each in before)
         if not written:
             return HandBack(self.start, self.already, False, tuple(self.stragglers))
         return HandBack(position, self.already + written, True, tuple(lag))
@@ -272,9 +275,26 @@ class Delivery:
         self._read_attempts = 0
         current = self._ranges[0]
         current.page_read(read, page)
-        self._edges += current.take()
+        if edges := current.take():
+            self._edges += edges
+            self._forget_written()
         if current.is_done:
             self._ranges.popleft()
+
+    def _forget_written(self) -> None:
+        """Let go of edges that are written, so that a long segment takes no more room.
+
+        But not of those at the position where something is owed: they count together or not at all.
+        """
+        sent = (index for batch in self._in_flight.values() for index in batch.indexes)
+        again = (index for _, index, _ in self._retries)
+        count = min(chain(sent, again), default=self._let_go + self._next) - self._let_go
+        owed = ring.position_of(self._edges[count])
+        while count and ring.position_of(self._edges[count - 1]) == owed:
+            count -= 1
+        del self._edges[:count]
+        self._next -= count
+        self._let_go += count
 
     def read_failed(self, read: Read, error: Exception, *, retryable: bool, now: float) -> None:
         """The page could not be read."""

@@ -66,6 +66,12 @@ class Edges:
     _static: MutableMapping[str, int | None] = field(default_factory=_cache(LEVEL_SECONDS))
     _lock: threading.RLock = field(default_factory=threading.RLock)  # the caches know none
 
+    def forget(self) -> None:
+        """Forget all that a warm container knows, as a cold one does."""
+        with self._lock:
+            for cache in (self._levels, self._looked, self._hot, self._static):
+                cache.clear()
+
     def put(self, publisher_id: str, follower_id: str, *, version: int) -> None:
         """Write the edge of follow `version`, unless one as new or newer is there.
 

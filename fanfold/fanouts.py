@@ -239,15 +239,18 @@ class Fanouts:
         )
 
     def store_resume(self, fanout_id: str, segment: int, resume: Resume, *, now: str) -> bool:
-        """Note how far a pending segment is delivered; False if another worker is further on."""
+        """Note how far a pending segment is delivered; False if another worker is further on.
+
+        The same again counts: the answer to the first try may be what was lost.
+        """
         is_pending = "contains(pending, :number)"
         is_first = "attribute_not_exists(resume.#segment)"
-        is_further = "resume.#segment < :resume"
+        is_as_far = "resume.#segment <= :resume"
         return self._updates(
             fanout_id,
             "SET resume.#segment = :resume, #state = :delivering, rounds = :none, "
             f"changed_at = :now, {_REOPENED}",
-            condition=f"{is_pending} AND ({is_first} OR {is_further})",
+            condition=f"{is_pending} AND ({is_first} OR {is_as_far})",
             values={
                 ":resume": text(resume.to_text()),
                 ":delivering": text(DELIVERING),

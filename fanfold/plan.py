@@ -80,7 +80,10 @@ class Planning:
             fanout.fanout_id, segments=segments, followers=followers, level=level, now=now
         )
         if not planned:
-            return None  # another message planned it, and sends it
+            seen = self.fanouts.get(fanout.fanout_id)
+            if seen is None or seen.state != DELIVERING or seen.changed_at != now:
+                return None  # another message planned it, and sends it
+            return seen  # it was this one, and the answer was lost
         pending = frozenset(range(segments))
         return replace(fanout, state=DELIVERING, segments=segments, pending=pending)
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fanfold import clock
 from fanfold.calls import is_passing, is_throttle
@@ -29,8 +28,7 @@ from fanfold.timelines import Entry
 CONNECTIONS = MAX_IN_FLIGHT + 1
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """A call that has ended: with the page, with the followers that were not written, or failed."""
 
     action: Read | Send

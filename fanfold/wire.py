@@ -3,7 +3,8 @@
 A `Client` has the methods of boto3's client, takes the same requests, gives the same answers and
 raises errors of the same form; the stores cannot tell them apart. What it lacks is all the rest,
 and with it most of the time of a cold start and nearly all of the CPU of a call. (The figures are
-in bench/.) Connections stay open from one invocation to the next.
+in bench/.) Connections stay open from one invocation to the next; a call on one that was dead
+already is made again by libcurl itself, so calls must bear being made twice.
 
 Nothing here is for threads: one `Connections` belongs to one.
 """
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pycurl
 
@@ -34,8 +35,17 @@ BACKOFF_SECONDS = 0.05
 # Names of regions that do not lie under amazonaws.com.
 SUFFIXES = {"cn-": "amazonaws.com.cn", "eusc-": "amazonaws.eu"}
 # What boto3 would obey and this does not; better not to start than to go another way unseen.
-NOT_OBEYED = ("AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT")
-CHECKSUM = b"x-amz-crc32:"
+NOT_OBEYED = (
+    "AWS_USE_FIPS_ENDPOINT",
+    "AWS_USE_DUALSTACK_ENDPOINT",
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
+)
+# Regions of partitions whose addresses nobody here knows.
+ELSEWHERE = ("us-iso", "eu-iso")
+# A connection that was idle for so long is not used again: its other end, or something between, may
+# have dropped it without a word while Lambda had frozen us.
+IDLE_SECONDS = 30
+CHECKSUM = b"\r\nx-amz-crc32:"
 OK = 200
 
 
@@ -106,7 +116,7 @@ class Credentials:
 
 def region(env: Mapping[str, str]) -> str:
     """The region that Lambda, or a developer, sets; raises `Unconfigured` if there is none."""
-    found = env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION")
+    found = env.get("AWS_DEFAULT_REGION") or env.get("AWS_REGION")
     if not found:
         raise Unconfigured("There is no region: set AWS_REGION, as Lambda does.")
     return found
@@ -124,6 +134,8 @@ def endpoint(service: Service, env: Mapping[str, str]) -> str:
     if own:
         return own
     where = region(env)
+    if where.startswith(ELSEWHERE):
+        raise Unconfigured(f"The addresses of {where} are not known here; use transport=boto3.")
     suffix = next((s for prefix, s in SUFFIXES.items() if where.startswith(prefix)), None)
     return f"https://{service.name}.{where}.{suffix or 'amazonaws.com'}"
 
@@ -139,8 +151,7 @@ def authorities(env: Mapping[str, str]) -> str:
     return os.path.join(os.path.dirname(spec.origin), "cacert.pem")  # noqa: PTH118, PTH120
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """A call that has ended: with the answer's body, or failed. `tag` is the caller's own."""
 
     tag: Any
@@ -154,6 +165,7 @@ class _Call:
         self.tag: Any = None
         self.operation = ""
         self.credentials: Credentials | None = None  # that the handle was told
+        self.is_fresh = False
         self.curl = pycurl.Curl()
         self.body: list[bytes] = []
         self.headers: list[bytes] = []
@@ -161,12 +173,10 @@ class _Call:
     def ended(self) -> bytes | Exception:
         """The body of a good answer, or what is wrong with it."""
         body = b"".join(self.body)
+        _, is_told, told = b"".join(self.headers).lower().partition(CHECKSUM)
+        if is_told and told.partition(b"\r\n")[0].strip() != b"%d" % zlib.crc32(body):
+            return Lost(f"{self.operation}: the answer's checksum is wrong.")
         status = self.curl.getinfo(pycurl.RESPONSE_CODE)
-        for line in self.headers:
-            if line[: len(CHECKSUM)].lower() == CHECKSUM and (
-                line[len(CHECKSUM) :].strip() != b"%d" % zlib.crc32(body)
-            ):
-                return Lost(f"{self.operation}: the answer's checksum is wrong.")
         return body if status == OK else refused(self.operation, status, body)
 
 
@@ -175,6 +185,8 @@ def refused(operation: str, status: int, body: bytes) -> Refused:
     try:
         content = json.loads(body)
         code = content.pop("__type").rpartition("#")[2]
+        if not code.isidentifier():  # what no service sends can name no type
+            raise ValueError
     except (ValueError, KeyError, AttributeError, TypeError):
         content, code = {}, str(status)
     message = content.pop("message", content.pop("Message", None))
@@ -205,13 +217,16 @@ class Connections:
         if found != self._credentials:
             self._credentials = found
 
-    def start(self, operation: str, body: bytes, tag: Any) -> None:
-        """Begin a call."""
+    def start(self, operation: str, body: bytes, tag: Any, *, fresh: bool = False) -> None:
+        """Begin a call; a `fresh` one on a connection of its own."""
         call = self._idle.pop() if self._idle else self._new()
         if call.operation != operation or call.credentials is not self._credentials:
             self._prepare(call, operation)
         call.tag = tag
         call.curl.setopt(pycurl.POSTFIELDS, body)
+        if fresh is not call.is_fresh:
+            call.curl.setopt(pycurl.FRESH_CONNECT, int(fresh))
+            call.is_fresh = fresh
         self._in_flight[call.curl] = call
         self._multi.add_handle(call.curl)
 
@@ -233,10 +248,10 @@ class Connections:
             if self._multi.select(left) == -1:  # nothing to wait for yet: a look-up
                 clock.sleep(0.001)
 
-    def call(self, operation: str, body: bytes) -> bytes:
+    def call(self, operation: str, body: bytes, *, fresh: bool = False) -> bytes:
         """Make one call, and wait for it; its answer, or its error raised."""
         self.renew()
-        self.start(operation, body, None)
+        self.start(operation, body, None, fresh=fresh)
         while not (ended := self.finished(None)):
             pass
         result = ended[0].result
@@ -280,7 +295,9 @@ class Connections:
         curl.setopt(pycurl.WRITEFUNCTION, call.body.append)
         curl.setopt(pycurl.HEADERFUNCTION, call.headers.append)
         curl.setopt(pycurl.CONNECTTIMEOUT, CONNECT_TIMEOUT_SECONDS)
-        curl.setopt(pycurl.TIMEOUT, CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS)
+        # In all: a call that nobody answers has ended before DELIVER's patience has.
+        curl.setopt(pycurl.TIMEOUT, READ_TIMEOUT_SECONDS)
+        curl.setopt(pycurl.MAXAGE_CONN, IDLE_SECONDS)
         curl.setopt(pycurl.NOSIGNAL, 1)
         curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
         where = region(self._env)
@@ -358,7 +375,9 @@ class Client:
         body = encode(request)
         for attempt in range(1, self.attempts + 1):
             try:
-                return decode(operation, self.connections.call(operation, body))
+                # Whatever ended one connection may have ended those beside it.
+                answer = self.connections.call(operation, body, fresh=attempt > 1)
+                return decode(operation, answer)
             except Exception as error:
                 if attempt == self.attempts or not is_passing(error):
                     raise

@@ -11,6 +11,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import clients, names
 from fanfold.calls import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, SLOWEST_CALL_SECONDS
 from fanfold.deliver import Delivering
+from fanfold.delivery import CHUNK
 from fanfold.fanouts import Fanouts
 from fanfold.messages import DeliverSegment, parse
 from fanfold.pacing import Pace
@@ -40,7 +41,8 @@ SOURCES = sources(settings, sqs, names.EXPRESS, names.BULK)
 # What this worker has learnt about the table outlives the invocation.
 PACES = {
     queue_name(settings.express_queue_url): Pace(settings.express_worker_rate),
-    queue_name(settings.bulk_queue_url): Pace(settings.bulk_worker_rate),
+    # Many workers begin at the same moment, and together keep to a share of the table.
+    queue_name(settings.bulk_queue_url): Pace(settings.bulk_worker_rate, burst=CHUNK),
 }
 metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 

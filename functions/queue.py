@@ -83,7 +83,9 @@ def work(
         try:
             _begin(record, source, handle, stop_at)
         except Exception as error:
-            if not (isinstance(error, TryLater) or is_passing(error)):
+            if isinstance(error, TryLater) or is_passing(error):
+                logger.warning("The message comes again.", **_described(record), reason=str(error))
+            else:
                 logger.exception("The message met a fault.", message_id=record["messageId"])
             if _receives(record) >= source.max_receives:
                 _log_last_failure(record, error)

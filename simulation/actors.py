@@ -28,6 +28,7 @@ class Actor:
     wake_at: float = 0.0
     deadline: float = math.inf  # of the invocation that it runs, in seconds of the clock
     skew_ms: int = 0  # of the machine that runs that invocation
+    machine: str = ""  # its name, another one after each cold start
     is_dying: bool = False
     may_crash: bool = False
 

@@ -14,12 +14,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore import xform_name
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 
 from fanfold import clock
 from fanfold.calls import is_passing
-from fanfold.delivery import Read, Send
-from fanfold.errors import Unanswered
+from fanfold.delivery import Send
+from fanfold.ringread import Read
 from fanfold.timelines import Entry
 from fanfold.transport import Finished
 from fanfold.transport_boto3 import Boto3Transport, ThreadedCalls
@@ -37,8 +37,6 @@ CLIENTS = {"dynamodb": "dynamodb", "sqs": "sqs", "lambda": "mappings"}
 NAMESPACES = {"dynamodb": "com.amazonaws.dynamodb.v20120810", "sqs": "com.amazonaws.sqs"}
 # What a load balancer may say in the place of the service.
 PAGE = b"<html><body><h1>503 Service Temporarily Unavailable</h1></body></html>"
-# Of an answer, when the connection ends before the rest.
-CUT_SHORT = 9
 
 
 @dataclass
@@ -199,8 +197,9 @@ class Wires(Connections):
     def renew(self) -> None:
         """Nobody looks at credentials here."""
 
-    def start(self, operation: str, body: bytes, tag: Any) -> None:
-        """Begin a call."""
+    def start(self, operation: str, body: bytes, tag: Any, *, fresh: bool = False) -> None:
+        """Begin a call; there are no connections to choose from."""
+        del fresh
         self.in_flight.begin(Request(operation, body, tag))
 
     def finished(self, seconds: float | None) -> list[Ended]:
@@ -226,7 +225,7 @@ class Wires(Connections):
             answer = make(self.service.name, name, request)
         except ClientError as error:
             return self._refusal(call.operation, error)
-        except Unanswered:
+        except (ConnectionError, HTTPClientError):
             return self._no_answer(call.operation)
         return encode({key: value for key, value in answer.items() if key != "ResponseMetadata"})
 
@@ -240,7 +239,8 @@ class Wires(Connections):
         return refused(operation, status, body)
 
     def _no_answer(self, operation: str) -> bytes | Exception:
-        """Nothing, or the beginning of an answer."""
-        if running.now.faults.random.random() < 0.3:
-            return encode({"UnprocessedItems": {}})[:CUT_SHORT]
-        return Lost(f"{operation}: the connection was reset.")
+        """The connection is lost, or the answer was cut short; nothing of it may be left."""
+        if running.now.faults.random.random() < 0.5:
+            return Lost(f"{operation}: the connection was reset.")
+        whole = encode({"UnprocessedItems": {}})
+        return whole[: running.now.faults.random.choice((0, len(whole) - 1))]

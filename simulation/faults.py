@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from botocore.exceptions import ConnectionClosedError, ReadTimeoutError
+from botocore.exceptions import (
+    BotoCoreError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    ReadTimeoutError,
+)
 
 from fanfold import names, queues
 from simulation import errors
@@ -19,7 +25,7 @@ from simulation.errors import Refused
 # Each seed draws each rate anew, and often none: a fault that is always there hides others.
 RATES = {
     "throttled": (0.0, 0.0, 0.02, 0.2),  # a whole call, without effect
-    "refused": (0.0, 0.0, 0.01, 0.05),  # a 5xx without effect
+    "refused": (0.0, 0.0, 0.01, 0.05),  # a 5xx or no connection, without effect
     "unanswered": (0.0, 0.0, 0.01, 0.05),  # it took effect, and the answer is a 5xx or is lost
     "partial": (0.0, 0.0, 0.1, 0.3),  # one request of a batch is left unprocessed
     "unsent": (0.0, 0.0, 0.05, 0.2),  # one entry of SendMessageBatch fails
@@ -31,10 +37,12 @@ RATES = {
 }
 # In so many of the runs there is one kind of fault only, which must then be mended on the spot.
 ALONE = 0.3
+# ... and of those in so many a few hot timelines, which nobody else may be delayed by.
+HOT_ALONE = 0.3
 MAX_SKEW_MS = 2_000
 SLOW_SECONDS = 8.0
 # How long a timeline's partition is hot: also long after the last of the other faults.
-HOT_SECONDS = (30.0, 30.0, 120.0, 120.0, 1_800.0)
+HOT_SECONDS = (60.0, 120.0, 120.0, 240.0, 1_800.0)
 
 
 @dataclass
@@ -52,7 +60,8 @@ class Faults:
     def __post_init__(self) -> None:
         self.rates = {name: self.random.choice(rates) for name, rates in RATES.items()}
         if self.random.random() < ALONE:
-            one = self.random.choice(list(RATES))
+            is_hot = self.random.random() < HOT_ALONE
+            one = "hot" if is_hot else self.random.choice(list(RATES))
             self.rates = {**dict.fromkeys(RATES, 0.0), one: self.random.choice(RATES[one][2:])}
         self.hot_until = self.random.choice(HOT_SECONDS)
 
@@ -68,19 +77,12 @@ class Faults:
         if self.strikes("throttled"):
             raise errors.client_error(service, operation, self._throttle(service))
         if self.strikes("refused"):
-            raise errors.client_error(service, operation, _unavailable(service))
+            raise self._failure(service, operation, EndpointConnectionError, ConnectTimeoutError)
 
     def after(self, service: str, operation: str) -> None:
         """Perhaps lose the answer of a call that took effect."""
         if self.strikes("unanswered"):
-            url = f"https://{service}.example"
-            raise self.random.choice(
-                (
-                    ConnectionClosedError(endpoint_url=url),
-                    ReadTimeoutError(endpoint_url=url),
-                    errors.client_error(service, operation, _unavailable(service)),
-                )
-            )
+            raise self._failure(service, operation, ConnectionClosedError, ReadTimeoutError)
 
     def unprocessed(self, _operation: str, _table: str, count: int) -> Collection[int]:
         """Which requests of a batch are left over."""
@@ -114,6 +116,13 @@ class Faults:
         if self.strikes("slow"):
             return self.random.uniform(0.0, SLOW_SECONDS)
         return self.random.uniform(0.001, 0.02)
+
+    def _failure(self, service: str, operation: str, *lost: type[BotoCoreError]) -> Exception:
+        """Of the connection, or a 5xx."""
+        kind = self.random.choice((*lost, None))
+        if kind is None:
+            return errors.client_error(service, operation, _unavailable(service))
+        return kind(endpoint_url=f"https://{service}.example")
 
     def _throttle(self, service: str) -> Refused:
         if service != "dynamodb":

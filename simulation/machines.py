@@ -25,7 +25,6 @@ from fanfold import (
     delivery,
     followers,
     names,
-    pacing,
     plan,
     segments,
     transport_boto3,
@@ -41,8 +40,11 @@ from simulation.callers import BotoClient, UnthreadedTransport, Wires, running
 BASE_URL = f"http://127.0.0.1/{sqs.ACCOUNT}"
 # Queues of which SWEEP asks whether they are paused.
 MAPPED = (names.PUBLISH, names.EXPRESS, names.BULK)
+MAX_IN_FLIGHT = 3
 # How many of the environments in which an invocation is broken off are ended with it.
 ENDED_WITH_IT = 0.5
+# What a worker sends at once after a rest: so little that its pace matters.
+BURST_ENTRIES = 4
 
 
 @dataclass(frozen=True)
@@ -67,14 +69,24 @@ class Environment:
     door: ModuleType
     wires: tuple[Wires, ...]
     is_busy: bool = False
+    starts: int = 0
+
+    @property
+    def name(self) -> str:
+        """Another one after each cold start."""
+        return f"{self.door.__name__} {id(self)} {self.starts}"
 
     def start_cold(self) -> None:
         """Forget what a warm environment knows."""
+        self.starts += 1
         reading = getattr(self.door, "reading", None)
         if reading is not None:
             reading.hydration.cache.clear()
+        relations = getattr(self.door, "relations", None)
+        if relations is not None:
+            relations.edges.forget()
         paces = getattr(self.door, "PACES", {})
-        paces.update((queue, Pace(running.now.worker_rate)) for queue in paces)
+        paces.update((queue, Pace(running.now.worker_rate, BURST_ENTRIES)) for queue in paces)
         for each in self.wires:
             each.in_flight.take_all()
 
@@ -91,7 +103,7 @@ class Machines:
         environment = self._free(function, world.transport)
         actor = world.stage.current
         actor.deadline = world.clock.monotonic() + seconds
-        actor.skew_ms = world.faults.skew_ms()
+        actor.skew_ms, actor.machine = world.faults.skew_ms(), environment.name
         actor.may_crash = environment.is_busy = True
         try:
             return environment.door.handler(event, Context(actor.deadline))
@@ -186,12 +198,11 @@ def installed() -> Iterator[Machines]:
         # Small enough that a dozen followers are many segments, pages and chunks.
         (segments, "SEGMENT_FOLLOWERS", 4),
         (plan, "SAMPLE_EDGES", 4),
-        (followers, "PAGE_EDGES", 5),
+        (followers, "PAGE_EDGES", 3),
         (delivery, "CHUNK", 2),
         (delivery, "MAX_STRAGGLERS", 2),
         (delivery, "RETRY_ENTRIES", delivery.RETRY_ENTRIES),  # each world has its own
-        (deliver, "Delivery", partial(delivery.Delivery, max_in_flight=3)),
-        (pacing, "BURST_ENTRIES", 4),
+        (deliver, "Delivery", partial(delivery.Delivery, max_in_flight=MAX_IN_FLIGHT)),
     ]
     theirs = [(home, name, getattr(home, name, None)) for home, name, _ in ours]
     environment = dict(os.environ)

@@ -50,14 +50,92 @@ MUTATIONS = (
     Mutation(
         "unprocessed items are sent again",
         "fanfold/delivery.py",
-        "        if not unprocessed:\n            return\n        lost",
-        "        if True:\n            return\n        lost",
+        "        if not unprocessed:\n            self.pace",
+        "        if True:\n            self.pace",
     ),
     Mutation(
-        "resume position is the first unwritten entry",
+        "resume position is before what was not read",
         "fanfold/delivery.py",
-        "index, edge = min(unwritten)",
-        "index, edge = max(unwritten)",
+        "position = self._reached()",
+        "position = max(self.start, ring.behind_all(self.hi))",
+    ),
+    Mutation(
+        "resume position is at the first straggler too many, not after it",
+        "fanfold/delivery.py",
+        "position, lag = lag[most], lag[:most]",
+        "position, lag = f'{int(lag[most], 16) + 1:016x}', lag[:most]",
+    ),
+    Mutation(
+        "stragglers are handed back",
+        "fanfold/delivery.py",
+        "for edge in (*unwritten, *unread)}",
+        "for edge in (*self._edges[self._next :], *unread)}",
+    ),
+    Mutation(
+        "stragglers are not counted before they are written",
+        "fanfold/delivery.py",
+        "each < position and each not in lag for each in before",
+        "each < position for each in before",
+    ),
+    Mutation(
+        "stragglers are read again",
+        "fanfold/delivery.py",
+        "for position in lagging)",
+        "for position in lagging[:0])",
+    ),
+    Mutation(
+        "nobody behind a straggler is written again",
+        "fanfold/delivery.py",
+        "most = max(self.max_stragglers, bisect_left(lag, self.start))",
+        "most = 0",
+    ),
+    Mutation(
+        "the ledger keeps stragglers",
+        "fanfold/deliver.py",
+        "Resume(end.position, end.written, end.stragglers)",
+        "Resume(end.position, end.written)",
+    ),
+    Mutation(
+        "the ledger's stragglers are delivered",
+        "fanfold/deliver.py",
+        "stragglers=begin.stragglers,",
+        "stragglers=(),",
+    ),
+    Mutation(
+        "a worker keeps to its pace",
+        "fanfold/delivery.py",
+        "wake_at = self.pace.may_send_at(count, now)",
+        "wake_at = now",
+    ),
+    Mutation(
+        "unprocessed items of libcurl's answers",
+        "fanfold/transport_curl.py",
+        'return self.transport.timelines.unwritten(decode("BatchWriteItem", body))',
+        "return ()",
+    ),
+    Mutation(
+        "a call of libcurl's that is lost is not taken for written",
+        "fanfold/transport_curl.py",
+        "return body if isinstance(body, Exception) else ()",
+        "return body if isinstance(body, Exception) and not isinstance(body, Lost) else ()",
+    ),
+    Mutation(
+        "calls in flight are forgotten with their delivery",
+        "fanfold/transport_curl.py",
+        "self.connections.forget()",
+        "pass",
+    ),
+    Mutation(
+        "an empty answer of libcurl's is none",
+        "fanfold/wire.py",
+        "content = json.loads(body)\n    except ValueError:\n        content = None",
+        "content = json.loads(body or '{}')\n    except ValueError:\n        content = None",
+    ),
+    Mutation(
+        "a body has every user of its batch",
+        "fanfold/transport_curl.py",
+        "self._between.join(users)",
+        "self._between.join(users[: max(1, len(users) - 1)])",
     ),
     Mutation(
         "the ledger's resume before the hand-back",
@@ -123,8 +201,8 @@ MUTATIONS = (
     Mutation(
         "a dead letter only after the last attempt",
         "functions/queue.py",
-        "        except (FanfoldError, Undeliverable) as error:",
-        "        except Exception as error:",
+        "    except (FanfoldError, Undeliverable) as error:",
+        "    except Exception as error:",
     ),
 )
 

@@ -28,6 +28,7 @@ from random import Random
 from typing import IO, Any
 
 from fanfold import aws, clock, names
+from fanfold.calls import is_passing
 from fanfold.settings import Settings
 from simulation.machines import Context
 
@@ -84,7 +85,7 @@ def _work(tell: Connection, plan: Plan) -> None:
     """Take messages of the lanes, until killed."""
     # What the door logs goes where the runner logs: its standard output is for the count.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    from functions import deliver  # imported by the parent, and so for nothing
+    from functions import deliver  # its libraries are the parent's, its connections its own
 
     lanes = [_Lane(lane, deliver.settings, plan) for lane in LANES]
     parent = multiprocessing.parent_process()
@@ -107,13 +108,8 @@ class _Lane:
 
     def take_one(self, handler: Any, tell: Connection) -> bool:
         """Receive a message, hand it over, delete it unless it failed; False if there was none."""
-        received = aws.sqs().receive_message(
-            QueueUrl=self.url,
-            MaxNumberOfMessages=1,
-            AttributeNames=["All"],
-            MessageAttributeNames=["All"],
-        )
-        for message in received.get("Messages", []):
+        messages = self._receive()
+        for message in messages:
             tell.send(BEGUN)
             if self._is_sent_twice(message):
                 aws.sqs().send_message(
@@ -125,9 +121,34 @@ class _Lane:
             if answer["batchItemFailures"]:
                 tell.send(FAILED)
             else:
-                aws.sqs().delete_message(QueueUrl=self.url, ReceiptHandle=message["ReceiptHandle"])
+                self._delete(message["ReceiptHandle"])
             tell.send(ENDED)
-        return bool(received.get("Messages"))
+        return bool(messages)
+
+    def _receive(self) -> list[Any]:
+        try:
+            received = aws.sqs().receive_message(
+                QueueUrl=self.url,
+                MaxNumberOfMessages=1,
+                AttributeNames=["All"],
+                MessageAttributeNames=["All"],
+            )
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            return []  # what it would have brought is shown again
+        messages: list[Any] = list(received.get("Messages", []))
+        return messages
+
+    def _delete(self, handle: str) -> None:
+        sqs = aws.sqs()
+        try:
+            sqs.delete_message(QueueUrl=self.url, ReceiptHandle=handle)
+        except sqs.exceptions.ReceiptHandleIsInvalid:
+            pass  # it was shown to another worker since; SQS would not mind
+        except Exception as error:
+            if not is_passing(error):
+                raise  # else it comes again
 
     def _is_sent_twice(self, message: Any) -> bool:
         """Drawn from the seed and what the message says, the same in every run."""
@@ -233,14 +254,24 @@ class Runner:
         return True
 
 
+def _load_libraries() -> None:
+    """Load once, for all workers to come, what the door takes long to load.
+
+    Not the door itself: it makes handles of libcurl, which no two processes may share.
+    """
+    import functions.queue  # noqa: F401
+
+    aws.dynamodb()
+    aws.sqs()
+
+
 def main() -> int:
     """Run until the standard input ends, and print what was counted."""
     parser = argparse.ArgumentParser(prog="python -m simulation.runner", description=__doc__)
     for each in fields(Plan):
         parser.add_argument(f"--{each.name}", type=type(each.default), default=each.default)
     plan = Plan(**vars(parser.parse_args()))
-    import functions.deliver  # noqa: F401 - once, for all workers to come
-
+    _load_libraries()
     runner = Runner(plan)
     runner.run(Connection(sys.stdin.fileno(), writable=False))
     print(json.dumps(runner.counted), flush=True)

@@ -10,19 +10,22 @@ from __future__ import annotations
 import json
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from fanfold import clients, contract, names, times
+from fanfold import clients, contract, delivery, names, times
+from fanfold.pacing import BURST_SECONDS
+from fanfold.ring import follower_of
 from simulation import dynamodb, sqs
 from simulation.actors import Actor, Crash, Stage
 from simulation.callers import running
+from simulation.capacity import Bucket
 from simulation.clock import Clock
 from simulation.database import Database
 from simulation.faults import Faults, HotPartitions
-from simulation.machines import dlq_url, machines, queue_url
+from simulation.machines import BURST_ENTRIES, MAX_IN_FLIGHT, dlq_url, machines, queue_url
 from simulation.queues import Hooks as QueueHooks
 from simulation.queues import Message, arn_of
 from simulation.sqs import Queues
@@ -43,6 +46,8 @@ MOST_WORKERS = 3  # of one queue at a time
 CALM_SECONDS = 4 * 60 * 60.0
 # A worker that has changed a row so lately may well be about to change it again.
 STILL_AT_IT_SECONDS = 30.0
+# PLAN knows a plan for its own by the millisecond; two that plan in the same one both send it.
+AT_ONCE_SECONDS = 0.1
 MOST_TURNS = 200_000
 TRACE_LINES = 4_000
 
@@ -87,6 +92,7 @@ class World:
     trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE_LINES))
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
     seen: list[str] = field(default_factory=list)  # violations that show only while they happen
+    overtaken: set[tuple[str, str]] = field(default_factory=set)  # user and publisher of an edge
     mended: int = 0  # writes and messages of SWEEP
     asked: int = 0  # entries put, each time that one is, or would be
 
@@ -106,7 +112,9 @@ class World:
         # In some, each of its workers may write a few entries a second only, or send a few again.
         self.worker_rate = self.random.choice((10_000.0, 10_000.0, 20.0, 2.0))
         self.retry_entries = self.random.choice((1_600, 1_600, 4))
-        self.was_paused = False
+        self.was_paused = self.was_planned_twice = False
+        self._planned: dict[tuple[str, int], float] = {}
+        self._paces: dict[str, Bucket] = {}
 
     def _make_database(self) -> None:
         lags = (0.0, 0.0, 0.1, 5.0)
@@ -134,6 +142,8 @@ class World:
                 max_receives=receives,
                 visibility_seconds=VISIBILITY_PER_TIMEOUT * seconds,
             )
+        # Looked at before every turn.
+        self._lanes = {queue.name: self.queues.queue(queue_url(queue)) for queue in WORKERS}
         self.sqs = sqs.Client(self.queues, validates=False)
 
     # Time and telling
@@ -152,7 +162,9 @@ class World:
     def watch(self, operation: str, request: dict[str, Any]) -> None:
         """Look at a call that is about to be made, for what is gone once a run is over."""
         if operation == "batch_write_item":
-            self.asked += sum(map(len, request["RequestItems"].values()))
+            self._watch_pace(len(request["RequestItems"].get(names.TIMELINES.name, ())))
+        if operation == "put_item" and request["TableName"] == names.FOLLOWERS.name:
+            self._watch_edge(request["Item"])
         by_sweep = self.stage.current.name == "sweep"
         if by_sweep and (operation == "send_message_batch" or self._is_late(operation, request)):
             self.mended += 1
@@ -166,22 +178,50 @@ class World:
             if content["type"] == contract.SEGMENT_DELIVER:
                 self._watch_segment(content)
 
+    def _watch_pace(self, entries: int) -> None:
+        """Whether this worker's entries on this lane keep to its rate, but for what is in flight.
+
+        What is watched is when a call takes effect; it was sent some time before.
+        """
+        self.asked += entries
+        rate = self.worker_rate
+        burst = max(BURST_ENTRIES, rate * BURST_SECONDS)
+        most = burst + MAX_IN_FLIGHT * delivery.CHUNK
+        now, actor = self.clock.monotonic(), self.stage.current
+        bucket = self._paces.setdefault(
+            f"{actor.machine} {actor.name}", Bucket(rate, most, most, now)
+        )
+        if not bucket.admits(entries, now):
+            self.seen.append(f"{actor.name} puts more entries than {rate} a second.")
+        bucket.take(entries)
+
+    def _watch_edge(self, edge: dict[str, Any]) -> None:
+        """Whether an edge is put by who looked before the row was changed; it is settled again."""
+        publisher, user = edge["shard_id"]["S"].partition("#")[0], follower_of(edge["edge"]["S"])
+        key = {"user_id": {"S": user}, "publisher_id": {"S": publisher}}
+        row = self._row(names.FOLLOWING, key)
+        if row and int(edge["version"]["N"]) < int(row["version"]["N"]):
+            self.overtaken.add((user, publisher))
+
     def _is_late(self, operation: str, request: dict[str, Any]) -> bool:
         """Whether SWEEP completes what nobody else is just completing."""
         if operation != "update_item":
             return False
-        row = self._fanout(request["Key"]["fanout_id"]["S"])
+        row = self._row(names.FANOUTS, request["Key"])
         changed_ms = times.to_ms(row["changed_at"]["S"])
         return self.clock.now_ms() - changed_ms > STILL_AT_IT_SECONDS * 1000
 
-    def _fanout(self, fanout_id: str) -> dict[str, Any]:
-        key = {"fanout_id": {"S": fanout_id}}
-        answer = self.dynamodb.get_item(TableName=names.FANOUTS.name, Key=key, ConsistentRead=True)
+    def _row(self, table: names.Table, key: dict[str, Any]) -> dict[str, Any]:
+        answer = self.dynamodb.get_item(TableName=table.name, Key=key, ConsistentRead=True)
         row: dict[str, Any] = answer.get("Item", {})
         return row
 
     def _watch_segment(self, content: dict[str, Any]) -> None:
-        row = self._fanout(content["fanout_id"])
+        if self.stage.current.name.startswith("plan"):
+            now = self.clock.monotonic()
+            last = self._planned.setdefault((content["fanout_id"], content["segment"]), now)
+            self.was_planned_twice |= 0 < now - last < AT_ONCE_SECONDS
+        row = self._row(names.FANOUTS, {"fanout_id": {"S": content["fanout_id"]}})
         if not row:
             self.seen.append(f"A segment of {content['fanout_id']} is sent, unknown to the ledger.")
             return
@@ -283,32 +323,25 @@ class World:
                 self.stage.turns += 1
                 self.clock.advance_to(self._next_event())
 
+    def _open(self) -> Iterator[names.Queue]:
+        """The queues that are not paused and have a worker free."""
+        for queue, busy in self._workers.items():
+            if busy < MOST_WORKERS and queue.name not in self.mappings.paused:
+                yield queue
+
     def _feeding(self) -> list[names.Queue]:
-        """The queues that have a message and a worker free for it."""
-        return [
-            queue
-            for queue in WORKERS
-            if self._workers[queue] < MOST_WORKERS and self._waiting(queue)
-        ]
+        """Those of them that have a message."""
+        return [queue for queue in self._open() if self._lanes[queue.name].waiting()]
 
     def _turn(self, actor: Actor) -> None:
         self.stage.turn(actor, crash=actor.may_crash and self.faults.strikes("crashed"))
 
     def _next_event(self) -> float:
-        changes = (
-            self.queues.queue(queue_url(queue)).next_change()
-            for queue in WORKERS
-            if self._workers[queue] < MOST_WORKERS and queue.name not in self.mappings.paused
-        )
+        changes = (self._lanes[queue.name].next_change() for queue in self._open())
         start = self.clock.now - self.clock.monotonic()
         shown = [change - start for change in changes if change is not None]
         # A hair later, so that what is due by then is not missed by a rounding error.
         return min([self.stage.next_wake(), self._next_sweep, *shown]) + 1e-6
-
-    def _waiting(self, queue: names.Queue) -> int:
-        if queue.name in self.mappings.paused:
-            return 0
-        return self.queues.queue(queue_url(queue)).waiting()
 
     def _start_sweep(self) -> None:
         if self.clock.monotonic() < self._next_sweep:
@@ -382,7 +415,7 @@ class World:
     def _is_at_rest(self) -> bool:
         if self.stage.actors or any(self._workers.values()):
             return False
-        if any(self.queues.queue(queue_url(queue)).messages() for queue in WORKERS):
+        if any(lane.messages() for lane in self._lanes.values()):
             return False
         return not any("open_fanout" in row and _is_moving(row) for row in self.rows(names.FANOUTS))
 

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from bench.figures import Figure, Lines, Point, Result, Row
 from bench.model import POST, PUBLISHER, Model
+from bench.model_sockets import TABLE_WRITES, in_virtual_time, over_sockets
 from bench.model_tables import Written, follow
 from bench.progress import told
 from simulation.capacity import Limits
 
-FOLLOWERS, SHORT_FOLLOWERS = 220_000, 100_000
+FOLLOWERS = 220_000
+SOCKET_FOLLOWERS = 4_000
 CAPACITIES = (4_000, 20_000, 40_000)
 SEEDS = range(3)
 # Points of the chart are this far apart.
@@ -108,20 +110,22 @@ def run(*, short: bool) -> Result:
             Case("budget 40,000, table cold", 40_000, limits=Limits()),
             Case("40,000 units/s, Lambda cold", 40_000, cold=True),
         ]
-    followers = SHORT_FOLLOWERS if short else FOLLOWERS
-    runs = [fan_out(case, followers) for case in told("fanout", [*gated, *beside])]
+    runs = [fan_out(case, FOLLOWERS) for case in told("fanout", [*gated, *beside])]
     held = runs[: len(gated)]
     shown = [each for each in runs if each.case.seed == 0]
     return Result(
         figures=_figures(held),
-        rows=[row for each in shown for row in each.rows],
+        rows=[
+            *(row for each in shown for row in each.rows),
+            *([] if short else _beside_sockets()),
+        ],
         setting={
-            "followers": f"{followers:,}",
+            "followers": f"{FOLLOWERS:,}",
             "seeds": f"{1 if short else len(SEEDS)}, the figures are the worst of all runs",
             "time": "virtual; DynamoDB is the capacity model",
         },
         chart=Lines(
-            title=f"A fan-out to {followers:,} followers",
+            title=f"A fan-out to {FOLLOWERS:,} followers",
             x="seconds since the publish",
             y="entries/s",
             lines={each.case.name: each.line for each in shown},
@@ -146,6 +150,27 @@ def fan_out(case: Case, followers: int) -> Run:
 
 def _warm(capacity: int, seed: int) -> Case:
     return Case(f"{capacity:,} units/s", capacity, seed=seed)
+
+
+def _beside_sockets() -> list[Row]:
+    """One worker with and without sockets; raises `RuntimeError` if a follower has no post."""
+    rows = []
+    for way, found in (
+        ("over sockets", over_sockets(SOCKET_FOLLOWERS)),
+        ("in virtual time", in_virtual_time(SOCKET_FOLLOWERS)),
+    ):
+        if found.users != SOCKET_FOLLOWERS:
+            raise RuntimeError(f"{found.users:,} of {SOCKET_FOLLOWERS:,} have the post, {way}.")
+        rows.append(
+            Row(
+                f"one worker {way}",
+                found.seconds,
+                "s",
+                f"{SOCKET_FOLLOWERS:,} followers, a table of {TABLE_WRITES:,.0f} units/s: "
+                f"{found.throttled_percent:.1f} % throttled, {found.puts:,} written",
+            )
+        )
+    return rows
 
 
 def _figures(runs: Sequence[Run]) -> list[Figure]:

@@ -10,7 +10,7 @@ from bench.__main__ import main
 from bench.charts import draw
 from bench.figures import Bars, Better, Chart, Figure, Lines, Result, Row
 
-BARS = Bars(title="CPU", unit="µs", bars={"ours": 1.4, "theirs": 62.7}, log=True)
+BARS = Bars(title="CPU", unit="µs", bars={"ours": 1.4, "theirs": 62.7})
 LINES = Lines(title="Growth", x="followed", y="ms", lines={"ours": [(1, 5.0), (5_000, 5.0)]})
 
 

@@ -10,10 +10,12 @@ import pytest
 from bench import runner
 from bench.figures import Figure
 from bench.model import POST, PUBLISHER, Model
+from bench.model_sockets import in_virtual_time, over_sockets
 from bench.model_tables import CountedTimelines, follow, make_up_followers
 from bench.model_time import Bell, Loop
 from fanfold import clock, names, ring
 from fanfold.followers import Followers
+from fanfold.ringread import Read
 from fanfold.timelines import Entry, Timelines
 from simulation import dynamodb
 from simulation.capacity import Limits, Meter, Throttle
@@ -127,10 +129,10 @@ def followers() -> Followers:
 
 def read(followers: Followers, lo: str, hi: str, limit: int) -> list[str]:
     edges: list[str] = []
-    page = followers.page("ada", after=lo, hi=hi, limit=limit)
+    page = followers.page("ada", Read(0, 0, lo, hi), limit)
     edges += page.edges
     while page.more:
-        page = followers.page("ada", after=edges[-1], hi=hi, limit=limit)
+        page = followers.page("ada", Read(0, 0, edges[-1], hi), limit)
         edges += page.edges
     return edges
 
@@ -144,7 +146,7 @@ def test_made_up_followers_are_the_same_whatever_the_pages(followers: Followers)
 
 
 def test_the_density_of_made_up_followers_tells_their_number(followers: Followers) -> None:
-    page = followers.page("ada", after=ring.START, hi=ring.END, limit=1_000)
+    page = followers.page("ada", Read(0, 0, ring.START, ring.END), 1_000)
     estimate = ring.estimate(len(page.edges) - 1, ring.position_of(page.edges[-1]))
     assert estimate == pytest.approx(10_000, rel=0.1)
 
@@ -179,3 +181,12 @@ def test_a_cold_table_throttles_and_everybody_gets_the_post() -> None:
 def test_a_cold_lambda_takes_longer() -> None:
     warm, cold = published(Model(40_000), 20_000), published(Model(40_000, cold=True), 20_000)
     assert cold.written(POST).last_at > warm.written(POST).last_at
+
+
+@pytest.mark.network
+def test_sockets_and_virtual_time_say_much_the_same() -> None:
+    real, virtual = over_sockets(2_000), in_virtual_time(2_000)
+    assert (real.users, real.puts) == (virtual.users, virtual.puts) == (2_000, 2_000)
+    assert real.refused > 0
+    # Not the time: a busy machine takes longer.
+    assert real.throttled_percent < 2 * virtual.throttled_percent

@@ -425,6 +425,7 @@ def test_how_far_a_segment_is_delivered_never_goes_back(system: System) -> None:
     assert not store("6", 24), "a slower worker"
     assert system.ledger().resume == {0: Resume("7" * 16, 25)}
     assert store("8", 30)
+    assert store("8", 30), "the same again, after an answer that was lost"
     assert system.ledger().resume == {0: Resume("8" * 16, 30)}
     assert not system.fanouts.store_resume("post-2", 0, Resume("9" * 16, 1), now="")
     system.fanouts.finish_segment(system.ledger(), 0, written=60, now="2026-11-20T18:00:02.000Z")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from fanfold import aws
+from fanfold.calls import is_passing
 from simulation.capacity import THROTTLING, Limits, Resource, Throttle
 from simulation.clock import Clock
 from tests.simulation.model import KB, Model, note, sized
@@ -82,7 +82,7 @@ def test_each_limit_has_its_exception_and_reason(
     assert [each["reason"] for each in response[field]] == [reason]
     assert response[field][0]["resource"].endswith(":table/notes")
     assert isinstance(error, getattr(model.client.exceptions, code))
-    assert aws.is_passing(error)
+    assert is_passing(error)
 
 
 def test_a_key_range_may_come_as_the_other_exception() -> None:
@@ -153,7 +153,7 @@ def test_a_throttled_transaction_is_cancelled_whole() -> None:
     assert {each["Code"] for each in caught.value.response["CancellationReasons"]} == {
         "ThrottlingError"
     }
-    assert aws.is_passing(caught.value)
+    assert is_passing(caught.value)
     assert model.ids() == []
 
 

@@ -51,7 +51,8 @@ def test_the_ledgers_units_are_those_that_the_model_of_dynamodb_counts(segments:
     publishing = Publishing(Posts(client, names.POSTS.name), fanouts, retention_days=30)
     new = NewPost(publisher_id="p" * 36, ref_id="r" * 36, body="x" * 1_000)
     publishing.accept(new, accepted_at=clock.now_ms())
-    fanouts.plan(new.ref_id, segments=segments, followers=segments * SEGMENT_FOLLOWERS, now=NOW)
+    followers = segments * SEGMENT_FOLLOWERS
+    fanouts.plan(new.ref_id, segments=segments, followers=followers, level=0, now=NOW)
     for segment in range(segments):
         row = fanouts.get(new.ref_id)
         assert row is not None

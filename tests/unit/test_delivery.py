@@ -343,10 +343,19 @@ def test_patience_ends_at_the_very_time_that_is_waited_for(begins: float, seed: 
 # Pace
 
 
+def warm(world: World, ceiling: float) -> Pace:
+    """The pace of a worker that is through with its slow start."""
+    pace = Pace(ceiling)
+    pace.may_send_at(CHUNK, world.now - 1.0)
+    pace.may_send_at(CHUNK, world.now)
+    assert pace.rate == ceiling
+    return pace
+
+
 def test_a_worker_keeps_to_its_pace(calm: Callable[[int], World]) -> None:
     world = calm(5000)
     world.page, begin = 2500, world.now
-    assert deliver(world, pace=Pace(1000)) == Done(5000)
+    assert deliver(world, pace=warm(world, 1000)) == Done(5000)
     assert world.now - begin == pytest.approx((5000 - BURST_ENTRIES) / 1000, rel=0.02)
 
 
@@ -359,29 +368,32 @@ def test_the_slowest_worker_delivers_too(calm: Callable[[int], World], ceiling: 
 
 
 def test_a_throttled_table_is_written_more_slowly_and_one_that_loses_answers_is_not() -> None:
-    throttled, partly, lost = Pace(10_000), Pace(10_000), Pace(10_000)
-    deliver(World(followers(500), random.Random(11), throttled=0.5), pace=throttled)
-    deliver(World(followers(500), random.Random(11), partial=0.5), pace=partly)
-    deliver(World(followers(500), random.Random(11), lost=0.5), pace=lost)
-    assert throttled.rate < 8_000
-    assert partly.rate < 8_000
-    assert lost.rate == 10_000
+    def rate(**failing: float) -> float:
+        world = World(followers(500), random.Random(11), **failing)  # type: ignore[arg-type]
+        pace = warm(world, 10_000)
+        deliver(world, pace=pace)
+        return pace.rate
+
+    assert rate(throttled=0.5) < 8_000
+    assert rate(partial=0.5) < 8_000
+    assert rate(lost=0.5) == 10_000
 
 
 @pytest.mark.parametrize("failing", [{"throttled": 1.0}, {"partial": 1.0}])
 def test_the_third_throttle_of_a_follower_tells_no_more_about_the_table(
     failing: dict[str, float],
 ) -> None:
-    world, pace = World(followers(1), random.Random(12), **failing), Pace(10_000)  # type: ignore[arg-type]
+    world = World(followers(1), random.Random(12), **failing)  # type: ignore[arg-type]
+    pace = warm(world, 10_000)
     assert isinstance(deliver(world, pace=pace), HandBack)
     assert len(world.batches) > 4
-    assert pace.rate >= 10_000 / 2 / 2
+    assert pace.rate > 800, "rises since the second one"
 
 
 def test_one_follower_that_is_always_throttled_does_not_slow_down_the_rest() -> None:
     world = World(followers(20_000), random.Random(12), page=2500, slowness=0.001)
     world.stuck = {world.edges[0]: 1000}
-    pace, rates = Pace(2000), [2000.0]
+    pace, rates = warm(world, 2000), [2000.0]
 
     def seconds() -> float:
         rates.append(pace.rate)
@@ -398,7 +410,7 @@ def test_one_follower_that_is_always_throttled_does_not_slow_down_the_rest() -> 
 
 
 @pytest.mark.parametrize(
-    ("segments", "most"), [(0, 25), (1, 25), (256, 25), (512, 16), (4096, 2), (10**6, 0)]
+    ("segments", "most"), [(0, 25), (1, 25), (128, 25), (256, 16), (512, 8), (4096, 1), (10**6, 0)]
 )
 def test_the_more_segments_the_fewer_stragglers_so_that_a_row_holds_them_all(
     segments: int, most: int

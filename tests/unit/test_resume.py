@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold import ring
+from fanfold.delivery import stragglers_of
 from fanfold.fanouts import Resume
+from fanfold.segments import MAX_SEGMENTS
 
 # Wherever a worker can stop: on the ring, or behind all of a segment.
 ENDS = [ring.START, ring.behind_all("8" + "0" * 15), ring.behind_all(ring.END)]
@@ -60,3 +62,11 @@ def test_a_count_of_the_release_before_is_read(text: str) -> None:
 def test_a_straggler_takes_17_bytes_of_the_row(late: tuple[str, ...]) -> None:
     alone = Resume(ring.START, 0).to_text()
     assert len(Resume(ring.START, 0, late).to_text()) == len(alone) + 17 * len(late)
+
+
+def test_the_ledgers_row_has_room_for_the_resumes_of_all_segments() -> None:
+    """Where all of the most segments hand back as many stragglers as they may; a row is 400 KB."""
+    stragglers = ("0" * 16,) * stragglers_of(MAX_SEGMENTS)
+    text = Resume("0" * 16, 5_000, stragglers).to_text()
+    each = len(str(MAX_SEGMENTS)) + len(text) + 1 + len(str(MAX_SEGMENTS)) + 1
+    assert MAX_SEGMENTS * each < 250 * 1024

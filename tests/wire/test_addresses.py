@@ -12,6 +12,7 @@ from botocore.loaders import Loader
 from fanfold.calls import is_passing
 from fanfold.wire import (
     DYNAMODB,
+    NOT_OBEYED,
     SQS,
     Client,
     Connections,
@@ -69,8 +70,8 @@ def test_an_address_of_its_own_needs_no_region_and_an_empty_one_is_none() -> Non
 
 
 def test_lambdas_region_goes_before_a_developers() -> None:
-    assert region({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-east-1"}) == "eu-west-1"
-    assert region({"AWS_DEFAULT_REGION": "us-east-1"}) == "us-east-1"
+    assert region({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-east-1"}) == "us-east-1"
+    assert region({"AWS_REGION": "us-east-1"}) == "us-east-1"
 
 
 @pytest.mark.parametrize("env", [{}, {"AWS_REGION": ""}])
@@ -79,7 +80,7 @@ def test_a_missing_region_is_told(env: dict[str, str]) -> None:
         endpoint(DYNAMODB, env)
 
 
-@pytest.mark.parametrize("name", ["AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"])
+@pytest.mark.parametrize("name", NOT_OBEYED)
 def test_a_kind_of_address_that_is_not_known_here_is_refused_with_the_way_out(name: str) -> None:
     for value in ("true", "True"):
         with pytest.raises(Unconfigured, match=f"{name} .*transport=boto3"):
@@ -137,3 +138,9 @@ def test_calls_go_where_the_environment_says(serve: Callable[..., Server]) -> No
     Client(Connections(SQS, env)).send_message()
     assert [call.header("x-amz-target") for call in tables.calls] == ["DynamoDB_20120810.GetItem"]
     assert [call.header("x-amz-target") for call in others.calls] == ["AmazonSQS.SendMessage"]
+
+
+@pytest.mark.parametrize("where", ["us-iso-east-1", "us-isob-east-1", "eu-isoe-west-1"])
+def test_a_region_whose_address_is_not_known_is_refused(where: str) -> None:
+    with pytest.raises(Unconfigured, match="transport=boto3"):
+        endpoint(DYNAMODB, {"AWS_REGION": where})

@@ -22,7 +22,18 @@ from fanfold.ringread import Read
 from fanfold.wire import DYNAMODB, Client, Connections, Lost, Refused, refusal
 from tests.wire.conftest import Certificates, certificates, environment
 from tests.wire.deliveries import WAYS, by_client, make, transport
-from tests.wire.server import CLOSE, OK, RESET, SILENCE, Call, Reply, Server, reply, serving
+from tests.wire.server import (
+    CLOSE,
+    LOOPBACK,
+    OK,
+    RESET,
+    SILENCE,
+    Call,
+    Reply,
+    Server,
+    reply,
+    serving,
+)
 from tests.wire.server import refusal as aws_refusal
 
 pytestmark = pytest.mark.network
@@ -169,7 +180,7 @@ def test_a_page_that_is_garbled_is_a_lost_call(server: Server) -> None:
 def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call may take a second; libcurl counts whole ones."""
     monkeypatch.setattr(wire, "CONNECT_TIMEOUT_SECONDS", 1)
-    monkeypatch.setattr(wire, "READ_TIMEOUT_SECONDS", 0)
+    monkeypatch.setattr(wire, "READ_TIMEOUT_SECONDS", 1)
 
 
 def slow(seconds: float, first: bytes) -> Callable[[Call], Reply]:
@@ -242,7 +253,8 @@ def test_a_server_that_cannot_prove_who_it_is_is_told_nothing(
     way: Callable[[Connections], Any],
     wrong: str,
 ) -> None:
-    other = certificates(tmp_path, "dynamodb.example.org")
+    name = LOOPBACK if wrong == "authority" else "dynamodb.example.org"
+    other = certificates(tmp_path, name)
     server = serve(context=other.context)
     trusted = tls.authority if wrong == "authority" else other.authority
     with pytest.raises(Lost) as caught:

@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 
-from fanfold.transport import CONNECTIONS
+from fanfold import clock
+from fanfold.delivery import Delivery, Done
+from fanfold.pacing import Pace
+from fanfold.ring import END, START, edge
+from fanfold.transport import CONNECTIONS, carry_out
 from fanfold.wire import DYNAMODB, Client, Connections, Lost
 from tests.wire.conftest import REGION, Certificates, environment
 from tests.wire.deliveries import ENTRY, WAYS, batch, by_client, by_delivery, make, transport
-from tests.wire.server import CLOSE, OK, RESET, SILENCE, Call, Reply, Server
+from tests.wire.server import CLOSE, OK, RESET, SILENCE, Call, Reply, Server, reply
 from tests.wire.signatures import Signer
 
 pytestmark = pytest.mark.network
@@ -275,3 +279,53 @@ def test_one_lost_call_takes_no_other_with_it(server: Server, env: dict[str, str
     assert isinstance(results.pop(3), Lost)
     assert len(results) == 5
     assert not any(results.values())
+
+
+def test_a_call_made_again_trusts_no_other_open_connection(
+    serve: Callable[..., Server], env: dict[str, str]
+) -> None:
+    """Whatever fell silent on one connection may have fallen silent on those beside it."""
+    server = serve()
+    connections = connections_to(server, env)
+    both = threading.Barrier(2)
+
+    def together(_call: Call) -> Reply:
+        both.wait(5)
+        return OK
+
+    server.answer = together
+    connections.renew()
+    for tag in ("one", "two"):
+        connections.start("GetItem", b"{}", tag)
+    ended: list[Any] = []
+    while len(ended) < 2:
+        ended += connections.finished(None)
+    server.answer = lambda call: Reply(b"", SILENCE) if call.connection <= 2 else OK
+    Client(connections).get_item(TableName="Posts")
+    assert server.calls[-1].connection == 3
+
+
+@pytest.mark.parametrize("silent", ["Query", "BatchWriteItem"])
+def test_a_delivery_outlives_calls_that_nobody_answers(
+    serve: Callable[..., Server], env: dict[str, str], silent: str
+) -> None:
+    server = serve()
+    edges = sorted(edge(f"user-{number}") for number in range(100))
+    left = [4]
+
+    def answer(call: Call) -> Reply:
+        if call.operation == silent and left[0]:
+            left[0] = 0 if silent == "Query" else left[0] - 1
+            return Reply(b"", SILENCE)
+        page = {"Items": [{"edge": {"S": each}} for each in edges]}
+        return reply(page) if call.operation == "Query" else OK
+
+    server.answer = answer
+    delivery = Delivery(
+        start=START,
+        hi=END,
+        stop_at=clock.monotonic() + 60,
+        chance=clock.chance,
+        pace=Pace(10_000),
+    )
+    assert carry_out(delivery, transport(connections_to(server, env)), ENTRY) == Done(100)

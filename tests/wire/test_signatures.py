@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -101,11 +101,10 @@ def test_every_request_is_signed_and_a_wrong_secret_or_scope_would_be_seen(
 
 
 def test_a_request_is_dated_now_in_utc(server: Server) -> None:
-    before = datetime.now(UTC).replace(microsecond=0)
     Client(Connections(DYNAMODB, environment(server.url))).get_item()
     (call,) = server.calls
     dated = datetime.strptime(call.header("x-amz-date"), "%Y%m%dT%H%M%S%z")
-    assert before <= dated <= datetime.now(UTC)
+    assert abs(datetime.now(UTC) - dated) < timedelta(seconds=30)  # AWS bears five minutes
 
 
 def test_nothing_is_sent_but_what_aws_asks_for(server: Server) -> None:

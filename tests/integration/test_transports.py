@@ -1,0 +1,369 @@
+"""Both transports over real sockets, on the model behind HTTP: nobody is left out."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from fanfold import aws, clients, clock, delivery, names, wire
+from fanfold.calls import is_passing
+from fanfold.deliver import Delivering
+from fanfold.fanouts import COMPLETE, Fanout, Fanouts
+from fanfold.followers import Followers
+from fanfold.messages import DeliverSegment, parse
+from fanfold.pacing import Pace
+from fanfold.plan import Lanes
+from fanfold.posts import Post, Posts
+from fanfold.queues import WorkQueue
+from fanfold.settings import Settings
+from simulation import dynamodb, sqs
+from simulation.clock import Clock
+from simulation.database import Database
+from simulation.endpoint import (
+    BATCH,
+    OTHERS,
+    Answer,
+    Backend,
+    FaultyBatches,
+    Rates,
+    Request,
+    answering_from,
+    late,
+    serving,
+)
+from tests.compat.calls import CREATIONS
+from tests.integration import system
+
+pytestmark = pytest.mark.network
+NOW = "2026-11-20T18:00:00.123Z"
+FANOUT = Fanout(
+    fanout_id="post-1",
+    publisher_id="ada",
+    sort_key=f"{NOW}#post-1",
+    accepted_at=NOW,
+    expires_at=1_900_000_000,
+)
+POST = Post(
+    ref_id="post-1",
+    publisher_id="ada",
+    published_at=NOW,
+    accepted_at=NOW,
+    expires_at=FANOUT.expires_at,
+    body="{}",
+)
+# So bad that of some hundreds of batches some meet with each fault, before its effect and after.
+BAD_DAY = Rates(partial=0.3, throttled=0.1, broken=0.1, reset=0.1)
+# Worse: a worker gives up for now, and hands back.
+WORST_DAY = Rates(partial=0.6, throttled=0.15, broken=0.1, reset=0.05, others=0.15)
+# Faster than two cores are; and each message anew, or throttles would slow the tests down.
+RATE = 1_000_000
+# One turn is a minute of the queues' time.
+TURN_SECONDS, MAX_TURNS = 60, 2_000
+QUOTES = '"quoted" \\ \t\x01 grüße \N{GRINNING FACE}'
+
+
+@dataclass
+class Service:
+    """DELIVER on clients of one transport, on the way that a test says to tables and queues."""
+
+    delivering: Delivering
+    tables: Any  # a client on another way, without faults
+    queues: sqs.Queues
+    queue_url: str
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+    def publish(self, users: list[str], *, segments: int = 1) -> None:
+        """Let a post be accepted and planned for these followers."""
+        followers = Followers(self.tables, names.FOLLOWERS.name)
+        followers.put_all(("ada", user, 1) for user in users)
+        Posts(self.tables, names.POSTS.name).add(POST, now=0)
+        self.ledger.open(FANOUT)
+        self.ledger.plan("post-1", segments=segments, followers=len(users), now=NOW)
+        self.lanes.send_pending(self.row())
+
+    @property
+    def lanes(self) -> Lanes:
+        lane = WorkQueue(self.sqs, self.queue_url)
+        return Lanes(lane, lane)
+
+    @property
+    def sqs(self) -> Any:
+        return sqs.Client(self.queues)
+
+    @property
+    def ledger(self) -> Fanouts:
+        return Fanouts(self.tables, names.FANOUTS.name)
+
+    def work(self) -> None:
+        """Take messages until the fan-out is complete."""
+        for _ in range(MAX_TURNS):
+            if self.row().state == COMPLETE:
+                return
+            self.queues.clock.advance(TURN_SECONDS)
+            if not self.turn() and self.is_empty():
+                self.sweep()
+        raise AssertionError(f"It does not end: {self.outcomes}")
+
+    def turn(self) -> bool:
+        """Take one message; if it fails for now, it comes again. False if none is there."""
+        received = self.sqs.receive_message(QueueUrl=self.queue_url, AttributeNames=["All"])
+        for message in received.get("Messages", ()):
+            order = DeliverSegment.from_content(parse(message["Body"]))
+            again = int(message["Attributes"]["ApproximateReceiveCount"]) > 1
+            try:
+                outcome = self.delivering.deliver(
+                    order, pace=Pace(RATE), redelivered=again, stop_at=clock.monotonic() + 30
+                )
+            except Exception as error:
+                if not is_passing(error):
+                    raise
+                self.outcomes["failed"] += 1
+                continue
+            self.outcomes[outcome.what] += 1
+            self.sqs.delete_message(QueueUrl=self.queue_url, ReceiptHandle=message["ReceiptHandle"])
+        return "Messages" in received
+
+    def is_empty(self) -> bool:
+        """Whether no message waits, is delayed or is hidden."""
+        return WorkQueue(self.sqs, self.queue_url).backlog() == 0
+
+    def sweep(self) -> None:
+        """Send what is pending again, as SWEEP does when the lane is empty for long enough."""
+        self.outcomes["swept"] += 1
+        self.lanes.send_pending(self.row())
+
+    def row(self) -> Fanout:
+        row = self.ledger.get("post-1")
+        assert row
+        return row
+
+    def entries(self) -> list[dict[str, Any]]:
+        """All rows of the timelines."""
+        pages = self.tables.get_paginator("scan").paginate(TableName=names.TIMELINES.name)
+        return [item for page in pages for item in page["Items"]]
+
+    def assert_complete(self, users: list[str]) -> None:
+        """Every follower has exactly the entry, nobody else has one, and the ledger knows."""
+        assert sorted(map(_spelled, self.entries())) == sorted(_spelled(_entry(u)) for u in users)
+        row = self.row()
+        assert (row.state, row.delivered, row.pending) == (COMPLETE, len(users), frozenset())
+
+
+def _entry(user: str) -> dict[str, Any]:
+    return {
+        "user_id": {"S": user},
+        "sort_key": {"S": FANOUT.sort_key},
+        "publisher_id": {"S": "ada"},
+        "expires_at": {"N": str(FANOUT.expires_at)},
+    }
+
+
+def _spelled(item: dict[str, Any]) -> str:
+    return json.dumps(item, sort_keys=True)
+
+
+Way = Callable[[Backend], Backend]
+
+
+@contextmanager
+def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """A service of one transport, whose calls to the tables go by `way`."""
+    # Of this service alone: others in this process keep theirs.
+    for module, name in (
+        (aws, "dynamodb"), (aws, "sqs"), (wire, "connections"), (wire, "dynamodb"), (wire, "sqs")
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, cache(getattr(module, name).__wrapped__))
+    queues = sqs.Queues(Clock())
+    url = queues.create("Lane", visibility_seconds=300)
+    model = dynamodb.Client(Database(Clock()))
+    for creation in CREATIONS.values():
+        model.create_table(**creation)
+    backend = answering_from(model, sqs.Client(queues))
+    settings = Settings(**{**vars(system.settings()), "transport": transport})
+    with ExitStack() as ends:
+        plain = ends.enter_context(serving(backend))
+        monkeypatch.setenv("AWS_ENDPOINT_URL", plain)
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", ends.enter_context(serving(way(backend))))
+        tables = boto3.client("dynamodb", endpoint_url=plain, config=Config(proxies={}))
+        ours: Any = clients.transport(settings)
+        client, queue = clients.dynamodb(settings), clients.sqs(settings)
+        lane = WorkQueue(queue, url)
+        delivering = Delivering(
+            Fanouts(client, settings.fanouts_table),
+            Posts(client, settings.posts_table),
+            Lanes(lane, lane),
+            ours,
+        )
+        for each in (tables, client, queue, ours.timelines.client):
+            if close := getattr(each, "close", None):  # libcurl's ends by itself
+                ends.callback(close)
+        if threads := getattr(ours, "threads", None):
+            ends.callback(threads.shutdown)
+        yield Service(delivering, tables, queues, url)
+
+
+@pytest.fixture(params=clients.TRANSPORTS)
+def service(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Way], Service]]:
+    """Makes a service, which ends with the test."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with ExitStack() as ends:
+        yield lambda way: ends.enter_context(serving_deliver(request.param, way, monkeypatch))
+
+
+def followers(count: int) -> list[str]:
+    return [f"follower-{number}" for number in range(count)]
+
+
+ODD = [
+    QUOTES,
+    "日本語",
+    "\N{GRINNING FACE}",
+    "\\u0041",
+    "a\nb\x00c\x7f",
+    "\u2028\ufeff",
+    "x" * 900,
+    "ada+tag@example.org",
+]
+
+
+# Without faults
+
+
+def test_every_item_is_written_once_and_is_what_it_should_be(
+    service: Callable[[Way], Service],
+) -> None:
+    """Both transports are compared with the same items, and so with each other."""
+    written: list[str] = []
+
+    def capturing(backend: Backend) -> Backend:
+        def answer(request: Request) -> Answer:
+            if request.operation == BATCH:
+                ((_, puts),) = json.loads(request.body)["RequestItems"].items()
+                written.extend(_spelled(put["PutRequest"]["Item"]) for put in puts)
+            return backend(request)
+
+        return answer
+
+    users = [*followers(4_000), *ODD]
+    here = service(capturing)
+    here.publish(users)
+    here.work()
+    here.assert_complete(users)
+    assert sorted(written) == sorted(_spelled(_entry(user)) for user in users)
+    assert here.outcomes == {"delivered": 1}
+
+
+def test_a_delivery_that_breaks_off_leaves_nothing_behind_for_the_next(
+    service: Callable[[Way], Service],
+) -> None:
+    """The second page comes in the wrong order, once, while the first is being written."""
+    broken: list[Request] = []
+
+    def breaking(backend: Backend) -> Backend:
+        def answer(request: Request) -> Answer:
+            answer = late(backend, 0.02)(request)
+            if request.operation == "Query" and b"ExclusiveStartKey" in request.body and not broken:
+                broken.append(request)
+                page = json.loads(answer.body)
+                page["Items"].reverse()
+                return Answer(200, json.dumps(page).encode())
+            return answer
+
+        return answer
+
+    users = followers(4_000)
+    here = service(breaking)
+    here.publish(users)
+    with pytest.raises(ValueError, match="ring order"):
+        here.turn()
+    assert broken
+    assert 0 < len(here.entries()) < 4_000
+    here.work()
+    here.assert_complete(users)
+
+
+def test_two_deliveries_on_one_transport_are_each_whole(service: Callable[[Way], Service]) -> None:
+    users = followers(600)
+    here = service(lambda backend: backend)
+    here.publish(users, segments=8)
+    here.work()
+    here.assert_complete(users)
+    assert here.outcomes == {"delivered": 8}
+
+
+# With faults
+
+
+@pytest.fixture
+def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last entries of each segment would be waited for, for seconds."""
+    monkeypatch.setattr(delivery, "BACKOFF_CAP_SECONDS", 0.1)
+
+
+def faulty(rates: Rates, counted: Counter[str]) -> Way:
+    """A way on which calls meet with faults, which are counted."""
+
+    def way(backend: Backend) -> Backend:
+        return FaultyBatches(backend, rates, seed=1, counted=counted).answer
+
+    return way
+
+
+def assert_met(counted: Counter[str], rates: Rates) -> None:
+    """Every fault that there is a rate of has happened."""
+    for name in ("partial", "throttled"):
+        assert bool(counted[name]) is bool(getattr(rates, name))
+    for name in ("broken", "reset"):
+        for when in ("before", "after"):
+            assert bool(counted[f"{name} {when}"]) is bool(getattr(rates, name))
+    others = sum(counted[f"other {name}"] for name in OTHERS)
+    assert bool(others) is bool(rates.others)
+
+
+@pytest.mark.usefixtures("_short_waits")
+@pytest.mark.parametrize(
+    ("rates", "segments"),
+    [
+        (BAD_DAY, 1),
+        (replace(BAD_DAY, others=0.3), 8),
+        (Rates(reset=0.3, others=0.3), 8),
+    ],
+    ids=["a bad day", "a bad day for all calls", "lost answers"],
+)
+def test_every_follower_has_one_entry_whatever_fails(
+    service: Callable[[Way], Service], rates: Rates, segments: int
+) -> None:
+    counted: Counter[str] = Counter()
+    users = followers(3_000)
+    here = service(faulty(rates, counted))
+    here.publish(users, segments=segments)
+    here.work()
+    here.assert_complete(users)
+    assert_met(counted, rates)
+
+
+@pytest.mark.usefixtures("_short_waits")
+def test_workers_that_hand_back_again_and_again_leave_nobody_out(
+    service: Callable[[Way], Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "RETRY_ENTRIES", 200)
+    counted: Counter[str] = Counter()
+    users = followers(1_000)
+    here = service(faulty(WORST_DAY, counted))
+    here.publish(users, segments=2)
+    here.work()
+    here.assert_complete(users)
+    assert here.outcomes["handed back"] > 2
+    assert_met(counted, WORST_DAY)
