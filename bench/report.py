@@ -28,6 +28,8 @@ def shown(number: float) -> str:
     """A number for people: three digits that mean something, and no more."""
     if abs(number) >= 100 or number == int(number):
         return f"{number:,.0f}"
+    if 0.9 < number < 1.1:  # a ratio, of which what is over one counts
+        return f"{number:.5g}"
     return f"{number:.3g}"
 
 
