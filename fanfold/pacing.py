@@ -29,8 +29,12 @@ INCREASE_PER_SECOND = 0.05
 # It rises so fast only when nothing was throttled for so long, and before that in proportion: near
 # the limit it creeps, so that few are throttled however far below the ceiling the limit is.
 CLEAN_SECONDS = 2.0
-# So that a worker always finds out whether the table takes something again: a chunk a second.
+# So that a worker always finds out whether the table takes something again: a chunk a second,
 SLOWEST = 25.0
+# and never less than a cold table takes of the default budget, about an eighth. A table that takes
+# less is left to the retry budget; and where a part is throttled whatever the rate, as by one hot
+# partition among many, to go slower helps nobody.
+SLOWEST_SHARE = 1 / 8
 
 
 @dataclass
@@ -96,7 +100,7 @@ class Pace:
         self._tokens = min(self._burst(), self._tokens + self.rate * passed)
 
     def _slowest(self) -> float:
-        return min(SLOWEST, self.ceiling)
+        return max(min(SLOWEST, self.ceiling), self.ceiling * SLOWEST_SHARE)
 
     def _burst(self) -> float:
         return max(self.burst, self.rate * BURST_SECONDS)

@@ -9,6 +9,7 @@ import importlib
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -213,7 +214,10 @@ def installed() -> Iterator[Machines]:
     try:
         for home, name, value in ours:
             setattr(home, name, value)
-        yield machines()
+        with warnings.catch_warnings():
+            # All environments of a process share Powertools' metrics: one may flush another's.
+            warnings.filterwarnings("ignore", "No application metrics", UserWarning)
+            yield machines()
     finally:
         for home, name, value in theirs:
             if value is None:

@@ -28,7 +28,7 @@ LANES = (names.EXPRESS, names.BULK)
 # How long a message of a killed worker stays away. As deployed it is six minutes, in case that
 # Lambda is throttled; here it only has to be longer than an invocation takes. The number of
 # receives is as deployed, ten: with one kill in three, no message is killed ten times.
-VISIBILITY_SECONDS = 15
+VISIBILITY_SECONDS = 30
 # Most of a run is waiting for the messages of killed workers.
 PATIENCE_SECONDS = 240.0
 SEED = 20

@@ -15,6 +15,7 @@ from fanfold.pacing import (
     FIRST_SHARE,
     INCREASE_PER_SECOND,
     SLOWEST,
+    SLOWEST_SHARE,
     WINDOW_SECONDS,
     Pace,
 )
@@ -209,7 +210,7 @@ def test_where_nearly_all_is_throttled_the_rate_falls_to_about_what_was_taken() 
     assert 1_000.0 <= pace.rate <= 1_500.0
     pace = at_its_ceiling(10_000.0, now=5.0)
     pace.answered(100, 100, 5.0)
-    assert pace.rate == SLOWEST
+    assert pace.rate == 10_000.0 * SLOWEST_SHARE
 
 
 def test_the_share_is_of_all_that_was_answered_in_the_window() -> None:
@@ -240,10 +241,11 @@ def test_an_answer_that_tells_nothing_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("ceiling", [1.0, 25.0, 10_000.0])
-def test_the_slowest_pace_is_a_chunk_a_second_or_a_lower_ceiling(ceiling: float) -> None:
+def test_the_slowest_pace_is_an_eighth_of_the_ceiling_or_a_chunk_a_second(ceiling: float) -> None:
     pace = at_its_slowest(ceiling, now=0.0)
     pace.answered(CHUNK, CHUNK, 6.0)
-    assert min(SLOWEST, ceiling) <= pace.rate <= min(ceiling, SLOWEST + ceiling / 100)
+    slowest = max(min(SLOWEST, ceiling), ceiling * SLOWEST_SHARE)
+    assert slowest <= pace.rate <= min(ceiling, slowest + ceiling / 100)
 
 
 def test_what_was_saved_up_at_a_high_rate_is_not_kept_at_a_low_one() -> None:
@@ -310,7 +312,7 @@ class Table:
 # The rate rises by a share of the ceiling, so the further the table is below it, the more is tried
 # in vain; but it creeps near the limit, so it is little.
 @pytest.mark.parametrize(
-    ("takes", "in_vain"), [(9_000.0, 0.002), (4_000.0, 0.004), (1_000.0, 0.02)]
+    ("takes", "in_vain"), [(9_000.0, 0.002), (4_000.0, 0.004), (1_500.0, 0.02)]
 )
 def test_a_table_below_the_ceiling_is_used_well_and_seldom_throttles(
     takes: float, in_vain: float
