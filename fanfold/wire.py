@@ -252,8 +252,11 @@ class Connections:
         """Make one call, and wait for it; its answer, or its error raised."""
         self.renew()
         self.start(operation, body, None, fresh=fresh)
-        while not (ended := self.finished(None)):
-            pass
+        try:
+            while not (ended := self.finished(None)):
+                pass
+        finally:
+            self.forget()  # if this is interrupted, the next call must not get its answer
         result = ended[0].result
         if isinstance(result, Exception):
             raise result

@@ -214,11 +214,6 @@ class Wires(Connections):
                 with suppress(ClientError):
                     _client(self.service.name).call(call.operation, json.loads(call.body))
 
-    @property
-    def is_calling(self) -> bool:
-        """Whether a client waits for the answer of its only call."""
-        return any(call.tag is None for call in self.in_flight.calls)
-
     def _result(self, call: Request) -> bytes | Exception:
         name, request = xform_name(call.operation), json.loads(call.body)
         try:

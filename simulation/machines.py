@@ -109,11 +109,9 @@ class Machines:
         try:
             return environment.door.handler(event, Context(actor.deadline))
         except Crash:
-            # What nobody catches ends the invocation; it need not end the environment. It does in
-            # a single call, because `Connections.call` does not forget what it has begun.
+            # What nobody catches ends the invocation; it need not end the environment.
             is_late = world.clock.monotonic() >= actor.deadline
-            is_calling = any(wires.is_calling for wires in environment.wires)
-            if is_late or is_calling or world.random.random() < ENDED_WITH_IT:
+            if is_late or world.random.random() < ENDED_WITH_IT:
                 environment.start_cold()
             raise
         finally:
