@@ -23,6 +23,7 @@ from fanfold.messages import DeliverSegment, parse
 from fanfold.pacing import Pace
 from fanfold.plan import Lanes
 from fanfold.posts import Post, Posts
+from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue
 from fanfold.settings import Settings
 from simulation import dynamodb, sqs
@@ -84,10 +85,10 @@ class Service:
     def publish(self, users: list[str], *, segments: int = 1) -> None:
         """Let a post be accepted and planned for these followers."""
         followers = Followers(self.tables, names.FOLLOWERS.name)
-        followers.put_all(("ada", user, 1) for user in users)
+        followers.put_all(("ada", user, 1, 0) for user in users)
         Posts(self.tables, names.POSTS.name).add(POST, now=0)
         self.ledger.open(FANOUT)
-        self.ledger.plan("post-1", segments=segments, followers=len(users), now=NOW)
+        self.ledger.plan("post-1", segments=segments, followers=len(users), level=0, now=NOW)
         self.lanes.send_pending(self.row())
 
     @property
@@ -200,6 +201,7 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
         delivering = Delivering(
             Fanouts(client, settings.fanouts_table),
             Posts(client, settings.posts_table),
+            Publishers(client, settings.publishers_table),
             Lanes(lane, lane),
             ours,
         )
