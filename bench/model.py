@@ -22,13 +22,10 @@ from fanfold import names, ring
 from fanfold.budgets import Budget
 from fanfold.calls import (
     ATTEMPTS,
-    CONNECT_TIMEOUT_SECONDS,
-    READ_TIMEOUT_SECONDS,
-    SLOWEST_CALL_SECONDS,
     is_passing,
     is_throttle,
 )
-from fanfold.deliver import Delivering
+from fanfold.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.delivery import CHUNK, Send
 from fanfold.fanouts import Fanouts
 from fanfold.followers import Followers
@@ -63,8 +60,6 @@ FIRST_POLLERS, POLLERS_PER_SECOND = 5, 5
 PUBLISH_WORKERS, PUBLISH_BATCH = 10, 10
 TIMEOUT_SECONDS, VISIBILITY_SECONDS, RECEIVES = 60, 360, 10
 RETENTION_DAYS = 30
-# As functions/deliver.py has it.
-HAND_BACK_SECONDS = CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS + (2 * SLOWEST_CALL_SECONDS)
 # Ids as long as those of Cognito.
 PUBLISHER = "ada00000-0000-4000-8000-000000000001"
 POST = "90570000-0000-4000-8000-000000000001"

@@ -187,7 +187,7 @@ def _fanout(followers: int, *, finished: bool) -> dict[str, Any]:
     """The ledger's row of a fan-out that is one segment, before and after it is delivered."""
     fanned, now = entry(followers), times.to_text(_PUBLISHED_MS)
     row: dict[str, Any] = {
-        "fanout_id": text(fanned.ref_id),
+        "fanout_id": text(post(followers)),
         "publisher_id": text(fanned.publisher_id),
         "sort_key": text(fanned.sort_key),
         "accepted_at": text(now),
@@ -208,7 +208,7 @@ def _fanout(followers: int, *, finished: bool) -> dict[str, Any]:
     return {
         **row,
         "state": text(DELIVERING),
-        "open_fanout": text(fanned.ref_id),
+        "open_fanout": text(post(followers)),
         "pending": {"NS": ["0"]},
         "delivered": number(0),
     }

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from fanfold import names
+
 # AWS's default quota for one table on demand. A table takes that much once it is warm: a new one
 # begins with 4,000 units a second and the workers slow down to what it takes.
 DEFAULT_WRITE_CAPACITY = 40_000
@@ -46,7 +48,7 @@ MAX_RELATION_WORKERS = 100
 # one whole vCPU: with less, Lambda would throttle the worker and not the table. libcurl takes a
 # twentieth: even 10,000 entries a second leave the 0.29 vCPU of 512 MB mostly idle, and less would
 # only make a cold start slower.
-DELIVER_MEMORY_MB = {"libcurl": 512, "boto3": 1769}
+DELIVER_MEMORY_MB = {names.LIBCURL: 512, names.BOTO3: 1769}
 
 
 @dataclass(frozen=True)

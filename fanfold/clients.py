@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fanfold.names import BOTO3
 from fanfold.settings import Settings
 
 if TYPE_CHECKING:
@@ -14,10 +15,6 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from fanfold.transport import Transport
-
-BOTO3 = "boto3"
-LIBCURL = "libcurl"
-TRANSPORTS = (LIBCURL, BOTO3)
 
 
 def dynamodb(settings: Settings) -> DynamoDBClient:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fanfold import clock, ring, times
+from fanfold.calls import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, SLOWEST_CALL_SECONDS
 from fanfold.delivery import Delivery, Done, Failed, HandBack, stragglers_of
 from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanouts import COMPLETE, STALLED, Fanout, Fanouts, Resume
@@ -22,6 +23,9 @@ from fanfold.transport import Transport, carry_out
 MAX_HOPS = 12
 HOP_BASE_SECONDS = 2
 HOP_CAP_SECONDS = 300
+# For what is in flight to end, and then for the ledger's three calls, or one and the hand-back, at
+# their slowest.
+HAND_BACK_SECONDS = CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS + 3 * SLOWEST_CALL_SECONDS
 
 
 @dataclass(frozen=True)

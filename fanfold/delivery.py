@@ -101,12 +101,6 @@ _BEHIND = "~"
 
 
 @dataclass
-class _Batch:
-    edges: Sequence[str]
-    indexes: Sequence[int]  # where each edge stands in the order of reading
-
-
-@dataclass
 class Delivery:
     """Delivers one post to the followers in a range of one publisher's ring, up to `level`.
 
@@ -132,11 +126,11 @@ class Delivery:
     _ranges: deque[RingRead] = field(default_factory=deque)  # yet to be read, in ring order
     _read_attempts: int = 0
     _read_not_before: float = -math.inf
-    _retries: list[tuple[float, int, str]] = field(default_factory=list)  # heap by time
-    _attempts: dict[int, int] = field(default_factory=dict)
+    _retries: list[tuple[float, str]] = field(default_factory=list)  # heap by time
+    _attempts: dict[str, int] = field(default_factory=dict)
     _retried: int = 0
     _written: int = 0
-    _in_flight: dict[int, _Batch] = field(default_factory=dict)
+    _in_flight: dict[int, Sequence[str]] = field(default_factory=dict)
     _batches: int = 0
     _progress_at: float = math.inf  # until the first action is asked for
     _stopping: bool = False
@@ -201,29 +195,19 @@ class Delivery:
         return 0
 
     def _send(self, now: float) -> Send:
-        batch = self._next_batch(now)
-        self.pace.spend(len(batch.edges))
+        edges = self._next_batch(now)
+        self.pace.spend(len(edges))
         self._batches += 1
-        self._in_flight[self._batches] = batch
-        return Send(self._batches, batch.edges)
+        self._in_flight[self._batches] = edges
+        return Send(self._batches, edges)
 
-    def _next_batch(self, now: float) -> _Batch:
-        if not (self._retries and self._retries[0][0] <= now):
-            return self._take_fresh(CHUNK)  # the plain case, kept cheap: a slice of the page
-        due: list[tuple[int, str]] = []
+    def _next_batch(self, now: float) -> Sequence[str]:
+        due: list[str] = []
         while self._retries and self._retries[0][0] <= now and len(due) < CHUNK:
-            _, index, edge = heapq.heappop(self._retries)
-            due.append((index, edge))
-        fresh = self._take_fresh(CHUNK - len(due))
-        edges = [*(edge for _, edge in due), *fresh.edges]
-        return _Batch(edges, [*(index for index, _ in due), *fresh.indexes])
-
-    def _take_fresh(self, count: int) -> _Batch:
-        first = self._next
-        edges = self._edges[first : first + count]
-        self._next += len(edges)
-        first += self._let_go
-        return _Batch(edges, range(first, first + len(edges)))
+            due.append(heapq.heappop(self._retries)[1])
+        fresh = self._edges[self._next : self._next + CHUNK - len(due)]
+        self._next += len(fresh)
+        return due + fresh
 
     def _wake_at(self, now: float) -> float:
         """When time alone changes what is to be done, apart from the pace."""
@@ -239,7 +223,7 @@ class Delivery:
     def _end(self) -> Action:
         if self._failure:
             return Failed(self._failure)
-        unwritten = [*(edge for *_, edge in self._retries), *self._edges[self._next :]]
+        unwritten = [*(edge for _, edge in self._retries), *self._edges[self._next :]]
         if not (unwritten or self._ranges):
             return Done(self.already + self._let_go + len(self._edges))
         position = self._reached()
@@ -286,12 +270,10 @@ class Delivery:
 
         But not of those at the position where something is owed: they count together or not at all.
         """
-        sent = (index for batch in self._in_flight.values() for index in batch.indexes)
-        again = (index for _, index, _ in self._retries)
-        count = min(chain(sent, again), default=self._let_go + self._next) - self._let_go
-        owed = ring.position_of(self._edges[count])
-        while count and ring.position_of(self._edges[count - 1]) == owed:
-            count -= 1
+        sent = chain.from_iterable(self._in_flight.values())
+        again = (edge for _, edge in self._retries)
+        owed = min(chain(sent, again), default=self._edges[self._next])
+        count = bisect_left(self._edges, ring.position_of(owed))
         del self._edges[:count]
         self._next -= count
         self._let_go += count
@@ -308,7 +290,7 @@ class Delivery:
     def batch_answered(self, batch: int, unprocessed: Collection[str], *, now: float) -> None:
         """The batch was answered; `unprocessed` are the followers whose entry was not written."""
         sent = self._in_flight.pop(batch)
-        written = len(sent.edges) - len(unprocessed)
+        written = len(sent) - len(unprocessed)
         if written:
             self._written += written
             self._progress_at = now
@@ -316,11 +298,7 @@ class Delivery:
             self.pace.answered(written, 0, now)
             return
         lost = set(unprocessed)
-        again = [
-            (index, edge)
-            for index, edge in zip(sent.indexes, sent.edges, strict=True)
-            if ring.follower_of(edge) in lost
-        ]
+        again = [edge for edge in sent if ring.follower_of(edge) in lost]
         if len(again) != len(unprocessed):
             raise ValueError("The table returned entries as unprocessed that were not sent.")
         self._tell_pace(written, again, now)
@@ -330,27 +308,26 @@ class Delivery:
         self, batch: int, error: Exception, *, retryable: bool, throttled: bool, now: float
     ) -> None:
         """The whole batch failed; it may still have taken effect, and is safe to send again."""
-        sent = self._in_flight.pop(batch)
-        again = list(zip(sent.indexes, sent.edges, strict=True))
+        again = self._in_flight.pop(batch)
         if not retryable:
             self._failure = self._failure or error
         if throttled:
             self._tell_pace(0, again, now)
         self._retry(again, now)
 
-    def _tell_pace(self, written: int, throttled: Iterable[tuple[int, str]], now: float) -> None:
+    def _tell_pace(self, written: int, throttled: Iterable[str], now: float) -> None:
         telling = sum(
-            edge > self.start and self._attempts.get(index, 0) < TELLING_ATTEMPTS
-            for index, edge in throttled
+            edge > self.start and self._attempts.get(edge, 0) < TELLING_ATTEMPTS
+            for edge in throttled
         )
         self.pace.answered(written + telling, telling, now)
 
-    def _retry(self, entries: Sequence[tuple[int, str]], now: float) -> None:
-        self._retried += len(entries)
-        for index, edge in entries:
-            attempt = self._attempts.get(index, 0)
-            self._attempts[index] = attempt + 1
-            heapq.heappush(self._retries, (now + self._backoff(attempt), index, edge))
+    def _retry(self, edges: Sequence[str], now: float) -> None:
+        self._retried += len(edges)
+        for edge in edges:
+            attempt = self._attempts.get(edge, 0)
+            self._attempts[edge] = attempt + 1
+            heapq.heappush(self._retries, (now + self._backoff(attempt), edge))
 
     def _backoff(self, attempt: int) -> float:
         ceiling = min(BACKOFF_CAP_SECONDS, BACKOFF_BASE_SECONDS * 2.0 ** min(attempt, 16))

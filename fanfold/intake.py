@@ -157,4 +157,5 @@ def _sentence(model: type[BaseModel], invalid: ValidationError) -> str:
 
 def _shown(name: str) -> str:
     """A sender's own text, short enough and plain enough to be repeated in a sentence."""
-    return ascii(name if len(name) <= 40 else name[:40] + "…")
+    shown = ascii(name)  # may be ten times as long as the name
+    return shown if len(shown) <= 60 else f"{shown[:60]}...'"

@@ -111,3 +111,8 @@ USER_POOL_ID_OUTPUT = "UserPoolId"
 USER_POOL_CLIENT_ID_OUTPUT = "UserPoolClientId"
 
 METRICS_NAMESPACE = "Fanfold"
+
+# What speaks to DynamoDB in DELIVER and QUERY; the first unless a stage says otherwise.
+LIBCURL = "libcurl"
+BOTO3 = "boto3"
+TRANSPORTS = (LIBCURL, BOTO3)

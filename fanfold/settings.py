@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
+from fanfold import names
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -30,8 +32,8 @@ class Settings:
     relation_queue_url: str
     relation_dlq_url: str
 
-    # What speaks to DynamoDB in DELIVER and QUERY: `libcurl`, or `boto3`.
-    transport: str = "libcurl"
+    # What speaks to DynamoDB in DELIVER and QUERY, one of `names.TRANSPORTS`.
+    transport: str = names.LIBCURL
     # How many entries a second one worker of a lane may write, so that all workers of the lane
     # together stay within its share of the table's write capacity (budgets.py).
     express_worker_rate: int = 10_000

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fanfold.attributes import get_text, number, text
-from fanfold.ids import split_sort_key
 from fanfold.names import EXPIRES_AT
 
 if TYPE_CHECKING:
@@ -20,16 +19,6 @@ class Entry(NamedTuple):
     sort_key: str
     publisher_id: str
     expires_at: int = 0
-
-    @property
-    def ref_id(self) -> str:
-        """The post it stands for."""
-        return split_sort_key(self.sort_key)[1]
-
-    @property
-    def published_at(self) -> str:
-        """When the post was published."""
-        return split_sort_key(self.sort_key)[0]
 
 
 @dataclass(frozen=True)

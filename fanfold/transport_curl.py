@@ -85,8 +85,10 @@ class CurlCalls:
 
     def _result(self, call: Ended) -> Page | Collection[str] | Exception:
         body = call.result
-        if isinstance(body, Exception) or body == ALL_WRITTEN:
-            return body if isinstance(body, Exception) else ()
+        if isinstance(body, Exception):
+            return body
+        if body == ALL_WRITTEN:
+            return ()
         try:
             if isinstance(call.tag, Read):
                 return page_of(decode("Query", body))

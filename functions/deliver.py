@@ -9,8 +9,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import clients, names
-from fanfold.calls import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, SLOWEST_CALL_SECONDS
-from fanfold.deliver import Delivering
+from fanfold.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.delivery import CHUNK
 from fanfold.fanouts import Fanouts
 from fanfold.messages import DeliverSegment, parse
@@ -21,9 +20,6 @@ from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue
 from fanfold.settings import Settings
 from functions.queue import Received, logger, queue_name, sources, work
-
-# For what is in flight to end, and then for the ledger and the hand-back, at their slowest.
-HAND_BACK_SECONDS = CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS + (2 * SLOWEST_CALL_SECONDS)
 
 settings = Settings.from_env()
 dynamodb, sqs = clients.dynamodb(settings), clients.sqs(settings)

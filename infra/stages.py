@@ -8,17 +8,15 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, fields, replace
 from typing import Any, Final
 
+from fanfold import names
 from fanfold.budgets import (
     DEFAULT_WRITE_CAPACITY,
-    DELIVER_MEMORY_MB,
     MAX_WRITE_CAPACITY,
     MIN_WRITE_CAPACITY,
     Budget,
 )
 from fanfold.settings import Settings
 
-# What may speak to DynamoDB where speed counts.
-TRANSPORTS: Final = tuple(DELIVER_MEMORY_MB)
 # Lambda's event source mapping takes no other value of MaximumConcurrency.
 MIN_CONCURRENCY: Final = 2
 MAX_CONCURRENCY: Final = 1000
@@ -213,9 +211,9 @@ def _check_numbers(stage: Stage) -> None:
 
 
 def _check_budget(stage: Stage) -> None:
-    if stage.transport not in TRANSPORTS:
+    if stage.transport not in names.TRANSPORTS:
         raise StageError(
-            f"'transport' must be one of {', '.join(TRANSPORTS)}, not {stage.transport!r}."
+            f"'transport' must be one of {', '.join(names.TRANSPORTS)}, not {stage.transport!r}."
         )
     try:
         _ = stage.budget

@@ -93,14 +93,9 @@ class InFlight:
             self._calls.remove(each)
             yield each[1]
 
-    @property
-    def calls(self) -> list[Any]:
-        """What has not ended."""
-        return [call for _, call in self._calls]
-
     def take_all(self) -> list[Any]:
         """What has not ended, and is in flight no more."""
-        calls = self.calls
+        calls = [call for _, call in self._calls]
         self._calls.clear()
         return calls
 

@@ -44,8 +44,8 @@ MUTATIONS = (
     Mutation(
         "retry by key, not by position",
         "fanfold/delivery.py",
-        "if ring.follower_of(edge) in lost\n",
-        "if index in sent.indexes[: len(lost)]\n",
+        "if ring.follower_of(edge) in lost]",
+        "if edge in sent[: len(lost)]]",
     ),
     Mutation(
         "unprocessed items are sent again",
@@ -116,8 +116,8 @@ MUTATIONS = (
     Mutation(
         "a call of libcurl's that is lost is not taken for written",
         "fanfold/transport_curl.py",
-        "return body if isinstance(body, Exception) else ()",
-        "return body if isinstance(body, Exception) and not isinstance(body, Lost) else ()",
+        "            return body\n        if body == ALL_WRITTEN",
+        "            return () if isinstance(body, Lost) else body\n        if body == ALL_WRITTEN",
     ),
     Mutation(
         "calls in flight are forgotten with their delivery",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from fanfold import clients, contract, delivery, names, times
+from fanfold import contract, delivery, names, times
 from fanfold.pacing import BURST_SECONDS
 from fanfold.ring import follower_of
 from simulation import dynamodb, sqs
@@ -86,7 +86,7 @@ class World:
     """One run."""
 
     seed: int
-    transport: str = ""  # one of clients.TRANSPORTS; by default the seed's
+    transport: str = ""  # one of names.TRANSPORTS; by default the seed's
     clock: Clock = field(default_factory=Clock)
     deeds: list[Deed] = field(default_factory=list)
     trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE_LINES))
@@ -99,7 +99,7 @@ class World:
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
         # A random of its own, so that a run differs in nothing else.
-        self.transport = self.transport or Random(f"{self.seed}").choice(clients.TRANSPORTS)
+        self.transport = self.transport or Random(f"{self.seed}").choice(names.TRANSPORTS)
         self.faults = Faults(Random(self.seed + 1), self.clock)
         self.stage = Stage(self.clock, self.random)
         self._make_database()
@@ -108,7 +108,7 @@ class World:
         self._workers = dict.fromkeys(WORKERS, 0)
         self._next_sweep = SWEEP_EVERY_SECONDS
         # In some worlds DELIVER has little more time than it needs to hand back.
-        self.hurry = self.random.choice((1.0, 1.0, 0.254, 0.2515))
+        self.hurry = self.random.choice((1.0, 1.0, 0.354, 0.3515))
         # In some, each of its workers may write a few entries a second only, or send a few again.
         self.worker_rate = self.random.choice((10_000.0, 10_000.0, 20.0, 2.0))
         self.retry_entries = self.random.choice((1_600, 1_600, 4))

@@ -13,7 +13,7 @@ from bench.figures import Bars, Figure, Result, Row
 from bench.paired import Contestant, alone, compare
 from bench.progress import told
 from fanfold import clients as product
-from fanfold import ring
+from fanfold import names, ring
 from fanfold.deliver import Delivering, Outcome
 from fanfold.fanouts import Fanouts
 from fanfold.pacing import Pace
@@ -37,8 +37,8 @@ def run(*, short: bool) -> Result:
     with in_environment() as stub:
         users = [ring.follower_of(edge) for edge in world.edges(FOLLOWERS)]
         items = world.items(world.entry(FOLLOWERS), users)
-        libcurl = Contestant("Fanfold", _deliver("libcurl"), units=ENTRIES)
-        threads = Contestant("Fanfold, transport=boto3", _deliver("boto3"), units=ENTRIES)
+        libcurl = Contestant("Fanfold", _deliver(names.LIBCURL), units=ENTRIES)
+        threads = Contestant("Fanfold, transport=boto3", _deliver(names.BOTO3), units=ENTRIES)
         write = clients.batch_writer(items * (ENTRIES // FOLLOWERS))
         batch_writer = Contestant("boto3 batch_writer, writing only", write, units=ENTRIES)
         for each in (libcurl, batch_writer):

@@ -9,6 +9,7 @@ from bench.endpoint import in_environment
 from bench.figures import Figure, Lines, Result, Row
 from bench.fresh import answer
 from bench.progress import told
+from fanfold import names
 
 SMALL, LARGE = 1_000, 50_000
 BETWEEN = (5_000, 20_000)
@@ -22,7 +23,7 @@ def run(*, short: bool) -> Result:
     sizes = (SMALL, *BETWEEN, LARGE)
     with in_environment() as stub:
         peaks: dict[str, dict[int, list[float]]] = {
-            transport: {size: [] for size in sizes} for transport in ("libcurl", "boto3")
+            transport: {size: [] for size in sizes} for transport in names.TRANSPORTS
         }
         steps = [(transport, size) for _ in runs for transport in peaks for size in sizes]
         for transport, size in told("memory", steps):
@@ -36,7 +37,7 @@ def run(*, short: bool) -> Result:
         figures=[
             Figure(
                 name="memory.growth_mb",
-                value=growth["libcurl"],
+                value=growth[names.LIBCURL],
                 target=TARGET_MB,
                 unit="MB",
                 better="lower",
@@ -46,9 +47,9 @@ def run(*, short: bool) -> Result:
         rows=[
             *(
                 Row(f"peak RSS, {size:,.0f} followers", mb, "MB", "of the whole process")
-                for size, mb in lines["libcurl"]
+                for size, mb in lines[names.LIBCURL]
             ),
-            Row("growth with transport=boto3", growth["boto3"], "MB"),
+            Row("growth with transport=boto3", growth[names.BOTO3], "MB"),
         ],
         setting={
             "work": "one segment by the door of DELIVER in a fresh process, over TLS",

@@ -13,7 +13,7 @@ from bench.paired import Contestant, alone, compare
 from bench.progress import told
 from bench.writer import ours, pynamo
 from fanfold import clients as product
-from fanfold import ring
+from fanfold import names, ring
 from fanfold.settings import Settings
 
 ITEMS = 2_500  # a call, which are 100 batches
@@ -31,7 +31,7 @@ def run(*, short: bool) -> Result:
     with in_environment() as stub:
         users = [ring.follower_of(edge) for edge in world.edges(ITEMS)]
         items = world.items(world.entry(ITEMS), users)
-        libcurl = _block("Fanfold", ours.writer(product.transport(_speaking("libcurl")), ITEMS))
+        libcurl = _block("Fanfold", ours.writer(product.transport(_speaking(names.LIBCURL)), ITEMS))
         batch_writer = _block("boto3 batch_writer", clients.batch_writer(items))
         beside = (
             []
@@ -41,7 +41,7 @@ def run(*, short: bool) -> Result:
                 _block("PynamoDB", pynamo.writer(items)),
                 _block(
                     "Fanfold, transport=boto3",
-                    ours.writer(product.transport(_speaking("boto3")), ITEMS),
+                    ours.writer(product.transport(_speaking(names.BOTO3)), ITEMS),
                 ),
             ]
         )

@@ -11,6 +11,7 @@ from bench.endpoint import TOKEN_CHARS, Stub, stub
 from fanfold import ring
 from fanfold.fanouts import COMPLETE, DELIVERING, Fanouts
 from fanfold.followers import Followers
+from fanfold.ids import split_sort_key
 from fanfold.posts import Posts
 from fanfold.publishers import Publishers
 from fanfold.ringread import Read
@@ -74,7 +75,8 @@ def test_a_page_of_a_timeline_is_full_newest_first_and_each_post_is_there() -> N
     keys = [entry.sort_key for entry in entries]
     assert (len(set(keys)), more) == (50, True)
     assert keys == sorted(keys, reverse=True)
-    posts, left = Posts(client, world.SETTINGS.posts_table).get({e.ref_id for e in entries})
+    ref_ids = {split_sort_key(key)[1] for key in keys}
+    posts, left = Posts(client, world.SETTINGS.posts_table).get(ref_ids)
     assert (len(posts), left) == (50, set())
     assert all(json.loads(post.body)["title"] for post in posts.values())
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
-from fanfold import aws, clients, names, ring
+from fanfold import aws, names, ring
 from fanfold.fanouts import Fanout, Fanouts
 from fanfold.followers import Followers
 from fanfold.following import Following
@@ -49,7 +49,7 @@ def settings() -> Settings:
         urls[queue.url_setting] = f"{base}/{queue.name}"
         urls[queue.dlq_url_setting] = f"{base}/{queue.name}Dlq"
     tables = {table.setting: table.name for table in names.TABLES}
-    return Settings(**tables, **urls, transport=clients.BOTO3)  # type: ignore[arg-type]
+    return Settings(**tables, **urls, transport=names.BOTO3)  # type: ignore[arg-type]
 
 
 def event(name: str) -> Json:

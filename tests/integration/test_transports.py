@@ -213,7 +213,7 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
         yield Service(delivering, tables, queues, url)
 
 
-@pytest.fixture(params=clients.TRANSPORTS)
+@pytest.fixture(params=names.TRANSPORTS)
 def service(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Way], Service]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold import clients, names
+from fanfold import names
 from simulation import mutations, promise, script
 from simulation.__main__ import run
 from simulation.faults import RATES
@@ -40,7 +40,7 @@ def test_no_seed_breaks_the_promise() -> None:
     assert {"throttled", "unanswered", "partial", "unsent", "duplicated", "crashed", "hot"} <= set(
         faults
     )
-    assert set(transports) == set(clients.TRANSPORTS)
+    assert set(transports) == set(names.TRANSPORTS)
 
 
 def test_the_same_seed_is_the_same_run_whatever_ran_before() -> None:
@@ -56,10 +56,10 @@ def test_the_same_seed_is_the_same_run_whatever_ran_before() -> None:
     forward, backward = traces_of(7, 8, 9, 10, 11), traces_of(11, 10, 9, 8, 7)
     assert forward == backward
     assert forward[7] != forward[8]
-    assert {trace[0] for trace in forward.values()} == set(clients.TRANSPORTS)
+    assert {trace[0] for trace in forward.values()} == set(names.TRANSPORTS)
 
 
-@pytest.mark.parametrize("transport", clients.TRANSPORTS)
+@pytest.mark.parametrize("transport", names.TRANSPORTS)
 def test_a_straggler_holds_nobody_up_and_has_nobody_written_again(transport: str) -> None:
     handed_back = checked = 0
     with installed():
@@ -78,7 +78,7 @@ def test_a_straggler_holds_nobody_up_and_has_nobody_written_again(transport: str
     assert handed_back >= 10
 
 
-@pytest.mark.parametrize("transport", clients.TRANSPORTS)
+@pytest.mark.parametrize("transport", names.TRANSPORTS)
 def test_what_is_taken_out_of_a_timeline_is_missed(transport: str) -> None:
     with installed():
         world = World(3, transport)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold import budgets, clients
+from fanfold import budgets, names
 from fanfold.budgets import Budget
 from fanfold.delivery import CHUNK
 from fanfold.segments import SEGMENT_FOLLOWERS, count_for
@@ -132,6 +132,6 @@ def test_a_function_without_a_stage_has_the_budget_of_the_default_capacity() -> 
 
 
 def test_each_transport_has_its_memory() -> None:
-    assert set(budgets.DELIVER_MEMORY_MB) == set(clients.TRANSPORTS)
-    assert Settings.transport in clients.TRANSPORTS
+    assert set(budgets.DELIVER_MEMORY_MB) == set(names.TRANSPORTS)
+    assert Settings.transport in names.TRANSPORTS
     assert budgets.DELIVER_MEMORY_MB == {"libcurl": 512, "boto3": 1769}

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fanfold import contract, intake
@@ -79,6 +79,7 @@ def test_a_request_may_have_16_kb_and_no_byte_more() -> None:
         intake.read_publish_request("{}".rjust(contract.MAX_REQUEST_BYTES + 1))
 
 
+@example(json.dumps({"\U0001f600" * 41: None}))
 @given(st.text() | json_values.map(json.dumps))
 def test_any_request_is_read_or_refused_in_one_short_plain_sentence(raw: str) -> None:
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.clients import BOTO3, LIBCURL
+from fanfold.names import BOTO3, LIBCURL
 from fanfold.settings import Settings
 
 ROOT = Path(__file__).parents[2]

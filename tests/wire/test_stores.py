@@ -13,8 +13,8 @@ from botocore.config import Config
 
 from fanfold import names
 from fanfold.calls import is_passing
-from fanfold.clients import LIBCURL, TRANSPORTS
 from fanfold.fanouts import Fanouts
+from fanfold.names import LIBCURL, TRANSPORTS
 from fanfold.wire import DYNAMODB, Client, Connections, refusal
 from simulation.endpoint import answering_from, serving
 from tests.compat import engines
