@@ -23,8 +23,8 @@ from fanfold.followers import Followers
 from fanfold.publishers import Publishers
 from fanfold.sharding import HOT_KEY_RANGE, SAMPLE, Refusal, Shards, grown, raised
 
-# A write that the table does not take is made again so often, with jitter between: 3 s at most, of
-# a door's 10. After that RELATE goes on, from the order that was sent before.
+# A write that the table does not take is tried so often, with jitter between: 1.6 s at most, of a
+# door's 10. After that RELATE goes on, from the order that was sent before.
 ATTEMPTS = 6
 BACKOFF_SECONDS = 0.05
 # A level that is too low is safe, so it may be remembered; a throttle refreshes it.
@@ -190,6 +190,8 @@ def _patiently(
 ) -> T:
     """Make a call until it succeeds; `throttled` is told why it was throttled."""
     for attempt in range(ATTEMPTS):
+        if attempt:
+            clock.sleep(clock.chance() * BACKOFF_SECONDS * 2 ** (attempt - 1))
         try:
             return call()
         except Exception as error:
@@ -197,7 +199,6 @@ def _patiently(
                 raise
             if is_throttle(error):
                 throttled(throttling_reasons(error))
-        clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
     raise TryLater("The followers table takes this follow too slowly; try again in a moment.")
 
 
