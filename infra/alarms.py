@@ -1,4 +1,4 @@
-"""What somebody must be told: failed work, late work, and delivery that stands still."""
+"""What somebody must be told: failed work, late work, delivery that stands still, hot indexes."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -16,6 +16,7 @@ from constructs import Construct
 from fanfold import names
 from infra.service_function import service_name
 from infra.stages import Stage
+from infra.tables import HouseTable
 from infra.work_queue import WorkQueue
 
 # How old the oldest message of a queue may be. Orders and small fan-outs take seconds; a queue of
@@ -28,6 +29,11 @@ MAX_AGE: Final[Mapping[names.Queue, Duration]] = {
 }
 # SWEEP runs every minute; one failure may pass, three in a row do not.
 SWEEP_FAILURES: Final = 3
+# Nobody shares a key of our indexes but the posts of one publisher, so a single throttle is one too
+# many. But a burst on an index that is still cold passes by itself, as DynamoDB splits it within
+# minutes; a key that too many write at stays throttled, minute after minute.
+INDEX_THROTTLES: Final = 1
+INDEX_MINUTES: Final = 5
 
 
 class Alarms(Construct):
@@ -40,6 +46,7 @@ class Alarms(Construct):
         *,
         stage: Stage,
         queues: Iterable[WorkQueue],
+        tables: Mapping[names.Table, HouseTable],
         sweep: lambda_.IFunction,
     ) -> None:
         super().__init__(scope, id_)
@@ -48,6 +55,9 @@ class Alarms(Construct):
         for queue in queues:
             self._failed_work(queue)
             self._late_work(queue)
+        for table, placed in tables.items():
+            for index in table.indexes:
+                self._throttled_index(table, index, placed)
         self._stalled(stage)
         self._failing_sweep(sweep)
 
@@ -71,6 +81,25 @@ class Alarms(Construct):
             ),
             threshold=MAX_AGE[queue.name].to_seconds(),
             periods=3,
+        )
+
+    def _throttled_index(self, table: names.Table, index: names.Index, placed: HouseTable) -> None:
+        self._alarm(
+            f"{table.name}{index.name.title()}IndexThrottled",
+            f"The index {index.name} is throttled, and with it the writes of {table.name}.",
+            cloudwatch.Metric(
+                namespace="AWS/DynamoDB",
+                metric_name="WriteThrottleEvents",
+                # By the table alone CloudWatch counts none of its indexes.
+                dimensions_map={
+                    "TableName": placed.table_name,
+                    "GlobalSecondaryIndexName": index.name,
+                },
+                period=Duration.minutes(1),
+                statistic="Sum",
+            ),
+            threshold=INDEX_THROTTLES,
+            periods=INDEX_MINUTES,
         )
 
     def _stalled(self, stage: Stage) -> None:
@@ -113,7 +142,7 @@ class Alarms(Construct):
             threshold=threshold,
             evaluation_periods=periods,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-            # An idle queue sends no metrics.
+            # An idle queue sends no metrics, nor does an index that is not throttled.
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
         )
         alarm.add_alarm_action(actions.SnsAction(self.topic))

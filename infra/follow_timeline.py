@@ -62,7 +62,12 @@ class FollowTimeline(Construct):
             default_door="api",
         )
         self.alarms = Alarms(
-            self, "Alarms", stage=stage, queues=self._queues.values(), sweep=self.sweep
+            self,
+            "Alarms",
+            stage=stage,
+            queues=self._queues.values(),
+            tables=self._tables,
+            sweep=self.sweep,
         )
 
     @property
@@ -81,10 +86,18 @@ class FollowTimeline(Construct):
 
     def _place_tables(self) -> None:
         stage = self._stage
-        self.timelines = HouseTable(self, names.TIMELINES, stage=stage, takes_bursts=True)
-        self.followers = HouseTable(self, names.FOLLOWERS, stage=stage, takes_bursts=True)
+        # Many meet at one key of the tables whose keys run hot: all who follow a publisher at its
+        # shards and, with each segment of its deliveries, at its row; all whom a reader follows at
+        # the reader's timeline. Elsewhere a key is one user's own, or one post's, which is read
+        # through a cache; and with those tables their indexes would be recorded and billed too.
+        self.timelines = HouseTable(
+            self, names.TIMELINES, stage=stage, takes_bursts=True, keys_run_hot=True
+        )
+        self.followers = HouseTable(
+            self, names.FOLLOWERS, stage=stage, takes_bursts=True, keys_run_hot=True
+        )
         self.following = HouseTable(self, names.FOLLOWING, stage=stage)
-        self.publishers = HouseTable(self, names.PUBLISHERS, stage=stage)
+        self.publishers = HouseTable(self, names.PUBLISHERS, stage=stage, keys_run_hot=True)
         self.posts = HouseTable(self, names.POSTS, stage=stage)
         self.fanouts = HouseTable(self, names.FANOUTS, stage=stage)
         self.readers = HouseTable(self, names.READERS, stage=stage)

@@ -61,6 +61,10 @@ class Stage:
     warm_write_units: int | None = None
     max_write_request_units: int | None = None
 
+    # CloudWatch shows which keys are throttled, of the tables where one may run hot. Billed by the
+    # month, and by the throttled request.
+    contributor_insights: bool = False
+
     # What speaks to DynamoDB in DELIVER and QUERY. boto3 is slower and dearer, and tried by all.
     transport: str = Settings.transport
 

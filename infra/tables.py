@@ -1,5 +1,7 @@
 """The house table: on demand, recoverable, and granted action by action."""
 
+from typing import Final
+
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
@@ -8,15 +10,27 @@ from constructs import Construct
 from fanfold import names
 from infra.stages import Stage
 
+# Not the keys that are accessed: every request would be billed then, not only throttled ones.
+_THROTTLED_KEYS: Final = dynamodb.ContributorInsightsSpecification(
+    enabled=True, mode=dynamodb.ContributorInsightsMode.THROTTLED_KEYS
+)
+
 
 class HouseTable(dynamodb.TableV2):
     """A table as `fanfold.names` describes it.
 
-    `takes_bursts` gives it the stage's warm throughput and its fuse on write units.
+    `takes_bursts` gives it the stage's warm throughput and its fuse on write units; where
+    `keys_run_hot`, throttled keys are recorded if the stage asks for it.
     """
 
     def __init__(
-        self, scope: Construct, table: names.Table, *, stage: Stage, takes_bursts: bool = False
+        self,
+        scope: Construct,
+        table: names.Table,
+        *,
+        stage: Stage,
+        takes_bursts: bool = False,
+        keys_run_hot: bool = False,
     ) -> None:
         fuse = stage.max_write_request_units if takes_bursts else None
         warm = stage.warm_write_units if takes_bursts else None
@@ -32,6 +46,9 @@ class HouseTable(dynamodb.TableV2):
             warm_throughput=None
             if warm is None
             else dynamodb.WarmThroughput(write_units_per_second=warm),
+            contributor_insights_specification=_THROTTLED_KEYS
+            if keys_run_hot and stage.contributor_insights
+            else None,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=stage.point_in_time_recovery
             ),

@@ -64,6 +64,7 @@ def prod(synthesize: Synthesize) -> Template:
         cors_origins="https://app.example.com",
         warm_write_units="20000",
         max_write_request_units="30000",
+        contributor_insights="true",
         alarm_email="operators@example.com",
     )
 

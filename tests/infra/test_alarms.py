@@ -1,14 +1,20 @@
 """Nothing fails in silence."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from fanfold import names
 
 Template = dict[str, Any]
 
-SWEEP = Path(__file__).parents[2] / "functions/sweep.py"
+ROOT = Path(__file__).parents[2]
+SWEEP = ROOT / "functions/sweep.py"
+OPERATIONS = ROOT / "docs/operations.md"
 
 
 def alarms(template: Template) -> list[Template]:
@@ -27,6 +33,20 @@ def watched(template: Template, metric: str) -> list[str]:
         if alarm["MetricName"] == metric
         for dimension in alarm["Dimensions"]
     ]
+
+
+def watched_indexes(template: Template) -> set[tuple[str, str]]:
+    """Logical id of the table, and name of the index, of each alarm on throttled writes."""
+    return {
+        (dimensions["TableName"]["Ref"], dimensions["GlobalSecondaryIndexName"])
+        for alarm in alarms(template)
+        if (alarm["Namespace"], alarm["MetricName"]) == ("AWS/DynamoDB", "WriteThrottleEvents")
+        for dimensions in [{each["Name"]: each["Value"] for each in alarm["Dimensions"]}]
+    }
+
+
+def indexes() -> set[tuple[names.Table, names.Index]]:
+    return {(table, index) for table in names.TABLES for index in table.indexes}
 
 
 def test_the_first_message_in_a_dead_letter_queue_raises_an_alarm(template: Template) -> None:
@@ -56,6 +76,50 @@ def test_a_fanout_that_stays_incomplete_raises_an_alarm(template: Template) -> N
         and resource["Properties"]["Handler"] == "functions.sweep.handler"
     ]
     assert dimension == {"Name": "service", "Value": told[0]}
+
+
+def test_the_throttled_writes_of_every_index_are_watched(template: Template) -> None:
+    assert watched_indexes(template) == {
+        (template["Outputs"][table.output]["Value"]["Ref"], index.name)
+        for table, index in indexes()
+    }
+
+
+def test_a_new_index_gets_its_alarm_by_itself(
+    monkeypatch: pytest.MonkeyPatch, synthesize: Callable[..., Template]
+) -> None:
+    before = len(indexes())
+    readers = replace(names.READERS, indexes=(names.Index("by_country", "country"),))
+    every = [readers if table is names.READERS else table for table in names.TABLES]
+    monkeypatch.setattr(names, "READERS", readers)
+    monkeypatch.setattr(names, "TABLES", tuple(every))
+    template = synthesize()
+    table = template["Outputs"][readers.output]["Value"]["Ref"]
+    assert (table, "by_country") in watched_indexes(template)
+    assert len(watched_indexes(template)) == before + 1
+
+
+def test_an_index_may_be_throttled_for_a_moment_but_not_for_minutes(template: Template) -> None:
+    for alarm in alarms(template):
+        if alarm["MetricName"] == "WriteThrottleEvents":
+            assert (alarm["Statistic"], alarm["Period"]) == ("Sum", 60)
+            assert (alarm["Threshold"], alarm["EvaluationPeriods"]) == (1, 5)
+            assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
+            assert "DatapointsToAlarm" not in alarm, "all of them, in a row"
+
+
+def test_operators_are_told_what_to_do_about_every_alarm(template: Template) -> None:
+    told = OPERATIONS.read_text(encoding="utf-8")
+    ids = [
+        logical_id
+        for logical_id, resource in template["Resources"].items()
+        if resource["Type"] == "AWS::CloudWatch::Alarm"
+    ]
+    assert ids
+    for logical_id in ids:
+        found = re.fullmatch(r"FanfoldAlarms(\w+)[0-9A-F]{8}", logical_id)
+        assert found
+        assert f"`{found[1]}`" in told
 
 
 def test_every_alarm_tells_the_topic_and_says_what_it_means(template: Template) -> None:

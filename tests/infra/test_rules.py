@@ -33,6 +33,10 @@ CASES = {
         },
         {},
     ),
+    "prod with Contributor Insights": (
+        {"stage": "prod", **ISSUER, "contributor_insights": "true"},
+        {},
+    ),
     "prod for browsers": (
         {"stage": "prod", **ISSUER, "cors_origins": "https://app.example.com"},
         {"AwsSolutions::AwsSolutions-APIG4": "A browser's preflight cannot carry a token."},

@@ -63,6 +63,10 @@ def test_cdk_json_may_hold_values_that_are_not_text() -> None:
     ("context", "sentence"),
     [
         ({"user_pool": "perhaps"}, "'user_pool' must be true or false, not 'perhaps'"),
+        (
+            {"contributor_insights": "throttled"},
+            "'contributor_insights' must be true or false, not 'throttled'",
+        ),
         ({"warm_write_units": "many"}, "'warm_write_units' must be a whole number"),
         ({"warm_write_units": "-1"}, "'warm_write_units' must be a whole number"),
         ({"warm_write_units": "100"}, "'warm_write_units' must be from 4000 to"),
@@ -146,6 +150,12 @@ def test_a_lane_whose_workers_are_given_keeps_its_rate() -> None:
     assert (budget.bulk.max_concurrency, budget.bulk.worker_rate) == (10, 3_400)
     assert (budget.express.max_concurrency, budget.express.worker_rate) == (12, 10_000)
     assert budget.relation.max_concurrency == 2
+
+
+def test_no_stage_pays_for_contributor_insights_unless_it_is_told_to() -> None:
+    assert {stage.contributor_insights for stage in STAGES.values()} == {False}
+    for name in ("dev", "local"):
+        assert with_context(stage=name, contributor_insights="true").contributor_insights
 
 
 def test_every_stage_speaks_through_libcurl_unless_it_is_told_otherwise() -> None:

@@ -1,5 +1,7 @@
 """Rules for every table."""
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +18,12 @@ def tables(template: Template) -> dict[names.Table, Template]:
         table: template["Resources"][template["Outputs"][table.output]["Value"]["Ref"]]
         for table in names.TABLES
     }
+
+
+def only_replica(resource: Template) -> Template:
+    (replica,) = resource["Properties"]["Replicas"]
+    found: Template = replica
+    return found
 
 
 def test_every_table_of_the_product_is_there_and_no_other(template: Template) -> None:
@@ -92,3 +100,32 @@ def test_only_the_tables_that_take_bursts_are_warmed_and_fused(
     ):
         assert "WarmThroughput" not in properties
         assert "WriteOnDemandThroughputSettings" not in properties
+
+
+@pytest.mark.parametrize("table", names.TABLES, ids=lambda table: table.name)
+def test_throttled_keys_are_recorded_where_many_meet_at_one_if_the_stage_asks(
+    dev: Template, prod: Template, table: names.Table
+) -> None:
+    throttled = {"Enabled": True, "Mode": "THROTTLED_KEYS"}
+    runs_hot = table in (names.TIMELINES, names.FOLLOWERS, names.PUBLISHERS)
+    wanted = only_replica(tables(prod)[table]).get("ContributorInsightsSpecification")
+    assert wanted == (throttled if runs_hot else None)
+    assert "ContributorInsightsSpecification" not in only_replica(tables(dev)[table])
+
+
+def test_no_index_is_recorded_for_it_would_be_billed_and_show_no_throttled_write(
+    prod: Template,
+) -> None:
+    for resource in tables(prod).values():
+        for index in only_replica(resource).get("GlobalSecondaryIndexes", []):
+            assert "ContributorInsightsSpecification" not in index
+
+
+def test_recording_throttled_keys_changes_nothing_else(
+    dev: Template, synthesize: Callable[..., Template]
+) -> None:
+    recording = copy.deepcopy(synthesize(contributor_insights="true"))
+    assert recording != dev
+    for resource in tables(recording).values():
+        only_replica(resource).pop("ContributorInsightsSpecification", None)
+    assert recording == dev
