@@ -7,23 +7,17 @@ a moment later, at the same version of the row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
-from typing import Any, TypeAlias
 
 from fanfold import clock, ring
-from fanfold.attributes import Item, get_number, get_text, number, text
+from fanfold.attributes import text
 from fanfold.calls import is_passing
 from fanfold.errors import TryLater
-from fanfold.followers import Followers, page_of
-from fanfold.following import UNFOLLOWED, Follow, Following
-from fanfold.names import EXPIRES_AT, FOLLOWERS
-from fanfold.publishers import Publishers
-from fanfold.relate import TOMBSTONE_SECONDS, Relations
-from fanfold.ringread import RingRead
+from fanfold.following import Follow
+from fanfold.records import Homes, Pair, Records, no_row
+from fanfold.relate import Relations
 
 # A door that stopped half-way is followed by RELATE 10 s after it began: within this, all that was
 # on its way has arrived.
@@ -32,20 +26,8 @@ MOMENT_SECONDS = 20.0
 MAX_SUSPECTS = 20_000
 # Of what was found, so many are kept to be shown.
 EXAMPLES = 100
-# BatchGetItem takes no more keys, and leaves some when a table has enough to do.
-MAX_KEYS = 100
-ATTEMPTS = 6
-BACKOFF_SECONDS = 0.05
-# A sample is of whole segments of a scan, about so many, out of no more than DynamoDB cuts.
-SEGMENTS_OF_A_SAMPLE = 32
-MAX_SEGMENTS = 1_000_000
 # Edges of each publisher beyond as many as it has follows in the sample: one too many is seen.
 SPARE = 10
-# Publishers whose level is remembered. One that has grown since is noticed at the second look.
-MAX_LEVELS = 100_000
-
-Pair: TypeAlias = tuple[str, str]  # user, publisher
-Homes: TypeAlias = dict[int, int]  # of one relation's edge: its version at each level where it is
 
 
 class Difference(StrEnum):
@@ -59,18 +41,6 @@ class Difference(StrEnum):
 
 
 FAULTS = frozenset(Difference) - {Difference.TWICE}
-
-
-def difference(row: Follow, homes: Mapping[int, int]) -> Difference | None:
-    """How the edges of a relation differ from its row; None if they agree."""
-    if not row.is_active:
-        return Difference.STRAY if homes else None
-    if not homes:
-        return Difference.MISSING
-    newest = max(homes.values())
-    if newest != row.version:
-        return Difference.NEWER if newest > row.version else Difference.OLDER
-    return Difference.TWICE if len(homes) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -87,8 +57,15 @@ class Look:
 
     @property
     def difference(self) -> Difference | None:
-        """How they differ."""
-        return difference(self.row, self.homes)
+        """How the edges differ from the row; None if they agree."""
+        if not self.row.is_active:
+            return Difference.STRAY if self.homes else None
+        if not self.homes:
+            return Difference.MISSING
+        newest = max(self.homes.values())
+        if newest != self.row.version:
+            return Difference.NEWER if newest > self.row.version else Difference.OLDER
+        return Difference.TWICE if len(self.homes) > 1 else None
 
     @property
     def is_fault(self) -> bool:
@@ -125,171 +102,6 @@ class Round:
     what: str
     total: int | None
     steps: Iterator[int]
-
-
-@dataclass(frozen=True)
-class Records:
-    """Rows and edges in bulk, read consistently; `threads` read many at a time."""
-
-    following: Following
-    followers: Followers
-    publishers: Publishers
-    threads: Executor
-    _levels: dict[str, int] = field(default_factory=dict)
-
-    def look(self, pair: Pair) -> Look | None:
-        """The relation now; None if it changes meanwhile, because who does that settles it."""
-        row = self._row(pair)
-        # Behind the row: no edge that was acknowledged before lies at a higher level.
-        level = self.publishers.shards(row.publisher_id).level
-        homes = self.homes({pair: level}).get(pair, {})
-        return Look(row, homes) if self._row(pair).version == row.version else None
-
-    def follows(self, **scan: Any) -> Iterator[tuple[int, list[Follow]]]:
-        """All rows or what the scan keeps of them, page by page, and how many were read for it."""
-        for answer in self._scan(self.following.table, **scan):
-            yield answer["ScannedCount"], [_follow(item) for item in answer["Items"]]
-
-    def some_follows(self, size: int) -> Iterator[list[Follow]]:
-        """So many rows, out of segments of the table that are drawn by lot."""
-        a_part = max(1, size // SEGMENTS_OF_A_SAMPLE)
-        segments = min(MAX_SEGMENTS, max(1, (self.count(self.following.table) or 0) // a_part))
-        for segment in sorted(range(segments), key=lambda _segment: clock.chance()):
-            for _, rows in self.follows(Segment=segment, TotalSegments=segments):
-                yield rows[:size]
-                size -= len(rows)
-                if size <= 0:
-                    return
-
-    def edges(self) -> Iterator[dict[Pair, Homes]]:
-        """All edges, page by page; one that is at two levels may come in two of them."""
-        for answer in self._scan(self.followers.table):
-            yield _homes(answer["Items"])
-
-    def ring(
-        self, publisher_id: str, lo: str, hi: str, limit: int | None = None
-    ) -> Iterator[dict[Pair, Homes]]:
-        """A publisher's edges in a range of the ring, of all levels, page by page."""
-        wanted = RingRead(self.level(publisher_id), lo, hi)
-        homes: dict[str, Homes] = {}
-        while read := wanted.next_read():
-            request = self.followers.page_request(publisher_id, read, limit)
-            request["ProjectionExpression"] = "edge, version"
-            answer = self.followers.client.query(**request)
-            for item in answer["Items"]:
-                home = homes.setdefault(get_text(item, "edge"), {})
-                home[read.level] = get_number(item, "version")
-            wanted.page_read(read, page_of(answer))
-            if edges := wanted.take():
-                yield {(ring.follower_of(edge), publisher_id): homes.pop(edge) for edge in edges}
-
-    def some_edges(self, publisher_id: str, size: int) -> list[dict[Pair, Homes]]:
-        """So many edges from a random place of the ring on, all if there are no more."""
-        place = f"{int(clock.chance() * ring.RING_SIZE):016x}"
-        pages: list[dict[Pair, Homes]] = []
-        for lo, hi in ((place, ring.END), (ring.START, place)):
-            for page in self.ring(publisher_id, lo, hi, limit=size):
-                pages.append(dict(islice(page.items(), size)))
-                size -= len(pages[-1])
-                if size == 0:
-                    return pages
-        return pages
-
-    def homes(self, levels: Mapping[Pair, int]) -> dict[Pair, Homes]:
-        """Where the edges of these pairs are, each looked for up to its publisher's level."""
-        keys = [_edge_key(pair, each) for pair, top in levels.items() for each in range(top + 1)]
-        return _homes(self._get_all(self.followers.table, keys))
-
-    def rows(self, pairs: Iterable[Pair]) -> dict[Pair, Follow]:
-        """The rows of these pairs, as far as there are any."""
-        keys = [_row_key(pair) for pair in pairs]
-        rows = map(_follow, self._get_all(self.following.table, keys))
-        return {(row.user_id, row.publisher_id): row for row in rows}
-
-    def level(self, publisher_id: str) -> int:
-        """The publisher's level when it was first asked for."""
-        level = self._levels.get(publisher_id)
-        if level is None:
-            if len(self._levels) >= MAX_LEVELS:
-                self._levels.clear()
-            level = self.publishers.shards(publisher_id).level
-            self._levels[publisher_id] = level
-        return level
-
-    def levels(self, pairs: Collection[Pair]) -> dict[Pair, int]:
-        """The levels of these pairs' publishers."""
-        publishers = list({publisher_id for _, publisher_id in pairs})
-        levels = dict(zip(publishers, self.threads.map(self.level, publishers), strict=True))
-        return {pair: levels[pair[1]] for pair in pairs}
-
-    def count(self, table: str) -> int | None:
-        """About how many items the table holds: DynamoDB counts them every six hours."""
-        return self.following.client.describe_table(TableName=table)["Table"].get("ItemCount")
-
-    def raise_row(self, seen: Follow, version: int) -> None:
-        """Give the row a higher version; where there is none, put the end of a follow.
-
-        Raises `TryLater` if it changed meanwhile.
-        """
-        client, table = self.following.client, self.following.table
-        key = _row_key((seen.user_id, seen.publisher_id))
-        try:
-            if seen.version:
-                client.update_item(
-                    TableName=table,
-                    Key=key,
-                    UpdateExpression="SET version = :version",
-                    ConditionExpression="version = :seen",
-                    ExpressionAttributeValues={
-                        ":version": number(version),
-                        ":seen": number(seen.version),
-                    },
-                )
-                return
-            tombstone = {
-                "state": text(UNFOLLOWED),
-                "version": number(version),
-                EXPIRES_AT: number(clock.now_ms() // 1000 + TOMBSTONE_SECONDS),
-            }
-            client.put_item(
-                TableName=table,
-                Item={**key, **tombstone},
-                ConditionExpression="attribute_not_exists(user_id)",
-            )
-        except client.exceptions.ConditionalCheckFailedException:
-            raise TryLater("The follow changed meanwhile; run it again.") from None
-
-    def _row(self, pair: Pair) -> Follow:
-        return self.following.get(*pair) or _no_row(pair)
-
-    def _scan(self, table: str, **request: Any) -> Iterator[Any]:
-        while True:
-            answer = self.following.client.scan(TableName=table, ConsistentRead=True, **request)
-            yield answer
-            if "LastEvaluatedKey" not in answer:
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
-
-    def _get_all(self, table: str, keys: Sequence[Any]) -> list[Item]:
-        parts = [keys[start : start + MAX_KEYS] for start in range(0, len(keys), MAX_KEYS)]
-        if len(parts) == 1:
-            # A look has no more, and is on a thread itself: it must not wait for another one.
-            return self._get(table, parts[0])
-        read = self.threads.map(lambda part: self._get(table, part), parts)
-        return [item for items in read for item in items]
-
-    def _get(self, table: str, keys: Sequence[Any]) -> list[Item]:
-        found: list[Item] = []
-        left: Any = keys
-        for attempt in range(ATTEMPTS):
-            request: Any = {table: {"Keys": left, "ConsistentRead": True}}
-            answer: Any = self.following.client.batch_get_item(RequestItems=request)
-            found += answer["Responses"].get(table, [])
-            left = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
-            if not left:
-                return found
-            clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
-        raise TryLater("The tables are read faster than they take; run it again.")
 
 
 @dataclass
@@ -343,6 +155,14 @@ class Doctor:
         yield Round("edges", None, self._compare_edges(page for pages in near for page in pages))
         yield from self._rest()
 
+    def look(self, pair: Pair) -> Look | None:
+        """The relation now; None if it changes meanwhile, because who does that settles it."""
+        row = self.records.row(pair)
+        # Behind the row: no edge that was acknowledged before lies at a higher level.
+        level = self.records.publishers.shards(row.publisher_id).level
+        homes = self.records.homes({pair: level}).get(pair, {})
+        return Look(row, homes) if self.records.row(pair).version == row.version else None
+
     def _compare_follows(self, pages: Iterable[tuple[int, list[Follow]]]) -> Iterator[int]:
         for read, page in pages:
             rows = {(row.user_id, row.publisher_id): row for row in page}
@@ -357,7 +177,7 @@ class Doctor:
     def _compare_edges(self, pages: Iterable[dict[Pair, Homes]]) -> Iterator[int]:
         for page in pages:
             rows = self.records.rows(page)
-            looks = [Look(rows.get(pair) or _no_row(pair), homes) for pair, homes in page.items()]
+            looks = [Look(rows.get(pair) or no_row(pair), homes) for pair, homes in page.items()]
             count = sum(map(len, page.values()))
             self.report.edges += count
             self._suspect(look.pair for look in looks if look.is_fault)
@@ -366,7 +186,7 @@ class Doctor:
     def _suspect(self, pairs: Iterable[Pair]) -> None:
         """Look closely at these, and once more at those that were looked at a moment ago."""
         new = [pair for pair in pairs if pair not in self._suspects and pair not in self._told]
-        for look in self.records.threads.map(self.records.look, new):
+        for look in self.records.threads.map(self.look, new):
             if look and look.is_fault:
                 self._suspects[look.pair] = clock.monotonic(), look
         self._look_again(wait=len(self._suspects) > MAX_SUSPECTS)
@@ -394,7 +214,7 @@ class Doctor:
         return len(looks)
 
     def _confirm(self, first: Look) -> Look | None:
-        second = self.records.look(first.pair)
+        second = self.look(first.pair)
         is_same = second is not None and second.row.version == first.row.version
         return second if second and is_same and second.is_fault else None
 
@@ -424,39 +244,9 @@ class Doctor:
             if newest > wrong.row.version:
                 self.records.raise_row(wrong.row, newest + 1)
             relations.settle(*wrong.pair)
-            after = self.records.look(wrong.pair)
+            after = self.look(wrong.pair)
         except Exception as error:
             if not (isinstance(error, TryLater) or is_passing(error)):
                 raise
             return str(error)
         return f"It is {after.difference} still." if after and after.is_fault else ""
-
-
-def _follow(item: Item) -> Follow:
-    row = _no_row((get_text(item, "user_id"), get_text(item, "publisher_id")))
-    return replace(row, state=get_text(item, "state"), version=get_number(item, "version"))
-
-
-def _no_row(pair: Pair) -> Follow:
-    return Follow(user_id=pair[0], publisher_id=pair[1], state=UNFOLLOWED, version=0)
-
-
-def _row_key(pair: Pair) -> dict[str, dict[str, str]]:
-    return {"user_id": text(pair[0]), "publisher_id": text(pair[1])}
-
-
-def _edge_key(pair: Pair, level: int) -> dict[str, dict[str, str]]:
-    user_id, publisher_id = pair
-    shard = ring.shard_of(ring.position(user_id), level)
-    shard_id = ring.shard_key(publisher_id, level, shard)
-    return {FOLLOWERS.partition_key: text(shard_id), "edge": text(ring.edge(user_id))}
-
-
-def _homes(items: Iterable[Item]) -> dict[Pair, Homes]:
-    """Items of the followers table by relation and level."""
-    found: dict[Pair, Homes] = {}
-    for item in items:
-        publisher_id, _, shard = get_text(item, FOLLOWERS.partition_key).rpartition("#")
-        pair = ring.follower_of(get_text(item, "edge")), publisher_id
-        found.setdefault(pair, {})[int(shard.partition(".")[0])] = get_number(item, "version")
-    return found

@@ -10,12 +10,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.table import Table
 from rich.text import Text
 
-from fanfold.doctor import Difference, Doctor, Look, Records, Report, Round
+from fanfold.doctor import Difference, Doctor, Look, Report, Round
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.followers import Followers
 from fanfold.following import Following
 from fanfold.ids import check_id
 from fanfold.publishers import Publishers
+from fanfold.records import Records
 from fanfold_cli import seeding
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
 from fanfold_cli.home import Home
@@ -27,6 +28,8 @@ from fanfold_cli.stack import Deployment
 SAMPLE = 10_000
 # Calls at a time.
 THREADS = 16
+# What a shell gives for a command that Ctrl-C ended.
+INTERRUPTED = 130
 
 MEANINGS = {
     Difference.MISSING: "follows without an edge: posts do not arrive",
@@ -56,36 +59,43 @@ def doctor(
     """Compare follows with the edges that deliveries go by; exit code 1 if any stay wrong."""
     if (sample is not None) + whole + (publisher is not None) > 1:
         raise ExpectedError("Name one of --sample, --whole and --publisher.")
+    try:
+        if publisher is not None:
+            check_id(publisher, field="--publisher")
+    except BadInput as error:
+        raise ExpectedError(error.sentence) from None
     deployment = Deployment.choose(stack, home=Home.choose(home))
-    with ThreadPoolExecutor(THREADS) as threads:
-        try:
-            if publisher is not None:
-                check_id(publisher, field="--publisher")
-            examiner = _doctor(deployment, threads, repairs=repair)
-            if publisher is not None:
-                _go(examiner.publisher(publisher))
-            elif whole:
-                _go(examiner.whole())
-            else:
-                _go(examiner.sample(sample or SAMPLE))
-        except BadInput as error:
-            raise ExpectedError(error.sentence) from None
-        except (FanfoldError, ClientError, BotoCoreError) as error:
-            raise ExpectedError(
-                f"The doctor stopped: {error} It changes nothing by halves; run it again."
-            ) from error
-    report = examiner.report
+    report, threads = Report(), ThreadPoolExecutor(THREADS)
+    try:
+        examiner = _doctor(deployment, threads, report, repairs=repair)
+        if publisher is not None:
+            _go(examiner.publisher(publisher))
+        elif whole:
+            _go(examiner.whole())
+        else:
+            _go(examiner.sample(sample or SAMPLE))
+    except (FanfoldError, ClientError, BotoCoreError) as error:
+        raise ExpectedError(f"{_so_far(report, repairs=repair)} The reason: {error}") from error
+    except KeyboardInterrupt:
+        say(_so_far(report, repairs=repair))
+        raise typer.Exit(INTERRUPTED) from None
+    finally:
+        threads.shutdown(cancel_futures=True)
     is_sample = publisher is None and not whole
     if as_json:
         print_json(_content(report, is_sample=is_sample))
     else:
         _print(report)
         _conclude(report, is_sample=is_sample, repairs=repair)
+        if publisher is not None and not report.follows + report.edges:
+            say(f"Nobody follows '{publisher}': is the id right?")
     if report.left:
         raise typer.Exit(1)
 
 
-def _doctor(deployment: Deployment, threads: ThreadPoolExecutor, *, repairs: bool) -> Doctor:
+def _doctor(
+    deployment: Deployment, threads: ThreadPoolExecutor, report: Report, *, repairs: bool
+) -> Doctor:
     settings, dynamodb = deployment.settings(), deployment.client("dynamodb")
     records = Records(
         Following(dynamodb, settings.following_table, settings.readers_table),
@@ -93,7 +103,8 @@ def _doctor(deployment: Deployment, threads: ThreadPoolExecutor, *, repairs: boo
         Publishers(dynamodb, settings.publishers_table),
         threads,
     )
-    return Doctor(records, seeding.relations(deployment, seeding.tell_growth) if repairs else None)
+    relations = seeding.relations(deployment, seeding.tell_growth) if repairs else None
+    return Doctor(records, relations, report)
 
 
 def _go(rounds: Iterator[Round]) -> None:
@@ -101,6 +112,15 @@ def _go(rounds: Iterator[Round]) -> None:
         with progress_bar(f"Looking at {each.what}", total=each.total, unit=each.what) as bar:
             for count in each.steps:
                 bar.advance(count)
+
+
+def _so_far(report: Report, *, repairs: bool) -> str:
+    # At least: a repair whose end was not waited for is done, too.
+    mended = f", and at least {report.mended.total():,} of them are mended" if repairs else ""
+    return (
+        f"Stopped after {report.follows:,} follows and {report.edges:,} edges: {report.wrong:,} "
+        f"were found wrong so far{mended}. Nothing is done by halves; run it again."
+    )
 
 
 def _print(report: Report) -> None:
@@ -128,13 +148,15 @@ def _conclude(report: Report, *, is_sample: bool, repairs: bool) -> None:
         looked += ", a sample (--whole looks at all)"
     if not report.wrong:
         print_result(f"{looked}: nothing is wrong.")
+        if is_sample and not report.follows:
+            say("There are no follows to draw from; --whole looks at the edges, too.")
     elif not report.left:
         print_result(f"{looked}: {report.wrong:,} were wrong and are mended.")
     elif not repairs:
         print_result(f"{looked}: {report.left:,} are wrong. `fanfold doctor --repair` mends them.")
     else:
         print_result(f"{looked}: {report.left:,} of {report.wrong:,} wrong ones are not mended.")
-        say(f"The last of them: {report.failure} Run it again.")
+        say(f"Run it again. The last of them: {report.failure}")
 
 
 def _row(look: Look) -> dict[str, Any]:

@@ -74,14 +74,12 @@ def seed(deployment: Deployment, graph: Graph) -> int:
             for changed, edges in threads.map(follow, sorted(follows)):
                 new += changed
                 bar.advance(edges)
-        except ExpectedError:
-            stop.set()
-            raise
         except (FanfoldError, ClientError, BotoCoreError) as error:
-            stop.set()
             raise ExpectedError(
-                f"The import stopped: {error} Run it again; what is there already stays."
+                f"The import stopped; what is there already stays. Run it again: {error}"
             ) from error
+        finally:
+            stop.set()
     return new
 
 

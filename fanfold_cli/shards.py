@@ -1,35 +1,24 @@
 """`fanfold shards`: over how many write shards followers are spread, and spread them over more."""
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
-from rich.table import Table
 
-from fanfold import clock, ring, times
+from fanfold import clock
 from fanfold.edges import LEVEL_SECONDS
 from fanfold.errors import BadInput
 from fanfold.followers import Followers
 from fanfold.ids import check_id
 from fanfold.publishers import Publishers
-from fanfold.ringread import Read
-from fanfold.sharding import PARTITION_WRITES, Shards, raised
+from fanfold.sharding import PARTITION_WRITES, raised
 from fanfold_cli import mappings
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
 from fanfold_cli.home import Home
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
-from fanfold_cli.progress import Bar, progress_bar
+from fanfold_cli.shard_report import ShardReport, shards_at
 from fanfold_cli.stack import Deployment
 
-# Shards counted at a time.
-THREADS = 8
-# A page of a count: what DynamoDB reads at once, 1 MB, is about 10,000 edges.
-COUNT_PAGE = 10_000
-# Up to so many shards, each has a line of its own; --json has them all.
-LISTED_SHARDS = 31
 # Only a publisher that grows all the while changes more often than it can be raised.
 ATTEMPTS = 5
 
@@ -55,29 +44,6 @@ LevelOption = Annotated[
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
-@dataclass(frozen=True)
-class Level:
-    """How many edges each shard of one level holds."""
-
-    level: int
-    counts: Sequence[int]
-
-    @property
-    def edges(self) -> int:
-        """All of them."""
-        return sum(self.counts)
-
-    @property
-    def mean(self) -> float:
-        """Edges of a shard."""
-        return self.edges / len(self.counts)
-
-    @property
-    def skew(self) -> float | None:
-        """The largest shard against the mean; None if all are empty."""
-        return max(self.counts) / self.mean if self.edges else None
-
-
 @app.command()
 def show(
     publisher: PublisherArgument,
@@ -93,15 +59,14 @@ def show(
     _check(publisher)
     deployment = Deployment.choose(stack, home=Home.choose(home))
     try:
-        publishers = _publishers(deployment)
-        shards, static_level = publishers.shards(publisher), publishers.static_level()
-        levels = _count(deployment, publisher, shards.level, estimate=estimate)
+        followers = Followers(deployment.client("dynamodb"), deployment.settings().followers_table)
+        report = ShardReport.of(publisher, _publishers(deployment), followers, estimate=estimate)
     except (ClientError, BotoCoreError) as error:
         raise ExpectedError(f"The shards cannot be read: {error}") from error
     if as_json:
-        print_json(_content(publisher, shards, static_level, levels, is_estimate=estimate))
+        print_json(report.content())
     else:
-        _print(publisher, shards, static_level, levels, is_estimate=estimate)
+        report.draw()
 
 
 @app.command()
@@ -124,23 +89,24 @@ def grow(
             raise ExpectedError(_no_lower(publisher, was))
         if level > was:
             say(
-                f"With {_shards(level)} '{publisher}' takes up to {2**level * PARTITION_WRITES:,} "
-                f"follows a second, and each delivery reads {2 ** (level + 1) - 1} shards instead "
-                f"of {2 ** (was + 1) - 1}. It is never lowered again."
+                f"With {shards_at(level)} '{publisher}' takes up to "
+                f"{2**level * PARTITION_WRITES:,} follows a second, and each delivery reads "
+                f"{2 ** (level + 1) - 1} shards instead of {2 ** (was + 1) - 1}. It is never "
+                "lowered again."
             )
             _ask(f"Grow '{publisher}' from level {was} to level {level}?", yes=yes)
             level = _raise(publishers, publisher, level)
         static_level = publishers.static_level()
     except (ClientError, BotoCoreError) as error:
-        raise ExpectedError(f"The shards cannot be grown: {error} Run it again.") from error
+        raise ExpectedError(f"The shards cannot be grown; run it again: {error}") from error
     if as_json:
         content = {"publisher_id": publisher, "level": level, "was": was, "shards": 2**level}
         print_json({**content, "changed": level > was})
         return
     if level == was:
-        print_result(f"'{publisher}' is at level {level} already: {_shards(level)}.")
+        print_result(f"'{publisher}' is at level {level} already: {shards_at(level)}.")
         return
-    print_result(f"'{publisher}' is at level {level} now: {_shards(level)}.")
+    print_result(f"'{publisher}' is at level {level} now: {shards_at(level)}.")
     if static_level is None:
         say(
             "Deliveries look there at once. Follows arrive there as soon as a warm function looks "
@@ -168,7 +134,7 @@ def static(
     except (ClientError, BotoCoreError) as error:
         raise ExpectedError(f"The stage cannot be read: {error}") from error
     meaning = (
-        f"The followers of every publisher are then written to {_shards(level)}, and none grows "
+        f"The followers of every publisher are then written to {shards_at(level)}, and none grows "
         "by itself. Followers at other levels stay where they are and are read all the same. "
         f"A publisher that is followed meanwhile is at level {level} for good, and each of its "
         f"deliveries reads {2 ** (level + 1) - 1} shards, however few its followers are."
@@ -204,7 +170,7 @@ def _set(
             _ask(wish, yes=yes)
             publishers.set_static_level(level)
     except (ClientError, BotoCoreError) as error:
-        raise ExpectedError(f"The mode cannot be changed: {error} Run it again.") from error
+        raise ExpectedError(f"The mode cannot be changed; run it again: {error}") from error
     if as_json:
         print_json({"static_level": level, "was": was, "changed": level != was})
         return
@@ -214,12 +180,6 @@ def _set(
         return
     print_result(f"The mode is {mode}.")
     say(f"All functions that write followers go by it within {LEVEL_SECONDS} s.")
-
-
-def estimated(count: int, reached: str, *, level: int, shard: int) -> int:
-    """How many edges a shard holds, if `count` of them lie below the position `reached`."""
-    width = ring.RING_SIZE >> level
-    return round(count * width / max(1, int(reached, 16) - shard * width))
 
 
 def _check(publisher: str) -> None:
@@ -233,8 +193,8 @@ def _check_level(deployment: Deployment, level: int) -> None:
     highest = mappings.run_time_settings(deployment).max_level
     if level > highest:
         raise ExpectedError(
-            f"Level {level} is above the highest of this stage, {highest}; deploy it with "
-            f"-c max_level={level} first."
+            f"Level {level} is above the highest of this stage, {highest}; take a lower one, or "
+            "deploy the stage with a higher -c max_level= first."
         )
 
 
@@ -251,7 +211,7 @@ def _ask(question: str, *, yes: bool) -> None:
         return
     try:
         agreed = typer.confirm(question, err=True)
-    except typer.Abort:
+    except (typer.Abort, RuntimeError):  # the standard input is at its end, or closed
         raise ExpectedError("Nothing was changed; --yes answers the question.") from None
     if not agreed:
         raise ExpectedError("Nothing was changed.")
@@ -271,134 +231,3 @@ def _raise(publishers: Publishers, publisher: str, level: int) -> int:
 
 def _publishers(deployment: Deployment) -> Publishers:
     return Publishers(deployment.client("dynamodb"), deployment.settings().publishers_table)
-
-
-def _count(deployment: Deployment, publisher: str, highest: int, *, estimate: bool) -> list[Level]:
-    """Count the edges of every shard of every level, some shards at a time."""
-    followers = Followers(deployment.client("dynamodb"), deployment.settings().followers_table)
-    with (
-        progress_bar("Counting", total=None, unit="edges") as bar,
-        ThreadPoolExecutor(THREADS) as threads,
-    ):
-        counts = {
-            level: [
-                threads.submit(_count_shard, followers, publisher, level, shard, bar, estimate)
-                for shard in range(2**level)
-            ]
-            for level in range(highest + 1)
-        }
-        return [Level(level, [one.result() for one in each]) for level, each in counts.items()]
-
-
-def _count_shard(
-    followers: Followers, publisher: str, level: int, shard: int, bar: Bar, estimate: bool
-) -> int:
-    read = Read(level, shard, ring.shard_start(shard, level), ring.END)
-    request = followers.page_request(publisher, read, COUNT_PAGE)
-    del request["ProjectionExpression"]
-    # At half the price; who looks at a count does not need the last second's.
-    request |= {"Select": "COUNT", "ConsistentRead": False}
-    count = 0
-    while True:
-        answer = followers.client.query(**request)
-        count += (found := answer["Count"])
-        bar.advance(found)
-        last = answer.get("LastEvaluatedKey")
-        if last is None:
-            return count
-        if estimate:
-            reached = ring.position_of(last["edge"]["S"])
-            return estimated(count, reached, level=level, shard=shard)
-        request["ExclusiveStartKey"] = last
-
-
-def _content(
-    publisher: str,
-    shards: Shards,
-    static_level: int | None,
-    levels: Sequence[Level],
-    *,
-    is_estimate: bool,
-) -> dict[str, Any]:
-    return {
-        "publisher_id": publisher,
-        "level": shards.level,
-        "shards": 2**shards.level,
-        "version": shards.version,
-        "last_growth": times.to_text(shards.last_updated) if shards.last_updated else None,
-        "static_level": static_level,
-        "history": [
-            {
-                "level": growth.level,
-                "at": times.to_text(growth.at),
-                "follows_per_second": growth.rate,
-            }
-            for growth in shards.history
-        ],
-        "edges": sum(each.edges for each in levels),
-        "estimated": is_estimate,
-        "levels": [
-            {
-                "level": each.level,
-                "edges": each.edges,
-                "mean": each.mean,
-                "largest": max(each.counts),
-                "skew": each.skew,
-                "shards": list(each.counts),
-            }
-            for each in levels
-        ],
-    }
-
-
-def _print(
-    publisher: str,
-    shards: Shards,
-    static_level: int | None,
-    levels: Sequence[Level],
-    *,
-    is_estimate: bool,
-) -> None:
-    grown = (
-        f"grown last at {times.to_text(shards.last_updated)}" if shards.version else "never grown"
-    )
-    print_result(
-        f"'{publisher}' is at level {shards.level}: {_shards(shards.level)}, {grown}, version "
-        f"{shards.version}."
-    )
-    if static_level is not None:
-        print_result(f"All publishers are kept at level {static_level} (`fanfold shards dynamic`).")
-    if shards.history:
-        history = Table("level", "since", "follows/s before")
-        for growth in shards.history:
-            history.add_row(str(growth.level), times.to_text(growth.at), f"{growth.rate:,}")
-        print_result(history)
-    table = Table("level", "shards", "edges", "mean", "largest", "largest/mean")
-    for each in levels:
-        skew = "-" if each.skew is None else f"{each.skew:.2f}"
-        numbers = (len(each.counts), each.edges, round(each.mean), max(each.counts))
-        table.add_row(str(each.level), *(f"{value:,}" for value in numbers), skew)
-    print_result(table)
-    _print_shards(levels)
-    total = sum(each.edges for each in levels)
-    about = "About " if is_estimate else ""
-    print_result(f"{about}{total:,} edges.")
-    if not total and not shards.version:
-        say(f"Nobody follows '{publisher}', and it has never grown: is the id right?")
-
-
-def _print_shards(levels: Sequence[Level]) -> None:
-    if len(levels) == 1:
-        return
-    if sum(len(each.counts) for each in levels) > LISTED_SHARDS:
-        say("These are too many shards to list each; --json has them all.")
-        return
-    table = Table("shard", "edges")
-    for each in levels:
-        for shard, count in enumerate(each.counts):
-            table.add_row(f"{each.level}.{shard}", f"{count:,}")
-    print_result(table)
-
-
-def _shards(level: int) -> str:
-    return "1 write shard" if level == 0 else f"{2**level} write shards"

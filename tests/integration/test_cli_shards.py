@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,18 +10,17 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-import typer
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, ConnectTimeoutError
 
 from fanfold import clock as product_clock
-from fanfold import times
+from fanfold import names, times
 from fanfold.edges import Edges
 from fanfold.followers import Followers
 from fanfold.publishers import Publishers
 from fanfold.sharding import HOT_KEY_RANGE, WINDOW_SECONDS, Shards
-from fanfold_cli import aws, seeding, shards
+from fanfold_cli import aws, seeding, shard_report
 from tests.integration.cli import Ran, Stack, outputs, run
 from tests.integration.system import AT, AT_MS, REGION, Clock, System, error, settings
 
@@ -99,7 +99,7 @@ def test_show_counts_every_shard_of_every_level(
 def test_show_counts_a_shard_of_several_pages_whole_and_estimates_it_from_the_first(
     followers: Followers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards, "COUNT_PAGE", 250)
+    monkeypatch.setattr(shard_report, "COUNT_PAGE", 250)
     assert not followers.put_all(("ada", f"user-{number}", 1, 0) for number in range(1_000))
     assert shards_of("show", "ada", "--json").json["edges"] == 1_000
     shown = shards_of("show", "ada", "--estimate", "--json").json
@@ -150,6 +150,62 @@ def test_show_says_at_which_level_all_are_kept(publishers: Publishers) -> None:
     publishers.set_static_level(3)
     assert "All publishers are kept at level 3" in shards_of("show", "ada").stdout
     assert shards_of("show", "ada", "--json").json["static_level"] == 3
+
+
+def test_a_count_that_is_interrupted_ends_at_the_next_page(publishers: Publishers) -> None:
+    raise_to(publishers, 3)
+    counted: list[str] = []
+
+    class Endless:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(publishers.client, name)
+
+        def query(self, **request: Any) -> Any:
+            shard = request["ExpressionAttributeValues"][":shard"]["S"]
+            counted.append(shard)
+            assert len(counted) < 5_000, "it counts on"
+            if shard == "ada#0.0":
+                raise KeyboardInterrupt
+            time.sleep(0.001)
+            return {"Count": 1, "LastEvaluatedKey": {"edge": {"S": "0"}}}
+
+    ran = shards_of("show", "ada", dynamodb=Endless())
+    assert (ran.exit_code, ran.stdout) == (130, "")
+
+
+@pytest.mark.usefixtures("system")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["shards", "show", "ada"],
+        ["shards", "grow", "ada", "--level", "1", "--yes"],
+        ["shards", "static", "--level", "1", "--yes"],
+        ["shards", "dynamic", "--yes"],
+        ["doctor"],
+        ["doctor", "--repair"],
+    ],
+    ids=" ".join,
+)
+def test_a_stack_of_a_version_without_write_shards_is_a_sentence(
+    command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = outputs()
+    del older[names.PUBLISHERS.output]
+    monkeypatch.setattr("tests.integration.cli.outputs", lambda: older)
+    ran = run(*command, lambda_=FakeLambda())
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert f"no output {names.PUBLISHERS.output}" in ran.said
+    assert "Deploy it again." in ran.said
+
+
+def test_functions_of_a_version_without_write_shards_are_a_sentence(publishers: Publishers) -> None:
+    functions = FakeLambda()
+    del functions.variables["PUBLISHERS_TABLE"]
+    ran = run("shards", "grow", "ada", "--level", "1", "--yes", lambda_=functions)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "lacks PUBLISHERS_TABLE" in ran.said
+    assert "Deploy again." in ran.said
+    assert publishers.shards("ada") == Shards()
 
 
 @pytest.mark.usefixtures("system")
@@ -204,14 +260,23 @@ def test_grow_asks_first_and_changes_nothing_when_told_no(
     assert publishers.shards("ada") == Shards()
 
 
-def test_grow_without_anybody_to_ask_says_how_to_answer(
+def test_grow_without_anybody_to_ask_says_how_to_answer(publishers: Publishers) -> None:
+    ran = shards_of("grow", "ada", "--level", "3")  # its standard input is at its end
+    assert (ran.exit_code, ran.stdout.strip()) == (1, "")
+    assert "--yes answers" in ran.said
+    assert publishers.shards("ada") == Shards()
+
+
+def test_grow_with_its_standard_input_closed_says_how_to_answer(
     publishers: Publishers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nobody(*_args: Any, **_options: Any) -> bool:
-        raise typer.Abort
+    def closed(*_args: Any, **_options: Any) -> bool:
+        raise RuntimeError("input(): lost sys.stdin")  # as Python says it
 
-    monkeypatch.setattr("fanfold_cli.shards.typer.confirm", nobody)
-    assert "--yes answers" in shards_of("grow", "ada", "--level", "3").said
+    monkeypatch.setattr("fanfold_cli.shards.typer.confirm", closed)
+    ran = shards_of("grow", "ada", "--level", "3")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "--yes answers" in ran.said
     assert publishers.shards("ada") == Shards()
 
 
@@ -232,7 +297,7 @@ def test_grow_stops_at_what_the_stage_allows(publishers: Publishers) -> None:
     refused = shards_of("grow", "ada", "--level", "5", "--yes", max_level=4)
     assert refused.exit_code == 1
     assert "above the highest of this stage, 4" in refused.said
-    assert "-c max_level=5" in refused.said
+    assert "a higher -c max_level=" in refused.said
     assert publishers.shards("ada") == Shards()
     assert shards_of("grow", "ada", "--level", "4", "--yes", max_level=4).exit_code == 0
 
@@ -419,11 +484,11 @@ def test_an_import_lets_its_publisher_grow_and_tells_it(
 def test_an_import_grows_no_further_than_the_stage_allows(
     clock: Clock, publishers: Publishers, graph: Callable[[int], str]
 ) -> None:
-    hot, began = HotTable(aws.client("dynamodb", None, REGION), clock), clock.seconds
+    hot, began = HotTable(aws.client("dynamodb", None, REGION), clock), product_clock.monotonic()
     told = FakeLambda(max_level=0)
     ran = run("seed", "--edges", graph(1), dynamodb=hot, lambda_=told)
     assert ran.exit_code == 1
-    assert clock.seconds - began > seeding.PATIENCE_SECONDS
+    assert product_clock.monotonic() - began > seeding.PATIENCE_SECONDS
     assert "too slowly" in ran.said
     assert "what is there already stays" in ran.said
     assert publishers.shards("ada").level == 0

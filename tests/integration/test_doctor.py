@@ -11,11 +11,12 @@ import pytest
 
 from fanfold import clock as product_clock
 from fanfold import doctor
-from fanfold.doctor import Difference, Doctor, Records, difference
+from fanfold.doctor import Difference, Doctor, Look
 from fanfold.edges import Edges
 from fanfold.followers import Followers
 from fanfold.following import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.publishers import Publishers
+from fanfold.records import Records
 from fanfold.sharding import raised
 from fanfold_cli import aws
 from tests.integration.cli import Ran, run
@@ -123,7 +124,7 @@ def test_a_row_and_its_edges_are_compared(
     state: str, version: int, homes: Mapping[int, int], expected: Difference | None
 ) -> None:
     row = Follow(user_id="bob", publisher_id="ada", state=state, version=version)
-    assert difference(row, homes) == expected
+    assert Look(row, dict(homes)).difference == expected
 
 
 # What is sound
@@ -155,6 +156,23 @@ def test_an_empty_stack_is_sound(options: tuple[str, ...]) -> None:
     ran = run("doctor", *options)
     assert (ran.exit_code, ran.stdout.splitlines()[-1].partition(" follows")[0]) == (0, "0")
     assert "nothing is wrong" in ran.stdout
+
+
+def test_a_sample_of_no_follows_says_that_it_saw_no_edges(ward: Ward) -> None:
+    """As after the following table was lost: nothing is wrong with what was seen, and all is."""
+    ward.edge("bob", 1)
+    ran = run("doctor")
+    assert ran.exit_code == 0
+    assert "nothing is wrong" in ran.stdout
+    assert "no follows to draw from; --whole looks at the edges, too" in ran.said
+    assert examined("--whole").exit_code == 1
+
+
+@pytest.mark.usefixtures("system")
+def test_a_publisher_that_nobody_follows_may_be_a_wrong_id() -> None:
+    ran = run("doctor", "--publisher", "ada")
+    assert ran.exit_code == 0
+    assert "Nobody follows 'ada': is the id right?" in ran.said
 
 
 # What is found and mended
@@ -360,7 +378,7 @@ def test_a_row_that_changes_during_a_look_is_left_to_who_changes_it(ward: Ward) 
     with ThreadPoolExecutor(1) as threads:
         records = records_of(ward, threads)
         restless = replace(records, following=Restless(records.following, get))  # type: ignore[arg-type]
-        assert restless.look(("bob", "ada")) is None
+        assert Doctor(restless, None).look(("bob", "ada")) is None
 
 
 @dataclass
@@ -412,6 +430,35 @@ def test_a_fault_that_is_met_again_later_counts_once(
     paged(1)
     damage(ward)
     assert sum(found(examined("--whole")).values()) == 1
+
+
+def test_an_interrupted_repair_says_what_is_mended_and_can_be_run_again(
+    ward: Ward,
+    paged: Callable[[int], None],
+    meanwhile: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "MAX_SUSPECTS", 0)  # so that each page is mended before the next
+    paged(1)
+    for user in ("bob", "cid", "dan"):
+        ward.row(user)
+    waits = iter(range(1, 9))
+
+    def press_ctrl_c() -> None:
+        if next(waits) == 2:
+            raise KeyboardInterrupt
+
+    meanwhile(press_ctrl_c)
+    ran = run("doctor", "--whole", "--repair", lambda_=FakeLambda())
+    assert (ran.exit_code, ran.stdout) == (130, "")
+    assert "Stopped after 2 follows and 0 edges: 1 were found wrong so far" in ran.said
+    assert "at least 1 of them are mended" in ran.said
+    assert "run it again" in ran.said
+    mended = [user for user in ("bob", "cid", "dan") if ward.homes(user)]
+    assert len(mended) == 1
+    meanwhile(lambda: None)
+    again = examined("--whole", "--repair")
+    assert (again.exit_code, again.json["mended"]) == (0, 2)
 
 
 # How it reads
@@ -563,7 +610,8 @@ def test_a_table_that_cannot_be_read_is_a_sentence() -> None:
 
     ran = run("doctor", dynamodb=Closed())
     assert (ran.exit_code, ran.stdout) == (1, "")
-    assert "The doctor stopped: " in ran.said
+    assert "Stopped after 0 follows and 0 edges: 0 were found wrong so far. " in ran.said
+    assert "AccessDenied" in ran.said
 
 
 @pytest.mark.usefixtures("system")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from fanfold import ring
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.main import app
-from fanfold_cli.shards import Level, estimated
+from fanfold_cli.shard_report import Level, estimated
 
 
 def test_skew_is_the_largest_shard_against_the_mean() -> None:
@@ -33,16 +33,28 @@ def test_a_shard_is_estimated_from_the_density_at_its_start(level: int, shard: i
     assert estimated(10_000, reached, level=level, shard=shard) == pytest.approx(100_000, rel=0.05)
 
 
-@pytest.mark.parametrize("command", [["show", "a#b"], ["grow", "a b", "--level", "1"]])
-def test_a_publisher_that_is_no_id_is_refused_before_anything_else(command: list[str]) -> None:
-    ran = CliRunner().invoke(app, ["shards", *command])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["shards", "show", "a#b"], "PUBLISHER"),
+        (["shards", "show", ""], "PUBLISHER"),
+        (["shards", "grow", "a b", "--level", "1"], "PUBLISHER"),
+        (["doctor", "--publisher", "a#b"], "--publisher"),
+        (["doctor", "--publisher", ""], "--publisher"),
+    ],
+)
+def test_a_publisher_that_is_no_id_is_refused_before_anything_else(
+    command: list[str], name: str
+) -> None:
+    ran = CliRunner().invoke(app, command)
     assert isinstance(ran.exception, ExpectedError)
-    assert "'PUBLISHER' is not a valid id" in str(ran.exception)
+    assert f"'{name}' is not a valid id" in str(ran.exception)
 
 
+@pytest.mark.parametrize("level", ["-1", "x", "1.5", ""])
 @pytest.mark.parametrize("command", [["grow", "ada"], ["static"]])
-def test_a_level_below_0_is_refused(command: list[str]) -> None:
-    ran = CliRunner().invoke(app, ["shards", *command, "--level", "-1"])
+def test_a_level_that_is_no_number_from_0_on_is_refused(command: list[str], level: str) -> None:
+    ran = CliRunner().invoke(app, ["shards", *command, "--level", level])
     assert ran.exit_code == 2
     assert "--level" in ran.stderr
 

@@ -1,0 +1,207 @@
+"""What `fanfold shards show` tells of a publisher: its level, its history, and edges by shard."""
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from rich.table import Table
+
+from fanfold import ring, times
+from fanfold.followers import Followers
+from fanfold.publishers import Publishers
+from fanfold.ringread import Read
+from fanfold.sharding import Shards
+from fanfold_cli.console import print_result, say
+from fanfold_cli.progress import Bar, progress_bar
+
+# Shards counted at a time.
+THREADS = 8
+# A page of a count: what DynamoDB reads at once, 1 MB, is about 10,000 edges.
+COUNT_PAGE = 10_000
+# Up to so many shards, each has a line of its own; --json has them all.
+LISTED_SHARDS = 31
+
+
+@dataclass(frozen=True)
+class Level:
+    """How many edges each shard of one level holds."""
+
+    level: int
+    counts: Sequence[int]
+
+    @property
+    def edges(self) -> int:
+        """All of them."""
+        return sum(self.counts)
+
+    @property
+    def mean(self) -> float:
+        """Edges of a shard."""
+        return self.edges / len(self.counts)
+
+    @property
+    def skew(self) -> float | None:
+        """The largest shard against the mean; None if all are empty."""
+        return max(self.counts) / self.mean if self.edges else None
+
+
+@dataclass(frozen=True)
+class ShardReport:
+    """What is known of a publisher's shards."""
+
+    publisher: str
+    shards: Shards
+    static_level: int | None
+    levels: Sequence[Level]
+    is_estimate: bool
+
+    @classmethod
+    def of(
+        cls, publisher: str, publishers: Publishers, followers: Followers, *, estimate: bool
+    ) -> "ShardReport":
+        """Read and count it; to `estimate`, only a page of each shard is read."""
+        shards, static_level = publishers.shards(publisher), publishers.static_level()
+        levels = _count(followers, publisher, shards.level, estimate=estimate)
+        return cls(publisher, shards, static_level, levels, estimate)
+
+    @property
+    def edges(self) -> int:
+        """Of all levels."""
+        return sum(each.edges for each in self.levels)
+
+    def content(self) -> dict[str, Any]:
+        """All of it, for --json."""
+        shards = self.shards
+        return {
+            "publisher_id": self.publisher,
+            "level": shards.level,
+            "shards": 2**shards.level,
+            "version": shards.version,
+            "last_growth": times.to_text(shards.last_updated) if shards.last_updated else None,
+            "static_level": self.static_level,
+            "history": [
+                {
+                    "level": growth.level,
+                    "at": times.to_text(growth.at),
+                    "follows_per_second": growth.rate,
+                }
+                for growth in shards.history
+            ],
+            "edges": self.edges,
+            "estimated": self.is_estimate,
+            "levels": [
+                {
+                    "level": each.level,
+                    "edges": each.edges,
+                    "mean": each.mean,
+                    "largest": max(each.counts),
+                    "skew": each.skew,
+                    "shards": list(each.counts),
+                }
+                for each in self.levels
+            ],
+        }
+
+    def draw(self) -> None:
+        """The same for people, as tables."""
+        name, shards = f"'{self.publisher}'", self.shards
+        grown = f"grown last at {times.to_text(shards.last_updated)}"
+        print_result(
+            f"{name} is at level {shards.level}: {shards_at(shards.level)}, "
+            f"{grown if shards.version else 'never grown'}, version {shards.version}."
+        )
+        if self.static_level is not None:
+            print_result(
+                f"All publishers are kept at level {self.static_level} (`fanfold shards dynamic`)."
+            )
+        if shards.history:
+            history = Table("level", "since", "follows/s before")
+            for growth in shards.history:
+                history.add_row(str(growth.level), times.to_text(growth.at), f"{growth.rate:,}")
+            print_result(history)
+        table = Table("level", "shards", "edges", "mean", "largest", "largest/mean")
+        for each in self.levels:
+            skew = "-" if each.skew is None else f"{each.skew:.2f}"
+            numbers = (len(each.counts), each.edges, round(each.mean), max(each.counts))
+            table.add_row(str(each.level), *(f"{value:,}" for value in numbers), skew)
+        print_result(table)
+        self._print_each_shard()
+        print_result(f"{'About ' if self.is_estimate else ''}{self.edges:,} edges.")
+        if not self.edges and not shards.version:
+            say(f"Nobody follows {name}, and it has never grown: is the id right?")
+
+    def _print_each_shard(self) -> None:
+        if len(self.levels) == 1:
+            return
+        if sum(len(each.counts) for each in self.levels) > LISTED_SHARDS:
+            say("These are too many shards to list each; --json has them all.")
+            return
+        table = Table("shard", "edges")
+        for each in self.levels:
+            for shard, count in enumerate(each.counts):
+                table.add_row(f"{each.level}.{shard}", f"{count:,}")
+        print_result(table)
+
+
+def shards_at(level: int) -> str:
+    """How many shards a level has, in words."""
+    return "1 write shard" if level == 0 else f"{2**level} write shards"
+
+
+def estimated(count: int, reached: str, *, level: int, shard: int) -> int:
+    """How many edges a shard holds, if `count` of them lie below the position `reached`."""
+    width = ring.RING_SIZE >> level
+    return round(count * width / max(1, int(reached, 16) - shard * width))
+
+
+def _count(followers: Followers, publisher: str, highest: int, *, estimate: bool) -> list[Level]:
+    """Count the edges of every shard of every level, some shards at a time."""
+    levels = range(highest + 1)
+    reads = [
+        Read(level, shard, ring.shard_start(shard, level), ring.END)
+        for level in levels
+        for shard in range(2**level)
+    ]
+    # A large shard is counted for a minute; who presses Ctrl-C does not wait for it.
+    stop = threading.Event()
+    with (
+        progress_bar("Counting", total=None, unit="edges") as bar,
+        ThreadPoolExecutor(THREADS) as threads,
+    ):
+        try:
+            counts = threads.map(
+                lambda read: _count_shard(followers, publisher, read, bar, stop, estimate), reads
+            )
+            return [Level(level, list(islice(counts, 2**level))) for level in levels]
+        finally:
+            stop.set()
+
+
+def _count_shard(
+    followers: Followers,
+    publisher: str,
+    read: Read,
+    bar: Bar,
+    stop: threading.Event,
+    estimate: bool,
+) -> int:
+    request = followers.page_request(publisher, read, COUNT_PAGE)
+    del request["ProjectionExpression"]
+    # At half the price; who looks at a count does not need the last second's.
+    request |= {"Select": "COUNT", "ConsistentRead": False}
+    count = 0
+    while not stop.is_set():
+        answer = followers.client.query(**request)
+        count += (found := answer["Count"])
+        bar.advance(found)
+        last = answer.get("LastEvaluatedKey")
+        if last is None:
+            break
+        if estimate:
+            reached = ring.position_of(last["edge"]["S"])
+            return estimated(count, reached, level=read.level, shard=read.shard)
+        request["ExclusiveStartKey"] = last
+    return count
