@@ -494,8 +494,8 @@ def paged(system: System) -> Iterator[Callable[[int], None]]:
     # A client registers what its session knows when it is made, which the command does.
     plain = aws.client
 
-    def client(service: str, endpoint: str | None, region: str | None) -> Any:
-        made = plain(service, endpoint, region)
+    def client(service: str, *where: Any) -> Any:
+        made = plain(service, *where)
         made.meta.events.register("provide-client-params.dynamodb.Scan", cut)
         return made
 
