@@ -156,24 +156,32 @@ class Edges:
     def _throttled(self, publisher_id: str, reasons: Collection[str]) -> None:
         """Look whether the publisher has grown, or should; what fails here stops no follow."""
         with self._lock:
-            if publisher_id in self._looked or HOT_KEY_RANGE not in reasons:
+            if publisher_id in self._looked:
                 return
             self._looked[publisher_id] = True
+        if HOT_KEY_RANGE not in reasons:
+            self.tell(publisher_id, Refusal("the throttle is of no key range"))
+            return
+        is_due = self._is_due(publisher_id)
+        with _unless_passing():
+            seen = self.publishers.shards(publisher_id)
+            self._remember(publisher_id, seen.level)
+            if is_due and self._fixed() is None:
+                self._grow(publisher_id, seen)
+
+    def _is_due(self, publisher_id: str) -> bool:
+        """Whether the publisher was throttled before, and the time that we wait since is over."""
+        with self._lock:
             now = clock.monotonic()
             try_at = self._hot.get(publisher_id, math.inf)
             is_due = now >= try_at
             # Written anew each time, so that it stays for as long as the throttles do.
             self._hot[publisher_id] = now + _wait() if is_due or try_at == math.inf else try_at
-        with _unless_passing():
-            seen = self.publishers.shards(publisher_id)
-            self._remember(publisher_id, seen.level)
-            if is_due and self._fixed() is None:
-                self._grow(publisher_id, seen, reasons)
+            return is_due
 
-    def _grow(self, publisher_id: str, seen: Shards, reasons: Collection[str]) -> None:
+    def _grow(self, publisher_id: str, seen: Shards) -> None:
         wish = grown(
             seen,
-            reasons=reasons,
             now_ms=clock.now_ms(),
             max_level=self.max_level,
             cooldown_ms=self.cooldown_ms,

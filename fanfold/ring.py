@@ -61,6 +61,11 @@ def shard_key(publisher_id: str, level: int, shard: int) -> str:
     return f"{publisher_id}#{level}.{shard}"
 
 
+def publisher_of(shard_key: str) -> str:
+    """The publisher that the partition key of a shard names."""
+    return shard_key.partition("#")[0]
+
+
 def segment_range(segment: int, segments: int) -> Range:
     """The part of the ring that segment `segment` of `segments` (a power of two) covers."""
     step = RING_SIZE // segments

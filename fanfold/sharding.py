@@ -8,7 +8,6 @@ followers, is in docs/decisions/0009-write-shards.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 # The one reason that more shards help against. Not a table's or an account's limit, which more
@@ -72,18 +71,9 @@ class Refusal:
     why: str
 
 
-def grown(
-    shards: Shards,
-    *,
-    reasons: Collection[str],
-    now_ms: int,
-    max_level: int,
-    cooldown_ms: int,
-) -> Shards | Refusal:
-    """The shards after one growth, or why there is none. `reasons` are those of the throttle."""
+def grown(shards: Shards, *, now_ms: int, max_level: int, cooldown_ms: int) -> Shards | Refusal:
+    """The shards after one growth because a key range was too hot, or why there is none."""
     rate = shards.rate(now_ms)
-    if HOT_KEY_RANGE not in reasons:
-        return Refusal("the throttle is of no key range")
     if shards.level >= max_level:
         return Refusal("the highest level is reached")
     if now_ms - shards.last_updated < cooldown_ms:

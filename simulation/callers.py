@@ -61,7 +61,12 @@ def make(service: str, operation: str, request: dict[str, Any]) -> Any:
     world.note(f"{service}.{operation}", request)
     world.watch(operation, request)
     world.faults.before(service, operation)
-    answer = getattr(_client(service), operation)(**request)
+    try:
+        answer = getattr(_client(service), operation)(**request)
+    except ClientError as error:
+        world.refused(operation, request, error)
+        raise
+    world.took_effect(operation, request)
     world.faults.after(service, operation)
     world.stage.give_way()
     return answer

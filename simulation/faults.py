@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,13 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
-from fanfold import names, queues
+from fanfold import names, queues, ring
+from fanfold.sharding import HOT_KEY_RANGE
 from simulation import errors
-from simulation.capacity import WRITE, Charge, Meter, Reason
+from simulation.capacity import WRITE, Charge, Limits, Meter, Reason, Resource, Throttle
 from simulation.clock import Clock
 from simulation.errors import Refused
+from simulation.partitions import hash_of
 
 # Each seed draws each rate anew, and often none: a fault that is always there hides others.
 RATES = {
@@ -43,6 +46,9 @@ MAX_SKEW_MS = 2_000
 SLOW_SECONDS = 8.0
 # How long a timeline's partition is hot: also long after the last of the other faults.
 HOT_SECONDS = (60.0, 120.0, 120.0, 240.0, 1_800.0)
+# What a write shard takes in a second where follows are crowded, and what the whole table does.
+SHARD_WRITES = 2.0
+TABLE_WRITES = (None, None, 8.0)
 
 
 @dataclass
@@ -140,17 +146,40 @@ class Faults:
 
 @dataclass
 class HotPartitions(Meter):
-    """Counts what is written; the timelines of some users take nothing for a while."""
+    """Counts what is written; the timelines of some users take nothing for a while.
+
+    Its throttle, if it has one, is of the followers table.
+    """
 
     is_hot: Callable[[str], bool] = lambda _user: False
+    injected: Counter[str] = field(default_factory=Counter)
 
     def charge(self, charges: Sequence[Charge]) -> list[Reason]:
         """Count the charges, unless one of them is of a hot partition."""
         for charge in charges:
             is_put = charge.resource.table == names.TIMELINES.name and charge.kind == WRITE
             if is_put and self.is_hot(charge.partition_key):
-                return [Reason("TableWriteKeyRangeThroughputExceeded", charge.resource.arn)]
-        return super().charge(charges)
+                return [Reason(HOT_KEY_RANGE, charge.resource.arn)]
+        if reasons := super().charge(charges):
+            self.injected["crowded"] += 1
+        return reasons
+
+
+def crowd(clock: Clock, *, most: float | None, neighbours: bool) -> Throttle:
+    """Of the followers table: few writes a second for each write shard, and perhaps for all.
+
+    With `neighbours` the shards of all publishers at level 0 lie on one partition.
+    """
+    limits = Limits(
+        partition_writes=SHARD_WRITES, partition_reads=math.inf, max_write_request_units=most
+    )
+
+    def partition(resource: Resource, key: Any, _partitions: int) -> int:
+        is_lowest = str(key).endswith(ring.shard_key("", 0, 0))
+        return 0 if neighbours and is_lowest else hash_of(f"{resource}{key}")
+
+    followers = Resource(names.FOLLOWERS.name)
+    return Throttle(clock, limits={followers: limits}, locate=partition)
 
 
 def _unavailable(service: str) -> Refused:

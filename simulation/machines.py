@@ -24,10 +24,12 @@ from fanfold import (
     clock,
     deliver,
     delivery,
+    edges,
     followers,
     names,
     plan,
     segments,
+    sharding,
     transport_boto3,
     wire,
 )
@@ -37,6 +39,7 @@ from fanfold.settings import Settings
 from simulation import sqs
 from simulation.actors import Crash
 from simulation.callers import BotoClient, UnthreadedTransport, Wires, running
+from simulation.faults import SHARD_WRITES
 
 BASE_URL = f"http://127.0.0.1/{sqs.ACCOUNT}"
 # Queues of which SWEEP asks whether they are paused.
@@ -107,7 +110,10 @@ class Machines:
         actor.skew_ms, actor.machine = world.faults.skew_ms(), environment.name
         actor.may_crash = environment.is_busy = True
         try:
-            return environment.door.handler(event, Context(actor.deadline))
+            answer = environment.door.handler(event, Context(actor.deadline))
+            if not _is_failure(answer):
+                world.has_looked_again()
+            return answer
         except Crash:
             # What nobody catches ends the invocation; it need not end the environment.
             is_late = world.clock.monotonic() >= actor.deadline
@@ -115,7 +121,7 @@ class Machines:
                 environment.start_cold()
             raise
         finally:
-            actor.deadline, actor.skew_ms = float("inf"), 0
+            actor.deadline, actor.skew_ms, actor.machine = float("inf"), 0, ""
             actor.may_crash = actor.is_dying = environment.is_busy = False
 
     def restart(self) -> None:
@@ -133,6 +139,13 @@ class Machines:
         known.append(_load(function, transport))
         known[-1].start_cold()
         return known[-1]
+
+
+def _is_failure(answer: Any) -> bool:
+    """Whether a door says that it could not do all that it was asked for."""
+    return bool(answer) and (
+        answer.get("statusCode", 200) >= 500 or bool(answer.get("batchItemFailures"))
+    )
 
 
 def _load(function: str, transport: str) -> Environment:
@@ -201,6 +214,9 @@ def installed() -> Iterator[Machines]:
         (delivery, "CHUNK", 2),
         (delivery, "MAX_STRAGGLERS", 2),
         (delivery, "RETRY_ENTRIES", delivery.RETRY_ENTRIES),  # each world has its own
+        (sharding, "PARTITION_WRITES", SHARD_WRITES),
+        (edges, "SAMPLE", 1),
+        (edges, "WAIT_SECONDS", (0.5, 2.0)),
         (deliver, "Delivery", partial(delivery.Delivery, max_in_flight=MAX_IN_FLIGHT)),
     ]
     theirs = [(home, name, getattr(home, name, None)) for home, name, _ in ours]

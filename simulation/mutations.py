@@ -80,8 +80,8 @@ MUTATIONS = (
     Mutation(
         "stragglers are read again",
         "fanfold/delivery.py",
-        "for position in lagging)",
-        "for position in lagging[:0])",
+        "for position in lagging:",
+        "for position in lagging[:0]:",
     ),
     Mutation(
         "nobody behind a straggler is written again",
@@ -179,6 +179,100 @@ MUTATIONS = (
         "fanfold/followers.py",
         '"ConsistentRead": True,\n            "Limit"',
         '"ConsistentRead": False,\n            "Limit"',
+    ),
+    Mutation(
+        "the level is read consistently",
+        "fanfold/publishers.py",
+        "consistent: bool = True",
+        "consistent: bool = False",
+    ),
+    Mutation(
+        "a level is committed before it is used",
+        "fanfold/edges.py",
+        "        elif self.publishers.update(publisher_id, seen=seen, shards=wish):",
+        "        elif self._remember(publisher_id, wish.level) or self.publishers.update("  # first
+        "publisher_id, seen=seen, shards=wish):",
+    ),
+    Mutation(
+        "the static level is committed before it is used",
+        "fanfold/edges.py",
+        "        if known < fixed:",
+        "        if False:",
+    ),
+    Mutation(
+        "an edge is cleared from every level",
+        "fanfold/edges.py",
+        "for level in range(shards.level + 1):",
+        "for level in (shards.level,):",
+    ),
+    Mutation(
+        "an edge at two levels is one",
+        "fanfold/ringread.py",
+        "list(dict.fromkeys(sorted(found)))",
+        "sorted(found)",
+    ),
+    Mutation(
+        "nothing is taken that a level has not been read beyond",
+        "fanfold/ringread.py",
+        "bound = min(",
+        "bound = max(",
+    ),
+    # Either of the two would do, as both are read consistently after the publish: so neither.
+    Mutation(
+        "DELIVER looks at the levels of the plan and of now",
+        "fanfold/deliver.py",
+        "level=max(fanout.level, self.publishers.shards(fanout.publisher_id).level)",
+        "level=0",
+    ),
+    Mutation(
+        "settle looks a second time",
+        "fanfold/relate.py",
+        "if now.version == row.version:",
+        "if True:",
+    ),
+    Mutation(
+        "an edge is put unless a newer follow did",
+        "fanfold/followers.py",
+        'ConditionExpression=f"{is_absent} OR {is_older}",\n'
+        '                ExpressionAttributeValues={":version": number(version)},\n'
+        "            )\n"
+        "        except self.client.exceptions.ConditionalCheckFailedException:\n"
+        "            return  # it is there",
+        'ConditionExpression=f"{is_absent} OR version <> :version",\n'
+        '                ExpressionAttributeValues={":version": number(version)},\n'
+        "            )\n"
+        "        except self.client.exceptions.ConditionalCheckFailedException:\n"
+        "            return  # it is there",
+    ),
+    Mutation(
+        "an edge is removed unless a newer follow put it",
+        "fanfold/followers.py",
+        'is_older = "version <= :version"',
+        'is_older = "version > :version OR version <= :version"',
+    ),
+    Mutation(
+        "no two growths in one cooldown",
+        "fanfold/sharding.py",
+        "if now_ms - shards.last_updated < cooldown_ms:",
+        "if False:",
+    ),
+    Mutation(
+        "a publisher grows from the version that was seen",
+        "fanfold/publishers.py",
+        'as_seen = "version = :seen" if seen.version else',
+        'as_seen = "version = :seen OR version > :seen" if seen.version else',
+    ),
+    Mutation(
+        "only a hot key range lets a publisher grow",
+        "fanfold/edges.py",
+        "if HOT_KEY_RANGE not in reasons:",
+        "if False:",
+    ),
+    Mutation(
+        "only its own follows let a publisher grow",
+        "fanfold/sharding.py",
+        "if rate < OWN_SHARE * PARTITION_WRITES * 2**shards.level:",
+        "if False:",
     ),
     Mutation(
         "SWEEP sends overdue segments again",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from fanfold import delivery, names
+from fanfold import delivery, names, ring
 from fanfold.deliver import MAX_HOPS
 from fanfold.ids import split_sort_key
 from simulation import script
@@ -74,8 +74,8 @@ def no_acknowledged_follower_is_missed(found: Evidence) -> Iterator[str]:
 def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
     """No entry for who never followed, or whose unfollow was acknowledged before acceptance.
 
-    But for who has a settling that began before the unfollow put the edge after it: the edge is
-    there until that settling, or the next, looks at the row again.
+    But for who has a settling that began before the unfollow put the edge after it: until that
+    settling looks at the row again, or another one if it stops before that, the edge is there.
     """
     for user, ref_id in found.entries:
         row = found.fanouts.get(ref_id)
@@ -85,7 +85,10 @@ def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
         publisher = row["publisher_id"]["S"]
         never = not found.deeds("follow", user=user, subject=publisher)
         unfollowed = found.surely("unfollow", user, publisher, accepted_ms(row))
-        is_overtaken = (user, publisher) in found.world.overtaken
+        is_overtaken = any(
+            (each.user, each.publisher) == (user, publisher) and each.until_ms > accepted_ms(row)
+            for each in found.world.overtaken
+        )
         if never or (unfollowed and not is_overtaken):
             yield f"{user} has {ref_id}, and does not follow {publisher}."
 
@@ -185,7 +188,7 @@ def edges_agree_with_the_rows_that_decide(found: Evidence) -> Iterator[str]:
     """Each following row has its edge, each ended one none, and the readers' counts are exact."""
     world = found.world
     edges = {(row["shard_id"]["S"], row["edge"]["S"]) for row in world.rows(names.FOLLOWERS)}
-    pairs = {(shard.partition("#")[0], edge.partition("#")[2]) for shard, edge in edges}
+    pairs = {(ring.publisher_of(shard), ring.follower_of(edge)) for shard, edge in edges}
     counts: Counter[str] = Counter()
     followed: set[tuple[str, str]] = set()
     for row in world.rows(names.FOLLOWING):
@@ -193,7 +196,9 @@ def edges_agree_with_the_rows_that_decide(found: Evidence) -> Iterator[str]:
             followed.add((row["publisher_id"]["S"], row["user_id"]["S"]))
             counts[row["user_id"]["S"]] += 1
     buried = " ".join(
-        message.body for queue, message in world.dead_letters() if queue == names.RELATION
+        message.body
+        for queue, message in world.dead_letters()
+        if queue in (names.RELATION, names.PUBLISH)
     )
     for publisher, user in followed ^ pairs:
         if f'"{user}"' not in buried and not _unsettled(found, user, publisher):
@@ -203,10 +208,35 @@ def edges_agree_with_the_rows_that_decide(found: Evidence) -> Iterator[str]:
             yield f"The count of follows of {row['user_id']['S']} is not exact."
 
 
+def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
+    """When all is quiet: who has an edge at any level, nobody else, and each is delivered once."""
+    world = found.world
+    wanted: dict[str, set[str]] = {
+        deed.subject: set() for deed in world.deeds if deed.what in ("follow", "unfollow")
+    }
+    for row in world.rows(names.FOLLOWERS):
+        publisher = ring.publisher_of(row["shard_id"]["S"])
+        wanted[publisher].add(ring.follower_of(row["edge"]["S"]))
+    posts: dict[str, str] = {}
+
+    def post_all() -> None:
+        posts.update({publisher: script.last_post(world, publisher) for publisher in wanted})
+
+    world.run(lambda each: each.stage.enter("client publisher", post_all) and None)
+    fresh = Evidence(world)
+    for publisher, ref_id in posts.items():
+        reached = {user for user, each in fresh.entries if each == ref_id}
+        if wrong := reached ^ wanted[publisher]:
+            yield f"{ref_id} reached {sorted(reached)}: wrong about {sorted(wrong)}."
+        delivered = int(fresh.fanouts[ref_id].get("delivered", {"N": "0"})["N"])
+        if delivered != len(wanted[publisher]):
+            yield f"{ref_id} was delivered {delivered} times to {len(wanted[publisher])}."
+
+
 def _unsettled(found: Evidence, user: str, publisher: str) -> bool:
     """Whether a change was never answered: until it is repeated, its row may lack its edge."""
     return any(
-        deed.done_ms == float("inf")
+        deed.done_ms == float("inf") and deed.detail != script.BY_QUEUE
         for what in ("follow", "unfollow")
         for deed in found.deeds(what, user=user, subject=publisher)
     )
@@ -286,6 +316,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     what_needs_no_sweeper_is_mended_on_the_spot,
     writes_are_in_proportion,
     stragglers_have_nobody_written_again,
+    a_last_post_reaches_every_follower_once,
     nothing_was_seen_on_the_way,
 )
 

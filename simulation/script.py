@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import Any
 
-from fanfold import contract
+from botocore.exceptions import BotoCoreError, ClientError
+
+from fanfold import aws, contract, names
+from fanfold.publishers import Publishers
+from fanfold.sharding import raised
 from simulation.machines import MAPPED
 from simulation.world import Deed, World
 
@@ -18,6 +23,10 @@ NOISE = (
     json.dumps({"version": 1, "type": "fanout.plan", "fanout_id": "unknown"}),
 )
 
+BY_QUEUE = "by queue"
+# How long timelines may be hot where follows are crowded.
+CROWD_HOT_SECONDS = 30.0
+
 
 def play(world: World) -> None:
     """Let a few publishers and a dozen or two users loose on the doors."""
@@ -29,6 +38,8 @@ def play(world: World) -> None:
         world.stage.enter(f"client {user}", lambda user=user: _user(world, user, publishers))  # type: ignore[misc]
     for publisher in publishers:
         world.stage.enter(f"client {publisher}", lambda who=publisher: _publisher(world, who))  # type: ignore[misc]
+    if world.is_crowded:
+        _crowd(world, users, publishers[0])
     if random.random() < 0.3:
         world.stage.enter("client noise", lambda: _noise(world))
     if random.random() < 0.2:
@@ -47,6 +58,45 @@ def _user(world: World, user: str, publishers: list[str]) -> None:
         relate(world, random.choice(("follow", "unfollow")), user, random.choice(publishers))
     if random.random() < 0.2:
         read(world, user)
+
+
+def _crowd(world: World, users: list[str], publisher: str) -> None:
+    """Everybody comes and goes at one publisher, who posts all the while."""
+    random = world.random
+    # So many posts, each held up over and over by the same timelines, would be all that happens.
+    world.faults.hot_until = min(world.faults.hot_until, CROWD_HOT_SECONDS)
+
+    def come_and_go(user: str) -> None:
+        for _ in range(random.randint(2, 6)):
+            world.stage.give_way(random.uniform(0, 6))
+            act = relate if random.random() < 0.9 else relate_by_queue
+            act(world, random.choice(("follow", "follow", "unfollow")), user, publisher)
+
+    def post() -> None:
+        for number in range(random.randint(2, 8)):
+            world.stage.give_way(random.uniform(0, 8))
+            by_http(world, publisher, f"{publisher}-crowd-{number}")
+
+    for user in users:
+        world.stage.enter(f"client {user} again", lambda user=user: come_and_go(user))  # type: ignore[misc]
+    world.stage.enter(f"client {publisher} again", post)
+    if random.random() < 0.3:
+        world.stage.enter("client shards", lambda: _shards(world, publisher))
+
+
+def _shards(world: World, publisher: str) -> None:
+    """Grow a publisher by hand, or keep all at one level, and at another one later."""
+    random = world.random
+    table = Publishers(aws.dynamodb(), names.PUBLISHERS.name)
+    for _ in range(random.randint(1, 3)):
+        world.stage.give_way(random.uniform(0, 20))
+        with suppress(ClientError, BotoCoreError):  # the operator sees it, and lets it be
+            if random.random() < 0.3:
+                seen = table.shards(publisher)
+                grown = raised(seen, level=seen.level + random.randint(1, 2), now_ms=world.now_ms())
+                table.update(publisher, seen=seen, shards=grown)
+            else:
+                table.set_static_level(random.choice((0, 1, 2, 3, None)))
 
 
 def _publisher(world: World, publisher: str) -> None:
@@ -94,6 +144,21 @@ def relate(world: World, what: str, user: str, publisher: str) -> Deed:
         return status in (200, 204)
 
     return world.act(what, user, publisher, try_once)
+
+
+def relate_by_queue(world: World, what: str, user: str, publisher: str) -> None:
+    """Follow or unfollow by a queue message. When that is done, nobody hears."""
+    kind = contract.FOLLOW_ADDED if what == "follow" else contract.FOLLOW_REMOVED
+    begun, began_ms = world.stage.turns, world.clock.now_ms()
+    world.deeds.append(Deed(what, user, publisher, begun, began_ms, detail=BY_QUEUE))
+    world.send({"version": 1, "type": kind, "user_id": user, "publisher_id": publisher})
+
+
+def last_post(world: World, publisher: str) -> str:
+    """Publish once more, when all is quiet; the post's `ref_id`."""
+    ref_id = f"{publisher}-last"
+    by_http(world, publisher, ref_id)
+    return ref_id
 
 
 def by_http(world: World, publisher: str, ref_id: str) -> Deed:

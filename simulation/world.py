@@ -15,16 +15,20 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from botocore.exceptions import ClientError
+
 from fanfold import contract, delivery, names, times
+from fanfold.calls import is_throttle
 from fanfold.pacing import BURST_SECONDS
-from fanfold.ring import follower_of
+from fanfold.ring import follower_of, publisher_of
 from simulation import dynamodb, sqs
 from simulation.actors import Actor, Crash, Stage
 from simulation.callers import running
 from simulation.capacity import Bucket
 from simulation.clock import Clock
 from simulation.database import Database
-from simulation.faults import Faults, HotPartitions
+from simulation.faults import TABLE_WRITES, Faults, HotPartitions, crowd
+from simulation.levels import Levels
 from simulation.machines import BURST_ENTRIES, MAX_IN_FLIGHT, dlq_url, machines, queue_url
 from simulation.queues import Hooks as QueueHooks
 from simulation.queues import Message, arn_of
@@ -50,6 +54,10 @@ STILL_AT_IT_SECONDS = 30.0
 AT_ONCE_SECONDS = 0.1
 MOST_TURNS = 200_000
 TRACE_LINES = 4_000
+# In so many of the runs a publisher's followers are more than one write shard takes; in so many of
+# those its neighbours have the same partition.
+CROWDED = 0.2
+NEIGHBOURS = 0.3
 
 
 class Endless(AssertionError):
@@ -68,6 +76,16 @@ class Deed:
     done: float = math.inf
     done_ms: float = math.inf
     detail: Any = None
+
+
+@dataclass(eq=False)
+class Overtaken:
+    """An edge that is put by who looked before the row was changed, until they look again."""
+
+    user: str
+    publisher: str
+    actor: Actor
+    until_ms: float = math.inf  # for good, if they stop before that
 
 
 @dataclass
@@ -92,7 +110,9 @@ class World:
     trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE_LINES))
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
     seen: list[str] = field(default_factory=list)  # violations that show only while they happen
-    overtaken: set[tuple[str, str]] = field(default_factory=set)  # user and publisher of an edge
+    # User and publisher of an edge that was put late, by whom, and until when (epoch ms).
+    overtaken: list[Overtaken] = field(default_factory=list)
+    levels: Levels = field(default_factory=Levels)
     mended: int = 0  # writes and messages of SWEEP
     asked: int = 0  # entries put, each time that one is, or would be
 
@@ -109,6 +129,14 @@ class World:
         self._next_sweep = SWEEP_EVERY_SECONDS
         # In some worlds DELIVER has little more time than it needs to hand back.
         self.hurry = self.random.choice((1.0, 1.0, 0.354, 0.3515))
+        # In some, followers come faster than write shards take them: enough of them, and so often.
+        self.is_crowded = self.random.random() < CROWDED
+        if self.is_crowded:
+            self.meter.throttle = crowd(
+                self.clock,
+                most=self.random.choice(TABLE_WRITES),
+                neighbours=self.random.random() < NEIGHBOURS,
+            )
         # In some, each of its workers may write a few entries a second only, or send a few again.
         self.worker_rate = self.random.choice((10_000.0, 10_000.0, 20.0, 2.0))
         self.retry_entries = self.random.choice((1_600, 1_600, 4))
@@ -124,7 +152,7 @@ class World:
             unprocessed=self.faults.unprocessed,
             shuffle=self.random.shuffle,
         )
-        self.meter = HotPartitions(is_hot=self.faults.is_hot)
+        self.meter = HotPartitions(is_hot=self.faults.is_hot, injected=self.faults.injected)
         self.database = Database(self.clock, hooks, self.meter)
         self.database.create(*(TableSchema.of(table) for table in names.TABLES))
         self.dynamodb = dynamodb.Client(self.database, validates=False)
@@ -178,6 +206,25 @@ class World:
             if content["type"] == contract.SEGMENT_DELIVER:
                 self._watch_segment(content)
 
+    def took_effect(self, operation: str, request: dict[str, Any]) -> None:
+        """Look at a call that has just taken effect."""
+        table, machine = request.get("TableName"), self.stage.current.machine
+        if operation == "update_item" and table == names.PUBLISHERS.name:
+            self.seen += self.levels.changed(machine, request, self.clock.monotonic())
+        if operation == "put_item" and table == names.FOLLOWERS.name:
+            self._count_follow(request)
+
+    def refused(self, operation: str, request: dict[str, Any], error: ClientError) -> None:
+        """Look at a call that was refused."""
+        self.levels.refused(self.stage.current.machine, request, error)
+        is_put = operation == "put_item" and request["TableName"] == names.FOLLOWERS.name
+        if is_put and not is_throttle(error):
+            self._count_follow(request)  # the edge is there already
+
+    def _count_follow(self, request: dict[str, Any]) -> None:
+        publisher = publisher_of(request["Item"]["shard_id"]["S"])
+        self.levels.followed(publisher, self.clock.monotonic())
+
     def _watch_pace(self, entries: int) -> None:
         """Whether this worker's entries on this lane keep to its rate, but for what is in flight.
 
@@ -196,12 +243,12 @@ class World:
         bucket.take(entries)
 
     def _watch_edge(self, edge: dict[str, Any]) -> None:
-        """Whether an edge is put by who looked before the row was changed; it is settled again."""
-        publisher, user = edge["shard_id"]["S"].partition("#")[0], follower_of(edge["edge"]["S"])
+        """Whether an edge is put by who looked before the row was changed."""
+        publisher, user = publisher_of(edge["shard_id"]["S"]), follower_of(edge["edge"]["S"])
         key = {"user_id": {"S": user}, "publisher_id": {"S": publisher}}
         row = self._row(names.FOLLOWING, key)
         if row and int(edge["version"]["N"]) < int(row["version"]["N"]):
-            self.overtaken.add((user, publisher))
+            self.overtaken.append(Overtaken(user, publisher, self.stage.current))
 
     def _is_late(self, operation: str, request: dict[str, Any]) -> bool:
         """Whether SWEEP completes what nobody else is just completing."""
@@ -233,6 +280,12 @@ class World:
             self.seen.append(
                 f"A rest of {content['fanout_id']} is sent that the ledger knows nothing of."
             )
+
+    def has_looked_again(self) -> None:
+        """The current actor's invocation did all that it was asked for."""
+        for each in self.overtaken:
+            if each.actor is self.stage.current and each.until_ms == math.inf:
+                each.until_ms = self.clock.now_ms()
 
     # Clients
 

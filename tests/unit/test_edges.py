@@ -268,7 +268,28 @@ def test_what_no_key_range_refuses_is_tried_again_without_a_look(
         world.time.seconds += 5
         assert world.put(error, error) == [0, 0, 0]
     assert not world.made("look", "update", "count")
-    assert not world.told
+    refused = {("ada", Refusal("the throttle is of no key range"))}
+    assert set(world.told) == (set() if error is LOST else refused)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "TableWriteAccountLimitExceeded",
+        "TableWriteMaxOnDemandThroughputExceeded",
+        "TableWriteProvisionedThroughputExceeded",
+        "TableReadKeyRangeThroughputExceeded",
+        "IndexWriteKeyRangeThroughputExceeded",
+    ],
+)
+def test_a_limit_that_more_shards_meet_just_the_same_grows_nothing(
+    world: World, reason: str
+) -> None:
+    world.busy()
+    for _ in range(10):
+        world.time.seconds += 5
+        world.put(Answered("ProvisionedThroughputExceededException", reason))
+    assert not world.made("update")
 
 
 # Growth
@@ -326,6 +347,15 @@ def test_a_publisher_that_is_throttled_on_and_on_grows_by_one_level_each_cooldow
     grown = [what for _, what in world.told if isinstance(what, Shards)]
     times = [shards.last_updated for shards in grown]
     assert all(b - a >= COOLDOWN_MS for a, b in pairwise(times))
+
+
+def test_a_hot_key_range_counts_also_among_other_reasons(world: World) -> None:
+    both = Answered("ThrottlingException", "TableWriteAccountLimitExceeded", HOT_KEY_RANGE)
+    world.put(both)
+    world.time.seconds += 11
+    world.busy()
+    world.put(both)
+    assert world.levels == [1]
 
 
 def test_a_growth_is_told(world: World) -> None:

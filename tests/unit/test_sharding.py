@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,6 @@ from hypothesis import strategies as st
 from fanfold.names import PUBLISHERS
 from fanfold.publishers import Publishers
 from fanfold.sharding import (
-    HOT_KEY_RANGE,
     LEAST_GAIN,
     MAX_HISTORY,
     NO_GAIN_PAUSE_MS,
@@ -50,14 +48,8 @@ def rated(rate: float, *, now: int = NOW, **shards: Any) -> Shards:
     )
 
 
-def grow(
-    shards: Shards,
-    *,
-    reasons: Sequence[str] = (HOT_KEY_RANGE,),
-    now: int = NOW,
-    max_level: int = MAX_LEVEL,
-) -> Shards | Refusal:
-    return grown(shards, reasons=reasons, now_ms=now, max_level=max_level, cooldown_ms=COOLDOWN_MS)
+def grow(shards: Shards, *, now: int = NOW, max_level: int = MAX_LEVEL) -> Shards | Refusal:
+    return grown(shards, now_ms=now, max_level=max_level, cooldown_ms=COOLDOWN_MS)
 
 
 def least(level: int) -> float:
@@ -105,30 +97,6 @@ def test_only_the_latest_growths_are_remembered() -> None:
 
 
 # Why there is none
-
-
-@pytest.mark.parametrize(
-    "reason",
-    [
-        "TableWriteAccountLimitExceeded",
-        "TableWriteMaxOnDemandThroughputExceeded",
-        "TableWriteProvisionedThroughputExceeded",
-        "TableReadKeyRangeThroughputExceeded",
-        "IndexWriteKeyRangeThroughputExceeded",
-    ],
-)
-def test_a_limit_that_more_shards_meet_just_the_same_grows_nothing(reason: str) -> None:
-    assert grow(rated(1_000), reasons=[reason]) == Refusal("the throttle is of no key range")
-
-
-def test_a_throttle_without_a_reason_grows_nothing() -> None:
-    assert grow(rated(1_000), reasons=[]) == Refusal("the throttle is of no key range")
-
-
-def test_a_hot_key_range_counts_also_among_other_reasons() -> None:
-    assert isinstance(
-        grow(rated(1_000), reasons=["TableWriteAccountLimitExceeded", HOT_KEY_RANGE]), Shards
-    )
 
 
 def test_nobody_grows_beyond_the_highest_level() -> None:
@@ -248,33 +216,31 @@ def test_a_rate_is_never_negative_and_never_more_than_was_counted(
 
 
 @st.composite
-def throttles(draw: st.DrawFn) -> list[tuple[int, float, list[str]]]:
-    """Throttles: when (milliseconds after the one before), own rate, and reasons."""
+def throttles(draw: st.DrawFn) -> list[tuple[int, float]]:
+    """Throttles: when (milliseconds after the one before), and own rate."""
     gap = st.sampled_from([0, 1, 900, 5_000, 9_999, 10_000, 60_000, NO_GAIN_PAUSE_MS])
     rate = st.sampled_from([0.0, 249.0, 250.0, 1_000.0, 1_049.0, 1_051.0, 8_000.0, 1e6])
-    reasons = st.lists(st.sampled_from([HOT_KEY_RANGE, "TableWriteAccountLimitExceeded"]))
-    return draw(st.lists(st.tuples(gap, rate, reasons), max_size=60))
+    return draw(st.lists(st.tuples(gap, rate), max_size=60))
 
 
 @given(throttles(), st.integers(0, 12))
 def test_levels_only_rise_by_one_at_a_time_and_never_twice_within_a_cooldown(
-    events: list[tuple[int, float, list[str]]], max_level: int
+    events: list[tuple[int, float]], max_level: int
 ) -> None:
     shards, now = Shards(), NOW
     growths: list[int] = []
-    for gap, rate, reasons in events:
+    for gap, rate in events:
         now += gap
         fed = rated(rate, now=now)
         shards = replace(
             shards, window=fed.window, follows=fed.follows, follows_before=fed.follows_before
         )
-        found = grow(shards, reasons=reasons, now=now, max_level=max_level)
+        found = grow(shards, now=now, max_level=max_level)
         if isinstance(found, Refusal):
             continue
         assert found.level == shards.level + 1 <= max_level
         assert found.version == shards.version + 1
         assert found.last_updated == now
-        assert HOT_KEY_RANGE in reasons
         assert rate >= least(shards.level) - 1
         assert all(now - each >= COOLDOWN_MS for each in growths)
         growths.append(now)
