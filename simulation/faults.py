@@ -49,6 +49,8 @@ HOT_SECONDS = (60.0, 120.0, 120.0, 240.0, 1_800.0)
 # What a write shard takes in a second where follows are crowded, and what the whole table does.
 SHARD_WRITES = 2.0
 TABLE_WRITES = (None, None, 8.0)
+# In how many of these runs all publishers' first shards are neighbours on one partition.
+NEIGHBOURS = 0.3
 
 
 @dataclass
@@ -165,11 +167,12 @@ class HotPartitions(Meter):
         return reasons
 
 
-def crowd(clock: Clock, *, most: float | None, neighbours: bool) -> Throttle:
+def crowd(clock: Clock, random: Random) -> Throttle:
     """Of the followers table: few writes a second for each write shard, and perhaps for all.
 
-    With `neighbours` the shards of all publishers at level 0 lie on one partition.
+    Perhaps the first shards of all publishers lie on one partition.
     """
+    most, neighbours = random.choice(TABLE_WRITES), random.random() < NEIGHBOURS
     limits = Limits(
         partition_writes=SHARD_WRITES, partition_reads=math.inf, max_write_request_units=most
     )

@@ -112,7 +112,7 @@ class Machines:
         try:
             answer = environment.door.handler(event, Context(actor.deadline))
             if not _is_failure(answer):
-                world.has_looked_again()
+                world.relations.settled(actor, world.clock.now_ms())
             return answer
         except Crash:
             # What nobody catches ends the invocation; it need not end the environment.
@@ -121,6 +121,7 @@ class Machines:
                 environment.start_cold()
             raise
         finally:
+            world.relations.stopped(actor)
             actor.deadline, actor.skew_ms, actor.machine = float("inf"), 0, ""
             actor.may_crash = actor.is_dying = environment.is_busy = False
 

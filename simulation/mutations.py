@@ -189,9 +189,8 @@ MUTATIONS = (
     Mutation(
         "a level is committed before it is used",
         "fanfold/edges.py",
-        "        elif self.publishers.update(publisher_id, seen=seen, shards=wish):",
-        "        elif self._remember(publisher_id, wish.level) or self.publishers.update("  # first
-        "publisher_id, seen=seen, shards=wish):",
+        "        wish = grown(\n",
+        "        self._remember(publisher_id, seen.level + 1)\n        wish = grown(\n",
     ),
     Mutation(
         "the static level is committed before it is used",
@@ -229,20 +228,6 @@ MUTATIONS = (
         "fanfold/relate.py",
         "if now.version == row.version:",
         "if True:",
-    ),
-    Mutation(
-        "an edge is put unless a newer follow did",
-        "fanfold/followers.py",
-        'ConditionExpression=f"{is_absent} OR {is_older}",\n'
-        '                ExpressionAttributeValues={":version": number(version)},\n'
-        "            )\n"
-        "        except self.client.exceptions.ConditionalCheckFailedException:\n"
-        "            return  # it is there",
-        'ConditionExpression=f"{is_absent} OR version <> :version",\n'
-        '                ExpressionAttributeValues={":version": number(version)},\n'
-        "            )\n"
-        "        except self.client.exceptions.ConditionalCheckFailedException:\n"
-        "            return  # it is there",
     ),
     Mutation(
         "an edge is removed unless a newer follow put it",

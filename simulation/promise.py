@@ -85,12 +85,26 @@ def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
         publisher = row["publisher_id"]["S"]
         never = not found.deeds("follow", user=user, subject=publisher)
         unfollowed = found.surely("unfollow", user, publisher, accepted_ms(row))
-        is_overtaken = any(
-            (each.user, each.publisher) == (user, publisher) and each.until_ms > accepted_ms(row)
-            for each in found.world.overtaken
-        )
+        is_overtaken = found.world.relations.has_late_edge((user, publisher), accepted_ms(row))
         if never or (unfollowed and not is_overtaken):
             yield f"{user} has {ref_id}, and does not follow {publisher}."
+
+
+def who_follows_by_the_rows_has_it_and_nobody_else(found: Evidence) -> Iterator[str]:
+    """The same by the rows, which know it of those too who change their mind all the time."""
+    relations = found.world.relations
+    for ref_id, ended_ms in found.world.completed.items():
+        row = found.fanouts[ref_id]
+        if found.retracted(ref_id):
+            continue
+        publisher, begun_ms = row["publisher_id"]["S"], accepted_ms(row)
+        for user, state in relations.standing(publisher, begun_ms, ended_ms):
+            has = found.entries[user, ref_id] > 0
+            may_have = relations.has_late_edge((user, publisher), begun_ms)
+            if state == "followed" and not has:
+                yield f"{user} follows {publisher}, and has not {ref_id}."
+            if state != "followed" and has and not may_have:
+                yield f"{user} does not follow {publisher}, and has {ref_id}."
 
 
 def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator[str]:
@@ -306,6 +320,7 @@ def nothing_was_seen_on_the_way(found: Evidence) -> Iterator[str]:
 CHECKS: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     no_acknowledged_follower_is_missed,
     nobody_gets_what_they_do_not_follow,
+    who_follows_by_the_rows_has_it_and_nobody_else,
     every_accepted_post_is_delivered_or_visibly_not,
     what_was_retracted_first_is_not_delivered,
     the_ledger_tells_the_truth,

@@ -20,18 +20,18 @@ from botocore.exceptions import ClientError
 from fanfold import contract, delivery, names, times
 from fanfold.calls import is_throttle
 from fanfold.pacing import BURST_SECONDS
-from fanfold.ring import follower_of, publisher_of
 from simulation import dynamodb, sqs
 from simulation.actors import Actor, Crash, Stage
 from simulation.callers import running
 from simulation.capacity import Bucket
 from simulation.clock import Clock
 from simulation.database import Database
-from simulation.faults import TABLE_WRITES, Faults, HotPartitions, crowd
+from simulation.faults import Faults, HotPartitions, crowd
 from simulation.levels import Levels
 from simulation.machines import BURST_ENTRIES, MAX_IN_FLIGHT, dlq_url, machines, queue_url
 from simulation.queues import Hooks as QueueHooks
 from simulation.queues import Message, arn_of
+from simulation.relations import Relations, pair_of
 from simulation.sqs import Queues
 from simulation.tables import Hooks, TableSchema
 
@@ -54,10 +54,8 @@ STILL_AT_IT_SECONDS = 30.0
 AT_ONCE_SECONDS = 0.1
 MOST_TURNS = 200_000
 TRACE_LINES = 4_000
-# In so many of the runs a publisher's followers are more than one write shard takes; in so many of
-# those its neighbours have the same partition.
+# In so many of the runs a publisher's followers are more than one write shard takes.
 CROWDED = 0.2
-NEIGHBOURS = 0.3
 
 
 class Endless(AssertionError):
@@ -76,16 +74,6 @@ class Deed:
     done: float = math.inf
     done_ms: float = math.inf
     detail: Any = None
-
-
-@dataclass(eq=False)
-class Overtaken:
-    """An edge that is put by who looked before the row was changed, until they look again."""
-
-    user: str
-    publisher: str
-    actor: Actor
-    until_ms: float = math.inf  # for good, if they stop before that
 
 
 @dataclass
@@ -110,8 +98,8 @@ class World:
     trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE_LINES))
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
     seen: list[str] = field(default_factory=list)  # violations that show only while they happen
-    # User and publisher of an edge that was put late, by whom, and until when (epoch ms).
-    overtaken: list[Overtaken] = field(default_factory=list)
+    relations: Relations = field(default_factory=Relations)
+    completed: dict[str, float] = field(default_factory=dict)  # fan-out: when, in epoch ms
     levels: Levels = field(default_factory=Levels)
     mended: int = 0  # writes and messages of SWEEP
     asked: int = 0  # entries put, each time that one is, or would be
@@ -129,14 +117,10 @@ class World:
         self._next_sweep = SWEEP_EVERY_SECONDS
         # In some worlds DELIVER has little more time than it needs to hand back.
         self.hurry = self.random.choice((1.0, 1.0, 0.354, 0.3515))
-        # In some, followers come faster than write shards take them: enough of them, and so often.
+        # In some, followers come faster than a write shard takes them.
         self.is_crowded = self.random.random() < CROWDED
         if self.is_crowded:
-            self.meter.throttle = crowd(
-                self.clock,
-                most=self.random.choice(TABLE_WRITES),
-                neighbours=self.random.random() < NEIGHBOURS,
-            )
+            self.meter.throttle = crowd(self.clock, self.random)
         # In some, each of its workers may write a few entries a second only, or send a few again.
         self.worker_rate = self.random.choice((10_000.0, 10_000.0, 20.0, 2.0))
         self.retry_entries = self.random.choice((1_600, 1_600, 4))
@@ -208,10 +192,14 @@ class World:
 
     def took_effect(self, operation: str, request: dict[str, Any]) -> None:
         """Look at a call that has just taken effect."""
-        table, machine = request.get("TableName"), self.stage.current.machine
-        if operation == "update_item" and table == names.PUBLISHERS.name:
-            self.seen += self.levels.changed(machine, request, self.clock.monotonic())
-        if operation == "put_item" and table == names.FOLLOWERS.name:
+        table, actor = request.get("TableName"), self.stage.current
+        if operation == "transact_write_items":
+            self.relations.changed(request, actor, self.clock.now_ms())
+        elif operation == "update_item" and table == names.PUBLISHERS.name:
+            self.seen += self.levels.changed(actor.machine, request, self.clock.monotonic())
+        elif operation == "update_item" and ":complete" in request["ExpressionAttributeValues"]:
+            self.completed[request["Key"]["fanout_id"]["S"]] = self.clock.now_ms()
+        elif operation == "put_item" and table == names.FOLLOWERS.name:
             self._count_follow(request)
 
     def refused(self, operation: str, request: dict[str, Any], error: ClientError) -> None:
@@ -222,8 +210,7 @@ class World:
             self._count_follow(request)  # the edge is there already
 
     def _count_follow(self, request: dict[str, Any]) -> None:
-        publisher = publisher_of(request["Item"]["shard_id"]["S"])
-        self.levels.followed(publisher, self.clock.monotonic())
+        self.levels.followed(pair_of(request["Item"])[1], self.clock.monotonic())
 
     def _watch_pace(self, entries: int) -> None:
         """Whether this worker's entries on this lane keep to its rate, but for what is in flight.
@@ -244,11 +231,11 @@ class World:
 
     def _watch_edge(self, edge: dict[str, Any]) -> None:
         """Whether an edge is put by who looked before the row was changed."""
-        publisher, user = publisher_of(edge["shard_id"]["S"]), follower_of(edge["edge"]["S"])
+        user, publisher = pair = pair_of(edge)
         key = {"user_id": {"S": user}, "publisher_id": {"S": publisher}}
         row = self._row(names.FOLLOWING, key)
         if row and int(edge["version"]["N"]) < int(row["version"]["N"]):
-            self.overtaken.append(Overtaken(user, publisher, self.stage.current))
+            self.relations.put_late(pair, self.stage.current, self.clock.now_ms())
 
     def _is_late(self, operation: str, request: dict[str, Any]) -> bool:
         """Whether SWEEP completes what nobody else is just completing."""
@@ -280,12 +267,6 @@ class World:
             self.seen.append(
                 f"A rest of {content['fanout_id']} is sent that the ledger knows nothing of."
             )
-
-    def has_looked_again(self) -> None:
-        """The current actor's invocation did all that it was asked for."""
-        for each in self.overtaken:
-            if each.actor is self.stage.current and each.until_ms == math.inf:
-                each.until_ms = self.clock.now_ms()
 
     # Clients
 
