@@ -14,25 +14,24 @@ LOCAL_ACCOUNT = "000000000000"
 LOCAL_CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
 
 # A command line reports a failure itself, and soon; botocore's default tries for many seconds.
-CONFIG = Config(
-    retries={"mode": "standard", "total_max_attempts": 3},
-    connect_timeout=5,
-    read_timeout=65,
-    max_pool_connections=32,
-)
+ATTEMPTS = 3
+CONFIG = Config(connect_timeout=5, read_timeout=65, max_pool_connections=32)
 # The engine is on loopback, where a proxy of the surroundings has no say.
 LOCAL_CONFIG = CONFIG.merge(Config(proxies={}))
 
 
-def client(service: str, endpoint: str | None, region: str | None) -> Any:
+def client(service: str, endpoint: str | None, region: str | None, attempts: int = ATTEMPTS) -> Any:
     """Return a client of the local engine at `endpoint`, or of AWS when there is none."""
+    retries = Config(retries={"mode": "standard", "total_max_attempts": attempts})
     if endpoint is None:
-        return boto3.client(service, region_name=region, config=CONFIG)  # type: ignore[call-overload]
+        return boto3.client(  # type: ignore[call-overload]
+            service, region_name=region, config=CONFIG.merge(retries)
+        )
     return _local_session().client(  # type: ignore[call-overload]
         service,
         endpoint_url=endpoint,
         region_name=region or LOCAL_REGION,
-        config=LOCAL_CONFIG,
+        config=LOCAL_CONFIG.merge(retries),
         **LOCAL_CREDENTIALS,
     )
 

@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -92,7 +91,8 @@ def relations(
     return Relations(
         Following(dynamodb, settings.following_table, settings.readers_table),
         PatientEdges(
-            Followers(_unretried(deployment), settings.followers_table),
+            # A throttle must reach who lets the publisher grow; a client that retries hides it.
+            Followers(deployment.client("dynamodb", attempts=1), settings.followers_table),
             Publishers(dynamodb, settings.publishers_table),
             stage.max_level,
             stage.growth_cooldown_ms,
@@ -116,14 +116,3 @@ def tell_growth(publisher_id: str, what: Shards | Refusal) -> None:
 def _bulk_following(deployment: Deployment) -> BulkFollowing:
     own = relations(deployment, tell_growth)
     return BulkFollowing(own.following, own.edges, own)
-
-
-def _unretried(deployment: Deployment) -> Any:
-    """A client that makes each call once.
-
-    A throttle must reach whoever lets the publisher grow, and a client that tries again hides it.
-    """
-    client = deployment.client("dynamodb")
-    # botocore's own name for its retries; a test shows that there are none without it.
-    client.meta.events.unregister("needs-retry.dynamodb", unique_id="retry-config-dynamodb")
-    return client

@@ -108,9 +108,9 @@ class Deployment:
         dlqs = {queue.dlq_url_setting: self.output(queue.dlq_url_output) for queue in names.QUEUES}
         return Settings(**tables, **queues, **dlqs)  # type: ignore[arg-type]
 
-    def client(self, service: str) -> Any:
+    def client(self, service: str, attempts: int = aws.ATTEMPTS) -> Any:
         """Return a boto3 client that talks to this stack's region or engine."""
-        return aws.client(service, self.endpoint, self.region)
+        return aws.client(service, self.endpoint, self.region, attempts)
 
     def sign_in(self, user: str) -> Signed:
         """Make the user if need be, and return a fresh access token of theirs.

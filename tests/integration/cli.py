@@ -11,6 +11,7 @@ from unittest.mock import patch
 from typer.testing import CliRunner
 
 from fanfold import names
+from fanfold_cli.aws import ATTEMPTS
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
@@ -36,8 +37,8 @@ class Stack(Deployment):
 
     clients: Mapping[str, Any] = field(default_factory=dict)
 
-    def client(self, service: str) -> Any:
-        return self.clients.get(service) or super().client(service)
+    def client(self, service: str, attempts: int = ATTEMPTS) -> Any:
+        return self.clients.get(service) or super().client(service, attempts)
 
 
 def run(*arguments: str, **clients: Any) -> Ran:
