@@ -39,7 +39,7 @@ class BulkFollowing:
         return new
 
     def _follow_group(self, user_id: str, publisher_ids: Sequence[str]) -> int:
-        for attempt in range(ATTEMPTS):
+        for attempt in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             # An import is mostly of new follows: the first attempt assumes that there are no rows.
             seen = self._rows(user_id) if attempt else {}
             now = clock.now_ms()
@@ -59,8 +59,6 @@ class BulkFollowing:
                 rows = {**seen, **{follow.publisher_id: follow for follow in changed}}
                 self._put_edges([rows[publisher_id] for publisher_id in publisher_ids])
                 return len(changed)
-            if attempt:
-                clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
         raise Contended(f"The follows of '{user_id}' changed too often meanwhile; try again.")
 
     def _put_edges(self, follows: Sequence[Follow]) -> None:

@@ -3,6 +3,7 @@
 import random as _random
 import time as _time
 import uuid as _uuid
+from collections.abc import Iterator as _Iterator
 
 
 def now_ms() -> int:
@@ -28,3 +29,15 @@ def chance() -> float:
 def new_id() -> str:
     """A fresh id of 32 hex digits, for a post that its publisher did not name."""
     return _uuid.uuid4().hex
+
+
+def tries(attempts: int, backoff_seconds: float) -> _Iterator[int]:
+    """The numbers of so many attempts, from 0, with a pause before each but the first.
+
+    It is drawn at random up to `backoff_seconds`, and to twice as much each time (full jitter:
+    "Exponential Backoff and Jitter", AWS Architecture Blog).
+    """
+    for attempt in range(attempts):
+        if attempt:
+            sleep(chance() * backoff_seconds * 2 ** (attempt - 1))
+        yield attempt

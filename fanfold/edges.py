@@ -197,9 +197,7 @@ def _patiently(
     call: Callable[[], T], throttled: Callable[[Collection[str]], None] = lambda _reasons: None
 ) -> T:
     """Make a call until it succeeds; `throttled` is told why it was throttled."""
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            clock.sleep(clock.chance() * BACKOFF_SECONDS * 2 ** (attempt - 1))
+    for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
         try:
             return call()
         except Exception as error:

@@ -63,14 +63,13 @@ class WorkQueue:
             }
             for number, message in enumerate(messages)
         ]
-        for attempt in range(ATTEMPTS):
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             answer = self.client.send_message_batch(QueueUrl=self.url, Entries=left)
             # The call answers 200 with entries in it that were not sent.
             failed = {entry["Id"] for entry in answer.get("Failed", [])}
             if not failed:
                 return
             left = [entry for entry in left if entry["Id"] in failed]
-            clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
         raise Unsent(f"{len(left)} of {len(messages)} messages were refused by the queue.")
 
     def backlog(self) -> int:

@@ -21,7 +21,7 @@ CACHE_SECONDS = 5
 CACHE_POSTS = 2_000
 # Keys that BatchGetItem leaves for another call are asked for again so often, with jitter.
 ATTEMPTS = 5
-BACKOFF_SECONDS = 0.02
+BACKOFF_SECONDS = 0.04
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
@@ -53,15 +53,14 @@ class Hydration:
                 found[ref_id] = self.cache[ref_id]
             except KeyError:  # not in the cache, or too old since a moment ago
                 missing.add(ref_id)
-        for attempt in range(ATTEMPTS):
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+            if missing:
+                posts, left = self.posts.get(missing)
+                for ref_id in missing - left:
+                    found[ref_id] = self.cache[ref_id] = _body(posts.get(ref_id))
+                missing = left
             if not missing:
                 return {ref_id: body for ref_id, body in found.items() if body is not _GONE}
-            if attempt:
-                clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
-            posts, left = self.posts.get(missing)
-            for ref_id in missing - left:
-                found[ref_id] = self.cache[ref_id] = _body(posts.get(ref_id))
-            missing = left
         raise TryLater("The posts of this page could not be read just now; try again.")
 
 

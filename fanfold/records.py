@@ -179,9 +179,7 @@ class Records:
     def _get(self, table: str, keys: Sequence[Any]) -> list[Item]:
         found: list[Item] = []
         left: Any = keys
-        for attempt in range(ATTEMPTS):
-            if attempt:
-                clock.sleep(clock.chance() * BACKOFF_SECONDS * 2 ** (attempt - 1))
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             request: Any = {table: {"Keys": left, "ConsistentRead": True}}
             answer: Any = self.following.client.batch_get_item(RequestItems=request)
             found += answer["Responses"].get(table, [])

@@ -68,7 +68,7 @@ class Relations:
     def settle(self, user_id: str, publisher_id: str) -> None:
         """Make the edge agree with the row, and look again until the row held still meanwhile."""
         row = self._row(user_id, publisher_id)
-        for attempt in range(ATTEMPTS):
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             if row.is_active:
                 self.edges.put(publisher_id, user_id, version=row.version)
             else:
@@ -77,7 +77,6 @@ class Relations:
             if now.version == row.version:
                 return
             row = now
-            clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
         raise _contended(user_id, publisher_id)
 
     def list(
@@ -109,7 +108,7 @@ class Relations:
         change: Callable[[Follow], Follow | None],
         newest: int | None,
     ) -> Follow:
-        for attempt in range(ATTEMPTS):
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             seen = self._row(user_id, publisher_id)
             is_stale = newest is not None and seen.asked_at > newest
             is_done = seen.is_active is wanted
@@ -117,7 +116,6 @@ class Relations:
             if changed:
                 self._settle_twice(user_id, publisher_id)
                 return changed
-            clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
         raise _contended(user_id, publisher_id)
 
     def _settle_twice(self, user_id: str, publisher_id: str) -> None:

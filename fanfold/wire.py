@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
-# Between two attempts of the same call: full jitter below that, doubled each time.
-BACKOFF_SECONDS = 0.05
+# Between two attempts of the same call.
+BACKOFF_SECONDS = 0.1
 # Names of regions that do not lie under amazonaws.com.
 SUFFIXES = {"cn-": "amazonaws.com.cn", "eusc-": "amazonaws.eu"}
 # What boto3 would obey and this does not; better not to start than to go another way unseen.
@@ -376,15 +376,14 @@ class Client:
 
     def _call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         body = encode(request)
-        for attempt in range(1, self.attempts + 1):
+        for attempt in clock.tries(self.attempts, BACKOFF_SECONDS):
             try:
                 # Whatever ended one connection may have ended those beside it.
-                answer = self.connections.call(operation, body, fresh=attempt > 1)
+                answer = self.connections.call(operation, body, fresh=attempt > 0)
                 return decode(operation, answer)
             except Exception as error:
-                if attempt == self.attempts or not is_passing(error):
+                if attempt == self.attempts - 1 or not is_passing(error):
                     raise
-            clock.sleep(clock.chance() * BACKOFF_SECONDS * 2**attempt)
         raise AssertionError("There is at least one attempt.")
 
 

@@ -19,16 +19,21 @@ AT = "2026-11-20T18:00:00.123Z"
 
 @dataclass
 class Posts:
-    """Answers as BatchGetItem does; `leave` of the asked ids are left for another call."""
+    """Answers as BatchGetItem does; `leave` of the asked ids are left for another call.
+
+    That ends with the call after so many.
+    """
 
     posts: dict[str, Post]
     leave: int = 0
+    whole_after: int = 1_000
     asked: list[set[str]] = field(default_factory=list)
 
     def get(self, ref_ids: Collection[str]) -> tuple[dict[str, Post], set[str]]:
         assert 1 <= len(ref_ids) <= 100
         self.asked.append(set(ref_ids))
-        left = set(sorted(ref_ids)[: self.leave])
+        leave = self.leave if len(self.asked) <= self.whole_after else 0
+        left = set(sorted(ref_ids)[:leave])
         return {each: self.posts[each] for each in {*ref_ids} - left if each in self.posts}, left
 
 
@@ -108,6 +113,12 @@ def test_what_is_left_is_asked_for_again_and_nothing_else() -> None:
     with pytest.raises(TryLater):
         hydration(posts).bodies("abcd")
     assert posts.asked == [set("abcd"), *[{"a"}] * (ATTEMPTS - 1)]
+
+
+@pytest.mark.usefixtures("now")
+def test_what_the_last_attempt_brings_is_shown() -> None:
+    posts = Posts({name: post(name) for name in "ab"}, leave=1, whole_after=ATTEMPTS - 1)
+    assert hydration(posts).bodies("ab") == {"a": "a!", "b": "b!"}
 
 
 @pytest.mark.usefixtures("now")
