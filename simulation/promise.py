@@ -93,12 +93,11 @@ def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
 def who_follows_by_the_rows_has_it_and_nobody_else(found: Evidence) -> Iterator[str]:
     """The same by the rows, which know it of those too who change their mind all the time."""
     relations = found.world.relations
-    for ref_id, ended_ms in found.world.completed.items():
-        row = found.fanouts[ref_id]
-        if found.retracted(ref_id):
+    for ref_id, row in found.fanouts.items():
+        if found.retracted(ref_id) or row["state"]["S"] != "complete":
             continue
         publisher, begun_ms = row["publisher_id"]["S"], accepted_ms(row)
-        for user, state in relations.standing(publisher, begun_ms, ended_ms):
+        for user, state in relations.standing(publisher, begun_ms, found.world.ended_ms[ref_id]):
             has = found.entries[user, ref_id] > 0
             may_have = relations.has_late_edge((user, publisher), begun_ms)
             if state == "followed" and not has:

@@ -19,6 +19,7 @@ from botocore.exceptions import ClientError
 
 from fanfold import contract, delivery, names, times
 from fanfold.calls import is_throttle
+from fanfold.ids import split_sort_key
 from fanfold.pacing import BURST_SECONDS
 from simulation import dynamodb, sqs
 from simulation.actors import Actor, Crash, Stage
@@ -99,7 +100,7 @@ class World:
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
     seen: list[str] = field(default_factory=list)  # violations that show only while they happen
     relations: Relations = field(default_factory=Relations)
-    completed: dict[str, float] = field(default_factory=dict)  # fan-out: when, in epoch ms
+    ended_ms: dict[str, float] = field(default_factory=dict)  # a post's last write; copies go on
     levels: Levels = field(default_factory=Levels)
     mended: int = 0  # writes and messages of SWEEP
     asked: int = 0  # entries put, each time that one is, or would be
@@ -198,7 +199,11 @@ class World:
         elif operation == "update_item" and table == names.PUBLISHERS.name:
             self.seen += self.levels.changed(actor.machine, request, self.clock.monotonic())
         elif operation == "update_item" and ":complete" in request["ExpressionAttributeValues"]:
-            self.completed[request["Key"]["fanout_id"]["S"]] = self.clock.now_ms()
+            self.ended_ms[request["Key"]["fanout_id"]["S"]] = self.clock.now_ms()
+        elif operation == "batch_write_item":
+            for put in request["RequestItems"].get(names.TIMELINES.name, ()):
+                ref_id = split_sort_key(put["PutRequest"]["Item"]["sort_key"]["S"])[1]
+                self.ended_ms[ref_id] = self.clock.now_ms()
         elif operation == "put_item" and table == names.FOLLOWERS.name:
             self._count_follow(request)
 
