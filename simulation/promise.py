@@ -235,7 +235,10 @@ def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
     def post_all() -> None:
         posts.update({publisher: script.last_post(world, publisher) for publisher in wanted})
 
-    world.run(lambda each: each.stage.enter("client publisher", post_all) and None)
+    def post_on_stage(each: World) -> None:
+        each.stage.enter("client publisher", post_all)
+
+    world.run(post_on_stage)
     fresh = Evidence(world)
     for publisher, ref_id in posts.items():
         reached = {user for user, each in fresh.entries if each == ref_id}
