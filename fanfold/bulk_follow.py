@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fanfold import clock, times
 from fanfold.edges import Edges
 from fanfold.errors import Contended
-from fanfold.following import UNFOLLOWED, Follow, Following
+from fanfold.following import Follow, Following
 from fanfold.relate import ATTEMPTS, BACKOFF_SECONDS, Relations
 
 # TransactWriteItems takes 100 actions; one is the count of the user's follows.
@@ -80,6 +80,4 @@ class BulkFollowing:
 
     @staticmethod
     def _row(seen: dict[str, Follow], user_id: str, publisher_id: str) -> Follow:
-        return seen.get(publisher_id) or Follow(
-            user_id=user_id, publisher_id=publisher_id, state=UNFOLLOWED, version=0
-        )
+        return seen.get(publisher_id) or Follow(user_id=user_id, publisher_id=publisher_id)

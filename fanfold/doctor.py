@@ -16,7 +16,7 @@ from fanfold.attributes import text
 from fanfold.calls import is_passing
 from fanfold.errors import TryLater
 from fanfold.following import Follow
-from fanfold.records import Homes, Pair, Records, no_row
+from fanfold.records import Homes, Pair, Records
 from fanfold.relate import Relations
 
 # A door that stopped half-way is followed by RELATE 10 s after it began: within this, all that was
@@ -177,7 +177,10 @@ class Doctor:
     def _compare_edges(self, pages: Iterable[dict[Pair, Homes]]) -> Iterator[int]:
         for page in pages:
             rows = self.records.rows(page)
-            looks = [Look(rows.get(pair) or no_row(pair), homes) for pair, homes in page.items()]
+            looks = [
+                Look(rows.get(pair) or Follow(user_id=pair[0], publisher_id=pair[1]), homes)
+                for pair, homes in page.items()
+            ]
             count = sum(map(len, page.values()))
             self.report.edges += count
             self._suspect(look.pair for look in looks if look.is_fault)

@@ -33,7 +33,7 @@ class Followers:
         try:
             self.client.put_item(
                 TableName=self.table,
-                Item={**_key(publisher_id, follower_id, level), "version": number(version)},
+                Item={**edge_key(publisher_id, follower_id, level), "version": number(version)},
                 ConditionExpression=f"{is_absent} OR {is_older}",
                 ExpressionAttributeValues={":version": number(version)},
             )
@@ -49,7 +49,7 @@ class Followers:
         keys: dict[tuple[str, str], tuple[str, str]] = {}
         requests: list[Any] = []
         for publisher, user, version, level in edges:
-            key = _key(publisher, user, level)
+            key = edge_key(publisher, user, level)
             keys[key["shard_id"]["S"], key["edge"]["S"]] = publisher, user
             requests.append({"PutRequest": {"Item": {**key, "version": number(version)}}})
         left: set[tuple[str, str]] = set()
@@ -77,7 +77,7 @@ class Followers:
         try:
             self.client.delete_item(
                 TableName=self.table,
-                Key=_key(publisher_id, follower_id, level),
+                Key=edge_key(publisher_id, follower_id, level),
                 ConditionExpression=f"{is_absent} OR {is_older}",
                 ExpressionAttributeValues={":version": number(version)},
             )
@@ -121,7 +121,8 @@ class Followers:
                 yield edges
 
 
-def _key(publisher_id: str, follower_id: str, level: int) -> dict[str, dict[str, str]]:
+def edge_key(publisher_id: str, follower_id: str, level: int) -> dict[str, dict[str, str]]:
+    """The key of a follower's edge at a level: in the shard that its hash begins with."""
     edge = ring.edge(follower_id)
     shard = ring.shard_of(ring.position_of(edge), level)
     return {"shard_id": text(ring.shard_key(publisher_id, level, shard)), "edge": text(edge)}

@@ -19,12 +19,15 @@ UNFOLLOWED = "unfollowed"
 
 @dataclass(frozen=True, kw_only=True)
 class Follow:
-    """The relation of one user to one publisher; `version` rises with every change."""
+    """The relation of one user to one publisher; `version` rises with every change.
+
+    One that never was is unfollowed, at version 0.
+    """
 
     user_id: str
     publisher_id: str
-    state: str
-    version: int
+    state: str = UNFOLLOWED
+    version: int = 0
     followed_at: str = ""
     asked_at: int = 0  # epoch milliseconds of the request or message that changed it last
 
@@ -34,11 +37,12 @@ class Follow:
         return self.state == FOLLOWED
 
 
-def _from_item(item: Item) -> Follow:
+def follow_of(item: Item) -> Follow:
+    """The relation that an item of the table is, or the key of one that is not there."""
     return Follow(
         user_id=get_text(item, "user_id"),
         publisher_id=get_text(item, "publisher_id"),
-        state=get_text(item, "state"),
+        state=get_text(item, "state", UNFOLLOWED),
         version=get_number(item, "version"),
         followed_at=get_text(item, "followed_at"),
         asked_at=get_number(item, "asked_at"),
@@ -56,12 +60,11 @@ class Following:
     table: str
     readers_table: str
 
-    def get(self, user_id: str, publisher_id: str) -> Follow | None:
-        """The relation, read consistently, or None if there never was one."""
-        answer = self.client.get_item(
-            TableName=self.table, Key=_key(user_id, publisher_id), ConsistentRead=True
-        )
-        return _from_item(answer["Item"]) if "Item" in answer else None
+    def get(self, user_id: str, publisher_id: str) -> Follow:
+        """The relation, read consistently."""
+        key = row_key(user_id, publisher_id)
+        answer = self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True)
+        return follow_of(answer.get("Item", key))
 
     def follow(self, seen: Follow, *, max_follows: int) -> Follow | None:
         """Turn the relation `seen` into a follow from `seen.followed_at` on.
@@ -121,7 +124,7 @@ class Following:
             values = {**values, ":seen": number(seen.version)}
         return {
             "TableName": self.table,
-            "Key": _key(seen.user_id, seen.publisher_id),
+            "Key": row_key(seen.user_id, seen.publisher_id),
             "UpdateExpression": update,
             "ConditionExpression": as_seen,
             "ExpressionAttributeNames": {"#state": "state"},
@@ -164,12 +167,13 @@ class Following:
             "Limit": limit,
         }
         if after is not None:
-            request["ExclusiveStartKey"] = _key(user_id, after)
+            request["ExclusiveStartKey"] = row_key(user_id, after)
         answer = self.client.query(**request)
-        return [_from_item(item) for item in answer["Items"]], "LastEvaluatedKey" in answer
+        return [follow_of(item) for item in answer["Items"]], "LastEvaluatedKey" in answer
 
 
-def _key(user_id: str, publisher_id: str) -> dict[str, dict[str, str]]:
+def row_key(user_id: str, publisher_id: str) -> dict[str, dict[str, str]]:
+    """The key of a relation."""
     return {"user_id": text(user_id), "publisher_id": text(publisher_id)}
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeAlias
 
 from fanfold import clock, ring
 from fanfold.attributes import Item, get_number, get_text, number, text
 from fanfold.errors import TryLater
-from fanfold.followers import Followers, page_of
-from fanfold.following import UNFOLLOWED, Follow, Following
+from fanfold.followers import Followers, edge_key, page_of
+from fanfold.following import UNFOLLOWED, Follow, Following, follow_of, row_key
 from fanfold.names import EXPIRES_AT, FOLLOWERS
 from fanfold.publishers import Publishers
 from fanfold.relate import TOMBSTONE_SECONDS
@@ -45,7 +45,7 @@ class Records:
     def follows(self, **scan: Any) -> Iterator[tuple[int, list[Follow]]]:
         """All rows or what the scan keeps of them, page by page, and how many were read for it."""
         for answer in self._scan(self.following.table, **scan):
-            yield answer["ScannedCount"], [_follow(item) for item in answer["Items"]]
+            yield answer["ScannedCount"], [follow_of(item) for item in answer["Items"]]
 
     def some_follows(self, size: int) -> Iterator[list[Follow]]:
         """So many rows, out of segments of the table that are drawn by lot."""
@@ -94,17 +94,21 @@ class Records:
 
     def homes(self, levels: Mapping[Pair, int]) -> dict[Pair, Homes]:
         """Where the edges of these pairs are, each looked for up to its publisher's level."""
-        keys = [_edge_key(pair, each) for pair, top in levels.items() for each in range(top + 1)]
+        keys = [
+            edge_key(publisher_id, user_id, level)
+            for (user_id, publisher_id), top in levels.items()
+            for level in range(top + 1)
+        ]
         return _homes(self._get_all(self.followers.table, keys))
 
     def row(self, pair: Pair) -> Follow:
         """The row of this pair; one that never was is unfollowed, at version 0."""
-        return self.following.get(*pair) or no_row(pair)
+        return self.following.get(*pair)
 
     def rows(self, pairs: Iterable[Pair]) -> dict[Pair, Follow]:
         """The rows of these pairs, as far as there are any."""
-        keys = [_row_key(pair) for pair in pairs]
-        rows = map(_follow, self._get_all(self.following.table, keys))
+        keys = [row_key(*pair) for pair in pairs]
+        rows = map(follow_of, self._get_all(self.following.table, keys))
         return {(row.user_id, row.publisher_id): row for row in rows}
 
     def level(self, publisher_id: str) -> int:
@@ -133,7 +137,7 @@ class Records:
         Raises `TryLater` if it changed meanwhile.
         """
         client, table = self.following.client, self.following.table
-        key = _row_key((seen.user_id, seen.publisher_id))
+        key = row_key(seen.user_id, seen.publisher_id)
         try:
             if seen.version:
                 client.update_item(
@@ -187,27 +191,6 @@ class Records:
             if not left:
                 return found
         raise TryLater("The tables are read faster than they take.")
-
-
-def _follow(item: Item) -> Follow:
-    row = no_row((get_text(item, "user_id"), get_text(item, "publisher_id")))
-    return replace(row, state=get_text(item, "state"), version=get_number(item, "version"))
-
-
-def no_row(pair: Pair) -> Follow:
-    """The row of a relation that never was."""
-    return Follow(user_id=pair[0], publisher_id=pair[1], state=UNFOLLOWED, version=0)
-
-
-def _row_key(pair: Pair) -> dict[str, dict[str, str]]:
-    return {"user_id": text(pair[0]), "publisher_id": text(pair[1])}
-
-
-def _edge_key(pair: Pair, level: int) -> dict[str, dict[str, str]]:
-    user_id, publisher_id = pair
-    shard = ring.shard_of(ring.position(user_id), level)
-    shard_id = ring.shard_key(publisher_id, level, shard)
-    return {FOLLOWERS.partition_key: text(shard_id), "edge": text(ring.edge(user_id))}
 
 
 def _homes(items: Iterable[Item]) -> dict[Pair, Homes]:

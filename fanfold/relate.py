@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fanfold import clock, cursor, times
 from fanfold.edges import Edges
 from fanfold.errors import Contended
-from fanfold.following import UNFOLLOWED, Follow, Following
+from fanfold.following import Follow, Following
 from fanfold.ids import is_id
 from fanfold.messages import SettleRelation
 from fanfold.queues import WorkQueue
@@ -67,13 +67,13 @@ class Relations:
 
     def settle(self, user_id: str, publisher_id: str) -> None:
         """Make the edge agree with the row, and look again until the row held still meanwhile."""
-        row = self._row(user_id, publisher_id)
+        row = self.following.get(user_id, publisher_id)
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             if row.is_active:
                 self.edges.put(publisher_id, user_id, version=row.version)
             else:
                 self.edges.remove(publisher_id, user_id, version=row.version)
-            now = self._row(user_id, publisher_id)
+            now = self.following.get(user_id, publisher_id)
             if now.version == row.version:
                 return
             row = now
@@ -109,7 +109,7 @@ class Relations:
         newest: int | None,
     ) -> Follow:
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
-            seen = self._row(user_id, publisher_id)
+            seen = self.following.get(user_id, publisher_id)
             is_stale = newest is not None and seen.asked_at > newest
             is_done = seen.is_active is wanted
             changed = seen if is_done or is_stale else change(seen)
@@ -127,11 +127,6 @@ class Relations:
         delay = self.settle_again_after_seconds
         self.relation_queue.send(again.message(group=user_id, delay_seconds=delay))
         self.settle(user_id, publisher_id)
-
-    def _row(self, user_id: str, publisher_id: str) -> Follow:
-        return self.following.get(user_id, publisher_id) or Follow(
-            user_id=user_id, publisher_id=publisher_id, state=UNFOLLOWED, version=0
-        )
 
 
 def _contended(user_id: str, publisher_id: str) -> Contended:
