@@ -85,9 +85,13 @@ class Following:
         rows = [
             self._row(
                 follow,
-                "SET #state = :state, version = :next, asked_at = :asked, followed_at = :at "
+                "SET #state = :state, version = :version, asked_at = :asked, followed_at = :at "
                 f"REMOVE {EXPIRES_AT}",
-                {":state": text(FOLLOWED), ":at": text(follow.followed_at)},
+                {
+                    ":state": text(FOLLOWED),
+                    ":version": number(follow.version + 1),
+                    ":at": text(follow.followed_at),
+                },
             )
             for follow in seen
         ]
@@ -108,8 +112,12 @@ class Following:
         """
         row = self._row(
             seen,
-            f"SET #state = :state, version = :next, asked_at = :asked, {EXPIRES_AT} = :expires",
-            {":state": text(UNFOLLOWED), ":expires": number(expires_at)},
+            f"SET #state = :state, version = :version, asked_at = :asked, {EXPIRES_AT} = :expires",
+            {
+                ":state": text(UNFOLLOWED),
+                ":version": number(seen.version + 1),
+                ":expires": number(expires_at),
+            },
         )
         count = {
             "UpdateExpression": "ADD follows :less",
@@ -117,6 +125,25 @@ class Following:
         }
         changed = self._change(seen.user_id, [seen], [row], count, state=UNFOLLOWED)
         return changed[0] if changed else None
+
+    def ask_again(self, seen: Follow, *, expires_at: int) -> Follow | None:
+        """Note that at `seen.asked_at` somebody asked for the state that the relation has already.
+
+        What was asked for before that may come later, and is then known to be too late. It does so
+        also of one that never was: that leaves a tombstone, until epoch second `expires_at`. None
+        if somebody else changed the relation meanwhile; read it again.
+        """
+        noted = replace(seen, version=max(1, seen.version))
+        sets = "SET #state = :state, version = :version, asked_at = :asked"
+        values = {":state": text(seen.state), ":version": number(noted.version)}
+        if not seen.is_active:
+            sets += f", {EXPIRES_AT} = :expires"
+            values[":expires"] = number(expires_at)
+        try:
+            self.client.update_item(**self._row(seen, sets, values))
+        except self.client.exceptions.ConditionalCheckFailedException:
+            return None
+        return noted
 
     def _row(self, seen: Follow, update: str, values: dict[str, Any]) -> dict[str, Any]:
         as_seen = "version = :seen" if seen.version else "attribute_not_exists(user_id)"
@@ -128,11 +155,7 @@ class Following:
             "UpdateExpression": update,
             "ConditionExpression": as_seen,
             "ExpressionAttributeNames": {"#state": "state"},
-            "ExpressionAttributeValues": {
-                **values,
-                ":next": number(seen.version + 1),
-                ":asked": number(seen.asked_at),
-            },
+            "ExpressionAttributeValues": {**values, ":asked": number(seen.asked_at)},
         }
 
     def _change(

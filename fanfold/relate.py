@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fanfold import clock, cursor, times
@@ -41,29 +40,16 @@ class Relations:
         """Follow; done already is done again. Raises `TooManyFollows` and `Contended`.
 
         When this returns, every publish accepted from now on reaches the user. `asked_at` is the
-        epoch millisecond at which it was asked for. With `unless_newer` a change that was asked for
-        later stays: queue messages come late, and twice.
+        epoch millisecond at which it was asked for. With `unless_newer` what was asked for later
+        stays: queue messages come late, and twice.
         """
-
-        def change(seen: Follow) -> Follow | None:
-            wish = replace(seen, followed_at=times.to_text(asked_at), asked_at=asked_at)
-            return self.following.follow(wish, max_follows=self.max_follows)
-
-        newest = asked_at if unless_newer else None
-        return self._change(user_id, publisher_id, wanted=True, change=change, newest=newest)
+        return self._ask(True, user_id, publisher_id, asked_at, unless_newer=unless_newer)
 
     def unfollow(
         self, user_id: str, publisher_id: str, *, asked_at: int, unless_newer: bool = False
     ) -> Follow:
         """Stop following, likewise. Raises `Contended`."""
-
-        def change(seen: Follow) -> Follow | None:
-            wish = replace(seen, asked_at=asked_at)
-            expires_at = clock.now_ms() // 1000 + TOMBSTONE_SECONDS
-            return self.following.unfollow(wish, expires_at=expires_at)
-
-        newest = asked_at if unless_newer else None
-        return self._change(user_id, publisher_id, wanted=False, change=change, newest=newest)
+        return self._ask(False, user_id, publisher_id, asked_at, unless_newer=unless_newer)
 
     def settle(self, user_id: str, publisher_id: str) -> None:
         """Make the edge agree with the row, and look again until the row held still meanwhile."""
@@ -99,24 +85,29 @@ class Relations:
         # Nothing but ended follows for pages and pages: a short page, and more of them behind it.
         return found, cursor.encode(last) if last else None
 
-    def _change(
-        self,
-        user_id: str,
-        publisher_id: str,
-        *,
-        wanted: bool,
-        change: Callable[[Follow], Follow | None],
-        newest: int | None,
+    def _ask(
+        self, wanted: bool, user_id: str, publisher_id: str, asked_at: int, *, unless_newer: bool
     ) -> Follow:
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             seen = self.following.get(user_id, publisher_id)
-            is_stale = newest is not None and seen.asked_at > newest
-            is_done = seen.is_active is wanted
-            changed = seen if is_done or is_stale else change(seen)
+            is_late = unless_newer and seen.asked_at > asked_at
+            changed = seen if is_late else self._change(seen, wanted, asked_at)
             if changed:
                 self._settle_twice(user_id, publisher_id)
                 return changed
         raise _contended(user_id, publisher_id)
+
+    def _change(self, seen: Follow, wanted: bool, asked_at: int) -> Follow | None:
+        """The relation as it is from now on; None if somebody else changed it meanwhile."""
+        wish = replace(seen, asked_at=asked_at)
+        expires_at = clock.now_ms() // 1000 + TOMBSTONE_SECONDS
+        if seen.is_active is wanted:
+            is_newest = asked_at > seen.asked_at
+            return self.following.ask_again(wish, expires_at=expires_at) if is_newest else seen
+        if wanted:
+            wish = replace(wish, followed_at=times.to_text(asked_at))
+            return self.following.follow(wish, max_follows=self.max_follows)
+        return self.following.unfollow(wish, expires_at=expires_at)
 
     def _settle_twice(self, user_id: str, publisher_id: str) -> None:
         """Ask RELATE to settle once more when we have surely stopped; then settle.

@@ -183,6 +183,13 @@ def follows_change_by_version_with_their_count(client: Any) -> None:
     ended = following.unfollow(followed, expires_at=EXPIRES)
     following.unfollow(followed, expires_at=EXPIRES)
     assert ended is not None
+    for asked_again in (
+        ended,
+        ended,
+        replace(ended, version=7),
+        replace(unseen, publisher_id="new"),
+    ):
+        following.ask_again(replace(asked_again, asked_at=5), expires_at=EXPIRES)
     following.get("ana", "pub")
     following.follow(replace(ended, followed_at=LATER), max_follows=2)
     following.get("ana", "pub")
