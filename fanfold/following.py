@@ -129,11 +129,11 @@ class Following:
     def ask_again(self, seen: Follow, *, expires_at: int) -> Follow | None:
         """Note that at `seen.asked_at` somebody asked for the state that the relation has already.
 
-        What was asked for before that may come later, and is then known to be too late. It does so
-        also of one that never was: that leaves a tombstone, until epoch second `expires_at`. None
-        if somebody else changed the relation meanwhile; read it again.
+        What was asked for before that may come later, and is then known to be too late. So an
+        unfollow of what never was leaves a tombstone, until epoch second `expires_at`. None if
+        somebody else changed the relation meanwhile; read it again.
         """
-        noted = replace(seen, version=max(1, seen.version))
+        noted = replace(seen, version=seen.version + 1)
         sets = "SET #state = :state, version = :version, asked_at = :asked"
         values = {":state": text(seen.state), ":version": number(noted.version)}
         if not seen.is_active:

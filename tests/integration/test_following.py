@@ -16,7 +16,7 @@ from fanfold import aws, names
 from fanfold.bulk_follow import BulkFollowing
 from fanfold.edges import ATTEMPTS
 from fanfold.errors import Contended, TooManyFollows, TryLater
-from fanfold.following import Follow
+from fanfold.following import Follow, Following
 from fanfold.relate import Relations
 from tests.integration.system import (
     AT,
@@ -87,8 +87,10 @@ def test_following_again_is_the_same_follow(system: System) -> None:
     again = system.follow("bob")
     assert (again.status, again.body) == (200, first.body)
     after = system.dump()
-    for row in (*before["Following"], *after["Following"]):
-        del row["asked_at"]  # all that is noted of it
+    for table in ("Following", "Followers"):
+        for row in (*before[table], *after[table]):
+            row.pop("asked_at", None)
+            assert row.pop("version")["N"] in ("1", "2")
     assert after == before
 
 
@@ -643,3 +645,25 @@ def test_a_message_that_was_sent_before_a_request_and_comes_after_it_changes_not
     assert system.unfollow("carl").status == 204
     assert system.take(added) == []
     assert (row(system, "carl").state, system.edges()) == ("unfollowed", ["bob"])
+
+
+def test_a_message_that_has_read_the_row_gives_way_to_a_request_that_came_after_it(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    system.clock.advance(5)
+    removed = follow_event(system, "removed")
+    system.clock.advance(5)
+    get, answers = Following.get, []
+
+    def get_and_be_overtaken(following: Following, user: str, publisher: str) -> Follow:
+        seen = get(following, user, publisher)
+        if not answers:
+            monkeypatch.undo()
+            answers.append(system.follow("bob").status)
+        return seen
+
+    monkeypatch.setattr(Following, "get", get_and_be_overtaken)
+    assert system.take(removed) == []
+    assert answers == [200]
+    assert (row(system).state, system.edges()) == ("followed", ["bob"])
