@@ -17,10 +17,8 @@ from infra.service_function import retention
 from infra.stages import Stage
 from infra.tables import removal_policy
 
-# A share of the account's 10,000 requests/s and burst of 5,000, so that this API cannot take it
-# all from its neighbours.
-REQUESTS_PER_SECOND: Final = 2000
-BURST: Final = 1000
+# Requests that may come at once, beside those a second: as an account's 5,000 beside 10,000.
+BURST_SHARE: Final = 0.5
 
 # No token, no address of a caller, and the route's pattern instead of the ids in a path.
 ACCESS_LOG: Final = {
@@ -101,7 +99,10 @@ class HttpDoor(Construct):
             http_api=self.api,
             stage_name="$default",
             auto_deploy=True,
-            throttle=gateway.ThrottleSettings(rate_limit=REQUESTS_PER_SECOND, burst_limit=BURST),
+            throttle=gateway.ThrottleSettings(
+                rate_limit=stage.requests_per_second,
+                burst_limit=int(BURST_SHARE * stage.requests_per_second),
+            ),
         )
         resource = deployed.node.default_child
         assert isinstance(resource, gateway.CfnStage)

@@ -22,6 +22,8 @@ MIN_CONCURRENCY: Final = 2
 MAX_CONCURRENCY: Final = 1000
 # What a new on-demand table can take anyway; DynamoDB refuses a smaller warm throughput.
 MIN_WARM_WRITE_UNITS: Final = 4000
+# Ten times what an account has unless it asks for more.
+MAX_REQUESTS_PER_SECOND: Final = 100_000
 # 4,096 write shards: a reader of the ring looks at every level, so more would only cost.
 MAX_LEVEL: Final = 12
 # The periods that CloudWatch Logs knows, up to two years.
@@ -53,6 +55,8 @@ class Stage:
     jwt_issuer: str | None = None
     jwt_audience: tuple[str, ...] = ()
     user_claim: str = Settings.user_claim
+    # A share of the account's 10,000, so that this API cannot take it all from its neighbours.
+    requests_per_second: int = 2_000
     # Browsers of these origins may call; none by default.
     cors_origins: tuple[str, ...] = ()
 
@@ -203,6 +207,7 @@ def _check_numbers(stage: Stage) -> None:
         "max_level": (0, MAX_LEVEL),
         "warm_write_units": (MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY),
         "max_write_request_units": (MIN_WRITE_CAPACITY, MAX_WRITE_CAPACITY),
+        "requests_per_second": (10, MAX_REQUESTS_PER_SECOND),
         "publish_concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),
         "express_concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),
         "bulk_concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),

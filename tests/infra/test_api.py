@@ -104,8 +104,15 @@ def test_the_stage_is_the_default_one_and_throttled(template: Template) -> None:
     (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
     assert stage["StageName"] == "$default"
     assert stage["AutoDeploy"] is True
-    assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] > 0
-    assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] > 0
+    assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == 2_000
+    assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == 1_000
+
+
+def test_a_stage_may_let_more_requests_in(synthesize: Callable[..., Template]) -> None:
+    template = synthesize(stage="dev", requests_per_second="12000")
+    (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
+    assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == 12_000
+    assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == 6_000
 
 
 def test_the_access_log_is_json_without_token_caller_or_ids(template: Template) -> None:

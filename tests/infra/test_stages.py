@@ -78,6 +78,7 @@ def test_cdk_json_may_hold_values_that_are_not_text() -> None:
         ),
         ({"transport": "aiohttp"}, "'transport' must be one of libcurl, boto3, not 'aiohttp'"),
         ({"transport": ""}, "'transport' is empty"),
+        ({"requests_per_second": "5"}, "'requests_per_second' must be from 10 to 100000, not 5"),
         ({"express_concurrency": "1"}, "'express_concurrency' must be from 2 to 1000, not 1"),
         ({"relation_concurrency": "1001"}, "'relation_concurrency' must be from 2 to 1000"),
         ({"retention_days": "0"}, "'retention_days' must be from 1 to"),
