@@ -254,9 +254,10 @@ class Delivery:
 
     # What happened
 
-    def page_read(self, read: Read, page: Page) -> None:
-        """The page that was asked for."""
+    def page_read(self, read: Read, page: Page, *, now: float) -> None:
+        """The page that was asked for. Of a ring of many shards, that is progress."""
         self._read_attempts = 0
+        self._progress_at = now
         current = self._ranges[0]
         current.page_read(read, page)
         if edges := current.take():

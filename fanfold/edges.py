@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,7 +43,7 @@ T = TypeVar("T")
 Tell = Callable[[str, Shards | Refusal], None]
 
 
-def _cache(seconds: float) -> Callable[[], MutableMapping[str, Any]]:
+def _cache(seconds: float) -> Callable[[], MutableMapping[Any, Any]]:
     return lambda: TTLCache(PUBLISHERS, seconds, timer=lambda: clock.monotonic())
 
 
@@ -61,7 +61,7 @@ class Edges:
     tell: Tell = lambda _publisher, _what: None
 
     _levels: MutableMapping[str, int] = field(default_factory=_cache(LEVEL_SECONDS))
-    _looked: MutableMapping[str, bool] = field(default_factory=_cache(LOOK_SECONDS))
+    _looked: MutableMapping[tuple[str, bool], bool] = field(default_factory=_cache(LOOK_SECONDS))
     _hot: MutableMapping[str, float] = field(default_factory=_cache(HOT_SECONDS))
     _static: MutableMapping[str, int | None] = field(default_factory=_cache(LEVEL_SECONDS))
     _lock: threading.RLock = field(default_factory=threading.RLock)  # the caches know none
@@ -80,10 +80,26 @@ class Edges:
 
         def put() -> int:
             level = self.level(publisher_id)
-            self.followers.put(publisher_id, follower_id, version=version, level=level)
+            with self._noticing(publisher_id):
+                self.followers.put(publisher_id, follower_id, version=version, level=level)
             return level
 
-        self._accepted(publisher_id, _patiently(put, partial(self._throttled, publisher_id)))
+        self._accepted(publisher_id, _patiently(put))
+
+    def ensure(self, publisher_id: str, follower_id: str, *, version: int) -> None:
+        """The same for an edge that is probably there: look first, because a write costs more.
+
+        A put that changes nothing is a write unit of a shard all the same, and after a growth it
+        would leave a second edge at the new level. Begins where it most likely is. Raises
+        `TryLater`, as `put` does.
+        """
+        top = _patiently(partial(self.level, publisher_id))
+        for level in range(top, -1, -1):
+            look = partial(self.followers.version, publisher_id, follower_id, level=level)
+            found = _patiently(look)
+            if found is not None and found >= version:
+                return
+        self.put(publisher_id, follower_id, version=version)
 
     def put_all(self, edges: Iterable[tuple[str, str, int]]) -> None:
         """Write edges (publisher, follower, version) that no newer follow can have put.
@@ -100,14 +116,20 @@ class Edges:
                 self._accepted(publisher_id, level)
 
     def remove(self, publisher_id: str, follower_id: str, *, version: int) -> None:
-        """Delete the edge that unfollow `version` ends, at every level, the lowest first.
+        """Delete the edge that unfollow `version` ends, at every level where there is one.
 
-        The level is read consistently: at a home that is forgotten, the edge would live on.
+        The level is read consistently: at a home that is forgotten, the edge would live on. Looked
+        for first, because the lowest shards would else pay a write for every unfollow.
         """
-        shards = _patiently(lambda: self.publishers.shards(publisher_id))
+
+        def remove(level: int) -> None:
+            found = self.followers.version(publisher_id, follower_id, level=level)
+            if found is not None and found <= version:
+                self.followers.remove(publisher_id, follower_id, version=version, level=level)
+
+        shards = _patiently(partial(self.publishers.shards, publisher_id))
         for level in range(shards.level + 1):
-            remove = partial(self.followers.remove, publisher_id, follower_id)
-            _patiently(partial(remove, version=version, level=level))
+            _patiently(partial(remove, level))
 
     def level(self, publisher_id: str) -> int:
         """The level to write at; never higher than the publisher's own, which may be higher yet."""
@@ -153,20 +175,32 @@ class Edges:
             with _unless_passing():
                 self.publishers.count(publisher_id, one_in, now_ms=clock.now_ms())
 
-    def _throttled(self, publisher_id: str, reasons: Collection[str]) -> None:
+    @contextmanager
+    def _noticing(self, publisher_id: str) -> Iterator[None]:
+        """Hear why a write of an edge is throttled."""
+        try:
+            yield
+        except Exception as error:
+            if is_throttle(error):
+                self._throttled(publisher_id, is_hot=HOT_KEY_RANGE in throttling_reasons(error))
+            raise
+
+    def _throttled(self, publisher_id: str, *, is_hot: bool) -> None:
         """Look whether the publisher has grown, or should; what fails here stops no follow."""
         with self._lock:
-            if publisher_id in self._looked:
+            if (publisher_id, is_hot) in self._looked:
                 return
-            self._looked[publisher_id] = True
-        if HOT_KEY_RANGE not in reasons:
+            self._looked[publisher_id, is_hot] = True
+        if not is_hot:
             self.tell(publisher_id, Refusal("the throttle is of no key range"))
             return
-        is_due = self._is_due(publisher_id)
         with _unless_passing():
+            if self._fixed() is not None:
+                return
+            is_due = self._is_due(publisher_id)
             seen = self.publishers.shards(publisher_id)
             self._remember(publisher_id, seen.level)
-            if is_due and self._fixed() is None:
+            if is_due:
                 self._grow(publisher_id, seen)
 
     def _is_due(self, publisher_id: str) -> bool:
@@ -193,18 +227,14 @@ class Edges:
             self.tell(publisher_id, wish)
 
 
-def _patiently(
-    call: Callable[[], T], throttled: Callable[[Collection[str]], None] = lambda _reasons: None
-) -> T:
-    """Make a call until it succeeds; `throttled` is told why it was throttled."""
+def _patiently(call: Callable[[], T]) -> T:
+    """Make a call until it succeeds; again must be safe."""
     for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
         try:
             return call()
         except Exception as error:
             if not is_passing(error):
                 raise
-            if is_throttle(error):
-                throttled(throttling_reasons(error))
     raise TryLater("The followers table takes this follow too slowly; try again in a moment.")
 
 

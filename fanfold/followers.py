@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanfold import ring
-from fanfold.attributes import number, text
+from fanfold.attributes import get_number, number, text
 from fanfold.calls import is_passing
 from fanfold.delivery import CHUNK
 from fanfold.ringread import Page, Read, RingRead
@@ -39,6 +39,16 @@ class Followers:
             )
         except self.client.exceptions.ConditionalCheckFailedException:
             return  # it is there already, or a newer follow put it
+
+    def version(self, publisher_id: str, follower_id: str, *, level: int) -> int | None:
+        """The version of the edge at `level`, read consistently; None if there is none."""
+        answer = self.client.get_item(
+            TableName=self.table,
+            Key=edge_key(publisher_id, follower_id, level),
+            ConsistentRead=True,
+            ProjectionExpression="version",
+        )
+        return get_number(answer["Item"], "version") if "Item" in answer else None
 
     def put_all(self, edges: Iterable[tuple[str, str, int, int]]) -> set[tuple[str, str]]:
         """Write edges (publisher, follower, version, level) that no newer follow can have put.

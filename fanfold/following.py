@@ -141,7 +141,10 @@ class Following:
             values[":expires"] = number(expires_at)
         try:
             self.client.update_item(**self._row(seen, sets, values))
-        except self.client.exceptions.ConditionalCheckFailedException:
+        except (
+            self.client.exceptions.ConditionalCheckFailedException,
+            self.client.exceptions.TransactionConflictException,
+        ):
             return None
         return noted
 

@@ -14,6 +14,8 @@ from fanfold.sharding import WINDOW_SECONDS, Growth, Shards
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
+# A minute: further ahead no clock of Lambda is, nor this one so far behind.
+FAR_WINDOWS = 60 // WINDOW_SECONDS
 # The row of all publishers; no publisher's id has a '#' in it.
 ALL = "#all"
 
@@ -51,7 +53,10 @@ class Publishers:
         return _from_item(answer.get("Item", {}))
 
     def update(self, publisher_id: str, *, seen: Shards, shards: Shards) -> bool:
-        """Store grown shards in the place of those `seen`; False if somebody else was first."""
+        """Store grown shards in the place of those `seen`; False if somebody else was first.
+
+        An update whose answer was lost is found to be our own.
+        """
         as_seen = "version = :seen" if seen.version else "attribute_not_exists(version)"
         history = [
             {"L": [number(growth.level), number(growth.at), number(growth.rate)]}
@@ -76,7 +81,7 @@ class Publishers:
                 ExpressionAttributeValues=values,
             )
         except self.client.exceptions.ConditionalCheckFailedException:
-            return False
+            return self.shards(publisher_id).history == shards.history
         return True
 
     def static_level(self) -> int | None:
@@ -109,8 +114,10 @@ class Publishers:
         follows_on = {**values, ":last": number(window - 1)}
         if self._updates(publisher_id, begun + "follows", "#window = :last", follows_on, names):
             return
-        is_over = "attribute_not_exists(#window) OR #window < :window"
-        self._updates(publisher_id, begun + ":none", is_over, {**values, ":none": number(0)}, names)
+        # Or far ahead, by a clock that was wrong: nothing would be counted until then.
+        is_over = "attribute_not_exists(#window) OR #window < :window OR #window > :far"
+        anew = {**values, ":none": number(0), ":far": number(window + FAR_WINDOWS)}
+        self._updates(publisher_id, begun + ":none", is_over, anew, names)
 
     def _updates(
         self,

@@ -51,12 +51,16 @@ class Relations:
         """Stop following, likewise. Raises `Contended`."""
         return self._ask(False, user_id, publisher_id, asked_at, unless_newer=unless_newer)
 
-    def settle(self, user_id: str, publisher_id: str) -> None:
-        """Make the edge agree with the row, and look again until the row held still meanwhile."""
+    def settle(self, user_id: str, publisher_id: str, *, is_new: bool = False) -> None:
+        """Make the edge agree with the row, and look again until the row held still meanwhile.
+
+        Of a change that `is_new`, nobody has put the edge yet.
+        """
         row = self.following.get(user_id, publisher_id)
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             if row.is_active:
-                self.edges.put(publisher_id, user_id, version=row.version)
+                put = self.edges.put if is_new else self.edges.ensure
+                put(publisher_id, user_id, version=row.version)
             else:
                 self.edges.remove(publisher_id, user_id, version=row.version)
             now = self.following.get(user_id, publisher_id)
@@ -88,12 +92,16 @@ class Relations:
     def _ask(
         self, wanted: bool, user_id: str, publisher_id: str, asked_at: int, *, unless_newer: bool
     ) -> Follow:
+        # Before anything is changed: wherever we stop, RELATE settles it when we surely have.
+        again = SettleRelation(user_id=user_id, publisher_id=publisher_id)
+        delay = self.settle_again_after_seconds
+        self.relation_queue.send(again.message(group=user_id, delay_seconds=delay))
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             seen = self.following.get(user_id, publisher_id)
             is_late = unless_newer and seen.asked_at > asked_at
             changed = seen if is_late else self._change(seen, wanted, asked_at)
             if changed:
-                self._settle_twice(user_id, publisher_id)
+                self.settle(user_id, publisher_id, is_new=changed.version > seen.version)
                 return changed
         raise _contended(user_id, publisher_id)
 
@@ -108,16 +116,6 @@ class Relations:
             wish = replace(wish, followed_at=times.to_text(asked_at))
             return self.following.follow(wish, max_follows=self.max_follows)
         return self.following.unfollow(wish, expires_at=expires_at)
-
-    def _settle_twice(self, user_id: str, publisher_id: str) -> None:
-        """Ask RELATE to settle once more when we have surely stopped; then settle.
-
-        In that order: should we stop in between, the edges are mended all the same.
-        """
-        again = SettleRelation(user_id=user_id, publisher_id=publisher_id)
-        delay = self.settle_again_after_seconds
-        self.relation_queue.send(again.message(group=user_id, delay_seconds=delay))
-        self.settle(user_id, publisher_id)
 
 
 def _contended(user_id: str, publisher_id: str) -> Contended:

@@ -58,7 +58,7 @@ class Shards:
         window, into = divmod(now_ms / 1000, WINDOW_SECONDS)
         age = int(window) - self.window
         last, before = (self.follows, self.follows_before) if age == 0 else (0, self.follows)
-        if age > 1:
+        if abs(age) > 1:
             return 0.0
         # Of the window before, the part that lies within one window's time from now.
         return (last + before * (1 - into / WINDOW_SECONDS)) / WINDOW_SECONDS
@@ -76,7 +76,8 @@ def grown(shards: Shards, *, now_ms: int, max_level: int, cooldown_ms: int) -> S
     rate = shards.rate(now_ms)
     if shards.level >= max_level:
         return Refusal("the highest level is reached")
-    if now_ms - shards.last_updated < cooldown_ms:
+    # Both ways: by a clock that was ahead it would be for ever.
+    if abs(now_ms - shards.last_updated) < cooldown_ms:
         return Refusal("the last growth is too short ago")
     if rate < OWN_SHARE * PARTITION_WRITES * 2**shards.level:
         return Refusal("its own follows are too few")

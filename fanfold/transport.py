@@ -21,11 +21,11 @@ from fanfold.delivery import (
     Send,
     Wait,
 )
-from fanfold.ringread import Page, Read
+from fanfold.ringread import MAX_READS, Page, Read
 from fanfold.timelines import Entry
 
-# Every batch in flight, and the page that is read ahead meanwhile.
-CONNECTIONS = MAX_IN_FLIGHT + 1
+# Every batch in flight, and the pages that are read ahead meanwhile.
+CONNECTIONS = MAX_IN_FLIGHT + MAX_READS
 
 
 class Finished(NamedTuple):
@@ -80,7 +80,7 @@ def _tell(delivery: Delivery, call: Finished) -> None:
             assert not isinstance(result, Page)
             delivery.batch_answered(action.batch, result, now=now)
     elif isinstance(result, Page):
-        delivery.page_read(action, result)
+        delivery.page_read(action, result, now=now)
     else:
         assert isinstance(result, Exception)
         delivery.read_failed(action, result, retryable=is_passing(result), now=now)

@@ -1,7 +1,7 @@
 """Load a follow graph into a stack, through the same use case that follows one at a time."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -34,13 +34,15 @@ PAUSE_SECONDS = 1.0
 class PatientEdges(Edges):
     """The edges of an import, which has the time to wait until a table takes them."""
 
-    def put_all(self, edges: Iterable[tuple[str, str, int]]) -> None:
-        """Write edges as `Edges` does; raises `TryLater` only if that fails for long."""
-        every = list(edges)
+    def put(self, publisher_id: str, follower_id: str, *, version: int) -> None:
+        """Write an edge as `Edges` does; raises `TryLater` only if that fails for long.
+
+        What a batch leaves is put one by one, so this is all that has to wait.
+        """
         end = clock.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                return super().put_all(every)
+                return super().put(publisher_id, follower_id, version=version)
             except TryLater:
                 if clock.monotonic() >= end:
                     raise

@@ -143,10 +143,10 @@ class FollowTimeline(Construct):
         self.timelines.allow(self.timeline, "Query")
         self.timelines.allow(self.deliver, "BatchWriteItem")
 
-        self.followers.allow(self.api, "PutItem", "DeleteItem")
-        self.followers.allow(self.plan, "Query", "PutItem", "DeleteItem")
+        self.followers.allow(self.api, "GetItem", "PutItem", "DeleteItem")
+        self.followers.allow(self.plan, "Query", "GetItem", "PutItem", "DeleteItem")
         self.followers.allow(self.deliver, "Query")
-        self.followers.allow(self.relate, "PutItem", "DeleteItem")
+        self.followers.allow(self.relate, "GetItem", "PutItem", "DeleteItem")
 
         self.following.allow(self.api, "GetItem", "UpdateItem", "Query")
         self.following.allow(self.plan, "GetItem", "UpdateItem")

@@ -13,10 +13,11 @@ from fanfold import names, publishers, sharding
 from fanfold.calls import is_throttle, throttling_reasons
 from fanfold.settings import Settings
 
-# Before a growth its publisher must have had as many follows in so long: two windows of counting,
-# with clocks that are wrong both ways, and a count that comes late.
-FEWEST_FOLLOWS = 2
+# Before a growth its publisher must have had as many follows as it asks for, within two windows
+# of counting, with clocks that are wrong both ways, and a count that comes late; or half as many,
+# because at higher levels the count is a sample.
 LATELY_SECONDS = 2 * sharding.WINDOW_SECONDS + 14.0
+SAMPLED = 0.5
 
 
 @dataclass
@@ -66,5 +67,6 @@ class Levels:
         if sharding.HOT_KEY_RANGE not in reasons:
             yield f"{publisher} grows for a throttle of {', '.join(reasons) or 'nothing'}."
         lately = [at for at in self._follows[publisher] if at > now - LATELY_SECONDS]
-        if len(lately) < FEWEST_FOLLOWS:
+        shard = sharding.OWN_SHARE * sharding.PARTITION_WRITES * sharding.WINDOW_SECONDS
+        if len(lately) < SAMPLED * shard * 2**before:
             yield f"{publisher} grows after {len(lately)} follows of its own."

@@ -230,6 +230,30 @@ MUTATIONS = (
         "if True:",
     ),
     Mutation(
+        "RELATE is asked before the row is changed",
+        "fanfold/relate.py",
+        "        self.relation_queue.send(again.message(group=user_id, delay_seconds=delay))\n"
+        "        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):\n"
+        "            seen = self.following.get(user_id, publisher_id)\n"
+        "            is_late = unless_newer and seen.asked_at > asked_at\n"
+        "            changed = seen if is_late else self._change(seen, wanted, asked_at)\n"
+        "            if changed:\n",
+        "        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):\n"
+        "            seen = self.following.get(user_id, publisher_id)\n"
+        "            is_late = unless_newer and seen.asked_at > asked_at\n"
+        "            changed = seen if is_late else self._change(seen, wanted, asked_at)\n"
+        "            if changed:\n"
+        "                self.relation_queue.send(\n"
+        "                    again.message(group=user_id, delay_seconds=delay)\n"
+        "                )\n",
+    ),
+    Mutation(
+        "RELATE settles once more",
+        "functions/relate.py",
+        "    relations.settle(order.user_id, order.publisher_id)",
+        "    _ = order",
+    ),
+    Mutation(
         "an edge is removed unless a newer follow put it",
         "fanfold/followers.py",
         'is_older = "version <= :version"',

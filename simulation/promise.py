@@ -54,6 +54,12 @@ class Evidence:
             for deed in self.deeds(what, user=user, subject=publisher)
         )
 
+    def has_late_edge(self, user: str, fanout: dict[str, Any]) -> bool:
+        """Whether an edge may have been there for the post that nobody had acknowledged."""
+        pair, ended_ms = (user, fanout["publisher_id"]["S"]), self.world.ended_ms
+        until_ms = ended_ms.get(fanout["fanout_id"]["S"], 0.0)
+        return self.world.relations.has_late_edge(pair, accepted_ms(fanout), until_ms)
+
     def retracted(self, ref_id: str) -> bool:
         """Whether anybody tried to take the post back."""
         return bool(self.deeds("retract", subject=ref_id))
@@ -85,7 +91,7 @@ def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
         publisher = row["publisher_id"]["S"]
         never = not found.deeds("follow", user=user, subject=publisher)
         unfollowed = found.surely("unfollow", user, publisher, accepted_ms(row))
-        is_overtaken = found.world.relations.has_late_edge((user, publisher), accepted_ms(row))
+        is_overtaken = found.has_late_edge(user, row)
         if never or (unfollowed and not is_overtaken):
             yield f"{user} has {ref_id}, and does not follow {publisher}."
 
@@ -99,7 +105,7 @@ def who_follows_by_the_rows_has_it_and_nobody_else(found: Evidence) -> Iterator[
         publisher, begun_ms = row["publisher_id"]["S"], accepted_ms(row)
         for user, state in relations.standing(publisher, begun_ms, found.world.ended_ms[ref_id]):
             has = found.entries[user, ref_id] > 0
-            may_have = relations.has_late_edge((user, publisher), begun_ms)
+            may_have = found.has_late_edge(user, row)
             if state == "followed" and not has:
                 yield f"{user} follows {publisher}, and has not {ref_id}."
             if state != "followed" and has and not may_have:
@@ -214,7 +220,7 @@ def edges_agree_with_the_rows_that_decide(found: Evidence) -> Iterator[str]:
         if queue in (names.RELATION, names.PUBLISH)
     )
     for publisher, user in followed ^ pairs:
-        if f'"{user}"' not in buried and not _unsettled(found, user, publisher):
+        if f'"{user}"' not in buried:
             yield f"The edge of {user} at {publisher} does not agree with the following row."
     for row in world.rows(names.READERS):
         if int(row.get("follows", {"N": "0"})["N"]) != counts[row["user_id"]["S"]]:
@@ -247,15 +253,6 @@ def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
         delivered = int(fresh.fanouts[ref_id].get("delivered", {"N": "0"})["N"])
         if delivered != len(wanted[publisher]):
             yield f"{ref_id} was delivered {delivered} times to {len(wanted[publisher])}."
-
-
-def _unsettled(found: Evidence, user: str, publisher: str) -> bool:
-    """Whether a change was never answered: until it is repeated, its row may lack its edge."""
-    return any(
-        deed.done_ms == float("inf") and deed.detail != script.BY_QUEUE
-        for what in ("follow", "unfollow")
-        for deed in found.deeds(what, user=user, subject=publisher)
-    )
 
 
 def dead_letters_are_what_nobody_could_read(found: Evidence) -> Iterator[str]:

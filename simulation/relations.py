@@ -68,9 +68,11 @@ class Relations:
         """An invocation did not."""
         self._open = [each for each in self._open if each.actor is not actor]
 
-    def has_late_edge(self, pair: Pair, at_ms: float) -> bool:
-        """Whether an edge may be there at `at_ms` because who put it has yet to look again."""
-        return any(touch.settled_ms > at_ms for touch in self.late[pair])
+    def has_late_edge(self, pair: Pair, begun_ms: float, ended_ms: float) -> bool:
+        """Whether an edge may be there in that time because who put it had yet to look again."""
+        return any(
+            touch.at_ms <= ended_ms and touch.settled_ms > begun_ms for touch in self.late[pair]
+        )
 
     def standing(
         self, publisher: str, begun_ms: float, ended_ms: float

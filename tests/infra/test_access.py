@@ -16,7 +16,7 @@ CONSUME = {
     "sqs:ReceiveMessage",
 }
 READ_WRITE = {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
-EDIT_EDGES = {"dynamodb:PutItem", "dynamodb:DeleteItem"}
+EDIT_EDGES = {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"}
 GET, UPDATE = {"dynamodb:GetItem"}, {"dynamodb:UpdateItem"}
 QUERY, SCAN = {"dynamodb:Query"}, {"dynamodb:Scan"}
 SEND, MEASURE, LOOK = {"sqs:SendMessage"}, {"sqs:GetQueueAttributes"}, {"sqs:ReceiveMessage"}

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -667,3 +668,29 @@ def test_a_message_that_has_read_the_row_gives_way_to_a_request_that_came_after_
     assert system.take(removed) == []
     assert answers == [200]
     assert (row(system).state, system.edges()) == ("followed", ["bob"])
+
+
+def test_a_request_beside_a_change_that_is_under_way_is_read_again(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    system.clock.advance(5)
+    client = system.following.client
+    conflict = client.exceptions.TransactionConflictException
+    real, failures = Following.ask_again, []
+
+    def fail_once(following: Following, seen: Follow, *, expires_at: int) -> Follow | None:
+        def update_item(**request: Any) -> Any:
+            if not failures:
+                failures.append(request)
+                answer: Any = {"Error": {"Code": "TransactionConflictException", "Message": "on"}}
+                raise conflict(answer, "UpdateItem")
+            return client.update_item(**request)
+
+        fake = SimpleNamespace(update_item=update_item, exceptions=client.exceptions)
+        return real(replace(following, client=fake), seen, expires_at=expires_at)
+
+    monkeypatch.setattr(Following, "ask_again", fail_once)
+    assert system.follow("bob").status == 200
+    assert len(failures) == 1
+    assert row(system).version == 2

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fanfold import names
 from fanfold.edges import ATTEMPTS, LEVEL_SECONDS
+from fanfold.publishers import FAR_WINDOWS
 from fanfold.sharding import (
     HOT_KEY_RANGE,
     MAX_HISTORY,
@@ -81,13 +81,22 @@ def test_each_follow_goes_to_the_level_of_its_time_and_an_unfollow_finds_it(
     assert system.homes() == [(3, "user-0")]
 
 
-def test_a_follow_that_is_settled_again_after_a_growth_has_two_edges_and_is_one_follower(
+def test_a_follow_that_is_settled_again_after_a_growth_stays_where_it_is(system: System) -> None:
+    system.follow("bob")
+    grow(system, 2)
+    forget(system)
+    system.pump("Relation")
+    assert system.homes() == [(0, "bob")]
+
+
+def test_who_follows_again_after_a_growth_has_two_edges_and_is_one_follower(
     system: System,
 ) -> None:
     system.follow("bob")
     grow(system, 2)
     forget(system)
-    system.pump("Relation")
+    system.clock.advance(5)
+    system.follow("bob")
     assert system.homes() == [(0, "bob"), (2, "bob")]
     system.publish()
     system.pump()
@@ -242,7 +251,9 @@ def test_of_two_growths_from_the_same_row_one_wins(system: System) -> None:
 def test_of_two_first_growths_one_wins(system: System) -> None:
     first = raised(Shards(), level=1, now_ms=AT_MS)
     assert system.publishers.update("ada", seen=Shards(), shards=first)
-    assert not system.publishers.update("ada", seen=Shards(), shards=replace(first, level=5))
+    assert not system.publishers.update(
+        "ada", seen=Shards(), shards=raised(Shards(), level=5, now_ms=AT_MS)
+    )
     assert system.publishers.shards("ada") == first
 
 
@@ -292,7 +303,7 @@ def test_a_growth_that_is_refused_is_told_and_counted(
 ) -> None:
     edges = shards.edges(system.settings)
     for _ in range(12):
-        edges._throttled("ada", [HOT_KEY_RANGE])
+        edges._throttled("ada", is_hot=True)
         system.clock.advance(1)
     assert '"GrowthsRefused":[1.0]' in capsys.readouterr().out.replace(" ", "")
     assert system.rows(names.PUBLISHERS) == []
@@ -414,7 +425,7 @@ def test_a_much_later_window_remembers_nothing(system: System, windows: int) -> 
 def test_of_a_window_that_is_over_nothing_is_counted(system: System) -> None:
     system.publishers.count("ada", 16, now_ms=AT_MS)
     before = system.rows(names.PUBLISHERS)
-    for windows in (1, 2, 50):
+    for windows in (1, 2, FAR_WINDOWS):
         system.publishers.count("ada", 500, now_ms=AT_MS - windows * WINDOW_MS)
     assert system.rows(names.PUBLISHERS) == before
 

@@ -133,7 +133,7 @@ class World:
             return
         first, end = bisect_right(self.edges, action.after), bisect_left(self.edges, action.hi)
         last = min(end, first + self.page)
-        delivery.page_read(action, Page(self.edges[first:last], more=last < end))
+        delivery.page_read(action, Page(self.edges[first:last], more=last < end), now=self.now)
 
     def send(self, delivery: Delivery, action: Send) -> None:
         if self.chance.random() < self.refused:
@@ -338,6 +338,23 @@ def test_patience_ends_at_the_very_time_that_is_waited_for(begins: float, seed: 
     world = World(followers(1), random.Random(seed), now=begins, unread=1.0, slowness=0.0)
     assert deliver(world) == HandBack(ring.START, 0, progress=False)
     assert world.now == begins + PATIENCE_SECONDS
+
+
+def test_a_ring_of_many_shards_is_read_on_though_a_page_fails_now_and_then() -> None:
+    # Nobody follows, and reading all shards takes longer than patience.
+    delivery = Delivery(
+        start=ring.START, hi=ring.END, level=6, pace=Pace(10_000), stop_at=1e9, chance=lambda: 0.0
+    )
+    now, reads = 0.0, 0
+    while isinstance(action := delivery.next(now), Read):
+        now += 1.0
+        reads += 1
+        if reads % 3:
+            delivery.page_read(action, Page([], more=False), now=now)
+        else:
+            delivery.read_failed(action, Throttled(), retryable=True, now=now)
+    assert action == Done(0)
+    assert reads > 127
 
 
 # Pace
@@ -712,7 +729,7 @@ def test_a_page_that_is_not_in_ring_order_is_refused(
     delivery = delivery_in(calm(0))
     assert delivery.next(0.0) == WHOLE
     with pytest.raises(ValueError, match=r"[Ee]dges"):
-        delivery.page_read(WHOLE, page)
+        delivery.page_read(WHOLE, page, now=0.0)
 
 
 def test_a_page_that_begins_before_the_last_one_ended_is_refused(
@@ -720,11 +737,11 @@ def test_a_page_that_begins_before_the_last_one_ended_is_refused(
 ) -> None:
     delivery = delivery_in(calm(0))
     delivery.next(0.0)
-    delivery.page_read(WHOLE, Page([A, B], more=True))
+    delivery.page_read(WHOLE, Page([A, B], more=True), now=0.0)
     second = delivery.next(0.0)
     assert second == Read(0, 0, B, ring.END)
     with pytest.raises(ValueError, match="ring order"):
-        delivery.page_read(second, Page([B, C], more=False))
+        delivery.page_read(second, Page([B, C], more=False), now=0.0)
 
 
 def test_unprocessed_entries_that_were_never_sent_are_refused(
@@ -732,7 +749,7 @@ def test_unprocessed_entries_that_were_never_sent_are_refused(
 ) -> None:
     delivery = delivery_in(calm(0))
     delivery.next(0.0)
-    delivery.page_read(WHOLE, Page(followers(3), more=False))
+    delivery.page_read(WHOLE, Page(followers(3), more=False), now=0.0)
     send = delivery.next(0.0)
     assert isinstance(send, Send)
     with pytest.raises(ValueError, match="not sent"):
@@ -780,5 +797,5 @@ def test_followers_on_any_shards_of_any_levels_are_written_once(
                 continue
             shard = shards.get((ended.level, ended.shard), [])
             rest = [edge for edge in shard if ended.after < edge < ended.hi]
-            delivery.page_read(ended, Page(rest[:page], more=len(rest) > page))
+            delivery.page_read(ended, Page(rest[:page], more=len(rest) > page), now=0.0)
     assert sorted(written) == edges

@@ -86,12 +86,18 @@ class Table:
     calls: list[Any]
     errors: list[Exception] = field(default_factory=list)
     left: set[tuple[str, str]] = field(default_factory=set)
+    homes: dict[tuple[str, str, int], int] = field(default_factory=dict)  # and the versions there
 
     def put(self, publisher_id: str, follower_id: str, *, version: int, level: int) -> None:
         self._called("put", publisher_id, follower_id, version, level)
 
     def remove(self, publisher_id: str, follower_id: str, *, version: int, level: int) -> None:
         self._called("remove", publisher_id, follower_id, version, level)
+        del self.homes[publisher_id, follower_id, level]
+
+    def version(self, publisher_id: str, follower_id: str, *, level: int) -> int | None:
+        self._called("read", publisher_id, follower_id, level)
+        return self.homes.get((publisher_id, follower_id, level))
 
     def put_all(self, edges: Iterable[tuple[str, str, int, int]]) -> set[tuple[str, str]]:
         self._called("put_all", *edges)
@@ -171,6 +177,10 @@ class World:
         before = len(self.calls)
         self.edges.put(publisher, "bob", version=1)
         return [call[4] for call in self.calls[before:] if call[0] == "put"]
+
+    def at_home(self, *levels: int, version: int = 1) -> None:
+        """Bob's edge is at these levels."""
+        self.table.homes.update({("ada", "bob", level): version for level in levels})
 
     def throttled(self, *, after: float = 0.0) -> list[int]:
         """The same some time later, throttled once."""
@@ -470,11 +480,25 @@ def test_a_level_that_cannot_be_read_now_is_read_again(world: World) -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1, 4])
-def test_an_edge_is_removed_from_every_level_the_lowest_first(world: World, level: int) -> None:
+def test_an_edge_is_removed_from_every_level_where_it_is(world: World, level: int) -> None:
     world.publishers.rows["ada"] = grown_to(level)
+    world.at_home(*range(level + 1))
     world.edges.remove("ada", "bob", version=8)
-    homes = [("remove", "ada", "bob", 8, each) for each in range(level + 1)]
+    homes = [
+        call
+        for each in range(level + 1)
+        for call in (("read", "ada", "bob", each), ("remove", "ada", "bob", 8, each))
+    ]
     assert world.calls == [("look", "ada"), *homes]
+
+
+def test_a_removal_writes_nothing_where_no_edge_is_that_it_ends(world: World) -> None:
+    world.publishers.rows["ada"] = grown_to(4)
+    world.at_home(1)
+    world.at_home(3, version=9)
+    world.edges.remove("ada", "bob", version=8)
+    assert world.made("remove") == [("remove", "ada", "bob", 8, 1)]
+    assert len(world.made("read")) == 5
 
 
 def test_a_removal_goes_by_the_level_of_now_and_not_by_a_remembered_one(world: World) -> None:
@@ -483,16 +507,18 @@ def test_a_removal_goes_by_the_level_of_now_and_not_by_a_remembered_one(world: W
         world.publishers.rows["ada"] = grown_to(level)
         world.calls.clear()
         world.edges.remove("ada", "bob", version=8)
-        assert [call[4] for call in world.made("remove")] == list(range(level + 1))
+        assert [call[3] for call in world.made("read")] == list(range(level + 1))
 
 
 def test_a_removal_is_tried_again_at_the_level_that_failed(world: World) -> None:
     world.publishers.rows["ada"] = grown_to(2)
+    world.at_home(0)
     world.publishers.errors = [COLD]
     world.table.errors = [HOT, LOST]
     world.edges.remove("ada", "bob", version=8)
-    assert [call[4] for call in world.made("remove")] == [0, 0, 0, 1, 2]
+    assert [call[3] for call in world.made("read")] == [0, 0, 0, 1, 2]
     assert len(world.made("look")) == 2
+    assert not world.table.homes
 
 
 def test_a_removal_that_the_table_does_not_take_is_told(world: World) -> None:
@@ -500,16 +526,84 @@ def test_a_removal_that_the_table_does_not_take_is_told(world: World) -> None:
     world.table.errors = [HOT] * ATTEMPTS
     with pytest.raises(TryLater):
         world.edges.remove("ada", "bob", version=8)
-    assert [call[4] for call in world.made("remove")] == [0] * ATTEMPTS
+    assert [call[3] for call in world.made("read")] == [0] * ATTEMPTS
 
 
 def test_removals_that_are_throttled_grow_nothing(world: World) -> None:
     for _ in range(30):
         world.busy()
+        world.at_home(0)
         world.table.errors = [HOT]
         world.time.seconds += 1
         world.edges.remove("ada", "bob", version=8)
     assert not world.levels
+    assert not world.told
+
+
+def test_a_throttle_of_the_publishers_table_grows_nothing_and_hides_none_of_the_followers(
+    world: World,
+) -> None:
+    world.publishers.errors = [HOT]
+    assert world.put() == [0]
+    assert not world.told
+    world.throttled()
+    world.busy()
+    world.throttled(after=1.0)
+    assert world.levels == [1]
+
+
+def test_a_throttle_for_another_reason_does_not_hide_a_hot_key_range(world: World) -> None:
+    world.put(COLD, HOT)
+    world.busy()
+    world.time.seconds += 1
+    world.put(COLD, HOT)
+    assert world.levels == [1]
+
+
+def test_at_a_static_level_a_hot_publisher_costs_no_looks_and_no_counts(world: World) -> None:
+    world.publishers.fixed = 1
+    world.put()
+    world.calls.clear()
+    for _ in range(30):
+        world.throttled(after=1.0)
+    assert not world.made("look", "update", "count")
+
+
+# An edge that is probably there
+
+
+@pytest.mark.parametrize("home", [3, 2, 0])
+def test_an_edge_that_is_there_at_any_level_is_not_written_again(world: World, home: int) -> None:
+    world.publishers.rows["ada"] = grown_to(3)
+    world.at_home(home, version=8)
+    world.edges.ensure("ada", "bob", version=8)
+    assert [call[3] for call in world.made("read")] == list(range(3, home - 1, -1))
+    assert not world.made("put")
+
+
+def test_a_newer_edge_is_left_alone(world: World) -> None:
+    world.at_home(0, version=9)
+    world.edges.ensure("ada", "bob", version=8)
+    assert not world.made("put")
+
+
+@pytest.mark.parametrize("homes", [(), (0, 2)])
+def test_an_edge_that_is_missing_or_older_is_put_at_the_level_of_now(
+    world: World, homes: tuple[int, ...]
+) -> None:
+    world.publishers.rows["ada"] = grown_to(3)
+    world.at_home(*homes, version=7)
+    world.edges.ensure("ada", "bob", version=8)
+    assert world.made("put") == [("put", "ada", "bob", 8, 3)]
+
+
+def test_looking_for_an_edge_is_tried_again_and_given_up(world: World) -> None:
+    world.table.errors = [HOT, LOST]
+    world.edges.ensure("ada", "bob", version=8)
+    assert len(world.made("read")) == 3
+    world.table.errors = [HOT] * ATTEMPTS
+    with pytest.raises(TryLater):
+        world.edges.ensure("ada", "bob", version=8)
     assert not world.told
 
 
@@ -625,7 +719,7 @@ def test_a_lower_static_level_is_written_at_and_every_level_so_far_is_cleared(
     assert world.put() == [1]
     assert world.publishers.rows["ada"].level == 4, "for readers, the highest ever written at"
     world.edges.remove("ada", "bob", version=2)
-    assert [call[4] for call in world.made("remove")] == [0, 1, 2, 3, 4]
+    assert [call[3] for call in world.made("read")] == [0, 1, 2, 3, 4]
 
 
 def test_without_a_static_level_each_publisher_has_its_own_again(world: World) -> None:

@@ -106,7 +106,9 @@ def test_nobody_grows_beyond_the_highest_level() -> None:
     assert grow(rated(1_000), max_level=0) == Refusal("the highest level is reached")
 
 
-@pytest.mark.parametrize(("ago", "grows"), [(0, False), (9_999, False), (10_000, True)])
+@pytest.mark.parametrize(
+    ("ago", "grows"), [(0, False), (9_999, False), (10_000, True), (-9_999, False), (-60_000, True)]
+)
 def test_a_growth_has_to_cool_down(ago: int, grows: bool) -> None:
     found = grow(rated(1_000, last_updated=NOW - ago))
     assert isinstance(found, Shards) is grows
@@ -275,6 +277,14 @@ def test_a_count_that_comes_late_is_left_out() -> None:
     assert publishers.shards("ada").rate(NOW) == pytest.approx(16 / WINDOW_SECONDS)
 
 
+def test_counts_of_a_clock_that_was_far_ahead_are_thrown_away() -> None:
+    publishers = stored(Clock())
+    publishers.count("ada", 5_000, now_ms=NOW + 3_600_000)
+    assert publishers.shards("ada").rate(NOW) == 0.0
+    publishers.count("ada", 16, now_ms=NOW)
+    assert publishers.shards("ada").rate(NOW) == pytest.approx(16 / WINDOW_SECONDS)
+
+
 def test_growing_and_counting_leave_each_other_alone() -> None:
     publishers = stored(Clock())
     publishers.count("ada", 5_000, now_ms=NOW)
@@ -283,7 +293,9 @@ def test_growing_and_counting_leave_each_other_alone() -> None:
     assert isinstance(found, Shards)
     publishers.count("ada", 16, now_ms=NOW)  # between the look and the growth
     assert publishers.update("ada", seen=seen, shards=found)
-    assert not publishers.update("ada", seen=seen, shards=found)  # another container, too late
+    other = replace(found, history=(Growth(1, NOW + 1, 1_000),))
+    assert not publishers.update("ada", seen=seen, shards=other)  # another container, too late
+    assert publishers.update("ada", seen=seen, shards=found), "an answer was lost; it is our own"
     after = publishers.shards("ada")
     assert after == replace(found, follows=5_016)
     assert after.rate(NOW) == pytest.approx(5_016 / WINDOW_SECONDS)
