@@ -23,7 +23,7 @@ from fanfold.followers import Followers
 from fanfold.publishers import Publishers
 from fanfold.sharding import HOT_KEY_RANGE, SAMPLE, Refusal, Shards, grown, raised
 
-# A write that the table does not take is tried so often, with jitter between: 1.6 s at most, of a
+# A call that the table does not take is made so often, with jitter between: 1.6 s at most, of a
 # door's 10. After that RELATE goes on, from the order that was sent before.
 ATTEMPTS = 6
 BACKOFF_SECONDS = 0.05

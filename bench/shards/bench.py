@@ -125,6 +125,12 @@ def run(*, short: bool) -> Result:
         ],
         rows=[
             *_growths(found),
+            Row(
+                "RELATE looks again",
+                found.counts.settled,
+                "follows",
+                f"{found.counts.unsettled} of them come again",
+            ),
             *(_fixed(each) for each in fixed),
             *(
                 Row(f"reading the ring at level {level}", spent, "units", f"{followers:,} edges")

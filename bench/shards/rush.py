@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError
 
 from bench.model_time import Loop, installed
 from fanfold import names, ring
+from fanfold.budgets import Budget
 from fanfold.edges import Edges
 from fanfold.errors import TryLater
 from fanfold.followers import Followers
@@ -44,6 +45,8 @@ from simulation.tables import TableSchema
 CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25
 # Follows are counted in windows of the wall clock; a rush begins anywhere in one.
 BEGINNINGS_MS = 10_000
+# RELATE looks at a follow again when the door has surely ended.
+RELATE_SECONDS = Settings.door_timeout_seconds
 # Ids as long as those of Cognito.
 PUBLISHER = "ada00000-0000-4000-8000-000000000001"
 FOLLOWER = "f0110000-0000-4000-8000-{:012d}"
@@ -72,6 +75,8 @@ class Counts:
     puts: Counter[int] = field(default_factory=Counter)
     throttled: Counter[int] = field(default_factory=Counter)
     given_up: int = 0
+    settled: int = 0  # by RELATE, and of these the ones that have to come again
+    unsettled: int = 0
     levels: list[tuple[float, int]] = field(default_factory=list)  # when, and to which
     refusals: Counter[str] = field(default_factory=Counter)
 
@@ -97,6 +102,7 @@ class Rush:
         self.publishers.set_static_level(plan.static_level)
         self._containers = [self._container() for _ in range(plan.containers)]
         self._ended = 0
+        self._relate_at = 0.0
 
     def _partition_of(self, _resource: Resource, key: str, partitions: int) -> int:
         """Where a key lies: by another hash than the ring's, and elsewhere with each seed."""
@@ -159,7 +165,21 @@ class Rush:
             self.acknowledged.add(follower)
             self.counts.accepted[self.second] += 1
             self.counts.at_once[came] += follower not in self.throttled
+            self._relate_later(follower)
         self._ended += 1
+
+    def _relate_later(self, follower: str) -> None:
+        """RELATE settles each follow once more, at the pace of its lane."""
+        at = max(self.loop.now + RELATE_SECONDS, self._relate_at)
+        self._relate_at = at + 1 / Budget.of(self.plan.warm_write_units).relation.most
+        self.loop.at(at, partial(self.loop.start, partial(self._settle_again, follower)))
+
+    def _settle_again(self, follower: str) -> None:
+        self.counts.settled += 1
+        try:
+            self.random.choice(self._containers).ensure(PUBLISHER, follower, version=1)
+        except TryLater:
+            self.counts.unsettled += 1  # its message comes again
 
     def found(self) -> Counter[str]:
         """How often a delivery reads each follower; free of charge."""
@@ -204,10 +224,12 @@ class Timed:
         return rush.client.put_item(**request)
 
     def get_item(self, **request: Any) -> Any:
-        """GetItem of a publisher."""
+        """GetItem of a publisher, or of an edge."""
         self.rush.loop.sleep(self.rush.latency())
         units = read_units(0, consistent=bool(request.get("ConsistentRead")))
-        self._pay("GetItem", Charge(PUBLISHERS, READ, request["Key"]["publisher_id"]["S"], units))
+        table = Resource(request["TableName"])
+        partition_key = next(iter(request["Key"].values()))["S"]
+        self._pay("GetItem", Charge(table, READ, partition_key, units))
         return self.rush.client.get_item(**request)
 
     def update_item(self, **request: Any) -> Any:

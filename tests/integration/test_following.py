@@ -655,7 +655,8 @@ def test_a_message_that_has_read_the_row_gives_way_to_a_request_that_came_after_
     system.clock.advance(5)
     removed = follow_event(system, "removed")
     system.clock.advance(5)
-    get, answers = Following.get, []
+    get = Following.get
+    answers: list[int] = []
 
     def get_and_be_overtaken(following: Following, user: str, publisher: str) -> Follow:
         seen = get(following, user, publisher)
@@ -677,7 +678,8 @@ def test_a_request_beside_a_change_that_is_under_way_is_read_again(
     system.clock.advance(5)
     client = system.following.client
     conflict = client.exceptions.TransactionConflictException
-    real, failures = Following.ask_again, []
+    real = Following.ask_again
+    failures: list[Any] = []
 
     def fail_once(following: Following, seen: Follow, *, expires_at: int) -> Follow | None:
         def update_item(**request: Any) -> Any:
@@ -687,7 +689,7 @@ def test_a_request_beside_a_change_that_is_under_way_is_read_again(
                 raise conflict(answer, "UpdateItem")
             return client.update_item(**request)
 
-        fake = SimpleNamespace(update_item=update_item, exceptions=client.exceptions)
+        fake: Any = SimpleNamespace(update_item=update_item, exceptions=client.exceptions)
         return real(replace(following, client=fake), seen, expires_at=expires_at)
 
     monkeypatch.setattr(Following, "ask_again", fail_once)
