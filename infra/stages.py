@@ -190,7 +190,7 @@ def _read(field: Field[Any], value: Any) -> Any:
             raise StageError(f"{field.name!r} must be true or false, not {text!r}.")
         return text.lower() == "true"
     if field.type in (int, int | None):
-        if not (text.isascii() and text.isdigit()):
+        if not re.fullmatch(r"-?[0-9]+", text):
             raise StageError(f"{field.name!r} must be a whole number, not {text!r}.")
         return int(text)
     if field.type == tuple[str, ...]:
