@@ -16,7 +16,7 @@ from fanfold.attributes import text
 from fanfold.calls import is_passing
 from fanfold.errors import TryLater
 from fanfold.following import Follow
-from fanfold.records import Homes, Pair, Records
+from fanfold.records import HIGHEST_LEVEL, Homes, Key, Pair, Records
 from fanfold.relate import Relations
 
 # A door that stopped half-way is followed by RELATE 10 s after it began: within this, all that was
@@ -31,13 +31,15 @@ SPARE = 10
 
 
 class Difference(StrEnum):
-    """How the edges of one relation differ from its row."""
+    """How the edges of one relation differ from its row; the last two are of other things."""
 
     MISSING = "missing"  # a follow without an edge
     STRAY = "stray"  # an edge without a follow
     OLDER = "older"  # edges of older versions only
     NEWER = "newer"  # an edge of a newer version, which the row's next unfollow would not end
     TWICE = "twice"  # the right edge, and one at another level: harmless, readers drop it
+    HIDDEN = "hidden"  # a publisher with edges above the level of its row: nobody looks there
+    UNREADABLE = "unreadable"  # an item of the followers table that is no edge; never mended
 
 
 FAULTS = frozenset(Difference) - {Difference.TWICE}
@@ -73,25 +75,36 @@ class Look:
         return self.difference in FAULTS
 
 
+@dataclass(frozen=True)
+class Hidden:
+    """A publisher with edges above the level that its row knew, and the highest of those."""
+
+    publisher_id: str
+    level: int
+    seen: int
+
+
 @dataclass
 class Report:
     """What was looked at, and how many relations differed how."""
 
-    follows: int = 0
+    follows: int = 0  # without those that have ended
     edges: int = 0
     found: Counter[Difference] = field(default_factory=Counter)
     mended: Counter[Difference] = field(default_factory=Counter)
     examples: list[Look] = field(default_factory=list)
+    hidden: dict[str, Hidden] = field(default_factory=dict)  # by publisher
+    unreadable: list[Key] = field(default_factory=list)  # some of them
     failure: str = ""  # why the last one that was not mended was not
 
     @property
     def wrong(self) -> int:
-        """Relations that were wrong."""
+        """Relations, publishers and items that were wrong."""
         return sum(self.found[kind] for kind in FAULTS)
 
     @property
     def left(self) -> int:
-        """Relations that are wrong still."""
+        """Those that are wrong still."""
         return self.wrong - self.mended.total()
 
 
@@ -114,13 +127,16 @@ class Doctor:
     # In the order of their first look, with its time.
     _suspects: dict[Pair, tuple[float, Look]] = field(default_factory=dict)
     _told: set[Pair] = field(default_factory=set)
+    _raised: set[str] = field(default_factory=set)  # publishers
 
     def whole(self) -> Iterator[Round]:
-        """Every follow and every edge."""
+        """Every edge and every follow."""
         count, records = self.records.count, self.records
+        # Edges first: they tell at which levels those of a follow may be.
+        edges = self._compare_edges(self._readable(records.edges()))
+        yield Round("edges", count(records.followers.table), edges)
         follows = self._compare_follows(records.follows())
         yield Round("follows", count(records.following.table), follows)
-        yield Round("edges", count(records.followers.table), self._compare_edges(records.edges()))
         yield from self._rest()
 
     def publisher(self, publisher_id: str) -> Iterator[Round]:
@@ -128,6 +144,10 @@ class Doctor:
 
         For that all follows are read, because they are kept by user.
         """
+        above = range(self.records.level(publisher_id) + 1, HIGHEST_LEVEL + 1)
+        if above:
+            shards = sum(2**level for level in above)
+            yield Round("shards", shards, self._look_above(publisher_id, above))
         pages = self.records.follows(
             FilterExpression="publisher_id = :publisher",
             ExpressionAttributeValues={":publisher": text(publisher_id)},
@@ -159,7 +179,7 @@ class Doctor:
         """The relation now; None if it changes meanwhile, because who does that settles it."""
         row = self.records.row(pair)
         # Behind the row: no edge that was acknowledged before lies at a higher level.
-        level = self.records.publishers.shards(row.publisher_id).level
+        level = self.records.level_now(row.publisher_id)
         homes = self.records.homes({pair: level}).get(pair, {})
         return Look(row, homes) if self.records.row(pair).version == row.version else None
 
@@ -170,12 +190,13 @@ class Doctor:
             looks = [Look(row, homes.get(pair, {})) for pair, row in rows.items()]
             twice = sum(look.difference == Difference.TWICE for look in looks)
             self.report.found[Difference.TWICE] += twice
-            self.report.follows += len(page)
+            self.report.follows += sum(row.is_active for row in page)
             self._suspect(look.pair for look in looks if look.is_fault)
             yield read
 
     def _compare_edges(self, pages: Iterable[dict[Pair, Homes]]) -> Iterator[int]:
         for page in pages:
+            self._find_hidden(page)
             rows = self.records.rows(page)
             looks = [
                 Look(rows.get(pair) or Follow(user_id=pair[0], publisher_id=pair[1]), homes)
@@ -185,6 +206,66 @@ class Doctor:
             self.report.edges += count
             self._suspect(look.pair for look in looks if look.is_fault)
             yield count
+
+    def _readable(
+        self, pages: Iterable[tuple[dict[Pair, Homes], list[Key]]]
+    ) -> Iterator[dict[Pair, Homes]]:
+        for edges, unreadable in pages:
+            self.report.found[Difference.UNREADABLE] += len(unreadable)
+            room = EXAMPLES - len(self.report.unreadable)
+            self.report.unreadable += unreadable[:room]
+            yield edges
+
+    def _look_above(self, publisher_id: str, levels: Sequence[int]) -> Iterator[int]:
+        """Look for edges of the publisher at these levels, in every shard."""
+        # Not only up to an empty level: one that all are kept at may lie far above a publisher's.
+        for level in levels:
+            has_edges = self.records.threads.map(
+                lambda shard, level=level: self.records.has_edges(publisher_id, level, shard),
+                range(2**level),
+            )
+            if any(list(has_edges)):
+                self._hidden(publisher_id, level)
+            yield 2**level
+
+    def _find_hidden(self, page: dict[Pair, Homes]) -> None:
+        """Find the publishers whose edges lie above the level that is known of them."""
+        tops: dict[str, int] = {}
+        for (_, publisher_id), homes in page.items():
+            tops[publisher_id] = max(tops.get(publisher_id, 0), *homes)
+        high = [publisher_id for publisher_id, top in tops.items() if top > 0]
+        levels = list(self.records.threads.map(self.records.level, high))
+        for publisher_id, level in zip(high, levels, strict=True):
+            if tops[publisher_id] > level:
+                self._hidden(publisher_id, tops[publisher_id])
+
+    def _hidden(self, publisher_id: str, level: int) -> None:
+        """An edge lies above what was known; count it unless the publisher has just grown."""
+        own = self.records.see(publisher_id, level)
+        if level <= own:
+            return
+        before = self.report.hidden.get(publisher_id)
+        self.report.hidden[publisher_id] = Hidden(
+            publisher_id, before.level if before else own, level
+        )
+        self.report.found[Difference.HIDDEN] = len(self.report.hidden)
+        if self.relations:
+            self._raise(publisher_id, level, self.relations)
+
+    def _raise(self, publisher_id: str, level: int, relations: Relations) -> None:
+        """Let the publisher's row know the level, so that all who look for its edges see them."""
+        self._raised.discard(publisher_id)
+        try:
+            self.records.raise_level(publisher_id, level)
+            self._raised.add(publisher_id)
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            self.report.failure = str(error)
+        relations.edges.forget()  # among others the level from before
+        # What was settled was so up to the level from before.
+        self._told = {pair for pair in self._told if pair[1] != publisher_id}
+        self.report.mended[Difference.HIDDEN] = len(self._raised)
 
     def _suspect(self, pairs: Iterable[Pair]) -> None:
         """Look closely at these, and once more at those that were looked at a moment ago."""
@@ -227,7 +308,7 @@ class Doctor:
         self.report.found[kind] += 1
         if len(self.report.examples) < EXAMPLES:
             self.report.examples.append(wrong)
-        if kind != Difference.MISSING:  # that one has no edge by which to be met again
+        if kind != Difference.MISSING:  # that one is met once, by its row
             self._told.add(wrong.pair)
 
     def _mend_all(self, wrong: Sequence[Look], relations: Relations) -> None:

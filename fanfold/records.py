@@ -16,7 +16,8 @@ from fanfold.following import UNFOLLOWED, Follow, Following, follow_of, row_key
 from fanfold.names import EXPIRES_AT, FOLLOWERS
 from fanfold.publishers import Publishers
 from fanfold.relate import TOMBSTONE_SECONDS
-from fanfold.ringread import RingRead
+from fanfold.ringread import Read, RingRead
+from fanfold.sharding import raised
 
 # BatchGetItem takes no more keys, and leaves some when a table has enough to do.
 MAX_KEYS = 100
@@ -27,9 +28,12 @@ SEGMENTS_OF_A_SAMPLE = 32
 MAX_SEGMENTS = 1_000_000
 # Publishers whose level is remembered. One that has grown since is noticed at the second look.
 MAX_LEVELS = 100_000
+# No stage allows a higher one.
+HIGHEST_LEVEL = 10
 
 Pair: TypeAlias = tuple[str, str]  # user, publisher
 Homes: TypeAlias = dict[int, int]  # of one relation's edge: its version at each level where it is
+Key: TypeAlias = tuple[str, str]  # of an item of the followers table: shard_id, edge
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class Records:
     publishers: Publishers
     threads: Executor
     _levels: dict[str, int] = field(default_factory=dict)
+    # Levels of edges that the rows of their publishers do not know.
+    _above: dict[str, int] = field(default_factory=dict)
 
     def follows(self, **scan: Any) -> Iterator[tuple[int, list[Follow]]]:
         """All rows or what the scan keeps of them, page by page, and how many were read for it."""
@@ -58,10 +64,14 @@ class Records:
                 if size <= 0:
                     return
 
-    def edges(self) -> Iterator[dict[Pair, Homes]]:
-        """All edges, page by page; one that is at two levels may come in two of them."""
+    def edges(self) -> Iterator[tuple[dict[Pair, Homes], list[Key]]]:
+        """All edges, page by page, and the keys of items that are none.
+
+        One that is at two levels may come in two pages.
+        """
         for answer in self._scan(self.followers.table):
-            yield _homes(answer["Items"])
+            items = answer["Items"]
+            yield _homes(items), [_key_of(item) for item in items if _edge_of(item) is None]
 
     def ring(
         self, publisher_id: str, lo: str, hi: str, limit: int | None = None
@@ -93,7 +103,7 @@ class Records:
         return pages
 
     def homes(self, levels: Mapping[Pair, int]) -> dict[Pair, Homes]:
-        """Where the edges of these pairs are, each looked for up to its publisher's level."""
+        """Where the edges of these pairs are, each looked for up to the level that is given."""
         keys = [
             edge_key(publisher_id, user_id, level)
             for (user_id, publisher_id), top in levels.items()
@@ -117,9 +127,37 @@ class Records:
         if level is None:
             if len(self._levels) >= MAX_LEVELS:
                 self._levels.clear()
-            level = self.publishers.shards(publisher_id).level
+            level = self.level_now(publisher_id)
             self._levels[publisher_id] = level
         return level
+
+    def level_now(self, publisher_id: str) -> int:
+        """The highest level where edges may be: the publisher's own, or one that was `see`n."""
+        own = self.publishers.shards(publisher_id).level
+        return max(own, self._above.get(publisher_id, 0))
+
+    def see(self, publisher_id: str, level: int) -> int:
+        """Look at this level, too, from now on, because an edge is there; the publisher's own."""
+        # Behind the edge: the row is raised before anything is written at a level.
+        own = self.publishers.shards(publisher_id).level
+        if level > own:
+            self._above[publisher_id] = max(level, self._above.get(publisher_id, 0))
+        self._levels[publisher_id] = max(level, own)
+        return own
+
+    def raise_level(self, publisher_id: str, level: int) -> None:
+        """Raise the publisher's own level to this one, unless it is there already."""
+        while (seen := self.publishers.shards(publisher_id)).level < level:
+            wish = raised(seen, level=level, now_ms=clock.now_ms())
+            if self.publishers.update(publisher_id, seen=seen, shards=wish):
+                break
+        if self._above.get(publisher_id, 0) <= level:
+            self._above.pop(publisher_id, None)
+
+    def has_edges(self, publisher_id: str, level: int, shard: int) -> bool:
+        """Whether any edge is in this shard."""
+        read = Read(level, shard, ring.START, ring.END)
+        return bool(self.followers.page(publisher_id, read, limit=1).edges)
 
     def levels(self, pairs: Collection[Pair]) -> dict[Pair, int]:
         """The levels of these pairs' publishers."""
@@ -194,10 +232,29 @@ class Records:
 
 
 def _homes(items: Iterable[Item]) -> dict[Pair, Homes]:
-    """Items of the followers table by relation and level."""
+    """Items of the followers table by relation and level, without those that are no edges."""
     found: dict[Pair, Homes] = {}
     for item in items:
-        publisher_id, _, shard = get_text(item, FOLLOWERS.partition_key).rpartition("#")
-        pair = ring.follower_of(get_text(item, "edge")), publisher_id
-        found.setdefault(pair, {})[int(shard.partition(".")[0])] = get_number(item, "version")
+        if edge := _edge_of(item):
+            pair, level, version = edge
+            found.setdefault(pair, {})[level] = version
     return found
+
+
+def _edge_of(item: Item) -> tuple[Pair, int, int] | None:
+    """Relation, level and version; None for an item that the service cannot have written."""
+    key = _key_of(item)
+    publisher_id, _, shard = key[0].rpartition("#")
+    user_id = ring.follower_of(key[1])
+    try:
+        level, version = int(shard.partition(".")[0]), int(item["version"]["N"])
+    except (KeyError, ValueError):
+        return None
+    if not (publisher_id and user_id and 0 <= level <= HIGHEST_LEVEL):
+        return None
+    is_in_place = key == _key_of(edge_key(publisher_id, user_id, level))
+    return ((user_id, publisher_id), level, version) if is_in_place else None
+
+
+def _key_of(item: Item) -> Key:
+    return get_text(item, FOLLOWERS.partition_key), get_text(item, "edge")

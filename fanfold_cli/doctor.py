@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.table import Table
 from rich.text import Text
 
-from fanfold.doctor import Difference, Doctor, Look, Report, Round
+from fanfold.doctor import EXAMPLES, Difference, Doctor, Look, Report, Round
 from fanfold.errors import BadInput, FanfoldError
 from fanfold.followers import Followers
 from fanfold.following import Following
@@ -37,7 +38,10 @@ MEANINGS = {
     Difference.OLDER: "edges older than their follow: posts arrive all the same",
     Difference.NEWER: "edges newer than their follow: an unfollow would not end them",
     Difference.TWICE: "edges at several levels: harmless, a post arrives once",
+    Difference.HIDDEN: "publishers with edges above the level of their row: nobody looks there",
+    Difference.UNREADABLE: "items of the followers table that are no edges: not mended",
 }
+NEVER_MENDED = (Difference.TWICE, Difference.UNREADABLE)
 
 
 def doctor(
@@ -86,7 +90,9 @@ def doctor(
         print_json(_content(report, is_sample=is_sample))
     else:
         _print(report)
-        _conclude(report, is_sample=is_sample, repairs=repair)
+        # A sample is not drawn twice: only the whole is sure to have what this one showed.
+        scope = "--whole" if publisher is None else f"--publisher {publisher}"
+        _conclude(report, is_sample=is_sample, repairs=repair, scope=scope)
         if publisher is not None and not report.follows + report.edges:
             say(f"Nobody follows '{publisher}': is the id right?")
     if report.left:
@@ -129,20 +135,48 @@ def _print(report: Report) -> None:
     table = Table("what", "found", "mended", "meaning")
     for kind, meaning in MEANINGS.items():
         if found := report.found[kind]:
-            mended = "-" if kind == Difference.TWICE else f"{report.mended[kind]:,}"
+            mended = "-" if kind in NEVER_MENDED else f"{report.mended[kind]:,}"
             table.add_row(kind.value, f"{found:,}", mended, meaning)
     print_result(table)
+    _print_hidden(report)
+    _print_unreadable(report)
     if not report.examples:
         return
     listed = Table("user", "publisher", "what", "follow", "edge at level: version")
     for look in report.examples:
         listed.add_row(*(Text(str(value)) for value in _row(look).values()))
     print_result(listed)
-    if report.wrong > len(report.examples):
-        say(f"The first {len(report.examples):,} of {report.wrong:,} are listed.")
+    others = report.found[Difference.HIDDEN] + report.found[Difference.UNREADABLE]
+    _say_if_cut(len(report.examples), report.wrong - others)
 
 
-def _conclude(report: Report, *, is_sample: bool, repairs: bool) -> None:
+def _print_hidden(report: Report) -> None:
+    if not report.hidden:
+        return
+    listed = Table("publisher", "level of its row", "edges up to level")
+    for hidden in islice(report.hidden.values(), EXAMPLES):
+        listed.add_row(Text(hidden.publisher_id), str(hidden.level), str(hidden.seen))
+    print_result(listed)
+    _say_if_cut(EXAMPLES, len(report.hidden))
+
+
+def _print_unreadable(report: Report) -> None:
+    if not report.unreadable:
+        return
+    listed = Table("unreadable in", "shard_id", "edge")
+    for shard_id, edge in report.unreadable:
+        listed.add_row("followers", Text(shard_id), Text(edge))
+    print_result(listed)
+    _say_if_cut(len(report.unreadable), report.found[Difference.UNREADABLE])
+    say("What is unreadable is not mended: look at these items, and delete them if they are junk.")
+
+
+def _say_if_cut(listed: int, found: int) -> None:
+    if found > listed:
+        say(f"The first {listed:,} of {found:,} are listed.")
+
+
+def _conclude(report: Report, *, is_sample: bool, repairs: bool, scope: str) -> None:
     looked = f"{report.follows:,} follows and {report.edges:,} edges were looked at"
     if is_sample:
         looked += ", a sample (--whole looks at all)"
@@ -153,10 +187,12 @@ def _conclude(report: Report, *, is_sample: bool, repairs: bool) -> None:
     elif not report.left:
         print_result(f"{looked}: {report.wrong:,} were wrong and are mended.")
     elif not repairs:
-        print_result(f"{looked}: {report.left:,} are wrong. `fanfold doctor --repair` mends them.")
+        advice = f"`fanfold doctor {scope} --repair` mends them."
+        print_result(f"{looked}: {report.left:,} are wrong. {advice}")
     else:
         print_result(f"{looked}: {report.left:,} of {report.wrong:,} wrong ones are not mended.")
-        say(f"Run it again. The last of them: {report.failure}")
+        if report.failure:
+            say(f"Run it again. The last of them: {report.failure}")
 
 
 def _row(look: Look) -> dict[str, Any]:
@@ -181,6 +217,11 @@ def _content(report: Report, *, is_sample: bool) -> dict[str, Any]:
         "mended": report.mended.total(),
         "left": report.left,
         "examples": [_example(look) for look in report.examples],
+        "hidden": [asdict(hidden) for hidden in report.hidden.values()],
+        "unreadable": [
+            {"table": "followers", "shard_id": shard_id, "edge": edge}
+            for shard_id, edge in report.unreadable
+        ],
     }
 
 

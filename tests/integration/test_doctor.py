@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fanfold import clock as product_clock
-from fanfold import doctor
+from fanfold import doctor, ring
 from fanfold.doctor import Difference, Doctor, Look
 from fanfold.edges import Edges
 from fanfold.followers import Followers
@@ -23,7 +23,7 @@ from tests.integration.cli import Ran, run
 from tests.integration.system import AT, AT_MS, REGION, Clock, System, error
 from tests.integration.test_cli_shards import FakeLambda
 
-SOUND = {"missing": 0, "stray": 0, "older": 0, "newer": 0, "twice": 0}
+SOUND = {kind.value: 0 for kind in Difference}
 
 
 @dataclass
@@ -143,7 +143,7 @@ def test_what_the_service_made_itself_is_sound(
     ran = examined(*options)
     assert ran.exit_code == 0
     assert ran.json["found"] == SOUND
-    assert (ran.json["follows"], ran.json["edges"], ran.json["left"]) == (4, 3, 0)
+    assert (ran.json["follows"], ran.json["edges"], ran.json["left"]) == (3, 3, 0)
     assert ran.json["examples"] == []
     assert clock.seconds == began, "without a difference there is nothing to wait for"
 
@@ -324,6 +324,139 @@ def test_a_row_that_came_while_its_stray_edge_was_mended_keeps_its_follow(
     again = examined("--whole", "--repair")
     assert (again.exit_code, found(again)) == (0, {"newer": 1})
     assert ward.homes("bob") == {0: ward.version("bob")} == {0: 8}
+
+
+# Levels that the publisher's row does not know
+
+
+@pytest.fixture
+def forgotten(ward: Ward) -> Ward:
+    """A publisher at level 2 with edges below and there, whose row is lost."""
+    ward.grow(1)
+    ward.follow("ann", "bob")
+    ward.grow(2)
+    ward.follow("cid", "dan")
+    ward.edge("eve", 3, level=2)
+    ward.system.dynamodb.delete_item(
+        TableName=ward.system.settings.publishers_table, Key={"publisher_id": {"S": "ada"}}
+    )
+    return ward
+
+
+SCOPES = [["--whole"], ["--publisher", "ada"]]
+
+
+@pytest.mark.parametrize("scope", SCOPES, ids=" ".join)
+def test_edges_above_the_level_of_the_row_are_hidden(forgotten: Ward, scope: list[str]) -> None:
+    before = forgotten.system.dump()
+    ran = examined(*scope)
+    assert (ran.exit_code, found(ran)) == (1, {"hidden": 1, "stray": 1}), "no follow is missing"
+    assert ran.json["hidden"] == [{"publisher_id": "ada", "level": 0, "seen": 2}]
+    assert (ran.json["follows"], ran.json["edges"]) == (4, 5)
+    assert (ran.json["mended"], ran.json["left"]) == (0, 2)
+    assert forgotten.system.dump() == before
+    told = run("doctor", *scope).stdout
+    assert "publishers with edges above the level of their row" in told
+    row = next(line for line in told.splitlines() if line.startswith("│ ada"))
+    assert [cell.strip() for cell in row.split("│")[1:-1]] == ["ada", "0", "2"]
+
+
+@pytest.mark.parametrize("waiting", [0, 20_000])
+@pytest.mark.parametrize("scope", SCOPES, ids=" ".join)
+def test_a_repair_raises_the_row_and_then_settles(
+    forgotten: Ward,
+    scope: list[str],
+    waiting: int,
+    paged: Callable[[int], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "MAX_SUSPECTS", waiting)
+    paged(1)
+    system = forgotten.system
+    forgotten.edge("eve", 3, level=1)
+    ran = examined(*scope, "--repair")
+    assert (ran.exit_code, ran.json["left"]) == (0, 0)
+    assert found(ran).keys() == {"hidden", "stray"}
+    assert forgotten.publishers.shards("ada").level == 2
+    assert found(examined("--whole")) == {}, "no edge was put at a lower level"
+    assert forgotten.homes("eve") == {}
+    for user in ("ann", "cid"):
+        assert system.unfollow(user).status == 204
+        assert forgotten.homes(user) == {}
+    system.publish()
+    system.pump("Publish", "Express")
+    assert system.reached() == ["bob", "dan"]
+
+
+def test_a_stale_row_is_raised_as_well_as_a_lost_one(forgotten: Ward) -> None:
+    forgotten.grow(1)
+    ran = examined("--whole", "--repair")
+    assert ran.json["hidden"] == [{"publisher_id": "ada", "level": 1, "seen": 2}]
+    assert (ran.exit_code, forgotten.publishers.shards("ada").level) == (0, 2)
+
+
+def test_a_level_far_above_the_row_is_seen(ward: Ward) -> None:
+    """As after all publishers were kept at a level."""
+    ward.row("bob")
+    ward.edge("bob", 1, level=5)
+    assert found(examined("--publisher", "ada")) == {"hidden": 1}
+
+
+def test_a_row_that_cannot_be_raised_now_leaves_the_publisher_hidden(forgotten: Ward) -> None:
+    client = aws.client("dynamodb", None, REGION)
+
+    class Full:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(client, name)
+
+        def update_item(self, **_request: Any) -> Any:
+            raise error("ThrottlingException")
+
+    ran = run("doctor", "--whole", "--repair", dynamodb=Full(), lambda_=FakeLambda())
+    assert ran.exit_code == 1
+    assert "2 of 2 wrong ones are not mended" in ran.stdout
+    assert "Run it again." in ran.said
+    assert forgotten.publishers.shards("ada").level == 0
+    assert examined("--whole", "--repair").exit_code == 0
+
+
+# Items that are no edges
+
+
+@pytest.mark.parametrize(
+    ("shard_id", "edge", "version"),
+    [
+        ("junk", "nohash", "1"),
+        ("u1#x.y", ring.edge("bob"), "1"),
+        ("ada#0.0", "nohash", "1"),
+        ("ada#0.0", f"{ring.START}#bob", "1"),
+        ("ada#0.1", ring.edge("bob"), "1"),
+        ("ada#-1.0", ring.edge("bob"), "1"),
+        ("ada#99.0", ring.edge("bob"), "1"),
+        ("ada#11.0", ring.edge("bob"), "1"),
+        ("ada#0.0", ring.edge("bob"), None),
+        ("#0.0", ring.edge("bob"), "1"),
+        ("ada#0.0", ring.edge(""), "1"),
+    ],
+)
+def test_an_item_that_is_no_edge_is_named_and_left_alone(
+    ward: Ward, shard_id: str, edge: str, version: str | None
+) -> None:
+    ward.follow("ann", "cid")
+    ward.lose_edge("cid")
+    item: Any = {"shard_id": {"S": shard_id}, "edge": {"S": edge}}
+    ward.system.dynamodb.put_item(
+        TableName=ward.system.settings.followers_table,
+        Item={**item, "version": {"N": version}} if version else item,
+    )
+    ran = examined("--whole", "--repair")
+    assert (ran.exit_code, found(ran)) == (1, {"missing": 1, "unreadable": 1})
+    assert (ran.json["mended"], ran.json["left"]) == (1, 1)
+    assert ran.json["unreadable"] == [{"table": "followers", "shard_id": shard_id, "edge": edge}]
+    told = run("doctor", "--whole")
+    assert told.exit_code == 1
+    assert shard_id in told.stdout
+    assert "is not mended: look at these items" in told.said
 
 
 # What goes on meanwhile
@@ -567,7 +700,8 @@ def test_the_tables_and_the_sentence_say_what_is_wrong_and_what_to_do(ward: Ward
     assert ran.exit_code == 1
     assert "follows without an edge: posts do not arrive" in ran.stdout
     assert ran.stdout.splitlines()[-1] == (
-        "2 follows and 1 edges were looked at: 1 are wrong. `fanfold doctor --repair` mends them."
+        "2 follows and 1 edges were looked at: 1 are wrong. `fanfold doctor --whole --repair` "
+        "mends them."
     )
     row = next(line for line in ran.stdout.splitlines() if "followed" in line)
     assert [cell.strip() for cell in row.split("│")[1:-1]] == (
@@ -609,6 +743,26 @@ def test_a_table_that_cannot_be_read_is_a_sentence() -> None:
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "Stopped after 0 follows and 0 edges: 0 were found wrong so far. " in ran.said
     assert "AccessDenied" in ran.said
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        ([], "--whole --repair"),
+        (["--sample", "9"], "--whole --repair"),
+        (["--whole"], "--whole --repair"),
+        (["--publisher", "ada"], "--publisher ada --repair"),
+    ],
+)
+def test_the_advice_mends_what_was_found(ward: Ward, options: list[str], advice: str) -> None:
+    missing(ward)
+    assert f"`fanfold doctor {advice}` mends them." in run("doctor", *options).stdout
+
+
+def test_follows_that_have_ended_are_not_counted(ward: Ward) -> None:
+    ward.follow("ann")
+    ward.row("bob", state=UNFOLLOWED)
+    assert "1 follows and 1 edges were looked at" in run("doctor", "--whole").stdout
 
 
 @pytest.mark.usefixtures("system")
