@@ -50,9 +50,16 @@ def doctor(
     ] = False,
     sample: Annotated[
         int | None,
-        typer.Option(min=1, help=f"Look at so many follows, at random. [default: {SAMPLE}]"),
+        # With the backslash, because what is in brackets is markup else.
+        typer.Option(min=1, help=rf"Look at so many follows, at random. \[default: {SAMPLE}]"),
     ] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Look at all of them.")] = False,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help="Look at all of them: minutes, and some $0.30, for each million follows.",
+        ),
+    ] = False,
     publisher: Annotated[
         str | None, typer.Option(help="Look at all follows and edges of one publisher.")
     ] = None,
@@ -65,7 +72,7 @@ def doctor(
         raise ExpectedError("Name one of --sample, --whole and --publisher.")
     try:
         if publisher is not None:
-            check_id(publisher, field="--publisher")
+            check_id(publisher, field=publisher)  # the sentence is to show what was given
     except BadInput as error:
         raise ExpectedError(error.sentence) from None
     deployment = Deployment.choose(stack, home=Home.choose(home))

@@ -1,16 +1,19 @@
 """`fanfold shards`: over how many write shards followers are spread, and spread them over more."""
 
+import sys
+from contextlib import redirect_stdout
 from typing import Annotated
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold import clock
+from fanfold import clock, ring
 from fanfold.edges import LEVEL_SECONDS
 from fanfold.errors import BadInput
 from fanfold.followers import Followers
 from fanfold.ids import check_id
 from fanfold.publishers import Publishers
+from fanfold.ringread import Read
 from fanfold.sharding import PARTITION_WRITES, raised
 from fanfold_cli import mappings
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
@@ -84,7 +87,8 @@ def grow(
     try:
         _check_level(deployment, level)
         publishers = _publishers(deployment)
-        was = publishers.shards(publisher).level
+        seen = publishers.shards(publisher)
+        was = seen.level
         if level < was:
             raise ExpectedError(_no_lower(publisher, was))
         if level > was:
@@ -94,6 +98,8 @@ def grow(
                 f"{2 ** (level + 1) - 1} shards instead of {2 ** (was + 1) - 1}. It is never "
                 "lowered again."
             )
+            if not seen.version and not _is_followed(deployment, publisher):
+                say(f"Nobody follows '{publisher}' yet; is the id right?")
             _ask(f"Grow '{publisher}' from level {was} to level {level}?", yes=yes)
             level = _raise(publishers, publisher, level)
         static_level = publishers.static_level()
@@ -136,8 +142,8 @@ def static(
     meaning = (
         f"The followers of every publisher are then written to {shards_at(level)}, and none grows "
         "by itself. Followers at other levels stay where they are and are read all the same. "
-        f"A publisher that is followed meanwhile is at level {level} for good, and each of its "
-        f"deliveries reads {2 ** (level + 1) - 1} shards, however few its followers are."
+        f"A publisher that is followed meanwhile is at level {level} or higher for good, and each "
+        f"of its deliveries reads {_reads(level)} or more, however few its followers are."
     )
     _set(deployment, level, meaning, yes=yes, as_json=as_json)
 
@@ -184,7 +190,7 @@ def _set(
 
 def _check(publisher: str) -> None:
     try:
-        check_id(publisher, field="PUBLISHER")
+        check_id(publisher, field=publisher)  # the sentence is to show what was given
     except BadInput as error:
         raise ExpectedError(error.sentence) from None
 
@@ -196,6 +202,11 @@ def _check_level(deployment: Deployment, level: int) -> None:
             f"Level {level} is above the highest of this stage, {highest}; take a lower one, or "
             "deploy the stage with a higher -c max_level= first."
         )
+
+
+def _reads(level: int) -> str:
+    """How many shards a delivery reads, of all levels up to this one, in words."""
+    return "1 shard" if level == 0 else f"{2 ** (level + 1) - 1} shards"
 
 
 def _no_lower(publisher: str, level: int) -> str:
@@ -210,7 +221,9 @@ def _ask(question: str, *, yes: bool) -> None:
     if yes:
         return
     try:
-        agreed = typer.confirm(question, err=True)
+        # The prompt's last blank goes to stdout, whatever `err` says.
+        with redirect_stdout(sys.stderr):
+            agreed = typer.confirm(question, err=True)
     except (typer.Abort, RuntimeError):  # the standard input is at its end, or closed
         raise ExpectedError("Nothing was changed; --yes answers the question.") from None
     if not agreed:
@@ -227,6 +240,13 @@ def _raise(publishers: Publishers, publisher: str, level: int) -> int:
         if publishers.update(publisher, seen=seen, shards=wish):
             return level
     raise ExpectedError(f"'{publisher}' changed too often meanwhile; run it again.")
+
+
+def _is_followed(deployment: Deployment, publisher: str) -> bool:
+    """Whether a publisher that has never grown has any edge."""
+    followers = Followers(deployment.client("dynamodb"), deployment.settings().followers_table)
+    first = Read(level=0, shard=0, after=ring.START, hi=ring.END)
+    return bool(followers.page(publisher, first, limit=1).edges)
 
 
 def _publishers(deployment: Deployment) -> Publishers:

@@ -262,7 +262,7 @@ def test_grow_asks_first_and_changes_nothing_when_told_no(
 
 def test_grow_without_anybody_to_ask_says_how_to_answer(publishers: Publishers) -> None:
     ran = shards_of("grow", "ada", "--level", "3")  # its standard input is at its end
-    assert (ran.exit_code, ran.stdout.strip()) == (1, "")
+    assert (ran.exit_code, ran.stdout) == (1, "")
     assert "--yes answers" in ran.said
     assert publishers.shards("ada") == Shards()
 
@@ -291,6 +291,41 @@ def test_grow_never_lowers_and_can_be_repeated(publishers: Publishers, asked: li
     assert (told["was"], told["level"], told["changed"]) == (3, 3, False)
     assert publishers.shards("ada").version == 1
     assert asked == []
+
+
+NOBODY = "Nobody follows 'ada' yet; is the id right?"
+
+
+@pytest.mark.parametrize("options", [["--yes"], ["--yes", "--json"]], ids=" ".join)
+def test_grow_of_a_publisher_that_nobody_follows_says_so_and_goes_on(
+    publishers: Publishers, options: list[str]
+) -> None:
+    ran = shards_of("grow", "ada", "--level", "1", *options)
+    assert NOBODY in ran.said
+    assert (ran.exit_code, publishers.shards("ada").level) == (0, 1)
+    again = shards_of("grow", "ada", "--level", "2", *options)
+    assert NOBODY not in again.said, "it was said already"
+
+
+def test_grow_of_a_publisher_that_is_followed_does_not_doubt_its_id(followers: Followers) -> None:
+    followers.put("ada", "bob", version=1, level=0)
+    assert NOBODY not in shards_of("grow", "ada", "--level", "1", "--yes").said
+
+
+def test_grow_doubts_the_id_before_it_asks(
+    publishers: Publishers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+
+    def confirm(question: str, *, err: bool) -> bool:
+        told.append(question)
+        return err
+
+    monkeypatch.setattr("fanfold_cli.shards.say", told.append)
+    monkeypatch.setattr("fanfold_cli.shards.typer.confirm", confirm)
+    assert shards_of("grow", "ada", "--level", "1").exit_code == 0
+    assert told.index(NOBODY) < told.index("Grow 'ada' from level 0 to level 1?")
+    assert publishers.shards("ada").level == 1
 
 
 def test_grow_stops_at_what_the_stage_allows(publishers: Publishers) -> None:
@@ -367,6 +402,18 @@ def test_static_keeps_all_publishers_at_a_level_until_dynamic(
     )
     assert publishers.static_level() is None
     assert "was so already" in shards_of("dynamic").stdout
+
+
+@pytest.mark.usefixtures("publishers")
+@pytest.mark.parametrize(
+    ("level", "said"),
+    [
+        ("0", "at level 0 or higher for good, and each of its deliveries reads 1 shard or more"),
+        ("2", "at level 2 or higher for good, and each of its deliveries reads 7 shards or more"),
+    ],
+)
+def test_static_says_what_it_costs_a_publisher_that_may_be_higher(level: str, said: str) -> None:
+    assert said in shards_of("static", "--level", level, "--yes").said
 
 
 def test_a_lowered_static_level_loses_no_follower(

@@ -772,7 +772,7 @@ def test_follows_that_have_ended_are_not_counted(ward: Ward) -> None:
         (["--whole", "--sample", "5"], "Name one of"),
         (["--whole", "--publisher", "ada"], "Name one of"),
         (["--publisher", "ada", "--sample", "5"], "Name one of"),
-        (["--publisher", "a b"], "'--publisher' is not a valid id"),
+        (["--publisher", "a b"], "'a b' is not a valid id"),
     ],
 )
 def test_options_that_make_no_sense_are_sentences(options: list[str], sentence: str) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import random
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 from typer.testing import CliRunner
 
 from fanfold import ring
+from fanfold_cli import shards
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.main import app
 from fanfold_cli.shard_report import Level, estimated
@@ -34,21 +37,21 @@ def test_a_shard_is_estimated_from_the_density_at_its_start(level: int, shard: i
 
 
 @pytest.mark.parametrize(
-    ("command", "name"),
+    ("command", "given"),
     [
-        (["shards", "show", "a#b"], "PUBLISHER"),
-        (["shards", "show", ""], "PUBLISHER"),
-        (["shards", "grow", "a b", "--level", "1"], "PUBLISHER"),
-        (["doctor", "--publisher", "a#b"], "--publisher"),
-        (["doctor", "--publisher", ""], "--publisher"),
+        (["shards", "show", "a#b"], "a#b"),
+        (["shards", "show", ""], ""),
+        (["shards", "grow", "a b", "--level", "1"], "a b"),
+        (["doctor", "--publisher", "a#b"], "a#b"),
+        (["doctor", "--publisher", ""], ""),
     ],
 )
 def test_a_publisher_that_is_no_id_is_refused_before_anything_else(
-    command: list[str], name: str
+    command: list[str], given: str
 ) -> None:
     ran = CliRunner().invoke(app, command)
     assert isinstance(ran.exception, ExpectedError)
-    assert f"'{name}' is not a valid id" in str(ran.exception)
+    assert str(ran.exception).startswith(f"'{given}' is not a valid id; use 1 to 128 characters")
 
 
 @pytest.mark.parametrize("level", ["-1", "x", "1.5", ""])
@@ -57,6 +60,24 @@ def test_a_level_that_is_no_number_from_0_on_is_refused(command: list[str], leve
     ran = CliRunner().invoke(app, ["shards", *command, "--level", level])
     assert ran.exit_code == 2
     assert "--level" in ran.stderr
+
+
+@pytest.mark.parametrize("answer", ["y\n", "n\n", ""])
+def test_a_question_leaves_nothing_on_stdout(
+    answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    with nullcontext() if answer == "y\n" else pytest.raises(ExpectedError):
+        shards._ask("Sure?", yes=False)
+    asked = capsys.readouterr()
+    assert (asked.out, asked.err) == ("", "Sure? [y/N]: ")
+
+
+def test_the_help_of_the_doctor_says_what_it_takes() -> None:
+    shown = CliRunner().invoke(app, ["doctor", "--help"]).stdout
+    told = " ".join(shown.replace("│", " ").split())
+    assert "at random. [default: 10000]" in told
+    assert "minutes, and some $0.30, for each million follows" in told
 
 
 def test_a_lost_connection_counts_as_passing_for_the_command_line() -> None:
