@@ -217,16 +217,19 @@ class Doctor:
             yield edges
 
     def _look_above(self, publisher_id: str, levels: Sequence[int]) -> Iterator[int]:
-        """Look for edges of the publisher at these levels, in every shard."""
-        # Not only up to an empty level: one that all are kept at may lie far above a publisher's.
-        for level in levels:
+        """Look for the highest of these levels at which the publisher has edges."""
+        # From above: one that all are kept at may lie far above a publisher's, beyond empty ones.
+        for level in reversed(levels):
             has_edges = self.records.threads.map(
                 lambda shard, level=level: self.records.has_edges(publisher_id, level, shard),
                 range(2**level),
             )
-            if any(list(has_edges)):
+            has_any = any(list(has_edges))  # a list, so that none is under way any more
+            if has_any:
                 self._hidden(publisher_id, level)
             yield 2**level
+            if has_any:
+                return
 
     def _find_hidden(self, page: dict[Pair, Homes]) -> None:
         """Find the publishers whose edges lie above the level that is known of them."""

@@ -378,6 +378,8 @@ def test_a_repair_raises_the_row_and_then_settles(
     assert (ran.exit_code, ran.json["left"]) == (0, 0)
     assert found(ran).keys() == {"hidden", "stray"}
     assert forgotten.publishers.shards("ada").level == 2
+    if scope != ["--whole"]:
+        assert forgotten.publishers.shards("ada").version == 1, "raised once, to the highest"
     assert found(examined("--whole")) == {}, "no edge was put at a lower level"
     assert forgotten.homes("eve") == {}
     for user in ("ann", "cid"):
