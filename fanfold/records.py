@@ -17,7 +17,7 @@ from fanfold.names import EXPIRES_AT, FOLLOWERS
 from fanfold.publishers import Publishers
 from fanfold.relate import TOMBSTONE_SECONDS
 from fanfold.ringread import Read, RingRead
-from fanfold.sharding import raised
+from fanfold.sharding import HIGHEST_LEVEL, raised
 
 # BatchGetItem takes no more keys, and leaves some when a table has enough to do.
 MAX_KEYS = 100
@@ -28,8 +28,6 @@ SEGMENTS_OF_A_SAMPLE = 32
 MAX_SEGMENTS = 1_000_000
 # Publishers whose level is remembered. One that has grown since is noticed at the second look.
 MAX_LEVELS = 100_000
-# No stage allows a higher one.
-HIGHEST_LEVEL = 10
 
 Pair: TypeAlias = tuple[str, str]  # user, publisher
 Homes: TypeAlias = dict[int, int]  # of one relation's edge: its version at each level where it is

@@ -16,6 +16,7 @@ from fanfold.budgets import (
     Budget,
 )
 from fanfold.settings import Settings
+from fanfold.sharding import HIGHEST_LEVEL
 
 # Lambda's event source mapping takes no other value of MaximumConcurrency.
 MIN_CONCURRENCY: Final = 2
@@ -24,9 +25,6 @@ MAX_CONCURRENCY: Final = 1000
 MIN_WARM_WRITE_UNITS: Final = 4000
 # Ten times what an account has unless it asks for more.
 MAX_REQUESTS_PER_SECOND: Final = 100_000
-# 1,024 write shards, a million follows a second. PLAN asks every shard of a small publisher at most
-# one after the other, which at this level takes it 12 s of its 60.
-MAX_LEVEL: Final = 10
 # The periods that CloudWatch Logs knows, up to two years.
 LOG_RETENTION_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
 
@@ -205,7 +203,7 @@ def _check_numbers(stage: Stage) -> None:
     bounds: dict[str, tuple[int, int]] = {
         "retention_days": (1, 3650),
         "max_follows": (1, 1_000_000),
-        "max_level": (0, MAX_LEVEL),
+        "max_level": (0, HIGHEST_LEVEL),
         "warm_write_units": (MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY),
         "max_write_request_units": (MIN_WRITE_CAPACITY, MAX_WRITE_CAPACITY),
         "requests_per_second": (10, MAX_REQUESTS_PER_SECOND),

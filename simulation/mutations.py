@@ -262,7 +262,7 @@ MUTATIONS = (
     Mutation(
         "no two growths in one cooldown",
         "fanfold/sharding.py",
-        "if now_ms - shards.last_updated < cooldown_ms:",
+        "if abs(now_ms - shards.last_updated) < cooldown_ms:",
         "if False:",
     ),
     Mutation(
@@ -274,7 +274,7 @@ MUTATIONS = (
     Mutation(
         "only a hot key range lets a publisher grow",
         "fanfold/edges.py",
-        "if HOT_KEY_RANGE not in reasons:",
+        "if not is_hot:",
         "if False:",
     ),
     Mutation(

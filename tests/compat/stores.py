@@ -128,6 +128,7 @@ def edges_are_put_and_removed_by_version(client: Any) -> None:
     followers.put_all([("pub", f"user-{number}", 1, number % 3) for number in range(60)])
     followers.remove("pub", "ana", version=2, level=0)
     for level in (0, 0, 1, 2):
+        followers.version("pub", "ana", level=level)
         followers.remove("pub", "ana", version=3, level=level)
     after, more = ring.START, True
     while more:
