@@ -18,7 +18,7 @@ from fanfold.errors import TryLater
 from fanfold.following import Follow
 from fanfold.records import Homes, Key, Pair, Records
 from fanfold.relate import Relations
-from fanfold.sharding import HIGHEST_LEVEL
+from fanfold.settings import HIGHEST_LEVEL
 
 # A door that stopped half-way is followed by RELATE 10 s after it began: within this, all that was
 # on its way has arrived.

@@ -17,7 +17,8 @@ from fanfold.names import EXPIRES_AT, FOLLOWERS
 from fanfold.publishers import Publishers
 from fanfold.relate import TOMBSTONE_SECONDS
 from fanfold.ringread import Read, RingRead
-from fanfold.sharding import HIGHEST_LEVEL, raised
+from fanfold.settings import HIGHEST_LEVEL
+from fanfold.sharding import raised
 
 # BatchGetItem takes no more keys, and leaves some when a table has enough to do.
 MAX_KEYS = 100

@@ -13,9 +13,6 @@ from dataclasses import dataclass, replace
 # The one reason that more shards help against. Not a table's or an account's limit, which more
 # shards meet just the same.
 HOT_KEY_RANGE = "TableWriteKeyRangeThroughputExceeded"
-# 1,024 write shards, a million follows a second: no stage may ask for more. PLAN reads every shard
-# of a small publisher one after the other, which at this level takes it 12 s of its 60.
-HIGHEST_LEVEL = 10
 # What a partition takes (DynamoDB, "Partitions and data distribution").
 PARTITION_WRITES = 1_000
 # A publisher is itself the cause if its accepted follows are a quarter of what each of its shards

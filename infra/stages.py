@@ -15,8 +15,7 @@ from fanfold.budgets import (
     MIN_WRITE_CAPACITY,
     Budget,
 )
-from fanfold.settings import Settings
-from fanfold.sharding import HIGHEST_LEVEL
+from fanfold.settings import HIGHEST_LEVEL, Settings
 
 # Lambda's event source mapping takes no other value of MaximumConcurrency.
 MIN_CONCURRENCY: Final = 2
