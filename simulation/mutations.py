@@ -254,12 +254,6 @@ MUTATIONS = (
         "    _ = order",
     ),
     Mutation(
-        "an edge is removed unless a newer follow put it",
-        "fanfold/followers.py",
-        'is_older = "version <= :version"',
-        'is_older = "version > :version OR version <= :version"',
-    ),
-    Mutation(
         "no two growths in one cooldown",
         "fanfold/sharding.py",
         "if abs(now_ms - shards.last_updated) < cooldown_ms:",
