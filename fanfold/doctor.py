@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 from fanfold import clock, ring
 from fanfold.attributes import text
@@ -221,10 +222,8 @@ class Doctor:
         """Look for the highest of these levels at which the publisher has edges."""
         # From above: one that all are kept at may lie far above a publisher's, beyond empty ones.
         for level in reversed(levels):
-            has_edges = self.records.threads.map(
-                lambda shard, level=level: self.records.has_edges(publisher_id, level, shard),
-                range(2**level),
-            )
+            look = partial(self.records.followers.has_edges, publisher_id, level)
+            has_edges = self.records.threads.map(look, range(2**level))
             has_any = any(list(has_edges))  # a list, so that none is under way any more
             if has_any:
                 self._hidden(publisher_id, level)
@@ -263,7 +262,7 @@ class Doctor:
             self.records.raise_level(publisher_id, level)
             self._raised.add(publisher_id)
         except Exception as error:
-            if not is_passing(error):
+            if not _may_be_mended_later(error):
                 raise
             self.report.failure = str(error)
         relations.edges.forget()  # among others the level from before
@@ -334,7 +333,11 @@ class Doctor:
             relations.settle(*wrong.pair)
             after = self.look(wrong.pair)
         except Exception as error:
-            if not (isinstance(error, TryLater) or is_passing(error)):
+            if not _may_be_mended_later(error):
                 raise
             return str(error)
         return f"It is {after.difference} still." if after and after.is_fault else ""
+
+
+def _may_be_mended_later(error: Exception) -> bool:
+    return isinstance(error, TryLater) or is_passing(error)

@@ -21,7 +21,7 @@ from fanfold.calls import is_passing, is_throttle, throttling_reasons
 from fanfold.errors import TryLater
 from fanfold.followers import Followers
 from fanfold.publishers import Publishers
-from fanfold.sharding import HOT_KEY_RANGE, SAMPLE, Refusal, Shards, grown, raised
+from fanfold.sharding import HOT_KEY_RANGE, SAMPLE, Refusal, Shards, grown
 
 # A call that the table does not take is made so often, with jitter between: 1.6 s at most, of a
 # door's 10. After that RELATE goes on, from the order that was sent before.
@@ -142,7 +142,9 @@ class Edges:
         if fixed is None:
             return known
         if known < fixed:
-            self._remember(publisher_id, self._commit(publisher_id, fixed))
+            # Committed before anything is written there.
+            known = self.publishers.raise_to(publisher_id, fixed, now_ms=clock.now_ms())
+            self._remember(publisher_id, known)
         return fixed
 
     def _fixed(self) -> int | None:
@@ -159,14 +161,6 @@ class Edges:
         """Only what was just read: written anew, a level would never grow old."""
         with self._lock:
             self._levels[publisher_id] = level
-
-    def _commit(self, publisher_id: str, level: int) -> int:
-        """Raise the publisher to the level before anything is written there."""
-        while (seen := self.publishers.shards(publisher_id)).level < level:
-            shards = raised(seen, level=level, now_ms=clock.now_ms())
-            if self.publishers.update(publisher_id, seen=seen, shards=shards):
-                return level
-        return seen.level
 
     def _accepted(self, publisher_id: str, level: int) -> None:
         """Count one follow in many, of a publisher that was throttled lately."""

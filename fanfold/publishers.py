@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanfold.attributes import Item, get_number, number, text
-from fanfold.sharding import WINDOW_SECONDS, Growth, Shards
+from fanfold.errors import TryLater
+from fanfold.sharding import WINDOW_SECONDS, Growth, Shards, raised
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 # A minute: further ahead no clock of Lambda is, nor this one so far behind.
 FAR_WINDOWS = 60 // WINDOW_SECONDS
+# Only a publisher that grows all the while changes more often than it can be raised.
+ATTEMPTS = 5
 # The row of all publishers; no publisher's id has a '#' in it.
 ALL = "#all"
 
@@ -83,6 +86,20 @@ class Publishers:
         except self.client.exceptions.ConditionalCheckFailedException:
             return False
         return True
+
+    def raise_to(self, publisher_id: str, level: int, *, now_ms: int) -> int:
+        """Raise the publisher's level; returns what it is then, which may be higher already.
+
+        Raises `TryLater` if others change it all the while.
+        """
+        for _ in range(ATTEMPTS):
+            seen = self.shards(publisher_id)
+            if seen.level >= level:
+                return seen.level
+            wish = raised(seen, level=level, now_ms=now_ms)
+            if self.update(publisher_id, seen=seen, shards=wish):
+                return level
+        raise TryLater(f"The level of '{publisher_id}' changed too often meanwhile; try again.")
 
     def static_level(self) -> int | None:
         """The level that the followers of all publishers are written at; None if it is their own.

@@ -16,9 +16,8 @@ from fanfold.following import UNFOLLOWED, Follow, Following, follow_of, row_key
 from fanfold.names import EXPIRES_AT, FOLLOWERS
 from fanfold.publishers import Publishers
 from fanfold.relate import TOMBSTONE_SECONDS
-from fanfold.ringread import Read, RingRead
+from fanfold.ringread import RingRead
 from fanfold.settings import HIGHEST_LEVEL
-from fanfold.sharding import raised
 
 # BatchGetItem takes no more keys, and leaves some when a table has enough to do.
 MAX_KEYS = 100
@@ -146,17 +145,9 @@ class Records:
 
     def raise_level(self, publisher_id: str, level: int) -> None:
         """Raise the publisher's own level to this one, unless it is there already."""
-        while (seen := self.publishers.shards(publisher_id)).level < level:
-            wish = raised(seen, level=level, now_ms=clock.now_ms())
-            if self.publishers.update(publisher_id, seen=seen, shards=wish):
-                break
+        self.publishers.raise_to(publisher_id, level, now_ms=clock.now_ms())
         if self._above.get(publisher_id, 0) <= level:
             self._above.pop(publisher_id, None)
-
-    def has_edges(self, publisher_id: str, level: int, shard: int) -> bool:
-        """Whether any edge is in this shard."""
-        read = Read(level, shard, ring.START, ring.END)
-        return bool(self.followers.page(publisher_id, read, limit=1).edges)
 
     def levels(self, pairs: Collection[Pair]) -> dict[Pair, int]:
         """The levels of these pairs' publishers."""

@@ -7,23 +7,19 @@ from typing import Annotated
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold import clock, ring
+from fanfold import clock
 from fanfold.edges import LEVEL_SECONDS
-from fanfold.errors import BadInput
+from fanfold.errors import BadInput, TryLater
 from fanfold.followers import Followers
 from fanfold.ids import check_id
 from fanfold.publishers import Publishers
-from fanfold.ringread import Read
-from fanfold.sharding import PARTITION_WRITES, raised
+from fanfold.sharding import PARTITION_WRITES
 from fanfold_cli import mappings
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
 from fanfold_cli.home import Home
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.shard_report import ShardReport, shards_at
 from fanfold_cli.stack import Deployment
-
-# Only a publisher that grows all the while changes more often than it can be raised.
-ATTEMPTS = 5
 
 app = typer.Typer(
     help="The write shards of publishers: level L is 2^L shards, each for "
@@ -62,8 +58,8 @@ def show(
     _check(publisher)
     deployment = Deployment.choose(stack, home=Home.choose(home))
     try:
-        followers = Followers(deployment.client("dynamodb"), deployment.settings().followers_table)
-        report = ShardReport.of(publisher, _publishers(deployment), followers, estimate=estimate)
+        tables = _publishers(deployment), _followers(deployment)
+        report = ShardReport.of(publisher, *tables, estimate=estimate)
     except (ClientError, BotoCoreError) as error:
         raise ExpectedError(f"The shards cannot be read: {error}") from error
     if as_json:
@@ -98,12 +94,12 @@ def grow(
                 f"{2 ** (level + 1) - 1} shards instead of {2 ** (was + 1) - 1}. It is never "
                 "lowered again."
             )
-            if not seen.version and not _is_followed(deployment, publisher):
+            if not seen.version and not _followers(deployment).has_edges(publisher, 0, 0):
                 say(f"Nobody follows '{publisher}' yet; is the id right?")
             _ask(f"Grow '{publisher}' from level {was} to level {level}?", yes=yes)
-            level = _raise(publishers, publisher, level)
+            level = publishers.raise_to(publisher, level, now_ms=clock.now_ms())
         static_level = publishers.static_level()
-    except (ClientError, BotoCoreError) as error:
+    except (ClientError, BotoCoreError, TryLater) as error:
         raise ExpectedError(f"The shards cannot be grown; run it again: {error}") from error
     if as_json:
         content = {"publisher_id": publisher, "level": level, "was": was, "shards": 2**level}
@@ -230,23 +226,8 @@ def _ask(question: str, *, yes: bool) -> None:
         raise ExpectedError("Nothing was changed.")
 
 
-def _raise(publishers: Publishers, publisher: str, level: int) -> int:
-    """Raise the publisher's level; returns what it is then, which may be higher by itself."""
-    for _ in range(ATTEMPTS):
-        seen = publishers.shards(publisher)
-        if seen.level >= level:
-            return seen.level
-        wish = raised(seen, level=level, now_ms=clock.now_ms())
-        if publishers.update(publisher, seen=seen, shards=wish):
-            return level
-    raise ExpectedError(f"'{publisher}' changed too often meanwhile; run it again.")
-
-
-def _is_followed(deployment: Deployment, publisher: str) -> bool:
-    """Whether a publisher that has never grown has any edge."""
-    followers = Followers(deployment.client("dynamodb"), deployment.settings().followers_table)
-    first = Read(level=0, shard=0, after=ring.START, hi=ring.END)
-    return bool(followers.page(publisher, first, limit=1).edges)
+def _followers(deployment: Deployment) -> Followers:
+    return Followers(deployment.client("dynamodb"), deployment.settings().followers_table)
 
 
 def _publishers(deployment: Deployment) -> Publishers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -82,6 +82,19 @@ class Ward:
 
     def version(self, user: str, *, publisher: str = "ada") -> int:
         return self.system.following.get(user, publisher).version
+
+
+@dataclass(frozen=True)
+class Full:
+    """The tables, of which one kind of call is always throttled."""
+
+    call: str
+    client: Any = field(default_factory=lambda: aws.client("dynamodb", None, REGION))
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self.call:
+            raise error("ThrottlingException")
+        return getattr(self.client, name)
 
 
 @pytest.fixture
@@ -405,16 +418,8 @@ def test_a_level_far_above_the_row_is_seen(ward: Ward) -> None:
 
 
 def test_a_row_that_cannot_be_raised_now_leaves_the_publisher_hidden(forgotten: Ward) -> None:
-    client = aws.client("dynamodb", None, REGION)
-
-    class Full:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(client, name)
-
-        def update_item(self, **_request: Any) -> Any:
-            raise error("ThrottlingException")
-
-    ran = run("doctor", "--whole", "--repair", dynamodb=Full(), lambda_=FakeLambda())
+    full = Full("update_item")
+    ran = run("doctor", "--whole", "--repair", dynamodb=full, lambda_=FakeLambda())
     assert ran.exit_code == 1
     assert "2 of 2 wrong ones are not mended" in ran.stdout
     assert "Run it again." in ran.said
@@ -716,16 +721,8 @@ def test_the_tables_and_the_sentence_say_what_is_wrong_and_what_to_do(ward: Ward
 
 def test_what_cannot_be_mended_now_is_said_with_the_reason(ward: Ward, clock: Clock) -> None:
     missing(ward)
-    client = aws.client("dynamodb", None, REGION)
-
-    class Full:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(client, name)
-
-        def put_item(self, **_request: Any) -> Any:
-            raise error("ThrottlingException")
-
-    ran = run("doctor", "--whole", "--repair", dynamodb=Full(), lambda_=FakeLambda())
+    full = Full("put_item")
+    ran = run("doctor", "--whole", "--repair", dynamodb=full, lambda_=FakeLambda())
     assert ran.exit_code == 1
     assert "1 of 1 wrong ones are not mended" in ran.stdout
     assert "too slowly" in ran.said

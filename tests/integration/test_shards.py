@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fanfold import names
+from fanfold import clock, names
 from fanfold.edges import ATTEMPTS, LEVEL_SECONDS
 from fanfold.publishers import FAR_WINDOWS
 from fanfold.sharding import (
@@ -277,7 +277,10 @@ def test_a_door_that_is_throttled_on_and_on_grows_its_publisher_and_tells(
     fail_first: FailFirst,
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # The wait before the first growth: in the middle, so that the next is due after these 12 s.
+    monkeypatch.setattr(clock, "chance", lambda: 0.5)
     for number in range(12):
         system.publishers.count("ada", 5_000, now_ms=system.clock.ms)
         fail_first(system.edge_client, "put_item", [hot()])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cachetools import TTLCache
 
-from fanfold import clock
+from fanfold import clock, publishers
 from fanfold.edges import (
     ATTEMPTS,
     BACKOFF_SECONDS,
@@ -128,6 +128,8 @@ class Publishers:
             return False
         self.rows[publisher_id] = shards
         return True
+
+    raise_to = publishers.Publishers.raise_to
 
     def static_level(self) -> int | None:
         self._called("static")
