@@ -6,6 +6,7 @@ so nothing here is left to a default.
 
 from __future__ import annotations
 
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from botocore.exceptions import ConnectionError, HTTPClientError
 
 from fanfold.calls import ATTEMPTS, CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS
 from fanfold.errors import Unanswered
+from fanfold.ringread import MAX_READS
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -35,9 +37,15 @@ def _config(attempts: int, connections: int) -> Config:
 
 
 @cache
-def dynamodb(attempts: int = ATTEMPTS, connections: int = 10) -> DynamoDBClient:
+def dynamodb(attempts: int = ATTEMPTS, connections: int = MAX_READS) -> DynamoDBClient:
     """The DynamoDB client of this process; `attempts=1` where our own code owns the back-off."""
     return boto3.client("dynamodb", config=_config(attempts, connections))
+
+
+@cache
+def threads() -> Executor:
+    """The threads of this process, for as many calls at a time as a ring is read with."""
+    return ThreadPoolExecutor(MAX_READS)
 
 
 @cache

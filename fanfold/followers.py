@@ -13,6 +13,8 @@ from fanfold.delivery import CHUNK
 from fanfold.ringread import Page, Read, RingRead
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from mypy_boto3_dynamodb import DynamoDBClient
 
 # Edges a page: 100 chunks of 25, about 200 KB, so that one page is read while one is written.
@@ -127,11 +129,22 @@ class Followers:
         return request
 
     def edges(
-        self, publisher_id: str, wanted: RingRead, limit: int | None = None
+        self,
+        publisher_id: str,
+        wanted: RingRead,
+        *,
+        limit: int | None = None,
+        threads: Executor | None = None,
     ) -> Iterator[list[str]]:
-        """The edges that are wanted, of all levels, in ring order and in parts; page after page."""
-        while read := wanted.next_read():
-            wanted.page_read(read, self.page(publisher_id, read, limit))
+        """The edges that are wanted, of all levels, in ring order and in parts.
+
+        With `threads`, as many pages are read at a time as are wanted at once.
+        """
+        read_all = threads.map if threads else map
+        while reads := list(iter(wanted.next_read, None)):
+            pages = read_all(lambda read: self.page(publisher_id, read, limit), reads)
+            for read, page in zip(reads, pages, strict=True):
+                wanted.page_read(read, page)
             if edges := wanted.take():
                 yield edges
 

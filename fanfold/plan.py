@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
+from functools import partial
 
 from fanfold import clock, ring, times
 from fanfold.errors import BadInput
@@ -13,6 +15,9 @@ from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue
 from fanfold.ringread import RingRead
 from fanfold.segments import SAMPLE_EDGES, count_for
+
+# While the sample grows, no level is read much further than the others: nobody would look at that.
+LOW_WATER = SAMPLE_EDGES // 10
 
 
 @dataclass(frozen=True)
@@ -43,12 +48,13 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Planning:
-    """The use case behind the publish queue."""
+    """The use case behind the publish queue; `threads` read many pages of followers at a time."""
 
     fanouts: Fanouts
     followers: Followers
     publishers: Publishers
     lanes: Lanes
+    threads: Executor | None = None
 
     def plan(self, fanout_id: str, *, redelivered: bool) -> None:
         """Fix the plan of an accepted fan-out and send its segments.
@@ -89,9 +95,10 @@ class Planning:
 
     def _count(self, publisher_id: str, level: int) -> int:
         """Followers: exact when they fit the sample, and otherwise estimated from its density."""
-        wanted = RingRead(level, ring.START, ring.END)
+        wanted = RingRead(level, ring.START, ring.END, low_water=LOW_WATER)
         sample: list[str] = []
-        for edges in self.followers.edges(publisher_id, wanted, limit=SAMPLE_EDGES):
+        read = partial(self.followers.edges, limit=SAMPLE_EDGES, threads=self.threads)
+        for edges in read(publisher_id, wanted):
             sample += edges
             if len(sample) >= SAMPLE_EDGES and not wanted.is_done:
                 return ring.estimate(len(sample) - 1, ring.position_of(sample[-1]))

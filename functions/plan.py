@@ -43,6 +43,7 @@ planning = Planning(
         express=WorkQueue(aws.sqs(), settings.express_queue_url),
         bulk=WorkQueue(aws.sqs(), settings.bulk_queue_url),
     ),
+    aws.threads(),
 )
 relations = Relations(
     Following(dynamodb, settings.following_table, settings.readers_table),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,7 @@ from fanfold.sharding import (
     Shards,
     raised,
 )
-from functions import shards
+from functions import plan, shards
 from tests.integration.system import AT_MS, CrashAfter, System, error
 
 FailFirst = Callable[..., list[Any]]
@@ -233,6 +234,28 @@ def test_an_unfollow_reads_the_level_consistently_and_a_follow_need_not(
         change("bob")
         (level,) = [call for call in calls if call["Key"] == {"publisher_id": {"S": "ada"}}]
         assert level["ConsistentRead"] is is_consistent
+
+
+def test_a_ring_of_many_shards_is_planned_from_many_pages_at_a_time(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grow(system, 2)
+    system.follow("bob")
+    both = threading.Barrier(2, timeout=5)
+    made = itertools.count()
+    client = plan.planning.followers.client
+    query = client.query
+
+    def met(**request: Any) -> Any:
+        if next(made) < 2:
+            both.wait()
+        return query(**request)
+
+    monkeypatch.setattr(client, "query", met)
+    system.publish()
+    system.pump()
+    assert system.reached() == ["bob"]
+    assert next(made) == 7, "PLAN's reads; DELIVER has a client of its own"
 
 
 # Growing

@@ -154,7 +154,7 @@ def test_every_edge_of_the_range_is_given_once_and_in_order(
         seed=seed,
     )
     assert reading.taken == sorted({edge for edge, _ in where if lo <= edge < hi})
-    assert reading.most_in_flight <= min(MAX_READS, level + 1)
+    assert reading.most_in_flight <= MAX_READS
 
 
 @given(homes, st.lists(positions, max_size=8), st.integers(0, 2**32))
@@ -213,11 +213,74 @@ def test_a_range_is_read_from_its_own_shards_alone() -> None:
 
 
 def test_no_more_pages_are_read_at_a_time_than_it_may() -> None:
-    wanted = RingRead(12, ring.START, ring.END)
+    wanted = RingRead(MAX_READS, ring.START, ring.END)
     reads = [wanted.next_read() for _ in range(MAX_READS)]
     assert None not in reads
     assert len({read.level for read in reads if read}) == MAX_READS
     assert wanted.next_read() is None
+
+
+def rounds(shards: Shards, wanted: RingRead) -> list[list[Read]]:
+    """Read it, always as much at once as is wanted; the reads of each time."""
+    found = []
+    while reads := list(iter(wanted.next_read, None)):
+        for read in reads:
+            wanted.page_read(read, shards.page(read, LOW_WATER, full_is_more=False))
+        wanted.take()
+        found.append(reads)
+    assert wanted.is_done
+    return found
+
+
+@pytest.mark.parametrize("level", [4, 8, 10])
+def test_a_ring_of_many_shards_and_few_edges_is_read_many_shards_at_a_time(level: int) -> None:
+    where = [(ring.edge(f"user-{number}"), number % (level + 1)) for number in range(100)]
+    shards = 2 ** (level + 1) - 1
+    found = rounds(Shards.of(where), RingRead(level, ring.START, ring.END))
+    assert sum(map(len, found)) == shards
+    # The first round is one of each level; it takes few more until the levels are known as sparse.
+    assert len(found) <= 5 + shards / MAX_READS
+
+
+def test_a_shard_that_fills_the_reader_alone_is_read_alone() -> None:
+    where = [(ring.edge(f"user-{number}"), 3) for number in range(8 * 2 * LOW_WATER)]
+    found = rounds(Shards.of(where), RingRead(3, ring.START, ring.END))
+    assert max(sum(read.level == 3 for read in reads) for reads in found) == 1
+
+
+def test_what_was_read_ahead_waits_for_the_shard_before_it() -> None:
+    wanted = RingRead(2, ring.START, ring.END, low_water=3)
+    for read in list(iter(wanted.next_read, None)):  # the first shard of each level
+        wanted.page_read(read, Page([], more=False))
+    first, *ahead = [read for read in iter(wanted.next_read, None) if read.level == 2]
+    assert [read.shard for read in (first, *ahead)] == [1, 2, 3]
+    wanted.page_read(ahead[1], Page([f"{at(13 << 60)}#b"], more=False))
+    wanted.page_read(ahead[0], Page([f"{at(9 << 60)}#{name}" for name in "abc"], more=False))
+    assert wanted.take() == []
+    wanted.read_failed(first)
+    # Three are at hand, but behind it.
+    assert wanted.next_read() == first
+    wanted.page_read(first, Page([], more=False))
+    assert wanted.is_reading  # level 1's other shard
+    wanted.page_read(Read(1, 1, at(8 << 60), ring.END), Page([], more=False))
+    assert wanted.is_done
+    assert len(wanted.take()) == 4
+
+
+def test_pages_are_read_ahead_no_further_than_to_the_low_water() -> None:
+    wanted = RingRead(3, ring.START, ring.END, low_water=6)
+    for read in list(iter(wanted.next_read, None)):
+        wanted.page_read(read, Page([], more=False))
+    first, *ahead = [read for read in iter(wanted.next_read, None) if read.level == 3]
+    assert len(ahead) == 5
+    for read in ahead:
+        edge = f"{ring.shard_start(read.shard, 3)}#a"
+        wanted.page_read(read, Page([edge, f"{edge}b"], more=True))
+    # Ten edges are at hand; before the first shard is read, none of them is of use.
+    assert [read for read in iter(wanted.next_read, None) if read.level == 3] == []
+    assert wanted.take() == []
+    wanted.read_failed(first)
+    assert wanted.next_read() == first
 
 
 def test_the_level_that_is_furthest_behind_is_read_first() -> None:
