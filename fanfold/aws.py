@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
 
+# Calls that a process makes at once: the pages of a ring of many shards, or batches of messages.
+AT_A_TIME = MAX_READS
+
 for kind in (ConnectionError, HTTPClientError):
     Unanswered.register(kind)
 
@@ -37,24 +40,24 @@ def _config(attempts: int, connections: int) -> Config:
 
 
 @cache
-def dynamodb(attempts: int = ATTEMPTS, connections: int = MAX_READS) -> DynamoDBClient:
+def dynamodb(attempts: int = ATTEMPTS, connections: int = AT_A_TIME) -> DynamoDBClient:
     """The DynamoDB client of this process; `attempts=1` where our own code owns the back-off."""
     return boto3.client("dynamodb", config=_config(attempts, connections))
 
 
 @cache
 def threads() -> Executor:
-    """The threads of this process, for as many calls at a time as a ring is read with."""
-    return ThreadPoolExecutor(MAX_READS)
+    """The threads of this process, for as many calls at a time as its clients have connections."""
+    return ThreadPoolExecutor(AT_A_TIME)
 
 
 @cache
 def sqs() -> SQSClient:
     """The SQS client of this process."""
-    return boto3.client("sqs", config=_config(ATTEMPTS, 10))
+    return boto3.client("sqs", config=_config(ATTEMPTS, AT_A_TIME))
 
 
 @cache
 def lambda_() -> LambdaClient:
     """The Lambda client of this process."""
-    return boto3.client("lambda", config=_config(ATTEMPTS, 10))
+    return boto3.client("lambda", config=_config(ATTEMPTS, AT_A_TIME))

@@ -31,8 +31,11 @@ class Lanes:
         """The lane for a fan-out of so many segments."""
         return self.express if segments == 1 else self.bulk
 
-    def send_pending(self, fanout: Fanout) -> None:
-        """Send every pending segment from where it is delivered to; may send one twice."""
+    def send_pending(self, fanout: Fanout, threads: Executor | None = None) -> None:
+        """Send every pending segment from where it is delivered to; may send one twice.
+
+        The largest fan-out is 410 batches: with `threads`, nobody waits behind it for long.
+        """
         orders = [
             DeliverSegment(
                 fanout_id=fanout.fanout_id,
@@ -43,12 +46,13 @@ class Lanes:
             for segment in sorted(fanout.pending)
         ]
         lane = self.for_segments(fanout.segments)
-        lane.send(*(order.message(group=fanout.publisher_id) for order in orders))
+        messages = (order.message(group=fanout.publisher_id) for order in orders)
+        lane.send(*messages, threads=threads)
 
 
 @dataclass(frozen=True)
 class Planning:
-    """The use case behind the publish queue; `threads` read many pages of followers at a time."""
+    """The use case behind the publish queue; `threads` make many calls at a time."""
 
     fanouts: Fanouts
     followers: Followers
@@ -69,9 +73,9 @@ class Planning:
         if fanout.awaits_plan:
             planned = self._fix(fanout)
             if planned:
-                self.lanes.send_pending(planned)
+                self.lanes.send_pending(planned, self.threads)
         elif fanout.state == DELIVERING and redelivered:
-            self.lanes.send_pending(fanout)
+            self.lanes.send_pending(fanout, self.threads)
 
     def _fix(self, fanout: Fanout) -> Fanout | None:
         now = times.to_text(clock.now_ms())

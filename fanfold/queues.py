@@ -11,6 +11,8 @@ from fanfold import clock
 from fanfold.errors import Unsent
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from mypy_boto3_sqs import SQSClient
 
 # SendMessageBatch takes no more.
@@ -48,10 +50,15 @@ class WorkQueue:
     client: SQSClient
     url: str
 
-    def send(self, *messages: Message) -> None:
-        """Send every message, in batches; raises `Unsent` if any was refused to the last."""
-        for start in range(0, len(messages), MAX_BATCH):
-            self._send_batch(messages[start : start + MAX_BATCH])
+    def send(self, *messages: Message, threads: Executor | None = None) -> None:
+        """Send every message, in batches; raises `Unsent` if any was refused to the last.
+
+        With `threads`, many batches are sent at a time.
+        """
+        starts = range(0, len(messages), MAX_BATCH)
+        batches = [messages[start : start + MAX_BATCH] for start in starts]
+        for _ in (threads.map if threads else map)(self._send_batch, batches):
+            pass  # an error is raised here
 
     def _send_batch(self, messages: Sequence[Message]) -> None:
         left: list[Any] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -98,9 +99,11 @@ class Lane:
     """A queue that keeps what is sent."""
 
     sent: list[Message] = field(default_factory=list)
+    threads: Executor | None = None
 
-    def send(self, *messages: Message) -> None:
+    def send(self, *messages: Message, threads: Executor | None = None) -> None:
         self.sent += messages
+        self.threads = threads
 
 
 @dataclass
@@ -109,6 +112,7 @@ class World:
     ring: Ring
     express: Lane = field(default_factory=Lane)
     bulk: Lane = field(default_factory=Lane)
+    threads: Executor | None = None
 
     def plan(self, *, redelivered: bool = False) -> None:
         planning: Any = Planning(
@@ -116,6 +120,7 @@ class World:
             self.ring,
             Publishers(len(self.ring.levels) - 1),  # type: ignore[arg-type]
             Lanes(self.express, self.bulk),  # type: ignore[arg-type]
+            self.threads,
         )
         planning.plan("post-1", redelivered=redelivered)
 
@@ -164,6 +169,17 @@ def test_a_big_fanout_is_estimated_from_one_read_and_cut_for_the_bulk_lane() -> 
     assert [message.content["segment"] for message in here.bulk.sent] == list(range(8))
     assert {message.group for message in here.bulk.sent} == {"ada"}
     assert not here.express.sent
+
+
+@pytest.mark.parametrize("redelivered", [False, True])
+def test_many_segments_are_sent_on_threads_so_that_nobody_waits_behind_them(
+    redelivered: bool,
+) -> None:
+    here = world(30_000, planned(8) if redelivered else ROW)
+    with ThreadPoolExecutor(2) as here.threads:
+        here.plan(redelivered=redelivered)
+    assert len(here.bulk.sent) == 8
+    assert here.bulk.threads is here.threads
 
 
 @pytest.mark.parametrize("level", [1, 2, 5])

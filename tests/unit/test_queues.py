@@ -1,8 +1,10 @@
 """Sending to a queue: every message is sent, or the caller knows that it was not."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -55,12 +57,32 @@ def messages(count: int) -> list[Message]:
     return [Message({"n": number}, "ada") for number in range(count)]
 
 
+@pytest.fixture(params=["alone", "with threads"])
+def threads(request: pytest.FixtureRequest) -> Iterator[Executor | None]:
+    if request.param == "alone":
+        yield None
+        return
+    with ThreadPoolExecutor(4) as threads:
+        yield threads
+
+
 @pytest.mark.parametrize(("count", "calls"), [(0, 0), (1, 1), (10, 1), (11, 2), (4096, 410)])
-def test_messages_are_sent_ten_at_a_time(count: int, calls: int) -> None:
+def test_messages_are_sent_ten_at_a_time(count: int, calls: int, threads: Executor | None) -> None:
     sqs = FakeSqs()
-    queue(sqs).send(*messages(count))
+    queue(sqs).send(*messages(count), threads=threads)
     assert sqs.bodies() == list(range(count))
     assert len(sqs.calls) == calls
+
+
+def test_with_threads_batches_are_sent_side_by_side() -> None:
+    both = Barrier(2, timeout=5)
+
+    def wait(_call: int, _ids: list[str]) -> list[str]:
+        both.wait()
+        return []
+
+    with ThreadPoolExecutor(2) as threads:
+        queue(FakeSqs(wait)).send(*messages(20), threads=threads)
 
 
 def test_a_message_has_its_group_and_a_delay_that_sqs_takes() -> None:
@@ -88,10 +110,10 @@ def test_a_queue_that_refuses_to_the_last_is_told() -> None:
     assert sqs.bodies() == list(range(9))
 
 
-def test_a_refusal_in_a_later_batch_is_told_too() -> None:
-    sqs = FakeSqs(lambda call, ids: ids if call > 1 else [])
+def test_a_refusal_in_a_later_batch_is_told_too(threads: Executor | None) -> None:
+    sqs = FakeSqs(lambda _call, ids: ids if len(ids) < 10 else [])
     with pytest.raises(Unsent, match="2 of 2"):
-        queue(sqs).send(*messages(12))
+        queue(sqs).send(*messages(42), threads=threads)
 
 
 def test_each_wait_is_below_its_ceiling(
