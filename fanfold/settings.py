@@ -8,7 +8,7 @@ from typing import Any
 from fanfold import names
 
 # 1,024 write shards, a million follows a second: no stage may ask for more. PLAN reads every shard
-# of a small publisher one after the other, which at this level takes it 12 s of its 60.
+# of a small publisher: at this level 2,047 queries, 2 s of CPU through boto3, of its 60 s.
 HIGHEST_LEVEL = 10
 
 
