@@ -27,6 +27,9 @@ from fanfold.sharding import HOT_KEY_RANGE, SAMPLE, Refusal, Shards, grown
 # door's 10. After that RELATE goes on, from the order that was sent before.
 ATTEMPTS = 6
 BACKOFF_SECONDS = 0.05
+# However many calls an operation makes: none begins later than this. The last may take 3 s, and the
+# row of the follow was changed before.
+PATIENCE_SECONDS = 4.0
 # A level that is too low is safe, so it may be remembered; a throttle refreshes it.
 LEVEL_SECONDS = 60
 # Publishers remembered by one warm container; at 200 bytes, 2 MB.
@@ -84,7 +87,7 @@ class Edges:
                 self.followers.put(publisher_id, follower_id, version=version, level=level)
             return level
 
-        self._accepted(publisher_id, _patiently(put))
+        self._accepted(publisher_id, _patiently(put, _later()))
 
     def ensure(self, publisher_id: str, follower_id: str, *, version: int) -> None:
         """The same for an edge that is probably there: look first, because a write costs more.
@@ -93,10 +96,11 @@ class Edges:
         would leave a second edge at the new level. Begins where it most likely is. Raises
         `TryLater`, as `put` does.
         """
-        top = _patiently(partial(self.level, publisher_id))
+        until = _later()
+        top = _patiently(partial(self.level, publisher_id), until)
         for level in range(top, -1, -1):
             look = partial(self.followers.version, publisher_id, follower_id, level=level)
-            found = _patiently(look)
+            found = _patiently(look, until)
             if found is not None and found >= version:
                 return
         self.put(publisher_id, follower_id, version=version)
@@ -107,7 +111,7 @@ class Edges:
         Only for who looks at the rows again afterwards: a batch knows no conditions. What it leaves
         is put one by one, which tells why. Raises `TryLater`, as `put` does.
         """
-        levelled = [(*edge, _patiently(partial(self.level, edge[0]))) for edge in edges]
+        levelled = [(*edge, _patiently(partial(self.level, edge[0]), _later())) for edge in edges]
         left = self.followers.put_all(levelled)
         for publisher_id, follower_id, version, level in levelled:
             if (publisher_id, follower_id) in left:
@@ -127,9 +131,10 @@ class Edges:
             if found is not None and found <= version:
                 self.followers.remove(publisher_id, follower_id, version=version, level=level)
 
-        shards = _patiently(partial(self.publishers.shards, publisher_id))
+        until = _later()
+        shards = _patiently(partial(self.publishers.shards, publisher_id), until)
         for level in range(shards.level + 1):
-            _patiently(partial(remove, level))
+            _patiently(partial(remove, level), until)
 
     def level(self, publisher_id: str) -> int:
         """The level to write at; never higher than the publisher's own, which may be higher yet."""
@@ -221,9 +226,16 @@ class Edges:
             self.tell(publisher_id, wish)
 
 
-def _patiently(call: Callable[[], T]) -> T:
-    """Make a call until it succeeds; again must be safe."""
+def _later() -> float:
+    """When an operation that begins now is given up."""
+    return clock.monotonic() + PATIENCE_SECONDS
+
+
+def _patiently(call: Callable[[], T], until: float) -> T:
+    """Make a call until it succeeds or it is too late; again must be safe."""
     for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        if clock.monotonic() >= until:
+            break
         try:
             return call()
         except Exception as error:

@@ -19,6 +19,7 @@ from fanfold.edges import (
     HOT_SECONDS,
     LEVEL_SECONDS,
     LOOK_SECONDS,
+    PATIENCE_SECONDS,
     WAIT_SECONDS,
     Edges,
 )
@@ -463,6 +464,52 @@ def test_attempts_are_apart_by_jitter_that_doubles_and_after_the_last_nobody_wai
         world.put(*[COLD] * ATTEMPTS)
     assert world.time.slept == [0.5 * BACKOFF_SECONDS * 2**n for n in range(ATTEMPTS - 1)]
     assert sum(world.time.slept) / 0.5 < 1.6
+
+
+# As long as a call takes that nobody answers (fanfold.calls).
+SLOWEST = 3.0
+
+
+def slowly(world: World, kind: str, *, failing: float) -> None:
+    """Let every call of this kind take long, and then fail with this chance."""
+    plain = world.table._called
+    chance = random.Random(0)
+
+    def called(*call: Any) -> None:
+        plain(*call)
+        if call[0] == kind:
+            world.time.seconds += SLOWEST
+            if chance.random() < failing:
+                raise LOST
+
+    world.table._called = called  # type: ignore[method-assign]
+
+
+def test_a_table_that_answers_nothing_is_given_up_within_the_time_of_a_door(world: World) -> None:
+    slowly(world, "put", failing=1.0)
+    with pytest.raises(TryLater):
+        world.put()
+    assert len(world.made("put")) == 2
+    assert world.time.seconds <= PATIENCE_SECONDS + SLOWEST
+
+
+@pytest.mark.parametrize("failing", [0.3, 1.0])
+def test_an_unfollow_at_many_levels_is_given_up_within_the_time_of_a_door(
+    world: World, failing: float
+) -> None:
+    world.publishers.rows["ada"] = grown_to(8)
+    slowly(world, "read", failing=failing)
+    with pytest.raises(TryLater):
+        world.edges.remove("ada", "bob", version=8)
+    assert world.time.seconds <= PATIENCE_SECONDS + SLOWEST
+
+
+def test_a_look_at_many_levels_is_given_up_within_the_time_of_a_door(world: World) -> None:
+    world.publishers.rows["ada"] = grown_to(8)
+    slowly(world, "read", failing=0.3)
+    with pytest.raises(TryLater):
+        world.edges.ensure("ada", "bob", version=8)
+    assert world.time.seconds <= PATIENCE_SECONDS + SLOWEST
 
 
 def test_what_does_not_pass_is_told_at_once(world: World) -> None:
