@@ -216,6 +216,12 @@ MUTATIONS = (
         "bound = min(",
         "bound = max(",
     ),
+    Mutation(
+        "a level has reached no further than the first shard that is not read to its end",
+        "fanfold/ringread.py",
+        "return self.shards[0].after if self.shards else self.begin",
+        "return self.begin",
+    ),
     # Either of the two would do, as both are read consistently after the publish: so neither.
     Mutation(
         "DELIVER looks at the levels of the plan and of now",
