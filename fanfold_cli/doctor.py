@@ -12,16 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from fanfold.doctor import EXAMPLES, Difference, Doctor, Look, Report, Round
-from fanfold.errors import BadInput, FanfoldError
+from fanfold.errors import FanfoldError
 from fanfold.followers import Followers
 from fanfold.following import Following
-from fanfold.ids import check_id
 from fanfold.publishers import Publishers
 from fanfold.records import Records
 from fanfold_cli import seeding
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
 from fanfold_cli.home import Home
-from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
@@ -70,11 +69,8 @@ def doctor(
     """Compare follows with the edges that deliveries go by; exit code 1 if any stay wrong."""
     if (sample is not None) + whole + (publisher is not None) > 1:
         raise ExpectedError("Name one of --sample, --whole and --publisher.")
-    try:
-        if publisher is not None:
-            check_id(publisher, field=publisher)  # the sentence is to show what was given
-    except BadInput as error:
-        raise ExpectedError(error.sentence) from None
+    if publisher is not None:
+        checked_id(publisher)
     deployment = Deployment.choose(stack, home=Home.choose(home))
     report, threads = Report(), ThreadPoolExecutor(THREADS)
     try:

@@ -10,16 +10,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.table import Table
 from rich.text import Text
 
-from fanfold.errors import BadInput, Unsent
+from fanfold.errors import Unsent
 from fanfold.fanouts import COMPLETE, STALLED, Fanout, Fanouts
-from fanfold.ids import check_id
 from fanfold.messages import PlanFanout
 from fanfold.plan import Lanes
 from fanfold.queues import WorkQueue
 from fanfold.status import Status, status_of
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
 from fanfold_cli.home import Home
-from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
@@ -119,10 +118,9 @@ def _send_again(deployment: Deployment, row: Fanout) -> int:
 
 
 def _row(fanouts: Fanouts, ref_id: str) -> Fanout:
+    checked_id(ref_id)
     try:
-        found = fanouts.get(check_id(ref_id, field="REF_ID"))
-    except BadInput as error:
-        raise ExpectedError(error.sentence) from None
+        found = fanouts.get(ref_id)
     except (ClientError, BotoCoreError) as error:
         raise ExpectedError(f"The ledger cannot be read: {error}") from error
     if found is None:

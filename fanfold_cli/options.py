@@ -1,9 +1,12 @@
-"""The options that several commands share."""
+"""The options and arguments that several commands share."""
 
 from typing import Annotated
 
 import typer
 
+from fanfold.errors import BadInput
+from fanfold.ids import check_id
+from fanfold_cli.console import ExpectedError
 from fanfold_cli.home import HOME_VARIABLE
 
 HomeOption = Annotated[
@@ -22,3 +25,11 @@ StackOption = Annotated[
     typer.Option("--stack", help="Name of a stack on AWS. [default: the local engine]"),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+def checked_id(given: str) -> str:
+    """An id that the user typed; raises `ExpectedError`, which shows what that was."""
+    try:
+        return check_id(given, field=given)
+    except BadInput as error:
+        raise ExpectedError(error.sentence) from None

@@ -18,6 +18,10 @@ from rich.progress import (
 )
 from rich.text import Text
 
+# A terminal of fewer columns does without the time that has passed.
+WIDE = 100
+NARROW_BAR = 10
+
 
 class _Rate(ProgressColumn):
     """How many a second, over the last half minute, or over all of it once it is finished."""
@@ -46,17 +50,19 @@ class Bar:
 @contextmanager
 def progress_bar(what: str, *, total: int | None, unit: str) -> Iterator[Bar]:
     """Show `what` with the number of `unit` done out of `total`, until the block ends."""
+    console = Console(stderr=True)
+    is_wide = console.width >= WIDE
+    passed = (TimeElapsedColumn(), TextColumn("passed,")) if is_wide else ()
     progress = Progress(
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn() if is_wide else BarColumn(NARROW_BAR),
         MofNCompleteColumn(),
         TextColumn(unit),
         _Rate(),
-        TimeElapsedColumn(),
-        TextColumn("passed,"),
+        *passed,
         TimeRemainingColumn(),
         TextColumn("left"),
-        console=Console(stderr=True),
+        console=console,
     )
     with progress:
         yield Bar(progress, progress.add_task(what, total=total))

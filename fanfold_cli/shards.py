@@ -9,15 +9,14 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import clock
 from fanfold.edges import LEVEL_SECONDS
-from fanfold.errors import BadInput, TryLater
+from fanfold.errors import TryLater
 from fanfold.followers import Followers
-from fanfold.ids import check_id
 from fanfold.publishers import Publishers
 from fanfold.sharding import PARTITION_WRITES
 from fanfold_cli import mappings
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
 from fanfold_cli.home import Home
-from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.shard_report import ShardReport, shards_at
 from fanfold_cli.stack import Deployment
 
@@ -55,7 +54,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a publisher's level, how it got there, and how many followers each shard holds."""
-    _check(publisher)
+    checked_id(publisher)
     deployment = Deployment.choose(stack, home=Home.choose(home))
     try:
         tables = _publishers(deployment), _followers(deployment)
@@ -78,7 +77,7 @@ def grow(
     as_json: JsonOption = False,
 ) -> None:
     """Spread a publisher's new followers over more shards, before they come; never over fewer."""
-    _check(publisher)
+    checked_id(publisher)
     deployment = Deployment.choose(stack, home=Home.choose(home))
     try:
         _check_level(deployment, level)
@@ -182,13 +181,6 @@ def _set(
         return
     print_result(f"The mode is {mode}.")
     say(f"All functions that write followers go by it within {LEVEL_SECONDS} s.")
-
-
-def _check(publisher: str) -> None:
-    try:
-        check_id(publisher, field=publisher)  # the sentence is to show what was given
-    except BadInput as error:
-        raise ExpectedError(error.sentence) from None
 
 
 def _check_level(deployment: Deployment, level: int) -> None:

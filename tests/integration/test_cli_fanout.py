@@ -55,7 +55,7 @@ def test_an_unknown_fanout_is_a_sentence_and_a_failure(what: str) -> None:
     ran = run("fanout", what, "nothing")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "knows no fan-out 'nothing'" in ran.said
-    assert "not a valid id" in run("fanout", what, "a b").said
+    assert "'a b' is not a valid id" in run("fanout", what, "a b").said
 
 
 def test_watch_ends_with_0_when_the_delivery_is_complete(
