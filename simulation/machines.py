@@ -221,7 +221,7 @@ def installed() -> Iterator[Machines]:
         (delivery, "RETRY_ENTRIES", delivery.RETRY_ENTRIES),  # each world has its own
         (sharding, "PARTITION_WRITES", SHARD_WRITES),
         (edges, "SAMPLE", 1),
-        (edges, "WAIT_SECONDS", (0.5, 2.0)),
+        (edges, "WAIT_SECONDS", (0.5, 1.0)),
         (deliver, "Delivery", partial(delivery.Delivery, max_in_flight=MAX_IN_FLIGHT)),
     ]
     theirs = [(home, name, getattr(home, name, None)) for home, name, _ in ours]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +27,8 @@ NOISE = (
 BY_QUEUE = "by queue"
 # How long timelines may be hot where follows are crowded.
 CROWD_HOT_SECONDS = 30.0
+# A crowd mostly comes in waves, so that many doors see the same throttle at the same moment.
+WAVE_SECONDS = (None, 1.0, 1.0)
 
 
 def play(world: World) -> None:
@@ -66,9 +69,15 @@ def _crowd(world: World, users: list[str], publisher: str) -> None:
     # So many posts, each held up over and over by the same timelines, would be all that happens.
     world.faults.hot_until = min(world.faults.hot_until, CROWD_HOT_SECONDS)
 
+    wave = random.choice(WAVE_SECONDS)
+
     def come_and_go(user: str) -> None:
         for _ in range(random.randint(2, 6)):
-            world.stage.give_way(random.uniform(0, 6))
+            pause = random.uniform(0, 6)
+            if wave:
+                now = world.clock.monotonic()
+                pause = math.ceil((now + pause) / wave) * wave - now
+            world.stage.give_way(pause)
             act = relate if random.random() < 0.9 else relate_by_queue
             act(world, random.choice(("follow", "follow", "unfollow")), user, publisher)
 
