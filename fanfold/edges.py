@@ -27,9 +27,9 @@ from fanfold.sharding import HOT_KEY_RANGE, SAMPLE, Refusal, Shards, grown
 # door's 10. After that RELATE goes on, from the order that was sent before.
 ATTEMPTS = 6
 BACKOFF_SECONDS = 0.05
-# However many calls an operation makes: none begins later than this. The last may take 3 s, and the
-# row of the follow was changed before.
-PATIENCE_SECONDS = 4.0
+# However many calls an operation makes: after this none is begun, but for a second one where the
+# levels of a publisher and of all are read together. Each takes 3 s at most.
+PATIENCE_SECONDS = 3.0
 # A level that is too low is safe, so it may be remembered; a throttle refreshes it.
 LEVEL_SECONDS = 60
 # Publishers remembered by one warm container; at 200 bytes, 2 MB.
@@ -80,30 +80,26 @@ class Edges:
 
         Raises `TryLater` if the table takes it too slowly; again is safe.
         """
-
-        def put() -> int:
-            level = self.level(publisher_id)
-            with self._noticing(publisher_id):
-                self.followers.put(publisher_id, follower_id, version=version, level=level)
-            return level
-
-        self._accepted(publisher_id, _patiently(put, _later()))
+        self._put(publisher_id, follower_id, version, _later())
 
     def ensure(self, publisher_id: str, follower_id: str, *, version: int) -> None:
         """The same for an edge that is probably there: look first, because a write costs more.
 
         A put that changes nothing is a write unit of a shard all the same, and after a growth it
-        would leave a second edge at the new level. Begins where it most likely is. Raises
-        `TryLater`, as `put` does.
+        would leave a second edge at another level. Begins where it most likely is; a level that is
+        remembered may be too low, so before anything is put it is read anew. Raises `TryLater`, as
+        `put` does.
         """
-        until = _later()
-        top = _patiently(partial(self.level, publisher_id), until)
-        for level in range(top, -1, -1):
-            look = partial(self.followers.version, publisher_id, follower_id, level=level)
-            found = _patiently(look, until)
-            if found is not None and found >= version:
-                return
-        self.put(publisher_id, follower_id, version=version)
+        until, looked = _later(), -1
+        for own in (self._own, self._own_now):
+            top = _patiently(partial(own, publisher_id), until)
+            for level in range(top, looked, -1):
+                look = partial(self.followers.version, publisher_id, follower_id, level=level)
+                found = _patiently(look, until)
+                if found is not None and found >= version:
+                    return
+            looked = max(looked, top)
+        self._put(publisher_id, follower_id, version, until)
 
     def put_all(self, edges: Iterable[tuple[str, str, int]]) -> None:
         """Write edges (publisher, follower, version) that no newer follow can have put.
@@ -132,18 +128,24 @@ class Edges:
                 self.followers.remove(publisher_id, follower_id, version=version, level=level)
 
         until = _later()
-        shards = _patiently(partial(self.publishers.shards, publisher_id), until)
-        for level in range(shards.level + 1):
+        top = _patiently(partial(self._own_now, publisher_id), until)
+        for level in range(top + 1):
             _patiently(partial(remove, level), until)
+
+    def _put(self, publisher_id: str, follower_id: str, version: int, until: float) -> None:
+        def put() -> int:
+            level = self.level(publisher_id)
+            if clock.monotonic() >= until:
+                raise _too_slow()
+            with self._noticing(publisher_id):
+                self.followers.put(publisher_id, follower_id, version=version, level=level)
+            return level
+
+        self._accepted(publisher_id, _patiently(put, until))
 
     def level(self, publisher_id: str) -> int:
         """The level to write at; never higher than the publisher's own, which may be higher yet."""
-        fixed = self._fixed()
-        with self._lock:
-            known = self._levels.get(publisher_id)
-        if known is None:
-            known = self.publishers.shards(publisher_id, consistent=False).level
-            self._remember(publisher_id, known)
+        fixed, known = self._fixed(), self._own(publisher_id)
         if fixed is None:
             return known
         if known < fixed:
@@ -151,6 +153,21 @@ class Edges:
             known = self.publishers.raise_to(publisher_id, fixed, now_ms=clock.now_ms())
             self._remember(publisher_id, known)
         return fixed
+
+    def _own(self, publisher_id: str) -> int:
+        """The publisher's own level, or one that it had less than a minute ago."""
+        with self._lock:
+            known = self._levels.get(publisher_id)
+        if known is None:
+            known = self.publishers.shards(publisher_id, consistent=False).level
+            self._remember(publisher_id, known)
+        return known
+
+    def _own_now(self, publisher_id: str) -> int:
+        """The publisher's own level; no edge that was acknowledged before lies higher."""
+        known = self.publishers.shards(publisher_id).level
+        self._remember(publisher_id, known)
+        return known
 
     def _fixed(self) -> int | None:
         """The level that all publishers are kept at, or None if each has its own."""
@@ -241,7 +258,11 @@ def _patiently(call: Callable[[], T], until: float) -> T:
         except Exception as error:
             if not is_passing(error):
                 raise
-    raise TryLater("The followers table takes this follow too slowly; try again in a moment.")
+    raise _too_slow()
+
+
+def _too_slow() -> TryLater:
+    return TryLater("The followers table takes this follow too slowly; try again in a moment.")
 
 
 def _wait() -> float:

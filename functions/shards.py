@@ -17,9 +17,9 @@ from functions.queue import logger
 def edges(settings: Settings) -> Edges:
     """The edges of all publishers."""
     return Edges(
-        # It sees every throttle, and owns the back-off.
+        # They see every throttle, and own the back-off.
         Followers(aws.dynamodb(attempts=1), settings.followers_table),
-        Publishers(aws.dynamodb(), settings.publishers_table),
+        Publishers(aws.dynamodb(attempts=1), settings.publishers_table),
         settings.max_level,
         settings.growth_cooldown_ms,
         tell,

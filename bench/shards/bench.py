@@ -34,6 +34,7 @@ class Found:
     plan: Plan
     counts: Counts
     lost: int
+    twice: int = 0
 
     @property
     def at_once(self) -> list[float]:
@@ -131,6 +132,7 @@ def run(*, short: bool) -> Result:
                 "follows",
                 f"{found.counts.unsettled} of them come again",
             ),
+            Row("edges at a second level", found.twice, "edges", "rows that readers drop"),
             *(_fixed(each) for each in fixed),
             *(
                 Row(f"reading the ring at level {level}", spent, "units", f"{followers:,} edges")
@@ -158,7 +160,7 @@ def run(*, short: bool) -> Result:
 def rush(plan: Plan) -> Found:
     """Carry out one rush."""
     here = Rush(plan)
-    return Found(plan, here.run(), here.lost())
+    return Found(plan, here.run(), here.lost(), here.twice())
 
 
 def _growths(found: Found) -> list[Row]:

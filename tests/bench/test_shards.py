@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from bench import runner
@@ -39,6 +41,14 @@ def test_every_follow_ends_and_every_one_acknowledged_is_found_once() -> None:
     assert counts.puts.total() == counts.accepted.total() + counts.throttled.total()
     assert rush.found() == dict.fromkeys(rush.acknowledged, 1)
     assert rush.lost() == 0
+
+
+def test_relate_leaves_no_second_edge_though_it_hears_late_of_a_growth() -> None:
+    rush = Rush(replace(SMALL, seconds=14))
+    counts = rush.run()
+    assert len(counts.levels) == 1
+    assert counts.settled > 500
+    assert rush.twice() == 0
 
 
 def test_a_rush_is_throttled_until_the_publisher_grows() -> None:
