@@ -283,8 +283,9 @@ class Delivery:
         """The page could not be read."""
         self._ranges[0].read_failed(read)
         if retryable:
-            self._read_not_before = now + self._backoff(self._read_attempts)
-            self._read_attempts += 1
+            if now >= self._read_not_before:  # else it was on its way with one that failed
+                self._read_not_before = now + self._backoff(self._read_attempts)
+                self._read_attempts += 1
         else:
             self._failure = self._failure or error
 

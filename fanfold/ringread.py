@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter, lt
+from operator import lt
 
 from fanfold import ring
 
@@ -47,6 +47,7 @@ class _Shard:
 
     number: int
     after: str  # read up to here: a position, or the last edge read
+    hi: str  # where it ends, or the range
     is_done: bool = False
     is_reading: bool = False
     edges: list[str] = field(default_factory=list)
@@ -93,9 +94,12 @@ class _Level:
         return math.ceil(edges * self.done / max(1, self.read)) if self.done else 1
 
     def _begin(self) -> _Shard:
-        shard = _Shard(ring.shard_of(self.begin, self.level), self.begin)
+        number = ring.shard_of(self.begin, self.level)
+        # No further than it goes: an item out of place would come between the edges of the next.
+        hi = min(self.hi, ring.shard_start(number + 1, self.level))
+        shard = _Shard(number, self.begin, hi)
         self.shards.append(shard)
-        self.begin = min(self.hi, ring.shard_start(shard.number + 1, self.level))
+        self.begin = hi
         return shard
 
     def page_read(self, number: int, page: Page) -> None:
@@ -157,15 +161,15 @@ class RingRead:
         if self._reading() >= MAX_READS:
             return None
         wanted = [
-            (shard.after, level.level, shard)
+            (level.level, shard)
             for level in self._levels
             if (shard := level.next_shard(self.low_water))
         ]
         if not wanted:
             return None
-        after, level, shard = min(wanted, key=itemgetter(0))
+        level, shard = min(wanted, key=lambda each: each[1].after)
         shard.is_reading = True
-        return Read(level, shard.number, after, self.hi)
+        return Read(level, shard.number, shard.after, shard.hi)
 
     def page_read(self, read: Read, page: Page) -> None:
         """The page that was asked for; raises `ValueError` if it cannot be one."""

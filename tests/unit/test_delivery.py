@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fanfold import ring
 from fanfold.delivery import (
+    BACKOFF_BASE_SECONDS,
     CHUNK,
     MAX_IN_FLIGHT,
     MAX_STRAGGLERS,
@@ -31,7 +32,7 @@ from fanfold.delivery import (
 from fanfold.fanouts import Resume
 from fanfold.pacing import BURST_ENTRIES, SLOWEST, Pace
 from fanfold.ring import follower_of, position_of
-from fanfold.ringread import Page, Read
+from fanfold.ringread import MAX_READS, Page, Read
 
 PAGE = 60
 # The first read of the whole ring of a publisher with one shard.
@@ -355,6 +356,33 @@ def test_a_ring_of_many_shards_is_read_on_though_a_page_fails_now_and_then() -> 
             delivery.read_failed(action, Throttled(), retryable=True, now=now)
     assert action == Done(0)
     assert reads > 127
+
+
+def test_pages_that_are_throttled_together_back_off_once() -> None:
+    delivery = Delivery(
+        start=ring.START, hi=ring.END, level=8, pace=Pace(10_000), stop_at=1e9, chance=lambda: 0.99
+    )
+    for read in reads_of(delivery, 0.0):
+        delivery.page_read(read, Page([], more=False), now=0.0)
+    waits, now = [], 0.0
+    for _ in range(3):
+        reads = reads_of(delivery, now)
+        assert len(reads) == MAX_READS
+        for read in reads:
+            delivery.read_failed(read, Throttled(), retryable=True, now=now)
+        action = delivery.next(now)
+        assert isinstance(action, Wait)
+        waits.append(action.until - now)
+        now = action.until
+    assert waits == pytest.approx([0.99 * BACKOFF_BASE_SECONDS * 2**each for each in range(3)])
+
+
+def reads_of(delivery: Delivery, now: float) -> list[Read]:
+    """All pages that are to be read now."""
+    found = []
+    while isinstance(action := delivery.next(now), Read):
+        found.append(action)
+    return found
 
 
 # Pace

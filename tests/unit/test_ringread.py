@@ -242,6 +242,17 @@ def test_a_ring_of_many_shards_and_few_edges_is_read_many_shards_at_a_time(level
     assert len(found) <= 5 + shards / MAX_READS
 
 
+@given(st.integers(1, 10), positions, positions)
+def test_a_shard_is_read_no_further_than_it_goes(level: int, lo: str, hi: str) -> None:
+    """Beyond its own part of the ring lies no edge; an item there would be in the way of others."""
+    wanted = RingRead(level, lo, hi)
+    while reads := list(iter(wanted.next_read, None)):
+        for read in reads:
+            end = ring.shard_start(read.shard + 1, read.level)
+            assert read.after < read.hi == min(hi, end)
+            wanted.page_read(read, Page([], more=False))
+
+
 def test_a_shard_that_fills_the_reader_alone_is_read_alone() -> None:
     where = [(ring.edge(f"user-{number}"), 3) for number in range(8 * 2 * LOW_WATER)]
     found = rounds(Shards.of(where), RingRead(3, ring.START, ring.END))
