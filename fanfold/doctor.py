@@ -19,11 +19,11 @@ from fanfold.errors import TryLater
 from fanfold.following import Follow
 from fanfold.records import Homes, Key, Pair, Records
 from fanfold.relate import Relations
-from fanfold.settings import HIGHEST_LEVEL
+from fanfold.settings import HIGHEST_LEVEL, Settings
 
-# A door that stopped half-way is followed by RELATE 10 s after it began: within this, all that was
-# on its way has arrived.
-MOMENT_SECONDS = 20.0
+# Where a door stopped half-way, RELATE comes when its time is over: after this, all that was on its
+# way has arrived. The longest time is that of PLAN, which takes follows from the publish queue.
+MOMENT_SECONDS = Settings.plan_timeout_seconds + 20.0
 # Differences that wait for their second look; with more, reading waits for them.
 MAX_SUSPECTS = 20_000
 # Of what was found, so many are kept to be shown.
@@ -222,7 +222,7 @@ class Doctor:
         """Look for the highest of these levels at which the publisher has edges."""
         # From above: one that all are kept at may lie far above a publisher's, beyond empty ones.
         for level in reversed(levels):
-            look = partial(self.records.followers.has_edges, publisher_id, level)
+            look = partial(self.records.has_edges, publisher_id, level)
             has_edges = self.records.threads.map(look, range(2**level))
             has_any = any(list(has_edges))  # a list, so that none is under way any more
             if has_any:

@@ -104,11 +104,6 @@ class Followers:
         request: Any = self.page_request(publisher_id, read, limit)
         return page_of(self.client.query(**request))
 
-    def has_edges(self, publisher_id: str, level: int, shard: int) -> bool:
-        """Whether any edge is in this shard."""
-        read = Read(level, shard, ring.START, ring.END)
-        return bool(self.page(publisher_id, read, limit=1).edges)
-
     def page_request(
         self, publisher_id: str, read: Read, limit: int | None = None
     ) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from fanfold.following import UNFOLLOWED, Follow, Following, follow_of, row_key
 from fanfold.names import EXPIRES_AT, FOLLOWERS
 from fanfold.publishers import Publishers
 from fanfold.relate import TOMBSTONE_SECONDS
-from fanfold.ringread import RingRead
+from fanfold.ringread import Read, RingRead
 from fanfold.settings import HIGHEST_LEVEL
 
 # BatchGetItem takes no more keys, and leaves some when a table has enough to do.
@@ -25,6 +25,8 @@ ATTEMPTS = 6
 BACKOFF_SECONDS = 0.05
 # A sample is of whole segments of a scan, about so many, out of no more than DynamoDB cuts.
 SEGMENTS_OF_A_SAMPLE = 32
+# Of one publisher a sample reads no more pages, twice; to level 3 that is the whole ring.
+READS_OF_A_SAMPLE = 16
 MAX_SEGMENTS = 1_000_000
 # Publishers whose level is remembered. One that has grown since is noticed at the second look.
 MAX_LEVELS = 100_000
@@ -72,12 +74,21 @@ class Records:
             yield _homes(items), [_key_of(item) for item in items if _edge_of(item) is None]
 
     def ring(
-        self, publisher_id: str, lo: str, hi: str, limit: int | None = None
+        self,
+        publisher_id: str,
+        lo: str,
+        hi: str,
+        *,
+        limit: int | None = None,
+        reads: int | None = None,
     ) -> Iterator[dict[Pair, Homes]]:
-        """A publisher's edges in a range of the ring, of all levels, page by page."""
+        """A publisher's edges in a range of the ring, of all levels, page by page.
+
+        At most `limit` edges a page, and what so many `reads` are enough for.
+        """
         wanted = RingRead(self.level(publisher_id), lo, hi)
         homes: dict[str, Homes] = {}
-        while read := wanted.next_read():
+        for read in islice(iter(wanted.next_read, None), reads):
             request = self.followers.page_request(publisher_id, read, limit)
             request["ProjectionExpression"] = "edge, version"
             answer = self.followers.client.query(**request)
@@ -88,12 +99,28 @@ class Records:
             if edges := wanted.take():
                 yield {(ring.follower_of(edge), publisher_id): homes.pop(edge) for edge in edges}
 
+    def has_edges(self, publisher_id: str, level: int, shard: int) -> bool:
+        """Whether any edge is in this shard; items that are none do not count."""
+        lo, hi = (ring.shard_start(each, level) for each in (shard, shard + 1))
+        request = self.followers.page_request(publisher_id, Read(level, shard, lo, hi))
+        request["ProjectionExpression"] = "shard_id, edge, version"
+        while True:
+            answer = self.followers.client.query(**request)
+            if any(map(_edge_of, answer["Items"])):
+                return True
+            if "LastEvaluatedKey" not in answer:
+                return False
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+
     def some_edges(self, publisher_id: str, size: int) -> list[dict[Pair, Homes]]:
-        """So many edges from a random place of the ring on, all if there are no more."""
+        """So many edges from a random place of the ring on, all if there are no more.
+
+        Of a publisher with many shards and few edges, those of some shards only.
+        """
         place = f"{int(clock.chance() * ring.RING_SIZE):016x}"
         pages: list[dict[Pair, Homes]] = []
         for lo, hi in ((place, ring.END), (ring.START, place)):
-            for page in self.ring(publisher_id, lo, hi, limit=size):
+            for page in self.ring(publisher_id, lo, hi, limit=size, reads=READS_OF_A_SAMPLE):
                 pages.append(dict(islice(page.items(), size)))
                 size -= len(pages[-1])
                 if size == 0:

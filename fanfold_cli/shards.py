@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold import clock
+from fanfold import clock, ring
 from fanfold.edges import LEVEL_SECONDS
 from fanfold.errors import TryLater
 from fanfold.followers import Followers
 from fanfold.publishers import Publishers
+from fanfold.ringread import RingRead
 from fanfold.sharding import PARTITION_WRITES
 from fanfold_cli import mappings
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
@@ -93,7 +94,7 @@ def grow(
                 f"{2 ** (level + 1) - 1} shards instead of {2 ** (was + 1) - 1}. It is never "
                 "lowered again."
             )
-            if not seen.version and not _followers(deployment).has_edges(publisher, 0, 0):
+            if not seen.version and not _is_followed(deployment, publisher):
                 say(f"Nobody follows '{publisher}' yet; is the id right?")
             _ask(f"Grow '{publisher}' from level {was} to level {level}?", yes=yes)
             level = publishers.raise_to(publisher, level, now_ms=clock.now_ms())
@@ -216,6 +217,12 @@ def _ask(question: str, *, yes: bool) -> None:
         raise ExpectedError("Nothing was changed; --yes answers the question.") from None
     if not agreed:
         raise ExpectedError("Nothing was changed.")
+
+
+def _is_followed(deployment: Deployment, publisher: str) -> bool:
+    """Whether a publisher that has never grown has any edge."""
+    first = RingRead(0, ring.START, ring.END)
+    return any(_followers(deployment).edges(publisher, first, limit=1))
 
 
 def _followers(deployment: Deployment) -> Followers:

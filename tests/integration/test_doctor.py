@@ -16,9 +16,11 @@ from fanfold.edges import Edges
 from fanfold.followers import Followers
 from fanfold.following import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.publishers import Publishers
-from fanfold.records import Records
+from fanfold.records import READS_OF_A_SAMPLE, Records
+from fanfold.settings import HIGHEST_LEVEL
 from fanfold.sharding import raised
 from fanfold_cli import aws
+from functions import api, plan
 from tests.integration.cli import Ran, run
 from tests.integration.system import AT, AT_MS, REGION, Clock, System, error
 from tests.integration.test_cli_shards import FakeLambda
@@ -417,6 +419,19 @@ def test_a_level_far_above_the_row_is_seen(ward: Ward) -> None:
     assert found(examined("--publisher", "ada")) == {"hidden": 1}
 
 
+@pytest.mark.parametrize("place", ["its own shard", "another shard"])
+def test_items_that_are_no_edges_raise_no_row(ward: Ward, place: str) -> None:
+    ward.follow("bob")
+    level = HIGHEST_LEVEL
+    shard = ring.shard_of(ring.position("bob"), level)
+    shard += 0 if place == "its own shard" else 1
+    key = {"shard_id": {"S": ring.shard_key("ada", level, shard)}, "edge": {"S": ring.edge("bob")}}
+    ward.system.dynamodb.put_item(TableName=ward.system.settings.followers_table, Item=key)
+    assert found(examined("--whole", "--repair")) == {"unreadable": 1}
+    assert found(examined("--publisher", "ada", "--repair")) == {}
+    assert ward.publishers.shards("ada").level == 0
+
+
 def test_a_row_that_cannot_be_raised_now_leaves_the_publisher_hidden(forgotten: Ward) -> None:
     full = Full("update_item")
     ran = run("doctor", "--whole", "--repair", dynamodb=full, lambda_=FakeLambda())
@@ -493,6 +508,11 @@ def test_a_follow_that_was_on_its_way_is_no_fault(
     ran = examined("--whole", "--repair")
     assert (ran.exit_code, ran.json["found"]) == (0, SOUND)
     assert clock.seconds - began == pytest.approx(doctor.MOMENT_SECONDS, abs=1)
+
+
+def test_the_second_look_is_later_than_all_that_may_be_on_its_way() -> None:
+    for door in (api, plan):
+        assert door.relations.settle_again_after_seconds + 10 < doctor.MOMENT_SECONDS
 
 
 def test_a_row_that_changed_between_the_looks_is_left_to_who_changed_it(
@@ -599,6 +619,35 @@ def test_an_interrupted_repair_says_what_is_mended_and_can_be_run_again(
 
 
 # How it reads
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The tables, and how many pages were asked of them."""
+
+    client: Any = field(default_factory=lambda: aws.client("dynamodb", None, REGION))
+    queries: list[Any] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "query":
+            self.queries.append(name)
+        return getattr(self.client, name)
+
+
+def test_a_sample_does_not_read_hundreds_of_shards_for_one_follow(ward: Ward) -> None:
+    ward.grow(8)
+    ward.follow("bob")
+    tables = Counting()
+    assert examined(dynamodb=tables).json["follows"] == 1
+    assert len(tables.queries) <= 2 * READS_OF_A_SAMPLE
+
+
+def test_a_sample_reads_all_shards_of_a_publisher_with_few(ward: Ward) -> None:
+    ward.grow(3)
+    ward.follow("bob")
+    for level in range(3):
+        ward.edge(f"stray-{level}", 1, level=level)
+    assert found(examined()) == {"stray": 3}
 
 
 def records_of(ward: Ward, threads: ThreadPoolExecutor) -> Records:
