@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
 
-# Calls that a process makes at once: the pages of a ring of many shards, or batches of messages.
+# Calls that one piece of work makes at once: pages of a ring of many shards, batches of messages.
 AT_A_TIME = MAX_READS
+# Of a process, which has a batch of such work: twice as many, as seldom more than one needs them.
+CONNECTIONS = 2 * AT_A_TIME
 
 for kind in (ConnectionError, HTTPClientError):
     Unanswered.register(kind)
@@ -40,24 +42,23 @@ def _config(attempts: int, connections: int) -> Config:
 
 
 @cache
-def dynamodb(attempts: int = ATTEMPTS, connections: int = AT_A_TIME) -> DynamoDBClient:
+def dynamodb(attempts: int = ATTEMPTS, connections: int = CONNECTIONS) -> DynamoDBClient:
     """The DynamoDB client of this process; `attempts=1` where our own code owns the back-off."""
     return boto3.client("dynamodb", config=_config(attempts, connections))
 
 
-@cache
-def threads() -> Executor:
-    """The threads of this process, for as many calls at a time as its clients have connections."""
-    return ThreadPoolExecutor(AT_A_TIME)
+def threads(count: int) -> Executor:
+    """Threads of the caller's own, for so many calls at a time."""
+    return ThreadPoolExecutor(count)
 
 
 @cache
 def sqs() -> SQSClient:
     """The SQS client of this process."""
-    return boto3.client("sqs", config=_config(ATTEMPTS, AT_A_TIME))
+    return boto3.client("sqs", config=_config(ATTEMPTS, CONNECTIONS))
 
 
 @cache
 def lambda_() -> LambdaClient:
     """The Lambda client of this process."""
-    return boto3.client("lambda", config=_config(ATTEMPTS, AT_A_TIME))
+    return boto3.client("lambda", config=_config(ATTEMPTS, CONNECTIONS))

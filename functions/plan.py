@@ -28,7 +28,7 @@ from fanfold.queues import WorkQueue
 from fanfold.relate import Relations
 from fanfold.settings import Settings
 from functions import shards
-from functions.queue import Received, logger, sources, work
+from functions.queue import MAX_MESSAGES, Received, logger, sources, work
 
 settings = Settings.from_env()
 dynamodb = aws.dynamodb()
@@ -43,7 +43,7 @@ planning = Planning(
         express=WorkQueue(aws.sqs(), settings.express_queue_url),
         bulk=WorkQueue(aws.sqs(), settings.bulk_queue_url),
     ),
-    aws.threads(),
+    aws.threads(aws.AT_A_TIME),
 )
 relations = Relations(
     Following(dynamodb, settings.following_table, settings.readers_table),
@@ -53,6 +53,8 @@ relations = Relations(
     settings.plan_timeout_seconds,
 )
 SOURCES = sources(settings, aws.sqs(), names.PUBLISH)
+# A batch of messages, all at a time: nobody waits behind a celebrity, or for the answers of others.
+MESSAGES = aws.threads(MAX_MESSAGES)
 
 
 def take(received: Received) -> None:
@@ -98,4 +100,4 @@ def _publish(event: PostPublished, received: Received) -> None:
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     """Take one batch of the publish queue."""
-    return work(event, context, take, sources=SOURCES)
+    return work(event, context, take, sources=SOURCES, threads=MESSAGES)

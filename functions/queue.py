@@ -17,11 +17,15 @@ from fanfold.names import Queue
 from fanfold.settings import Settings
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from mypy_boto3_sqs import SQSClient
 
 # A message that is begun with less time than two calls that nobody answers could be cut off in the
 # middle, and with it the whole batch.
 MIN_SECONDS_LEFT = 2.0 * SLOWEST_CALL_SECONDS
+# Lambda hands over no more at once.
+MAX_MESSAGES = 10
 # SQS counts attributes as part of the message, and takes 1 MiB in all.
 MAX_MESSAGE_BYTES = 1_048_576
 MAX_REASON_CHARS = 400
@@ -69,28 +73,44 @@ def work(
     handle: Callable[[Received], None],
     *,
     sources: Mapping[str, Source],
+    threads: Executor | None = None,
 ) -> dict[str, Any]:
     """Handle every message of the event; those that fail are named in the answer, to come again.
+
+    With `threads`, side by side: most of the time of a message goes by waiting for answers.
 
     A message that breaks the contract would fail each time: it goes to the dead-letter queue of
     its queue at once and is acknowledged. Any other error fails the message; the last time, it is
     logged, because SQS then moves it to the dead-letter queue without a reason.
     """
     stop_at = clock.monotonic() + context.get_remaining_time_in_millis() / 1000
-    failed: list[dict[str, str]] = []
-    for record in event["Records"]:
-        source = sources[_queue_name(record)]
-        try:
-            _begin(record, source, handle, stop_at)
-        except Exception as error:
-            if isinstance(error, TryLater) or is_passing(error):
-                logger.warning("The message comes again.", **_described(record), reason=str(error))
-            else:
-                logger.exception("The message met a fault.", message_id=record["messageId"])
-            if _receives(record) >= source.max_receives:
-                _log_last_failure(record, error)
-            failed.append({"itemIdentifier": record["messageId"]})
-    return {"batchItemFailures": failed}
+    records = event["Records"]
+    are_done = (threads.map if threads else map)(
+        lambda record: _is_done(record, sources[_queue_name(record)], handle, stop_at), records
+    )
+    failed = [
+        record["messageId"]
+        for record, is_done in zip(records, are_done, strict=True)
+        if not is_done
+    ]
+    return {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
+
+
+def _is_done(
+    record: Record, source: Source, handle: Callable[[Received], None], stop_at: float
+) -> bool:
+    """Handle a message; whether it may be forgotten."""
+    try:
+        _begin(record, source, handle, stop_at)
+    except Exception as error:
+        if isinstance(error, TryLater) or is_passing(error):
+            logger.warning("The message comes again.", **_described(record), reason=str(error))
+        else:
+            logger.exception("The message met a fault.", message_id=record["messageId"])
+        if _receives(record) >= source.max_receives:
+            _log_last_failure(record, error)
+        return False
+    return True
 
 
 def _begin(

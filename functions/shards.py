@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
@@ -26,8 +28,17 @@ def edges(settings: Settings) -> Edges:
     )
 
 
+# All metrics of a process are kept in one place until they are flushed.
+_one_at_a_time = Lock()
+
+
 def tell(publisher_id: str, what: Shards | Refusal) -> None:
     """Log a growth or a refused one, and count it in a metric of its own line."""
+    with _one_at_a_time:
+        _tell(publisher_id, what)
+
+
+def _tell(publisher_id: str, what: Shards | Refusal) -> None:
     metrics = Metrics(namespace=names.METRICS_NAMESPACE)
     if isinstance(what, Refusal):
         logger.info("A publisher does not grow.", publisher_id=publisher_id, why=what.why)

@@ -204,7 +204,7 @@ def installed() -> Iterator[Machines]:
         (clock, "chance", lambda: running.now.random.random()),
         (clock, "new_id", lambda: f"{running.now.random.getrandbits(128):032x}"),
         (aws, "dynamodb", _boto_dynamodb),
-        (aws, "threads", lambda: None),
+        (aws, "threads", lambda _count: None),
         (aws, "sqs", lambda: BotoClient("sqs", ATTEMPTS)),
         (aws, "lambda_", lambda: BotoClient("lambda", ATTEMPTS)),
         (cloudwatch, "print", lambda *_, **__: None),

@@ -228,7 +228,7 @@ def test_the_level_is_read_consistently_for_a_delivery(
 def test_an_unfollow_reads_the_level_consistently_and_a_follow_need_not(
     system: System, fail_first: FailFirst
 ) -> None:
-    calls = fail_first(system.dynamodb, "get_item", [])
+    calls = fail_first(system.edge_client, "get_item", [])
     for change, is_consistent in ((system.follow, False), (system.unfollow, True)):
         calls.clear()
         change("bob")

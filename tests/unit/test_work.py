@@ -1,0 +1,84 @@
+"""A batch of messages: each is handled, each fails alone, side by side where that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Barrier
+from typing import Any
+
+import pytest
+
+from fanfold.errors import BadInput, TryLater
+from functions.queue import MAX_MESSAGES, Received, Source, work
+from simulation.machines import Context
+
+QUEUE = "Publish"
+
+
+@dataclass
+class Dlq:
+    """What was sent to the dead-letter queue."""
+
+    bodies: list[str] = field(default_factory=list)
+
+    def send_message(self, *, MessageBody: str, **_more: Any) -> None:  # noqa: N803
+        self.bodies.append(MessageBody)
+
+
+@pytest.fixture(params=["one by one", "side by side"])
+def threads(request: pytest.FixtureRequest) -> Iterator[Executor | None]:
+    if request.param == "one by one":
+        yield None
+        return
+    with ThreadPoolExecutor(MAX_MESSAGES) as threads:
+        yield threads
+
+
+def event(count: int) -> dict[str, Any]:
+    return {
+        "Records": [
+            {
+                "messageId": f"message-{number}",
+                "body": str(number),
+                "attributes": {"SentTimestamp": "0", "ApproximateReceiveCount": "1"},
+                "eventSourceARN": f"arn:aws:sqs:eu-central-1:123456789012:{QUEUE}",
+            }
+            for number in range(count)
+        ]
+    }
+
+
+def failed_of(
+    count: int, handle: Callable[[Received], None], threads: Executor | None, dlq: Dlq
+) -> list[str]:
+    source: Any = Source(dlq, "url", max_receives=5)  # type: ignore[arg-type]
+    context: Any = Context(deadline=1e12)
+    answer = work(event(count), context, handle, sources={QUEUE: source}, threads=threads)
+    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+def test_each_message_is_handled_and_fails_alone(threads: Executor | None) -> None:
+    handled, dlq = [], Dlq()
+
+    def handle(received: Received) -> None:
+        handled.append(received.body)
+        if received.body == "3":
+            raise BadInput("Never.")
+        if received.body in {"1", "4", "7"}:
+            raise TryLater("Not now.") if received.body == "4" else RuntimeError
+
+    assert failed_of(10, handle, threads, dlq) == ["message-1", "message-4", "message-7"]
+    assert sorted(handled) == list("0123456789")
+    assert dlq.bodies == ["3"]
+
+
+def test_with_threads_a_whole_batch_is_handled_at_a_time() -> None:
+    all_of_them = Barrier(MAX_MESSAGES, timeout=5)
+
+    def meet(_received: Received) -> None:
+        all_of_them.wait()
+
+    with ThreadPoolExecutor(MAX_MESSAGES) as threads:
+        assert failed_of(10, meet, threads, Dlq()) == []
