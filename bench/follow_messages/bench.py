@@ -1,0 +1,199 @@
+"""How many `follow.added` messages a worker of the publish queue takes, side by side or in turn."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from random import Random
+from statistics import median
+from typing import Any
+
+from bench import cores, world
+from bench.child import Context
+from bench.figures import Bars, Figure, Result, Row
+from bench.paired import paired
+from bench.progress import told
+from fanfold import names
+from simulation import dynamodb, machines, sqs
+from simulation.clock import Clock
+from simulation.database import Database
+from simulation.endpoint import answering_from, late, serving
+from simulation.queues import Hooks
+from simulation.sqs import Queues
+from simulation.tables import TableSchema
+
+# A call takes about so long on AWS, beside what both ends of loopback take here.
+CALL_SECONDS = 0.005
+BATCH = 10  # what Lambda hands over at once
+BATCHES, ROUNDS, SHORT_ROUNDS = 10, 5, 2
+# Lambda's vCPU by memory: a whole one at 1,769 MB.
+VCPU = 512 / 1769
+PUBLISHER = "ada00000-0000-4000-8000-000000000001"
+USER = "f0110000-0000-4000-8000-{:012d}"
+TARGET = 2.0
+
+
+@dataclass(frozen=True)
+class Took:
+    """Seconds for one follow."""
+
+    wall: float
+    cpu: float
+
+
+class Worker:
+    """The door of the publish queue, and messages that nobody has seen."""
+
+    def __init__(self) -> None:
+        from functions import plan  # reads the environment as it is imported
+
+        self.plan = plan
+        self.side_by_side = plan.MESSAGES
+        self.follows = 0
+
+    def take(self, batches: int, *, threads: Any) -> Took:
+        """Handle so many batches of follows."""
+        self.plan.MESSAGES = threads
+        events = [self._event() for _ in range(batches)]
+        wall, cpu = time.perf_counter(), time.process_time()
+        for event in events:
+            answer = self.plan.handler(event, Context())  # type: ignore[arg-type]
+            if answer != {"batchItemFailures": []}:
+                raise RuntimeError(f"Not all follows were taken: {answer}")
+        count = batches * BATCH
+        return Took((time.perf_counter() - wall) / count, (time.process_time() - cpu) / count)
+
+    def _event(self) -> dict[str, Any]:
+        return {"Records": [self._record() for _ in range(BATCH)]}
+
+    def _record(self) -> dict[str, Any]:
+        self.follows += 1
+        content = {
+            "version": 1,
+            "type": "follow.added",
+            "user_id": USER.format(self.follows),
+            "publisher_id": PUBLISHER,
+        }
+        return {
+            "messageId": str(self.follows),
+            "body": json.dumps(content),
+            "attributes": {
+                "SentTimestamp": str(time.time_ns() // 1_000_000),
+                "ApproximateReceiveCount": "1",
+            },
+            "eventSourceARN": f"arn:aws:sqs:{world.REGION}:{sqs.ACCOUNT}:{names.PUBLISH.name}",
+        }
+
+    def edges(self) -> int:
+        """How many edges the table has."""
+        client = self.plan.dynamodb
+        pages = client.get_paginator("scan").paginate(
+            TableName=self.plan.settings.followers_table, Select="COUNT"
+        )
+        return sum(page["Count"] for page in pages)
+
+
+def run(*, short: bool) -> Result:
+    """Compare the door with itself, without its threads."""
+    with _endpoint() as url:
+        os.environ.pop("AWS_PROFILE", None)
+        os.environ.update(_environment(url))
+        worker = Worker()
+        took = _compare(worker, rounds=SHORT_ROUNDS if short else ROUNDS)
+        if worker.edges() != worker.follows:
+            raise RuntimeError(f"{worker.edges()} of {worker.follows} follows have an edge.")
+    ours, theirs = ([pair[way] for pair in took] for way in (0, 1))
+    found = paired([(a.wall, b.wall) for a, b in took])
+    cpu = median(each.cpu for each in ours)
+    rates = {"side by side": 1 / found.ours, "one after the other": 1 / found.theirs}
+    return Result(
+        figures=[
+            Figure(
+                name="follow_messages.side_by_side",
+                value=found.ratio,
+                target=TARGET,
+                unit="x",
+                better="higher",
+                against="the same door, one message of its batch after the other",
+            )
+        ],
+        rows=[
+            *(Row(name, rate, "follows/s", "of one worker, here") for name, rate in rates.items()),
+            Row("CPU, side by side", 1e3 * cpu, "ms", "a follow"),
+            Row("CPU, in turn", 1e3 * median(each.cpu for each in theirs), "ms", "a follow"),
+            Row("by its CPU", VCPU / cpu, "follows/s", "of one worker with 512 MB (0.29 vCPU)"),
+        ],
+        setting={
+            "interval": found.interval,
+            "work": f"batches of {BATCH} new follows of one publisher, {BATCHES} a block",
+            "calls": f"{1e3 * CALL_SECONDS:.0f} ms and the way there, to the model",
+        },
+        chart=Bars(title="Follow messages of one worker", unit="follows/s", bars=rates),
+    )
+
+
+def _compare(worker: Worker, *, rounds: int) -> list[tuple[Took, Took]]:
+    """Side by side and in turn, A B B A, after one unmeasured batch each."""
+    ways: list[Callable[[int], Took]] = [
+        lambda batches: worker.take(batches, threads=worker.side_by_side),
+        lambda batches: worker.take(batches, threads=None),
+    ]
+    for way in ways:
+        way(1)
+    pairs = []
+    for _ in told("follow-messages", range(rounds)):
+        first = ways[0](BATCHES), ways[1](BATCHES)
+        second = ways[1](BATCHES), ways[0](BATCHES)
+        pairs += [first, second[::-1]]
+    return pairs
+
+
+def _environment(url: str) -> dict[str, str]:
+    """What the door is told, with the model in the place of AWS."""
+    return {
+        **machines.settings().to_env(),
+        "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
+        "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "AWS_REGION": world.REGION,
+        "AWS_DEFAULT_REGION": world.REGION,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_ENDPOINT_URL": url,
+        "POWERTOOLS_SERVICE_NAME": "fanfold",
+    }
+
+
+@contextmanager
+def _endpoint() -> Iterator[str]:
+    """The model behind HTTP, in a process of its own."""
+    spawn = multiprocessing.get_context("spawn")
+    ours, theirs = spawn.Pipe()
+    process = spawn.Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        url: str = ours.recv()
+        yield url
+    finally:
+        ours.send("over")
+        process.join()
+
+
+def _serve(told: Connection) -> None:
+    cores.pin(cores.STUB)
+    clock = Clock()
+    database, queues = Database(clock), Queues(clock, Hooks(random=Random(0)))
+    database.create(*(TableSchema.of(table) for table in names.TABLES))
+    for queue in names.QUEUES:
+        queues.create_with_dlq(queue.name, max_receives=5)
+    model = answering_from(
+        dynamodb.Client(database, validates=False), sqs.Client(queues, validates=False)
+    )
+    with serving(late(model, CALL_SECONDS)) as url:
+        told.send(url)
+        told.recv()
