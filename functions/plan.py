@@ -7,7 +7,7 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import aws, contract, names
-from fanfold.errors import PostRetracted
+from fanfold.errors import BadInput, PostRetracted
 from fanfold.fanouts import Fanouts
 from fanfold.followers import Followers
 from fanfold.following import Following
@@ -97,7 +97,16 @@ def _publish(event: PostPublished, received: Received) -> None:
     planning.plan(post.ref_id, redelivered=received.redelivered)
 
 
+def _follower(body: str) -> str | None:
+    """Whose follow a message is of, if it is one: a user's follows are counted in one row."""
+    try:
+        user_id = parse(body).get("user_id")
+    except BadInput:
+        return None
+    return user_id if isinstance(user_id, str) else None
+
+
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     """Take one batch of the publish queue."""
-    return work(event, context, take, sources=SOURCES, threads=MESSAGES)
+    return work(event, context, take, sources=SOURCES, threads=MESSAGES, in_turn=_follower)

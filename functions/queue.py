@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools import Logger
@@ -74,26 +75,32 @@ def work(
     *,
     sources: Mapping[str, Source],
     threads: Executor | None = None,
+    in_turn: Callable[[str], str | None] = lambda _body: None,
 ) -> dict[str, Any]:
     """Handle every message of the event; those that fail are named in the answer, to come again.
 
-    With `threads`, side by side: most of the time of a message goes by waiting for answers.
+    With `threads`, side by side: most of the time of a message goes by waiting for answers. But
+    those of which `in_turn` says the same would be in each other's way: one after the other.
 
     A message that breaks the contract would fail each time: it goes to the dead-letter queue of
     its queue at once and is acknowledged. Any other error fails the message; the last time, it is
     logged, because SQS then moves it to the dead-letter queue without a reason.
     """
     stop_at = clock.monotonic() + context.get_remaining_time_in_millis() / 1000
-    records = event["Records"]
-    are_done = (threads.map if threads else map)(
-        lambda record: _is_done(record, sources[_queue_name(record)], handle, stop_at), records
-    )
-    failed = [
-        record["messageId"]
-        for record, is_done in zip(records, are_done, strict=True)
-        if not is_done
-    ]
-    return {"batchItemFailures": [{"itemIdentifier": each} for each in failed]}
+
+    lines: dict[object, list[Record]] = {}
+    for number, record in enumerate(event["Records"]):
+        lines.setdefault(in_turn(record["body"]) or number, []).append(record)
+
+    def failures(line: Iterable[Record]) -> list[dict[str, str]]:
+        return [
+            {"itemIdentifier": record["messageId"]}
+            for record in line
+            if not _is_done(record, sources[_queue_name(record)], handle, stop_at)
+        ]
+
+    found = (threads.map if threads else map)(failures, lines.values())
+    return {"batchItemFailures": list(chain(*found))}
 
 
 def _is_done(

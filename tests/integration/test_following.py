@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import random
 from collections.abc import Callable
 from contextlib import suppress
@@ -696,3 +697,16 @@ def test_a_request_beside_a_change_that_is_under_way_is_read_again(
     assert system.follow("bob").status == 200
     assert len(failures) == 1
     assert row(system).version == 2
+
+
+def test_follow_messages_of_one_user_are_taken_in_turn_and_all_else_side_by_side(
+    system: System,
+) -> None:
+    def of(user: object) -> str:
+        return json.dumps({"version": 1, "type": "follow.added", "user_id": user})
+
+    whose = system.door("plan")._follower
+    assert whose(of("bob")) == "bob"
+    others = ("{", "[]", '{"version": 1, "type": "post.published"}', '{"version": 0}')
+    for body in (*others, of([]), of(7), of("")):
+        assert not whose(body)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Barrier
+from time import sleep
 from typing import Any
 
 import pytest
@@ -51,11 +52,17 @@ def event(count: int) -> dict[str, Any]:
 
 
 def failed_of(
-    count: int, handle: Callable[[Received], None], threads: Executor | None, dlq: Dlq
+    count: int,
+    handle: Callable[[Received], None],
+    threads: Executor | None,
+    dlq: Dlq,
+    in_turn: Callable[[str], str | None] = lambda _body: None,
 ) -> list[str]:
     source: Any = Source(dlq, "url", max_receives=5)  # type: ignore[arg-type]
     context: Any = Context(deadline=1e12)
-    answer = work(event(count), context, handle, sources={QUEUE: source}, threads=threads)
+    answer = work(
+        event(count), context, handle, sources={QUEUE: source}, threads=threads, in_turn=in_turn
+    )
     return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
 
 
@@ -82,3 +89,27 @@ def test_with_threads_a_whole_batch_is_handled_at_a_time() -> None:
 
     with ThreadPoolExecutor(MAX_MESSAGES) as threads:
         assert failed_of(10, meet, threads, Dlq()) == []
+
+
+def test_messages_that_would_wait_for_each_other_are_handled_in_turn(
+    threads: Executor | None,
+) -> None:
+    begun: list[str] = []
+    under_way: set[int] = set()
+
+    def handle(received: Received) -> None:
+        line = int(received.body) % 3
+        assert line not in under_way
+        under_way.add(line)
+        begun.append(received.body)
+        sleep(0.01)
+        under_way.remove(line)
+        if received.body in {"4", "5"}:
+            raise TryLater("Not now.")
+
+    failed = failed_of(10, handle, threads, Dlq(), in_turn=lambda body: f"user {int(body) % 3}")
+    assert sorted(failed) == ["message-4", "message-5"]
+    for line in range(3):
+        assert [each for each in begun if int(each) % 3 == line] == [
+            str(each) for each in range(line, 10, 3)
+        ]
