@@ -11,12 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from itertools import islice
 
 from fanfold import clock, ring
 from fanfold.attributes import text
 from fanfold.calls import is_passing
 from fanfold.errors import TryLater
 from fanfold.following import Follow
+from fanfold.names import FOLLOWERS, FOLLOWING, Table
 from fanfold.records import Homes, Key, Pair, Records
 from fanfold.relate import Relations
 from fanfold.settings import HIGHEST_LEVEL, Settings
@@ -41,7 +43,7 @@ class Difference(StrEnum):
     NEWER = "newer"  # an edge of a newer version, which the row's next unfollow would not end
     TWICE = "twice"  # the right edge, and one at another level: harmless, readers drop it
     HIDDEN = "hidden"  # a publisher with edges above the level of its row: nobody looks there
-    UNREADABLE = "unreadable"  # an item of the followers table that is no edge; never mended
+    UNREADABLE = "unreadable"  # an item that is no edge or no row; never mended
 
 
 FAULTS = frozenset(Difference) - {Difference.TWICE}
@@ -96,7 +98,8 @@ class Report:
     mended: Counter[Difference] = field(default_factory=Counter)
     examples: list[Look] = field(default_factory=list)
     hidden: dict[str, Hidden] = field(default_factory=dict)  # by publisher
-    unreadable: list[Key] = field(default_factory=list)  # some of them
+    unreadable: list[tuple[Table, Key]] = field(default_factory=list)  # some of them
+    suspected: int = 0  # differences that wait for their second look
     failure: str = ""  # why the last one that was not mended was not
 
     @property
@@ -107,7 +110,16 @@ class Report:
     @property
     def left(self) -> int:
         """Those that are wrong still."""
-        return self.wrong - self.mended.total()
+        return self.wrong - sum(self.mended[kind] for kind in FAULTS)
+
+    @property
+    def mendable(self) -> int:
+        """Those of them that a repair can mend."""
+        return self.left - self.found[Difference.UNREADABLE]
+
+    def show(self, looks: Iterable[Look]) -> None:
+        """Keep some of these."""
+        self.examples += islice(looks, EXAMPLES - len(self.examples))
 
 
 @dataclass(frozen=True)
@@ -117,6 +129,7 @@ class Round:
     what: str
     total: int | None
     steps: Iterator[int]
+    note: str = ""  # what to know of it before
 
 
 @dataclass
@@ -135,9 +148,9 @@ class Doctor:
         """Every edge and every follow."""
         count, records = self.records.count, self.records
         # Edges first: they tell at which levels those of a follow may be.
-        edges = self._compare_edges(self._readable(records.edges()))
+        edges = self._compare_edges(self._readable_edges(records.edges()))
         yield Round("edges", count(records.followers.table), edges)
-        follows = self._compare_follows(records.follows())
+        follows = self._compare_follows(self._readable_rows(records.follows()))
         yield Round("follows", count(records.following.table), follows)
         yield from self._rest()
 
@@ -155,7 +168,7 @@ class Doctor:
             ExpressionAttributeValues={":publisher": text(publisher_id)},
         )
         count = self.records.count(self.records.following.table)
-        yield Round("follows", count, self._compare_follows(pages))
+        yield Round("follows", count, self._compare_follows(self._readable_rows(pages)))
         edges = self.records.ring(publisher_id, ring.START, ring.END)
         yield Round("edges", None, self._compare_edges(edges))
         yield from self._rest()
@@ -180,18 +193,25 @@ class Doctor:
     def look(self, pair: Pair) -> Look | None:
         """The relation now; None if it changes meanwhile, because who does that settles it."""
         row = self.records.row(pair)
+        if row is None:
+            return None  # it is unreadable, and told as that
         # Behind the row: no edge that was acknowledged before lies at a higher level.
         level = self.records.level_now(row.publisher_id)
         homes = self.records.homes({pair: level}).get(pair, {})
-        return Look(row, homes) if self.records.row(pair).version == row.version else None
+        now = self.records.row(pair)
+        return Look(row, homes) if now and now.version == row.version else None
 
     def _compare_follows(self, pages: Iterable[tuple[int, list[Follow]]]) -> Iterator[int]:
         for read, page in pages:
             rows = {(row.user_id, row.publisher_id): row for row in page}
             homes = self.records.homes(self.records.levels(rows))
             looks = [Look(row, homes.get(pair, {})) for pair, row in rows.items()]
-            twice = sum(look.difference == Difference.TWICE for look in looks)
-            self.report.found[Difference.TWICE] += twice
+            twice = [look for look in looks if look.difference == Difference.TWICE]
+            self.report.found[Difference.TWICE] += len(twice)
+            self.report.show(twice)
+            if self.relations:
+                united = self.records.threads.map(self._unite, twice)
+                self.report.mended[Difference.TWICE] += sum(united)
             self.report.follows += sum(row.is_active for row in page)
             self._suspect(look.pair for look in looks if look.is_fault)
             yield read
@@ -209,14 +229,34 @@ class Doctor:
             self._suspect(look.pair for look in looks if look.is_fault)
             yield count
 
-    def _readable(
+    def _readable_edges(
         self, pages: Iterable[tuple[dict[Pair, Homes], list[Key]]]
     ) -> Iterator[dict[Pair, Homes]]:
         for edges, unreadable in pages:
-            self.report.found[Difference.UNREADABLE] += len(unreadable)
-            room = EXAMPLES - len(self.report.unreadable)
-            self.report.unreadable += unreadable[:room]
+            self._unreadable(FOLLOWERS, unreadable)
             yield edges
+
+    def _readable_rows(
+        self, pages: Iterable[tuple[int, list[Follow], list[Key]]]
+    ) -> Iterator[tuple[int, list[Follow]]]:
+        for read, rows, unreadable in pages:
+            self._unreadable(FOLLOWING, unreadable)
+            yield read, rows
+
+    def _unreadable(self, table: Table, keys: Sequence[Key]) -> None:
+        self.report.found[Difference.UNREADABLE] += len(keys)
+        room = EXAMPLES - len(self.report.unreadable)
+        self.report.unreadable += [(table, key) for key in keys[:room]]
+
+    def _unite(self, twice: Look) -> bool:
+        """Leave an edge at one level, and say whether that was possible."""
+        try:
+            self.records.unite(twice.row, twice.homes)
+        except Exception as error:
+            if not _may_be_mended_later(error):
+                raise
+            return False
+        return True
 
     def _look_above(self, publisher_id: str, levels: Sequence[int]) -> Iterator[int]:
         """Look for the highest of these levels at which the publisher has edges."""
@@ -276,11 +316,16 @@ class Doctor:
         for look in self.records.threads.map(self.look, new):
             if look and look.is_fault:
                 self._suspects[look.pair] = clock.monotonic(), look
+        self.report.suspected = len(self._suspects)
         self._look_again(wait=len(self._suspects) > MAX_SUSPECTS)
 
     def _rest(self) -> Iterator[Round]:
-        if self._suspects:
-            yield Round("differences", len(self._suspects), self._look_at_the_rest())
+        if count := len(self._suspects):
+            note = (
+                f"{count:,} differences are looked at again in {MOMENT_SECONDS:.0f} s: what was on "
+                "its way has arrived by then."
+            )
+            yield Round("differences", count, self._look_at_the_rest(), note)
 
     def _look_at_the_rest(self) -> Iterator[int]:
         while self._suspects:
@@ -293,6 +338,7 @@ class Doctor:
         now = clock.monotonic()
         due = [pair for pair, (at, _) in self._suspects.items() if at + MOMENT_SECONDS <= now]
         looks = [self._suspects.pop(pair)[1] for pair in due]
+        self.report.suspected = len(self._suspects)
         wrong = [look for look in self.records.threads.map(self._confirm, looks) if look]
         for look in wrong:
             self._count(look)
@@ -309,8 +355,7 @@ class Doctor:
         kind = wrong.difference
         assert kind is not None  # it is a fault
         self.report.found[kind] += 1
-        if len(self.report.examples) < EXAMPLES:
-            self.report.examples.append(wrong)
+        self.report.show([wrong])
         if kind != Difference.MISSING:  # that one is met once, by its row
             self._told.add(wrong.pair)
 
@@ -332,6 +377,8 @@ class Doctor:
                 self.records.raise_row(wrong.row, newest + 1)
             relations.settle(*wrong.pair)
             after = self.look(wrong.pair)
+            if after and after.difference == Difference.TWICE:
+                self.records.unite(after.row, after.homes)  # what was wrong is there still, below
         except Exception as error:
             if not _may_be_mended_later(error):
                 raise

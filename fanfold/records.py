@@ -9,11 +9,11 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from fanfold import clock, ring
-from fanfold.attributes import Item, get_number, get_text, number, text
+from fanfold.attributes import Item, get_text, number, text
 from fanfold.errors import TryLater
 from fanfold.followers import Followers, edge_key, page_of
 from fanfold.following import UNFOLLOWED, Follow, Following, follow_of, row_key
-from fanfold.names import EXPIRES_AT, FOLLOWERS
+from fanfold.names import EXPIRES_AT, FOLLOWERS, FOLLOWING, Table
 from fanfold.publishers import Publishers
 from fanfold.relate import TOMBSTONE_SECONDS
 from fanfold.ringread import Read, RingRead
@@ -33,7 +33,7 @@ MAX_LEVELS = 100_000
 
 Pair: TypeAlias = tuple[str, str]  # user, publisher
 Homes: TypeAlias = dict[int, int]  # of one relation's edge: its version at each level where it is
-Key: TypeAlias = tuple[str, str]  # of an item of the followers table: shard_id, edge
+Key: TypeAlias = tuple[str, str]  # of an item: partition key, sort key
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,23 @@ class Records:
     # Levels of edges that the rows of their publishers do not know.
     _above: dict[str, int] = field(default_factory=dict)
 
-    def follows(self, **scan: Any) -> Iterator[tuple[int, list[Follow]]]:
-        """All rows or what the scan keeps of them, page by page, and how many were read for it."""
+    def follows(self, **scan: Any) -> Iterator[tuple[int, list[Follow], list[Key]]]:
+        """All rows or what the scan keeps of them, page by page, and how many were read for it.
+
+        And the keys of items that are none.
+        """
         for answer in self._scan(self.following.table, **scan):
-            yield answer["ScannedCount"], [follow_of(item) for item in answer["Items"]]
+            items = answer["Items"]
+            rows = list(filter(None, map(_row_of, items)))
+            unreadable = [_key_of(item, FOLLOWING) for item in items if _row_of(item) is None]
+            yield answer["ScannedCount"], rows, unreadable
 
     def some_follows(self, size: int) -> Iterator[list[Follow]]:
         """So many rows, out of segments of the table that are drawn by lot."""
         a_part = max(1, size // SEGMENTS_OF_A_SAMPLE)
         segments = min(MAX_SEGMENTS, max(1, (self.count(self.following.table) or 0) // a_part))
         for segment in sorted(range(segments), key=lambda _segment: clock.chance()):
-            for _, rows in self.follows(Segment=segment, TotalSegments=segments):
+            for _, rows, _ in self.follows(Segment=segment, TotalSegments=segments):
                 yield rows[:size]
                 size -= len(rows)
                 if size <= 0:
@@ -90,14 +96,14 @@ class Records:
         homes: dict[str, Homes] = {}
         for read in islice(iter(wanted.next_read, None), reads):
             request = self.followers.page_request(publisher_id, read, limit)
-            request["ProjectionExpression"] = "edge, version"
+            request["ProjectionExpression"] = "shard_id, edge, version"
             answer = self.followers.client.query(**request)
-            for item in answer["Items"]:
-                home = homes.setdefault(get_text(item, "edge"), {})
-                home[read.level] = get_number(item, "version")
+            for pair, home in _homes(answer["Items"]).items():
+                homes.setdefault(pair[0], {}).update(home)
             wanted.page_read(read, page_of(answer))
             if edges := wanted.take():
-                yield {(ring.follower_of(edge), publisher_id): homes.pop(edge) for edge in edges}
+                users = filter(homes.__contains__, map(ring.follower_of, edges))
+                yield {(user, publisher_id): homes.pop(user) for user in users}
 
     def has_edges(self, publisher_id: str, level: int, shard: int) -> bool:
         """Whether any edge is in this shard; items that are none do not count."""
@@ -136,14 +142,20 @@ class Records:
         ]
         return _homes(self._get_all(self.followers.table, keys))
 
-    def row(self, pair: Pair) -> Follow:
-        """The row of this pair; one that never was is unfollowed, at version 0."""
-        return self.following.get(*pair)
+    def row(self, pair: Pair) -> Follow | None:
+        """The row of this pair; one that never was is unfollowed, at version 0.
+
+        None if there is an item that is no row.
+        """
+        try:
+            return self.following.get(*pair)
+        except (KeyError, ValueError):
+            return None
 
     def rows(self, pairs: Iterable[Pair]) -> dict[Pair, Follow]:
         """The rows of these pairs, as far as there are any."""
         keys = [row_key(*pair) for pair in pairs]
-        rows = map(follow_of, self._get_all(self.following.table, keys))
+        rows = filter(None, map(_row_of, self._get_all(self.following.table, keys)))
         return {(row.user_id, row.publisher_id): row for row in rows}
 
     def level(self, publisher_id: str) -> int:
@@ -175,6 +187,15 @@ class Records:
         self.publishers.raise_to(publisher_id, level, now_ms=clock.now_ms())
         if self._above.get(publisher_id, 0) <= level:
             self._above.pop(publisher_id, None)
+
+    def unite(self, row: Follow, homes: Homes) -> None:
+        """Of an edge that is at several levels, keep the highest of the row's version.
+
+        While it is there, no reader misses the others. A newer follow's edge stays.
+        """
+        kept = max(level for level, version in homes.items() if version == row.version)
+        for level in homes.keys() - {kept}:
+            self.followers.remove(row.publisher_id, row.user_id, version=row.version, level=level)
 
     def levels(self, pairs: Collection[Pair]) -> dict[Pair, int]:
         """The levels of these pairs' publishers."""
@@ -273,5 +294,14 @@ def _edge_of(item: Item) -> tuple[Pair, int, int] | None:
     return ((user_id, publisher_id), level, version) if is_in_place else None
 
 
-def _key_of(item: Item) -> Key:
-    return get_text(item, FOLLOWERS.partition_key), get_text(item, "edge")
+def _row_of(item: Item) -> Follow | None:
+    """The row; None for an item that the service cannot have written."""
+    try:
+        return follow_of(item)
+    except (KeyError, ValueError):
+        return None
+
+
+def _key_of(item: Item, table: Table = FOLLOWERS) -> Key:
+    assert table.sort_key
+    return get_text(item, table.partition_key), get_text(item, table.sort_key)

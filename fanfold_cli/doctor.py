@@ -36,11 +36,10 @@ MEANINGS = {
     Difference.STRAY: "edges without a follow: posts arrive that nobody asked for",
     Difference.OLDER: "edges older than their follow: posts arrive all the same",
     Difference.NEWER: "edges newer than their follow: an unfollow would not end them",
-    Difference.TWICE: "edges at several levels: harmless, a post arrives once",
+    Difference.TWICE: "edges at several levels: harmless, a post arrives once, but read each time",
     Difference.HIDDEN: "publishers with edges above the level of their row: nobody looks there",
-    Difference.UNREADABLE: "items of the followers table that are no edges: not mended",
+    Difference.UNREADABLE: "items that are no edges or no follows: not mended",
 }
-NEVER_MENDED = (Difference.TWICE, Difference.UNREADABLE)
 
 
 def doctor(
@@ -118,6 +117,8 @@ def _doctor(
 
 def _go(rounds: Iterator[Round]) -> None:
     for each in rounds:
+        if each.note:
+            say(each.note)
         with progress_bar(f"Looking at {each.what}", total=each.total, unit=each.what) as bar:
             for count in each.steps:
                 bar.advance(count)
@@ -126,9 +127,10 @@ def _go(rounds: Iterator[Round]) -> None:
 def _so_far(report: Report, *, repairs: bool) -> str:
     # At least: a repair whose end was not waited for is done, too.
     mended = f", and at least {report.mended.total():,} of them are mended" if repairs else ""
+    waiting = f", and {report.suspected:,} more were to be looked at again" * bool(report.suspected)
     return (
         f"Stopped after {report.follows:,} follows and {report.edges:,} edges: {report.wrong:,} "
-        f"were found wrong so far{mended}. Nothing is done by halves; run it again."
+        f"were found wrong so far{mended}{waiting}. Nothing is done by halves; run it again."
     )
 
 
@@ -138,7 +140,7 @@ def _print(report: Report) -> None:
     table = Table("what", "found", "mended", "meaning")
     for kind, meaning in MEANINGS.items():
         if found := report.found[kind]:
-            mended = "-" if kind in NEVER_MENDED else f"{report.mended[kind]:,}"
+            mended = "-" if kind is Difference.UNREADABLE else f"{report.mended[kind]:,}"
             table.add_row(kind.value, f"{found:,}", mended, meaning)
     print_result(table)
     _print_hidden(report)
@@ -166,9 +168,9 @@ def _print_hidden(report: Report) -> None:
 def _print_unreadable(report: Report) -> None:
     if not report.unreadable:
         return
-    listed = Table("unreadable in", "shard_id", "edge")
-    for shard_id, edge in report.unreadable:
-        listed.add_row("followers", Text(shard_id), Text(edge))
+    listed = Table("unreadable in", "partition key", "sort key")
+    for table, key in report.unreadable:
+        listed.add_row(table.name.lower(), *map(Text, key))
     print_result(listed)
     _say_if_cut(len(report.unreadable), report.found[Difference.UNREADABLE])
     say("What is unreadable is not mended: look at these items, and delete them if they are junk.")
@@ -185,13 +187,16 @@ def _conclude(report: Report, *, is_sample: bool, repairs: bool, scope: str) -> 
         looked += ", a sample (--whole looks at all)"
     if not report.wrong:
         print_result(f"{looked}: nothing is wrong.")
+        if report.found[Difference.TWICE] and not repairs:
+            say("A repair takes second edges out, so that deliveries read less.")
         if is_sample and not report.follows:
             say("There are no follows to draw from; --whole looks at the edges, too.")
     elif not report.left:
         print_result(f"{looked}: {report.wrong:,} were wrong and are mended.")
     elif not repairs:
-        advice = f"`fanfold doctor {scope} --repair` mends them."
-        print_result(f"{looked}: {report.left:,} are wrong. {advice}")
+        which = "them" if report.mendable == report.left else f"{report.mendable:,} of them"
+        advice = f" `fanfold doctor {scope} --repair` mends {which}." if report.mendable else ""
+        print_result(f"{looked}: {report.left:,} are wrong.{advice}")
     else:
         print_result(f"{looked}: {report.left:,} of {report.wrong:,} wrong ones are not mended.")
         if report.failure:
@@ -222,8 +227,8 @@ def _content(report: Report, *, is_sample: bool) -> dict[str, Any]:
         "examples": [_example(look) for look in report.examples],
         "hidden": [asdict(hidden) for hidden in report.hidden.values()],
         "unreadable": [
-            {"table": "followers", "shard_id": shard_id, "edge": edge}
-            for shard_id, edge in report.unreadable
+            {"table": table.name.lower(), table.partition_key: key[0], str(table.sort_key): key[1]}
+            for table, key in report.unreadable
         ],
     }
 
