@@ -56,13 +56,16 @@ class BulkFollowing:
                 user_id, changes, max_follows=self.relations.max_follows
             )
             if changed is not None:
-                rows = {**seen, **{follow.publisher_id: follow for follow in changed}}
-                self._put_edges([rows[publisher_id] for publisher_id in publisher_ids])
+                new = {follow.publisher_id for follow in changed}
+                self._put_edges(changed, [seen[each] for each in publisher_ids if each not in new])
                 return len(changed)
         raise Contended(f"The follows of '{user_id}' changed too often meanwhile; try again.")
 
-    def _put_edges(self, follows: Sequence[Follow]) -> None:
-        self.edges.put_all((f.publisher_id, f.user_id, f.version) for f in follows)
+    def _put_edges(self, new: Sequence[Follow], known: Sequence[Follow]) -> None:
+        """Put the edges of follows; those that were known before have one, unless it was lost."""
+        self.edges.put_all((f.publisher_id, f.user_id, f.version) for f in new)
+        self.edges.ensure_all((f.publisher_id, f.user_id, f.version) for f in known)
+        follows = [*new, *known]
         now = self._rows(follows[0].user_id)
         for follow in follows:
             if now.get(follow.publisher_id) != follow:  # changed meanwhile: the row decides

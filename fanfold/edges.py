@@ -115,6 +115,21 @@ class Edges:
             else:
                 self._accepted(publisher_id, level)
 
+    def ensure_all(self, edges: Iterable[tuple[str, str, int]]) -> None:
+        """The same as `put_all` for edges that are probably there.
+
+        At the only level that there is, a put changes nothing; where there are more, it would leave
+        a second edge, so we look first.
+        """
+        flat: list[tuple[str, str, int]] = []
+        high: list[tuple[str, str, int]] = []
+        for edge in edges:
+            level = partial(self._highest, edge[0])
+            (high if _patiently(level, _later()) else flat).append(edge)
+        self.put_all(flat)
+        for publisher_id, follower_id, version in high:
+            self.ensure(publisher_id, follower_id, version=version)
+
     def remove(self, publisher_id: str, follower_id: str, *, version: int) -> None:
         """Delete the edge that unfollow `version` ends, at every level where there is one.
 
@@ -153,6 +168,10 @@ class Edges:
             known = self.publishers.raise_to(publisher_id, fixed, now_ms=clock.now_ms())
             self._remember(publisher_id, known)
         return fixed
+
+    def _highest(self, publisher_id: str) -> int:
+        """The highest level where an edge may be, as far as we know."""
+        return max(self.level(publisher_id), self._own(publisher_id))
 
     def _own(self, publisher_id: str) -> int:
         """The publisher's own level, or one that it had less than a minute ago."""
@@ -250,6 +269,7 @@ def _later() -> float:
 
 def _patiently(call: Callable[[], T], until: float) -> T:
     """Make a call until it succeeds or it is too late; again must be safe."""
+    reason = None
     for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
         if clock.monotonic() >= until:
             break
@@ -258,7 +278,8 @@ def _patiently(call: Callable[[], T], until: float) -> T:
         except Exception as error:
             if not is_passing(error):
                 raise
-    raise _too_slow()
+            reason = error
+    raise _too_slow() from reason
 
 
 def _too_slow() -> TryLater:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanfold.attributes import Item, get_number, number, text
 from fanfold.errors import TryLater
+from fanfold.settings import HIGHEST_LEVEL
 from fanfold.sharding import WINDOW_SECONDS, Growth, Shards, raised
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ ALL = "#all"
 
 def _from_item(item: Item) -> Shards:
     return Shards(
-        level=get_number(item, "level"),
+        # One that somebody wrote by hand must not send readers to a million shards.
+        level=min(HIGHEST_LEVEL, get_number(item, "level")),
         version=get_number(item, "version"),
         last_updated=get_number(item, "last_updated"),
         history=tuple(

@@ -29,5 +29,10 @@ def print_result(renderable: Any) -> None:
     if isinstance(renderable, str):
         typer.echo(renderable)
         return
+    Console(width=columns()).print(renderable)
+
+
+def columns() -> int:
+    """How many characters fit into a line of stdout."""
     console = Console()
-    Console(width=None if console.is_terminal else PIPE_COLUMNS).print(renderable)
+    return console.width if console.is_terminal else PIPE_COLUMNS

@@ -11,7 +11,7 @@ from rich.text import Text
 from fanfold import dead_letters, names, times
 from fanfold.dead_letters import DeadLetter, DeadLetterQueue
 from fanfold_cli import mappings, redriving
-from fanfold_cli.console import ExpectedError, print_json, print_result, say
+from fanfold_cli.console import ExpectedError, columns, print_json, print_result, say
 from fanfold_cli.home import Home
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.queues import QueueName, chosen
@@ -21,6 +21,8 @@ from fanfold_cli.stack import Deployment
 HIDDEN_SECONDS = 30
 LIMIT = 100
 BODY_CHARS = 80
+# A table of letters needs as many columns.
+WIDE = 130
 
 app = typer.Typer(help="The dead-letter queues.", no_args_is_help=True)
 
@@ -61,8 +63,11 @@ def show(
     if as_json:
         print_json({"messages": rows, "counts": {e.queue.name.lower(): e.count for e in found}})
         return
-    if rows:
+    if rows and columns() >= WIDE:
         print_result(_table(rows))
+    else:
+        for row in rows:
+            print_result(_lines(row))
     for each in found:
         if each.count > len(each.letters):
             say(
@@ -141,10 +146,17 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     for name in rows[0]:
         table.add_column(name, overflow="fold", no_wrap=name in ("queue", "message_id", "sent_at"))
     for row in rows:
-        # A sender's own text: neither markup nor what steers a terminal.
-        table.add_row(*(Text(_plain(str(value))) for value in row.values()))
+        # Text, because a sender's own is no markup.
+        table.add_row(*(Text(_plain(value)) for value in row.values()))
     return table
 
 
-def _plain(text: str) -> str:
+def _lines(row: dict[str, Any]) -> str:
+    """One letter, for a terminal that has no room for the table."""
+    return "\n".join(f"{name:>10}: {_plain(value)}" for name, value in row.items()) + "\n"
+
+
+def _plain(value: object) -> str:
+    """Text without what steers a terminal."""
+    text = str(value)
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -76,23 +76,39 @@ def _edges(path: Path) -> Iterator[tuple[str, str]]:
         read_text = gzip.open if path.suffix == ".gz" else open
         with read_text(path, "rt", newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file)
-            if not {"publisher", "follower"} <= set(rows.fieldnames or ()):
-                raise _wrong_header(path, rows.fieldnames or ())
+            columns = rows.fieldnames or ()
+            if not {"publisher", "follower"} <= set(columns) or len(set(columns)) < len(columns):
+                raise _wrong_header(path, columns)
             for row in rows:
                 publisher, follower = row["publisher"], row["follower"]
-                if not (publisher and follower and is_id(publisher) and is_id(follower)):
+                if None in row or None in row.values():
+                    raise ExpectedError(
+                        f"{path}, line {rows.line_num}: it must have as many values as the first "
+                        f"line, {len(rows.fieldnames or ())}. Is a comma or a quote amiss?"
+                    )
+                if not (is_id(publisher) and is_id(follower)):
                     raise ExpectedError(
                         f"{path}, line {rows.line_num}: {publisher!r} and {follower!r} must be "
                         "ids of 1 to 128 letters, digits and _ . : | @ + = -"
                     )
                 yield publisher, follower
-    except (OSError, UnicodeDecodeError, csv.Error, EOFError, zlib.error) as error:
+    except UnicodeDecodeError as error:
+        advice = "Is it gzipped? Then its name must end in .gz." if _is_gzip(path) else str(error)
+        raise ExpectedError(f"{path} is no text in UTF-8. {advice}") from error
+    except (OSError, csv.Error, EOFError, zlib.error) as error:
         raise ExpectedError(f"{path} cannot be read as CSV: {error}") from error
+
+
+def _is_gzip(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
 
 
 def _wrong_header(path: Path, columns: Sequence[str]) -> ExpectedError:
     if not columns:
         return ExpectedError(f"{path} is empty: its first line must be publisher,follower.")
+    if len(set(columns)) < len(columns):
+        return ExpectedError(f"{path} names a column twice in its first line.")
     wanted = f"{path} has no columns publisher and follower in its first line"
     if len(columns) == 1 and ";" in columns[0]:
         return ExpectedError(f"{wanted}: put commas between the columns, not semicolons.")

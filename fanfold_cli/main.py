@@ -2,6 +2,7 @@
 
 import secrets
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -42,8 +43,19 @@ app.command()(doctor.doctor)
 app.command()(cost.cost)
 
 
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        console.print_result(f"fanfold {version('fanfold')}")
+        raise typer.Exit
+
+
 @app.callback()
-def fanfold() -> None:
+def fanfold(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
     """Operate a Fanfold stack, on AWS or on the local engine."""
 
 

@@ -24,7 +24,9 @@ StackOption = Annotated[
     str | None,
     typer.Option("--stack", help="Name of a stack on AWS. [default: the local engine]"),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object; what fails is told on stderr.")
+]
 
 
 def checked_id(given: str) -> str:

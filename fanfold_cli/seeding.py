@@ -76,8 +76,9 @@ def seed(deployment: Deployment, graph: Graph) -> int:
                 new += changed
                 bar.advance(edges)
         except (FanfoldError, ClientError, BotoCoreError) as error:
+            reason = f"{error} {error.__cause__ or ''}".rstrip()
             raise ExpectedError(
-                f"The import stopped; what is there already stays. Run it again: {error}"
+                f"The import stopped; what is there already stays. Run it again: {reason}"
             ) from error
         finally:
             stop.set()

@@ -192,6 +192,17 @@ def test_bodies_are_shown_when_asked_for_cut_short_and_harmless(system: System) 
 # redrive, by hand
 
 
+def test_a_narrow_terminal_shows_each_letter_whole(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.take({"Records": [system.record("Publish", "{")]})
+    monkeypatch.setattr("fanfold_cli.dlq.columns", lambda: 80)
+    shown = run("dlq", "list", "--bodies").stdout.splitlines()
+    names = [line.partition(":")[0].strip() for line in shown if line]
+    assert names == ["queue", "message_id", "sent_at", "receives", "size", "reason", "body"]
+    assert "    reason: The message is not JSON." in shown
+
+
 def test_where_sqs_has_no_move_task_each_letter_is_sent_back_and_then_deleted(
     system: System, old_sqs: Sqs
 ) -> None:

@@ -1,6 +1,7 @@
 """What a user types wrong is answered with a sentence that helps."""
 
 import gzip
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ def test_a_csv_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
         ("", "is empty"),
         ("publisher;follower\na;b\n", "put commas between the columns"),
         ("publisher, follower\na,b\n", "without spaces around them"),
+        ("publisher,follower,follower\na,b,c\n", "names a column twice"),
     ],
 )
 def test_a_csv_header_that_is_wrong_says_how(tmp_path: Path, text: str, sentence: str) -> None:
@@ -47,6 +49,28 @@ def test_a_csv_header_that_is_wrong_says_how(tmp_path: Path, text: str, sentence
     path.write_text(text)
     with pytest.raises(ExpectedError, match=sentence):
         graph.read(path)
+
+
+@pytest.mark.parametrize("line", ["a", "a,b,c", 'a,"b'])
+def test_a_csv_line_of_another_length_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text(f"publisher,follower\nx,y\n{line}\n")
+    if '"' in line:
+        path.write_text(path.read_text() + "c,d\n")
+    with pytest.raises(ExpectedError, match=r"line \d: it must have as many|must be ids"):
+        graph.read(path)
+
+
+def test_a_gzipped_file_of_another_name_is_recognized(tmp_path: Path) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_bytes(gzip.compress(b"publisher,follower\na,b\n"))
+    with pytest.raises(ExpectedError, match=r"Then its name must end in \.gz"):
+        graph.read(path)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    ran = CliRunner().invoke(app, ["--version"])
+    assert (ran.exit_code, ran.stdout) == (0, f"fanfold {version('fanfold')}\n")
 
 
 def test_the_local_token_does_not_name_an_option_that_it_lacks(tmp_path: Path) -> None:

@@ -766,6 +766,31 @@ def test_levels_that_cannot_be_read_now_are_read_again_for_many_edges(world: Wor
         world.edges.put_all([("grace", "bob", 1)])
 
 
+def test_edges_that_are_probably_there_are_looked_for_where_a_put_would_be_a_second_one(
+    world: World,
+) -> None:
+    world.publishers.rows["grace"] = grown_to(2)
+    world.table.homes["grace", "bob", 0] = 2
+    world.edges.ensure_all([("ada", "bob", 1), ("grace", "bob", 2), ("grace", "carol", 3)])
+    assert world.made("put_all", "put") == [
+        ("put_all", ("ada", "bob", 1, 0)),
+        ("put", "grace", "carol", 3, 2),
+    ]
+
+
+def test_so_they_are_below_a_level_that_all_are_kept_at(world: World) -> None:
+    world.publishers.fixed = 1
+    world.table.homes["ada", "bob", 0] = 1
+    world.edges.ensure_all([("ada", "bob", 1)])
+    world.publishers.rows["grace"] = grown_to(2)
+    world.publishers.fixed = 0
+    world.edges.forget()
+    world.table.homes["grace", "bob", 2] = 1
+    world.edges.ensure_all([("grace", "bob", 1)])
+    assert not world.made("put")
+    assert not [call for call in world.made("put_all") if len(call) > 1]
+
+
 # One level for all
 
 
