@@ -24,7 +24,8 @@ from fanfold.relate import Relations
 from fanfold.settings import HIGHEST_LEVEL, Settings
 
 # Where a door stopped half-way, RELATE comes when its time is over: after this, all that was on its
-# way has arrived. The longest time is that of PLAN, which takes follows from the publish queue.
+# way has arrived. The longest time is that of PLAN, which takes follows from the publish queue. As
+# long is that of DELIVER: whoever read a level before an edge was there has ended, too.
 MOMENT_SECONDS = Settings.plan_timeout_seconds + 20.0
 # Differences that wait for their second look; with more, reading waits for them.
 MAX_SUSPECTS = 20_000
@@ -209,11 +210,8 @@ class Doctor:
             twice = [look for look in looks if look.difference == Difference.TWICE]
             self.report.found[Difference.TWICE] += len(twice)
             self.report.show(twice)
-            if self.relations:
-                united = self.records.threads.map(self._unite, twice)
-                self.report.mended[Difference.TWICE] += sum(united)
             self.report.follows += sum(row.is_active for row in page)
-            self._suspect(look.pair for look in looks if look.is_fault)
+            self._suspect(look.pair for look in looks if self._is_due(look))
             yield read
 
     def _compare_edges(self, pages: Iterable[dict[Pair, Homes]]) -> Iterator[int]:
@@ -247,16 +245,6 @@ class Doctor:
         self.report.found[Difference.UNREADABLE] += len(keys)
         room = EXAMPLES - len(self.report.unreadable)
         self.report.unreadable += [(table, key) for key in keys[:room]]
-
-    def _unite(self, twice: Look) -> bool:
-        """Leave an edge at one level, and say whether that was possible."""
-        try:
-            self.records.unite(twice.row, twice.homes)
-        except Exception as error:
-            if not _may_be_mended_later(error):
-                raise
-            return False
-        return True
 
     def _look_above(self, publisher_id: str, levels: Sequence[int]) -> Iterator[int]:
         """Look for the highest of these levels at which the publisher has edges."""
@@ -314,22 +302,24 @@ class Doctor:
         """Look closely at these, and once more at those that were looked at a moment ago."""
         new = [pair for pair in pairs if pair not in self._suspects and pair not in self._told]
         for look in self.records.threads.map(self.look, new):
-            if look and look.is_fault:
+            if look and self._is_due(look):
                 self._suspects[look.pair] = clock.monotonic(), look
         self.report.suspected = len(self._suspects)
         self._look_again(wait=len(self._suspects) > MAX_SUSPECTS)
 
     def _rest(self) -> Iterator[Round]:
-        if count := len(self._suspects):
+        while count := len(self._suspects):
             note = (
-                f"{count:,} differences are looked at again in {MOMENT_SECONDS:.0f} s: what was on "
-                "its way has arrived by then."
+                f"{count:,} differences are looked at again {MOMENT_SECONDS:.0f} s after the first "
+                "time: by then what was on its way has arrived."
             )
-            yield Round("differences", count, self._look_at_the_rest(), note)
+            yield Round("differences", count, self._look_at_the_rest(count), note)
 
-    def _look_at_the_rest(self) -> Iterator[int]:
-        while self._suspects:
-            yield self._look_again(wait=True)
+    def _look_at_the_rest(self, count: int) -> Iterator[int]:
+        while count > 0:
+            looked = self._look_again(wait=True)
+            count -= looked
+            yield looked
 
     def _look_again(self, *, wait: bool) -> int:
         if wait:
@@ -348,28 +338,51 @@ class Doctor:
 
     def _confirm(self, first: Look) -> Look | None:
         second = self.look(first.pair)
-        is_same = second is not None and second.row.version == first.row.version
-        return second if second and is_same and second.is_fault else None
+        if second is None or second.row.version != first.row.version:
+            return None
+        if second.difference is Difference.TWICE:
+            # One that has come meanwhile does not count: a delivery under way may have missed it,
+            # and read the others yet.
+            homes = dict(first.homes.items() & second.homes.items())
+            second = Look(second.row, homes)
+            return second if second.difference is Difference.TWICE else None
+        return second if second.is_fault else None
+
+    def _is_due(self, look: Look) -> bool:
+        """Whether there is something to tell of or to mend."""
+        return look.is_fault or (bool(self.relations) and look.difference is Difference.TWICE)
 
     def _count(self, wrong: Look) -> None:
         kind = wrong.difference
-        assert kind is not None  # it is a fault
+        if kind is None or kind is Difference.TWICE:
+            return  # those were counted when they were met
         self.report.found[kind] += 1
         self.report.show([wrong])
         if kind != Difference.MISSING:  # that one is met once, by its row
             self._told.add(wrong.pair)
 
     def _mend_all(self, wrong: Sequence[Look], relations: Relations) -> None:
-        failures = self.records.threads.map(lambda look: self._mend(look, relations), wrong)
-        for look, failure in zip(wrong, failures, strict=True):
+        ends = self.records.threads.map(lambda look: self._mend(look, relations), wrong)
+        for look, (failure, after) in zip(wrong, ends, strict=True):
             if failure:
                 self.report.failure = failure
-            elif look.difference:
-                self.report.mended[look.difference] += 1
+                continue
+            assert look.difference
+            self.report.mended[look.difference] += 1
+            if after and after.difference is Difference.TWICE:
+                # What was wrong is there still, below. It is taken out a moment later, too.
+                self.report.found[Difference.TWICE] += 1
+                self._suspects[look.pair] = clock.monotonic(), after
 
-    def _mend(self, wrong: Look, relations: Relations) -> str:
-        """Let the edges agree with the row, whatever that says by now; or why they do not yet."""
+    def _mend(self, wrong: Look, relations: Relations) -> tuple[str, Look | None]:
+        """Let the edges agree with the row, whatever that says by now.
+
+        Returns why they do not yet, and how it is now.
+        """
         try:
+            if wrong.difference is Difference.TWICE:
+                self.records.unite(wrong.row, wrong.homes)
+                return "", None
             # An edge newer than its row, as after a table was restored, withstands every settling.
             # So the row is raised beyond it: nothing is deleted that may have come meanwhile.
             newest = max(wrong.homes.values(), default=0)
@@ -377,13 +390,11 @@ class Doctor:
                 self.records.raise_row(wrong.row, newest + 1)
             relations.settle(*wrong.pair)
             after = self.look(wrong.pair)
-            if after and after.difference == Difference.TWICE:
-                self.records.unite(after.row, after.homes)  # what was wrong is there still, below
         except Exception as error:
             if not _may_be_mended_later(error):
                 raise
-            return str(error)
-        return f"It is {after.difference} still." if after and after.is_fault else ""
+            return str(error), None
+        return f"It is {after.difference} still." if after and after.is_fault else "", after
 
 
 def _may_be_mended_later(error: Exception) -> bool:

@@ -281,8 +281,10 @@ def test_each_kind_of_fault_is_found_once_mended_and_gone(
     assert (example["user_id"], example["publisher_id"], example["what"]) == ("bob", "ada", kind)
     assert ward.system.dump() == before, "looking changes nothing"
     mended = examined(*options, "--repair")
-    assert (mended.exit_code, found(mended)) == (0, {kind: 1})
-    assert (mended.json["mended"], mended.json["left"]) == (1, 0)
+    assert (mended.exit_code, mended.json["left"]) == (0, 0)
+    # What was wrong may be a second edge then, which is taken out a moment later.
+    assert found(mended) in ({kind: 1}, {kind: 1, "twice": 1})
+    assert mended.json["mended"] == sum(found(mended).values())
     after = examined(*options)
     assert after.exit_code == 0
     assert not found(after), "neither at the level where it was wrong"
@@ -331,6 +333,36 @@ def test_a_repair_leaves_an_edge_at_the_highest_level_where_it_is_right(
     assert (ran.exit_code, found(ran), ran.json["mended"]) == (0, {"twice": 1}, 1)
     assert ward.homes("bob") == {2: 5}
     assert found(examined("--whole")) == {}
+
+
+def test_a_second_edge_is_taken_out_when_no_delivery_can_miss_the_other(
+    ward: Ward, clock: Clock, meanwhile: Callable[..., None]
+) -> None:
+    """One that read level 1 before the edge was there would find it at level 0 only."""
+    ward.grow(2)
+    ward.follow("ann")
+    ward.lose_edge("ann", level=2)
+    for level in (0, 1):
+        ward.edge("ann", 1, level=level)
+    meanwhile(lambda: ward.edge("ann", 1, level=2))
+    began = clock.seconds
+    ran = examined("--whole", "--repair")
+    assert (found(ran), ran.json["mended"]) == ({"twice": 1}, 1)
+    assert clock.seconds - began == pytest.approx(doctor.MOMENT_SECONDS, abs=1)
+    assert ward.homes("ann") == {1: 1, 2: 1}, "the newest is too new to stand alone"
+
+
+def test_what_was_wrong_is_taken_out_a_moment_after_it_was_mended(
+    ward: Ward, clock: Clock, meanwhile: Callable[..., None]
+) -> None:
+    ward.grow(1)
+    ward.row("bob", version=5)
+    ward.edge("bob", 1, level=0)
+    seen: list[dict[int, int]] = []
+    meanwhile(lambda: seen.append(ward.homes("bob")))
+    assert examined("--whole", "--repair").exit_code == 0
+    assert seen == [{0: 1}, {0: 1, 1: 5}]
+    assert ward.homes("bob") == {1: 5}
 
 
 def test_an_edge_of_a_newer_follow_is_not_taken_out(ward: Ward) -> None:
