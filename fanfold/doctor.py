@@ -111,7 +111,12 @@ class Report:
     @property
     def left(self) -> int:
         """Those that are wrong still."""
-        return self.wrong - sum(self.mended[kind] for kind in FAULTS)
+        return self.wrong - self.right_again
+
+    @property
+    def right_again(self) -> int:
+        """Those that were wrong and are mended."""
+        return sum(self.mended[kind] for kind in FAULTS)
 
     @property
     def mendable(self) -> int:
@@ -179,9 +184,9 @@ class Doctor:
         follows: Counter[str] = Counter()
 
         def some() -> Iterator[tuple[int, list[Follow]]]:
-            for rows in self.records.some_follows(size):
+            for read, rows in self._readable_rows(self.records.some_follows(size)):
                 follows.update(row.publisher_id for row in rows)
-                yield len(rows), rows
+                yield read, rows
 
         total = min(size, self.records.count(self.records.following.table) or size)
         yield Round("follows", total, self._compare_follows(some()))

@@ -27,8 +27,8 @@ from fanfold.sharding import HOT_KEY_RANGE, SAMPLE, Refusal, Shards, grown
 # door's 10. After that RELATE goes on, from the order that was sent before.
 ATTEMPTS = 6
 BACKOFF_SECONDS = 0.05
-# However many calls an operation makes: after this none is begun, but for a second one where the
-# levels of a publisher and of all are read together. Each takes 3 s at most.
+# However many calls an operation makes: after this none is begun, but the second one where a level
+# is raised. Each takes 3 s at most.
 PATIENCE_SECONDS = 3.0
 # A level that is too low is safe, so it may be remembered; a throttle refreshes it.
 LEVEL_SECONDS = 60
@@ -149,21 +149,26 @@ class Edges:
 
     def _put(self, publisher_id: str, follower_id: str, version: int, until: float) -> None:
         def put() -> int:
-            level = self.level(publisher_id)
-            if clock.monotonic() >= until:
-                raise _too_slow()
+            level = self.level(publisher_id, until=until)
+            _check(until)
             with self._noticing(publisher_id):
                 self.followers.put(publisher_id, follower_id, version=version, level=level)
             return level
 
         self._accepted(publisher_id, _patiently(put, until))
 
-    def level(self, publisher_id: str) -> int:
-        """The level to write at; never higher than the publisher's own, which may be higher yet."""
-        fixed, known = self._fixed(), self._own(publisher_id)
+    def level(self, publisher_id: str, *, until: float = math.inf) -> int:
+        """The level to write at; never higher than the publisher's own, which may be higher yet.
+
+        Raises `TryLater` if it takes longer than `until` to find out.
+        """
+        fixed = self._fixed()
+        _check(until)
+        known = self._own(publisher_id)
         if fixed is None:
             return known
         if known < fixed:
+            _check(until)
             # Committed before anything is written there.
             known = self.publishers.raise_to(publisher_id, fixed, now_ms=clock.now_ms())
             self._remember(publisher_id, known)
@@ -280,6 +285,11 @@ def _patiently(call: Callable[[], T], until: float) -> T:
                 raise
             reason = error
     raise _too_slow() from reason
+
+
+def _check(until: float) -> None:
+    if clock.monotonic() >= until:
+        raise _too_slow()
 
 
 def _too_slow() -> TryLater:

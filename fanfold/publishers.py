@@ -110,7 +110,9 @@ class Publishers:
         """
         answer = self.client.get_item(TableName=self.table, Key=_key(ALL))
         item = answer.get("Item", {})
-        return get_number(item, "static_level") if "static_level" in item else None
+        if "static_level" not in item:
+            return None
+        return min(HIGHEST_LEVEL, get_number(item, "static_level"))  # as for one publisher
 
     def set_static_level(self, level: int | None) -> None:
         """Keep all publishers at one level; None gives each its own again, as high as it was."""

@@ -12,7 +12,7 @@ from fanfold import clock, ring
 from fanfold.attributes import Item, get_text, number, text
 from fanfold.errors import TryLater
 from fanfold.followers import Followers, edge_key, page_of
-from fanfold.following import UNFOLLOWED, Follow, Following, follow_of, row_key
+from fanfold.following import FOLLOWED, UNFOLLOWED, Follow, Following, follow_of, row_key
 from fanfold.names import EXPIRES_AT, FOLLOWERS, FOLLOWING, Table
 from fanfold.publishers import Publishers
 from fanfold.relate import TOMBSTONE_SECONDS
@@ -59,14 +59,15 @@ class Records:
             unreadable = [_key_of(item, FOLLOWING) for item in items if _row_of(item) is None]
             yield answer["ScannedCount"], rows, unreadable
 
-    def some_follows(self, size: int) -> Iterator[list[Follow]]:
-        """So many rows, out of segments of the table that are drawn by lot."""
+    def some_follows(self, size: int) -> Iterator[tuple[int, list[Follow], list[Key]]]:
+        """So many rows, out of segments of the table that are drawn by lot; else as `follows`."""
         a_part = max(1, size // SEGMENTS_OF_A_SAMPLE)
         segments = min(MAX_SEGMENTS, max(1, (self.count(self.following.table) or 0) // a_part))
         for segment in sorted(range(segments), key=lambda _segment: clock.chance()):
-            for _, rows, _ in self.follows(Segment=segment, TotalSegments=segments):
-                yield rows[:size]
-                size -= len(rows)
+            for _, rows, unreadable in self.follows(Segment=segment, TotalSegments=segments):
+                some = rows[:size]
+                yield len(some), some, unreadable
+                size -= len(some)
                 if size <= 0:
                     return
 
@@ -191,9 +192,14 @@ class Records:
     def unite(self, row: Follow, homes: Homes) -> None:
         """Of an edge that is at several levels, keep the highest of the row's version.
 
-        While it is there, no reader misses the others. A newer follow's edge stays.
+        Readers that began when it was there do not miss the others. A newer follow's edge stays.
+        Raises `TryLater` if the publisher's row does not know its level: nobody looks there.
         """
-        kept = max(level for level, version in homes.items() if version == row.version)
+        top = self.publishers.shards(row.publisher_id).level
+        right = [level for level, version in homes.items() if version == row.version]
+        kept = max((level for level in right if level <= top), default=None)
+        if kept is None:
+            raise TryLater("The publisher's row has to be raised first.")
         for level in homes.keys() - {kept}:
             self.followers.remove(row.publisher_id, row.user_id, version=row.version, level=level)
 
@@ -297,9 +303,10 @@ def _edge_of(item: Item) -> tuple[Pair, int, int] | None:
 def _row_of(item: Item) -> Follow | None:
     """The row; None for an item that the service cannot have written."""
     try:
-        return follow_of(item)
+        row = follow_of(item)
     except (KeyError, ValueError):
         return None
+    return row if row.version > 0 and row.state in (FOLLOWED, UNFOLLOWED) else None
 
 
 def _key_of(item: Item, table: Table = FOLLOWERS) -> Key:

@@ -126,7 +126,7 @@ def _go(rounds: Iterator[Round]) -> None:
 
 def _so_far(report: Report, *, repairs: bool) -> str:
     # At least: a repair whose end was not waited for is done, too.
-    mended = f", and at least {report.mended.total():,} of them are mended" if repairs else ""
+    mended = f", and at least {report.right_again:,} of them are mended" if repairs else ""
     waiting = f", and {report.suspected:,} more were to be looked at again" * bool(report.suspected)
     return (
         f"Stopped after {report.follows:,} follows and {report.edges:,} edges: {report.wrong:,} "
@@ -189,6 +189,8 @@ def _conclude(report: Report, *, is_sample: bool, repairs: bool, scope: str) -> 
         print_result(f"{looked}: nothing is wrong.")
         if report.found[Difference.TWICE] and not repairs:
             say("A repair takes second edges out, so that deliveries read less.")
+        if report.failure:
+            say(f"Some second edges are there still; run it again. The reason: {report.failure}")
         if is_sample and not report.follows:
             say("There are no follows to draw from; --whole looks at the edges, too.")
     elif not report.left:

@@ -15,6 +15,8 @@ from fanfold_cli.console import ExpectedError
 # Followers fall off with the publisher's rank to this power, as they do where people choose whom
 # to follow: the second has 0.44 of the first's, the twentieth 0.03.
 TAIL = 1.2
+# Of a file; any others are ignored.
+COLUMNS = ("publisher", "follower")
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def _edges(path: Path) -> Iterator[tuple[str, str]]:
         with read_text(path, "rt", newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file)
             columns = rows.fieldnames or ()
-            if not {"publisher", "follower"} <= set(columns) or len(set(columns)) < len(columns):
+            if [sum(each == name for each in columns) for name in COLUMNS] != [1, 1]:
                 raise _wrong_header(path, columns)
             for row in rows:
                 publisher, follower = row["publisher"], row["follower"]
@@ -93,25 +95,26 @@ def _edges(path: Path) -> Iterator[tuple[str, str]]:
                     )
                 yield publisher, follower
     except UnicodeDecodeError as error:
-        advice = "Is it gzipped? Then its name must end in .gz." if _is_gzip(path) else str(error)
-        raise ExpectedError(f"{path} is no text in UTF-8. {advice}") from error
+        is_gzip = _is_unnamed_gzip(path)
+        reason = "Is it gzipped? Then its name must end in .gz." if is_gzip else str(error)
+        raise ExpectedError(f"{path} is no text in UTF-8. {reason}") from error
     except (OSError, csv.Error, EOFError, zlib.error) as error:
         raise ExpectedError(f"{path} cannot be read as CSV: {error}") from error
 
 
-def _is_gzip(path: Path) -> bool:
+def _is_unnamed_gzip(path: Path) -> bool:
     with path.open("rb") as file:
-        return file.read(2) == b"\x1f\x8b"
+        return path.suffix != ".gz" and file.read(2) == b"\x1f\x8b"
 
 
 def _wrong_header(path: Path, columns: Sequence[str]) -> ExpectedError:
     if not columns:
         return ExpectedError(f"{path} is empty: its first line must be publisher,follower.")
-    if len(set(columns)) < len(columns):
+    if set(COLUMNS) <= set(columns):
         return ExpectedError(f"{path} names a column twice in its first line.")
     wanted = f"{path} has no columns publisher and follower in its first line"
     if len(columns) == 1 and ";" in columns[0]:
         return ExpectedError(f"{wanted}: put commas between the columns, not semicolons.")
-    if {"publisher", "follower"} <= {column.strip() for column in columns}:
+    if set(COLUMNS) <= {column.strip() for column in columns}:
         return ExpectedError(f"{wanted}: write the names without spaces around them.")
     return ExpectedError(f"{wanted}.")

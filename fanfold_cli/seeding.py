@@ -34,19 +34,26 @@ PAUSE_SECONDS = 1.0
 class PatientEdges(Edges):
     """The edges of an import, which has the time to wait until a table takes them."""
 
-    def put(self, publisher_id: str, follower_id: str, *, version: int) -> None:
-        """Write an edge as `Edges` does; raises `TryLater` only if that fails for long.
+    # What a batch leaves is put one by one, so these two are all that have to wait.
 
-        What a batch leaves is put one by one, so this is all that has to wait.
-        """
-        end = clock.monotonic() + PATIENCE_SECONDS
-        while True:
-            try:
-                return super().put(publisher_id, follower_id, version=version)
-            except TryLater:
-                if clock.monotonic() >= end:
-                    raise
-            clock.sleep(PAUSE_SECONDS)
+    def put(self, publisher_id: str, follower_id: str, *, version: int) -> None:
+        """Write an edge as `Edges` does; raises `TryLater` only if that fails for long."""
+        _wait_for(lambda: Edges.put(self, publisher_id, follower_id, version=version))
+
+    def ensure(self, publisher_id: str, follower_id: str, *, version: int) -> None:
+        """The same for an edge that is probably there."""
+        _wait_for(lambda: Edges.ensure(self, publisher_id, follower_id, version=version))
+
+
+def _wait_for(write: Callable[[], None]) -> None:
+    end = clock.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return write()
+        except TryLater:
+            if clock.monotonic() >= end:
+                raise
+        clock.sleep(PAUSE_SECONDS)
 
 
 def seed(deployment: Deployment, graph: Graph) -> int:

@@ -201,8 +201,8 @@ MUTATIONS = (
     Mutation(
         "an edge is cleared from every level",
         "fanfold/edges.py",
-        "for level in range(shards.level + 1):",
-        "for level in (shards.level,):",
+        "for level in range(top + 1):",
+        "for level in (top,):",
     ),
     Mutation(
         "an edge at two levels is one",

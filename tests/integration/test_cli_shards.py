@@ -17,6 +17,7 @@ from botocore.exceptions import ClientError, ConnectTimeoutError
 from fanfold import clock as product_clock
 from fanfold import names, times
 from fanfold.edges import Edges
+from fanfold.errors import TryLater
 from fanfold.followers import Followers
 from fanfold.publishers import Publishers
 from fanfold.sharding import HOT_KEY_RANGE, WINDOW_SECONDS, Shards
@@ -572,6 +573,26 @@ class Raw:
 
     def stream(self) -> Iterator[bytes]:
         yield self.body
+
+
+@pytest.mark.parametrize("way", ["put", "ensure"])
+def test_the_edges_of_an_import_wait_for_the_table(system: System, clock: Clock, way: str) -> None:
+    stack = Stack(REGION, None, outputs(), {"lambda": FakeLambda()})
+    edges = seeding.relations(stack).edges
+    free_at = clock.seconds + seeding.PATIENCE_SECONDS / 2
+    plain = edges.followers.client.put_item
+
+    def put_item(**request: Any) -> Any:
+        if clock.seconds < free_at:
+            raise error("ThrottlingException")
+        return plain(**request)
+
+    with patch.object(edges.followers.client, "put_item", put_item):
+        getattr(edges, way)("ada", "bob", version=1)
+        assert system.edges() == ["bob"]
+        free_at = clock.seconds + 2 * seeding.PATIENCE_SECONDS
+        with pytest.raises(TryLater):
+            getattr(edges, way)("ada", "carol", version=1)
 
 
 def test_an_import_that_is_repeated_after_a_growth_leaves_no_second_edges(

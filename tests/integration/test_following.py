@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from threading import Barrier
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,8 @@ from fanfold.edges import ATTEMPTS
 from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.following import Follow, Following
 from fanfold.relate import Relations
+from functions import plan
+from functions.queue import Received
 from tests.integration.system import (
     AT,
     AT_MS,
@@ -33,6 +36,8 @@ from tests.integration.system import (
 )
 
 FailFirst = Callable[..., list[Any]]
+# As they are deployed; on moto, the fixture does without.
+MESSAGES = plan.MESSAGES
 
 
 def row(system: System, user: str = "bob", publisher: str = "ada") -> Follow:
@@ -710,3 +715,26 @@ def test_follow_messages_of_one_user_are_taken_in_turn_and_all_else_side_by_side
     others = ("{", "[]", '{"version": 1, "type": "post.published"}', '{"version": 0}')
     for body in (*others, of([]), of(7), of("")):
         assert not whose(body)
+
+
+def test_a_batch_of_the_publish_queue_is_taken_side_by_side_but_for_one_users_follows(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = [
+        {"version": 1, "type": "follow.added", "user_id": user, "publisher_id": publisher}
+        for user, publisher in (("bob", "ada"), ("bob", "grace"), ("carol", "ada"))
+    ]
+    both, begun = Barrier(2, timeout=5), []
+
+    def take(received: Received) -> None:
+        content = json.loads(received.body)
+        begun.append((content["user_id"], content["publisher_id"]))
+        if content["publisher_id"] == "ada":
+            both.wait()  # for the other user's
+
+    door = system.door("plan")
+    monkeypatch.setattr(door, "MESSAGES", MESSAGES)
+    monkeypatch.setattr(door, "take", take)
+    records = [system.record("Publish", body) for body in bodies]
+    assert system.take({"Records": records}) == []
+    assert begun.index(("bob", "grace")) == 2

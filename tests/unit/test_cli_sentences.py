@@ -68,6 +68,20 @@ def test_a_gzipped_file_of_another_name_is_recognized(tmp_path: Path) -> None:
         graph.read(path)
 
 
+def test_a_gzipped_file_that_is_no_utf8_is_not_asked_for_another_name(tmp_path: Path) -> None:
+    path = tmp_path / "edges.csv.gz"
+    path.write_bytes(gzip.compress("publisher,follower\na,b\n".encode("utf-16")))
+    with pytest.raises(ExpectedError, match="no text in UTF-8") as raised:
+        graph.read(path)
+    assert "must end in" not in str(raised.value)
+
+
+def test_columns_beside_are_ignored_whatever_their_names(tmp_path: Path) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("publisher,follower,,\na,b,,\n")
+    assert graph.read(path) == graph.Graph({"a": frozenset({"b"})})
+
+
 def test_the_version_is_that_of_the_package() -> None:
     ran = CliRunner().invoke(app, ["--version"])
     assert (ran.exit_code, ran.stdout) == (0, f"fanfold {version('fanfold')}\n")
