@@ -210,9 +210,11 @@ class Wires(Connections):
         """Break off the calls in flight; they may take effect."""
         for call in self.in_flight.take_all():
             if running.now.faults.random.random() < 0.5:
-                # It is on its way: nobody's turn ends, and nobody hears how it went.
+                # It is on its way: nobody's turn ends, and nobody hears how it went, but us.
+                request = json.loads(call.body)
                 with suppress(ClientError):
-                    _client(self.service.name).call(call.operation, json.loads(call.body))
+                    _client(self.service.name).call(call.operation, request)
+                    running.now.took_effect(xform_name(call.operation), request)
 
     def _result(self, call: Request) -> bytes | Exception:
         name, request = xform_name(call.operation), json.loads(call.body)

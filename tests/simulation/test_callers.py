@@ -144,6 +144,21 @@ def test_forgotten_calls_are_answered_to_nobody_and_may_take_effect(world: World
     assert 0 < len(world.rows(names.TIMELINES)) < 20
 
 
+def test_what_forgotten_calls_did_is_seen_all_the_same(world: World) -> None:
+    def act() -> None:
+        wires = Wires(DYNAMODB)
+        for number in range(20):
+            key = {"user_id": text("bob"), "sort_key": text(f"2026-11-20T18:00:00.123Z#p-{number}")}
+            put = {TABLE: [{"PutRequest": {"Item": key}}]}
+            wires.start("BatchWriteItem", body(RequestItems=put), number)
+        wires.forget()
+
+    played(world, act)
+    written = {row["sort_key"]["S"].partition("#")[2] for row in world.rows(names.TIMELINES)}
+    assert 0 < len(written) < 20
+    assert world.ended_ms.keys() == written
+
+
 def test_a_trace_shows_what_went_over_the_wire(world: World) -> None:
     played(world, lambda: Client(Wires(DYNAMODB)).get_item(TableName=TABLE, Key=KEY))
     (line,) = [each for each in world.trace if "get_item" in each]
