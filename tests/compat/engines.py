@@ -22,13 +22,13 @@ from simulation.clock import Clock
 from simulation.database import Database
 from simulation.dynamodb import Client
 from tests.compat.calls import CREATIONS
+from tests.lifetimes import LIFETIME_HOURS
 
 HERE = Path(__file__).parent
 CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 1}, read_timeout=30)
 MODEL, MOTO, MINISTACK, DYNAMODB_LOCAL = "model", "moto", "ministack", "dynamodb-local"
 # The first fetch takes most of a minute where the registry is near.
 FETCH_SECONDS = 300
-LIFETIME_SECONDS = 600.0
 
 
 @cache
@@ -72,7 +72,7 @@ def on_endpoint(url: str, tables: Iterable[str]) -> Iterator[Any]:
 @contextmanager
 def ministack(home: Path) -> Iterator[str]:
     """A bare local engine, without the app; its endpoint."""
-    state = local_engine.start(Home(home), lifetime_seconds=LIFETIME_SECONDS, port=None)
+    state = local_engine.start(Home(home), lifetime_seconds=LIFETIME_HOURS * 3600, port=None)
     try:
         yield state.endpoint
     finally:

@@ -7,9 +7,7 @@ import pytest
 from fanfold_cli import deploying
 from fanfold_cli.home import Home
 from fanfold_cli.stack import Deployment
-
-# The engine ends by itself even when the tests are killed.
-LIFETIME_HOURS = 1.0
+from tests.lifetimes import LIFETIME_HOURS
 
 
 @pytest.fixture(scope="session")

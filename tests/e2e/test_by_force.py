@@ -22,7 +22,7 @@ from fanfold_cli.stack import Deployment
 from simulation import endpoint, runner
 from simulation.endpoint import Rates
 from tests.e2e.clients import eventually, send
-from tests.e2e.conftest import LIFETIME_HOURS
+from tests.lifetimes import LIFETIME_HOURS
 
 LANES = (names.EXPRESS, names.BULK)
 # How long a message of a killed worker stays away. As deployed it is six minutes, in case that
