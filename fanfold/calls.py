@@ -5,10 +5,16 @@ Without a library of AWS: the doors that must start fast read this.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fanfold.errors import Unanswered, Unsent
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 # DynamoDB answers in milliseconds; a connection that is silent for so long is dead.
 CONNECT_TIMEOUT_SECONDS = 1
@@ -45,6 +51,11 @@ PASSING_REASONS = frozenset(
         "ThrottlingError",
     }
 )
+
+
+def for_each(threads: Executor | None, call: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """What `call` says to each item, in their order; many at a time where there are threads."""
+    return threads.map(call, items) if threads else map(call, items)
 
 
 def is_passing(error: BaseException) -> bool:

@@ -123,8 +123,8 @@ class Report:
         """Those of them that a repair can mend."""
         return self.left - self.found[Difference.UNREADABLE]
 
-    def show(self, looks: Iterable[Look]) -> None:
-        """Keep some of these."""
+    def keep(self, looks: Iterable[Look]) -> None:
+        """Keep these as examples, as long as there are few."""
         self.examples += islice(looks, EXAMPLES - len(self.examples))
 
 
@@ -214,7 +214,7 @@ class Doctor:
             looks = [Look(row, homes.get(pair, {})) for pair, row in rows.items()]
             twice = [look for look in looks if look.difference == Difference.TWICE]
             self.report.found[Difference.TWICE] += len(twice)
-            self.report.show(twice)
+            self.report.keep(twice)
             self.report.follows += sum(row.is_active for row in page)
             self._suspect(look.pair for look in looks if self._is_due(look))
             yield read
@@ -362,7 +362,7 @@ class Doctor:
         if kind is None or kind is Difference.TWICE:
             return  # those were counted when they were met
         self.report.found[kind] += 1
-        self.report.show([wrong])
+        self.report.keep([wrong])
         if kind != Difference.MISSING:  # that one is met once, by its row
             self._told.add(wrong.pair)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fanfold import ring
 from fanfold.attributes import get_number, number, text
-from fanfold.calls import is_passing
+from fanfold.calls import for_each, is_passing
 from fanfold.delivery import CHUNK
 from fanfold.ringread import Page, Read, RingRead
 
@@ -135,9 +136,9 @@ class Followers:
 
         With `threads`, as many pages are read at a time as are wanted at once.
         """
-        read_all = threads.map if threads else map
+        read_page = partial(self.page, publisher_id, limit=limit)
         while reads := list(iter(wanted.next_read, None)):
-            pages = read_all(lambda read: self.page(publisher_id, read, limit), reads)
+            pages = for_each(threads, read_page, reads)
             for read, page in zip(reads, pages, strict=True):
                 wanted.page_read(read, page)
             if edges := wanted.take():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from fanfold import clock
+from fanfold.calls import for_each
 from fanfold.errors import Unsent
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class WorkQueue:
         """
         starts = range(0, len(messages), MAX_BATCH)
         batches = [messages[start : start + MAX_BATCH] for start in starts]
-        for _ in (threads.map if threads else map)(self._send_batch, batches):
+        for _ in for_each(threads, self._send_batch, batches):
             pass  # an error is raised here
 
     def _send_batch(self, messages: Sequence[Message]) -> None:

@@ -33,6 +33,7 @@ MAX_LEVELS = 100_000
 
 Pair: TypeAlias = tuple[str, str]  # user, publisher
 Homes: TypeAlias = dict[int, int]  # of one relation's edge: its version at each level where it is
+Edge: TypeAlias = tuple[Pair, int, int]  # its level and version
 Key: TypeAlias = tuple[str, str]  # of an item: partition key, sort key
 
 
@@ -54,9 +55,9 @@ class Records:
         And the keys of items that are none.
         """
         for answer in self._scan(self.following.table, **scan):
-            items = answer["Items"]
-            rows = list(filter(None, map(_row_of, items)))
-            unreadable = [_key_of(item, FOLLOWING) for item in items if _row_of(item) is None]
+            read = [(item, _row_of(item)) for item in answer["Items"]]
+            rows = [row for _, row in read if row]
+            unreadable = [_key_of(item, FOLLOWING) for item, row in read if row is None]
             yield answer["ScannedCount"], rows, unreadable
 
     def some_follows(self, size: int) -> Iterator[tuple[int, list[Follow], list[Key]]]:
@@ -77,8 +78,9 @@ class Records:
         One that is at two levels may come in two pages.
         """
         for answer in self._scan(self.followers.table):
-            items = answer["Items"]
-            yield _homes(items), [_key_of(item) for item in items if _edge_of(item) is None]
+            read = [(item, _edge_of(item)) for item in answer["Items"]]
+            unreadable = [_key_of(item) for item, edge in read if edge is None]
+            yield _homes(edge for _, edge in read), unreadable
 
     def ring(
         self,
@@ -99,7 +101,7 @@ class Records:
             request = self.followers.page_request(publisher_id, read, limit)
             request["ProjectionExpression"] = "shard_id, edge, version"
             answer = self.followers.client.query(**request)
-            for pair, home in _homes(answer["Items"]).items():
+            for pair, home in _homes(map(_edge_of, answer["Items"])).items():
                 homes.setdefault(pair[0], {}).update(home)
             wanted.page_read(read, page_of(answer))
             if edges := wanted.take():
@@ -141,7 +143,7 @@ class Records:
             for (user_id, publisher_id), top in levels.items()
             for level in range(top + 1)
         ]
-        return _homes(self._get_all(self.followers.table, keys))
+        return _homes(map(_edge_of, self._get_all(self.followers.table, keys)))
 
     def row(self, pair: Pair) -> Follow | None:
         """The row of this pair; one that never was is unfollowed, at version 0.
@@ -275,17 +277,15 @@ class Records:
         raise TryLater("The tables are read faster than they take.")
 
 
-def _homes(items: Iterable[Item]) -> dict[Pair, Homes]:
-    """Items of the followers table by relation and level, without those that are no edges."""
+def _homes(edges: Iterable[Edge | None]) -> dict[Pair, Homes]:
+    """Edges by relation and level, without items that are none."""
     found: dict[Pair, Homes] = {}
-    for item in items:
-        if edge := _edge_of(item):
-            pair, level, version = edge
-            found.setdefault(pair, {})[level] = version
+    for pair, level, version in filter(None, edges):
+        found.setdefault(pair, {})[level] = version
     return found
 
 
-def _edge_of(item: Item) -> tuple[Pair, int, int] | None:
+def _edge_of(item: Item) -> Edge | None:
     """Relation, level and version; None for an item that the service cannot have written."""
     key = _key_of(item)
     publisher_id, _, shard = key[0].rpartition("#")

@@ -10,6 +10,8 @@ from fanfold import names
 # 1,024 write shards, a million follows a second: no stage may ask for more. PLAN reads every shard
 # of a small publisher: at this level 2,047 queries, 2 s of CPU through boto3, of its 60 s.
 HIGHEST_LEVEL = 10
+# Messages that PLAN and RELATE get at once; Lambda hands over no more without a batching window.
+BATCH = 10
 
 
 @dataclass(frozen=True, kw_only=True)

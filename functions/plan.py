@@ -26,9 +26,9 @@ from fanfold.publish import NewPost, Publishing
 from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue
 from fanfold.relate import Relations
-from fanfold.settings import Settings
+from fanfold.settings import BATCH, Settings
 from functions import shards
-from functions.queue import MAX_MESSAGES, Received, logger, sources, work
+from functions.queue import Received, logger, sources, work
 
 settings = Settings.from_env()
 dynamodb = aws.dynamodb()
@@ -54,7 +54,7 @@ relations = Relations(
 )
 SOURCES = sources(settings, aws.sqs(), names.PUBLISH)
 # A batch of messages, all at a time: nobody waits behind a celebrity, or for the answers of others.
-MESSAGES = aws.threads(MAX_MESSAGES)
+MESSAGES = aws.threads(BATCH)
 
 
 def take(received: Received) -> None:

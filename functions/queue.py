@@ -12,7 +12,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import clock
-from fanfold.calls import SLOWEST_CALL_SECONDS, is_passing
+from fanfold.calls import SLOWEST_CALL_SECONDS, for_each, is_passing
 from fanfold.errors import FanfoldError, TryLater, Undeliverable
 from fanfold.names import Queue
 from fanfold.settings import Settings
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 # A message that is begun with less time than two calls that nobody answers could be cut off in the
 # middle, and with it the whole batch.
 MIN_SECONDS_LEFT = 2.0 * SLOWEST_CALL_SECONDS
-# Lambda hands over no more at once.
-MAX_MESSAGES = 10
 # SQS counts attributes as part of the message, and takes 1 MiB in all.
 MAX_MESSAGE_BYTES = 1_048_576
 MAX_REASON_CHARS = 400
@@ -99,8 +97,7 @@ def work(
             if not _is_done(record, sources[_queue_name(record)], handle, stop_at)
         ]
 
-    found = (threads.map if threads else map)(failures, lines.values())
-    return {"batchItemFailures": list(chain(*found))}
+    return {"batchItemFailures": list(chain(*for_each(threads, failures, lines.values())))}
 
 
 def _is_done(

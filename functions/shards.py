@@ -34,15 +34,9 @@ _one_at_a_time = Lock()
 
 def tell(publisher_id: str, what: Shards | Refusal) -> None:
     """Log a growth or a refused one, and count it in a metric of its own line."""
-    with _one_at_a_time:
-        _tell(publisher_id, what)
-
-
-def _tell(publisher_id: str, what: Shards | Refusal) -> None:
-    metrics = Metrics(namespace=names.METRICS_NAMESPACE)
     if isinstance(what, Refusal):
         logger.info("A publisher does not grow.", publisher_id=publisher_id, why=what.why)
-        metrics.add_metric("GrowthsRefused", MetricUnit.Count, 1)
+        _count("GrowthsRefused")
     else:
         logger.warning(
             "A publisher has grown.",
@@ -50,5 +44,11 @@ def _tell(publisher_id: str, what: Shards | Refusal) -> None:
             level=what.level,
             follows_per_second=what.history[-1].rate,
         )
-        metrics.add_metric("Growths", MetricUnit.Count, 1)
-    metrics.flush_metrics()
+        _count("Growths")
+
+
+def _count(metric: str) -> None:
+    with _one_at_a_time:
+        metrics = Metrics(namespace=names.METRICS_NAMESPACE)
+        metrics.add_metric(metric, MetricUnit.Count, 1)
+        metrics.flush_metrics()

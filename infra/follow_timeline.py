@@ -10,7 +10,7 @@ from constructs import Construct
 
 from fanfold import names
 from fanfold.budgets import DELIVER_MEMORY_MB
-from fanfold.settings import Settings
+from fanfold.settings import BATCH, Settings
 from infra.alarms import Alarms
 from infra.api import HttpDoor
 from infra.bundling import service_code
@@ -31,8 +31,7 @@ SWEEP_SECONDS: Final = 55
 
 # A segment that meets a throttled table fails more often than a message that is wrong.
 LANE_RECEIVES: Final = 10
-# A message of these queues is a few small calls; a segment of a lane may take the whole timeout.
-BATCH: Final = 10
+# A message of the other queues is a few small calls; one of a lane may take the whole timeout.
 ONE_SEGMENT: Final = 1
 
 

@@ -20,6 +20,7 @@ from bench.figures import Bars, Figure, Result, Row
 from bench.paired import paired
 from bench.progress import told
 from fanfold import names
+from fanfold.settings import BATCH
 from simulation import dynamodb, machines, sqs
 from simulation.clock import Clock
 from simulation.database import Database
@@ -30,7 +31,6 @@ from simulation.tables import TableSchema
 
 # A call takes about so long on AWS, beside what both ends of loopback take here.
 CALL_SECONDS = 0.005
-BATCH = 10  # what Lambda hands over at once
 BATCHES, ROUNDS, SHORT_ROUNDS = 10, 5, 2
 # Lambda's vCPU by memory: a whole one at 1,769 MB.
 VCPU = 512 / 1769

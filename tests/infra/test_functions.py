@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fanfold.doctor import MOMENT_SECONDS
 from fanfold.settings import Settings
 
 Template = dict[str, Any]
@@ -52,6 +53,14 @@ def test_timeouts_and_memory_are_as_measured(template: Template) -> None:
         module: (properties["Timeout"], properties["MemorySize"])
         for module, properties in functions(template).items()
     } == EXPECTED
+
+
+def test_the_doctor_waits_longer_than_any_worker_that_reads_or_writes_edges(
+    template: Template,
+) -> None:
+    workers = functions(template)
+    for module in ("api", "plan", "deliver", "relate"):
+        assert workers[module]["Timeout"] < MOMENT_SECONDS
 
 
 def test_a_stage_may_go_back_to_boto3_and_deliver_then_has_a_whole_vcpu(

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from fanfold.errors import BadInput, TryLater
-from functions.queue import MAX_MESSAGES, Received, Source, work
+from fanfold.settings import BATCH
+from functions.queue import Received, Source, work
 from simulation.machines import Context
 
 QUEUE = "Publish"
@@ -33,7 +34,7 @@ def threads(request: pytest.FixtureRequest) -> Iterator[Executor | None]:
     if request.param == "one by one":
         yield None
         return
-    with ThreadPoolExecutor(MAX_MESSAGES) as threads:
+    with ThreadPoolExecutor(BATCH) as threads:
         yield threads
 
 
@@ -82,12 +83,12 @@ def test_each_message_is_handled_and_fails_alone(threads: Executor | None) -> No
 
 
 def test_with_threads_a_whole_batch_is_handled_at_a_time() -> None:
-    all_of_them = Barrier(MAX_MESSAGES, timeout=5)
+    all_of_them = Barrier(BATCH, timeout=5)
 
     def meet(_received: Received) -> None:
         all_of_them.wait()
 
-    with ThreadPoolExecutor(MAX_MESSAGES) as threads:
+    with ThreadPoolExecutor(BATCH) as threads:
         assert failed_of(10, meet, threads, Dlq()) == []
 
 
