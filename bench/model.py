@@ -29,9 +29,10 @@ from fanfold.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.delivery import CHUNK, Send
 from fanfold.fanouts import Fanouts
 from fanfold.followers import Followers
+from fanfold.lanes import Lanes
 from fanfold.messages import DeliverSegment, PlanFanout
 from fanfold.pacing import BURST_ENTRIES, Pace
-from fanfold.plan import Lanes, Planning
+from fanfold.plan import Planning
 from fanfold.posts import Posts
 from fanfold.publish import NewPost, Publishing, plan_message
 from fanfold.publishers import Publishers

@@ -9,9 +9,9 @@ from fanfold.calls import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, SLOWEST
 from fanfold.delivery import Delivery, Done, Failed, HandBack, stragglers_of
 from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanouts import COMPLETE, STALLED, Fanout, Fanouts, Resume
+from fanfold.lanes import Lanes
 from fanfold.messages import DeliverSegment
 from fanfold.pacing import Pace
-from fanfold.plan import Lanes
 from fanfold.posts import Posts
 from fanfold.publishers import Publishers
 from fanfold.timelines import Entry

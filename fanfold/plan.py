@@ -2,52 +2,24 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from fanfold import clock, ring, times
 from fanfold.errors import BadInput
 from fanfold.fanouts import DELIVERING, Fanout, Fanouts
 from fanfold.followers import Followers
-from fanfold.messages import DeliverSegment
+from fanfold.lanes import Lanes
 from fanfold.publishers import Publishers
-from fanfold.queues import WorkQueue
 from fanfold.ringread import RingRead
 from fanfold.segments import SAMPLE_EDGES, count_for
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
 # While the sample grows, no level is read much further than the others: nobody would look at that.
 LOW_WATER = SAMPLE_EDGES // 10
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """Where segments are sent: a fan-out of one segment never waits behind one of many."""
-
-    express: WorkQueue
-    bulk: WorkQueue
-
-    def for_segments(self, segments: int) -> WorkQueue:
-        """The lane for a fan-out of so many segments."""
-        return self.express if segments == 1 else self.bulk
-
-    def send_pending(self, fanout: Fanout, threads: Executor | None = None) -> None:
-        """Send every pending segment from where it is delivered to; may send one twice.
-
-        The largest fan-out is 410 batches: with `threads`, nobody waits behind it for long.
-        """
-        orders = [
-            DeliverSegment(
-                fanout_id=fanout.fanout_id,
-                segment=segment,
-                segments=fanout.segments,
-                position=fanout.resume[segment].position if segment in fanout.resume else "",
-            )
-            for segment in sorted(fanout.pending)
-        ]
-        lane = self.for_segments(fanout.segments)
-        messages = (order.message(group=fanout.publisher_id) for order in orders)
-        lane.send(*messages, threads=threads)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from itertools import islice
 from fanfold import clock, times
 from fanfold.fanouts import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout, Fanouts
 from fanfold.feeds import Feeds
+from fanfold.lanes import Lanes
 from fanfold.messages import PlanFanout
-from fanfold.plan import Lanes
 from fanfold.queues import WorkQueue
 
 # PLAN takes a message within seconds unless its queue is long; two minutes are no hurry.

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from fanfold.errors import Unsent
 from fanfold.fanouts import COMPLETE, STALLED, Fanout, Fanouts
+from fanfold.lanes import Lanes
 from fanfold.messages import PlanFanout
-from fanfold.plan import Lanes
 from fanfold.queues import WorkQueue
 from fanfold.status import Status, status_of
 from fanfold_cli.console import ExpectedError, print_json, print_result, say

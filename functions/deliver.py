@@ -12,9 +12,9 @@ from fanfold import clients, names
 from fanfold.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.delivery import CHUNK
 from fanfold.fanouts import Fanouts
+from fanfold.lanes import Lanes
 from fanfold.messages import DeliverSegment, parse
 from fanfold.pacing import Pace
-from fanfold.plan import Lanes
 from fanfold.posts import Posts
 from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue

@@ -19,8 +19,9 @@ from fanfold.intake import (
     body_text,
     read_event,
 )
+from fanfold.lanes import Lanes
 from fanfold.messages import PlanFanout, parse
-from fanfold.plan import Lanes, Planning
+from fanfold.plan import Planning
 from fanfold.posts import Posts
 from fanfold.publish import NewPost, Publishing
 from fanfold.publishers import Publishers

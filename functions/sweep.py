@@ -12,7 +12,7 @@ from fanfold import aws, names
 from fanfold.dead_letters import DeadLetterQueue, Watch
 from fanfold.fanouts import Fanouts
 from fanfold.feeds import Feeds
-from fanfold.plan import Lanes
+from fanfold.lanes import Lanes
 from fanfold.queues import WorkQueue
 from fanfold.settings import Settings
 from fanfold.sweep import Sweeping

@@ -16,8 +16,8 @@ from fanfold import clients as product
 from fanfold import names, ring
 from fanfold.deliver import Delivering, Outcome
 from fanfold.fanouts import Fanouts
+from fanfold.lanes import Lanes
 from fanfold.pacing import Pace
-from fanfold.plan import Lanes
 from fanfold.posts import Posts
 from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue

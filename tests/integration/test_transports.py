@@ -19,9 +19,9 @@ from fanfold.calls import is_passing
 from fanfold.deliver import Delivering
 from fanfold.fanouts import COMPLETE, Fanout, Fanouts
 from fanfold.followers import Followers
+from fanfold.lanes import Lanes
 from fanfold.messages import DeliverSegment, parse
 from fanfold.pacing import Pace
-from fanfold.plan import Lanes
 from fanfold.posts import Post, Posts
 from fanfold.publishers import Publishers
 from fanfold.queues import WorkQueue

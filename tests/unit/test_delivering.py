@@ -13,9 +13,9 @@ from fanfold.deliver import MAX_HOPS, Delivering, Outcome
 from fanfold.delivery import Delivery, Done, Failed, HandBack, stragglers_of
 from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanouts import COMPLETE, DELIVERING, STALLED, Fanout, Resume
+from fanfold.lanes import Lanes
 from fanfold.messages import DeliverSegment
 from fanfold.pacing import Pace
-from fanfold.plan import Lanes
 from fanfold.queues import Message
 from fanfold.sharding import Shards
 from fanfold.timelines import Entry

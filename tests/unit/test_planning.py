@@ -13,7 +13,8 @@ from fanfold import ring
 from fanfold.errors import BadInput
 from fanfold.fanouts import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout, Resume
 from fanfold.followers import Followers
-from fanfold.plan import Lanes, Planning
+from fanfold.lanes import Lanes
+from fanfold.plan import Planning
 from fanfold.queues import Message
 from fanfold.ringread import Page, Read
 from fanfold.sharding import Shards
