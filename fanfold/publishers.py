@@ -26,8 +26,7 @@ ALL = "#all"
 
 def _from_item(item: Item) -> Shards:
     return Shards(
-        # One that somebody wrote by hand must not send readers to a million shards.
-        level=min(HIGHEST_LEVEL, get_number(item, "level")),
+        level=_level(item, "level"),
         version=get_number(item, "version"),
         last_updated=get_number(item, "last_updated"),
         history=tuple(
@@ -110,9 +109,7 @@ class Publishers:
         """
         answer = self.client.get_item(TableName=self.table, Key=_key(ALL))
         item = answer.get("Item", {})
-        if "static_level" not in item:
-            return None
-        return min(HIGHEST_LEVEL, get_number(item, "static_level"))  # as for one publisher
+        return _level(item, "static_level") if "static_level" in item else None
 
     def set_static_level(self, level: int | None) -> None:
         """Keep all publishers at one level; None gives each its own again, as high as it was."""
@@ -160,6 +157,11 @@ class Publishers:
         except self.client.exceptions.ConditionalCheckFailedException:
             return False
         return True
+
+
+def _level(item: Item, name: str) -> int:
+    """A level; one that somebody wrote by hand must not send readers to a million shards."""
+    return min(HIGHEST_LEVEL, get_number(item, name))
 
 
 def _key(publisher_id: str) -> dict[str, dict[str, str]]:

@@ -79,14 +79,14 @@ def _edges(path: Path) -> Iterator[tuple[str, str]]:
         with read_text(path, "rt", newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file)
             columns = rows.fieldnames or ()
-            if [sum(each == name for each in columns) for name in COLUMNS] != [1, 1]:
+            if any(columns.count(name) != 1 for name in COLUMNS):
                 raise _wrong_header(path, columns)
             for row in rows:
                 publisher, follower = row["publisher"], row["follower"]
                 if None in row or None in row.values():
                     raise ExpectedError(
                         f"{path}, line {rows.line_num}: it must have as many values as the first "
-                        f"line, {len(rows.fieldnames or ())}. Is a comma or a quote amiss?"
+                        f"line, {len(columns)}. Is a comma or a quote amiss?"
                     )
                 if not (is_id(publisher) and is_id(follower)):
                     raise ExpectedError(
