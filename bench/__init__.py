@@ -1,1 +1,1 @@
-"""Benchmarks: what the product costs, beside what others do for the same work."""
+"""Benchmarks: what the product costs beside its rivals; imports all but `infra` and tests."""

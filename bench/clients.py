@@ -13,7 +13,7 @@ import boto3
 from boto3.dynamodb.types import TypeDeserializer
 
 from bench import world
-from fanfold.delivery import CHUNK
+from fanfold.fanout.policy import CHUNK
 
 
 def plain(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -16,35 +16,33 @@ from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol
 
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import WRITE, Limits, Meter, Resource, Throttle
+from aws_model.dynamodb.database import Database
+from aws_model.sqs import client as sqs
+from aws_model.sqs.queues import Hooks as QueueHooks
 from bench.model_tables import CountedTimelines, Written
 from bench.model_time import Bell, Loop, installed
-from fanfold import names, ring
+from fanfold import names
+from fanfold.aws.queues import WorkQueue
+from fanfold.aws.retries import ATTEMPTS, is_passing, is_throttle
 from fanfold.budgets import Budget
-from fanfold.calls import (
-    ATTEMPTS,
-    is_passing,
-    is_throttle,
-)
-from fanfold.deliver import HAND_BACK_SECONDS, Delivering
-from fanfold.delivery import CHUNK, Send
-from fanfold.fanouts import Fanouts
-from fanfold.followers import Followers
-from fanfold.lanes import Lanes
+from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
+from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.pacing import BURST_ENTRIES, Pace
+from fanfold.fanout.plan import Planning
+from fanfold.fanout.policy import CHUNK, Send
+from fanfold.fanout.publish import NewPost, Publishing, plan_message
+from fanfold.fanout.transport import Finished
+from fanfold.follows import ring
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.ring_reader import Page, Read
 from fanfold.messages import DeliverSegment, PlanFanout
-from fanfold.pacing import BURST_ENTRIES, Pace
-from fanfold.plan import Planning
-from fanfold.posts import Posts
-from fanfold.publish import NewPost, Publishing, plan_message
-from fanfold.publishers import Publishers
-from fanfold.queues import WorkQueue
-from fanfold.ringread import Page, Read
-from fanfold.timelines import Entry, Timelines
-from fanfold.transport import Finished
-from simulation import dynamodb, sqs
-from simulation.capacity import WRITE, Limits, Meter, Resource, Throttle
-from simulation.database import Database
-from simulation.queues import Hooks as QueueHooks
-from simulation.tables import TableSchema
+from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.posts import Posts
+from simulation.schemas import schema_of
 
 # A call to DynamoDB or SQS: 5.5 ms on average, log-normal, one in a hundred above 9.5 ms.
 CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25
@@ -125,7 +123,7 @@ class Model:
         clock = self.loop.clock
         self.meter = Meter(Throttle(clock, limits, locate=partition_of))
         self.database = Database(clock, meter=self.meter)
-        schemas = [TableSchema.of(each) for each in names.TABLES if each is not names.TIMELINES]
+        schemas = [schema_of(each) for each in names.TABLES if each is not names.TIMELINES]
         self.database.create(*schemas)
         self.timelines = CountedTimelines(clock)
         self.database.tables[names.TIMELINES.name] = self.timelines

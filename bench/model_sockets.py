@@ -10,22 +10,24 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from aws_model.clock import START_MS
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import Limits
+from aws_model.endpoint import answering_from, late, serving
 from bench.model import POST, PUBLISHER, Model, ModelTransport
 from bench.model_tables import follow
-from fanfold import clock, ring, wire
-from fanfold.delivery import Delivery, Done
-from fanfold.followers import Followers
+from fanfold import clock
+from fanfold.aws import curl
+from fanfold.aws.curl import Connections
+from fanfold.fanout.pacing import Pace
+from fanfold.fanout.policy import Delivery, Done
+from fanfold.fanout.transport import Transport, carry_out
+from fanfold.fanout.transport_curl import CurlTransport
+from fanfold.follows import ring
+from fanfold.follows.edges_table import Followers
 from fanfold.ids import sort_key
 from fanfold.names import FOLLOWERS, TIMELINES
-from fanfold.pacing import Pace
-from fanfold.timelines import Entry, Timelines
-from fanfold.transport import Transport, carry_out
-from fanfold.transport_curl import CurlTransport
-from fanfold.wire import Connections
-from simulation import dynamodb
-from simulation.capacity import Limits
-from simulation.clock import START_MS
-from simulation.endpoint import answering_from, late, serving
+from fanfold.timeline.entries import Entry, Timelines
 
 # One core makes and answers the calls, so slowly enough for it to keep up.
 TABLE = Limits(partition_writes=250)
@@ -70,7 +72,7 @@ def over_sockets(followers: int) -> Delivered:
     model = _model(followers)
     with serving(late(answering_from(InRealTime(model)), LATE_SECONDS)) as url:
         connections = Connections(
-            wire.DYNAMODB,
+            curl.DYNAMODB,
             {
                 "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
                 "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
@@ -78,7 +80,7 @@ def over_sockets(followers: int) -> Delivered:
                 "AWS_ENDPOINT_URL_DYNAMODB": url,
             },
         )
-        client: Any = wire.Client(connections)
+        client: Any = curl.Client(connections)
         transport = CurlTransport(
             Followers(client, FOLLOWERS.name), Timelines(client, TIMELINES.name), connections
         )

@@ -10,12 +10,14 @@ from decimal import Decimal
 from functools import lru_cache
 from random import Random
 
-from fanfold import names, ring
-from simulation.clock import Clock
-from simulation.database import Database
-from simulation.partitions import Partition, Place, Range, Row
-from simulation.tables import Hooks, Key, Table, TableSchema
-from simulation.values import Item, size_of_item
+from aws_model.clock import Clock
+from aws_model.dynamodb.database import Database
+from aws_model.dynamodb.partitions import Partition, Place, Range, Row
+from aws_model.dynamodb.tables import Hooks, Key, Table
+from aws_model.dynamodb.values import Item, size_of_item
+from fanfold import names
+from fanfold.follows import ring
+from simulation.schemas import schema_of
 
 # As long as an id of Cognito.
 FOLLOWER = "f0110000-0000-4000-8000-{:012d}"
@@ -43,7 +45,7 @@ class CountedTimelines(Table):
     """
 
     def __init__(self, clock: Clock) -> None:
-        super().__init__(TableSchema.of(names.TIMELINES), clock, Hooks())
+        super().__init__(schema_of(names.TIMELINES), clock, Hooks())
         self.written: dict[str, Written] = {}
 
     def change(self, key: Key, new: Row | None) -> None:

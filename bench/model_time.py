@@ -14,8 +14,8 @@ from random import Random
 
 from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 
+from aws_model.clock import Clock
 from fanfold import clock as product_clock
-from simulation.clock import Clock
 
 
 @dataclass

@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, cast
 
-from fanfold import ring, times
-from fanfold.attributes import number, text
-from fanfold.delivery import CHUNK
-from fanfold.fanouts import COMPLETE, DELIVERING
+from fanfold import times
+from fanfold.aws.items import number, text
+from fanfold.fanout.ledger import COMPLETE, DELIVERING
+from fanfold.fanout.policy import CHUNK
+from fanfold.follows import ring
 from fanfold.ids import sort_key
 from fanfold.settings import Settings
-from fanfold.timelines import Entry, Timelines
+from fanfold.timeline.entries import Entry, Timelines
 
 REGION = "eu-central-1"
 QUEUES = f"https://sqs.{REGION}.amazonaws.com/123456789012"

@@ -1,1 +1,1 @@
-"""Fanfold, a follow timeline: the product. The doors are in functions/, the CDK app in infra/."""
+"""The product. These modules are its ground: standard library only, readable by everybody."""

@@ -6,13 +6,13 @@ What comes from outside is in intake.py.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Self
 
 from fanfold import contract
 from fanfold.errors import BadInput
 from fanfold.ids import check_id
-from fanfold.queues import Message
 
 
 def parse(raw: str) -> dict[str, Any]:
@@ -29,6 +29,15 @@ def parse(raw: str) -> dict[str, Any]:
             f"send 'version': {contract.VERSION}."
         )
     return content
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message: a small JSON value; `group` makes the queue fair between publishers."""
+
+    content: Mapping[str, Any]
+    group: str
+    delay_seconds: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,1 +1,1 @@
-"""The operator's command line of Fanfold, for a deployed stack and for the local engine."""
+"""The operator's command line, on AWS or a local engine; imports `fanfold` and `functions`."""

@@ -8,21 +8,11 @@ from typing import Annotated
 
 import typer
 
-from fanfold_cli import (
-    console,
-    cost,
-    deploying,
-    dlq,
-    doctor,
-    fanout,
-    graph,
-    local,
-    pausing,
-    seeding,
-    shards,
-)
-from fanfold_cli import demo as demonstration
-from fanfold_cli.home import Home
+from fanfold_cli import console, graph, seeding
+from fanfold_cli.commands import cost, dlq, doctor, fanout, local, pause, shards
+from fanfold_cli.commands import demo as demonstration
+from fanfold_cli.local import deploy
+from fanfold_cli.local.home import Home
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.stack import Deployment
 
@@ -37,8 +27,8 @@ app.add_typer(local.app, name="local")
 app.add_typer(fanout.app, name="fanout")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(shards.app, name="shards")
-app.command()(pausing.pause)
-app.command()(pausing.resume)
+app.command()(pause.pause)
+app.command()(pause.resume)
 app.command()(doctor.doctor)
 app.command()(cost.cost)
 
@@ -70,7 +60,7 @@ def demo(
     ] = demonstration.SEED,
 ) -> None:
     """Show the main job on the local engine: follow, publish, deliver, read, and count."""
-    deployment = deploying.bring_up(Home.choose(home))
+    deployment = deploy.bring_up(Home.choose(home))
     usual = (followers, number) == (demonstration.MOST_FOLLOWERS, demonstration.SEED)
     tailed = graph.heavy_tailed(
         publishers=demonstration.PUBLISHERS,

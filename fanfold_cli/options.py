@@ -7,7 +7,7 @@ import typer
 from fanfold.errors import BadInput
 from fanfold.ids import check_id
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.home import HOME_VARIABLE
+from fanfold_cli.local.home import HOME_VARIABLE
 
 HomeOption = Annotated[
     # Text, because an empty path would be the directory that one is in.

@@ -11,8 +11,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from fanfold import clock, dead_letters, names
-from fanfold.dead_letters import DeadLetter, DeadLetterQueue
+from fanfold import clock, names
+from fanfold.aws import dead_letters
+from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
 from fanfold_cli.console import ExpectedError, say
 from fanfold_cli.progress import Bar, progress_bar
 from fanfold_cli.queues import arn_of

@@ -6,18 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-import fanfold.aws  # noqa: F401 - by this a lost connection counts as one that passes
+import fanfold.aws.boto  # noqa: F401 - by this a lost connection counts as one that passes
 from fanfold import clock
-from fanfold.bulk_follow import BulkFollowing
-from fanfold.edges import Edges
+from fanfold.aws.queues import WorkQueue
 from fanfold.errors import FanfoldError, TooManyFollows, TryLater
-from fanfold.followers import Followers
-from fanfold.following import Following
-from fanfold.publishers import Publishers
-from fanfold.queues import WorkQueue
-from fanfold.relate import Relations
-from fanfold.sharding import Refusal, Shards
-from fanfold_cli import mappings
+from fanfold.follows.bulk_follow import BulkFollowing
+from fanfold.follows.edges import Edges
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.follow import Relations
+from fanfold.follows.follows_table import Following
+from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.sharding import Refusal, Shards
+from fanfold_cli import event_sources
 from fanfold_cli.console import ExpectedError, say
 from fanfold_cli.graph import Graph
 from fanfold_cli.progress import progress_bar
@@ -96,7 +96,7 @@ def relations(
     deployment: Deployment, tell: Callable[[str, Shards | Refusal], None] = lambda *_what: None
 ) -> Relations:
     """What changes and settles follows on this stack, within the limits of its stage."""
-    settings, stage = deployment.settings(), mappings.run_time_settings(deployment)
+    settings, stage = deployment.settings(), event_sources.run_time_settings(deployment)
     dynamodb = deployment.client("dynamodb")
     return Relations(
         Following(dynamodb, settings.following_table, settings.readers_table),

@@ -9,11 +9,12 @@ from typing import Any
 
 from rich.table import Table
 
-from fanfold import ring, times
-from fanfold.followers import Followers
-from fanfold.publishers import Publishers
-from fanfold.ringread import Read
-from fanfold.sharding import Shards
+from fanfold import times
+from fanfold.follows import ring
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.ring_reader import Read
+from fanfold.follows.sharding import Shards
 from fanfold_cli.console import print_result, say
 from fanfold_cli.progress import Bar, progress_bar
 

@@ -14,7 +14,7 @@ from fanfold import names
 from fanfold.settings import Settings
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.home import Home
+from fanfold_cli.local.home import Home
 
 # Far above what any password policy asks for; nobody types it.
 PASSWORD_CHARS = 32

@@ -1,1 +1,1 @@
-"""The doors: each module decodes one kind of event, calls one use case and answers."""
+"""The Lambdas, one module each; what starts with `_` they share. Imports `fanfold`."""

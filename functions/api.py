@@ -7,30 +7,31 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import aws, clock, contract
-from fanfold.calls import is_passing
-from fanfold.fanouts import Fanouts
-from fanfold.following import Following
+from fanfold import clock, contract
+from fanfold.aws import boto
+from fanfold.aws.queues import WorkQueue
+from fanfold.aws.retries import is_passing
+from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.publish import NewPost, Publishing, plan_message
+from fanfold.fanout.status import status_for
+from fanfold.follows.follow import Relations
+from fanfold.follows.follows_table import Following
 from fanfold.ids import ref_id_for
-from fanfold.intake import body_text, read_publish_request
-from fanfold.posts import Posts
-from fanfold.publish import NewPost, Publishing, plan_message
-from fanfold.queues import WorkQueue
-from fanfold.relate import Relations
 from fanfold.settings import Settings
-from fanfold.status import status_for
-from functions import shards
-from functions.http import Answer, Event, Request, answer, logger, respond
+from fanfold.timeline.posts import Posts
+from functions import _wiring
+from functions._http import Answer, Event, Request, answer, logger, respond
+from functions._intake import body_text, read_publish_request
 
 settings = Settings.from_env()
-dynamodb = aws.dynamodb()
-publish_queue = WorkQueue(aws.sqs(), settings.publish_queue_url)
+dynamodb = boto.dynamodb()
+publish_queue = WorkQueue(boto.sqs(), settings.publish_queue_url)
 fanouts = Fanouts(dynamodb, settings.fanouts_table)
 publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
 relations = Relations(
     Following(dynamodb, settings.following_table, settings.readers_table),
-    shards.edges(settings),
-    WorkQueue(aws.sqs(), settings.relation_queue_url),
+    _wiring.edges(settings),
+    WorkQueue(boto.sqs(), settings.relation_queue_url),
     settings.max_follows,
     settings.door_timeout_seconds,
 )

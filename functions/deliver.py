@@ -8,21 +8,22 @@ from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import clients, names
-from fanfold.deliver import HAND_BACK_SECONDS, Delivering
-from fanfold.delivery import CHUNK
-from fanfold.fanouts import Fanouts
-from fanfold.lanes import Lanes
+from fanfold import names
+from fanfold.aws.queues import WorkQueue
+from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
+from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.pacing import Pace
+from fanfold.fanout.policy import CHUNK
+from fanfold.follows.publishers_table import Publishers
 from fanfold.messages import DeliverSegment, parse
-from fanfold.pacing import Pace
-from fanfold.posts import Posts
-from fanfold.publishers import Publishers
-from fanfold.queues import WorkQueue
 from fanfold.settings import Settings
-from functions.queue import Received, logger, queue_name, sources, work
+from fanfold.timeline.posts import Posts
+from functions import _clients
+from functions._worker import Received, logger, queue_name, sources, work
 
 settings = Settings.from_env()
-dynamodb, sqs = clients.dynamodb(settings), clients.sqs(settings)
+dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
 delivering = Delivering(
     Fanouts(dynamodb, settings.fanouts_table),
     Posts(dynamodb, settings.posts_table),
@@ -31,7 +32,7 @@ delivering = Delivering(
         express=WorkQueue(sqs, settings.express_queue_url),
         bulk=WorkQueue(sqs, settings.bulk_queue_url),
     ),
-    clients.transport(settings),
+    _clients.transport(settings),
 )
 SOURCES = sources(settings, sqs, names.EXPRESS, names.BULK)
 # What this worker has learnt about the table outlives the invocation.

@@ -6,12 +6,24 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import aws, contract, names
+from fanfold import contract, names
+from fanfold.aws import boto
+from fanfold.aws.queues import WorkQueue
+from fanfold.aws.retries import AT_A_TIME
 from fanfold.errors import BadInput, PostRetracted
-from fanfold.fanouts import Fanouts
-from fanfold.followers import Followers
-from fanfold.following import Following
-from fanfold.intake import (
+from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.plan import Planning
+from fanfold.fanout.publish import NewPost, Publishing
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.follow import Relations
+from fanfold.follows.follows_table import Following
+from fanfold.follows.publishers_table import Publishers
+from fanfold.messages import PlanFanout, parse
+from fanfold.settings import BATCH, Settings
+from fanfold.timeline.posts import Posts
+from functions import _wiring
+from functions._intake import (
     FollowAdded,
     FollowRemoved,
     PostDeleted,
@@ -19,20 +31,10 @@ from fanfold.intake import (
     body_text,
     read_event,
 )
-from fanfold.lanes import Lanes
-from fanfold.messages import PlanFanout, parse
-from fanfold.plan import Planning
-from fanfold.posts import Posts
-from fanfold.publish import NewPost, Publishing
-from fanfold.publishers import Publishers
-from fanfold.queues import WorkQueue
-from fanfold.relate import Relations
-from fanfold.settings import BATCH, Settings
-from functions import shards
-from functions.queue import Received, logger, sources, work
+from functions._worker import Received, logger, sources, work
 
 settings = Settings.from_env()
-dynamodb = aws.dynamodb()
+dynamodb = boto.dynamodb()
 fanouts = Fanouts(dynamodb, settings.fanouts_table)
 followers = Followers(dynamodb, settings.followers_table)
 publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
@@ -41,21 +43,21 @@ planning = Planning(
     followers,
     Publishers(dynamodb, settings.publishers_table),
     Lanes(
-        express=WorkQueue(aws.sqs(), settings.express_queue_url),
-        bulk=WorkQueue(aws.sqs(), settings.bulk_queue_url),
+        express=WorkQueue(boto.sqs(), settings.express_queue_url),
+        bulk=WorkQueue(boto.sqs(), settings.bulk_queue_url),
     ),
-    aws.threads(aws.AT_A_TIME),
+    boto.threads(AT_A_TIME),
 )
 relations = Relations(
     Following(dynamodb, settings.following_table, settings.readers_table),
-    shards.edges(settings),
-    WorkQueue(aws.sqs(), settings.relation_queue_url),
+    _wiring.edges(settings),
+    WorkQueue(boto.sqs(), settings.relation_queue_url),
     settings.max_follows,
     settings.plan_timeout_seconds,
 )
-SOURCES = sources(settings, aws.sqs(), names.PUBLISH)
+SOURCES = sources(settings, boto.sqs(), names.PUBLISH)
 # A batch of messages, all at a time: nobody waits behind a celebrity, or for the answers of others.
-MESSAGES = aws.threads(BATCH)
+MESSAGES = boto.threads(BATCH)
 
 
 def take(received: Received) -> None:

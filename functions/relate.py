@@ -6,25 +6,26 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import aws, names
-from fanfold.following import Following
+from fanfold import names
+from fanfold.aws import boto
+from fanfold.aws.queues import WorkQueue
+from fanfold.follows.follow import Relations
+from fanfold.follows.follows_table import Following
 from fanfold.messages import SettleRelation, parse
-from fanfold.queues import WorkQueue
-from fanfold.relate import Relations
 from fanfold.settings import Settings
-from functions import shards
-from functions.queue import Received, logger, sources, work
+from functions import _wiring
+from functions._worker import Received, logger, sources, work
 
 settings = Settings.from_env()
-dynamodb = aws.dynamodb()
+dynamodb = boto.dynamodb()
 relations = Relations(
     Following(dynamodb, settings.following_table, settings.readers_table),
-    shards.edges(settings),
-    WorkQueue(aws.sqs(), settings.relation_queue_url),
+    _wiring.edges(settings),
+    WorkQueue(boto.sqs(), settings.relation_queue_url),
     settings.max_follows,
     settings.door_timeout_seconds,
 )
-SOURCES = sources(settings, aws.sqs(), names.RELATION)
+SOURCES = sources(settings, boto.sqs(), names.RELATION)
 
 
 def take(received: Received) -> None:

@@ -8,26 +8,27 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import aws, names
-from fanfold.dead_letters import DeadLetterQueue, Watch
-from fanfold.fanouts import Fanouts
-from fanfold.feeds import Feeds
-from fanfold.lanes import Lanes
-from fanfold.queues import WorkQueue
+from fanfold import names
+from fanfold.aws import boto
+from fanfold.aws.dead_letters import DeadLetterQueue, Watch
+from fanfold.aws.event_sources import Feeds
+from fanfold.aws.queues import WorkQueue
+from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.sweep import Sweeping
 from fanfold.settings import Settings
-from fanfold.sweep import Sweeping
 
 settings = Settings.from_env()
 sweeping = Sweeping(
-    Fanouts(aws.dynamodb(), settings.fanouts_table),
-    WorkQueue(aws.sqs(), settings.publish_queue_url),
+    Fanouts(boto.dynamodb(), settings.fanouts_table),
+    WorkQueue(boto.sqs(), settings.publish_queue_url),
     Lanes(
-        express=WorkQueue(aws.sqs(), settings.express_queue_url),
-        bulk=WorkQueue(aws.sqs(), settings.bulk_queue_url),
+        express=WorkQueue(boto.sqs(), settings.express_queue_url),
+        bulk=WorkQueue(boto.sqs(), settings.bulk_queue_url),
     ),
     settings.lane_visibility_seconds,
     Feeds(
-        aws.lambda_(),
+        boto.lambda_(),
         {
             settings.publish_queue_url: settings.publish_mapping,
             settings.express_queue_url: settings.express_mapping,
@@ -37,7 +38,7 @@ sweeping = Sweeping(
 )
 watch = Watch(
     {
-        queue.name: DeadLetterQueue(aws.sqs(), getattr(settings, queue.dlq_url_setting))
+        queue.name: DeadLetterQueue(boto.sqs(), getattr(settings, queue.dlq_url_setting))
         for queue in names.QUEUES
     }
 )

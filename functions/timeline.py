@@ -6,16 +6,17 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import clients, contract
+from fanfold import contract
 from fanfold.errors import BadInput
-from fanfold.posts import Posts
-from fanfold.read import Hydration, Reading
 from fanfold.settings import Settings
-from fanfold.timelines import Timelines
-from functions.http import Answer, Event, Request, answer, logger, respond
+from fanfold.timeline.entries import Timelines
+from fanfold.timeline.posts import Posts
+from fanfold.timeline.read import Hydration, Reading
+from functions import _clients
+from functions._http import Answer, Event, Request, answer, logger, respond
 
 settings = Settings.from_env()
-dynamodb = clients.dynamodb(settings)
+dynamodb = _clients.dynamodb(settings)
 reading = Reading(
     Timelines(dynamodb, settings.timelines_table),
     Hydration(Posts(dynamodb, settings.posts_table)),

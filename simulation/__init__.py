@@ -1,1 +1,1 @@
-"""A model of the AWS services that Fanfold runs on: exact, pure, and with time handed in."""
+"""The proof: the whole system on `aws_model` in virtual time; imports `functions` and below."""

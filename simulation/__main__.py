@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from simulation import promise, script
-from simulation.machines import installed
+from simulation import checkers, workload
+from simulation.lambdas import installed
 from simulation.world import World
 
 PROGRESS_SECONDS = 5.0
@@ -35,8 +35,8 @@ def run(seed: int) -> Result:
     """One run from its seed, checked; inside `installed()`."""
     world = World(seed)
     try:
-        world.run(script.play)
-        found = promise.violations(world)
+        world.run(workload.play)
+        found = checkers.violations(world)
     except Exception:  # noqa: BLE001 - a fault of the simulation is a violation as well
         found = [traceback.format_exc()]
     trace = tuple(world.trace) if found else ()

@@ -17,13 +17,15 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
-from fanfold import names, queues, ring
-from fanfold.sharding import HOT_KEY_RANGE
-from simulation import errors
-from simulation.capacity import WRITE, Charge, Limits, Meter, Reason, Resource, Throttle
-from simulation.clock import Clock
-from simulation.errors import Refused
-from simulation.partitions import hash_of
+from aws_model import errors
+from aws_model.clock import Clock
+from aws_model.dynamodb.capacity import WRITE, Charge, Limits, Meter, Reason, Resource, Throttle
+from aws_model.dynamodb.partitions import hash_of
+from aws_model.errors import Refused
+from fanfold import names
+from fanfold.aws import queues
+from fanfold.follows import ring
+from fanfold.follows.sharding import HOT_KEY_RANGE
 
 # Each seed draws each rate anew, and often none: a fault that is always there hides others.
 RATES = {

@@ -9,8 +9,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from fanfold import names, publishers, sharding
-from fanfold.calls import is_throttle, throttling_reasons
+from fanfold import names
+from fanfold.aws.retries import is_throttle, throttling_reasons
+from fanfold.follows import publishers_table, sharding
 from fanfold.settings import Settings
 
 # Before a growth its publisher must have had as many follows as it asks for, within two windows
@@ -44,7 +45,7 @@ class Levels:
         """The row of a publisher was changed; what is wrong about it."""
         publisher = request["Key"]["publisher_id"]["S"]
         values = request.get("ExpressionAttributeValues", {})
-        if publisher == publishers.ALL:
+        if publisher == publishers_table.ALL:
             self.was_static = True
         elif ":level" in values:
             level, at_ms = int(values[":level"]["N"]), int(values[":now"]["N"])

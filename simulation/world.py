@@ -17,24 +17,27 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from fanfold import contract, delivery, names, times
-from fanfold.calls import is_throttle
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import Bucket
+from aws_model.dynamodb.database import Database
+from aws_model.dynamodb.tables import Hooks
+from aws_model.sqs import client as sqs
+from aws_model.sqs.client import Queues
+from aws_model.sqs.queues import Hooks as QueueHooks
+from aws_model.sqs.queues import Message, arn_of
+from fanfold import contract, names, times
+from fanfold.aws.retries import is_throttle
+from fanfold.fanout import policy
+from fanfold.fanout.pacing import BURST_SECONDS
 from fanfold.ids import split_sort_key
-from fanfold.pacing import BURST_SECONDS
-from simulation import dynamodb, sqs
-from simulation.actors import Actor, Crash, Stage
-from simulation.callers import running
-from simulation.capacity import Bucket
-from simulation.clock import Clock
-from simulation.database import Database
+from simulation.clients import running
 from simulation.faults import Faults, HotPartitions, crowd
+from simulation.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, dlq_url, machines, queue_url
 from simulation.levels import Levels
-from simulation.machines import BURST_ENTRIES, MAX_IN_FLIGHT, dlq_url, machines, queue_url
-from simulation.queues import Hooks as QueueHooks
-from simulation.queues import Message, arn_of
-from simulation.relations import Relations, pair_of
-from simulation.sqs import Queues
-from simulation.tables import Hooks, TableSchema
+from simulation.observers import Relations, pair_of
+from simulation.scheduler import Actor, Crash, Stage
+from simulation.schemas import schema_of
 
 # As infra/ deploys them.
 DOOR_SECONDS = 10.0
@@ -139,7 +142,7 @@ class World:
         )
         self.meter = HotPartitions(is_hot=self.faults.is_hot, injected=self.faults.injected)
         self.database = Database(self.clock, hooks, self.meter)
-        self.database.create(*(TableSchema.of(table) for table in names.TABLES))
+        self.database.create(*(schema_of(table) for table in names.TABLES))
         self.dynamodb = dynamodb.Client(self.database, validates=False)
 
     def _make_queues(self) -> None:
@@ -225,7 +228,7 @@ class World:
         self.asked += entries
         rate = self.worker_rate
         burst = max(BURST_ENTRIES, rate * BURST_SECONDS)
-        most = burst + MAX_IN_FLIGHT * delivery.CHUNK
+        most = burst + MAX_IN_FLIGHT * policy.CHUNK
         now, actor = self.clock.monotonic(), self.stage.current
         bucket = self._paces.setdefault(
             f"{actor.machine} {actor.name}", Bucket(rate, most, most, now)

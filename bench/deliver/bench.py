@@ -12,16 +12,17 @@ from bench.endpoint import Stub, in_environment
 from bench.figures import Bars, Figure, Result, Row
 from bench.paired import Contestant, alone, compare
 from bench.progress import told
-from fanfold import clients as product
-from fanfold import names, ring
-from fanfold.deliver import Delivering, Outcome
-from fanfold.fanouts import Fanouts
-from fanfold.lanes import Lanes
-from fanfold.pacing import Pace
-from fanfold.posts import Posts
-from fanfold.publishers import Publishers
-from fanfold.queues import WorkQueue
-from fanfold.segments import SEGMENT_FOLLOWERS
+from fanfold import names
+from fanfold.aws.queues import WorkQueue
+from fanfold.fanout.deliver import Delivering, Outcome
+from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.pacing import Pace
+from fanfold.fanout.segments import SEGMENT_FOLLOWERS
+from fanfold.follows import ring
+from fanfold.follows.publishers_table import Publishers
+from fanfold.timeline.posts import Posts
+from functions import _clients as product
 
 # The largest fan-out that is one segment: 200 batches, and three reads of followers, because a page
 # as long as its limit does not say that it is the last.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aws_model.dynamodb.capacity import Limits
 from bench.figures import Figure, Lines, Point, Result, Row
 from bench.model import POST, PUBLISHER, Model
 from bench.model_sockets import TABLE_WRITES, in_virtual_time, over_sockets
 from bench.model_tables import Written, follow
 from bench.progress import told
-from simulation.capacity import Limits
 
 FOLLOWERS = 220_000
 SOCKET_FOLLOWERS = 4_000

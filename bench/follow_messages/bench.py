@@ -14,6 +14,13 @@ from random import Random
 from statistics import median
 from typing import Any
 
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.database import Database
+from aws_model.endpoint import answering_from, late, serving
+from aws_model.sqs import client as sqs
+from aws_model.sqs.client import Queues
+from aws_model.sqs.queues import Hooks
 from bench import cores, world
 from bench.child import Context
 from bench.figures import Bars, Figure, Result, Row
@@ -21,13 +28,8 @@ from bench.paired import paired
 from bench.progress import told
 from fanfold import names
 from fanfold.settings import BATCH
-from simulation import dynamodb, machines, sqs
-from simulation.clock import Clock
-from simulation.database import Database
-from simulation.endpoint import answering_from, late, serving
-from simulation.queues import Hooks
-from simulation.sqs import Queues
-from simulation.tables import TableSchema
+from simulation import lambdas
+from simulation.schemas import schema_of
 
 # A call takes about so long on AWS, beside what both ends of loopback take here.
 CALL_SECONDS = 0.005
@@ -157,7 +159,7 @@ def _compare(worker: Worker, *, rounds: int) -> list[tuple[Took, Took]]:
 def _environment(url: str) -> dict[str, str]:
     """What the door is told, with the model in the place of AWS."""
     return {
-        **machines.settings().to_env(),
+        **lambdas.settings().to_env(),
         "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
         "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
         "AWS_REGION": world.REGION,
@@ -188,7 +190,7 @@ def _serve(told: Connection) -> None:
     cores.pin(cores.STUB)
     clock = Clock()
     database, queues = Database(clock), Queues(clock, Hooks(random=Random(0)))
-    database.create(*(TableSchema.of(table) for table in names.TABLES))
+    database.create(*(schema_of(table) for table in names.TABLES))
     for queue in names.QUEUES:
         queues.create_with_dlq(queue.name, max_receives=5)
     model = answering_from(

@@ -9,21 +9,22 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import WRITE, Limits, Meter, Throttle
+from aws_model.dynamodb.database import Database
+from aws_model.dynamodb.tables import IndexSchema, KeySchema, TableSchema
 from fanfold import names, times
-from fanfold.calls import is_throttle
-from fanfold.fanouts import Fanout, Fanouts
-from simulation import dynamodb
-from simulation.capacity import WRITE, Limits, Meter, Throttle
-from simulation.clock import Clock
-from simulation.database import Database
-from simulation.tables import IndexSchema, KeySchema, TableSchema
+from fanfold.aws.retries import is_throttle
+from fanfold.fanout.ledger import Fanout, Fanouts
+from simulation.schemas import schema_of
 
 # Table and index take 40,000 writes a second each, and 1,000 on each of their partitions.
 WARM = Limits.warm(40_000)
 # A fan-out is planned so long after it was opened, and complete so long after that.
 STEP_SECONDS = 1
 FOLLOWERS = 100
-SPARSE = TableSchema.of(names.FANOUTS)
+SPARSE = schema_of(names.FANOUTS)
 BY_STATE = replace(SPARSE, indexes=(IndexSchema("by_state", KeySchema("state", "changed_at")),))
 
 

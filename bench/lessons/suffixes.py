@@ -12,14 +12,15 @@ from hashlib import md5
 from random import Random
 from typing import Any, Protocol
 
-from fanfold import names, ring
-from fanfold.attributes import text
-from fanfold.followers import Followers
-from fanfold.ringread import RingRead
-from simulation import dynamodb
-from simulation.clock import Clock
-from simulation.database import Database
-from simulation.tables import TableSchema
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.database import Database
+from fanfold import names
+from fanfold.aws.items import text
+from fanfold.follows import ring
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.ring_reader import RingRead
+from simulation.schemas import schema_of
 
 PUBLISHER = "ada"
 FOLLOWS = 6_000
@@ -44,7 +45,7 @@ class Homes(Protocol):
 
 def _client() -> Any:
     database = Database(Clock())
-    database.create(TableSchema.of(names.FOLLOWERS))
+    database.create(schema_of(names.FOLLOWERS))
     return dynamodb.Client(database, validates=False)
 
 

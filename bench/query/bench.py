@@ -14,10 +14,10 @@ from bench.endpoint import in_environment
 from bench.figures import Bars, Figure, Result, Row
 from bench.paired import Contestant, alone, compare
 from bench.progress import told
-from fanfold import clients as product
-from fanfold.posts import Posts
-from fanfold.read import Hydration, Reading
-from fanfold.timelines import Timelines
+from fanfold.timeline.entries import Timelines
+from fanfold.timeline.posts import Posts
+from fanfold.timeline.read import Hydration, Reading
+from functions import _clients as product
 
 LIMIT = 50  # entries a page
 PAGES = 200  # a block: 0.25 s of boto3, and far less than the cache holds a post for

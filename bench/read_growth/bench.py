@@ -12,21 +12,21 @@ from random import Random
 from statistics import median
 from typing import Any, cast
 
+from aws_model.clock import START_MS, Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import READ, Meter
+from aws_model.dynamodb.database import Database
 from bench.figures import Figure, Lines, Point, Result, Row
 from bench.model_time import Loop, installed
 from bench.paired import Contestant, compare
 from bench.progress import told
 from fanfold import names, times
-from fanfold.attributes import get_text, text
-from fanfold.delivery import CHUNK
-from fanfold.posts import Post, Posts
-from fanfold.read import Hydration, Reading
-from fanfold.timelines import Entry, Timelines
-from simulation import dynamodb
-from simulation.capacity import READ, Meter
-from simulation.clock import START_MS, Clock
-from simulation.database import Database
-from simulation.tables import TableSchema
+from fanfold.aws.items import get_text, text
+from fanfold.fanout.policy import CHUNK
+from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.read import Hydration, Reading
+from simulation.schemas import schema_of
 
 FOLLOWS = (1, 10, 100, 1_000, 5_000)
 FEW, MANY = FOLLOWS[0], FOLLOWS[-1]
@@ -74,7 +74,7 @@ class World:
         self.clock = Clock()
         self.meter = Meter()
         database = Database(self.clock, meter=self.meter)
-        database.create(*map(TableSchema.of, names.TABLES))
+        database.create(*map(schema_of, names.TABLES))
         self.client = cast("Any", dynamodb.Client(database, validates=False))
         self.posts = Posts(self.client, names.POSTS.name)
         self.timelines = Timelines(self.client, TABLE)

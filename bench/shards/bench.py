@@ -10,8 +10,8 @@ from bench.figures import Figure, Lines, Result, Row
 from bench.progress import told
 from bench.shards.history import read_units_of
 from bench.shards.rush import Counts, Plan, Rush
+from fanfold.follows.sharding import PARTITION_WRITES
 from fanfold.settings import Settings
-from fanfold.sharding import PARTITION_WRITES
 
 COOLDOWN_SECONDS = Settings.growth_cooldown_ms / 1000
 # At full rate, so many of the follows that come are taken by their first put.

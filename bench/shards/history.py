@@ -6,17 +6,19 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import READ, Meter
+from aws_model.dynamodb.database import Database
+from aws_model.dynamodb.partitions import Row
+from aws_model.dynamodb.tables import Key
+from aws_model.dynamodb.values import Item, size_of_item
 from bench.shards.rush import FOLLOWER, PUBLISHER
-from fanfold import names, ring
-from fanfold.followers import Followers
-from fanfold.ringread import RingRead
-from simulation import dynamodb
-from simulation.capacity import READ, Meter
-from simulation.clock import Clock
-from simulation.database import Database
-from simulation.partitions import Row
-from simulation.tables import Key, TableSchema
-from simulation.values import Item, size_of_item
+from fanfold import names
+from fanfold.follows import ring
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.ring_reader import RingRead
+from simulation.schemas import schema_of
 
 
 def read_units_of(followers: int, level: int) -> float:
@@ -25,7 +27,7 @@ def read_units_of(followers: int, level: int) -> float:
     Each level took twice as many a second as the one before, for as long.
     """
     database = Database(Clock(), meter=Meter())
-    database.create(TableSchema.of(names.FOLLOWERS))
+    database.create(schema_of(names.FOLLOWERS))
     table, random = database.table(names.FOLLOWERS.name), Random(level)
     levels = range(level + 1)
     homes = random.choices(levels, [2**each for each in levels], k=followers)

@@ -15,18 +15,9 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from bench.model_time import Loop, installed
-from fanfold import names, ring
-from fanfold.budgets import Budget
-from fanfold.edges import Edges
-from fanfold.errors import TryLater
-from fanfold.followers import Followers
-from fanfold.publishers import Publishers
-from fanfold.ringread import RingRead
-from fanfold.settings import Settings
-from fanfold.sharding import Refusal, Shards
-from simulation import dynamodb
-from simulation.capacity import (
+from aws_model.clock import START_MS, Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import (
     READ,
     WRITE,
     Charge,
@@ -36,10 +27,20 @@ from simulation.capacity import (
     read_units,
     throttled,
 )
-from simulation.clock import START_MS, Clock
-from simulation.database import Database
-from simulation.errors import client_error
-from simulation.tables import TableSchema
+from aws_model.dynamodb.database import Database
+from aws_model.errors import client_error
+from bench.model_time import Loop, installed
+from fanfold import names
+from fanfold.budgets import Budget
+from fanfold.errors import TryLater
+from fanfold.follows import ring
+from fanfold.follows.edges import Edges
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.ring_reader import RingRead
+from fanfold.follows.sharding import Refusal, Shards
+from fanfold.settings import Settings
+from simulation.schemas import schema_of
 
 # A call to DynamoDB: 5.5 ms on average, log-normal, one in a hundred above 9.5 ms.
 CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25
@@ -96,7 +97,7 @@ class Rush:
         limits = Limits.warm(plan.warm_write_units)
         self.throttle = Throttle(self.loop.clock, limits, locate=self._partition_of)
         database = Database(self.loop.clock)
-        database.create(*(TableSchema.of(each) for each in (names.FOLLOWERS, names.PUBLISHERS)))
+        database.create(*(schema_of(each) for each in (names.FOLLOWERS, names.PUBLISHERS)))
         # Without checking parameters: it takes most of the time, and the unit tests do.
         client: Any = dynamodb.Client(database, validates=False)
         self.client = client

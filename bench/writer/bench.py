@@ -12,9 +12,10 @@ from bench.figures import Bars, Figure, Result, Row
 from bench.paired import Contestant, alone, compare
 from bench.progress import told
 from bench.writer import ours, pynamo
-from fanfold import clients as product
-from fanfold import names, ring
+from fanfold import names
+from fanfold.follows import ring
 from fanfold.settings import Settings
+from functions import _clients as product
 
 ITEMS = 2_500  # a call, which are 100 batches
 CALLS = 4  # a block: 0.6 s of batch_writer, long enough to be measured

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from bench import world
-from fanfold import clock, ring
-from fanfold.delivery import Delivery, Done, Send
-from fanfold.pacing import Pace
-from fanfold.ringread import Page, Read
-from fanfold.timelines import Entry
-from fanfold.transport import Calls, Finished, Transport, carry_out
+from fanfold import clock
+from fanfold.fanout.pacing import Pace
+from fanfold.fanout.policy import Delivery, Done, Send
+from fanfold.fanout.transport import Calls, Finished, Transport, carry_out
+from fanfold.follows import ring
+from fanfold.follows.ring_reader import Page, Read
+from fanfold.timeline.entries import Entry
 
 
 @dataclass

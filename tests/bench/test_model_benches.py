@@ -7,21 +7,22 @@ from typing import Any
 
 import pytest
 
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import Limits, Meter, Throttle
+from aws_model.dynamodb.database import Database
 from bench import runner
 from bench.figures import Figure
 from bench.model import POST, PUBLISHER, Model
 from bench.model_sockets import in_virtual_time, over_sockets
 from bench.model_tables import CountedTimelines, follow, make_up_followers
 from bench.model_time import Bell, Loop
-from fanfold import clock, names, ring
-from fanfold.followers import Followers
-from fanfold.ringread import Read
-from fanfold.timelines import Entry, Timelines
-from simulation import dynamodb
-from simulation.capacity import Limits, Meter, Throttle
-from simulation.clock import Clock
-from simulation.database import Database
-from simulation.tables import TableSchema
+from fanfold import clock, names
+from fanfold.follows import ring
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.ring_reader import Read
+from fanfold.timeline.entries import Entry, Timelines
+from simulation.schemas import schema_of
 
 GATE = 0.7
 ENTRY = Entry("2026-11-20T18:00:00.000Z#post", "ada", 1_800_000_000)
@@ -91,7 +92,7 @@ def test_the_product_gets_its_own_clock_back() -> None:
 
 def database(clock: Clock) -> Database:
     made = Database(clock, meter=Meter(Throttle(clock, NARROW)))
-    made.create(TableSchema.of(names.TIMELINES), TableSchema.of(names.FOLLOWERS))
+    made.create(schema_of(names.TIMELINES), schema_of(names.FOLLOWERS))
     return made
 
 

@@ -8,15 +8,15 @@ import pytest
 
 from bench import clients, world
 from bench.endpoint import TOKEN_CHARS, Stub, stub
-from fanfold import ring
-from fanfold.fanouts import COMPLETE, DELIVERING, Fanouts
-from fanfold.followers import Followers
+from fanfold.fanout.ledger import COMPLETE, DELIVERING, Fanouts
+from fanfold.follows import ring
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.ring_reader import Read
+from fanfold.follows.sharding import Shards
 from fanfold.ids import split_sort_key
-from fanfold.posts import Posts
-from fanfold.publishers import Publishers
-from fanfold.ringread import Read
-from fanfold.sharding import Shards
-from fanfold.timelines import Timelines
+from fanfold.timeline.entries import Timelines
+from fanfold.timeline.posts import Posts
 
 FOLLOWERS = 60
 

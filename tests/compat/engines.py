@@ -16,11 +16,11 @@ import pytest
 from botocore.config import Config
 from moto import mock_aws
 
-from fanfold_cli import engine as local_engine
-from fanfold_cli.home import Home
-from simulation.clock import Clock
-from simulation.database import Database
-from simulation.dynamodb import Client
+from aws_model.clock import Clock
+from aws_model.dynamodb.client import Client
+from aws_model.dynamodb.database import Database
+from fanfold_cli.local import engine as local_engine
+from fanfold_cli.local.home import Home
 from tests.compat.calls import CREATIONS
 from tests.lifetimes import LIFETIME_HOURS
 

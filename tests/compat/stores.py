@@ -7,16 +7,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from fanfold import names, ring
+from fanfold import names
 from fanfold.errors import RefIdTaken, TooManyFollows
-from fanfold.fanouts import Fanout, Fanouts, Resume
-from fanfold.followers import Followers
-from fanfold.following import UNFOLLOWED, Follow, Following
-from fanfold.posts import Post, Posts
-from fanfold.publishers import Publishers
-from fanfold.ringread import Read, RingRead
-from fanfold.sharding import WINDOW_SECONDS, raised
-from fanfold.timelines import Entry, Timelines
+from fanfold.fanout.ledger import Fanout, Fanouts, Resume
+from fanfold.follows import ring
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.follows_table import UNFOLLOWED, Follow, Following
+from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.ring_reader import Read, RingRead
+from fanfold.follows.sharding import WINDOW_SECONDS, raised
+from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.posts import Post, Posts
 
 NOW = "2026-11-20T18:00:00.123Z"
 LATER = "2026-11-20T18:00:01.456Z"

@@ -19,8 +19,8 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from simulation import sqs
-from simulation.clock import Clock
+from aws_model.clock import Clock
+from aws_model.sqs import client as sqs
 from tests.compat.engines import CONFIG, MINISTACK, MOTO
 
 VISIBILITY_SECONDS = 30

@@ -10,8 +10,8 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from fanfold.wire import Refused
-from simulation.values import number_text
+from aws_model.dynamodb.values import number_text
+from fanfold.aws.curl import Refused
 from tests.compat.calls import Call
 
 Answer = dict[str, Any]

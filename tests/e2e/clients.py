@@ -9,7 +9,8 @@ from typing import Any
 import urllib3
 
 from fanfold import contract
-from fanfold.queues import Message, WorkQueue
+from fanfold.aws.queues import WorkQueue
+from fanfold.messages import Message
 from fanfold_cli.stack import Deployment
 
 # Far more than a delivery on the engine takes; a test that waits so long has failed.

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from fanfold_cli import deploying
-from fanfold_cli.home import Home
+from fanfold_cli.local import deploy
+from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from tests.lifetimes import LIFETIME_HOURS
 
@@ -15,10 +15,10 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """The home of a running engine with the app deployed; it ends with the tests."""
     home = Home(tmp_path_factory.mktemp("engine"))
     try:
-        deploying.bring_up(home, lifetime_hours=LIFETIME_HOURS)
+        deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS)
         yield home
     finally:
-        deploying.take_down(home)
+        deploy.take_down(home)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Delivery under faults, kills and copies on real sockets: every entry once, and the ledger right.
 
-The lanes of an engine of its own are fed by simulation/runner.py, whose workers reach DynamoDB
-through simulation/endpoint.py.
+The lanes of an engine of its own are fed by simulation/worker_processes.py, whose workers reach
+DynamoDB through aws_model/endpoint.py.
 """
 
 from collections import Counter
@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
+from aws_model import endpoint
+from aws_model.endpoint import Rates
 from fanfold import names
-from fanfold.fanouts import COMPLETE, Fanouts
-from fanfold.followers import Followers
+from fanfold.fanout.ledger import COMPLETE, Fanouts
+from fanfold.follows.edges_table import Followers
 from fanfold.ids import split_sort_key
-from fanfold_cli import aws, deploying
-from fanfold_cli.home import Home
+from fanfold_cli import aws
+from fanfold_cli.local import deploy
+from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
-from simulation import endpoint, runner
-from simulation.endpoint import Rates
+from simulation import worker_processes
 from tests.e2e.clients import eventually, send
 from tests.lifetimes import LIFETIME_HOURS
 
@@ -45,12 +47,12 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """The app on an engine of its own, which feeds no lane."""
     home = Home(tmp_path_factory.mktemp("by-force"))
     try:
-        deployed = deploying.bring_up(home, lifetime_hours=LIFETIME_HOURS)
+        deployed = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS)
         for lane in LANES:
             _take_over(deployed, deployed.output(lane.url_output))
         yield deployed
     finally:
-        deploying.take_down(home)
+        deploy.take_down(home)
 
 
 def _take_over(stack: Deployment, url: str) -> None:
@@ -145,7 +147,7 @@ def deliver(
     audiences: Mapping[str, int],
     *,
     rates: Rates,
-    plan: runner.Plan,
+    plan: worker_processes.Plan,
     log: Path,
 ) -> Force:
     """Publish to every audience, deliver by force, and compare every row and every count."""
@@ -156,7 +158,7 @@ def deliver(
     with (
         log.open("wb") as written,
         endpoint.faulty_way_to(stack.endpoint, rates, plan.seed) as front,
-        runner.running(plan, environment(stack, front.url), log=written) as workers,
+        worker_processes.running(plan, environment(stack, front.url), log=written) as workers,
     ):
         for ref_id, publisher in posts.items():
             event = {"type": "post.published", "publisher_id": publisher, "ref_id": ref_id}
@@ -190,7 +192,7 @@ def deliver(
 def test_everyone_has_every_post_once_whatever_fails_dies_or_comes_twice(
     stack: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = runner.Plan(seed=SEED, kills=0.35, copies=0.35)
+    plan = worker_processes.Plan(seed=SEED, kills=0.35, copies=0.35)
     force = deliver(stack, ALL, rates=endpoint.BAD_DAY, plan=plan, log=tmp_path / "workers.log")
     with capsys.disabled():
         print(f"\nBy force: {force}")
@@ -206,7 +208,7 @@ def test_everyone_has_every_post_once_whatever_fails_dies_or_comes_twice(
 def test_a_faulty_table_is_asked_half_as_often_again_at_most(
     stack: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = runner.Plan(seed=SEED)
+    plan = worker_processes.Plan(seed=SEED)
     log = tmp_path / "workers.log"
     force = deliver(stack, FAULTS_ONLY, rates=endpoint.BAD_DAY, plan=plan, log=log)
     with capsys.disabled():
@@ -218,7 +220,7 @@ def test_a_faulty_table_is_asked_half_as_often_again_at_most(
 def test_without_faults_every_entry_is_written_once(
     stack: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plan = runner.Plan(seed=SEED)
+    plan = worker_processes.Plan(seed=SEED)
     force = deliver(stack, UNHURT, rates=endpoint.NONE, plan=plan, log=tmp_path / "workers.log")
     with capsys.disabled():
         print(f"\nUnhurt: {force}")

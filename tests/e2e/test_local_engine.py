@@ -15,10 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fanfold import names
-from fanfold_cli import deploying, processes
-from fanfold_cli import engine as engines
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.home import CHECKOUT, EngineState, Home
+from fanfold_cli.local import deploy, processes
+from fanfold_cli.local import engine as engines
+from fanfold_cli.local.home import CHECKOUT, EngineState, Home
 from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import eventually
@@ -152,7 +152,7 @@ class Workshop:
 
     def up(self) -> Deployment:
         """What `fanfold local up` does."""
-        return deploying.bring_up(self.home, lifetime_hours=1, app_directory=self.directory)
+        return deploy.bring_up(self.home, lifetime_hours=1, app_directory=self.directory)
 
     def edit(self, path: str, text: str) -> None:
         """Append to a file of the copy."""
@@ -180,7 +180,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
         made.up()
         yield made
     finally:
-        deploying.take_down(made.home)
+        deploy.take_down(made.home)
 
 
 def put_post(stack: Deployment, ref_id: str) -> None:
@@ -206,7 +206,7 @@ def test_a_second_up_without_a_change_deploys_nothing(
     workshop: Workshop, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = running(workshop.home)
-    progress = deploying.Progress()
+    progress = deploy.Progress()
     workshop.up()
     progress.tell("done")
     assert running(workshop.home) == before
@@ -277,17 +277,17 @@ def test_down_leaves_no_process_and_may_be_said_twice(tmp_path: Path) -> None:
     home = Home(tmp_path)
     state = engines.start(home, lifetime_seconds=60, port=None)
     assert processes.group_is_alive(state.pid)
-    assert deploying.take_down(home)
+    assert deploy.take_down(home)
     assert not processes.group_is_alive(state.pid)
     assert not processes.is_alive(state.supervisor_pid, state.supervisor_mark)
-    assert not deploying.take_down(home)
+    assert not deploy.take_down(home)
 
 
 def test_down_ends_an_engine_whose_supervisor_was_killed(tmp_path: Path) -> None:
     home = Home(tmp_path)
     state = engines.start(home, lifetime_seconds=60, port=None)
     os.kill(state.supervisor_pid, 9)
-    assert deploying.take_down(home)
+    assert deploy.take_down(home)
     assert not processes.group_is_alive(state.pid)
 
 
@@ -305,8 +305,8 @@ def test_two_engines_live_side_by_side(tmp_path: Path) -> None:
     try:
         first, second = (engines.start(home, lifetime_seconds=60, port=None) for home in homes)
         assert first.endpoint != second.endpoint
-        deploying.take_down(homes[0])
+        deploy.take_down(homes[0])
         assert running(homes[1]) == second
     finally:
         for home in homes:
-            deploying.take_down(home)
+            deploy.take_down(home)

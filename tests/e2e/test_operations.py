@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fanfold import names
-from fanfold.fanouts import Fanouts
-from fanfold.queues import WorkQueue
-from fanfold_cli.home import Home
+from fanfold.aws.queues import WorkQueue
+from fanfold.fanout.ledger import Fanouts
+from fanfold_cli.event_sources import mapping_of, run_time_settings
+from fanfold_cli.local.home import Home
 from fanfold_cli.main import app
-from fanfold_cli.mappings import mapping_of, run_time_settings
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, eventually
 

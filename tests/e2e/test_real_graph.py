@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.fanouts import COMPLETE, Fanouts
+from fanfold.fanout.ledger import COMPLETE, Fanouts
 from fanfold.ids import split_sort_key
 from fanfold_cli import graph, seeding
 from fanfold_cli.graph import Graph
-from fanfold_cli.home import CHECKOUT
+from fanfold_cli.local.home import CHECKOUT
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import eventually, send
 

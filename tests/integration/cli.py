@@ -47,7 +47,7 @@ def run(*arguments: str, **clients: Any) -> Ran:
     with (
         patch.object(Deployment, "choose", lambda *_args, **_options: stack),
         # moto would wait for its clock, which stands still.
-        patch("fanfold.dead_letters.WAIT_SECONDS", 0),
+        patch("fanfold.aws.dead_letters.WAIT_SECONDS", 0),
     ):
         result = CliRunner().invoke(app, list(arguments))
     failure = result.exception

@@ -14,8 +14,8 @@ import pytest
 from moto import mock_aws
 
 from fanfold import clock as product_clock
-from fanfold.read import Hydration
-from functions import shards
+from fanfold.timeline.read import Hydration
+from functions import _wiring
 from tests.integration import system as world
 from tests.integration.dynamodb_rules import check_expressions
 from tests.integration.system import Clock, System
@@ -57,7 +57,7 @@ def system(clock: Clock) -> Iterator[System]:
             cold.enter_context(patch.object(timeline, "reading", reading))
             for name in ("api", "plan", "relate"):
                 door = service.door(name)
-                relations = replace(door.relations, edges=shards.edges(door.settings))
+                relations = replace(door.relations, edges=_wiring.edges(door.settings))
                 cold.enter_context(patch.object(door, "relations", relations))
             # moto's transactions undo what others do meanwhile.
             cold.enter_context(patch.object(service.door("plan"), "MESSAGES", None))

@@ -16,14 +16,16 @@ from unittest.mock import patch
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
-from fanfold import aws, names, ring
-from fanfold.fanouts import Fanout, Fanouts
-from fanfold.followers import Followers
-from fanfold.following import Following
-from fanfold.posts import Post, Posts
-from fanfold.publishers import Publishers
+from fanfold import names
+from fanfold.aws import boto
+from fanfold.fanout.ledger import Fanout, Fanouts
+from fanfold.follows import ring
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.follows_table import Following
+from fanfold.follows.publishers_table import Publishers
 from fanfold.settings import Settings
-from fanfold.timelines import Timelines
+from fanfold.timeline.entries import Timelines
+from fanfold.timeline.posts import Post, Posts
 
 EVENTS = Path(__file__).parents[2] / "events"
 ACCOUNT = "123456789012"
@@ -127,7 +129,7 @@ class System:
     handled: list[tuple[str, Json]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.dynamodb, self.sqs = aws.dynamodb(), aws.sqs()
+        self.dynamodb, self.sqs = boto.dynamodb(), boto.sqs()
         self.fanouts = Fanouts(self.dynamodb, self.settings.fanouts_table)
         self.posts = Posts(self.dynamodb, self.settings.posts_table)
         self.followers = Followers(self.dynamodb, self.settings.followers_table)

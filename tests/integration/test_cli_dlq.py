@@ -196,7 +196,7 @@ def test_a_narrow_terminal_shows_each_letter_whole(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system.take({"Records": [system.record("Publish", "{")]})
-    monkeypatch.setattr("fanfold_cli.dlq.columns", lambda: 80)
+    monkeypatch.setattr("fanfold_cli.commands.dlq.columns", lambda: 80)
     shown = run("dlq", "list", "--bodies").stdout.splitlines()
     names = [line.partition(":")[0].strip() for line in shown if line]
     assert names == ["queue", "message_id", "sent_at", "receives", "size", "reason", "body"]

@@ -15,7 +15,7 @@ NOW = "2026-11-20T18:00:00.123Z"
 @pytest.fixture
 def lost(system: System, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A fan-out of four segments that stalled: two are delivered, the others' messages lost."""
-    monkeypatch.setattr("fanfold.plan.count_for", lambda _followers: 4)
+    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 4)
     users = system.give_followers(40)
     system.publish()
     system.pump("Publish")
@@ -31,7 +31,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
     """Let something happen whenever the command waits."""
 
     def let(happen: Callable[[], None]) -> None:
-        monkeypatch.setattr("fanfold_cli.fanout.time.sleep", lambda _seconds: happen())
+        monkeypatch.setattr("fanfold_cli.commands.fanout.time.sleep", lambda _seconds: happen())
 
     return let
 

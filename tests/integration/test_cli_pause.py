@@ -48,8 +48,8 @@ class FakeLambda:
 def slept(system: System, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Waiting takes no time here, but is seen by the clock."""
     naps: list[float] = []
-    monkeypatch.setattr("fanfold_cli.pausing.time.sleep", naps.append)
-    monkeypatch.setattr("fanfold_cli.pausing.time.monotonic", lambda: sum(naps))
+    monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", naps.append)
+    monkeypatch.setattr("fanfold_cli.commands.pause.time.monotonic", lambda: sum(naps))
     return naps
 
 

@@ -16,11 +16,11 @@ from botocore.exceptions import ClientError, ConnectTimeoutError
 
 from fanfold import clock as product_clock
 from fanfold import names, times
-from fanfold.edges import Edges
 from fanfold.errors import TryLater
-from fanfold.followers import Followers
-from fanfold.publishers import Publishers
-from fanfold.sharding import HOT_KEY_RANGE, WINDOW_SECONDS, Shards
+from fanfold.follows.edges import Edges
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.sharding import HOT_KEY_RANGE, WINDOW_SECONDS, Shards
 from fanfold_cli import aws, seeding, shard_report
 from tests.integration.cli import Ran, Stack, outputs, run
 from tests.integration.system import AT, AT_MS, REGION, Clock, System, error, settings
@@ -61,7 +61,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         questions.append(question)
         return False
 
-    monkeypatch.setattr("fanfold_cli.shards.typer.confirm", confirm)
+    monkeypatch.setattr("fanfold_cli.commands.shards.typer.confirm", confirm)
     return questions
 
 
@@ -274,7 +274,7 @@ def test_grow_with_its_standard_input_closed_says_how_to_answer(
     def closed(*_args: Any, **_options: Any) -> bool:
         raise RuntimeError("input(): lost sys.stdin")  # as Python says it
 
-    monkeypatch.setattr("fanfold_cli.shards.typer.confirm", closed)
+    monkeypatch.setattr("fanfold_cli.commands.shards.typer.confirm", closed)
     ran = shards_of("grow", "ada", "--level", "3")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "--yes answers" in ran.said
@@ -322,8 +322,8 @@ def test_grow_doubts_the_id_before_it_asks(
         told.append(question)
         return err
 
-    monkeypatch.setattr("fanfold_cli.shards.say", told.append)
-    monkeypatch.setattr("fanfold_cli.shards.typer.confirm", confirm)
+    monkeypatch.setattr("fanfold_cli.commands.shards.say", told.append)
+    monkeypatch.setattr("fanfold_cli.commands.shards.typer.confirm", confirm)
     assert shards_of("grow", "ada", "--level", "1").exit_code == 0
     assert told.index(NOBODY) < told.index("Grow 'ada' from level 0 to level 1?")
     assert publishers.shards("ada").level == 1

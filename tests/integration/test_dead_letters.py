@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.dead_letters import PAGE, Watch
+from fanfold.aws.dead_letters import PAGE, Watch
 from fanfold.settings import Settings
-from functions.queue import MAX_REASON_CHARS
+from functions._worker import MAX_REASON_CHARS
 from tests.integration.system import Json, System, error
 
 LAST = "A message failed for the last time."
@@ -181,7 +181,7 @@ def test_sweep_looks_at_ten_letters_of_a_queue_in_one_run(
 def test_what_sweep_remembers_is_bounded(
     system: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("fanfold.dead_letters.MAX_REMEMBERED", 2)
+    monkeypatch.setattr("fanfold.aws.dead_letters.MAX_REMEMBERED", 2)
     for number in range(3):
         bury(system, "Bulk", f"{number}")
     system.sweep()

@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from fanfold import clock as product_clock
-from fanfold import doctor, ring
-from fanfold.doctor import Difference, Doctor, Look
-from fanfold.edges import Edges
-from fanfold.followers import Followers
-from fanfold.following import FOLLOWED, UNFOLLOWED, Follow
-from fanfold.publishers import Publishers
-from fanfold.records import READS_OF_A_SAMPLE, Records
+from fanfold.doctor import examine
+from fanfold.doctor.examine import Difference, Doctor, Look
+from fanfold.doctor.scan import READS_OF_A_SAMPLE, Records
+from fanfold.follows import ring
+from fanfold.follows.edges import Edges
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.follows_table import FOLLOWED, UNFOLLOWED, Follow
+from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.sharding import raised
 from fanfold.settings import HIGHEST_LEVEL
-from fanfold.sharding import raised
 from fanfold_cli import aws
 from functions import api, plan
 from tests.integration.cli import Ran, run
@@ -348,7 +349,7 @@ def test_a_second_edge_is_taken_out_when_no_delivery_can_miss_the_other(
     began = clock.seconds
     ran = examined("--whole", "--repair")
     assert (found(ran), ran.json["mended"]) == ({"twice": 1}, 1)
-    assert clock.seconds - began == pytest.approx(doctor.MOMENT_SECONDS, abs=1)
+    assert clock.seconds - began == pytest.approx(examine.MOMENT_SECONDS, abs=1)
     assert ward.homes("ann") == {1: 1, 2: 1}, "the newest is too new to stand alone"
 
 
@@ -468,7 +469,7 @@ def test_a_repair_raises_the_row_and_then_settles(
     paged: Callable[[int], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(doctor, "MAX_SUSPECTS", waiting)
+    monkeypatch.setattr(examine, "MAX_SUSPECTS", waiting)
     paged(1)
     system = forgotten.system
     forgotten.edge("eve", 3, level=1)
@@ -619,7 +620,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Callable[..., No
     def let(happen: Callable[[], object]) -> None:
         def sleep(seconds: float) -> None:
             clock.advance(seconds)
-            if seconds > doctor.MOMENT_SECONDS / 2:
+            if seconds > examine.MOMENT_SECONDS / 2:
                 happen()
 
         monkeypatch.setattr(product_clock, "sleep", sleep)
@@ -635,12 +636,12 @@ def test_a_follow_that_was_on_its_way_is_no_fault(
     began = clock.seconds
     ran = examined("--whole", "--repair")
     assert (ran.exit_code, ran.json["found"]) == (0, SOUND)
-    assert clock.seconds - began == pytest.approx(doctor.MOMENT_SECONDS, abs=1)
+    assert clock.seconds - began == pytest.approx(examine.MOMENT_SECONDS, abs=1)
 
 
 def test_the_second_look_is_later_than_all_that_may_be_on_its_way() -> None:
     for door in (api, plan):
-        assert door.relations.settle_again_after_seconds + 10 < doctor.MOMENT_SECONDS
+        assert door.relations.settle_again_after_seconds + 10 < examine.MOMENT_SECONDS
 
 
 def test_a_row_that_changed_between_the_looks_is_left_to_who_changed_it(
@@ -694,8 +695,8 @@ def test_a_publisher_that_grows_meanwhile_has_no_faults_by_that(ward: Ward) -> N
 def test_with_too_many_suspects_reading_waits_for_the_oldest(
     ward: Ward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doctor, "MAX_SUSPECTS", 3)
-    monkeypatch.setattr(doctor, "EXAMPLES", 5)
+    monkeypatch.setattr(examine, "MAX_SUSPECTS", 3)
+    monkeypatch.setattr(examine, "EXAMPLES", 5)
     for number in range(12):
         ward.row(f"user-{number}")
     ran = examined("--whole")
@@ -711,7 +712,7 @@ def test_a_fault_that_is_met_again_later_counts_once(
     paged: Callable[[int], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(doctor, "MAX_SUSPECTS", 0)  # so that nothing waits for the end
+    monkeypatch.setattr(examine, "MAX_SUSPECTS", 0)  # so that nothing waits for the end
     paged(1)
     damage(ward)
     assert sum(found(examined("--whole")).values()) == 1
@@ -723,7 +724,7 @@ def test_an_interrupted_repair_says_what_is_mended_and_can_be_run_again(
     meanwhile: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(doctor, "MAX_SUSPECTS", 0)  # so that each page is mended before the next
+    monkeypatch.setattr(examine, "MAX_SUSPECTS", 0)  # so that each page is mended before the next
     paged(1)
     for user in ("bob", "cid", "dan"):
         ward.row(user)
@@ -857,7 +858,7 @@ def test_a_sample_is_of_so_many_follows_and_edges_near_them(ward: Ward) -> None:
     ran = examined("--sample", "50")
     assert ran.json["sample"] is True
     assert ran.json["follows"] == 50
-    assert 50 <= ran.json["edges"] <= 50 + 2 * doctor.SPARE
+    assert 50 <= ran.json["edges"] <= 50 + 2 * examine.SPARE
     assert "a sample (--whole looks at all)" in run("doctor", "--sample", "50").stdout
 
 

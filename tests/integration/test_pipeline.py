@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from fanfold import clock, ring
-from fanfold.delivery import Delivery
-from fanfold.fanouts import Resume
+from fanfold import clock
+from fanfold.fanout.ledger import Resume
+from fanfold.fanout.pacing import Pace
+from fanfold.fanout.policy import Delivery
+from fanfold.follows import ring
 from fanfold.messages import DeliverSegment
-from fanfold.pacing import Pace
-from fanfold.timelines import Entry
+from fanfold.timeline.entries import Entry
 from tests.integration.system import CrashAfter, Json, System, error, event
 
 
@@ -48,14 +49,14 @@ def segment(system: System, **changed: Any) -> Json:
 @pytest.fixture
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut a fan-out into segments of about ten followers, counted from a sample of twenty."""
-    monkeypatch.setattr("fanfold.segments.SEGMENT_FOLLOWERS", 10)
-    monkeypatch.setattr("fanfold.plan.SAMPLE_EDGES", 20)
+    monkeypatch.setattr("fanfold.fanout.segments.SEGMENT_FOLLOWERS", 10)
+    monkeypatch.setattr("fanfold.fanout.plan.SAMPLE_EDGES", 20)
 
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read the followers in pages of 26, so that a small fan-out has many."""
-    monkeypatch.setattr("fanfold.followers.PAGE_EDGES", 26)
+    monkeypatch.setattr("fanfold.follows.edges_table.PAGE_EDGES", 26)
 
 
 @pytest.mark.parametrize("count", [1, 25, 26, 60])
@@ -192,7 +193,7 @@ def test_a_message_handled_twice_in_a_row_counts_nothing_twice(system: System) -
 def test_two_workers_at_the_same_segment_count_it_once(
     system: System, monkeypatch: pytest.MonkeyPatch, segments: int
 ) -> None:
-    monkeypatch.setattr("fanfold.plan.count_for", lambda _followers: segments)
+    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: segments)
     users = system.give_followers(20)
     system.publish()
     system.pump("Publish")
@@ -246,7 +247,7 @@ def test_a_worker_that_stops_after_any_call_of_plan_is_made_good_by_the_next(
 def test_a_worker_that_stops_after_any_call_of_deliver_is_made_good_by_the_next(
     system: System, monkeypatch: pytest.MonkeyPatch, segments: int
 ) -> None:
-    monkeypatch.setattr("fanfold.plan.count_for", lambda _followers: segments)
+    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: segments)
     users = system.give_followers(30)
     for calls in itertools.count(1):
         ref_id = f"post-{calls}"
@@ -347,7 +348,7 @@ def test_a_segment_that_runs_out_of_time_is_continued_where_it_stopped(
     system.publish()
     system.pump("Publish")
     # With so few in flight, the fourth batch is on its way long before the last is begun.
-    monkeypatch.setattr("fanfold.deliver.Delivery", partial(Delivery, max_in_flight=2))
+    monkeypatch.setattr("fanfold.fanout.deliver.Delivery", partial(Delivery, max_in_flight=2))
     client = system.unretried
     plain = client.batch_write_item
     batches: list[int] = []

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from fanfold import clock, names
-from fanfold.edges import ATTEMPTS, LEVEL_SECONDS
-from fanfold.publishers import FAR_WINDOWS
-from fanfold.sharding import (
+from fanfold.follows.edges import ATTEMPTS, LEVEL_SECONDS
+from fanfold.follows.publishers_table import FAR_WINDOWS
+from fanfold.follows.sharding import (
     HOT_KEY_RANGE,
     MAX_HISTORY,
     WINDOW_SECONDS,
@@ -21,7 +21,7 @@ from fanfold.sharding import (
     Shards,
     raised,
 )
-from functions import plan, shards
+from functions import _wiring, plan
 from tests.integration.system import AT_MS, CrashAfter, System, error
 
 FailFirst = Callable[..., list[Any]]
@@ -56,9 +56,9 @@ def hot() -> Exception:
 @pytest.fixture
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut a fan-out into segments of about ten followers, read in pages of seven."""
-    monkeypatch.setattr("fanfold.segments.SEGMENT_FOLLOWERS", 10)
-    monkeypatch.setattr("fanfold.plan.SAMPLE_EDGES", 20)
-    monkeypatch.setattr("fanfold.followers.PAGE_EDGES", 7)
+    monkeypatch.setattr("fanfold.fanout.segments.SEGMENT_FOLLOWERS", 10)
+    monkeypatch.setattr("fanfold.fanout.plan.SAMPLE_EDGES", 20)
+    monkeypatch.setattr("fanfold.follows.edges_table.PAGE_EDGES", 7)
 
 
 # Following and unfollowing
@@ -327,7 +327,7 @@ def test_a_door_that_is_throttled_on_and_on_grows_its_publisher_and_tells(
 def test_a_growth_that_is_refused_is_told_and_counted(
     system: System, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    edges = shards.edges(system.settings)
+    edges = _wiring.edges(system.settings)
     for _ in range(12):
         edges._throttled("ada", is_hot=True)
         system.clock.advance(1)

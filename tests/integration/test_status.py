@@ -14,7 +14,7 @@ def delivery(system: System, ref_id: str = "post-1", *, user: str = "ada") -> An
 def test_a_publisher_sees_the_delivery_go_from_queued_to_complete(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fanfold.plan.count_for", lambda _followers: 4)
+    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 4)
     system.give_followers(40)
     system.publish()
     answer = delivery(system)

@@ -10,8 +10,8 @@ import pytest
 
 from fanfold import cursor, names, times
 from fanfold.ids import sort_key
-from fanfold.posts import Post
-from fanfold.timelines import Entry
+from fanfold.timeline.entries import Entry
+from fanfold.timeline.posts import Post
 from tests.integration.system import AT_MS, Answer, Json, System, error
 
 RETENTION_MS = 30 * 86_400_000

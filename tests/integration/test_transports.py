@@ -14,22 +14,10 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from fanfold import aws, clients, clock, delivery, names, wire
-from fanfold.calls import is_passing
-from fanfold.deliver import Delivering
-from fanfold.fanouts import COMPLETE, Fanout, Fanouts
-from fanfold.followers import Followers
-from fanfold.lanes import Lanes
-from fanfold.messages import DeliverSegment, parse
-from fanfold.pacing import Pace
-from fanfold.posts import Post, Posts
-from fanfold.publishers import Publishers
-from fanfold.queues import WorkQueue
-from fanfold.settings import Settings
-from simulation import dynamodb, sqs
-from simulation.clock import Clock
-from simulation.database import Database
-from simulation.endpoint import (
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.database import Database
+from aws_model.endpoint import (
     BATCH,
     OTHERS,
     Answer,
@@ -41,6 +29,22 @@ from simulation.endpoint import (
     late,
     serving,
 )
+from aws_model.sqs import client as sqs
+from fanfold import clock, names
+from fanfold.aws import boto, curl
+from fanfold.aws.queues import WorkQueue
+from fanfold.aws.retries import is_passing
+from fanfold.fanout import policy
+from fanfold.fanout.deliver import Delivering
+from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.ledger import COMPLETE, Fanout, Fanouts
+from fanfold.fanout.pacing import Pace
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.publishers_table import Publishers
+from fanfold.messages import DeliverSegment, parse
+from fanfold.settings import Settings
+from fanfold.timeline.posts import Post, Posts
+from functions import _clients
 from tests.compat.calls import CREATIONS
 from tests.integration import system
 
@@ -180,7 +184,7 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
     """A service of one transport, whose calls to the tables go by `way`."""
     # Of this service alone: others in this process keep theirs.
     for module, name in (
-        (aws, "dynamodb"), (aws, "sqs"), (wire, "connections"), (wire, "dynamodb"), (wire, "sqs")
+        (boto, "dynamodb"), (boto, "sqs"), (curl, "connections"), (curl, "dynamodb"), (curl, "sqs")
     ):  # fmt: skip
         monkeypatch.setattr(module, name, cache(getattr(module, name).__wrapped__))
     queues = sqs.Queues(Clock())
@@ -195,8 +199,8 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
         monkeypatch.setenv("AWS_ENDPOINT_URL", plain)
         monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", ends.enter_context(serving(way(backend))))
         tables = boto3.client("dynamodb", endpoint_url=plain, config=Config(proxies={}))
-        ours: Any = clients.transport(settings)
-        client, queue = clients.dynamodb(settings), clients.sqs(settings)
+        ours: Any = _clients.transport(settings)
+        client, queue = _clients.dynamodb(settings), _clients.sqs(settings)
         lane = WorkQueue(queue, url)
         delivering = Delivering(
             Fanouts(client, settings.fanouts_table),
@@ -311,7 +315,7 @@ def test_two_deliveries_on_one_transport_are_each_whole(service: Callable[[Way],
 @pytest.fixture
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last entries of each segment would be waited for, for seconds."""
-    monkeypatch.setattr(delivery, "BACKOFF_CAP_SECONDS", 0.1)
+    monkeypatch.setattr(policy, "BACKOFF_CAP_SECONDS", 0.1)
 
 
 def faulty(rates: Rates, counted: Counter[str]) -> Way:
@@ -360,7 +364,7 @@ def test_every_follower_has_one_entry_whatever_fails(
 def test_workers_that_hand_back_again_and_again_leave_nobody_out(
     service: Callable[[Way], Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "RETRY_ENTRIES", 200)
+    monkeypatch.setattr(policy, "RETRY_ENTRIES", 200)
     counted: Counter[str] = Counter()
     users = followers(1_000)
     here = service(faulty(WORST_DAY, counted))

@@ -11,26 +11,20 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Decisions without I/O: they run in a simulation, a property test and a synth without any library.
-PURE = tuple(
-    f"fanfold.{name}"
-    for name in (
-        "budgets",
-        "calls",
-        "contract",
-        "cursor",
-        "delivery",
-        "errors",
-        "ids",
-        "names",
-        "pacing",
-        "ring",
-        "ringread",
-        "segments",
-        "settings",
-        "sharding",
-        "times",
-    )
+# The modules beside the rooms of fanfold/: standard library only, so everybody may read them.
+GROUND = tuple(f"fanfold.{path.stem}" for path in sorted((ROOT / "fanfold").glob("[!_]*.py")))
+# Decisions are values and pure functions: they run in a simulation, a property test and a synth
+# without any library, and only read each other.
+DECISIONS = (
+    *(name for name in GROUND if name != "fanfold.clock"),
+    "fanfold.aws.items",
+    "fanfold.aws.retries",
+    "fanfold.follows.ring",
+    "fanfold.follows.ring_reader",
+    "fanfold.follows.sharding",
+    "fanfold.fanout.pacing",
+    "fanfold.fanout.policy",
+    "fanfold.fanout.segments",
 )
 
 
@@ -43,48 +37,81 @@ class Rule:
     because: str
 
 
-# The longest name that fits a module decides.
+# The longest name that covers a module decides; the rooms stand in the order of their imports.
 RULES = (
-    *(Rule(module, PURE, "decisions are pure") for module in PURE),
-    Rule("fanfold", ("fanfold", "mypy_boto3_*"), "the product knows neither doors nor deployment"),
+    Rule("fanfold", GROUND, "the ground stands on the standard library"),
+    *(Rule(module, DECISIONS, "decisions are pure") for module in DECISIONS),
     Rule("fanfold.clock", (), "a simulation replaces it whole"),
-    Rule("fanfold.aws", ("fanfold", "boto3", "botocore", "mypy_boto3_*"), "clients have one home"),
-    Rule("fanfold.intake", ("fanfold", "pydantic"), "pydantic stays at the publish edge"),
-    Rule("fanfold.read", ("fanfold", "cachetools"), "a warm reader's cache of posts"),
-    Rule("fanfold.edges", ("fanfold", "cachetools"), "a warm writer's cache of levels"),
-    Rule("fanfold.wire", ("fanfold", "pycurl", "certifi", "mypy_boto3_*"), "libcurl has one home"),
+    Rule("fanfold.aws", (*GROUND, "fanfold.aws", "mypy_boto3_*"), "it calls, and decides nothing"),
+    Rule(
+        "fanfold.aws.boto",
+        (*GROUND, "fanfold.aws", "boto3", "botocore", "mypy_boto3_*"),
+        "boto3 has one home",
+    ),
+    Rule(
+        "fanfold.aws.curl",
+        (*GROUND, "fanfold.aws", "pycurl", "certifi", "mypy_boto3_*"),
+        "libcurl has one home",
+    ),
+    Rule(
+        "fanfold.timeline",
+        (*GROUND, "fanfold.aws", "fanfold.timeline", "cachetools", "mypy_boto3_*"),
+        "a reader does not know who follows, nor how a post is delivered",
+    ),
+    Rule(
+        "fanfold.follows",
+        (
+            *GROUND,
+            "fanfold.aws",
+            "fanfold.timeline",
+            "fanfold.follows",
+            "cachetools",
+            "mypy_boto3_*",
+        ),
+        "a follow does not know how a post is delivered",
+    ),
+    Rule(
+        "fanfold.fanout",
+        (
+            *GROUND,
+            "fanfold.aws",
+            "fanfold.timeline",
+            "fanfold.follows",
+            "fanfold.fanout",
+            "mypy_boto3_*",
+        ),
+        "the product knows neither doors nor deployment",
+    ),
+    Rule(
+        "fanfold.doctor",
+        (*GROUND, "fanfold.aws", "fanfold.follows", "fanfold.doctor"),
+        "it examines follows, and nothing depends on it",
+    ),
     Rule(
         "functions",
         (
             "fanfold",
             "aws_lambda_powertools",
-            "functions.http",
-            "functions.queue",
-            "functions.shards",
+            "functions._clients",
+            "functions._http",
+            "functions._intake",
+            "functions._wiring",
+            "functions._worker",
             "mypy_boto3_*",
         ),
         "a door never opens another door",
     ),
-    Rule("functions.http", ("fanfold", "aws_lambda_powertools"), "it serves every HTTP door"),
+    Rule("functions._http", ("fanfold", "aws_lambda_powertools"), "it serves every HTTP door"),
     Rule(
-        "functions.queue",
+        "functions._worker",
         ("fanfold", "aws_lambda_powertools", "mypy_boto3_*"),
         "it serves every worker",
     ),
+    Rule("functions._intake", (*DECISIONS, "pydantic"), "pydantic stays at the publish edge"),
     Rule(
         "infra",
-        (
-            "infra",
-            "aws_cdk",
-            "constructs",
-            "jsii",
-            "uv",
-            "fanfold.budgets",
-            "fanfold.contract",
-            "fanfold.names",
-            "fanfold.settings",
-        ),
-        "deploy time takes names from the product, and nothing else",
+        ("infra", "aws_cdk", "constructs", "jsii", "uv", *DECISIONS),
+        "deploy time reads the ground, and nothing else",
     ),
     Rule("app", ("aws_cdk", "infra"), "the CDK app places the stack"),
     Rule(
@@ -103,10 +130,12 @@ RULES = (
         ),
         "the operator's tool drives the product; it deploys by the CDK's own command line",
     ),
+    Rule("aws_model", ("aws_model", "botocore"), "a model of AWS knows nothing of Fanfold"),
     Rule(
         "simulation",
         (
             "simulation",
+            "aws_model",
             "fanfold",
             "functions",
             "aws_lambda_powertools",
@@ -120,6 +149,7 @@ RULES = (
         (
             "bench",
             "simulation",
+            "aws_model",
             "fanfold",
             "fanfold_cli",
             "functions",
@@ -252,9 +282,13 @@ def test_every_import_keeps_the_rules(package: str) -> None:
 
 
 def test_the_product_is_looked_at() -> None:
-    assert {"app", "fanfold.ring", "functions.api", "infra.stack", "fanfold_cli.main"} <= set(
-        modules()
-    )
+    assert {
+        "app",
+        "fanfold.follows.ring",
+        "functions.api",
+        "infra.stack",
+        "fanfold_cli.main",
+    } <= set(modules())
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.module)
@@ -272,23 +306,23 @@ def test_every_module_named_by_a_rule_as_allowed_exists_or_is_a_library() -> Non
     ("module", "source"),
     [
         # The product knows neither doors nor deployment.
-        ("fanfold.plan", "import functions.plan"),
-        ("fanfold.plan", "from functions import plan"),
-        ("fanfold.plan", "import infra"),
-        ("fanfold.plan", "from aws_cdk import Stack"),
-        ("fanfold.plan", "from aws_lambda_powertools import Logger"),
-        ("fanfold.plan", "from fanfold_cli import demo"),
-        ("fanfold.plan", "import tests.conftest"),
+        ("fanfold.fanout.plan", "import functions.plan"),
+        ("fanfold.fanout.plan", "from functions import plan"),
+        ("fanfold.fanout.plan", "import infra"),
+        ("fanfold.fanout.plan", "from aws_cdk import Stack"),
+        ("fanfold.fanout.plan", "from aws_lambda_powertools import Logger"),
+        ("fanfold.fanout.plan", "from fanfold_cli import demo"),
+        ("fanfold.fanout.plan", "import tests.conftest"),
         # Libraries stay where they are needed.
-        ("fanfold.plan", "import boto3"),
-        ("fanfold.plan", "from pydantic import BaseModel"),
-        ("fanfold.plan", "from cachetools import TTLCache"),
-        ("fanfold.plan", "import pycurl"),
-        ("fanfold.wire", "import boto3"),
-        ("fanfold.read", "from pydantic import BaseModel"),
+        ("fanfold.fanout.plan", "import boto3"),
+        ("fanfold.fanout.plan", "from pydantic import BaseModel"),
+        ("fanfold.fanout.plan", "from cachetools import TTLCache"),
+        ("fanfold.fanout.plan", "import pycurl"),
+        ("fanfold.aws.curl", "import boto3"),
+        ("fanfold.timeline.read", "from pydantic import BaseModel"),
         # Decisions are pure.
-        ("fanfold.delivery", "from fanfold.queues import WorkQueue"),
-        ("fanfold.delivery", "from fanfold import clock"),
+        ("fanfold.fanout.policy", "from fanfold.aws.queues import WorkQueue"),
+        ("fanfold.fanout.policy", "from fanfold import clock"),
         ("fanfold.names", "import boto3"),
         ("fanfold.clock", "from fanfold import times"),
         # A door never opens another door.
@@ -296,31 +330,31 @@ def test_every_module_named_by_a_rule_as_allowed_exists_or_is_a_library() -> Non
         ("functions.plan", "from functions.deliver import handler"),
         ("functions.plan", "import boto3"),
         ("functions.plan", "from infra.stages import Stage"),
-        ("functions.http", "from functions.queue import work"),
-        ("functions.queue", "from functions.http import answer"),
+        ("functions._http", "from functions._worker import work"),
+        ("functions._worker", "from functions._http import answer"),
         # Deploy time takes names, and nothing else.
-        ("infra.tables", "from fanfold.posts import Posts"),
-        ("infra.tables", "from fanfold import posts"),
+        ("infra.tables", "from fanfold.timeline.posts import Posts"),
+        ("infra.tables", "from fanfold.timeline import posts"),
         ("infra.tables", "import functions.api"),
         ("infra.tables", "import boto3"),
         ("app", "from fanfold import names"),
         # Nothing imports infra, tests or the engine.
-        ("fanfold_cli.local", "from infra import stages"),
-        ("fanfold_cli.local", "import aws_cdk"),
-        ("fanfold_cli.local", "import ministack"),
-        ("fanfold_cli.local", "from tests import conftest"),
+        ("fanfold_cli.local.deploy", "from infra import stages"),
+        ("fanfold_cli.local.deploy", "import aws_cdk"),
+        ("fanfold_cli.local.deploy", "import ministack"),
+        ("fanfold_cli.local.deploy", "from tests import conftest"),
         ("simulation.world", "import infra.stack"),
         ("bench.fanout", "from tests.integration import system"),
         # A prefix of a name is another name.
         ("infra.tables", "import fanfold.names_and_more"),
         # However it is written, and wherever it stands.
-        ("fanfold.plan", "def late():\n    import boto3"),
-        ("fanfold.plan", "if TYPE_CHECKING:\n    import aws_cdk"),
+        ("fanfold.fanout.plan", "def late():\n    import boto3"),
+        ("fanfold.fanout.plan", "if TYPE_CHECKING:\n    import aws_cdk"),
         ("functions.plan", "from . import deliver"),
         ("functions.plan", "from .deliver import handler"),
-        ("fanfold.plan", "from ..infra import stack"),
+        ("fanfold.fanout.plan", "from ..infra import stack"),
         # Only the clock reads the clock.
-        *(("fanfold.plan", f"import {name}") for name in CLOCK_MODULES),
+        *(("fanfold.fanout.plan", f"import {name}") for name in CLOCK_MODULES),
         *(("functions.plan", f"from {name} import x") for name in CLOCK_MODULES),
         ("fanfold.times", "import time as t"),
         ("fanfold.times", "from datetime import datetime\ndatetime.now()"),
@@ -341,19 +375,25 @@ def test_a_broken_rule_is_found(module: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("fanfold.plan", "import json, os.path\nfrom collections.abc import Mapping"),
-        ("fanfold.plan", "from fanfold import clock, ring\nfrom fanfold.queues import WorkQueue"),
-        ("fanfold.posts", "from mypy_boto3_dynamodb import DynamoDBClient"),
-        ("fanfold.aws", "import boto3\nfrom botocore.config import Config"),
-        ("fanfold.delivery", "from fanfold import ring\nfrom fanfold.errors import BadInput"),
+        ("fanfold.fanout.plan", "import json, os.path\nfrom collections.abc import Mapping"),
+        (
+            "fanfold.fanout.plan",
+            "from fanfold import clock\nfrom fanfold.aws.queues import WorkQueue",
+        ),
+        ("fanfold.timeline.posts", "from mypy_boto3_dynamodb import DynamoDBClient"),
+        ("fanfold.aws.boto", "import boto3\nfrom botocore.config import Config"),
+        (
+            "fanfold.fanout.policy",
+            "from fanfold.follows import ring\nfrom fanfold.errors import BadInput",
+        ),
         ("fanfold.clock", "import time\nimport random\nimport uuid\nimport secrets"),
         ("fanfold.times", "from datetime import UTC, datetime\ndatetime.fromtimestamp(0, UTC)"),
-        ("functions.plan", "from functions.queue import work\nfrom functions import http"),
+        ("functions.plan", "from functions._worker import work\nfrom functions import _http"),
         ("infra.tables", "from fanfold import names\nfrom fanfold.settings import Settings"),
         ("app", "from aws_cdk import App\nfrom infra.stack import FanfoldStack"),
         ("fanfold_cli.demo", "import time\nimport random\nfrom functions import plan"),
         ("simulation.world", "from functions import plan\nfrom fanfold import clock"),
-        ("fanfold.plan", "from fanfold import clock\nclock.now_ms()\nself.time.now()"),
+        ("fanfold.fanout.plan", "from fanfold import clock\nclock.now_ms()\nself.time.now()"),
     ],
 )
 def test_what_the_rules_allow_passes(module: str, source: str) -> None:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from fanfold import budgets, names
 from fanfold.budgets import Budget
-from fanfold.delivery import CHUNK
-from fanfold.segments import SEGMENT_FOLLOWERS, count_for
+from fanfold.fanout.policy import CHUNK
+from fanfold.fanout.segments import SEGMENT_FOLLOWERS, count_for
 from fanfold.settings import Settings
 
 capacities = st.integers(budgets.MIN_WRITE_CAPACITY, budgets.MAX_WRITE_CAPACITY)

@@ -8,20 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import WRITE, Meter
+from aws_model.dynamodb.database import Database
 from fanfold import names
 from fanfold.budgets import DELIVER_MEMORY_MB, MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, Budget
-from fanfold.fanouts import Fanouts
-from fanfold.posts import Posts
-from fanfold.publish import NewPost, Publishing
-from fanfold.segments import SEGMENT_FOLLOWERS
-from fanfold_cli import cost
+from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.publish import NewPost, Publishing
+from fanfold.fanout.segments import SEGMENT_FOLLOWERS
+from fanfold.timeline.posts import Posts
+from fanfold_cli.commands import cost
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.main import app
-from simulation import dynamodb
-from simulation.capacity import WRITE, Meter
-from simulation.clock import Clock
-from simulation.database import Database
-from simulation.tables import TableSchema
+from simulation.schemas import schema_of
 
 NOW = "2026-11-20T18:00:00.123Z"
 
@@ -45,7 +45,7 @@ def to(followers: int, units: int, *, memory_mb: int = 512) -> cost.Publish:
 def test_the_ledgers_units_are_those_that_the_model_of_dynamodb_counts(segments: int) -> None:
     clock = Clock()
     database = Database(clock, meter=Meter())
-    database.create(*(TableSchema.of(table) for table in names.TABLES))
+    database.create(*(schema_of(table) for table in names.TABLES))
     client: Any = dynamodb.Client(database, validates=False)
     fanouts = Fanouts(client, names.FANOUTS.name)
     publishing = Publishing(Posts(client, names.POSTS.name), fanouts, retention_days=30)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fanfold_cli import deploying, engine, processes
-from fanfold_cli import home as homes
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.home import CHECKOUT, MARKER, EngineState, Home
+from fanfold_cli.local import deploy, engine, processes
+from fanfold_cli.local import home as homes
+from fanfold_cli.local.home import CHECKOUT, MARKER, EngineState, Home
 from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
 
@@ -130,7 +130,7 @@ def test_a_directory_of_somebody_else_is_refused_and_left_alone(
     theirs = Home(with_files_of_somebody(tmp_path))
     theirs.write_state(alive)
     before = files_below(tmp_path)
-    act = deploying.bring_up if command == "up" else deploying.take_down
+    act = deploy.bring_up if command == "up" else deploy.take_down
     with pytest.raises(ExpectedError, match="is not a home of the local engine"):
         act(theirs)
     assert files_below(tmp_path) == before
@@ -165,7 +165,7 @@ def test_an_empty_or_absent_directory_becomes_ours(tmp_path: Path, name: str) ->
 
 
 def test_down_in_an_empty_directory_leaves_it_empty(tmp_path: Path) -> None:
-    assert not deploying.take_down(Home(tmp_path))
+    assert not deploy.take_down(Home(tmp_path))
     assert files_below(tmp_path) == []
 
 
@@ -174,7 +174,7 @@ def test_down_deletes_the_data_of_our_own_home(tmp_path: Path, alive: EngineStat
     home.claim()
     with_files_of_somebody(tmp_path)
     home.write_state(replace(alive, pid_mark="gone", supervisor_mark="gone"))
-    deploying.take_down(home)
+    deploy.take_down(home)
     assert files_below(tmp_path) == [MARKER, "lock"]
 
 

@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fanfold import names
-from fanfold_cli import assembly, aws, cdk, engine, undo
+from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.home import Home
+from fanfold_cli.local import assembly, cdk, engine, rollback
+from fanfold_cli.local.home import Home
 from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
 
@@ -147,10 +148,10 @@ def test_a_taken_port_is_refused_with_the_way_out(tmp_path: Path) -> None:
 
 def test_an_undo_differs_from_the_deployed_template_by_a_resource_that_is_nothing() -> None:
     deployed = {"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}, "Outputs": {}}
-    marked = undo.with_marker(deployed)
+    marked = rollback.with_marker(deployed)
     assert marked["Outputs"] == {}
     assert marked["Resources"]["Queue"] == deployed["Resources"]["Queue"]
-    assert marked["Resources"].keys() - deployed["Resources"].keys() == {undo.MARKER}
+    assert marked["Resources"].keys() - deployed["Resources"].keys() == {rollback.MARKER}
 
 
 def test_status_without_an_engine_is_one_json_object_and_exit_code_1(tmp_path: Path) -> None:

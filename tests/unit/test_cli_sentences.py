@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from fanfold_cli import graph
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.home import Home
+from fanfold_cli.local.home import Home
 from fanfold_cli.main import app
 
 

@@ -11,8 +11,8 @@ from contextlib import nullcontext
 import pytest
 from typer.testing import CliRunner
 
-from fanfold import ring
-from fanfold_cli import shards
+from fanfold.follows import ring
+from fanfold_cli.commands import shards
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.main import app
 from fanfold_cli.shard_report import Level, estimated
@@ -84,7 +84,7 @@ def test_a_lost_connection_counts_as_passing_for_the_command_line() -> None:
     code = """
 import fanfold_cli.main
 from botocore.exceptions import ConnectTimeoutError
-from fanfold.calls import is_passing
+from fanfold.aws.retries import is_passing
 assert is_passing(ConnectTimeoutError(endpoint_url="https://dynamodb"))
 """
     # In a process of its own: in this one, other tests have told of those errors.

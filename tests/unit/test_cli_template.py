@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fanfold_cli import template
+from fanfold_cli.local import template
 
 QUEUE = {
     "Type": "AWS::SQS::Queue",

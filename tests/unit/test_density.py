@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
-from fanfold import ring
-from fanfold.followers import PAGE_EDGES, Followers
-from fanfold.plan import Planning
-from fanfold.ringread import Page, Read
-from fanfold.segments import SAMPLE_EDGES
+from fanfold.fanout.plan import Planning
+from fanfold.fanout.segments import SAMPLE_EDGES
+from fanfold.follows import ring
+from fanfold.follows.edges_table import PAGE_EDGES, Followers
+from fanfold.follows.ring_reader import Page, Read
 
 # Edges that are made up together, where a list is longer than a few times that.
 SLICE_EDGES = 500

@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 from cachetools import TTLCache
 
-from fanfold import clock, publishers
-from fanfold.edges import (
+from fanfold import clock
+from fanfold.errors import TryLater, Unanswered
+from fanfold.follows import publishers_table
+from fanfold.follows.edges import (
     ATTEMPTS,
     BACKOFF_SECONDS,
     HOT_SECONDS,
@@ -25,8 +27,7 @@ from fanfold.edges import (
     WAIT_SECONDS,
     Edges,
 )
-from fanfold.errors import TryLater, Unanswered
-from fanfold.sharding import HOT_KEY_RANGE, SAMPLE, WINDOW_SECONDS, Growth, Refusal, Shards
+from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, WINDOW_SECONDS, Growth, Refusal, Shards
 
 # A round number of windows since the epoch.
 NOW_MS = 1_795_197_600_000
@@ -132,7 +133,7 @@ class Publishers:
         self.rows[publisher_id] = shards
         return True
 
-    raise_to = publishers.Publishers.raise_to
+    raise_to = publishers_table.Publishers.raise_to
 
     def static_level(self) -> int | None:
         self._called("static")
@@ -468,7 +469,7 @@ def test_attempts_are_apart_by_jitter_that_doubles_and_after_the_last_nobody_wai
     assert sum(world.time.slept) / 0.5 < 1.6
 
 
-# As long as a call takes that nobody answers (fanfold.calls).
+# As long as a call takes that nobody answers (fanfold.aws.retries).
 SLOWEST = 3.0
 
 

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeou
 
 from fanfold import errors
 from fanfold.errors import BadInput, FanfoldError, TooLarge
-from functions.http import Action, Answer, Event, Request, answer, respond
+from functions._http import Action, Answer, Event, Request, answer, respond
 
 CLAIMS = {"sub": "ada", "email": "ada@example.org"}
 

@@ -11,8 +11,8 @@ from cachetools import TTLCache
 
 from fanfold import clock
 from fanfold.errors import TryLater
-from fanfold.posts import Post
-from fanfold.read import ATTEMPTS, CACHE_SECONDS, Hydration
+from fanfold.timeline.posts import Post
+from fanfold.timeline.read import ATTEMPTS, CACHE_SECONDS, Hydration
 
 AT = "2026-11-20T18:00:00.123Z"
 

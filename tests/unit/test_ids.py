@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold import ids, ring, times
+from fanfold import ids, times
 from fanfold.errors import BadInput
+from fanfold.follows import ring
 
 ALPHABET = string.ascii_letters + string.digits + "_.:|@+=-"
 valid_ids = st.text(ALPHABET, min_size=1, max_size=128)

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fanfold import contract, intake
+from fanfold import contract
 from fanfold.errors import BadInput, TooLarge
-from fanfold.intake import FollowAdded, FollowRemoved, PostDeleted, PostPublished
+from functions import _intake
+from functions._intake import FollowAdded, FollowRemoved, PostDeleted, PostPublished
 
 PUBLISHED: dict[str, Any] = {
     "version": 1,
@@ -26,12 +27,12 @@ json_values = st.recursive(
 
 def sentence_of(raw: str) -> str:
     with pytest.raises(BadInput) as refused:
-        intake.read_publish_request(raw)
+        _intake.read_publish_request(raw)
     return refused.value.sentence
 
 
 def test_a_whole_request_is_read() -> None:
-    wish = intake.read_publish_request(
+    wish = _intake.read_publish_request(
         '{"ref_id":"post-1","published_at":"2026-11-20T18:00:00.123Z","body":{"title":"Hello"}}'
     )
     assert (wish.ref_id, wish.published_at) == ("post-1", "2026-11-20T18:00:00.123Z")
@@ -40,7 +41,7 @@ def test_a_whole_request_is_read() -> None:
 
 @pytest.mark.parametrize("raw", ["{}", '{"ref_id":null,"published_at":null,"body":null}'])
 def test_everything_in_a_request_may_be_left_out(raw: str) -> None:
-    wish = intake.read_publish_request(raw)
+    wish = _intake.read_publish_request(raw)
     assert (wish.ref_id, wish.published_at, wish.body) == (None, None, None)
 
 
@@ -74,17 +75,17 @@ def test_a_long_unknown_field_is_cut() -> None:
 
 
 def test_a_request_may_have_16_kb_and_no_byte_more() -> None:
-    assert intake.read_publish_request("{}".rjust(contract.MAX_REQUEST_BYTES)).body is None
+    assert _intake.read_publish_request("{}".rjust(contract.MAX_REQUEST_BYTES)).body is None
     with pytest.raises(TooLarge, match="16384 bytes"):
-        intake.read_publish_request("{}".rjust(contract.MAX_REQUEST_BYTES + 1))
+        _intake.read_publish_request("{}".rjust(contract.MAX_REQUEST_BYTES + 1))
 
 
 @example(json.dumps({"\U0001f600" * 41: None}))
 @given(st.text() | json_values.map(json.dumps))
 def test_any_request_is_read_or_refused_in_one_short_plain_sentence(raw: str) -> None:
     try:
-        wish = intake.read_publish_request(raw)
-        intake.body_text(wish.body)
+        wish = _intake.read_publish_request(raw)
+        _intake.body_text(wish.body)
     except BadInput as refused:
         sentence = refused.sentence
     else:
@@ -113,13 +114,13 @@ def test_any_request_is_read_or_refused_in_one_short_plain_sentence(raw: str) ->
     ],
 )
 def test_a_message_becomes_the_event_of_its_type(
-    content: dict[str, Any], model: type[intake.Event]
+    content: dict[str, Any], model: type[_intake.Event]
 ) -> None:
-    assert type(intake.read_event(content)) is model
+    assert type(_intake.read_event(content)) is model
 
 
 def test_the_types_of_the_contract_are_those_that_are_read() -> None:
-    assert set(intake.EVENTS) == {
+    assert set(_intake.EVENTS) == {
         contract.POST_PUBLISHED,
         contract.POST_DELETED,
         contract.FOLLOW_ADDED,
@@ -131,13 +132,13 @@ def test_the_types_of_the_contract_are_those_that_are_read() -> None:
 def test_a_missing_field_is_named(name: str) -> None:
     content = {key: value for key, value in PUBLISHED.items() if key != name}
     with pytest.raises(BadInput, match=f"'{name}' is missing; send it."):
-        intake.read_event(content)
+        _intake.read_event(content)
 
 
 @pytest.mark.parametrize("kind", [None, 1, [], {}, "post.liked", "fanout.plan", "segment.deliver"])
 def test_an_unknown_type_is_told_the_known_ones(kind: Any) -> None:
     with pytest.raises(BadInput, match=r"send one of post\.published, .*follow\.removed"):
-        intake.read_event({**PUBLISHED, "type": kind})
+        _intake.read_event({**PUBLISHED, "type": kind})
 
 
 # Bodies
@@ -146,7 +147,7 @@ def test_an_unknown_type_is_told_the_known_ones(kind: Any) -> None:
 @given(st.dictionaries(st.text(), json_values))
 def test_a_body_is_stored_as_it_is_or_refused(body: dict[str, Any]) -> None:
     try:
-        text = intake.body_text(body)
+        text = _intake.body_text(body)
     except BadInput:
         return
     assert json.loads(text) == body
@@ -154,28 +155,28 @@ def test_a_body_is_stored_as_it_is_or_refused(body: dict[str, Any]) -> None:
 
 
 def test_no_body_is_empty_text_and_an_empty_one_is_not() -> None:
-    assert intake.body_text(None) == ""
-    assert intake.body_text({}) == "{}"
+    assert _intake.body_text(None) == ""
+    assert _intake.body_text({}) == "{}"
 
 
 @pytest.mark.parametrize(("character", "size"), [("x", 1), ("é", 2), ("€", 3), ("👋", 4)])
 def test_a_body_is_measured_in_bytes_of_utf_8(character: str, size: int) -> None:
     room = contract.MAX_BODY_BYTES - len('{"x":""}')
-    assert intake.body_text({"x": character * (room // size)})
+    assert _intake.body_text({"x": character * (room // size)})
     with pytest.raises(TooLarge, match="keep large content elsewhere"):
-        intake.body_text({"x": character * (room // size + 1)})
+        _intake.body_text({"x": character * (room // size + 1)})
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", ["\udfff"]])
 def test_a_body_that_json_cannot_carry_is_refused(value: Any) -> None:
     with pytest.raises(BadInput, match="cannot carry"):
-        intake.body_text({"x": value})
+        _intake.body_text({"x": value})
 
 
 @pytest.mark.parametrize("depth", [100, 300, 900, 2_000])
 def test_a_deep_body_is_stored_or_refused_but_no_fault(depth: int) -> None:
     raw = '{"body":' + '{"x":' * depth + "1" + "}" * depth + "}"
     try:
-        assert intake.body_text(intake.read_publish_request(raw).body)
+        assert _intake.body_text(_intake.read_publish_request(raw).body)
     except BadInput:
         assert depth > 100

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.pacing import (
+from fanfold.fanout.pacing import (
     BURST_ENTRIES,
     BURST_SECONDS,
     CLEAN_SECONDS,

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fanfold import clock
+from fanfold.aws.queues import ATTEMPTS, WorkQueue
 from fanfold.errors import Unsent
-from fanfold.queues import ATTEMPTS, Message, WorkQueue
+from fanfold.messages import Message
 
 
 @dataclass

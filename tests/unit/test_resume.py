@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold import ring
-from fanfold.delivery import stragglers_of
-from fanfold.fanouts import Resume
-from fanfold.segments import MAX_SEGMENTS
+from fanfold.fanout.ledger import Resume
+from fanfold.fanout.policy import stragglers_of
+from fanfold.fanout.segments import MAX_SEGMENTS
+from fanfold.follows import ring
 
 # Wherever a worker can stop: on the ring, or behind all of a segment.
 ENDS = [ring.START, ring.behind_all("8" + "0" * 15), ring.behind_all(ring.END)]

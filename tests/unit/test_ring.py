@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold import ring, segments
+from fanfold.fanout import segments
+from fanfold.follows import ring
 
 POWERS = [2**power for power in range(13)]
 positions = st.integers(0, ring.RING_SIZE - 1).map(lambda number: f"{number:016x}")

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.names import PUBLISHERS
-from fanfold.publishers import Publishers
-from fanfold.sharding import (
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.database import Database
+from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.sharding import (
     LEAST_GAIN,
     MAX_HISTORY,
     NO_GAIN_PAUSE_MS,
@@ -25,10 +27,8 @@ from fanfold.sharding import (
     grown,
     raised,
 )
-from simulation import dynamodb
-from simulation.clock import Clock
-from simulation.database import Database
-from simulation.tables import TableSchema
+from fanfold.names import PUBLISHERS
+from simulation.schemas import schema_of
 
 WINDOW_MS = WINDOW_SECONDS * 1000
 # A round number of windows since the epoch.
@@ -60,7 +60,7 @@ def least(level: int) -> float:
 def stored(clock: Clock) -> Publishers:
     """The publishers, on a table of the model."""
     database = Database(clock)
-    database.create(TableSchema.of(PUBLISHERS))
+    database.create(schema_of(PUBLISHERS))
     client: Any = dynamodb.Client(database)
     return Publishers(client, PUBLISHERS.name)
 

@@ -2,8 +2,8 @@
 
 from dataclasses import asdict, replace
 
-from fanfold.fanouts import Fanout, Resume
-from fanfold.status import status_of
+from fanfold.fanout.ledger import Fanout, Resume
+from fanfold.fanout.status import status_of
 
 QUEUED = Fanout(
     fanout_id="post-1",

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fanfold import wire
-from fanfold.delivery import Send
-from fanfold.followers import Followers
-from fanfold.ring import edge
-from fanfold.ringread import Read
-from fanfold.timelines import Entry, Timelines
-from fanfold.transport import Finished
-from fanfold.transport_curl import CurlTransport
+from fanfold.aws import curl
+from fanfold.fanout.policy import Send
+from fanfold.fanout.transport import Finished
+from fanfold.fanout.transport_curl import CurlTransport
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.ring import edge
+from fanfold.follows.ring_reader import Read
+from fanfold.timeline.entries import Entry, Timelines
 
 ENTRY = Entry("2026-11-20T18:00:00.123Z#post-1", "ada", 1_900_000_000)
 
 
-def transport(connections: wire.Connections) -> CurlTransport:
+def transport(connections: curl.Connections) -> CurlTransport:
     """DELIVER's, on tables that this server stands for."""
-    client: Any = wire.Client(connections)
+    client: Any = curl.Client(connections)
     return CurlTransport(
         Followers(client, "Followers"), Timelines(client, "Timelines"), connections
     )
@@ -41,13 +41,13 @@ def make(transport: CurlTransport, *actions: Read | Send) -> list[Finished]:
     return ended
 
 
-def by_client(connections: wire.Connections) -> Any:
+def by_client(connections: curl.Connections) -> Any:
     """The answer to one call of the general client, which it makes once."""
-    client = wire.Client(connections, attempts=1)
+    client = curl.Client(connections, attempts=1)
     return client.get_item(TableName="Posts", Key={"ref_id": {"S": "post-1"}})
 
 
-def by_delivery(connections: wire.Connections) -> Any:
+def by_delivery(connections: curl.Connections) -> Any:
     """The result of one batch of a delivery."""
     (ended,) = make(transport(connections), batch(1, "bob"))
     if isinstance(ended.result, Exception):
@@ -55,4 +55,4 @@ def by_delivery(connections: wire.Connections) -> Any:
     return ended.result
 
 
-WAYS: list[Callable[[wire.Connections], Any]] = [by_client, by_delivery]
+WAYS: list[Callable[[curl.Connections], Any]] = [by_client, by_delivery]

@@ -9,8 +9,7 @@ import pytest
 from botocore.endpoint_provider import EndpointProvider
 from botocore.loaders import Loader
 
-from fanfold.calls import is_passing
-from fanfold.wire import (
+from fanfold.aws.curl import (
     DYNAMODB,
     NOT_OBEYED,
     SQS,
@@ -23,6 +22,7 @@ from fanfold.wire import (
     endpoint,
     region,
 )
+from fanfold.aws.retries import is_passing
 from tests.wire.conftest import environment
 from tests.wire.server import Server
 

@@ -15,11 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold import clock, wire
-from fanfold.calls import THROTTLES, is_passing, is_throttle, throttling_reasons
-from fanfold.ring import END, START
-from fanfold.ringread import Read
-from fanfold.wire import DYNAMODB, Client, Connections, Lost, Refused, refusal
+from fanfold import clock
+from fanfold.aws import curl
+from fanfold.aws.curl import DYNAMODB, Client, Connections, Lost, Refused, refusal
+from fanfold.aws.retries import THROTTLES, is_passing, is_throttle, throttling_reasons
+from fanfold.follows.ring import END, START
+from fanfold.follows.ring_reader import Read
 from tests.wire.conftest import Certificates, certificates, environment
 from tests.wire.deliveries import WAYS, by_client, make, transport
 from tests.wire.server import (
@@ -179,8 +180,8 @@ def test_a_page_that_is_garbled_is_a_lost_call(server: Server) -> None:
 @pytest.fixture
 def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call may take a second; libcurl counts whole ones."""
-    monkeypatch.setattr(wire, "CONNECT_TIMEOUT_SECONDS", 1)
-    monkeypatch.setattr(wire, "READ_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(curl, "CONNECT_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(curl, "READ_TIMEOUT_SECONDS", 1)
 
 
 def slow(seconds: float, first: bytes) -> Callable[[Call], Reply]:
@@ -336,7 +337,7 @@ def test_a_cancelled_transaction_passes_by_its_reasons(
 def test_an_errors_code_and_message_are_found_in_each_spelling(
     content: Any, code: str, message: str
 ) -> None:
-    error = wire.refused("GetItem", 400, json.dumps(content).encode())
+    error = curl.refused("GetItem", 400, json.dumps(content).encode())
     assert error.response["Error"] == {"Code": code, "Message": message}
 
 
@@ -348,7 +349,7 @@ def test_an_errors_code_and_message_are_found_in_each_spelling(
     ).map(lambda value: json.dumps(value).encode())
 )
 def test_a_body_that_names_no_code_goes_by_its_status_whatever_it_is(body: bytes) -> None:
-    error = wire.refused("GetItem", 418, body)
+    error = curl.refused("GetItem", 418, body)
     assert error.response["Error"]["Code"] == "418"
     assert not is_passing(error)
 
@@ -366,7 +367,7 @@ LASTING = {name: bad for name, (bad, _, passes) in REFUSALS.items() if not passe
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "BACKOFF_SECONDS", 0.0)
+    monkeypatch.setattr(curl, "BACKOFF_SECONDS", 0.0)
 
 
 @pytest.mark.usefixtures("at_once")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from fanfold import clock
-from fanfold.delivery import Delivery, Done
-from fanfold.pacing import Pace
-from fanfold.ring import END, START, edge
-from fanfold.transport import CONNECTIONS, carry_out
-from fanfold.wire import DYNAMODB, Client, Connections, Lost
+from fanfold.aws.curl import DYNAMODB, Client, Connections, Lost
+from fanfold.fanout.pacing import Pace
+from fanfold.fanout.policy import Delivery, Done
+from fanfold.fanout.transport import CONNECTIONS, carry_out
+from fanfold.follows.ring import END, START, edge
 from tests.wire.conftest import REGION, Certificates, environment
 from tests.wire.deliveries import ENTRY, WAYS, batch, by_client, by_delivery, make, transport
 from tests.wire.server import CLOSE, OK, RESET, SILENCE, Call, Reply, Server, reply

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.timelines import Entry, Timelines
-from fanfold.transport_curl import ALL_WRITTEN, Body
-from fanfold.wire import DYNAMODB, SQS, Client, Connections, encode
+from fanfold.aws.curl import DYNAMODB, SQS, Client, Connections, encode
+from fanfold.fanout.transport_curl import ALL_WRITTEN, Body
+from fanfold.timeline.entries import Entry, Timelines
 from tests.wire.conftest import environment
 from tests.wire.deliveries import batch, make, transport
 from tests.wire.server import Server, reply

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fanfold import ring
-from fanfold.ringread import Read
-from fanfold.wire import DYNAMODB, SQS, Client, Connections
+from fanfold.aws.curl import DYNAMODB, SQS, Client, Connections
+from fanfold.follows import ring
+from fanfold.follows.ring_reader import Read
 from tests.wire.conftest import REGION, Certificates, environment
 from tests.wire.deliveries import batch, make, transport
 from tests.wire.server import OK, Call, Reply, Server, reply

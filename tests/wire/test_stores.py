@@ -11,12 +11,12 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from aws_model.endpoint import answering_from, serving
 from fanfold import names
-from fanfold.calls import is_passing
-from fanfold.fanouts import Fanouts
+from fanfold.aws.curl import DYNAMODB, Client, Connections, refusal
+from fanfold.aws.retries import is_passing
+from fanfold.fanout.ledger import Fanouts
 from fanfold.names import LIBCURL, TRANSPORTS
-from fanfold.wire import DYNAMODB, Client, Connections, refusal
-from simulation.endpoint import answering_from, serving
 from tests.compat import engines
 from tests.compat.calls import Program
 from tests.compat.programs import PROGRAMS

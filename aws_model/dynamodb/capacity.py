@@ -1,0 +1,251 @@
+"""Capacity units counted exactly, and limits on them: apart from the store, and either may be off.
+
+Sources: "DynamoDB read and write operations", "Global secondary indexes: provisioned throughput
+considerations", "Burst and adaptive capacity", "On-demand capacity mode", "Quotas" of the Developer
+Guide; the reasons of throttling from "DynamoDB throttling resolution guide".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from aws_model.clock import Clock
+from aws_model.dynamodb.partitions import Row, hash_of
+from aws_model.errors import Refused
+
+WRITE_UNIT_BYTES = 1024
+READ_UNIT_BYTES = 4096
+READ, WRITE = "Read", "Write"
+# Preparing and committing: each item of a transaction counts twice.
+TRANSACTIONAL = 2
+
+
+def write_units(*sizes: int) -> int:
+    """Units of a write, by the larger of the item's sizes before and after; none is one."""
+    return max(1, -(-max(sizes, default=0) // WRITE_UNIT_BYTES))
+
+
+def read_units(size: int, *, consistent: bool) -> float:
+    """Units of reading so many bytes at once, even if nothing was found."""
+    units = max(1, -(-size // READ_UNIT_BYTES))
+    return units if consistent else units / 2
+
+
+def index_writes(old: Row | None, new: Row | None, *, same_key: bool) -> list[tuple[Row, int]]:
+    """What a change costs in one index, given its entry before and after: entry and units.
+
+    Nothing when neither the key nor a projected attribute changed; two writes, one to delete and
+    one to put, when the key changed.
+    """
+    if old is not None and new is not None and same_key:
+        return [] if old.item == new.item else [(new, write_units(old.size, new.size))]
+    return [(row, write_units(row.size)) for row in (old, new) if row is not None]
+
+
+class Resource(NamedTuple):
+    """A table, or an index of it."""
+
+    table: str
+    index_name: str | None = None
+
+    @property
+    def arn(self) -> str:
+        """The resource's name in reasons of throttling."""
+        arn = f"arn:aws:dynamodb:eu-central-1:123456789012:table/{self.table}"
+        return arn if self.index_name is None else f"{arn}/index/{self.index_name}"
+
+
+class Charge(NamedTuple):
+    """Units that one request takes from one partition key of a resource."""
+
+    resource: Resource
+    kind: str
+    partition_key: Any
+    units: float
+
+
+class Reason(NamedTuple):
+    """Why a request was throttled, as DynamoDB spells it, and where."""
+
+    reason: str
+    resource: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a table, and likewise an index, takes in a second.
+
+    A cold on-demand table takes 4,000 writes and 12,000 reads because it has four physical
+    partitions: so there is no other bucket for that. `partitions` rises with warm throughput. Burst
+    is the time for which unused capacity is kept: up to 300 s of a *provisioned* share, but a
+    partition never goes beyond its own maximum, so here it is one second unless told otherwise.
+    """
+
+    partitions: int = 4
+    partition_writes: float = 1_000
+    partition_reads: float = 3_000
+    quota_writes: float = 40_000
+    quota_reads: float = 40_000
+    max_write_request_units: float | None = None
+    max_read_request_units: float | None = None
+    burst_seconds: float = 1.0
+
+    @staticmethod
+    def warm(write_units_per_second: int, read_units_per_second: int = 0) -> Limits:
+        """Limits of a table with this warm throughput."""
+        partitions = max(4, -(-write_units_per_second // 1_000), -(-read_units_per_second // 3_000))
+        return Limits(partitions=partitions)
+
+
+@dataclass
+class Bucket:
+    """Tokens that come back with time; a request larger than the bucket passes when it is full."""
+
+    rate: float
+    capacity: float
+    tokens: float
+    at: float
+
+    def admits(self, units: float, now: float) -> bool:
+        """Whether so many units are there now."""
+        self.tokens = min(self.capacity, self.tokens + (now - self.at) * self.rate)
+        self.at = now
+        # A hair's breadth, because tokens that came back in parts do not quite sum up.
+        return self.tokens + 1e-6 >= min(units, self.capacity)
+
+    def take(self, units: float) -> None:
+        """Take them; after a large request the bucket is in debt."""
+        self.tokens -= units
+
+
+@dataclass
+class Throttle:
+    """Token buckets of every resource: each partition, the quota, and the maximum if one is set.
+
+    `limits` are by resource, `default` for all others. `locate` says which partition a key lies in;
+    by default partitions share the hashes evenly, so keys have neighbours.
+    """
+
+    clock: Clock
+    default: Limits = field(default_factory=Limits)
+    limits: Mapping[Resource, Limits] = field(default_factory=dict)
+    locate: Callable[[Resource, Any, int], int] | None = None
+    _buckets: dict[tuple[Resource, str, str, int], Bucket] = field(default_factory=dict)
+
+    def admit(self, charges: Sequence[Charge]) -> list[Reason]:
+        """Take all charges, or none and say why."""
+        now = self.clock.monotonic()
+        taken: list[tuple[Bucket, float]] = []
+        reasons: list[Reason] = []
+        for charge in charges:
+            for limit, bucket in self._of(charge, now):
+                if bucket.admits(charge.units, now):
+                    bucket.take(charge.units)
+                    taken.append((bucket, charge.units))
+                else:
+                    kind = "Table" if charge.resource.index_name is None else "Index"
+                    reasons.append(
+                        Reason(f"{kind}{charge.kind}{limit}Exceeded", charge.resource.arn)
+                    )
+        if reasons:
+            for bucket, units in taken:
+                bucket.tokens += units
+        return list(dict.fromkeys(reasons))
+
+    def _of(self, charge: Charge, now: float) -> Iterable[tuple[str, Bucket]]:
+        limits = self.limits.get(charge.resource, self.default)
+        writes = charge.kind == WRITE
+        most = limits.max_write_request_units if writes else limits.max_read_request_units
+        if most is not None:
+            yield "MaxOnDemandThroughput", self._bucket(charge, "max", 0, most, limits, now)
+        quota = limits.quota_writes if writes else limits.quota_reads
+        yield "AccountLimit", self._bucket(charge, "quota", 0, quota, limits, now)
+        rate = limits.partition_writes if writes else limits.partition_reads
+        if self.locate is None:
+            number = (hash_of(charge.partition_key) * limits.partitions) >> 64
+        else:
+            number = self.locate(charge.resource, charge.partition_key, limits.partitions)
+        yield (
+            "KeyRangeThroughput",
+            self._bucket(charge, "partition", number, rate, limits, now),
+        )
+
+    def _bucket(
+        self, charge: Charge, what: str, number: int, rate: float, limits: Limits, now: float
+    ) -> Bucket:
+        key = (charge.resource, charge.kind, what, number)
+        bucket = self._buckets.get(key)
+        if bucket is None or bucket.rate != rate:
+            capacity = rate * limits.burst_seconds
+            bucket = self._buckets[key] = Bucket(rate, capacity, capacity, now)
+        return bucket
+
+
+@dataclass
+class Meter:
+    """Counts what was consumed, by resource and kind; with a throttle it may refuse as well."""
+
+    throttle: Throttle | None = None
+    units: Counter[tuple[Resource, str]] = field(default_factory=Counter)
+    throttled: Counter[str] = field(default_factory=Counter)
+
+    def charge(self, charges: Sequence[Charge]) -> list[Reason]:
+        """Count the charges; reasons come back, and nothing is counted, if they are throttled."""
+        if self.throttle is not None and (reasons := self.throttle.admit(charges)):
+            self.throttled.update(reason.reason for reason in reasons)
+            return reasons
+        for charge in charges:
+            self.units[charge.resource, charge.kind] += charge.units  # type: ignore[assignment]
+        return []
+
+    def of(self, table: str, kind: str = WRITE, index: str | None = None) -> float:
+        """Units that one resource has consumed."""
+        return self.units[Resource(table, index), kind]
+
+
+# Which exception carries which limit, and how it spells the field.
+PROVISIONED = "ProvisionedThroughputExceededException"
+THROTTLING = "ThrottlingException"
+QUOTA = "RequestLimitExceeded"
+
+
+def throttled(reasons: Sequence[Reason], *, key_range_as: str = PROVISIONED) -> Refused:
+    """The error of a throttled call.
+
+    The maximum of an on-demand table and the quota have their own exceptions; a key range comes as
+    either of two, so the caller may choose.
+    """
+    limits = {reason.reason for reason in reasons}
+    if any("KeyRange" in limit for limit in limits):
+        code = key_range_as
+    elif any("AccountLimit" in limit for limit in limits):
+        code = QUOTA
+    else:
+        code = THROTTLING
+    name = "throttlingReasons" if code == THROTTLING else "ThrottlingReasons"
+    message = "Throughput exceeds the current capacity of your table or index."
+    return Refused(code, message, {name: [reason._asdict() for reason in reasons]})
+
+
+def consumed(charges: Iterable[Charge], wish: str | None) -> list[dict[str, Any]]:
+    """`ConsumedCapacity` of the charges, one for each table, as `ReturnConsumedCapacity` asks."""
+    if wish not in ("TOTAL", "INDEXES"):
+        return []
+    sums: dict[str, Counter[str | None]] = {}
+    for charge in charges:
+        table = sums.setdefault(charge.resource.table, Counter())
+        table[charge.resource.index_name] += charge.units  # type: ignore[assignment]
+    answers = []
+    for name, parts in sums.items():
+        answer: dict[str, Any] = {"TableName": name, "CapacityUnits": float(sum(parts.values()))}
+        if wish == "INDEXES":
+            answer["Table"] = {"CapacityUnits": float(parts.pop(None, 0))}
+            if parts:
+                answer["GlobalSecondaryIndexes"] = {
+                    str(index): {"CapacityUnits": float(units)} for index, units in parts.items()
+                }
+        answers.append(answer)
+    return answers

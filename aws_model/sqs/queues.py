@@ -1,0 +1,302 @@
+"""One standard queue: what waits, what is in flight, what goes to the dead-letter queue.
+
+Sources as in `sqs`; fairness by aws-facts 2.8, simplified: a message group is noisy while it has
+more than a tenth of the messages in flight and at least thirty, and quiet groups go first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from random import Random
+from typing import Any
+
+from aws_model.clock import Clock
+from aws_model.errors import Refused
+
+NOISY_SHARE = 0.10
+NOISY_IN_FLIGHT = 30
+MAX_IN_FLIGHT = 120_000
+SENDER = "AIDASSYFHUBOBT7F4XT75"
+
+
+@dataclass
+class Hooks:
+    """What a simulation decides; all chance comes from `random`.
+
+    `choose(random, queue, waiting)`: which of the waiting messages is received next, by its number;
+    without it any of the `window` oldest. `is_duplicated(random, queue, message)`: whether a copy
+    of a message that is received stays, to be received again even if this one is deleted.
+    `fail(queue, entries)`: numbers of the entries of a batch that are not sent.
+    `comes_short(random, queue, count)`: how many messages, at most `count`, one receive brings.
+    """
+
+    random: Random = field(default_factory=lambda: Random(0))
+    window: int = 20
+    choose: Callable[[Random, str, Sequence[Message]], int] | None = None
+    is_duplicated: Callable[[Random, str, Message], bool] | None = None
+    fail: Callable[[str, Sequence[dict[str, Any]]], Collection[int]] | None = None
+    comes_short: Callable[[Random, str, int], int] | None = None
+
+    def next(self, queue: str, waiting: Sequence[Message]) -> int:
+        """The number of the message to receive."""
+        if self.choose is not None:
+            return self.choose(self.random, queue, waiting)
+        return self.random.randrange(len(waiting))
+
+    def fail_entries(self, queue: str, entries: Sequence[dict[str, Any]]) -> Collection[int]:
+        """Numbers of the entries that fail."""
+        return self.fail(queue, entries) if self.fail is not None else ()
+
+
+@dataclass(eq=False)
+class Message:
+    """One message, or a copy of it. Times are seconds since the epoch.
+
+    `handle` is that of the latest receive; `hidden` tells the latest hiding from those before it.
+    """
+
+    body: str
+    attributes: dict[str, Any] = field(default_factory=dict)
+    group: str | None = None
+    delay_seconds: float | None = None
+    id: str = ""
+    sent_at: float = 0.0
+    first_received_at: float | None = None
+    receives: int = 0
+    handle: str = ""
+    hidden: int = 0
+    dead_letter_source: str = ""
+
+    def system_attributes(self) -> dict[str, str]:
+        """What SQS tells about the message, times in milliseconds."""
+        told = {
+            "SenderId": SENDER,
+            "SentTimestamp": str(int(self.sent_at * 1000)),
+            "ApproximateReceiveCount": str(self.receives),
+        }
+        if self.first_received_at is not None:
+            told["ApproximateFirstReceiveTimestamp"] = str(int(self.first_received_at * 1000))
+        if self.group is not None:
+            told["MessageGroupId"] = self.group
+        if self.dead_letter_source:
+            told["DeadLetterQueueSourceArn"] = arn_of(self.dead_letter_source)
+        return told
+
+
+@dataclass
+class Redrive:
+    """Where a message goes that was received so often without being deleted."""
+
+    dlq: Queue
+    max_receives: int
+
+
+@dataclass(eq=False)
+class Queue:
+    """One queue. Each message waits, or is hidden: delayed, or in flight."""
+
+    name: str
+    clock: Clock
+    hooks: Hooks
+    visibility_seconds: float = 30
+    retention_seconds: float = 4 * 24 * 60 * 60
+    delay_seconds: float = 0
+    redrive: Redrive | None = None
+    _count: int = 0
+    _kept: dict[Message, None] = field(default_factory=dict)  # in the order of arrival
+    _waiting: dict[Message, None] = field(default_factory=dict)
+    _in_flight: dict[Message, None] = field(default_factory=dict)
+    _by_handle: dict[str, Message] = field(default_factory=dict)
+    _hidden: list[tuple[float, int, Message]] = field(default_factory=list)
+    _expiring: list[tuple[float, int, Message]] = field(default_factory=list)
+    _noise: Counter[str | None] = field(default_factory=Counter)
+
+    def send(self, message: Message) -> Message:
+        """Take a message."""
+        message.id = f"{self.name}-{self._next():08d}"
+        message.sent_at = self.clock.now
+        delay = message.delay_seconds
+        self._accept(message, self.delay_seconds if delay is None else delay)
+        return message
+
+    def receive(
+        self, count: int, *, visibility_seconds: float | None = None
+    ) -> list[tuple[Message, str]]:
+        """Up to `count` messages, each with the handle of this receive."""
+        self._catch_up()
+        if self.hooks.comes_short is not None:
+            count = self.hooks.comes_short(self.hooks.random, self.name, count)
+        visibility = self.visibility_seconds if visibility_seconds is None else visibility_seconds
+        found: list[tuple[Message, str]] = []
+        received: set[str] = set()
+        while len(found) < count and len(self._in_flight) < MAX_IN_FLIGHT:
+            message = self._pick(received)
+            if message is None:
+                break
+            if self.redrive and message.receives >= self.redrive.max_receives:
+                self._bury(message, self.redrive.dlq)
+                continue
+            received.add(message.id)
+            found.append((message, self._hand_out(message, visibility)))
+        return found
+
+    def delete(self, handle: str) -> None:
+        """Delete the message of a handle; that of an earlier receive deletes nothing."""
+        self._check_handle(handle)
+        message = self._by_handle.get(handle)
+        if message is not None:
+            self._forget(message)
+
+    def change_visibility(self, handle: str, seconds: float) -> None:
+        """Hide the message of a handle for so long from now on."""
+        self._check_handle(handle)
+        self._catch_up()
+        message = self._by_handle.get(handle)
+        if message is None or message not in self._in_flight:
+            raise Refused(
+                "AWS.SimpleQueueService.MessageNotInflight",
+                "Message does not exist or is not available for visibility timeout change.",
+            )
+        self._hide(message, seconds)
+
+    def purge(self) -> None:
+        """Forget every message."""
+        for message in list(self._kept):
+            self._forget(message)
+
+    def attributes(self) -> dict[str, str]:
+        """Counts and settings, as text."""
+        self._catch_up()
+        waiting, in_flight = len(self._waiting), len(self._in_flight)
+        return {
+            "ApproximateNumberOfMessages": str(waiting),
+            "ApproximateNumberOfMessagesNotVisible": str(in_flight),
+            "ApproximateNumberOfMessagesDelayed": str(len(self._kept) - waiting - in_flight),
+            "VisibilityTimeout": str(int(self.visibility_seconds)),
+            "MessageRetentionPeriod": str(int(self.retention_seconds)),
+            "DelaySeconds": str(int(self.delay_seconds)),
+            "QueueArn": arn_of(self.name),
+        }
+
+    def messages(self) -> list[Message]:
+        """Every message that is kept, waiting or hidden, for a look from outside."""
+        self._catch_up()
+        return list(self._kept)
+
+    def waiting(self) -> int:
+        """How many messages could be received now."""
+        self._catch_up()
+        return len(self._waiting)
+
+    def next_change(self) -> float | None:
+        """When, in seconds since the epoch, a hidden message becomes visible; None without one."""
+        times = (until for until, number, message in self._hidden if message.hidden == number)
+        return min(times, default=None)
+
+    def _accept(self, message: Message, delay: float) -> None:
+        self._kept[message] = None
+        until = message.sent_at + self.retention_seconds
+        heapq.heappush(self._expiring, (until, self._next(), message))
+        if delay > 0:
+            self._hide(message, delay)
+        else:
+            self._waiting[message] = None
+
+    def _hide(self, message: Message, seconds: float) -> None:
+        message.hidden = self._next()
+        heapq.heappush(self._hidden, (self.clock.now + seconds, message.hidden, message))
+
+    def _hand_out(self, message: Message, visibility: float) -> str:
+        """Put a waiting message in flight."""
+        message.receives += 1
+        if message.first_received_at is None:
+            message.first_received_at = self.clock.now
+        duplicated = self.hooks.is_duplicated
+        if duplicated is not None and duplicated(self.hooks.random, self.name, message):
+            self._accept(replace(message, handle=""), 0)
+        self._by_handle.pop(message.handle, None)
+        message.handle = f"{self.name}#{self._next()}"
+        self._by_handle[message.handle] = message
+        del self._waiting[message]
+        self._in_flight[message] = None
+        self._noise[message.group] += 1
+        self._hide(message, visibility)
+        return message.handle
+
+    def _pick(self, received: Collection[str]) -> Message | None:
+        """The next message, of a quiet group as long as there is one; no message twice at once."""
+        noisy = self._noisy_groups()
+        candidates = list(islice(self._candidates(noisy, received), self.hooks.window))
+        if not candidates and noisy:
+            candidates = list(islice(self._candidates((), received), self.hooks.window))
+        if not candidates:
+            return None
+        return candidates[self.hooks.next(self.name, candidates)]
+
+    def _candidates(
+        self, noisy: Collection[str | None], received: Collection[str]
+    ) -> Iterator[Message]:
+        for message in self._waiting:
+            if message.group not in noisy and message.id not in received:
+                yield message
+
+    def _noisy_groups(self) -> set[str | None]:
+        """Groups that hold back others. A message without a group is a tenant of its own."""
+        most = max(NOISY_IN_FLIGHT - 1, NOISY_SHARE * len(self._in_flight))
+        if len(self._in_flight) <= most:
+            return set()
+        return {group for group, n in self._noise.items() if n > most and group is not None}
+
+    def _catch_up(self) -> None:
+        """Show what is hidden no longer, and drop what was kept for long enough."""
+        now = self.clock.now
+        while self._hidden and self._hidden[0][0] <= now:
+            _, number, message = heapq.heappop(self._hidden)
+            if message in self._kept and message.hidden == number:
+                self._land(message)
+                self._waiting[message] = None
+        while self._expiring and self._expiring[0][0] <= now:
+            self._forget(heapq.heappop(self._expiring)[2])
+
+    def _land(self, message: Message) -> None:
+        message.hidden = 0
+        if message in self._in_flight:
+            del self._in_flight[message]
+            self._noise[message.group] -= 1
+            if not self._noise[message.group]:
+                del self._noise[message.group]
+
+    def _forget(self, message: Message) -> None:
+        self._land(message)
+        self._kept.pop(message, None)
+        self._waiting.pop(message, None)
+        self._by_handle.pop(message.handle, None)
+
+    def _bury(self, message: Message, dlq: Queue) -> None:
+        """Move a message to the dead-letter queue, with the time at which it was first sent."""
+        self._forget(message)
+        dlq._accept(
+            replace(
+                message, receives=0, first_received_at=None, handle="", dead_letter_source=self.name
+            ),
+            0,
+        )
+
+    def _check_handle(self, handle: str) -> None:
+        if not handle.startswith(f"{self.name}#"):
+            raise Refused(
+                "ReceiptHandleIsInvalid", f'The input receipt handle "{handle}" is invalid.'
+            )
+
+    def _next(self) -> int:
+        self._count += 1
+        return self._count
+
+
+def arn_of(name: str) -> str:
+    """The queue's name as other services write it."""
+    return f"arn:aws:sqs:eu-central-1:123456789012:{name}"

@@ -1,0 +1,78 @@
+"""Sending to a queue so that a message is sent or the caller knows that it was not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from fanfold import clock
+from fanfold.aws.retries import for_each
+from fanfold.errors import Unsent
+from fanfold.messages import Message
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from mypy_boto3_sqs import SQSClient
+
+# SendMessageBatch takes no more.
+MAX_BATCH = 10
+# SQS takes no more.
+MAX_DELAY_SECONDS = 900
+# What a queue holds, in three parts.
+COUNTS: tuple[
+    Literal["ApproximateNumberOfMessages"],
+    Literal["ApproximateNumberOfMessagesDelayed"],
+    Literal["ApproximateNumberOfMessagesNotVisible"],
+] = (
+    "ApproximateNumberOfMessages",
+    "ApproximateNumberOfMessagesDelayed",
+    "ApproximateNumberOfMessagesNotVisible",
+)
+# Entries that a batch answers as failed are sent again so often, with jitter between.
+ATTEMPTS = 4
+BACKOFF_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class WorkQueue:
+    """One queue."""
+
+    client: SQSClient
+    url: str
+
+    def send(self, *messages: Message, threads: Executor | None = None) -> None:
+        """Send every message, in batches; raises `Unsent` if any was refused to the last.
+
+        With `threads`, many batches are sent at a time.
+        """
+        starts = range(0, len(messages), MAX_BATCH)
+        batches = [messages[start : start + MAX_BATCH] for start in starts]
+        for _ in for_each(threads, self._send_batch, batches):
+            pass  # an error is raised here
+
+    def _send_batch(self, messages: Sequence[Message]) -> None:
+        left: list[Any] = [
+            {
+                "Id": str(number),
+                "MessageBody": json.dumps(message.content, separators=(",", ":")),
+                "MessageGroupId": message.group,
+                "DelaySeconds": min(MAX_DELAY_SECONDS, message.delay_seconds),
+            }
+            for number, message in enumerate(messages)
+        ]
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+            answer = self.client.send_message_batch(QueueUrl=self.url, Entries=left)
+            # The call answers 200 with entries in it that were not sent.
+            failed = {entry["Id"] for entry in answer.get("Failed", [])}
+            if not failed:
+                return
+            left = [entry for entry in left if entry["Id"] in failed]
+        raise Unsent(f"{len(left)} of {len(messages)} messages were refused by the queue.")
+
+    def backlog(self) -> int:
+        """About how many messages wait, are delayed, or are being worked on."""
+        answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=list(COUNTS))
+        return sum(int(answer["Attributes"][count]) for count in COUNTS)

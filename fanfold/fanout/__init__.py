@@ -1,0 +1,1 @@
+"""A post's way from acceptance to its last entry; imports all rooms but `doctor`."""

@@ -1,0 +1,44 @@
+"""The two lanes of DELIVER, and which of them a fan-out's segments are sent to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fanfold.messages import DeliverSegment
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from fanfold.aws.queues import WorkQueue
+    from fanfold.fanout.ledger import Fanout
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """Where segments are sent: a fan-out of one segment never waits behind one of many."""
+
+    express: WorkQueue
+    bulk: WorkQueue
+
+    def for_segments(self, segments: int) -> WorkQueue:
+        """The lane for a fan-out of so many segments."""
+        return self.express if segments == 1 else self.bulk
+
+    def send_pending(self, fanout: Fanout, threads: Executor | None = None) -> None:
+        """Send every pending segment from where it is delivered to; may send one twice.
+
+        The largest fan-out is 410 batches: with `threads`, nobody waits behind it for long.
+        """
+        orders = [
+            DeliverSegment(
+                fanout_id=fanout.fanout_id,
+                segment=segment,
+                segments=fanout.segments,
+                position=fanout.resume[segment].position if segment in fanout.resume else "",
+            )
+            for segment in sorted(fanout.pending)
+        ]
+        lane = self.for_segments(fanout.segments)
+        messages = (order.message(group=fanout.publisher_id) for order in orders)
+        lane.send(*messages, threads=threads)

@@ -1,0 +1,82 @@
+"""PLAN: how many followers are there, into how many segments is the ring cut, and send them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fanfold import clock, times
+from fanfold.errors import BadInput
+from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.ledger import DELIVERING, Fanout, Fanouts
+from fanfold.fanout.segments import SAMPLE_EDGES, count_for
+from fanfold.follows import ring
+from fanfold.follows.edges_table import Followers
+from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.ring_reader import RingRead
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+# While the sample grows, no level is read much further than the others: nobody would look at that.
+LOW_WATER = SAMPLE_EDGES // 10
+
+
+@dataclass(frozen=True)
+class Planning:
+    """The use case behind the publish queue; `threads` make many calls at a time."""
+
+    fanouts: Fanouts
+    followers: Followers
+    publishers: Publishers
+    lanes: Lanes
+    threads: Executor | None = None
+
+    def plan(self, fanout_id: str, *, redelivered: bool) -> None:
+        """Fix the plan of an accepted fan-out and send its segments.
+
+        A second message for a planned fan-out does nothing, unless it is a *redelivery*: then the
+        first worker may have stopped between writing the plan and sending it. Raises `BadInput` for
+        a fan-out that the ledger does not know.
+        """
+        fanout = self.fanouts.get(fanout_id)
+        if fanout is None:
+            raise BadInput(f"The ledger knows no fan-out '{fanout_id}'.")
+        if fanout.awaits_plan:
+            planned = self._fix(fanout)
+            if planned:
+                self.lanes.send_pending(planned, self.threads)
+        elif fanout.state == DELIVERING and redelivered:
+            self.lanes.send_pending(fanout, self.threads)
+
+    def _fix(self, fanout: Fanout) -> Fanout | None:
+        now = times.to_text(clock.now_ms())
+        # Now, after the publish was accepted: no edge acknowledged before lies at a higher level.
+        level = self.publishers.shards(fanout.publisher_id).level
+        followers = self._count(fanout.publisher_id, level)
+        if followers == 0:
+            self.fanouts.complete_without_followers(fanout.fanout_id, now=now)
+            return None
+        segments = count_for(followers)
+        planned = self.fanouts.plan(
+            fanout.fanout_id, segments=segments, followers=followers, level=level, now=now
+        )
+        if not planned:
+            seen = self.fanouts.get(fanout.fanout_id)
+            if seen is None or seen.state != DELIVERING or seen.changed_at != now:
+                return None  # another message planned it, and sends it
+            return seen  # it was this one, and the answer was lost
+        pending = frozenset(range(segments))
+        return replace(fanout, state=DELIVERING, segments=segments, pending=pending)
+
+    def _count(self, publisher_id: str, level: int) -> int:
+        """Followers: exact when they fit the sample, and otherwise estimated from its density."""
+        wanted = RingRead(level, ring.START, ring.END, low_water=LOW_WATER)
+        sample: list[str] = []
+        read = partial(self.followers.edges, limit=SAMPLE_EDGES, threads=self.threads)
+        for edges in read(publisher_id, wanted):
+            sample += edges
+            if len(sample) >= SAMPLE_EDGES and not wanted.is_done:
+                return ring.estimate(len(sample) - 1, ring.position_of(sample[-1]))
+        return len(sample)

@@ -1,0 +1,93 @@
+"""Publish and retract: a post is accepted, durably, before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fanfold import times
+from fanfold.errors import BadInput, PostRetracted
+from fanfold.fanout.ledger import Fanout, Fanouts
+from fanfold.messages import Message, PlanFanout
+from fanfold.timeline.posts import Post, Posts
+
+_DAY_SECONDS = 24 * 60 * 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewPost:
+    """A valid wish to publish, from whichever door. `body` is JSON text or empty."""
+
+    publisher_id: str
+    ref_id: str
+    published_at: str | None = None
+    body: str = ""
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """The use case behind the HTTP route and the publish queue."""
+
+    posts: Posts
+    fanouts: Fanouts
+    retention_days: int
+
+    def accept(self, new: NewPost, *, accepted_at: int) -> Post:
+        """Store the post and open its ledger row; from here on the delivery is owed.
+
+        `accepted_at` is the epoch millisecond at which the request or message arrived; a later
+        `published_at` is clamped to it. The same `ref_id` again gives the post that is stored.
+        Raises `BadInput` for a post older than the retention, `RefIdTaken` and `PostRetracted`.
+        """
+        published_at = times.to_ms(new.published_at) if new.published_at else accepted_at
+        published_at = min(published_at, accepted_at)
+        expires_at = self._expires_at(published_at)
+        if expires_at * 1000 <= accepted_at:
+            raise BadInput(
+                f"'published_at' is more than {self.retention_days} days ago, longer than "
+                "timelines keep an entry; leave such a post out."
+            )
+        post = self.posts.add(
+            Post(
+                ref_id=new.ref_id,
+                publisher_id=new.publisher_id,
+                published_at=times.to_text(published_at),
+                accepted_at=times.to_text(accepted_at),
+                expires_at=expires_at,
+                body=new.body,
+            ),
+            now=accepted_at // 1000,
+        )
+        if post.deleted:
+            raise PostRetracted(
+                f"The post '{post.ref_id}' was retracted; publish with another ref_id."
+            )
+        self.fanouts.open(
+            Fanout(
+                fanout_id=post.ref_id,
+                publisher_id=post.publisher_id,
+                sort_key=post.sort_key,
+                accepted_at=post.accepted_at,
+                expires_at=post.expires_at,
+            )
+        )
+        return post
+
+    def retract(self, ref_id: str, *, publisher_id: str, retracted_at: int) -> None:
+        """Take a post back: shown to nobody from now on, and delivered no further.
+
+        One that was not published yet leaves a tombstone that its publish respects.
+        """
+        self.posts.retract(
+            ref_id,
+            publisher_id,
+            now=times.to_text(retracted_at),
+            expires_at=self._expires_at(retracted_at),
+        )
+
+    def _expires_at(self, epoch_ms: int) -> int:
+        return epoch_ms // 1000 + self.retention_days * _DAY_SECONDS
+
+
+def plan_message(post: Post) -> Message:
+    """The order to PLAN that follows an acceptance."""
+    return PlanFanout(fanout_id=post.ref_id).message(group=post.publisher_id)

@@ -1,0 +1,60 @@
+"""How far a delivery is, as its publisher and the operators are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fanfold import times
+from fanfold.errors import NoPost
+from fanfold.fanout.ledger import Fanout, Fanouts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Status:
+    """What the ledger says about one fan-out; the fields are those of the public answer."""
+
+    ref_id: str
+    state: str  # queued, delivering, complete or stalled
+    followers_estimated: int | None  # None until it is planned
+    delivered: int
+    segments_done: int
+    segments: int  # 0 until it is planned, and where there are no followers
+    accepted_at: str
+    completed_at: str | None
+    lag_seconds: float | None  # from acceptance to completion; None while it is open
+
+
+def status_of(fanout: Fanout) -> Status:
+    """The status of a row of the ledger."""
+    completed_at = fanout.completed_at or None
+    return Status(
+        ref_id=fanout.fanout_id,
+        state=fanout.state,
+        followers_estimated=None if fanout.awaits_plan else fanout.followers,
+        # A segment that was handed back is not finished, but its first entries are there.
+        delivered=fanout.delivered + sum(resume.written for resume in fanout.resume.values()),
+        segments_done=fanout.segments - len(fanout.pending),
+        segments=fanout.segments,
+        accepted_at=fanout.accepted_at,
+        completed_at=completed_at,
+        lag_seconds=_lag(fanout.accepted_at, completed_at) if completed_at else None,
+    )
+
+
+def status_for(fanouts: Fanouts, ref_id: str, *, publisher_id: str) -> Status:
+    """The status of the publisher's own post.
+
+    Raises `NoPost`, in the same words whether there is no such post or it is another publisher's.
+    """
+    fanout = fanouts.get(ref_id)
+    if fanout is None or fanout.publisher_id != publisher_id:
+        raise NoPost(
+            f"You have no published post '{ref_id}'; check the ref_id. One that was sent by queue "
+            "message is known once the message is taken."
+        )
+    return status_of(fanout)
+
+
+def _lag(accepted_at: str, completed_at: str) -> float:
+    # Two clocks: that of the door or queue, and that of a worker.
+    return max(0, times.to_ms(completed_at) - times.to_ms(accepted_at)) / 1000

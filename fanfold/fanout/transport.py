@@ -1,0 +1,78 @@
+"""What stands between DELIVER's policy and the tables: the loop, and what a transport has to do.
+
+Two transports know how to make calls: transport_boto3 and transport_curl. Neither decides anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager
+from typing import NamedTuple, Protocol
+
+from fanfold import clock
+from fanfold.aws.retries import is_passing, is_throttle
+from fanfold.fanout.policy import MAX_IN_FLIGHT, Delivery, Done, Failed, HandBack, Send, Wait
+from fanfold.follows.ring_reader import MAX_READS, Page, Read
+from fanfold.timeline.entries import Entry
+
+# Every batch in flight, and the pages that are read ahead meanwhile.
+CONNECTIONS = MAX_IN_FLIGHT + MAX_READS
+
+
+class Finished(NamedTuple):
+    """A call that has ended: with the page, with the followers that were not written, or failed."""
+
+    action: Read | Send
+    result: Page | Collection[str] | Exception
+
+
+class Calls(Protocol):
+    """The calls of one delivery, many at a time."""
+
+    def start(self, action: Read | Send) -> None:
+        """Begin to read a page of followers, or to write the entry into timelines."""
+
+    def finished(self, seconds: float | None) -> Iterable[Finished]:
+        """Wait for calls to end, at most so long, or until one does; those that have ended."""
+
+
+class Transport(Protocol):
+    """Makes the calls that the policy asks for."""
+
+    def calls(self, entry: Entry) -> AbstractContextManager[Calls]:
+        """To deliver `entry`; at the end, calls in flight are forgotten."""
+
+
+def carry_out(delivery: Delivery, transport: Transport, entry: Entry) -> Done | HandBack | Failed:
+    """Deliver `entry`, action by action, until the policy is at its end."""
+    with transport.calls(entry) as calls:
+        while True:
+            now = clock.monotonic()
+            match delivery.next(now):
+                case Read() | Send() as action:
+                    calls.start(action)
+                case Wait(until):
+                    seconds = None if until == math.inf else max(0.0, until - now)
+                    for call in calls.finished(seconds):
+                        _tell(delivery, call)
+                case end:
+                    return end
+
+
+def _tell(delivery: Delivery, call: Finished) -> None:
+    action, result, now = call.action, call.result, clock.monotonic()
+    if isinstance(action, Send):
+        if isinstance(result, Exception):
+            passing, throttled = is_passing(result), is_throttle(result)
+            delivery.batch_failed(
+                action.batch, result, retryable=passing, throttled=throttled, now=now
+            )
+        else:
+            assert not isinstance(result, Page)
+            delivery.batch_answered(action.batch, result, now=now)
+    elif isinstance(result, Page):
+        delivery.page_read(action, result, now=now)
+    else:
+        assert isinstance(result, Exception)
+        delivery.read_failed(action, result, retryable=is_passing(result), now=now)

@@ -1,0 +1,157 @@
+"""The followers of a publisher, as edges in ring order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fanfold.aws.items import MAX_PUTS, get_number, number, text
+from fanfold.aws.retries import for_each, is_passing
+from fanfold.follows import ring
+from fanfold.follows.ring_reader import Page, Read, RingRead
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# Edges a page: 100 chunks of 25, about 200 KB, so that one page is read while one is written.
+PAGE_EDGES = 2_500
+
+
+@dataclass(frozen=True)
+class Followers:
+    """The followers table."""
+
+    client: DynamoDBClient
+    table: str
+
+    def put(self, publisher_id: str, follower_id: str, *, version: int, level: int) -> None:
+        """Write the edge of follow `version` at `level`, unless one as new or newer is there."""
+        is_absent = "attribute_not_exists(edge)"
+        is_older = "version < :version"
+        try:
+            self.client.put_item(
+                TableName=self.table,
+                Item={**edge_key(publisher_id, follower_id, level), "version": number(version)},
+                ConditionExpression=f"{is_absent} OR {is_older}",
+                ExpressionAttributeValues={":version": number(version)},
+            )
+        except self.client.exceptions.ConditionalCheckFailedException:
+            return  # it is there already, or a newer follow put it
+
+    def version(self, publisher_id: str, follower_id: str, *, level: int) -> int | None:
+        """The version of the edge at `level`, read consistently; None if there is none."""
+        answer = self.client.get_item(
+            TableName=self.table,
+            Key=edge_key(publisher_id, follower_id, level),
+            ConsistentRead=True,
+            ProjectionExpression="version",
+        )
+        return get_number(answer["Item"], "version") if "Item" in answer else None
+
+    def put_all(self, edges: Iterable[tuple[str, str, int, int]]) -> set[tuple[str, str]]:
+        """Write edges (publisher, follower, version, level) that no newer follow can have put.
+
+        Returns those (publisher, follower) that were not written: the table took no more of them.
+        Only for who looks at the rows again afterwards, because BatchWriteItem knows no conditions.
+        """
+        keys: dict[tuple[str, str], tuple[str, str]] = {}
+        requests: list[Any] = []
+        for publisher, user, version, level in edges:
+            key = edge_key(publisher, user, level)
+            keys[key["shard_id"]["S"], key["edge"]["S"]] = publisher, user
+            requests.append({"PutRequest": {"Item": {**key, "version": number(version)}}})
+        left: set[tuple[str, str]] = set()
+        for start in range(0, len(requests), MAX_PUTS):
+            chunk = requests[start : start + MAX_PUTS]
+            for request in self._put_chunk(chunk):
+                item = request["PutRequest"]["Item"]
+                left.add(keys[item["shard_id"]["S"], item["edge"]["S"]])
+        return left
+
+    def _put_chunk(self, chunk: list[Any]) -> list[Any]:
+        try:
+            answer: Any = self.client.batch_write_item(RequestItems={self.table: chunk})
+        except Exception as error:
+            if not is_passing(error):
+                raise
+            return chunk
+        unprocessed: list[Any] = answer.get("UnprocessedItems", {}).get(self.table, [])
+        return unprocessed
+
+    def remove(self, publisher_id: str, follower_id: str, *, version: int, level: int) -> None:
+        """Delete the edge at `level` that unfollow `version` ends, unless a newer follow put it."""
+        is_absent = "attribute_not_exists(edge)"
+        is_older = "version <= :version"
+        try:
+            self.client.delete_item(
+                TableName=self.table,
+                Key=edge_key(publisher_id, follower_id, level),
+                ConditionExpression=f"{is_absent} OR {is_older}",
+                ExpressionAttributeValues={":version": number(version)},
+            )
+        except self.client.exceptions.ConditionalCheckFailedException:
+            return  # a newer follow put it
+
+    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> Page:
+        """A page of one shard's edges, in ring order.
+
+        Read consistently, so that every follow acknowledged before is among them.
+        """
+        request: Any = self.page_request(publisher_id, read, limit)
+        return page_of(self.client.query(**request))
+
+    def page_request(
+        self, publisher_id: str, read: Read, limit: int | None = None
+    ) -> dict[str, Any]:
+        """The Query that reads such a page."""
+        shard_id = text(ring.shard_key(publisher_id, read.level, read.shard))
+        lo = ring.position_of(read.after)
+        values = {":shard": shard_id, ":lo": text(lo), ":hi": text(read.hi)}
+        request = {
+            "TableName": self.table,
+            "KeyConditionExpression": "shard_id = :shard AND edge BETWEEN :lo AND :hi",
+            "ExpressionAttributeValues": values,
+            "ProjectionExpression": "edge",
+            "ConsistentRead": True,
+            "Limit": limit or PAGE_EDGES,
+        }
+        if read.after != lo:
+            request["ExclusiveStartKey"] = {"shard_id": shard_id, "edge": text(read.after)}
+        return request
+
+    def edges(
+        self,
+        publisher_id: str,
+        wanted: RingRead,
+        *,
+        limit: int | None = None,
+        threads: Executor | None = None,
+    ) -> Iterator[list[str]]:
+        """The edges that are wanted, of all levels, in ring order and in parts.
+
+        With `threads`, as many pages are read at a time as are wanted at once.
+        """
+        read_page = partial(self.page, publisher_id, limit=limit)
+        while reads := list(iter(wanted.next_read, None)):
+            pages = for_each(threads, read_page, reads)
+            for read, page in zip(reads, pages, strict=True):
+                wanted.page_read(read, page)
+            if edges := wanted.take():
+                yield edges
+
+
+def edge_key(publisher_id: str, follower_id: str, level: int) -> dict[str, dict[str, str]]:
+    """The key of a follower's edge at a level: in the shard that its hash begins with."""
+    edge = ring.edge(follower_id)
+    shard = ring.shard_of(ring.position_of(edge), level)
+    return {"shard_id": text(ring.shard_key(publisher_id, level, shard)), "edge": text(edge)}
+
+
+def page_of(answer: Mapping[str, Any]) -> Page:
+    """The page that a Query's answer holds."""
+    # A segment has thousands of these, so without a call for each.
+    return Page([item["edge"]["S"] for item in answer["Items"]], "LastEvaluatedKey" in answer)

@@ -1,0 +1,124 @@
+"""Follow and unfollow: the following row decides, then the edges are settled to agree with it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fanfold import clock, cursor, times
+from fanfold.aws.queues import WorkQueue
+from fanfold.errors import Contended
+from fanfold.follows.edges import Edges
+from fanfold.follows.follows_table import Follow, Following
+from fanfold.ids import is_id
+from fanfold.messages import SettleRelation
+
+# Each attempt reads the row anew, so losing all of them takes a user who clicks faster than that.
+# Their pauses are 1.5 s at most, because a reader waits, and the door has 10 s.
+ATTEMPTS = 6
+BACKOFF_SECONDS = 0.05
+# Rows read for one page of follows: many at a time, because ended follows are among them, and not
+# without end, because a user who changes their mind every day would run out the door's time.
+PAGE = 200
+MAX_PAGES = 10
+# A tombstone outlives every message and worker that could still speak of the follow before it.
+TOMBSTONE_SECONDS = 30 * 24 * 60 * 60
+
+
+@dataclass(frozen=True)
+class Relations:
+    """The use case behind the follow routes, the follow messages and RELATE."""
+
+    following: Following
+    edges: Edges
+    relation_queue: WorkQueue
+    max_follows: int
+    settle_again_after_seconds: int
+
+    def follow(
+        self, user_id: str, publisher_id: str, *, asked_at: int, unless_newer: bool = False
+    ) -> Follow:
+        """Follow; done already is done again. Raises `TooManyFollows` and `Contended`.
+
+        When this returns, every publish accepted from now on reaches the user. `asked_at` is the
+        epoch millisecond at which it was asked for. With `unless_newer` what was asked for later
+        stays: queue messages come late, and twice.
+        """
+        return self._ask(True, user_id, publisher_id, asked_at, unless_newer=unless_newer)
+
+    def unfollow(
+        self, user_id: str, publisher_id: str, *, asked_at: int, unless_newer: bool = False
+    ) -> Follow:
+        """Stop following, likewise. Raises `Contended`."""
+        return self._ask(False, user_id, publisher_id, asked_at, unless_newer=unless_newer)
+
+    def settle(self, user_id: str, publisher_id: str, *, is_new: bool = False) -> None:
+        """Make the edge agree with the row, and look again until the row held still meanwhile.
+
+        Of a change that `is_new`, nobody has put the edge yet.
+        """
+        row = self.following.get(user_id, publisher_id)
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+            if row.is_active:
+                put = self.edges.put if is_new else self.edges.ensure
+                put(publisher_id, user_id, version=row.version)
+            else:
+                self.edges.remove(publisher_id, user_id, version=row.version)
+            now = self.following.get(user_id, publisher_id)
+            if now.version == row.version:
+                return
+            row = now
+        raise _contended(user_id, publisher_id)
+
+    def list(
+        self, user_id: str, *, limit: int, after: str | None
+    ) -> tuple[list[Follow], str | None]:
+        """One page of whom the user follows, in order of publisher, and the cursor to the next.
+
+        Ended follows are left out and the page is filled from what comes after them.
+        """
+        last = cursor.decode(after, is_position=is_id) if after is not None else None
+        found: list[Follow] = []
+        for _ in range(MAX_PAGES):
+            rows, more = self.following.page(user_id, after=last, limit=PAGE)
+            found += [row for row in rows if row.is_active]
+            last = rows[-1].publisher_id if rows else last
+            if len(found) > limit:
+                return found[:limit], cursor.encode(found[limit - 1].publisher_id)
+            if not more:
+                return found, None
+        # Nothing but ended follows for pages and pages: a short page, and more of them behind it.
+        return found, cursor.encode(last) if last else None
+
+    def _ask(
+        self, wanted: bool, user_id: str, publisher_id: str, asked_at: int, *, unless_newer: bool
+    ) -> Follow:
+        # Before anything is changed: wherever we stop, RELATE settles it when we surely have.
+        again = SettleRelation(user_id=user_id, publisher_id=publisher_id)
+        delay = self.settle_again_after_seconds
+        self.relation_queue.send(again.message(group=user_id, delay_seconds=delay))
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+            seen = self.following.get(user_id, publisher_id)
+            is_late = unless_newer and seen.asked_at > asked_at
+            changed = seen if is_late else self._change(seen, wanted, asked_at)
+            if changed:
+                self.settle(user_id, publisher_id, is_new=changed.version > seen.version)
+                return changed
+        raise _contended(user_id, publisher_id)
+
+    def _change(self, seen: Follow, wanted: bool, asked_at: int) -> Follow | None:
+        """The relation as it is from now on; None if somebody else changed it meanwhile."""
+        wish = replace(seen, asked_at=asked_at)
+        expires_at = clock.now_ms() // 1000 + TOMBSTONE_SECONDS
+        if seen.is_active is wanted:
+            is_newest = asked_at > seen.asked_at
+            return self.following.ask_again(wish, expires_at=expires_at) if is_newest else seen
+        if wanted:
+            wish = replace(wish, followed_at=times.to_text(asked_at))
+            return self.following.follow(wish, max_follows=self.max_follows)
+        return self.following.unfollow(wish, expires_at=expires_at)
+
+
+def _contended(user_id: str, publisher_id: str) -> Contended:
+    return Contended(
+        f"The relation of '{user_id}' to '{publisher_id}' changed too often meanwhile; try again."
+    )

@@ -1,0 +1,168 @@
+"""The publishers: over how many write shards the followers of each are spread.
+
+Most publishers have no row, and are at level 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fanfold.aws.items import Item, get_number, number, text
+from fanfold.errors import TryLater
+from fanfold.follows.sharding import WINDOW_SECONDS, Growth, Shards, raised
+from fanfold.settings import HIGHEST_LEVEL
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# A minute: further ahead no clock of Lambda is, nor this one so far behind.
+FAR_WINDOWS = 60 // WINDOW_SECONDS
+# Only a publisher that grows all the while changes more often than it can be raised.
+ATTEMPTS = 5
+# The row of all publishers; no publisher's id has a '#' in it.
+ALL = "#all"
+
+
+def _from_item(item: Item) -> Shards:
+    return Shards(
+        level=_level(item, "level"),
+        version=get_number(item, "version"),
+        last_updated=get_number(item, "last_updated"),
+        history=tuple(
+            Growth(*(int(value["N"]) for value in growth["L"]))
+            for growth in item.get("shard_history", {}).get("L", [])
+        ),
+        window=get_number(item, "window"),
+        follows=get_number(item, "follows"),
+        follows_before=get_number(item, "follows_before"),
+    )
+
+
+@dataclass(frozen=True)
+class Publishers:
+    """The publishers table."""
+
+    client: DynamoDBClient
+    table: str
+
+    def shards(self, publisher_id: str, *, consistent: bool = True) -> Shards:
+        """The publisher's shards.
+
+        Read consistently, the level is as high as that of any edge that was acknowledged before.
+        """
+        answer = self.client.get_item(
+            TableName=self.table, Key=_key(publisher_id), ConsistentRead=consistent
+        )
+        return _from_item(answer.get("Item", {}))
+
+    def update(self, publisher_id: str, *, seen: Shards, shards: Shards) -> bool:
+        """Store grown shards in the place of those `seen`; False if somebody else was first.
+
+        Or if we were, and the answer was lost: then nobody tells of it but the history.
+        """
+        as_seen = "version = :seen" if seen.version else "attribute_not_exists(version)"
+        history = [
+            {"L": [number(growth.level), number(growth.at), number(growth.rate)]}
+            for growth in shards.history
+        ]
+        values: dict[str, Any] = {
+            ":level": number(shards.level),
+            ":version": number(shards.version),
+            ":now": number(shards.last_updated),
+            ":history": {"L": history},
+        }
+        if seen.version:
+            values[":seen"] = number(seen.version)
+        try:
+            self.client.update_item(
+                TableName=self.table,
+                Key=_key(publisher_id),
+                UpdateExpression="SET #level = :level, version = :version, last_updated = :now, "
+                "shard_history = :history",
+                ConditionExpression=as_seen,
+                ExpressionAttributeNames={"#level": "level"},
+                ExpressionAttributeValues=values,
+            )
+        except self.client.exceptions.ConditionalCheckFailedException:
+            return False
+        return True
+
+    def raise_to(self, publisher_id: str, level: int, *, now_ms: int) -> int:
+        """Raise the publisher's level; returns what it is then, which may be higher already.
+
+        Raises `TryLater` if others change it all the while.
+        """
+        for _ in range(ATTEMPTS):
+            seen = self.shards(publisher_id)
+            if seen.level >= level:
+                return seen.level
+            wish = raised(seen, level=level, now_ms=now_ms)
+            if self.update(publisher_id, seen=seen, shards=wish):
+                return level
+        raise TryLater(f"The level of '{publisher_id}' changed too often meanwhile; try again.")
+
+    def static_level(self) -> int | None:
+        """The level that the followers of all publishers are written at; None if it is their own.
+
+        Not read consistently: a writer may go by the last one for a while.
+        """
+        answer = self.client.get_item(TableName=self.table, Key=_key(ALL))
+        item = answer.get("Item", {})
+        return _level(item, "static_level") if "static_level" in item else None
+
+    def set_static_level(self, level: int | None) -> None:
+        """Keep all publishers at one level; None gives each its own again, as high as it was."""
+        request: dict[str, Any] = {"TableName": self.table, "Key": _key(ALL)}
+        if level is None:
+            request["UpdateExpression"] = "REMOVE static_level"
+        else:
+            request["UpdateExpression"] = "SET static_level = :level"
+            request["ExpressionAttributeValues"] = {":level": number(level)}
+        self.client.update_item(**request)
+
+    def count(self, publisher_id: str, follows: int, *, now_ms: int) -> None:
+        """Count accepted follows in the window of now; of one that is over, nothing is counted."""
+        window = int(now_ms / 1000 // WINDOW_SECONDS)
+        values = {":follows": number(follows), ":window": number(window)}
+        names = {"#window": "window"}
+        if self._updates(publisher_id, "ADD follows :follows", "#window = :window", values, names):
+            return
+        begun = "SET #window = :window, follows = :follows, follows_before = "
+        follows_on = {**values, ":last": number(window - 1)}
+        if self._updates(publisher_id, begun + "follows", "#window = :last", follows_on, names):
+            return
+        # Or far ahead, by a clock that was wrong: nothing would be counted until then.
+        is_over = "attribute_not_exists(#window) OR #window < :window OR #window > :far"
+        anew = {**values, ":none": number(0), ":far": number(window + FAR_WINDOWS)}
+        self._updates(publisher_id, begun + ":none", is_over, anew, names)
+
+    def _updates(
+        self,
+        publisher_id: str,
+        update: str,
+        condition: str,
+        values: dict[str, Any],
+        names: dict[str, str],
+    ) -> bool:
+        try:
+            self.client.update_item(
+                TableName=self.table,
+                Key=_key(publisher_id),
+                UpdateExpression=update,
+                ConditionExpression=condition,
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=values,
+            )
+        except self.client.exceptions.ConditionalCheckFailedException:
+            return False
+        return True
+
+
+def _level(item: Item, name: str) -> int:
+    """A level; one that somebody wrote by hand must not send readers to a million shards."""
+    return min(HIGHEST_LEVEL, get_number(item, name))
+
+
+def _key(publisher_id: str) -> dict[str, dict[str, str]]:
+    return {"publisher_id": text(publisher_id)}

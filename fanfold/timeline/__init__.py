@@ -1,0 +1,1 @@
+"""What a reader sees: entries, posts, pages; imports the ground and `aws`."""

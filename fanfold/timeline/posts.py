@@ -1,0 +1,144 @@
+"""The posts: what a publisher wrote, once, whoever reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fanfold.aws.items import Item, get_number, get_text, number, text
+from fanfold.errors import RefIdTaken
+from fanfold.ids import sort_key, split_sort_key
+from fanfold.names import EXPIRES_AT
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# BatchGetItem takes no more.
+MAX_GET = 100
+
+
+@dataclass(frozen=True, kw_only=True)
+class Post:
+    """One post. `body` is JSON text, opaque to us; times are text, `expires_at` epoch seconds."""
+
+    ref_id: str
+    publisher_id: str
+    published_at: str
+    accepted_at: str
+    expires_at: int
+    body: str = ""
+    deleted: bool = False
+
+    @property
+    def sort_key(self) -> str:
+        """The key of this post's entry in every timeline."""
+        return sort_key(self.published_at, self.ref_id)
+
+
+def _from_item(item: Item) -> Post:
+    return Post(
+        ref_id=get_text(item, "ref_id"),
+        publisher_id=get_text(item, "publisher_id"),
+        published_at=split_sort_key(get_text(item, "sort_key"))[0],
+        accepted_at=get_text(item, "accepted_at"),
+        expires_at=get_number(item, EXPIRES_AT),
+        body=get_text(item, "body"),
+        deleted="deleted_at" in item,
+    )
+
+
+@dataclass(frozen=True)
+class Posts:
+    """The posts table."""
+
+    client: DynamoDBClient
+    table: str
+
+    def add(self, post: Post, *, now: int) -> Post:
+        """Store `post` unless its `ref_id` is there, and return what is stored: the first wins.
+
+        One that has expired counts as gone, though DynamoDB may take days to delete it. `now` is
+        epoch seconds. Raises `RefIdTaken` if the stored one is another publisher's.
+        """
+        item: dict[str, Any] = {
+            "ref_id": text(post.ref_id),
+            "publisher_id": text(post.publisher_id),
+            "sort_key": text(post.sort_key),
+            "accepted_at": text(post.accepted_at),
+            EXPIRES_AT: number(post.expires_at),
+        }
+        if post.body:
+            item["body"] = text(post.body)
+        is_new = "attribute_not_exists(ref_id)"
+        has_expired = f"{EXPIRES_AT} <= :now"
+        try:
+            self.client.put_item(
+                TableName=self.table,
+                Item=item,
+                ConditionExpression=f"{is_new} OR {has_expired}",
+                ExpressionAttributeValues={":now": number(now)},
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves the read that would follow
+            )
+        except self.client.exceptions.ConditionalCheckFailedException as refused:
+            response: Any = refused.response
+            stored = _from_item(response["Item"])
+            if stored.publisher_id != post.publisher_id:
+                raise taken(post.ref_id) from None
+            return stored
+        return post
+
+    def retract(self, ref_id: str, publisher_id: str, *, now: str, expires_at: int) -> None:
+        """Mark the post deleted and drop its content; without a post, leave a tombstone.
+
+        Leaving the outbox as well (its sort key goes), so that no backfill brings it back. Raises
+        `RefIdTaken` if the post is another publisher's. A second call changes nothing.
+        """
+        is_unknown = "attribute_not_exists(ref_id)"
+        is_ours = "publisher_id = :publisher"
+        try:
+            self.client.update_item(
+                TableName=self.table,
+                Key={"ref_id": text(ref_id)},
+                UpdateExpression=(
+                    "SET deleted_at = if_not_exists(deleted_at, :now), publisher_id = :publisher, "
+                    f"{EXPIRES_AT} = if_not_exists({EXPIRES_AT}, :expires) REMOVE body, sort_key"
+                ),
+                ConditionExpression=f"{is_unknown} OR {is_ours}",
+                ExpressionAttributeValues={
+                    ":publisher": text(publisher_id),
+                    ":now": text(now),
+                    ":expires": number(expires_at),
+                },
+            )
+        except self.client.exceptions.ConditionalCheckFailedException:
+            raise taken(ref_id) from None
+
+    def is_deleted(self, ref_id: str) -> bool:
+        """Whether the post is retracted or gone, read consistently."""
+        answer = self.client.get_item(
+            TableName=self.table,
+            Key={"ref_id": text(ref_id)},
+            ConsistentRead=True,
+            ProjectionExpression="ref_id, deleted_at",
+        )
+        return "Item" not in answer or "deleted_at" in answer["Item"]
+
+    def get(self, ref_ids: Collection[str]) -> tuple[dict[str, Post], set[str]]:
+        """Read up to 100 posts at once: those found, and the ids left for another call."""
+        request: Any = {
+            self.table: {
+                "Keys": [{"ref_id": text(ref_id)} for ref_id in ref_ids],
+                "ConsistentRead": True,  # a retraction that was acknowledged must be seen
+            }
+        }
+        answer = self.client.batch_get_item(RequestItems=request)
+        posts = [_from_item(item) for item in answer["Responses"].get(self.table, [])]
+        unprocessed: Any = answer.get("UnprocessedKeys", {})
+        left = unprocessed.get(self.table, {}).get("Keys", [])
+        return {post.ref_id: post for post in posts}, {get_text(key, "ref_id") for key in left}
+
+
+def taken(ref_id: str) -> RefIdTaken:
+    """The error for a `ref_id` that is another publisher's."""
+    return RefIdTaken(f"The ref_id '{ref_id}' belongs to another publisher; choose another one.")

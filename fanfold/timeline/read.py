@@ -1,0 +1,113 @@
+"""QUERY: one page of a reader's own timeline, newest first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import MutableMapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cachetools import TTLCache
+
+from fanfold import clock, cursor, times
+from fanfold.errors import TryLater
+from fanfold.ids import is_sort_key, split_sort_key
+from fanfold.timeline.entries import Timelines
+from fanfold.timeline.posts import Post, Posts
+
+# A retracted post may be shown for so long by a container that read it just before; documented.
+CACHE_SECONDS = 5
+# At 5 KB a post, 10 MB.
+CACHE_POSTS = 2_000
+# Keys that BatchGetItem leaves for another call are asked for again so often, with jitter.
+ATTEMPTS = 5
+BACKOFF_SECONDS = 0.04
+
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+# What the cache holds of a post that is not to be shown: retracted, or gone.
+_GONE = object()
+
+
+def _cache() -> MutableMapping[str, Any]:
+    return TTLCache(CACHE_POSTS, CACHE_SECONDS, timer=clock.monotonic)
+
+
+@dataclass(frozen=True)
+class Hydration:
+    """Finds the content of posts, in a cache of the warm container or in their table."""
+
+    posts: Posts
+    cache: MutableMapping[str, Any] = field(default_factory=_cache)
+
+    def bodies(self, ref_ids: Sequence[str]) -> dict[str, Any]:
+        """The body of each post, None if it has none; posts that are not to be shown are left out.
+
+        Raises `TryLater` if the posts cannot be read just now.
+        """
+        found: dict[str, Any] = {}
+        missing: set[str] = set()
+        for ref_id in ref_ids:
+            try:
+                found[ref_id] = self.cache[ref_id]
+            except KeyError:  # not in the cache, or too old since a moment ago
+                missing.add(ref_id)
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+            if missing:
+                posts, left = self.posts.get(missing)
+                for ref_id in missing - left:
+                    found[ref_id] = self.cache[ref_id] = _body(posts.get(ref_id))
+                missing = left
+            if not missing:
+                return {ref_id: body for ref_id, body in found.items() if body is not _GONE}
+        raise TryLater("The posts of this page could not be read just now; try again.")
+
+
+def _body(post: Post | None) -> Any:
+    if post is None or post.deleted:
+        return _GONE
+    return json.loads(post.body) if post.body else None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The use case behind the timeline route."""
+
+    timelines: Timelines
+    hydration: Hydration
+    retention_days: int
+
+    def page(
+        self, user_id: str, *, limit: int, before: str | None, hydrate: bool = True
+    ) -> dict[str, Any]:
+        """A page of at most `limit` entries, older than the cursor `before` if one is given.
+
+        `next` is the cursor to pass as `before` for the page after it, or None at the end. It names
+        the last entry *looked at*, so entries of retracted posts, which are left out, end nothing.
+        """
+        since = times.to_text(clock.now_ms() - self.retention_days * _DAY_MS)
+        position = cursor.decode(before, is_position=is_sort_key) if before is not None else None
+        if position is not None and position <= since:
+            return {"entries": [], "next": None}  # DynamoDB refuses to start beyond the range
+        # One more than asked tells whether there is a next page, without an empty one at the end.
+        entries, more = self.timelines.newest(
+            user_id, since=since, before=position, limit=limit + 1
+        )
+        page = entries[:limit]
+        more = more or len(entries) > limit
+        lines = [
+            {"ref_id": ref_id, "publisher_id": entry.publisher_id, "published_at": published_at}
+            for entry in page
+            for published_at, ref_id in [split_sort_key(entry.sort_key)]
+        ]
+        return {
+            "entries": self._hydrated(lines) if hydrate else lines,
+            "next": cursor.encode(page[-1].sort_key) if page and more else None,
+        }
+
+    def _hydrated(self, lines: list[dict[str, str]]) -> list[dict[str, Any]]:
+        bodies = self.hydration.bodies([line["ref_id"] for line in lines])
+        return [
+            {**line, "body": bodies[line["ref_id"]]} for line in lines if line["ref_id"] in bodies
+        ]

@@ -1,0 +1,107 @@
+"""Run the real CDK command line against the local engine."""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from fanfold_cli import aws
+from fanfold_cli.console import ExpectedError
+from fanfold_cli.local.home import Home
+
+# Another CDK executable than the one that package.json pins, for those who keep it elsewhere.
+CDK_VARIABLE = "FANFOLD_CDK"
+STAGE_CONTEXT = ("--context", "stage=local")
+
+# A deployment of this stack takes under a minute; what takes so much longer hangs.
+TIMEOUT_SECONDS = 600
+OUTPUT_TAIL_LINES = 30
+
+
+@dataclass(frozen=True)
+class Cdk:
+    """The CDK command line, an app, and the engine that it deploys to."""
+
+    home: Home
+    app_directory: Path
+    endpoint: str
+
+    def bootstrap(self) -> None:
+        """Make the bucket and the roles that `cdk deploy` needs."""
+        target = f"aws://{aws.LOCAL_ACCOUNT}/{aws.LOCAL_REGION}"
+        # Not in the app's directory: bootstrapping a named environment needs no app.
+        self._run("bootstrap", "--no-version-reporting", target, cwd=self.home.path)
+
+    def synthesize(self) -> None:
+        """Synthesize the app for the local stage into the home's assembly."""
+        # With the Python that runs this, which has the CDK library, wherever it is installed.
+        app = shlex.join([sys.executable, "app.py"])
+        what = ("--quiet", *STAGE_CONTEXT, "--app", app, "--output", str(self.home.assembly))
+        self._run("synth", *what, cwd=self.app_directory)
+
+    def deploy(self) -> None:
+        """Deploy the synthesized assembly.
+
+        By a direct update and without rollback, because a rollback of the engine deletes every
+        resource that the update has looked at, the unchanged tables included, and it does not heed
+        `--no-rollback` for a change set. `undo.py` puts the old template back instead.
+        """
+        assembly, outputs = str(self.home.assembly), str(self.home.path / "outputs.json")
+        careful = ("--method", "direct", "--no-rollback", "--require-approval", "never")
+        where = ("--app", assembly, "--outputs-file", outputs)
+        self._run("deploy", "--all", *careful, *where, "--progress", "events", cwd=self.home.path)
+
+    def _run(self, command: str, *arguments: str, cwd: Path) -> None:
+        executable = find_executable(self.app_directory)
+        log = self.home.path / f"cdk-{command}.log"
+        with log.open("wb") as out:
+            try:
+                done = subprocess.run(
+                    [executable, command, "--no-notices", "--no-color", *arguments],
+                    cwd=cwd,
+                    env=environment(self.endpoint),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    timeout=TIMEOUT_SECONDS,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                raise _failure(command, f"did not end within {TIMEOUT_SECONDS} s", log) from None
+        if done.returncode != 0:
+            raise _failure(command, f"failed with exit code {done.returncode}", log)
+
+
+def find_executable(app_directory: Path) -> str:
+    """Return the CDK command line that package.json pins, or say how to get it."""
+    if shutil.which("node") is None:
+        raise ExpectedError(
+            "Node.js is not installed, and the CDK command line needs it: install Node.js 20 or "
+            "later, then run `make setup`."
+        )
+    executable = os.environ.get(CDK_VARIABLE) or str(app_directory / "node_modules/.bin/cdk")
+    if not Path(executable).exists():
+        raise ExpectedError(
+            f"There is no CDK command line at {executable}: run `make setup` in {app_directory}."
+        )
+    return executable
+
+
+def environment(endpoint: str) -> dict[str, str]:
+    """The engine's endpoint and dummy credentials, and nothing that CDK would send or look up."""
+    return {
+        **aws.local_environment(endpoint),
+        "CDK_DISABLE_VERSION_CHECK": "1",
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+    }
+
+
+def _failure(command: str, what: str, log: Path) -> ExpectedError:
+    tail = "\n".join(log.read_text(errors="replace").splitlines()[-OUTPUT_TAIL_LINES:])
+    return ExpectedError(
+        f"{tail}\n\n`cdk {command}` {what}; its last lines are above, all of them in {log}. Correct"
+        " the app and run `fanfold local up` again: the engine keeps running and keeps its data."
+    )

@@ -1,0 +1,243 @@
+"""Bring the local engine up, deploy this app on it, and lose no data on the way."""
+
+import fcntl
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from fanfold import names
+from fanfold_cli import aws
+from fanfold_cli.console import ExpectedError, say
+from fanfold_cli.local import assembly, engine, gaps
+from fanfold_cli.local.cdk import Cdk, find_executable
+from fanfold_cli.local.home import CHECKOUT, EngineState, Home
+from fanfold_cli.local.rollback import undo_failures
+from fanfold_cli.local.template import stateful_changes
+from fanfold_cli.stack import Deployment, outputs_of
+
+# A working day: long enough for a developer, and then the engine is not forgotten for ever.
+LIFETIME_HOURS = 8.0
+
+
+@dataclass
+class Progress:
+    """Sentences with the seconds since the beginning, so that every step's time can be read off."""
+
+    began: float = field(default_factory=time.monotonic)
+
+    def tell(self, sentence: str) -> None:
+        """Say a sentence behind the seconds that have passed."""
+        say(f"[{time.monotonic() - self.began:5.1f} s] {sentence}")
+
+
+def bring_up(
+    home: Home,
+    *,
+    lifetime_hours: float = LIFETIME_HOURS,
+    port: int | None = None,
+    fresh: bool = False,
+    app_directory: Path = CHECKOUT,
+) -> Deployment:
+    """Start the engine unless it runs, deploy what changed, and return the deployed stack."""
+    find_executable(app_directory)
+    home.claim()
+    with _alone(home):
+        progress = Progress()
+        state = _running_engine(
+            home, progress, lifetime_hours=lifetime_hours, port=port, fresh=fresh
+        )
+        sources = assembly.source_hash(app_directory)
+        if state.source_hash == sources:
+            progress.tell("No source changed since the last deployment: there is nothing to do.")
+        else:
+            with _explained(home, state):
+                state = _deploy(home, state, Cdk(home, app_directory, state.endpoint), progress)
+            home.write_state(replace(state, source_hash=sources))
+        return Deployment.local(home)
+
+
+@contextmanager
+def _explained(home: Home, state: EngineState) -> Iterator[None]:
+    try:
+        yield
+    except (ExpectedError, ClientError, BotoCoreError) as error:
+        if not state.is_running():
+            raise ExpectedError(
+                f"The engine died during the deployment; its log ends:\n{engine.log_tail(home)}\n\n"
+                "Run `fanfold local up` again for a new engine; the data of this one is gone."
+            ) from error
+        if isinstance(error, ExpectedError):
+            raise
+        raise ExpectedError(
+            f"The engine refused a call: {error}\nIts log ends:\n{engine.log_tail(home)}\n\n"
+            "Run `fanfold local up --fresh` to begin anew, which throws the local data away."
+        ) from error
+
+
+def _deploy(home: Home, state: EngineState, cdk: Cdk, progress: Progress) -> EngineState:
+    state = _bootstrap_and_synthesize(home, state, cdk, progress)
+    stacks = assembly.read_stacks(home.assembly)
+    synthesized = assembly.content_hash(stacks)
+    if state.assembly_hash == synthesized:
+        progress.tell("The stack is the deployed one: there is nothing to do.")
+        return state
+    _refuse_to_lose_data(home, stacks)
+    _undo(home, state, stacks, progress)
+    progress.tell("CDK deploys the stack.")
+    # Until the gaps are closed, this is not a deployment that a next run may take for done.
+    state = replace(state, source_hash=None, assembly_hash=None)
+    home.write_state(state)
+    try:
+        cdk.deploy()
+    except ExpectedError:
+        _undo(home, state, stacks, progress)
+        raise
+    assembly.save_deployed(home.deployed, stacks)
+    state = _after_deployment(state, stacks, progress)
+    return replace(state, assembly_hash=synthesized)
+
+
+def take_down(home: Home) -> bool:
+    """End the engine of this home; say whether there was one."""
+    home.check()
+    # Nothing is written here either, the lock included: it would no longer be empty.
+    if not home.is_ours():
+        return False
+    with _alone(home):
+        state = home.read_state()
+        if state is None:
+            return False
+        was_running = state.is_running()
+        engine.stop(home, state)
+        return was_running
+
+
+@contextmanager
+def _alone(home: Home) -> Iterator[None]:
+    try:
+        opened = (home.path / "lock").open("w")
+    except OSError as error:
+        raise ExpectedError(f"The home {home.path} cannot be used: {error.strerror}.") from error
+    with opened as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ExpectedError(
+                f"Another `fanfold local` is at work in {home.path}: wait until it has ended, or "
+                "choose another directory with --home."
+            ) from None
+        yield
+
+
+def _running_engine(
+    home: Home, progress: Progress, *, lifetime_hours: float, port: int | None, fresh: bool
+) -> EngineState:
+    state = home.read_state()
+    if state is not None and not state.is_running():
+        progress.tell(
+            f"The engine that was started at {state.started_at} (process {state.pid}) has ended, "
+            "and its data with it."
+        )
+        engine.stop(home, state)
+        state = None
+    if state is not None and fresh:
+        engine.stop(home, state)
+        progress.tell("The old engine has ended, and its data is thrown away.")
+        state = None
+    if state is not None:
+        if port not in (None, state.port):
+            raise ExpectedError(
+                f"The engine runs on port {state.port} already: run `fanfold local down` first, or "
+                "leave --port out."
+            )
+        progress.tell(
+            f"The engine is running at {state.endpoint} (process {state.pid}); it ends by itself "
+            f"at {state.ends_at}."
+        )
+        return state
+    progress.tell("The engine starts.")
+    state = engine.start(home, lifetime_seconds=lifetime_hours * 3600, port=port)
+    progress.tell(f"The engine answers at {state.endpoint}; it ends by itself at {state.ends_at}.")
+    return state
+
+
+def _bootstrap_and_synthesize(
+    home: Home, state: EngineState, cdk: Cdk, progress: Progress
+) -> EngineState:
+    if state.bootstrapped:
+        progress.tell("CDK synthesizes the stack.")
+        cdk.synthesize()
+        return state
+    progress.tell("CDK bootstraps the engine and synthesizes the stack.")
+    # Neither needs the other, and each waits for its own slow start.
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        bootstrap, synthesis = pool.submit(cdk.bootstrap), pool.submit(cdk.synthesize)
+        bootstrap.result()
+        state = engine.mark_bootstrapped(home, state)
+        progress.tell("The engine is bootstrapped.")
+        synthesis.result()
+    progress.tell("The stack is synthesized.")
+    return state
+
+
+def _refuse_to_lose_data(home: Home, stacks: list[assembly.SynthesizedStack]) -> None:
+    new = {stack.name: stack.template for stack in stacks}
+    changes = [
+        change
+        for name, deployed in assembly.read_deployed(home.deployed).items()
+        for change in stateful_changes(deployed, new.get(name, {}))
+    ]
+    if changes:
+        what = "\n".join(change.sentence() for change in changes)
+        raise ExpectedError(
+            f"{what}\nThe engine would make it anew and lose what it holds, so nothing was "
+            "deployed and the old stack keeps running. Run `fanfold local up --fresh` to throw the "
+            "local data away and deploy the new stack, or undo the change."
+        )
+
+
+def _undo(
+    home: Home, state: EngineState, stacks: list[assembly.SynthesizedStack], progress: Progress
+) -> None:
+    cloudformation = aws.client("cloudformation", state.endpoint, aws.LOCAL_REGION)
+    deployed = assembly.read_deployed(home.deployed)
+    for stack in undo_failures(cloudformation, (stack.name for stack in stacks), deployed):
+        progress.tell(f"The deployment of {stack} had failed; what was there before it is back.")
+
+
+def _after_deployment(
+    state: EngineState, stacks: list[assembly.SynthesizedStack], progress: Progress
+) -> EngineState:
+    deployment = Deployment(aws.LOCAL_REGION, state.endpoint, {})
+    outputs: dict[str, str] = {}
+    for stack in stacks:
+        cloudformation = deployment.client("cloudformation")
+        described = cloudformation.describe_stacks(StackName=stack.name)["Stacks"][0]
+        outputs |= outputs_of(described)
+        physical = gaps.physical_ids(deployment.client, stack.name)
+        outputs |= _reachable_api_url(state.endpoint, stack, physical, outputs)
+        progress.tell(f"The stack {stack.name} is deployed.")
+        closed = gaps.close_gaps(deployment.client, stack.template, physical)
+        progress.tell(f"What the engine leaves out is set and read back: {', '.join(closed)}.")
+    return replace(state, outputs=outputs)
+
+
+def _reachable_api_url(
+    endpoint: str,
+    stack: assembly.SynthesizedStack,
+    physical: dict[str, str],
+    outputs: dict[str, str],
+) -> dict[str, str]:
+    # The output is an address of AWS. The engine serves an API below a path of its own; the stage
+    # `$default` is left out of it, which the engine allows, because a shell would expand it.
+    told = outputs.get(names.API_URL_OUTPUT, "")
+    for logical_id, resource in stack.template.get("Resources", {}).items():
+        if resource["Type"] == "AWS::ApiGatewayV2::Api" and physical[logical_id] in told:
+            url = f"{endpoint}/_aws/execute-api/{physical[logical_id]}"
+            return {names.API_URL_OUTPUT: url}
+    return {}

@@ -1,0 +1,152 @@
+"""Where a local engine keeps its things, and the file that says which engine is running."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from fanfold_cli.console import ExpectedError
+from fanfold_cli.local import processes
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+HOME_VARIABLE = "FANFOLD_HOME"
+DEFAULT = CHECKOUT / ".fanfold"
+# Says that a directory is ours. Things in it are deleted, so no other directory may be taken.
+MARKER = "fanfold-home"
+MARKER_TEXT = "A home of Fanfold's local engine; `fanfold local up` and `down` delete in it.\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineState:
+    """What is known of the engine that was started last, and of the stack on it."""
+
+    pid: int
+    pid_mark: str
+    supervisor_pid: int
+    supervisor_mark: str
+    port: int
+    endpoint: str
+    started_at: str
+    ends_at: str
+    bootstrapped: bool = False
+    source_hash: str | None = None
+    assembly_hash: str | None = None
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    def is_running(self) -> bool:
+        """Say whether this very engine is there, and not another process with its number."""
+        return processes.is_alive(self.pid, self.pid_mark)
+
+
+@dataclass(frozen=True)
+class Home:
+    """A directory of one local engine; several engines live side by side in several homes."""
+
+    path: Path
+
+    @classmethod
+    def choose(cls, chosen: str | Path | None = None) -> "Home":
+        """Take the named directory, or that of the environment, or `.fanfold` of the checkout."""
+        named = chosen or os.environ.get(HOME_VARIABLE) or DEFAULT
+        try:
+            return cls(Path(named).expanduser().resolve())
+        except (OSError, RuntimeError) as error:
+            raise ExpectedError(f"The home {named} cannot be used: {error}") from error
+
+    def is_ours(self) -> bool:
+        """Say whether this directory was made for an engine, so that things may go from it."""
+        if (self.path / MARKER).is_file():
+            return True
+        # The default one may be older than the marker; its name is ours alone.
+        return self.path == DEFAULT and (self.state_file.is_file() or self.log.is_file())
+
+    def is_free(self) -> bool:
+        """Say whether there is nothing here yet; raises `ExpectedError` when it is no directory."""
+        try:
+            return not self.path.exists() or not any(self.path.iterdir())
+        except NotADirectoryError:
+            raise ExpectedError(
+                f"{self.path} is a file: name a directory with --home, or leave it out."
+            ) from None
+        except OSError as error:
+            raise _unusable(self.path, error) from error
+
+    def check(self) -> None:
+        """Raise `ExpectedError` when this directory belongs to somebody else."""
+        try:
+            ours = self.is_ours()
+        except OSError as error:
+            raise _unusable(self.path, error) from error
+        if not ours and not self.is_free():
+            raise ExpectedError(
+                f"{self.path} holds files and is not a home of the local engine (it has no file "
+                f"{MARKER}), so nothing in it was touched: name an empty or a new directory with "
+                "--home, or leave it out."
+            )
+
+    def claim(self) -> None:
+        """Make this directory and mark it as ours, or raise `ExpectedError` and touch nothing."""
+        self.check()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            (self.path / MARKER).write_text(MARKER_TEXT)
+        except OSError as error:
+            raise _unusable(self.path, error) from error
+
+    @property
+    def log(self) -> Path:
+        """What the engine, its Lambda functions and its supervisor wrote."""
+        return self.path / "engine.log"
+
+    @property
+    def data(self) -> Path:
+        """Every file that the engine itself writes; worth nothing once it has ended."""
+        return self.path / "engine"
+
+    @property
+    def assembly(self) -> Path:
+        """What CDK synthesized last."""
+        return self.path / "cdk.out"
+
+    @property
+    def deployed(self) -> Path:
+        """The templates that were deployed last, to compare the next ones with."""
+        return self.path / "deployed"
+
+    @property
+    def state_file(self) -> Path:
+        """The state as JSON."""
+        return self.path / "state.json"
+
+    def read_state(self) -> EngineState | None:
+        """Return the engine started last, or None when there was none."""
+        try:
+            raw: dict[str, Any] = json.loads(self.state_file.read_text())
+            # Another version's file still says which engine is to be ended.
+            known = {f.name for f in fields(EngineState)}
+            return EngineState(**{name: value for name, value in raw.items() if name in known})
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def write_state(self, state: EngineState) -> None:
+        """Replace the state at once, so that no reader sees half of it."""
+        draft = self.state_file.with_suffix(".draft")
+        draft.write_text(json.dumps(asdict(state), indent=2, sort_keys=True))
+        draft.replace(self.state_file)
+
+    def forget_state(self) -> None:
+        """Remove the state; nothing is running any more."""
+        self.state_file.unlink(missing_ok=True)
+
+    def running(self) -> EngineState | None:
+        """Return the state of the engine when it is really there."""
+        state = self.read_state()
+        return state if state is not None and state.is_running() else None
+
+
+def _unusable(path: Path, error: OSError) -> ExpectedError:
+    return ExpectedError(
+        f"The home {path} cannot be used ({error.strerror}): name a directory that you may write "
+        "to with --home, or leave it out."
+    )

@@ -1,0 +1,64 @@
+"""Which library speaks to AWS: libcurl, fast and light, or boto3, as the stage says.
+
+Each is imported only where it is asked for: boto3 alone is more than half of a cold start.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fanfold.names import BOTO3
+from fanfold.settings import Settings
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_sqs import SQSClient
+
+    from fanfold.fanout.transport import Transport
+
+
+def dynamodb(settings: Settings) -> DynamoDBClient:
+    """A client of DynamoDB, as far as DELIVER and QUERY need one."""
+    if settings.transport == BOTO3:
+        from fanfold.aws import boto
+
+        return boto.dynamodb()
+    from fanfold.aws import curl
+
+    return curl.dynamodb()
+
+
+def sqs(settings: Settings) -> SQSClient:
+    """A client of SQS, as far as DELIVER needs one."""
+    if settings.transport == BOTO3:
+        from fanfold.aws import boto
+
+        return boto.sqs()
+    from fanfold.aws import curl
+
+    return curl.sqs()
+
+
+def transport(settings: Settings) -> Transport:
+    """What makes the calls of a delivery, none of which it makes twice by itself."""
+    from fanfold.follows.edges_table import Followers
+    from fanfold.timeline.entries import Timelines
+
+    if settings.transport == BOTO3:
+        from fanfold.aws import boto
+        from fanfold.fanout.transport import CONNECTIONS
+        from fanfold.fanout.transport_boto3 import Boto3Transport
+
+        client = boto.dynamodb(attempts=1, connections=CONNECTIONS)
+        return Boto3Transport(
+            Followers(client, settings.followers_table),
+            Timelines(client, settings.timelines_table),
+        )
+    from fanfold.aws import curl
+    from fanfold.fanout.transport_curl import CurlTransport
+
+    return CurlTransport(
+        Followers(curl.dynamodb(), settings.followers_table),
+        Timelines(curl.dynamodb(), settings.timelines_table),
+        curl.connections(curl.DYNAMODB),
+    )

@@ -1,0 +1,156 @@
+"""What the HTTP doors share: decode API Gateway's event, answer, and turn errors into problems.
+
+API Gateway has routed the request already, so a door is a table from its route keys to actions.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from aws_lambda_powertools import Logger
+
+from fanfold import contract
+from fanfold.aws.retries import is_passing
+from fanfold.errors import BadInput, FanfoldError, NoRoute, NoUser, TooLarge, TryLater
+from fanfold.ids import check_id, is_id
+
+Event = Mapping[str, Any]
+Answer = dict[str, Any]
+
+RETRY_AFTER_SECONDS = 1
+
+logger = Logger()
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request by a known user. Nothing but the token says who that is."""
+
+    user_id: str
+    event: Event
+
+    @property
+    def received_at(self) -> int:
+        """Epoch milliseconds at which API Gateway took the request."""
+        return int(self.event["requestContext"]["timeEpoch"])
+
+    def path_id(self, name: str) -> str:
+        """The id in the path; raises `BadInput`."""
+        return check_id(unquote((self.event.get("pathParameters") or {}).get(name, "")), field=name)
+
+    def header(self, name: str) -> str | None:
+        """A header's value; names come in lower case."""
+        value = (self.event.get("headers") or {}).get(name)
+        return None if value is None else str(value)
+
+    def body(self) -> str:
+        """The body as text; raises `BadInput` if it is not UTF-8, `TooLarge` before decoding it."""
+        raw = self.event.get("body") or ""
+        if len(raw) > 2 * contract.MAX_REQUEST_BYTES:
+            raise TooLarge(
+                f"The request is larger than {contract.MAX_REQUEST_BYTES} bytes; shorten it."
+            )
+        if not self.event.get("isBase64Encoded"):
+            return str(raw)
+        try:
+            return base64.b64decode(raw).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            raise BadInput("The request body is not text in UTF-8; send JSON.") from None
+
+    def query(self, *known: str) -> dict[str, str]:
+        """The query parameters; raises `BadInput` for one that is not among the `known`."""
+        given: dict[str, str] = self.event.get("queryStringParameters") or {}
+        for name in given:
+            if name not in known:
+                raise BadInput(
+                    f"Unknown parameter {name[:40]!a}; this route takes {', '.join(known)}."
+                )
+        return given
+
+    def limit(self) -> int:
+        """The `limit` parameter; raises `BadInput` outside its bounds."""
+        text = (self.event.get("queryStringParameters") or {}).get("limit")
+        if text is None:
+            return contract.DEFAULT_LIMIT
+        lo, hi = contract.MIN_LIMIT, contract.MAX_LIMIT
+        if not (text.isascii() and text.isdigit() and len(text) <= 3 and lo <= int(text) <= hi):
+            raise BadInput(f"'limit' must be a whole number from {lo} to {hi}.")
+        return int(text)
+
+
+Action = Callable[[Request], Answer]
+
+
+def answer(status: int, content: Any = None) -> Answer:
+    """An answer in JSON, or without a body where there is no content."""
+    if content is None:
+        return {"statusCode": status}
+    return _json(status, content, "application/json")
+
+
+def respond(event: Event, routes: Mapping[str, Action], *, user_claim: str) -> Answer:
+    """Answer one request by the action of its route; every error becomes a problem (RFC 9457)."""
+    try:
+        action = routes.get(event.get("routeKey", ""))
+        if action is None:
+            raise NoRoute(_no_route(event))
+        return action(Request(_user(event, user_claim), event))
+    except FanfoldError as error:
+        logger.info("The request was refused.", slug=error.slug, status=error.status)
+        return _problem(error)
+    except Exception as error:
+        if is_passing(error):
+            logger.warning("A call that this request needs failed.", exc_info=True)
+            return _problem(TryLater("A store is busy; send the same request again in a moment."))
+        logger.exception("The request met a fault of ours.")
+        request_id = event.get("requestContext", {}).get("requestId", "")
+        return _problem(
+            FanfoldError(
+                "This is a fault of the service; sending the same request again is safe. "
+                f"If it stays, tell its operators the request id {request_id}."
+            )
+        )
+
+
+def _user(event: Event, claim: str) -> str:
+    context = event.get("requestContext", {})
+    claims = context.get("authorizer", {}).get("jwt", {}).get("claims", {})
+    user_id = claims.get(claim)
+    if not isinstance(user_id, str) or not is_id(user_id):
+        raise NoUser(
+            f"The token's claim '{claim}' names no user that can be an id here; "
+            "sign in again, or let the operators check the configured claim."
+        )
+    return user_id
+
+
+def _no_route(event: Event) -> str:
+    known = "; ".join(route.key for route in contract.ROUTES)
+    return f"There is no such route; there are {known}."
+
+
+def _problem(error: FanfoldError) -> Answer:
+    content = {
+        "type": f"urn:fanfold:problem:{error.slug}",
+        "title": error.title,
+        "status": error.status,
+        "detail": error.sentence,
+    }
+    problem = _json(error.status, content, "application/problem+json")
+    if isinstance(error, TryLater):
+        problem["headers"]["retry-after"] = str(RETRY_AFTER_SECONDS)
+    return problem
+
+
+def _json(status: int, content: Any, kind: str) -> Answer:
+    return {
+        "statusCode": status,
+        "headers": {"content-type": kind},
+        "body": json.dumps(content, separators=(",", ":"), ensure_ascii=False),
+    }

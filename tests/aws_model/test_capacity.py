@@ -1,0 +1,197 @@
+"""Units are counted as the Developer Guide's own examples count them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aws_model.dynamodb.capacity import READ, WRITE, read_units, write_units
+from aws_model.dynamodb.values import from_wire, item_from_wire, size_of, size_of_item
+from tests.aws_model.model import KB, Model, note, sized
+
+
+@pytest.mark.parametrize(
+    ("value", "size"),
+    [
+        ({"S": ""}, 0),
+        ({"S": "hello"}, 5),
+        ({"S": "Grüße"}, 7),
+        ({"B": b"abc"}, 3),
+        ({"BOOL": True}, 1),
+        ({"NULL": True}, 1),
+        ({"N": "0"}, 1),
+        ({"N": "7"}, 2),
+        ({"N": "27"}, 2),
+        ({"N": "-27"}, 3),
+        ({"N": "461"}, 3),
+        ({"N": "1000000"}, 2),
+        ({"N": "0.5"}, 2),
+        ({"N": "1.25"}, 3),
+        ({"N": "1" * 38}, 20),
+        ({"SS": ["a", "bcd"]}, 4),
+        ({"NS": ["1", "200"]}, 4),
+        ({"L": []}, 3),
+        ({"L": [{"S": "ab"}, {"N": "7"}]}, 3 + 2 + 2 + 2),
+        ({"M": {}}, 3),
+        ({"M": {"key": {"S": "ab"}}}, 3 + 1 + 3 + 2),
+    ],
+)
+def test_a_value_has_the_documented_size(value: dict[str, Any], size: int) -> None:
+    assert size_of(from_wire(value)) == size
+
+
+def test_an_items_size_is_that_of_its_names_and_values() -> None:
+    assert size_of_item(item_from_wire({"id": {"S": "ab"}, "größe": {"N": "7"}})) == 2 + 2 + 7 + 2
+
+
+def test_a_timeline_entry_is_far_below_one_unit() -> None:
+    entry = {
+        "user_id": {"S": "u" * 36},
+        "sort_key": {"S": "2026-11-20T18:00:00.123Z#" + "r" * 32},
+        "publisher_id": {"S": "p" * 36},
+        "expires_at": {"N": "1900000000"},
+    }
+    assert size_of_item(item_from_wire(entry)) < 200
+
+
+@pytest.mark.parametrize(
+    ("size", "consistent", "units"),
+    [
+        (3500, True, 1),
+        (3 * KB + KB // 2, False, 0.5),
+        (4 * KB, True, 1),
+        (8 * KB, True, 2),
+        (8 * KB, False, 1),
+        (10 * KB, True, 3),
+        (0, True, 1),
+        (0, False, 0.5),
+    ],
+)
+def test_reads_are_rounded_up_to_4_kb(size: int, consistent: bool, units: float) -> None:
+    assert read_units(size, consistent=consistent) == units
+
+
+@pytest.mark.parametrize(("sizes", "units"), [((512,), 1), ((KB,), 1), ((KB + 1,), 2), ((0, 0), 1)])
+def test_writes_are_rounded_up_to_1_kb(sizes: tuple[int, ...], units: int) -> None:
+    assert write_units(*sizes) == units
+
+
+def test_a_batch_get_rounds_each_item_and_a_query_their_sum() -> None:
+    model = Model()
+    for name, size in (("a", 3 * KB // 2), ("b", 13 * KB // 2)):
+        model.client.put_item(TableName="plain", Item=sized(name, size))
+    keys = [{"id": {"S": "a"}}, {"id": {"S": "b"}}]
+    model.client.batch_get_item(RequestItems={"plain": {"Keys": keys, "ConsistentRead": True}})
+    assert model.meter.of("plain", READ) == 3
+    model.client.scan(TableName="plain", ConsistentRead=True)
+    assert model.meter.of("plain", READ) == 3 + 2
+
+
+def test_a_query_of_ten_items_of_40_8_kb_counts_44_kb() -> None:
+    model = Model()
+    for number in range(10):
+        model.put("a", str(number), x="y" * (4178 - len("idaat0x")))
+    answer = model.client.query(
+        TableName="notes",
+        KeyConditionExpression="id = :id",
+        ExpressionAttributeValues={":id": {"S": "a"}},
+        ReturnConsumedCapacity="TOTAL",
+    )
+    assert answer["ConsumedCapacity"] == {"TableName": "notes", "CapacityUnits": 5.5}
+
+
+def test_a_projection_or_count_saves_no_units() -> None:
+    model = Model()
+    model.client.put_item(TableName="plain", Item=sized("a", 10 * KB))
+    for more in ({"ProjectionExpression": "id"}, {"Select": "COUNT"}, {}):
+        before = model.meter.of("plain", READ)
+        model.client.scan(TableName="plain", ConsistentRead=True, **more)
+        assert model.meter.of("plain", READ) - before == 3
+
+
+def test_a_batch_of_half_a_kb_and_three_and_a_half_counts_five() -> None:
+    model = Model()
+    puts = [{"PutRequest": {"Item": sized("a", 500)}}, {"PutRequest": {"Item": sized("b", 3584)}}]
+    answer = model.client.batch_write_item(
+        RequestItems={"plain": puts}, ReturnConsumedCapacity="TOTAL"
+    )
+    assert answer["ConsumedCapacity"] == [{"TableName": "plain", "CapacityUnits": 5.0}]
+
+
+def test_a_write_counts_the_larger_of_what_was_there_and_what_is() -> None:
+    model = Model()
+    model.client.put_item(TableName="plain", Item=sized("a", 5 * KB))
+    assert model.meter.of("plain") == 5
+    model.client.put_item(TableName="plain", Item=sized("a", 100))
+    assert model.meter.of("plain") == 10
+    model.client.delete_item(TableName="plain", Key={"id": {"S": "a"}})
+    assert model.meter.of("plain") == 11
+    model.client.delete_item(TableName="plain", Key={"id": {"S": "a"}})
+    assert model.meter.of("plain") == 12
+
+
+def test_a_failed_condition_counts_the_item_that_is_there() -> None:
+    model = Model()
+    model.client.put_item(TableName="plain", Item=sized("a", 5 * KB))
+    with pytest.raises(model.client.exceptions.ConditionalCheckFailedException):
+        model.client.put_item(
+            TableName="plain", Item=sized("a", 100), ConditionExpression="attribute_not_exists(id)"
+        )
+    assert model.meter.of("plain") == 10
+
+
+def test_a_transaction_counts_twice_also_what_it_only_checks() -> None:
+    model = Model()
+    check = {
+        "TableName": "plain",
+        "Key": {"id": {"S": "b"}},
+        "ConditionExpression": "attribute_not_exists(id)",
+    }
+    put = {"TableName": "plain", "Item": sized("a", 2 * KB)}
+    model.client.transact_write_items(TransactItems=[{"Put": put}, {"ConditionCheck": check}])
+    assert model.meter.of("plain") == 4 + 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "units"),
+    [
+        ({}, {"tag": "a"}, 1),
+        ({"tag": "a"}, {"tag": "b"}, 2),
+        ({"tag": "a"}, {}, 1),
+        ({}, {"other": "x"}, 0),
+        ({"tag": "a"}, {"tag": "a", "other": "x"}, 0),
+    ],
+    ids=["comes", "changes its key", "goes", "stays away", "changes what is not projected"],
+)
+def test_an_index_of_keys_counts_an_entry_that(
+    before: dict[str, str], after: dict[str, str], units: int
+) -> None:
+    model = Model()
+    model.put("a", **before)
+    counted = model.meter.of("notes", WRITE, "by_tag")
+    model.put("a", **after)
+    assert model.meter.of("notes", WRITE, "by_tag") - counted == units
+
+
+def test_an_index_of_everything_counts_every_change_by_its_own_size() -> None:
+    model = Model()
+    model.put("a", label="l", x="y" * 3000)
+    assert model.meter.of("notes", WRITE, "everything") == 3
+    model.put("a", label="l", x="short")
+    assert model.meter.of("notes", WRITE, "everything") == 6
+    model.put("a", label="l", x="short")
+    assert model.meter.of("notes", WRITE, "everything") == 6
+
+
+def test_consumed_capacity_tells_indexes_apart_if_asked() -> None:
+    model = Model()
+    answer = model.client.put_item(
+        TableName="notes", Item=note("a", tag="t"), ReturnConsumedCapacity="INDEXES"
+    )
+    assert answer["ConsumedCapacity"] == {
+        "TableName": "notes",
+        "CapacityUnits": 2.0,
+        "Table": {"CapacityUnits": 1.0},
+        "GlobalSecondaryIndexes": {"by_tag": {"CapacityUnits": 1.0}},
+    }

@@ -1,0 +1,183 @@
+"""What the simulation decides: how late, how much is left over; and what stays put meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ParamValidationError
+
+from aws_model.dynamodb.tables import Hooks
+from tests.aws_model.model import KB, Model, note, sized
+
+
+def test_an_eventual_read_sees_what_was_and_a_consistent_one_what_is() -> None:
+    model = Model(Hooks(read_lag=lambda _table: 1.0))
+    model.clock.advance(5)
+    model.put("a", n=1)
+    model.clock.advance(5)
+    model.put("a", n=2)
+    assert model.get("a", consistent=False) == note("a", n=1)
+    assert model.get("a", consistent=True) == note("a", n=2)
+    model.client.delete_item(TableName="notes", Key=note("a"))
+    assert model.ids() == ["a"]
+    assert model.ids(ConsistentRead=True) == []
+    model.clock.advance(1)
+    assert model.get("a", consistent=False) is None
+
+
+def test_an_eventual_query_sees_the_partition_of_one_moment() -> None:
+    model = Model(Hooks(read_lag=lambda _table: 1.0))
+    for at in "12":
+        model.put("a", at)
+    model.clock.advance(5)
+    model.put("a", "3")
+    model.client.delete_item(TableName="notes", Key=note("a", "1"))
+
+    def query(*, consistent: bool) -> list[str]:
+        answer = model.client.query(
+            TableName="notes",
+            KeyConditionExpression="id = :id",
+            ExpressionAttributeValues={":id": {"S": "a"}},
+            ConsistentRead=consistent,
+        )
+        return [item["at"]["S"] for item in answer["Items"]]
+
+    assert query(consistent=False) == ["1", "2"]
+    assert query(consistent=True) == ["2", "3"]
+
+
+def test_an_index_lags_and_keeps_the_order_of_changes() -> None:
+    lags = iter([3.0, 1.0])
+    model = Model(Hooks(index_lag=lambda _table, _index: next(lags)))
+    model.put("a", tag="t")
+    model.client.update_item(TableName="notes", Key=note("a"), UpdateExpression="REMOVE tag")
+    model.clock.advance(2)
+    assert model.ids("by_tag") == []
+    model.clock.advance(2)
+    assert model.ids("by_tag") == []
+
+
+def test_an_index_shows_an_entry_once_it_has_arrived() -> None:
+    model = Model(Hooks(index_lag=lambda _table, _index: 1.0))
+    model.put("a", tag="t")
+    assert model.ids("by_tag") == []
+    model.clock.advance(1)
+    assert model.ids("by_tag") == ["a"]
+
+
+def test_an_expired_item_stays_until_somebody_deletes_it() -> None:
+    model = Model(Hooks(ttl_delay=lambda _table: 100))
+    model.put("a", tag="t", expires_at=int(model.clock.now) + 10)
+    model.put("b", expires_at=str(int(model.clock.now) + 10))
+    model.put("c", expires_at=int(model.clock.now) + 10)
+    model.clock.advance(50)
+    assert model.ids() == ["a", "b", "c"]
+    model.put("c", expires_at=int(model.clock.now) + 1_000)
+    written = model.meter.of("notes")
+    model.clock.advance(70)
+    assert model.ids() == ["b", "c"]
+    assert model.ids("by_tag") == []
+    assert model.meter.of("notes") == written
+
+
+def test_items_are_never_deleted_without_a_delay() -> None:
+    model = Model(Hooks(ttl_delay=None))
+    model.put("a", expires_at=int(model.clock.now) + 10)
+    model.clock.advance(10_000_000)
+    assert model.ids() == ["a"]
+
+
+def test_the_simulation_leaves_requests_of_a_batch_for_another_call() -> None:
+    model = Model(Hooks(unprocessed=lambda operation, _table, count: [count - 1]))
+    puts = [{"PutRequest": {"Item": note(name)}} for name in "abc"]
+    answer = model.client.batch_write_item(RequestItems={"notes": puts})
+    assert answer["UnprocessedItems"] == {"notes": puts[2:]}
+    assert model.ids() == ["a", "b"]
+    keys = [note("a"), note("b")]
+    part = {"Keys": keys, "ConsistentRead": True, "ProjectionExpression": "id"}
+    found = model.client.batch_get_item(RequestItems={"notes": part})
+    assert found["Responses"] == {"notes": [{"id": {"S": "a"}}]}
+    assert found["UnprocessedKeys"] == {"notes": {**part, "Keys": [keys[1]]}}
+
+
+def test_a_batch_get_ends_at_16_mb_and_names_the_rest() -> None:
+    model = Model()
+    for number in range(45):
+        model.client.put_item(TableName="plain", Item=sized(f"{number:02}", 380 * KB))
+    keys = [{"id": {"S": f"{number:02}"}} for number in range(45)]
+    answer = model.client.batch_get_item(RequestItems={"plain": {"Keys": keys}})
+    assert len(answer["Responses"]["plain"]) == 43
+    assert answer["UnprocessedKeys"]["plain"]["Keys"] == keys[43:]
+
+
+def test_the_order_of_a_batch_get_is_the_simulations() -> None:
+    model = Model(Hooks(shuffle=lambda items: items.reverse()))
+    for name in "ab":
+        model.put(name)
+    request = {"notes": {"Keys": [note("a"), note("b")]}}
+    found = model.client.batch_get_item(RequestItems=request)["Responses"]["notes"]
+    assert [item["id"]["S"] for item in found] == ["b", "a"]
+
+
+def test_what_was_given_or_answered_can_be_changed_without_changing_the_table() -> None:
+    model = Model()
+    given: dict[str, Any] = {**note("a"), "m": {"M": {"k": {"S": "v"}}}, "s": {"SS": ["x"]}}
+    model.client.put_item(TableName="notes", Item=given)
+    given["m"]["M"]["k"]["S"] = "changed"
+    answered = model.get("a")
+    assert answered is not None
+    answered["s"]["SS"].append("y")
+    assert model.get("a") == {**note("a"), "m": {"M": {"k": {"S": "v"}}}, "s": {"SS": ["x"]}}
+
+
+def test_a_transaction_with_a_known_token_is_done_once() -> None:
+    model = Model()
+    add = {
+        "TableName": "plain",
+        "Key": {"id": {"S": "a"}},
+        "UpdateExpression": "ADD n :one",
+        "ExpressionAttributeValues": {":one": {"N": "1"}},
+    }
+    for _ in range(2):
+        model.client.transact_write_items(TransactItems=[{"Update": add}], ClientRequestToken="t")
+    other = {**add, "Key": {"id": {"S": "b"}}}
+    with pytest.raises(model.client.exceptions.IdempotentParameterMismatchException):
+        model.client.transact_write_items(TransactItems=[{"Update": other}], ClientRequestToken="t")
+    model.clock.advance(601)
+    model.client.transact_write_items(TransactItems=[{"Update": add}], ClientRequestToken="t")
+    found = model.client.get_item(TableName="plain", Key={"id": {"S": "a"}})
+    assert found["Item"]["n"] == {"N": "2"}
+
+
+def test_segments_and_pages_of_a_scan_meet_every_item_once() -> None:
+    model = Model()
+    for number in range(200):
+        model.put(f"id-{number % 50}", str(number))
+    seen = []
+    for segment in range(4):
+        pages = model.client.get_paginator("scan").paginate(
+            TableName="notes", Segment=segment, TotalSegments=4, PaginationConfig={"PageSize": 7}
+        )
+        seen += [item["at"]["S"] for page in pages for item in page["Items"]]
+    assert sorted(seen, key=int) == [str(number) for number in range(200)]
+
+
+def test_places_put_in_any_order_are_walked_in_order_between_reads() -> None:
+    model = Model()
+    for number in range(300):
+        model.put("a", f"{number * 7919 % 300:03}")
+        if number % 50 == 49:
+            answer = model.client.query(
+                TableName="notes",
+                KeyConditionExpression="id = :id",
+                ExpressionAttributeValues={":id": {"S": "a"}},
+            )
+            places = [item["at"]["S"] for item in answer["Items"]]
+            assert places == sorted(places)
+            assert len(places) == number + 1
+
+
+def test_a_misspelt_parameter_is_refused_as_boto3_does() -> None:
+    with pytest.raises(ParamValidationError):
+        Model().client.put_item(TableName="notes", Itme=note("a"))

@@ -1,0 +1,276 @@
+"""The faulty way to DynamoDB: what it leaves out, what it breaks, and what it leaves alone."""
+
+import json
+import time
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError, ConnectionClosedError, EndpointConnectionError
+
+import fanfold.aws.boto  # noqa: F401 - which of botocore's errors pass
+from aws_model import clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb import database
+from aws_model.endpoint import (
+    NONE,
+    Answer,
+    FaultyBatches,
+    Rates,
+    Request,
+    answering_from,
+    late,
+    serving,
+)
+from aws_model.sqs import client as sqs
+from fanfold.aws.retries import is_passing
+
+pytestmark = pytest.mark.network
+ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, proxies={})
+
+
+@dataclass
+class Table:
+    """A backend that takes every put, and knows whom it was for."""
+
+    users: list[str] = field(default_factory=list)
+
+    def __call__(self, request: Request) -> Answer:
+        content = json.loads(request.body)
+        for write in content.get("RequestItems", {}).get("timelines", []):
+            self.users.append(write["PutRequest"]["Item"]["user_id"]["S"])
+        answer: Any = {"UnprocessedItems": {}} if "RequestItems" in content else {"Item": {}}
+        return Answer(200, json.dumps(answer).encode())
+
+
+@dataclass
+class Way:
+    """A client on a faulty way to a table."""
+
+    table: Table
+    client: Any
+    counted: Counter[str]
+
+    def put(self, *users: str) -> list[str]:
+        """Put an entry for each; the users that came back."""
+        puts = [{"PutRequest": {"Item": {"user_id": {"S": user}}}} for user in users]
+        answer = self.client.batch_write_item(RequestItems={"timelines": puts})
+        left = answer["UnprocessedItems"].get("timelines", [])
+        return [write["PutRequest"]["Item"]["user_id"]["S"] for write in left]
+
+
+@pytest.fixture
+def ways() -> Iterator[Any]:
+    """Makes faulty ways, which end with the test."""
+    with ExitStack() as ends:
+
+        def to_a_table(rates: Rates, seed: int = 1) -> Way:
+            table = Table()
+            batches = FaultyBatches(table, rates, seed)
+            url = ends.enter_context(serving(batches.answer))
+            client = boto3.client("dynamodb", endpoint_url=url, config=ONCE)
+            ends.callback(client.close)
+            return Way(table, client, batches.counted)
+
+        yield to_a_table
+
+
+USERS = [f"user-{number}" for number in range(25)]
+
+
+def test_a_part_of_a_batch_is_left_out_and_comes_back(ways: Any) -> None:
+    way = ways(Rates(partial=1.0))
+    left = way.put(*USERS)
+    assert 0 < len(left) < 25
+    assert sorted(way.table.users + left) == sorted(USERS)
+    assert way.counted == {
+        "batches": 1, "asked": 25, "written": 25 - len(left), "partial": 1
+    }  # fmt: skip
+
+
+def test_a_batch_of_one_put_is_never_left_in_part(ways: Any) -> None:
+    way = ways(Rates(partial=1.0))
+    assert way.put("ada") == []
+    assert way.table.users == ["ada"]
+
+
+def test_a_throttled_batch_has_no_effect_and_says_why(ways: Any) -> None:
+    way = ways(Rates(throttled=1.0))
+    with pytest.raises(ClientError) as caught:
+        way.put(*USERS)
+    assert caught.value.response["Error"]["Code"] == "ProvisionedThroughputExceededException"
+    response: Any = caught.value.response
+    assert response["ThrottlingReasons"][0]["reason"] == "TableWriteKeyRangeThroughputExceeded"
+    assert is_passing(caught.value)
+    assert way.table.users == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"), [("broken", ClientError), ("reset", ConnectionClosedError)]
+)
+def test_half_of_the_batches_that_get_no_answer_take_effect(
+    ways: Any, fault: str, error: type[Exception]
+) -> None:
+    way = ways(Rates(**{fault: 1.0}))
+    for user in USERS:
+        with pytest.raises(error) as caught:
+            way.put(user)
+        assert is_passing(caught.value)
+    before, after = way.counted[f"{fault} before"], way.counted[f"{fault} after"]
+    assert before > 0
+    assert after > 0
+    assert before + after == 25
+    assert len(way.table.users) == after
+
+
+def test_every_other_call_passes(ways: Any) -> None:
+    way = ways(Rates(throttled=1.0))
+    way.client.get_item(TableName="posts", Key={"ref_id": {"S": "post"}})
+    assert way.counted == {}
+
+
+def test_without_faults_every_put_passes(ways: Any) -> None:
+    way = ways(NONE)
+    assert [way.put(user) for user in USERS] == [[]] * 25
+    assert way.table.users == USERS
+
+
+def test_one_connection_serves_call_after_call() -> None:
+    with serving(Table()) as url:
+        connection = HTTPConnection(urlsplit(url).netloc)
+        for _ in range(3):
+            connection.request("POST", "/", b"{}")
+            answer = connection.getresponse()
+            assert (answer.status, answer.read(), answer.will_close) == (
+                200,
+                b'{"Item": {}}',
+                False,
+            )
+        connection.close()
+
+
+def test_the_same_seed_brings_the_same_faults(ways: Any) -> None:
+    rates = Rates(partial=0.5)
+    first, second, other = ways(rates, seed=7), ways(rates, seed=7), ways(rates, seed=8)
+    left = [[way.put(*USERS) for _ in range(5)] for way in (first, second, other)]
+    assert left[0] == left[1] != left[2]
+
+
+def test_the_port_is_free_when_the_owner_is_done() -> None:
+    with serving(Table()) as url:
+        pass
+    client = boto3.client("dynamodb", endpoint_url=url, config=ONCE)
+    with pytest.raises(EndpointConnectionError):
+        client.list_tables()
+    client.close()
+
+
+def test_other_calls_meet_with_every_fault_that_has_no_part(ways: Any) -> None:
+    way = ways(Rates(others=1.0))
+    for _ in range(40):
+        with pytest.raises((ClientError, ConnectionClosedError)) as caught:
+            way.client.get_item(TableName="posts", Key={"ref_id": {"S": "post"}})
+        assert is_passing(caught.value)
+    assert set(way.counted) == {
+        "other throttled",
+        "other broken before",
+        "other broken after",
+        "other reset before",
+        "other reset after",
+    }
+    assert way.put(*USERS) == []
+
+
+# The model
+
+
+@pytest.fixture
+def model() -> Iterator[tuple[Any, Any, sqs.Queues]]:
+    """Clients of DynamoDB and SQS on the model behind HTTP, and its queues."""
+    tables = dynamodb.Client(database.Database(clock.Clock()))
+    tables.create_table(
+        TableName="notes",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    queues = sqs.Queues(clock.Clock())
+    with serving(answering_from(tables, sqs.Client(queues))) as url, ExitStack() as ends:
+        tables_client = boto3.client("dynamodb", endpoint_url=url, config=ONCE)
+        queues_client = boto3.client("sqs", endpoint_url=url, config=ONCE)
+        ends.callback(tables_client.close)
+        ends.callback(queues_client.close)
+        yield tables_client, queues_client, queues
+
+
+def test_the_model_answers_over_http_with_its_items_and_its_errors(model: Any) -> None:
+    client, _, _ = model
+    note = {"id": {"S": "a"}, "text": {"S": "\u00fc\u2028\N{GRINNING FACE}"}}
+    put = {"TableName": "notes", "Item": note, "ConditionExpression": "attribute_not_exists(id)"}
+    client.put_item(**put)
+    assert client.get_item(TableName="notes", Key={"id": {"S": "a"}})["Item"] == note
+    with pytest.raises(client.exceptions.ConditionalCheckFailedException) as caught:
+        client.put_item(**put, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+    assert caught.value.response["Item"] == note
+
+
+def test_a_cancelled_transaction_says_why_over_http(model: Any) -> None:
+    client, _, _ = model
+    check = {
+        "TableName": "notes",
+        "Key": {"id": {"S": "a"}},
+        "ConditionExpression": "attribute_exists(id)",
+    }
+    with pytest.raises(client.exceptions.TransactionCanceledException) as caught:
+        client.transact_write_items(TransactItems=[{"ConditionCheck": check}])
+    assert [r["Code"] for r in caught.value.response["CancellationReasons"]] == [
+        "ConditionalCheckFailed"
+    ]
+
+
+def test_the_model_takes_messages_and_names_its_errors_as_sqs_does(model: Any) -> None:
+    _, client, queues = model
+    url = queues.create("Express")
+    client.send_message(QueueUrl=url, MessageBody="hello")
+    (message,) = client.receive_message(QueueUrl=url)["Messages"]
+    assert message["Body"] == "hello"
+    with pytest.raises(client.exceptions.QueueDoesNotExist) as caught:
+        client.send_message(QueueUrl=f"{url}-that-is-gone", MessageBody="hello")
+    code = caught.value.response["Error"]["Code"]
+    assert code == "AWS.SimpleQueueService.NonExistentQueue"
+
+
+def test_many_threads_at_once_leave_the_model_whole(model: Any) -> None:
+    client, _, _ = model
+    key = {"id": {"S": "counter"}}
+    add = {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(200):
+            threads.submit(client.update_item, TableName="notes", Key=key, **add)
+    assert client.get_item(TableName="notes", Key=key)["Item"]["n"] == {"N": "200"}
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_every_answer_has_the_checksum_of_its_body(status: int) -> None:
+    with serving(lambda _request: Answer(status, b"{}")) as url:
+        connection = HTTPConnection(urlsplit(url).netloc)
+        connection.request("POST", "/", b"{}")
+        answer = connection.getresponse()
+        assert answer.headers["x-amz-crc32"] == str(zlib.crc32(answer.read()))
+        connection.close()
+
+
+def test_a_late_backend_gives_the_same_answer_so_much_later() -> None:
+    begun = time.monotonic()
+    request = Request("GetItem", {}, b"{}")
+    assert late(Table(), 0.05)(request) == Table()(request)
+    assert 0.05 <= time.monotonic() - begun < 1.0

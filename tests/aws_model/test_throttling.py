@@ -1,0 +1,167 @@
+"""Whoever asks for too much is told so as DynamoDB tells it, and nothing is half done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from aws_model.clock import Clock
+from aws_model.dynamodb.capacity import THROTTLING, Limits, Resource, Throttle
+from fanfold.aws.retries import is_passing
+from tests.aws_model.model import KB, Model, note, sized
+
+SMALL = Limits(partitions=1, partition_writes=10, partition_reads=10)
+
+
+def throttled_by(**limits: Any) -> Model:
+    return Model(throttle=Throttle(Clock(), Limits(**limits)))
+
+
+def reasons(error: ClientError) -> list[str]:
+    response: Any = error.response
+    found = response.get("ThrottlingReasons") or response.get("throttlingReasons")
+    return [reason["reason"] for reason in found]
+
+
+def puts_until_throttled(model: Model, most: int = 200) -> tuple[int, ClientError]:
+    for number in range(most):
+        try:
+            model.put(f"id-{number}")
+        except ClientError as error:
+            return number, error
+    raise AssertionError("never throttled")
+
+
+def test_a_partition_takes_its_units_and_more_with_time() -> None:
+    model = Model(throttle=Throttle(Clock(), SMALL))
+    assert puts_until_throttled(model)[0] == 10
+    model.clock.advance(0.5)
+    assert puts_until_throttled(model)[0] == 5
+    model.clock.advance(100)
+    assert puts_until_throttled(model)[0] == 10
+
+
+def test_unused_capacity_is_kept_for_the_burst() -> None:
+    model = throttled_by(partitions=1, partition_writes=10, burst_seconds=300)
+    assert puts_until_throttled(model, 4_000)[0] == 3_000
+
+
+@pytest.mark.parametrize(
+    ("limits", "code", "field", "reason"),
+    [
+        (
+            {"partitions": 1, "partition_writes": 5},
+            "ProvisionedThroughputExceededException",
+            "ThrottlingReasons",
+            "TableWriteKeyRangeThroughputExceeded",
+        ),
+        (
+            {"quota_writes": 5},
+            "RequestLimitExceeded",
+            "ThrottlingReasons",
+            "TableWriteAccountLimitExceeded",
+        ),
+        (
+            {"max_write_request_units": 5},
+            "ThrottlingException",
+            "throttlingReasons",
+            "TableWriteMaxOnDemandThroughputExceeded",
+        ),
+    ],
+)
+def test_each_limit_has_its_exception_and_reason(
+    limits: Mapping[str, Any], code: str, field: str, reason: str
+) -> None:
+    model = throttled_by(**limits)
+    _, error = puts_until_throttled(model)
+    response: Any = error.response
+    assert response["Error"]["Code"] == code
+    assert [each["reason"] for each in response[field]] == [reason]
+    assert response[field][0]["resource"].endswith(":table/notes")
+    assert isinstance(error, getattr(model.client.exceptions, code))
+    assert is_passing(error)
+
+
+def test_a_key_range_may_come_as_the_other_exception() -> None:
+    model = Model(throttle=Throttle(Clock(), SMALL))
+    model.database.key_range_as = lambda _table: THROTTLING
+    _, error = puts_until_throttled(model)
+    assert error.response["Error"]["Code"] == THROTTLING
+    assert reasons(error) == ["TableWriteKeyRangeThroughputExceeded"]
+
+
+def test_a_cold_table_takes_4000_writes_a_second_only_when_they_are_spread() -> None:
+    model = throttled_by()
+    left = 0
+    for batch in range(140):
+        puts = [{"PutRequest": {"Item": note(f"{batch}-{number}")}} for number in range(25)]
+        answer = model.client.batch_write_item(RequestItems={"notes": puts})
+        left += len(answer["UnprocessedItems"].get("notes", []))
+    assert left < 25
+    hot = Model(throttle=Throttle(Clock()))
+    assert all(hot.put("one", str(n)) for n in range(1_000))
+    with pytest.raises(hot.client.exceptions.ProvisionedThroughputExceededException):
+        hot.put("one", "1000")
+
+
+def test_a_throttled_index_throttles_the_table_and_nothing_is_written() -> None:
+    index = Resource("notes", "by_tag")
+    model = Model(throttle=Throttle(Clock(), limits={index: SMALL}))
+    for number in range(10):
+        model.put(f"id-{number}", tag="hot")
+    with pytest.raises(ClientError) as caught:
+        model.put("id-10", tag="hot")
+    assert reasons(caught.value) == ["IndexWriteKeyRangeThroughputExceeded"]
+    assert model.get("id-10") is None
+    model.put("id-11")
+    assert model.meter.of("notes") == 11
+
+
+def test_a_batch_is_done_in_part_and_says_what_is_left() -> None:
+    model = Model(throttle=Throttle(Clock(), SMALL))
+    puts = [{"PutRequest": {"Item": note(f"id-{number}")}} for number in range(25)]
+    answer = model.client.batch_write_item(RequestItems={"notes": puts})
+    assert answer["UnprocessedItems"] == {"notes": puts[10:]}
+    assert len(model.ids()) == 10
+    with pytest.raises(model.client.exceptions.ProvisionedThroughputExceededException):
+        model.client.batch_write_item(RequestItems={"notes": puts[10:]})
+
+
+def test_reads_are_throttled_by_their_own_buckets() -> None:
+    model = Model(throttle=Throttle(Clock(), SMALL))
+    model.client.put_item(TableName="plain", Item=sized("a", 10 * KB))
+    keys = {"id": {"S": "a"}}
+    for _ in range(3):
+        model.client.get_item(TableName="plain", Key=keys, ConsistentRead=True)
+    with pytest.raises(ClientError) as caught:
+        model.client.scan(TableName="plain", ConsistentRead=True)
+    assert reasons(caught.value) == ["TableReadKeyRangeThroughputExceeded"]
+    answer = model.client.batch_get_item(
+        RequestItems={"plain": {"Keys": [{"id": {"S": "b"}}, {"id": {"S": "a"}}]}}
+    )
+    assert answer["UnprocessedKeys"] == {"plain": {"Keys": [keys]}}
+
+
+def test_a_throttled_transaction_is_cancelled_whole() -> None:
+    model = Model(throttle=Throttle(Clock(), SMALL))
+    puts = [{"Put": {"TableName": "notes", "Item": note(f"id-{n}")}} for n in range(6)]
+    with pytest.raises(model.client.exceptions.TransactionCanceledException) as caught:
+        model.client.transact_write_items(TransactItems=puts)
+    assert {each["Code"] for each in caught.value.response["CancellationReasons"]} == {
+        "ThrottlingError"
+    }
+    assert is_passing(caught.value)
+    assert model.ids() == []
+
+
+def test_a_request_larger_than_the_bucket_passes_when_it_is_full_and_leaves_a_debt() -> None:
+    model = Model(throttle=Throttle(Clock(), SMALL))
+    model.client.put_item(TableName="plain", Item=sized("a", 30 * KB))
+    model.clock.advance(2)
+    with pytest.raises(ClientError):
+        model.client.put_item(TableName="plain", Item=sized("b", 30 * KB))
+    model.clock.advance(1.01)
+    model.client.put_item(TableName="plain", Item=sized("b", 30 * KB))

@@ -1,0 +1,741 @@
+"""Following and unfollowing: the row decides, and the edges agree with it in the end."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from threading import Barrier
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fanfold import names
+from fanfold.aws import boto
+from fanfold.errors import Contended, TooManyFollows, TryLater
+from fanfold.follows.bulk_follow import BulkFollowing
+from fanfold.follows.edges import ATTEMPTS
+from fanfold.follows.follow import Relations
+from fanfold.follows.follows_table import Follow, Following
+from functions import plan
+from functions._worker import Received
+from tests.integration.system import (
+    AT,
+    AT_MS,
+    Answer,
+    Crash,
+    CrashAfter,
+    Json,
+    System,
+    error,
+    event,
+)
+
+FailFirst = Callable[..., list[Any]]
+# As they are deployed; on moto, the fixture does without.
+MESSAGES = plan.MESSAGES
+
+
+def row(system: System, user: str = "bob", publisher: str = "ada") -> Follow:
+    return system.following.get(user, publisher)
+
+
+def count_of(system: System, user: str = "bob") -> int:
+    """The counter beside the user's follows."""
+    items = {item["user_id"]["S"]: item for item in system.rows(names.READERS)}
+    return int(items[user]["follows"]["N"]) if user in items else 0
+
+
+@pytest.fixture
+def relations(system: System) -> Relations:
+    """The use case as the HTTP door has it."""
+    found: Relations = system.door("api").relations
+    return found
+
+
+@pytest.fixture
+def limited(system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A door that lets a user follow three publishers."""
+    monkeypatch.setattr(system.door("api"), "relations", replace(relations, max_follows=3))
+
+
+def test_a_follow_has_a_row_and_an_edge_and_is_settled_once_more_later(system: System) -> None:
+    answer = system.http("api/follow")
+    assert (answer.status, answer.body) == (200, {"publisher_id": "ada", "followed_at": AT})
+    assert row(system) == Follow(
+        user_id="bob",
+        publisher_id="ada",
+        state="followed",
+        version=1,
+        followed_at=AT,
+        asked_at=AT_MS,
+    )
+    assert system.edges() == ["bob"]
+    assert count_of(system) == 1
+    assert system.receive("Relation") == [], "not before the door has surely stopped"
+    system.clock.advance(10)
+    (order,) = system.bodies("Relation")
+    assert order == {
+        "version": 1,
+        "type": "relation.settle",
+        "user_id": "bob",
+        "publisher_id": "ada",
+    }
+
+
+def test_following_again_is_the_same_follow(system: System) -> None:
+    first = system.follow("bob")
+    before = system.dump()
+    system.clock.advance(60)
+    again = system.follow("bob")
+    assert (again.status, again.body) == (200, first.body)
+    after = system.dump()
+    for table in ("Following", "Followers"):
+        for row in (*before[table], *after[table]):
+            row.pop("asked_at", None)
+            assert row.pop("version")["N"] in ("1", "2")
+    assert after == before
+
+
+def test_an_unfollow_leaves_a_tombstone_and_no_edge(system: System) -> None:
+    system.follow("bob")
+    assert system.http("api/unfollow").status == 204
+    assert (row(system).state, row(system).version) == ("unfollowed", 2)
+    (item,) = system.rows(names.FOLLOWING)
+    assert int(item["expires_at"]["N"]) == system.clock.ms // 1000 + 30 * 86_400
+    assert system.edges() == []
+    assert count_of(system) == 0
+
+
+def test_unfollowing_again_changes_nothing(system: System) -> None:
+    system.follow("bob")
+    system.unfollow("bob")
+    before = system.dump()
+    assert system.unfollow("bob").status == 204
+    assert system.dump() == before
+    assert count_of(system) == 0
+
+
+def test_unfollowing_without_a_follow_leaves_a_tombstone_alone(system: System) -> None:
+    assert system.unfollow("bob").status == 204
+    (item,) = system.rows(names.FOLLOWING)
+    assert (row(system).state, row(system).version) == ("unfollowed", 1)
+    assert int(item["expires_at"]["N"]) == system.clock.ms // 1000 + 30 * 86_400
+    assert count_of(system) == 0
+    assert system.follow("bob").status == 200
+    assert (row(system).version, count_of(system), system.edges()) == (2, 1, ["bob"])
+
+
+def test_a_follow_after_an_unfollow_is_a_new_version_and_no_tombstone(system: System) -> None:
+    system.follow("bob")
+    system.unfollow("bob")
+    system.clock.advance(60)
+    assert system.follow("bob").body["followed_at"] == "2026-11-20T18:01:00.123Z"
+    assert row(system).version == 3
+    (item,) = system.rows(names.FOLLOWING)
+    assert "expires_at" not in item
+    (edge,) = system.rows(names.FOLLOWERS)
+    assert edge["version"] == {"N": "3"}
+    assert count_of(system) == 1
+
+
+def test_any_row_of_calls_ends_as_the_last_one_says_with_an_exact_count(system: System) -> None:
+    publishers = ["ada", "grace", "edsger"]
+    wanted = dict.fromkeys(publishers, False)
+    for _ in range(25):
+        publisher = random.choice(publishers)
+        wanted[publisher] = random.random() < 0.6
+        answer = (system.follow if wanted[publisher] else system.unfollow)("bob", publisher)
+        assert answer.status in (200, 204)
+    system.pump()
+    for publisher in publishers:
+        assert system.edges(publisher) == (["bob"] if wanted[publisher] else [])
+    assert count_of(system) == sum(wanted.values())
+
+
+@pytest.mark.usefixtures("limited")
+def test_the_limit_of_follows_is_exact_and_an_unfollow_makes_room(system: System) -> None:
+    for number in range(3):
+        assert system.follow("bob", f"publisher-{number}").status == 200
+    answer = system.follow("bob", "publisher-3")
+    assert (answer.status, answer.slug) == (409, "too-many-follows")
+    assert system.following.get("bob", "publisher-3").version == 0
+    assert system.edges("publisher-3") == []
+    assert count_of(system) == 3
+    assert system.follow("bob", "publisher-0").status == 200, "that is no new follow"
+    system.unfollow("bob", "publisher-0")
+    assert system.follow("bob", "publisher-3").status == 200
+    assert count_of(system) == 3
+
+
+@pytest.mark.usefixtures("limited")
+def test_a_limit_of_one_user_is_not_anothers(system: System) -> None:
+    for number in range(3):
+        system.follow("bob", f"publisher-{number}")
+    assert system.follow("carol", "publisher-0").status == 200
+
+
+@pytest.mark.parametrize("publisher", ["a%23b", "x" * 129, ""])
+def test_a_publisher_that_cannot_be_an_id_is_refused(system: System, publisher: str) -> None:
+    answer = system.follow("bob", publisher)
+    assert (answer.status, answer.slug) == (400, "bad-input")
+    assert "'publisher_id'" in answer.body["detail"]
+    assert system.rows(names.FOLLOWING) == []
+
+
+# Stopping half-way, and others at the same time
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_door_that_stops_after_any_call_leaves_edges_that_agree_in_the_end(
+    system: System, wanted: bool
+) -> None:
+    for calls in itertools.count(1):
+        user = f"user-{calls}"
+        if not wanted:
+            system.follow(user)
+            system.pump()
+        with CrashAfter(calls) as crash:
+            answer = (system.follow if wanted else system.unfollow)(user)
+        if not crash.happened:
+            break
+        assert answer.status == 500
+        if calls > 2:  # RELATE was told before anything else, and mends it alone
+            system.pump()
+            assert (user in system.edges()) is row(system, user).is_active is wanted
+        assert (system.follow if wanted else system.unfollow)(user).status in (200, 204)
+        system.pump()
+        assert (user in system.edges()) is row(system, user).is_active is wanted
+        assert count_of(system, user) == (1 if wanted else 0)
+    assert calls > 5, "the door makes more calls than that"
+
+
+def unfollow_row(system: System) -> None:
+    assert system.following.unfollow(row(system), expires_at=1)
+
+
+def test_an_unfollow_between_the_two_looks_of_settle_is_seen(
+    system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another door's unfollow lands, row and edge, just before our edge is put."""
+    plain = system.edge_client.put_item
+    calls: list[int] = []
+
+    def put(**request: Any) -> Any:
+        if not calls:
+            unfollow_row(system)
+            system.followers.remove("ada", "bob", version=2, level=0)
+        calls.append(1)
+        return plain(**request)
+
+    monkeypatch.setattr(system.edge_client, "put_item", put)
+    relations.follow("bob", "ada", asked_at=AT_MS)
+    assert calls
+    assert not row(system).is_active
+    assert system.edges() == []
+
+
+def test_a_follow_between_the_two_looks_of_settle_is_seen(
+    system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    plain = system.edge_client.delete_item
+    calls: list[int] = []
+
+    def delete(**request: Any) -> Any:
+        if not calls:
+            again = system.following.follow(row(system), max_follows=9)
+            assert again
+            assert again.version == 3
+        calls.append(1)
+        return plain(**request)
+
+    monkeypatch.setattr(system.edge_client, "delete_item", delete)
+    relations.unfollow("bob", "ada", asked_at=AT_MS)
+    assert calls
+    assert row(system).is_active
+    assert system.edges() == ["bob"]
+
+
+def test_a_row_that_never_holds_still_is_told_and_left_to_relate(
+    system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def flip() -> None:
+        now = row(system)
+        if now.is_active:
+            unfollow_row(system)
+        else:
+            system.following.follow(now, max_follows=9)
+
+    for operation in ("put_item", "delete_item"):
+        plain = getattr(system.edge_client, operation)
+
+        def call(plain: Any = plain, **request: Any) -> Any:
+            answer = plain(**request)
+            flip()
+            return answer
+
+        monkeypatch.setattr(system.edge_client, operation, call)
+    with pytest.raises(Contended):
+        relations.follow("bob", "ada", asked_at=AT_MS)
+    monkeypatch.undo()
+    system.pump()
+    assert (system.edges() == ["bob"]) is row(system).is_active
+
+
+def test_a_change_that_lost_against_another_is_made_on_what_the_other_left(
+    system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = system.dynamodb.transact_write_items
+    calls: list[int] = []
+
+    def transact(**request: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:  # another door follows and unfollows meanwhile
+            other = Follow(user_id="bob", publisher_id="ada", state="unfollowed", version=0)
+            followed = system.following.follow(other, max_follows=9)
+            assert followed
+            system.following.unfollow(followed, expires_at=1)
+        return plain(**request)
+
+    monkeypatch.setattr(system.dynamodb, "transact_write_items", transact)
+    assert relations.follow("bob", "ada", asked_at=AT_MS).version == 3
+    assert system.edges() == ["bob"]
+    assert count_of(system) == 1
+
+
+def cancelled(*codes: str) -> Exception:
+    """A cancelled transaction; moto itself knows no other reason than a refused condition."""
+    response: Any = error("TransactionCanceledException").response
+    response["CancellationReasons"] = [{"Code": code} for code in codes]
+    kind = boto.dynamodb().exceptions.TransactionCanceledException
+    return kind(response, "TransactWriteItems")
+
+
+def test_a_transaction_in_conflict_is_tried_again(system: System, fail_first: FailFirst) -> None:
+    conflict = cancelled("None", "TransactionConflict")
+    calls = fail_first(system.dynamodb, "transact_write_items", [conflict, conflict])
+    assert system.follow("bob").status == 200
+    assert len(calls) == 3
+    assert count_of(system) == 1
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        ("ThrottlingError", "None"),
+        ("None", "ProvisionedThroughputExceeded"),
+        ("ThrottlingError", "TransactionConflict"),
+    ],
+)
+def test_a_throttled_transaction_is_answered_with_try_later(
+    system: System, fail_first: FailFirst, codes: tuple[str, ...]
+) -> None:
+    fail_first(system.dynamodb, "transact_write_items", [cancelled(*codes)])
+    answer = system.follow("bob")
+    assert (answer.status, answer.slug) == (503, "try-later")
+
+
+def test_a_transaction_that_breaks_a_rule_is_a_fault_of_ours(
+    system: System, fail_first: FailFirst
+) -> None:
+    fail_first(system.dynamodb, "transact_write_items", [cancelled("None", "ValidationError")])
+    assert system.follow("bob").status == 500
+
+
+def test_a_worker_that_is_late_never_undoes_what_a_newer_version_did(system: System) -> None:
+    system.followers.put("ada", "bob", version=3, level=0)
+    before = system.rows(names.FOLLOWERS)
+    system.followers.put("ada", "bob", version=1, level=0)
+    assert system.rows(names.FOLLOWERS) == before
+    system.followers.remove("ada", "bob", version=2, level=0)
+    assert system.rows(names.FOLLOWERS) == before
+    system.followers.remove("ada", "bob", version=4, level=0)
+    system.followers.remove("ada", "bob", version=2, level=0)
+    assert system.edges() == []
+
+
+# RELATE
+
+
+def test_relate_puts_a_missing_edge_and_takes_a_wrong_one_away(system: System) -> None:
+    system.follow("bob")
+    edges = system.rows(names.FOLLOWERS)
+    system.followers.remove("ada", "bob", version=1, level=0)
+    system.followers.put("ada", "carol", version=0, level=0)
+    settle = event("relation_queue/relation_settle")
+    assert system.take(settle) == []
+    assert system.take({"Records": [system.record("Relation", _settle("carol"))]}) == []
+    assert system.rows(names.FOLLOWERS) == edges
+
+
+def _settle(user: str) -> dict[str, Any]:
+    return {"version": 1, "type": "relation.settle", "user_id": user, "publisher_id": "ada"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"user_id": "a#b"}, "'user_id' is not a valid id"),
+        ({"user_id": 5}, "'user_id' is not a string"),
+        ({"type": "fanout.plan"}, "not a 'relation.settle'"),
+        ({"version": 0}, "version"),
+    ],
+)
+def test_a_bad_order_to_relate_is_rejected(
+    system: System, changed: dict[str, Any], says: str
+) -> None:
+    record = system.record("Relation", {**_settle("bob"), **changed})
+    assert system.take({"Records": [record]}) == []
+    ((_, reason),) = system.rejected("Relation")
+    assert says in reason
+
+
+# Whom a user follows
+
+
+def follow_many(system: System, count: int, user: str = "bob") -> list[str]:
+    publishers = [f"publisher-{number:03d}" for number in range(count)]
+    for publisher in publishers:
+        fresh = Follow(
+            user_id=user, publisher_id=publisher, state="unfollowed", version=0, followed_at=AT
+        )
+        assert system.following.follow(fresh, max_follows=5000)
+    return publishers
+
+
+def page(system: System, user: str = "bob", **query: str) -> Answer:
+    return system.http("api/list_following", user=user, query=query)
+
+
+def walk(system: System, **query: str) -> list[list[str]]:
+    """All pages."""
+    pages: list[list[str]] = []
+    after: dict[str, str] = {}
+    for _ in range(100):
+        answer = page(system, **query, **after)
+        assert answer.status == 200
+        pages.append([each["publisher_id"] for each in answer.body["following"]])
+        if answer.body["next"] is None:
+            return pages
+        after = {"after": answer.body["next"]}
+    raise AssertionError("the pages do not end")
+
+
+def test_a_user_who_follows_nobody_has_an_empty_page(system: System) -> None:
+    assert page(system).body == {"following": [], "next": None}
+
+
+@pytest.mark.parametrize(("count", "sizes"), [(3, [3]), (4, [4]), (5, [4, 1]), (8, [4, 4])])
+def test_pages_are_full_and_end_exactly(system: System, count: int, sizes: list[int]) -> None:
+    publishers = follow_many(system, count)
+    pages = walk(system, limit="4")
+    assert [len(each) for each in pages] == sizes
+    assert list(itertools.chain(*pages)) == publishers
+
+
+def test_ended_follows_are_left_out_and_pages_filled_from_what_comes_after(
+    system: System,
+) -> None:
+    publishers = follow_many(system, 24)
+    ended = publishers[1:10] + publishers[12:20] + publishers[23:]
+    for publisher in ended:
+        assert system.following.unfollow(row(system, "bob", publisher), expires_at=1)
+    pages = walk(system, limit="3")
+    assert [len(each) for each in pages] == [3, 3]
+    assert list(itertools.chain(*pages)) == [each for each in publishers if each not in ended]
+
+
+def test_a_list_that_is_all_tombstones_is_empty(system: System) -> None:
+    for publisher in follow_many(system, 5):
+        system.following.unfollow(row(system, "bob", publisher), expires_at=1)
+    assert walk(system, limit="2") == [[]]
+
+
+def test_a_user_sees_nobody_elses_follows(system: System) -> None:
+    follow_many(system, 4, user="carol")
+    cursor = page(system, "carol", limit="2").body["next"]
+    assert page(system, "bob", limit="2", after=cursor).body["following"] == []
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"after": ""},
+        {"after": "garbage"},
+        {"after": "1!!!!"},
+        {"after": "2YWRh"},
+        {"after": "1" + "A" * 300},
+        {"after": "1YSNi"},  # a#b
+        {"limit": "0"},
+        {"limit": "101"},
+        {"limit": "-1"},
+        {"limit": "1.0"},
+        {"limit": "٣"},
+        {"limit": "9" * 5000},
+        {"limit": ""},
+        {"before": "1YWRh"},
+        {"user_id": "carol"},
+    ],
+)
+def test_a_bad_parameter_is_refused(system: System, query: dict[str, str]) -> None:
+    answer = page(system, **query)
+    assert (answer.status, answer.slug) == (400, "bad-input")
+    assert len(answer.body["detail"]) < 300
+
+
+# Many follows at once
+
+
+@pytest.fixture
+def bulk(system: System, relations: Relations) -> BulkFollowing:
+    return BulkFollowing(system.following, relations.edges, relations)
+
+
+def test_many_follows_at_once_have_rows_edges_and_an_exact_count(
+    system: System, bulk: BulkFollowing
+) -> None:
+    wanted = [f"publisher-{number}" for number in range(120)]
+    system.follow("bob", "publisher-5")
+    system.follow("bob", "publisher-7")
+    system.unfollow("bob", "publisher-7")
+    system.pump()
+    assert bulk.follow_all("bob", [*wanted, *wanted]) == 119
+    assert count_of(system) == 120
+    assert all(row(system, "bob", publisher).is_active for publisher in wanted)
+    assert all(system.edges(publisher) == ["bob"] for publisher in wanted)
+    before = system.dump()
+    assert bulk.follow_all("bob", wanted) == 0
+    assert system.dump() == before
+
+
+def test_many_follows_beyond_the_limit_are_refused(
+    system: System, bulk: BulkFollowing, relations: Relations
+) -> None:
+    few = replace(bulk, relations=replace(relations, max_follows=3))
+    with pytest.raises(TooManyFollows):
+        few.follow_all("bob", ["a", "b", "c", "d"])
+    assert few.follow_all("bob", ["a", "b"]) == 2
+    with pytest.raises(TooManyFollows):
+        few.follow_all("bob", ["c", "d"])
+    assert count_of(system) == 2
+    assert system.edges("c") == []
+
+
+def test_many_follows_that_stopped_after_any_call_are_whole_when_they_run_again(
+    system: System, bulk: BulkFollowing
+) -> None:
+    wanted = ["ada", "grace"]
+    for calls in itertools.count(1):
+        user = f"user-{calls}"
+        with CrashAfter(calls) as crash, suppress(Crash):
+            bulk.follow_all(user, wanted)
+        if not crash.happened:
+            break
+        bulk.follow_all(user, wanted)
+        assert user in system.edges("ada")
+        assert user in system.edges("grace")
+        assert count_of(system, user) == 2
+    assert calls > 2
+
+
+def test_an_unfollow_while_many_follows_are_written_wins(
+    system: System, bulk: BulkFollowing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = system.edge_client.batch_write_item
+
+    def write(**request: Any) -> Any:
+        unfollow_row(system)
+        system.followers.remove("ada", "bob", version=2, level=0)
+        return plain(**request)
+
+    monkeypatch.setattr(system.edge_client, "batch_write_item", write)
+    bulk.follow_all("bob", ["ada"])
+    assert not row(system).is_active
+    assert system.edges() == []
+
+
+def test_edges_that_a_table_leaves_unprocessed_are_written_again_or_told(
+    system: System, relations: Relations, fail_first: FailFirst, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = system.edge_client.batch_write_item
+
+    def write_one(*, RequestItems: Any) -> Any:  # noqa: N803 - boto3's name
+        ((table, puts),) = RequestItems.items()
+        plain(RequestItems={table: puts[:1]})
+        return {"UnprocessedItems": {table: puts[1:]}} if puts[1:] else {}
+
+    monkeypatch.setattr(system.edge_client, "batch_write_item", write_one)
+    users = [f"user-{number}" for number in range(8)]
+    relations.edges.put_all(("ada", user, 1) for user in users)
+    assert system.edges() == users
+    fail_first(system.edge_client, "put_item", [error("ThrottlingException")] * ATTEMPTS)
+    with pytest.raises(TryLater):
+        relations.edges.put_all(("grace", user, 1) for user in users)
+
+
+def test_a_list_with_thousands_of_tombstones_goes_on_page_by_page(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fanfold.follows.follow.PAGE", 3)
+    monkeypatch.setattr("fanfold.follows.follow.MAX_PAGES", 2)
+    publishers = follow_many(system, 20)
+    for publisher in publishers[1:19]:
+        system.following.unfollow(row(system, "bob", publisher), expires_at=1)
+    pages = walk(system, limit="1")
+    assert list(itertools.chain(*pages)) == [publishers[0], publishers[19]]
+    assert [] in pages, "a page may be empty and not the last"
+
+
+def follow_event(system: System, kind: str, *, user: str = "bob", times_received: int = 1) -> Json:
+    """A message of the publish queue as SQS hands it out, sent at the clock's time."""
+    body = {"version": 1, "type": f"follow.{kind}", "user_id": user, "publisher_id": "ada"}
+    return {"Records": [system.record("Publish", body, times_received=times_received)]}
+
+
+def test_a_follow_message_that_comes_a_second_time_undoes_no_unfollow_since(
+    system: System,
+) -> None:
+    added = follow_event(system, "added")
+    system.take(copy.deepcopy(added))
+    assert system.edges() == ["bob"]
+    system.clock.advance(5)
+    assert system.unfollow("bob").status == 204
+    assert system.take(copy.deepcopy(added)) == []
+    assert (row(system).state, system.edges()) == ("unfollowed", [])
+
+
+def test_an_unfollow_message_that_was_sent_before_the_follow_and_comes_after_changes_nothing(
+    system: System,
+) -> None:
+    removed = follow_event(system, "removed")
+    system.clock.advance(5)
+    system.take(follow_event(system, "added"))
+    assert system.take(removed) == []
+    assert (row(system).state, system.edges()) == ("followed", ["bob"])
+
+
+@pytest.mark.parametrize("kinds", [*itertools.product(("added", "removed"), repeat=3)])
+def test_messages_count_in_the_order_in_which_they_were_sent_however_they_come(
+    system: System, kinds: tuple[str, ...]
+) -> None:
+    followers = []
+    for arrival in itertools.permutations(range(len(kinds))):
+        user = "u" + "".join(map(str, arrival))
+        sent = []
+        for kind in kinds:
+            system.clock.advance(5)
+            sent.append(follow_event(system, kind, user=user))
+        for each in arrival:
+            assert system.take(sent[each]) == []
+        followers += [user] if kinds[-1] == "added" else []
+    assert sorted(system.edges()) == sorted(followers)
+    assert {user: count_of(system, user) for user in followers} == dict.fromkeys(followers, 1)
+
+
+def test_a_message_that_was_sent_before_a_request_and_comes_after_it_changes_nothing(
+    system: System,
+) -> None:
+    system.follow("bob")
+    system.clock.advance(5)
+    removed = follow_event(system, "removed")
+    system.clock.advance(5)
+    assert system.follow("bob").status == 200
+    assert system.take(removed) == []
+    assert (row(system).state, system.edges()) == ("followed", ["bob"])
+    added = follow_event(system, "added", user="carl")
+    system.clock.advance(5)
+    assert system.unfollow("carl").status == 204
+    assert system.take(added) == []
+    assert (row(system, "carl").state, system.edges()) == ("unfollowed", ["bob"])
+
+
+def test_a_message_that_has_read_the_row_gives_way_to_a_request_that_came_after_it(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    system.clock.advance(5)
+    removed = follow_event(system, "removed")
+    system.clock.advance(5)
+    get = Following.get
+    answers: list[int] = []
+
+    def get_and_be_overtaken(following: Following, user: str, publisher: str) -> Follow:
+        seen = get(following, user, publisher)
+        if not answers:
+            monkeypatch.undo()
+            answers.append(system.follow("bob").status)
+        return seen
+
+    monkeypatch.setattr(Following, "get", get_and_be_overtaken)
+    assert system.take(removed) == []
+    assert answers == [200]
+    assert (row(system).state, system.edges()) == ("followed", ["bob"])
+
+
+def test_a_request_beside_a_change_that_is_under_way_is_read_again(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    system.clock.advance(5)
+    client = system.following.client
+    conflict = client.exceptions.TransactionConflictException
+    real = Following.ask_again
+    failures: list[Any] = []
+
+    def fail_once(following: Following, seen: Follow, *, expires_at: int) -> Follow | None:
+        def update_item(**request: Any) -> Any:
+            if not failures:
+                failures.append(request)
+                answer: Any = {"Error": {"Code": "TransactionConflictException", "Message": "on"}}
+                raise conflict(answer, "UpdateItem")
+            return client.update_item(**request)
+
+        fake: Any = SimpleNamespace(update_item=update_item, exceptions=client.exceptions)
+        return real(replace(following, client=fake), seen, expires_at=expires_at)
+
+    monkeypatch.setattr(Following, "ask_again", fail_once)
+    assert system.follow("bob").status == 200
+    assert len(failures) == 1
+    assert row(system).version == 2
+
+
+def test_follow_messages_of_one_user_are_taken_in_turn_and_all_else_side_by_side(
+    system: System,
+) -> None:
+    def of(user: object) -> str:
+        return json.dumps({"version": 1, "type": "follow.added", "user_id": user})
+
+    whose = system.door("plan")._follower
+    assert whose(of("bob")) == "bob"
+    others = ("{", "[]", '{"version": 1, "type": "post.published"}', '{"version": 0}')
+    for body in (*others, of([]), of(7), of("")):
+        assert not whose(body)
+
+
+def test_a_batch_of_the_publish_queue_is_taken_side_by_side_but_for_one_users_follows(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = [
+        {"version": 1, "type": "follow.added", "user_id": user, "publisher_id": publisher}
+        for user, publisher in (("bob", "ada"), ("bob", "grace"), ("carol", "ada"))
+    ]
+    both, begun = Barrier(2, timeout=5), []
+
+    def take(received: Received) -> None:
+        content = json.loads(received.body)
+        begun.append((content["user_id"], content["publisher_id"]))
+        if content["publisher_id"] == "ada":
+            both.wait()  # for the other user's
+
+    door = system.door("plan")
+    monkeypatch.setattr(door, "MESSAGES", MESSAGES)
+    monkeypatch.setattr(door, "take", take)
+    records = [system.record("Publish", body) for body in bodies]
+    assert system.take({"Records": records}) == []
+    assert begun.index(("bob", "grace")) == 2

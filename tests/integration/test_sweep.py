@@ -1,0 +1,387 @@
+"""SWEEP: what was accepted and lost on its way is sent again, a bounded number of times."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from fanfold.aws.event_sources import Feeds
+from fanfold.fanout.ledger import Resume
+from fanfold.fanout.sweep import MAX_ROUNDS, NEARLY_EMPTY, QUEUED_TOO_LONG_SECONDS
+from tests.integration.system import VISIBILITY_SECONDS, Crash, CrashAfter, System, error, event
+
+NOW = "2026-11-20T18:00:00.123Z"
+
+
+def test_a_queued_fanout_is_sent_again_only_when_it_waits_too_long(system: System) -> None:
+    users = system.give_followers(2)
+    system.publish()
+    system.bodies("Publish")  # lost
+    system.clock.advance(QUEUED_TOO_LONG_SECONDS)
+    system.sweep()
+    assert system.waiting("Publish") == 0
+    system.clock.advance(0.001)
+    system.sweep()
+    assert system.ledger().rounds == 1
+    system.sweep()
+    assert system.waiting("Publish") == 1, "and not again the minute after"
+    system.pump()
+    assert system.reached() == users
+    assert system.ledger().rounds == 0
+
+
+@pytest.fixture
+def lost(system: System, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A fan-out of four segments, of which two are delivered and the others' messages lost."""
+    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 4)
+    users = system.give_followers(40)
+    system.publish()
+    system.pump("Publish")
+    for _ in range(2):
+        assert system.pump_once("Bulk")
+    system.bodies("Bulk")
+    assert len(system.ledger().pending) == 2
+    return users
+
+
+def test_overdue_segments_are_sent_again_and_the_fanout_completes(
+    system: System, lost: list[str]
+) -> None:
+    system.clock.advance(VISIBILITY_SECONDS)
+    system.sweep()
+    assert system.waiting("Bulk") == 0, "a worker may still be at it"
+    system.clock.advance(0.001)
+    pending = sorted(system.ledger().pending)
+    resumed = f"{pending[0] * 4:x}" + "8" * 15
+    system.fanouts.store_resume("post-1", pending[0], Resume(resumed, 0), now=NOW)
+    system.sweep()
+    orders = sorted(system.bodies("Bulk"), key=lambda order: order["segment"])
+    assert [order["segment"] for order in orders] == pending
+    assert [order["position"] for order in orders] == [resumed, ""]
+    system.fanouts.next_round(system.ledger(), now=NOW)
+    system.clock.advance(VISIBILITY_SECONDS + 1)
+    system.sweep()
+    system.pump()
+    assert set(system.reached()) <= set(lost)
+    assert (system.ledger().state, system.open_fanouts()) == ("complete", [])
+
+
+def test_overdue_segments_reach_every_follower(system: System, lost: list[str]) -> None:
+    system.clock.advance(VISIBILITY_SECONDS + 1)
+    system.sweep()
+    system.pump()
+    assert system.reached() == lost
+    assert system.ledger().delivered == len(lost)
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_long_backlog_explains_the_silence(system: System) -> None:
+    for number in range(NEARLY_EMPTY + 1):
+        system.sqs.send_message(QueueUrl=system.url("Bulk"), MessageBody=f"{number}")
+    system.clock.advance(VISIBILITY_SECONDS + 1)
+    system.sweep()
+    assert system.waiting("Bulk") == NEARLY_EMPTY + 1
+    assert system.ledger().rounds == 0
+    (record, *_) = system.receive("Bulk")
+    system.delete("Bulk", record)
+    system.sqs.purge_queue(QueueUrl=system.url("Bulk"))
+    system.sweep()
+    assert system.waiting("Bulk") == 2
+
+
+def test_a_long_backlog_of_the_publish_queue_is_not_made_longer(system: System) -> None:
+    for number in range(NEARLY_EMPTY + 1):
+        system.publish(f"post-{number}")
+    system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+    system.sweep()
+    assert system.waiting("Publish") == NEARLY_EMPTY + 1
+    assert system.ledger("post-0").rounds == 0
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_backlog_of_the_other_lane_explains_nothing(system: System) -> None:
+    for number in range(NEARLY_EMPTY + 1):
+        system.sqs.send_message(QueueUrl=system.url("Express"), MessageBody=f"{number}")
+    system.clock.advance(VISIBILITY_SECONDS + 1)
+    system.sweep()
+    assert system.waiting("Bulk") == 2
+
+
+def test_a_completion_that_was_interrupted_is_finished(system: System, lost: list[str]) -> None:
+    for segment in sorted(system.ledger().pending):
+        after = system.fanouts.finish_segment(system.ledger(), segment, written=10, now=NOW)
+        assert after
+    assert system.ledger().state == "delivering"
+    system.sweep()
+    assert system.ledger().state == "complete"
+    assert system.open_fanouts() == []
+
+
+@pytest.mark.usefixtures("lost")
+def test_after_so_many_rounds_a_fanout_is_stalled_counted_and_left_alone(
+    system: System, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for round_ in range(1, MAX_ROUNDS + 1):
+        system.clock.advance(VISIBILITY_SECONDS + 1)
+        system.sweep()
+        assert len(system.bodies("Bulk")) == 2  # lost each time
+        assert (system.ledger().state, system.ledger().rounds) == ("delivering", round_)
+    assert stalled_counts(capsys) == [0] * MAX_ROUNDS
+    system.clock.advance(VISIBILITY_SECONDS + 1)
+    system.sweep()
+    assert system.ledger().state == "stalled"
+    assert list(system.fanouts.stalled_ids(page=1)) == ["post-1"], "visibly incomplete"
+    assert system.open_fanouts() == [], "it keeps nobody else from being looked at"
+    for _ in range(2):
+        system.clock.advance(VISIBILITY_SECONDS + 1)
+        system.sweep()
+    assert system.waiting("Bulk") == 0
+    assert stalled_counts(capsys) == [0, 1, 1], "a level, told by every run after that"
+
+
+def stalled_counts(capsys: pytest.CaptureFixture[str]) -> list[float]:
+    """The metric of each run since it was last asked for."""
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "_aws" in line]
+    return [sum(line["FanoutsStalled"]) for line in lines if "FanoutsStalled" in line]
+
+
+def test_a_run_that_stops_just_after_a_fanout_stalled_loses_no_count(
+    system: System, capsys: pytest.CaptureFixture[str]
+) -> None:
+    system.publish()
+    system.bodies("Publish")
+    for _ in range(MAX_ROUNDS):
+        system.fanouts.next_round(system.ledger(), now=NOW)
+    system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+    with CrashAfter(5) as crash, suppress(Crash):  # scan; scan, get, backlog, update
+        system.sweep()
+    assert crash.happened
+    assert system.ledger().state == "stalled"
+    system.sweep()
+    assert stalled_counts(capsys) == [0, 1]
+
+
+def test_progress_begins_the_rounds_anew(system: System, lost: list[str]) -> None:
+    for _ in range(3):
+        system.clock.advance(VISIBILITY_SECONDS + 1)
+        system.sweep()
+        system.bodies("Bulk")
+    assert system.ledger().rounds == 3
+    segment = min(system.ledger().pending)
+    system.fanouts.store_resume("post-1", segment, Resume("f" * 16, 0), now=NOW)
+    assert system.ledger().rounds == 0
+
+
+def test_a_stalled_fanout_completes_when_its_segments_arrive_after_all(
+    system: System, lost: list[str]
+) -> None:
+    orders = [
+        {**event("bulk_lane/segment_deliver"), "segment": each} for each in system.ledger().pending
+    ]
+    system.fanouts.give_up(system.ledger(), now=NOW)
+    for order in orders:
+        body = json.loads(order["Records"][0]["body"])
+        body["segment"] = order["segment"]
+        system.take({"Records": [system.record("Bulk", body)]})
+    assert system.reached() == lost
+    assert system.ledger().state == "complete"
+    assert system.open_fanouts() == []
+
+
+def test_a_completion_of_a_stalled_fanout_that_was_interrupted_is_finished(
+    system: System, lost: list[str]
+) -> None:
+    system.fanouts.give_up(system.ledger(), now=NOW)
+    for segment in sorted(system.ledger().pending):
+        assert system.fanouts.finish_segment(system.ledger(), segment, written=10, now=NOW)
+    assert system.ledger().state == "delivering", "what moves again is looked at again"
+    system.sweep()
+    assert system.ledger().state == "complete"
+
+
+@pytest.fixture
+def no_backlog_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let SWEEP send again however many orders wait already."""
+    monkeypatch.setattr("fanfold.fanout.sweep.NEARLY_EMPTY", 1_000)
+
+
+def stall_before_plan(system: System) -> None:
+    """PLAN's queue stands still for so long that SWEEP gives up; the orders are in it yet."""
+    for _ in range(MAX_ROUNDS + 1):
+        system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+        system.sweep()
+    assert system.ledger().state == "stalled"
+
+
+@pytest.mark.usefixtures("no_backlog_counts")
+@pytest.mark.parametrize("count", [0, 3])
+def test_a_fanout_that_stalled_before_it_was_planned_is_planned_by_a_late_order(
+    system: System, count: int
+) -> None:
+    users = system.give_followers(count)
+    system.publish()
+    stall_before_plan(system)
+    system.pump()
+    assert system.reached() == users
+    assert (system.ledger().state, system.ledger().delivered) == ("complete", count)
+    assert system.open_fanouts() == []
+
+
+@pytest.mark.usefixtures("no_backlog_counts")
+def test_a_fanout_that_stalled_before_it_was_planned_is_not_taken_for_complete(
+    system: System,
+) -> None:
+    system.publish()
+    stall_before_plan(system)
+    system.sweep()
+    assert not system.fanouts.complete_if_delivered("post-1", now=NOW)
+    assert system.ledger().state == "stalled"
+
+
+def test_a_run_that_stops_after_any_call_does_no_harm_and_the_next_goes_on(
+    system: System,
+) -> None:
+    users = system.give_followers(2)
+    for calls in range(1, 12):
+        ref_id = f"post-{calls}"
+        system.publish(ref_id)
+        system.bodies("Publish")
+        system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+        with CrashAfter(calls) as crash, suppress(Crash):
+            system.sweep()
+        assert crash.happened == (calls <= 10)  # scan; scan, get, backlog, update, send; letters
+        system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+        system.sweep()
+        system.pump()
+        assert system.reached(ref_id) == users
+        assert system.ledger(ref_id).delivered == 2
+
+
+def test_two_runs_at_once_send_once(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    system.publish()
+    system.bodies("Publish")
+    system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+    plain = system.dynamodb.update_item
+    runs: list[int] = []
+
+    def update(**request: Any) -> Any:
+        runs.append(1)
+        if len(runs) == 1:  # just before the first run counts its round
+            assert len(list(system.door("sweep").sweeping.sweep())) == 1
+        return plain(**request)
+
+    monkeypatch.setattr(system.dynamodb, "update_item", update)
+    system.sweep()
+    assert len(runs) == 2
+    assert system.waiting("Publish") == 1
+    assert system.ledger().rounds == 1
+
+
+def test_many_open_fanouts_are_all_looked_at(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fanfold.fanout.sweep.PAGE", 2)
+    for number in range(7):
+        system.publish(f"post-{number}")
+    system.bodies("Publish")
+    system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+    system.sweep()
+    planned = sorted(order["fanout_id"] for order in system.bodies("Publish"))
+    assert planned == [f"post-{number}" for number in range(7)]
+
+
+def test_a_complete_fanout_is_not_looked_at(system: System) -> None:
+    system.publish()
+    system.pump()
+    before = system.dump()
+    system.clock.advance(100_000)
+    system.sweep()
+    assert system.dump() == before
+    assert system.waiting("Publish") == 0
+
+
+class FakeLambda:
+    """Knows each mapping by the name of its queue, and in what state it is."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, str] = {}
+        self.asked: list[str] = []
+
+    def get_event_source_mapping(self, *, UUID: str) -> dict[str, str]:  # noqa: N803
+        self.asked.append(UUID)
+        return {"State": self.states.get(UUID, "Enabled")}
+
+
+@pytest.fixture
+def mappings(system: System, monkeypatch: pytest.MonkeyPatch) -> FakeLambda:
+    """What feeds the queues, which SWEEP can ask."""
+    fake, door = FakeLambda(), system.door("sweep")
+    ids = {system.url(queue): queue for queue in ("Publish", "Express", "Bulk")}
+    feeds = Feeds(fake, ids)  # type: ignore[arg-type]
+    monkeypatch.setattr(door, "sweeping", replace(door.sweeping, feeds=feeds))
+    return fake
+
+
+@pytest.mark.parametrize("state", ["Disabling", "Disabled"])
+def test_sweep_holds_still_while_the_lane_is_paused_and_goes_on_after(
+    system: System, lost: list[str], mappings: FakeLambda, state: str
+) -> None:
+    mappings.states["Bulk"] = state
+    for _ in range(MAX_ROUNDS + 2):
+        system.clock.advance(VISIBILITY_SECONDS + 1)
+        system.sweep()
+    assert system.waiting("Bulk") == 0
+    assert (system.ledger().state, system.ledger().rounds) == ("delivering", 0)
+    mappings.states["Bulk"] = "Enabling"
+    system.sweep()
+    system.pump()
+    assert system.reached() == lost
+
+
+def test_sweep_holds_still_while_plan_is_paused(system: System, mappings: FakeLambda) -> None:
+    mappings.states["Publish"] = "Disabled"
+    system.publish()
+    system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+    system.sweep()
+    assert (system.waiting("Publish"), system.ledger().rounds) == (1, 0)
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_pause_of_the_other_lane_changes_nothing(system: System, mappings: FakeLambda) -> None:
+    mappings.states["Express"] = "Disabled"
+    system.clock.advance(VISIBILITY_SECONDS + 1)
+    system.sweep()
+    assert system.waiting("Bulk") == 2
+
+
+def test_a_mapping_is_asked_once_in_a_run_and_only_when_something_is_overdue(
+    system: System, mappings: FakeLambda
+) -> None:
+    for number in range(5):
+        system.publish(f"post-{number}")
+    system.sweep()
+    assert mappings.asked == []
+    mappings.states["Publish"] = "Disabled"
+    for runs in (1, 2):
+        system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+        system.sweep()
+        assert mappings.asked == ["Publish"] * runs
+
+
+def test_a_pause_that_cannot_be_looked_up_fails_the_run_and_sends_nothing(
+    system: System, mappings: FakeLambda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_request: str) -> Any:
+        raise error("AccessDeniedException")
+
+    monkeypatch.setattr(mappings, "get_event_source_mapping", fail)
+    system.publish()
+    system.clock.advance(QUEUED_TOO_LONG_SECONDS + 1)
+    with pytest.raises(ClientError):
+        system.sweep()
+    assert (system.waiting("Publish"), system.ledger().rounds) == (1, 0)

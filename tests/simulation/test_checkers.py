@@ -1,0 +1,109 @@
+"""The whole system from a seed: nothing lost, whatever fails; and the checks can fail."""
+
+import re
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from fanfold import names
+from simulation import checkers, mutations, workload
+from simulation.__main__ import run
+from simulation.faults import RATES
+from simulation.lambdas import installed
+from simulation.world import World
+
+# As many runs as fit into two minutes of a busy machine: fewer seeds are no failure, none is.
+BUDGET_SECONDS = 100.0
+MOST_SEEDS = 2_000
+# A position in the ledger with a count, and behind them at least one straggler.
+WITH_STRAGGLER = re.compile(r"'[0-9a-g]{16}\.\d{10}\.[0-9a-f]{16}")
+
+
+def test_no_seed_breaks_the_promise() -> None:
+    faults: Counter[str] = Counter()
+    transports: Counter[str] = Counter()
+    end = time.monotonic() + BUDGET_SECONDS
+    with installed():
+        for seed in range(MOST_SEEDS):
+            result = run(seed)
+            assert not result.violations, (
+                f"seed {seed}: {result.violations}; to see it again: "
+                f"python -m simulation --seeds 1 --start {seed} --trace"
+            )
+            faults += result.faults
+            transports[result.transport] += 1
+            if time.monotonic() > end:
+                break
+    assert seed >= 20
+    assert {"throttled", "unanswered", "partial", "unsent", "duplicated", "crashed", "hot"} <= set(
+        faults
+    )
+    assert set(transports) == set(names.TRANSPORTS)
+
+
+def test_the_same_seed_is_the_same_run_whatever_ran_before() -> None:
+    def traces_of(*seeds: int) -> dict[int, list[str]]:
+        found = {}
+        for seed in seeds:
+            with installed():
+                world = World(seed)
+                world.run(workload.play)
+                found[seed] = [world.transport, *world.trace]
+        return found
+
+    forward, backward = traces_of(7, 8, 9, 10, 11), traces_of(11, 10, 9, 8, 7)
+    assert forward == backward
+    assert forward[7] != forward[8]
+    assert {trace[0] for trace in forward.values()} == set(names.TRANSPORTS)
+
+
+@pytest.mark.parametrize("transport", names.TRANSPORTS)
+def test_a_straggler_holds_nobody_up_and_has_nobody_written_again(transport: str) -> None:
+    handed_back = checked = 0
+    with installed():
+        for seed in range(40):
+            world = World(seed, transport)
+            world.faults.rates = {**dict.fromkeys(RATES, 0.0), "hot": 1.0}
+            world.run(workload.play)
+            assert checkers.violations(world) == []
+            found = checkers.Evidence(world)
+            sent_once = not (world.was_paused or world.was_planned_twice)
+            if sent_once and len(world.faults.hot) <= 2:
+                assert world.meter.of(names.TIMELINES.name) == len(found.entries)
+                checked += 1
+            handed_back += any(WITH_STRAGGLER.search(line) for line in world.trace)
+    assert checked >= 20
+    assert handed_back >= 10
+
+
+@pytest.mark.parametrize("transport", names.TRANSPORTS)
+def test_what_is_taken_out_of_a_timeline_is_missed(transport: str) -> None:
+    with installed():
+        world = World(3, transport)
+        world.run(workload.play)
+        assert checkers.violations(world) == []
+        rows = world.rows(names.TIMELINES)
+        assert rows
+        for row in rows:
+            key = {"user_id": row["user_id"], "sort_key": row["sort_key"]}
+            world.dynamodb.delete_item(TableName="Timelines", Key=key)
+        found = checkers.violations(world)
+    assert any("no_acknowledged_follower_is_missed" in line for line in found)
+
+
+@pytest.mark.parametrize("mutation", mutations.MUTATIONS, ids=lambda each: each.guard)
+def test_every_guard_stands_where_the_mutations_look_for_it(
+    mutation: mutations.Mutation, tmp_path: Path
+) -> None:
+    mutations.copy_with(mutation, tmp_path)
+    assert (tmp_path / mutation.file).read_text() != (mutations.ROOT / mutation.file).read_text()
+
+
+@pytest.mark.parametrize(
+    "guard", ["by key", "sent again", "sort key from acceptance", "the ledger keeps stragglers"]
+)
+def test_a_guard_that_is_taken_out_is_missed_within_few_seeds(guard: str) -> None:
+    (mutation, *_) = [each for each in mutations.MUTATIONS if guard in each.guard]
+    assert mutations.catch(mutation, most=60, start=0).seeds is not None

@@ -1,0 +1,166 @@
+"""What the simulation puts in the place of libcurl's connections: as the wire, so the model."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from fanfold import names
+from fanfold.aws import curl
+from fanfold.aws.curl import DYNAMODB, SQS, Client, Ended, Lost
+from fanfold.aws.items import text
+from simulation.clients import BotoClient, Wires
+from simulation.lambdas import installed, queue_url
+from simulation.world import World
+
+KEY = {"user_id": text("ada"), "sort_key": text("2026-11-20T18:00:00.123Z#post-1")}
+TABLE = names.TIMELINES.name
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A world without faults."""
+    with installed():
+        found = World(1)
+        found.faults.rates = dict.fromkeys(found.faults.rates, 0.0)
+        yield found
+
+
+def played(world: World, act: Callable[[], Any]) -> Any:
+    """What an actor's deed comes to."""
+    results: list[Any] = []
+
+    def play(each: World) -> None:
+        each.stage.enter("client", lambda: results.append(act()))
+
+    world.run(play)
+    return results[0]
+
+
+def body(**request: Any) -> bytes:
+    return curl.encode(request)
+
+
+def test_both_clients_read_and_write_the_same_rows(world: World) -> None:
+    def act() -> tuple[Any, Any]:
+        curl, boto = Client(Wires(DYNAMODB)), BotoClient("dynamodb", 1)
+        boto.put_item(TableName=TABLE, Item=KEY)
+        request: Any = {"TableName": TABLE, "Key": KEY, "ConsistentRead": True}
+        return curl.get_item(**request), boto.get_item(**request)
+
+    through_curl, through_boto = played(world, act)
+    assert through_curl == {"Item": KEY}
+    assert through_boto["Item"] == KEY
+
+
+def test_a_refusal_is_raised_by_its_name_with_what_it_says(world: World) -> None:
+    def act() -> Any:
+        client = Client(Wires(DYNAMODB))
+        BotoClient("dynamodb", 1).put_item(TableName=TABLE, Item=KEY)
+        with pytest.raises(client.exceptions.ConditionalCheckFailedException) as refused:
+            client.update_item(
+                TableName=TABLE,
+                Key=KEY,
+                UpdateExpression="SET seen = :yes",
+                ConditionExpression="attribute_not_exists(user_id)",
+                ExpressionAttributeValues={":yes": text("yes")},
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",
+            )
+        return refused.value.response
+
+    response = played(world, act)
+    assert response["Item"] == KEY
+    assert response["ResponseMetadata"]["HTTPStatusCode"] == 400
+
+
+def test_a_batch_that_is_written_whole_is_answered_byte_for_byte_as_dynamodb_does(
+    world: World,
+) -> None:
+    request = {"RequestItems": {TABLE: [{"PutRequest": {"Item": KEY}}]}}
+
+    def act() -> list[Ended]:
+        wires = Wires(DYNAMODB)
+        wires.start("BatchWriteItem", body(**request), "tag")
+        return wires.finished(None)
+
+    assert played(world, act) == [Ended("tag", b'{"UnprocessedItems":{}}')]
+
+
+@pytest.mark.parametrize("fault", ["refused", "unanswered"])
+def test_a_call_may_be_lost_or_garbled_before_its_effect_and_after(
+    world: World, fault: str
+) -> None:
+    world.faults.rates[fault] = 1.0
+
+    def act() -> list[bytes | Exception]:
+        wires = Wires(DYNAMODB)
+        for number in range(60):
+            item = {**KEY, "user_id": text(f"user-{number}")}
+            request = {"RequestItems": {TABLE: [{"PutRequest": {"Item": item}}]}}
+            wires.start("BatchWriteItem", body(**request), number)
+        results: list[bytes | Exception] = []
+        while len(results) < 60:
+            results += [ended.result for ended in wires.finished(None)]
+        return results
+
+    results = played(world, act)
+    assert any(isinstance(result, Lost) for result in results)
+    assert any(isinstance(result, curl.refusal("InternalServerError")) for result in results)
+    assert any(isinstance(result, curl.refusal("500")) for result in results)  # a proxy's page
+    for garbled in {result for result in results if isinstance(result, bytes)} | {b""}:
+        with pytest.raises(Lost):
+            curl.decode("BatchWriteItem", garbled)
+    assert len(world.rows(names.TIMELINES)) == (60 if fault == "unanswered" else 0)
+
+
+def test_what_is_in_flight_ends_in_any_order_and_late_calls_are_waited_for(world: World) -> None:
+    def act() -> tuple[list[Ended], list[int]]:
+        wires = Wires(SQS)
+        for number in range(20):
+            request = {"QueueUrl": queue_url(names.PUBLISH), "MessageBody": str(number)}
+            wires.start("SendMessage", body(**request), number)
+        nothing_yet = wires.finished(0.0)
+        order: list[int] = []
+        while len(order) < 20:
+            order += [ended.tag for ended in wires.finished(1.0)]
+        return nothing_yet, order
+
+    nothing_yet, order = played(world, act)
+    assert nothing_yet == []
+    assert sorted(order) == list(range(20))
+    assert order != sorted(order)
+
+
+def test_forgotten_calls_are_answered_to_nobody_and_may_take_effect(world: World) -> None:
+    def act() -> list[Ended]:
+        wires = Wires(DYNAMODB)
+        for number in range(20):
+            item = {**KEY, "user_id": text(f"user-{number}")}
+            wires.start("PutItem", body(TableName=TABLE, Item=item), number)
+        wires.forget()
+        return wires.finished(1.0)
+
+    assert played(world, act) == []
+    assert 0 < len(world.rows(names.TIMELINES)) < 20
+
+
+def test_what_forgotten_calls_did_is_seen_all_the_same(world: World) -> None:
+    def act() -> None:
+        wires = Wires(DYNAMODB)
+        for number in range(20):
+            key = {"user_id": text("bob"), "sort_key": text(f"2026-11-20T18:00:00.123Z#p-{number}")}
+            put = {TABLE: [{"PutRequest": {"Item": key}}]}
+            wires.start("BatchWriteItem", body(RequestItems=put), number)
+        wires.forget()
+
+    played(world, act)
+    written = {row["sort_key"]["S"].partition("#")[2] for row in world.rows(names.TIMELINES)}
+    assert 0 < len(written) < 20
+    assert world.ended_ms.keys() == written
+
+
+def test_a_trace_shows_what_went_over_the_wire(world: World) -> None:
+    played(world, lambda: Client(Wires(DYNAMODB)).get_item(TableName=TABLE, Key=KEY))
+    (line,) = [each for each in world.trace if "get_item" in each]
+    assert json.dumps(KEY).replace('"', "'") in line

@@ -1,0 +1,150 @@
+"""Which errors pass by themselves, and which of them are throttles."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import (
+    ClientError,
+    ConnectionClosedError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ParamValidationError,
+    ReadTimeoutError,
+)
+
+from fanfold.aws import boto
+from fanfold.aws.curl import Lost, Refused
+from fanfold.aws.retries import SLOWEST_CALL_SECONDS, is_passing, is_throttle, throttling_reasons
+from fanfold.errors import BadInput, Unsent
+from fanfold.settings import Settings
+
+URL = "https://example.org"
+
+
+def client_error(code: str, status: int = 400, **more: Any) -> ClientError:
+    response: Any = {
+        "Error": {"Code": code, "Message": ""},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+        **more,
+    }
+    return ClientError(response, "UpdateItem")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        client_error("ProvisionedThroughputExceededException"),
+        client_error("ThrottlingException"),
+        client_error("RequestLimitExceeded"),
+        client_error("InternalServerError", 500),
+        client_error("NeverHeardOf", 503),
+        client_error("TransactionConflictException"),
+        client_error("TransactionInProgressException"),
+        client_error("ReplicatedWriteConflictException"),
+        client_error(
+            "TransactionCanceledException",
+            CancellationReasons=[{"Code": "None"}, {"Code": "ThrottlingError"}],
+        ),
+        EndpointConnectionError(endpoint_url=URL),
+        ConnectionClosedError(endpoint_url=URL),
+        ConnectTimeoutError(endpoint_url=URL),
+        ReadTimeoutError(endpoint_url=URL),
+        Unsent("refused"),
+        Lost("The connection was reset."),
+    ],
+    ids=repr,
+)
+def test_a_throttle_a_server_fault_and_a_lost_connection_pass(error: Exception) -> None:
+    assert is_passing(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        client_error("ValidationException"),
+        client_error("ConditionalCheckFailedException"),
+        client_error("AccessDeniedException"),
+        client_error("ResourceNotFoundException"),
+        client_error("ItemCollectionSizeLimitExceededException"),
+        client_error(
+            "TransactionCanceledException",
+            CancellationReasons=[{"Code": "ThrottlingError"}, {"Code": "ValidationError"}],
+        ),
+        client_error("TransactionCanceledException"),
+        NoCredentialsError(),
+        ParamValidationError(report=""),
+        BadInput("no"),
+        KeyError("x"),
+    ],
+    ids=repr,
+)
+def test_what_would_fail_again_does_not_pass(error: Exception) -> None:
+    assert not is_passing(error)
+
+
+THROTTLES = [
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "ThrottlingException",
+    "Throttling",
+    "TooManyRequestsException",
+    "RequestThrottled",
+]
+
+
+@pytest.mark.parametrize("code", THROTTLES)
+def test_every_throttle_passes_whoever_made_the_call(code: str) -> None:
+    error = client_error(code)
+    ours = Refused(dict(error.response), "UpdateItem")
+    assert is_throttle(error)
+    assert is_passing(error)
+    assert is_throttle(ours)
+    assert is_passing(ours)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        client_error("InternalServerError", 500),
+        client_error("ConditionalCheckFailedException"),
+        ReadTimeoutError(endpoint_url=URL),
+        Lost("The connection was reset."),
+        KeyError("ThrottlingException"),
+    ],
+    ids=repr,
+)
+def test_nothing_else_is_a_throttle(error: Exception) -> None:
+    assert not is_throttle(error)
+
+
+@pytest.mark.parametrize("field", ["ThrottlingReasons", "throttlingReasons"])
+def test_a_throttle_names_the_limits_that_it_met_in_either_spelling(field: str) -> None:
+    met = [
+        {"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:table"},
+        {"reason": "TableWriteAccountLimitExceeded", "resource": "arn:table"},
+    ]
+    more: Any = {field: met}
+    error = client_error("ThrottlingException", **more)
+    assert throttling_reasons(error) == {
+        "TableWriteKeyRangeThroughputExceeded",
+        "TableWriteAccountLimitExceeded",
+    }
+
+
+def test_a_throttle_without_reasons_names_no_limit() -> None:
+    assert throttling_reasons(client_error("ThrottlingException")) == frozenset()
+    assert throttling_reasons(KeyError("x")) == frozenset()
+
+
+def test_no_client_waits_for_its_own_retries_longer_than_a_door_has_time() -> None:
+    door, lane = boto.dynamodb(), boto.dynamodb(attempts=1, connections=33)
+    for client in (door, lane, boto.sqs()):
+        config: Any = client.meta.config
+        assert config.retries["mode"] == "standard"
+        assert config.connect_timeout <= 1
+        assert config.read_timeout <= 2
+    assert door.meta.config.retries["total_max_attempts"] == 2  # type: ignore[attr-defined]
+    assert Settings.door_timeout_seconds > SLOWEST_CALL_SECONDS
+    assert lane.meta.config.retries["total_max_attempts"] == 1  # type: ignore[attr-defined]
+    assert lane.meta.config.max_pool_connections == 33  # type: ignore[attr-defined]

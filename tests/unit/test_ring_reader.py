@@ -1,0 +1,344 @@
+"""Reading the ring over all levels: whatever lies where, and however the pages come."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanfold.follows import ring
+from fanfold.follows.ring_reader import LOW_WATER, MAX_READS, Page, Read, RingRead
+
+MAX_LEVEL = 6
+
+
+@dataclass
+class Shards:
+    """A publisher's edges at all levels, as the followers table keeps them."""
+
+    shards: dict[tuple[int, int], list[str]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(homes: Sequence[tuple[str, int]]) -> Shards:
+        """Edges, each at a level."""
+        found = Shards()
+        for edge, level in set(homes):
+            shard = ring.shard_of(ring.position_of(edge), level)
+            found.shards.setdefault((level, shard), []).append(edge)
+        for edges in found.shards.values():
+            edges.sort()
+        return found
+
+    def page(self, read: Read, size: int, *, full_is_more: bool) -> Page:
+        """A page. DynamoDB says of a full one that there is more, even if it was the last."""
+        edges = self.shards.get((read.level, read.shard), [])
+        rest = edges[bisect_right(edges, read.after) : bisect_left(edges, read.hi)]
+        more = len(rest) > size or (full_is_more and len(rest) == size)
+        return Page(rest[:size], more)
+
+
+@dataclass
+class Reading:
+    """One reader, and answers that come in any order, or fail."""
+
+    shards: Shards
+    wanted: RingRead
+    chance: random.Random
+    page_size: int = 3
+    failing: float = 0.0
+    reads: list[Read] = field(default_factory=list)
+    taken: list[str] = field(default_factory=list)
+    most_in_flight: int = 0
+
+    def run(self) -> list[str]:
+        """Read everything, and return it in the order in which it was given."""
+        in_flight: list[Read] = []
+        while True:
+            while self.chance.random() < 0.8 and (read := self.wanted.next_read()):
+                in_flight.append(read)
+                self.reads.append(read)
+            self.most_in_flight = max(self.most_in_flight, len(in_flight))
+            assert self.wanted.is_reading is bool(in_flight)
+            if in_flight:
+                self._answer(in_flight.pop(self.chance.randrange(len(in_flight))))
+            if self.chance.random() < 0.7:
+                self.taken += self.wanted.take()
+            if self.wanted.is_done and not in_flight:
+                self.taken += self.wanted.take()
+                assert self.wanted.next_read() is None
+                assert self.wanted.take() == []
+                return self.taken
+
+    def _answer(self, read: Read) -> None:
+        if self.chance.random() < self.failing:
+            self.wanted.read_failed(read)
+            return
+        full_is_more = self.chance.random() < 0.5
+        self.wanted.page_read(
+            read, self.shards.page(read, self.page_size, full_is_more=full_is_more)
+        )
+
+
+def read_all(
+    homes: Sequence[tuple[str, int]],
+    *,
+    level: int,
+    lo: str = ring.START,
+    hi: str = ring.END,
+    low_water: int = LOW_WATER,
+    page_size: int = 3,
+    failing: float = 0.0,
+    seed: int = 0,
+) -> Reading:
+    wanted = RingRead(level, lo, hi, low_water)
+    reading = Reading(Shards.of(homes), wanted, random.Random(seed), page_size, failing)
+    reading.run()
+    return reading
+
+
+def at(number: int) -> str:
+    """A position."""
+    return f"{number:016x}"
+
+
+# Both ends of the ring, where the shards of every level begin, and just beside; and few others, so
+# that edges share positions.
+corners = st.sampled_from(
+    [
+        max(0, min(ring.RING_SIZE - 1, (shard << 64 - MAX_LEVEL) + beside))
+        for shard in range(2**MAX_LEVEL + 1)
+        for beside in (-1, 0, 1)
+    ]
+)
+positions = st.one_of(corners, st.integers(0, ring.RING_SIZE - 1)).map(at)
+edges = st.builds("{}#{}".format, positions, st.sampled_from("abc"))
+levels = st.integers(0, MAX_LEVEL)
+homes = st.lists(st.tuples(edges, levels), max_size=60)
+
+
+@given(
+    homes,
+    levels,
+    positions,
+    st.one_of(positions, st.just(ring.END)),
+    st.sampled_from([1, 2, 3, 7, 100]),
+    st.sampled_from([1, 2, 5, LOW_WATER]),
+    st.sampled_from([0.0, 0.5]),
+    st.integers(0, 2**32),
+)
+def test_every_edge_of_the_range_is_given_once_and_in_order(
+    where: list[tuple[str, int]],
+    level: int,
+    lo: str,
+    hi: str,
+    page_size: int,
+    low_water: int,
+    failing: float,
+    seed: int,
+) -> None:
+    where = [(edge, min(home, level)) for edge, home in where]
+    reading = read_all(
+        where,
+        level=level,
+        lo=lo,
+        hi=hi,
+        page_size=page_size,
+        low_water=low_water,
+        failing=failing,
+        seed=seed,
+    )
+    assert reading.taken == sorted({edge for edge, _ in where if lo <= edge < hi})
+    assert reading.most_in_flight <= MAX_READS
+
+
+@given(homes, st.lists(positions, max_size=8), st.integers(0, 2**32))
+def test_ranges_end_to_end_give_the_whole_ring(
+    where: list[tuple[str, int]], cuts: list[str], seed: int
+) -> None:
+    bounds = [ring.START, *sorted(cuts), ring.END]
+    taken: list[str] = []
+    for lo, hi in itertools.pairwise(bounds):
+        taken += read_all(where, level=MAX_LEVEL, lo=lo, hi=hi, seed=seed).taken
+    assert taken == sorted({edge for edge, _ in where})
+
+
+@given(homes, positions, st.integers(0, 2**32))
+def test_the_range_of_one_position_is_who_lies_there(
+    where: list[tuple[str, int]], position: str, seed: int
+) -> None:
+    # As DELIVER reads a straggler, of whom it knows the position only.
+    where = [*where, (f"{position}#me", 0), (f"{position}#me", MAX_LEVEL), (f"{position}#you", 3)]
+    behind = f"{position}$"  # '$' is the character after '#'
+    reading = read_all(where, level=MAX_LEVEL, lo=position, hi=behind, page_size=1, seed=seed)
+    assert reading.taken == sorted({edge for edge, _ in where if edge.startswith(f"{position}#")})
+    assert all(read.shard == ring.shard_of(position, read.level) for read in reading.reads)
+
+
+@pytest.mark.parametrize("page_size", [1, 2, 5])
+def test_an_edge_at_every_level_is_given_once(page_size: int) -> None:
+    everywhere = [(f"{at(5 << 60)}#{name}", level) for name in "abc" for level in range(7)]
+    reading = read_all(everywhere, level=6, page_size=page_size)
+    assert reading.taken == [f"{at(5 << 60)}#{name}" for name in "abc"]
+
+
+@pytest.mark.parametrize("level", [0, 1, MAX_LEVEL])
+@pytest.mark.parametrize(("lo", "hi"), [(at(7), at(7)), (at(8), at(7)), (ring.END, ring.END)])
+def test_an_empty_range_is_read_without_a_call(level: int, lo: str, hi: str) -> None:
+    wanted = RingRead(level, lo, hi)
+    assert wanted.is_done
+    assert not wanted.is_reading
+    assert wanted.next_read() is None
+    assert wanted.take() == []
+
+
+@pytest.mark.parametrize("level", [0, 1, 4])
+def test_a_ring_without_edges_is_one_read_of_each_shard(level: int) -> None:
+    reading = read_all([], level=level)
+    assert reading.taken == []
+    assert len(reading.reads) == len(set(reading.reads)) == 2 ** (level + 1) - 1
+
+
+def test_a_range_is_read_from_its_own_shards_alone() -> None:
+    third = ring.segment_range(2, 8)
+    reading = read_all([], level=4, lo=third.lo, hi=third.hi)
+    assert {(read.level, read.shard) for read in reading.reads} == {
+        (0, 0), (1, 0), (2, 1), (3, 2), (4, 4), (4, 5),
+    }  # fmt: skip
+
+
+def test_no_more_pages_are_read_at_a_time_than_it_may() -> None:
+    wanted = RingRead(MAX_READS, ring.START, ring.END)
+    reads = [wanted.next_read() for _ in range(MAX_READS)]
+    assert None not in reads
+    assert len({read.level for read in reads if read}) == MAX_READS
+    assert wanted.next_read() is None
+
+
+def rounds(shards: Shards, wanted: RingRead) -> list[list[Read]]:
+    """Read it, always as much at once as is wanted; the reads of each time."""
+    found = []
+    while reads := list(iter(wanted.next_read, None)):
+        for read in reads:
+            wanted.page_read(read, shards.page(read, LOW_WATER, full_is_more=False))
+        wanted.take()
+        found.append(reads)
+    assert wanted.is_done
+    return found
+
+
+@pytest.mark.parametrize("level", [4, 8, 10])
+def test_a_ring_of_many_shards_and_few_edges_is_read_many_shards_at_a_time(level: int) -> None:
+    where = [(ring.edge(f"user-{number}"), number % (level + 1)) for number in range(100)]
+    shards = 2 ** (level + 1) - 1
+    found = rounds(Shards.of(where), RingRead(level, ring.START, ring.END))
+    assert sum(map(len, found)) == shards
+    # The first round is one of each level; it takes few more until the levels are known as sparse.
+    assert len(found) <= 5 + shards / MAX_READS
+
+
+@given(st.integers(1, 10), positions, positions)
+def test_a_shard_is_read_no_further_than_it_goes(level: int, lo: str, hi: str) -> None:
+    """Beyond its own part of the ring lies no edge; an item there would be in the way of others."""
+    wanted = RingRead(level, lo, hi)
+    while reads := list(iter(wanted.next_read, None)):
+        for read in reads:
+            end = ring.shard_start(read.shard + 1, read.level)
+            assert read.after < read.hi == min(hi, end)
+            wanted.page_read(read, Page([], more=False))
+
+
+def test_a_shard_that_fills_the_reader_alone_is_read_alone() -> None:
+    where = [(ring.edge(f"user-{number}"), 3) for number in range(8 * 2 * LOW_WATER)]
+    found = rounds(Shards.of(where), RingRead(3, ring.START, ring.END))
+    assert max(sum(read.level == 3 for read in reads) for reads in found) == 1
+
+
+def test_what_was_read_ahead_waits_for_the_shard_before_it() -> None:
+    wanted = RingRead(2, ring.START, ring.END, low_water=3)
+    for read in list(iter(wanted.next_read, None)):  # the first shard of each level
+        wanted.page_read(read, Page([], more=False))
+    first, *ahead = [read for read in iter(wanted.next_read, None) if read.level == 2]
+    assert [read.shard for read in (first, *ahead)] == [1, 2, 3]
+    wanted.page_read(ahead[1], Page([f"{at(13 << 60)}#b"], more=False))
+    wanted.page_read(ahead[0], Page([f"{at(9 << 60)}#{name}" for name in "abc"], more=False))
+    assert wanted.take() == []
+    wanted.read_failed(first)
+    # Three are at hand, but behind it.
+    assert wanted.next_read() == first
+    wanted.page_read(first, Page([], more=False))
+    assert wanted.is_reading  # level 1's other shard
+    wanted.page_read(Read(1, 1, at(8 << 60), ring.END), Page([], more=False))
+    assert wanted.is_done
+    assert len(wanted.take()) == 4
+
+
+def test_pages_are_read_ahead_no_further_than_to_the_low_water() -> None:
+    wanted = RingRead(3, ring.START, ring.END, low_water=6)
+    for read in list(iter(wanted.next_read, None)):
+        wanted.page_read(read, Page([], more=False))
+    first, *ahead = [read for read in iter(wanted.next_read, None) if read.level == 3]
+    assert len(ahead) == 5
+    for read in ahead:
+        edge = f"{ring.shard_start(read.shard, 3)}#a"
+        wanted.page_read(read, Page([edge, f"{edge}b"], more=True))
+    # Ten edges are at hand; before the first shard is read, none of them is of use.
+    assert [read for read in iter(wanted.next_read, None) if read.level == 3] == []
+    assert wanted.take() == []
+    wanted.read_failed(first)
+    assert wanted.next_read() == first
+
+
+def test_the_level_that_is_furthest_behind_is_read_first() -> None:
+    wanted = RingRead(1, ring.START, ring.END)
+    first, second = wanted.next_read(), wanted.next_read()
+    assert first
+    assert second
+    wanted.page_read(second, Page([f"{at(1 << 62)}#b"], more=True))
+    wanted.page_read(first, Page([f"{at(1 << 40)}#a"], more=True))
+    following = wanted.next_read()
+    assert following == Read(0, 0, f"{at(1 << 40)}#a", ring.END)
+
+
+def test_a_level_with_enough_at_hand_waits_for_the_others() -> None:
+    wanted = RingRead(1, ring.START, ring.END, low_water=2)
+    low, high = wanted.next_read(), wanted.next_read()
+    assert low
+    assert high
+    wanted.page_read(low, Page([f"{at(1 << 63)}#a", f"{at(1 << 63)}#b"], more=True))
+    assert wanted.take() == []  # the other level may have edges before them
+    assert wanted.next_read() is None
+    wanted.page_read(high, Page([], more=False))
+    assert wanted.take() == []  # the shards of level 1 meet where these edges lie
+    assert wanted.next_read() == Read(1, 1, at(1 << 63), ring.END)
+
+
+def test_a_page_that_failed_is_read_again_from_the_same_place() -> None:
+    wanted = RingRead(0, ring.START, ring.END)
+    read = wanted.next_read()
+    assert read
+    assert wanted.next_read() is None
+    wanted.read_failed(read)
+    assert wanted.next_read() == read
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        Page([f"{at(2)}#b", f"{at(2)}#a"], more=False),
+        Page([f"{at(2)}#a", f"{at(2)}#a"], more=False),
+        Page([f"{at(0)}#a"], more=False),  # before the range
+        Page([], more=True),
+    ],
+)
+def test_a_page_that_cannot_be_one_is_refused(page: Page) -> None:
+    wanted = RingRead(0, at(1), ring.END)
+    read = wanted.next_read()
+    assert read
+    with pytest.raises(ValueError, match=r"Edges must come|cannot say"):
+        wanted.page_read(read, page)

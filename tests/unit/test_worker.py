@@ -1,0 +1,116 @@
+"""A batch of messages: each is handled, each fails alone, side by side where that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Barrier
+from time import sleep
+from typing import Any
+
+import pytest
+
+from fanfold.errors import BadInput, TryLater
+from fanfold.settings import BATCH
+from functions._worker import Received, Source, work
+from simulation.lambdas import Context
+
+QUEUE = "Publish"
+
+
+@dataclass
+class Dlq:
+    """What was sent to the dead-letter queue."""
+
+    bodies: list[str] = field(default_factory=list)
+
+    def send_message(self, *, MessageBody: str, **_more: Any) -> None:  # noqa: N803
+        self.bodies.append(MessageBody)
+
+
+@pytest.fixture(params=["one by one", "side by side"])
+def threads(request: pytest.FixtureRequest) -> Iterator[Executor | None]:
+    if request.param == "one by one":
+        yield None
+        return
+    with ThreadPoolExecutor(BATCH) as threads:
+        yield threads
+
+
+def event(count: int) -> dict[str, Any]:
+    return {
+        "Records": [
+            {
+                "messageId": f"message-{number}",
+                "body": str(number),
+                "attributes": {"SentTimestamp": "0", "ApproximateReceiveCount": "1"},
+                "eventSourceARN": f"arn:aws:sqs:eu-central-1:123456789012:{QUEUE}",
+            }
+            for number in range(count)
+        ]
+    }
+
+
+def failed_of(
+    count: int,
+    handle: Callable[[Received], None],
+    threads: Executor | None,
+    dlq: Dlq,
+    in_turn: Callable[[str], str | None] = lambda _body: None,
+) -> list[str]:
+    source: Any = Source(dlq, "url", max_receives=5)  # type: ignore[arg-type]
+    context: Any = Context(deadline=1e12)
+    answer = work(
+        event(count), context, handle, sources={QUEUE: source}, threads=threads, in_turn=in_turn
+    )
+    return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+
+def test_each_message_is_handled_and_fails_alone(threads: Executor | None) -> None:
+    handled, dlq = [], Dlq()
+
+    def handle(received: Received) -> None:
+        handled.append(received.body)
+        if received.body == "3":
+            raise BadInput("Never.")
+        if received.body in {"1", "4", "7"}:
+            raise TryLater("Not now.") if received.body == "4" else RuntimeError
+
+    assert failed_of(10, handle, threads, dlq) == ["message-1", "message-4", "message-7"]
+    assert sorted(handled) == list("0123456789")
+    assert dlq.bodies == ["3"]
+
+
+def test_with_threads_a_whole_batch_is_handled_at_a_time() -> None:
+    all_of_them = Barrier(BATCH, timeout=5)
+
+    def meet(_received: Received) -> None:
+        all_of_them.wait()
+
+    with ThreadPoolExecutor(BATCH) as threads:
+        assert failed_of(10, meet, threads, Dlq()) == []
+
+
+def test_messages_that_would_wait_for_each_other_are_handled_in_turn(
+    threads: Executor | None,
+) -> None:
+    begun: list[str] = []
+    under_way: set[int] = set()
+
+    def handle(received: Received) -> None:
+        line = int(received.body) % 3
+        assert line not in under_way
+        under_way.add(line)
+        begun.append(received.body)
+        sleep(0.01)
+        under_way.remove(line)
+        if received.body in {"4", "5"}:
+            raise TryLater("Not now.")
+
+    failed = failed_of(10, handle, threads, Dlq(), in_turn=lambda body: f"user {int(body) % 3}")
+    assert sorted(failed) == ["message-4", "message-5"]
+    for line in range(3):
+        assert [each for each in begun if int(each) % 3 == line] == [
+            str(each) for each in range(line, 10, 3)
+        ]
