@@ -36,8 +36,8 @@ from fanfold.fanout.policy import CHUNK, Send
 from fanfold.fanout.publish import NewPost, Publishing, plan_message
 from fanfold.fanout.transport import Finished
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Page, Read
 from fanfold.messages import DeliverSegment, PlanFanout
 from fanfold.timeline.entries import Entry, Timelines
@@ -146,8 +146,8 @@ class Model:
         lanes = Lanes(express=self.lanes[names.EXPRESS], bulk=self.lanes[names.BULK])
         fanouts = Fanouts(self.dynamodb, names.FANOUTS.name)
         posts = Posts(self.dynamodb, names.POSTS.name)
-        followers = Followers(self.dynamodb, names.FOLLOWERS.name)
-        publishers = Publishers(self.dynamodb, names.PUBLISHERS.name)
+        followers = EdgesTable(self.dynamodb, names.FOLLOWERS.name)
+        publishers = PublishersTable(self.dynamodb, names.PUBLISHERS.name)
         self.publishing = Publishing(posts, fanouts, RETENTION_DAYS)
         self.planning = Planning(fanouts, followers, publishers, lanes)
         transport = ModelTransport(self)
@@ -346,7 +346,7 @@ class ModelCalls:
     def __init__(self, model: Model, entry: Entry) -> None:
         self.model = model
         self.entry = entry
-        self._followers = Followers(model.at_once, names.FOLLOWERS.name)  # type: ignore[arg-type]
+        self._followers = EdgesTable(model.at_once, names.FOLLOWERS.name)  # type: ignore[arg-type]
         self._timelines = Timelines(model.at_once, names.TIMELINES.name)  # type: ignore[arg-type]
         self._ended: list[Finished] = []
         self._bell = Bell(model.loop)

@@ -24,7 +24,7 @@ from fanfold.fanout.policy import Delivery, Done
 from fanfold.fanout.transport import Transport, carry_out
 from fanfold.fanout.transport_curl import CurlTransport
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import sort_key
 from fanfold.names import FOLLOWERS, TIMELINES
 from fanfold.timeline.entries import Entry, Timelines
@@ -82,7 +82,7 @@ def over_sockets(followers: int) -> Delivered:
         )
         client: Any = curl.Client(connections)
         transport = CurlTransport(
-            Followers(client, FOLLOWERS.name), Timelines(client, TIMELINES.name), connections
+            EdgesTable(client, FOLLOWERS.name), Timelines(client, TIMELINES.name), connections
         )
         _deliver(transport)
     return _delivered(model)

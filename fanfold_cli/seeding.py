@@ -12,10 +12,10 @@ from fanfold.aws.queues import WorkQueue
 from fanfold.errors import FanfoldError, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.edges import Edges
-from fanfold.follows.edges_table import Followers
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Relations
-from fanfold.follows.follows_table import Following
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import Refusal, Shards
 from fanfold_cli import event_sources
 from fanfold_cli.console import ExpectedError, say
@@ -99,11 +99,11 @@ def relations(
     settings, stage = deployment.settings(), event_sources.run_time_settings(deployment)
     dynamodb = deployment.client("dynamodb")
     return Relations(
-        Following(dynamodb, settings.following_table, settings.readers_table),
+        FollowsTable(dynamodb, settings.following_table, settings.readers_table),
         PatientEdges(
             # A throttle must reach who lets the publisher grow; a client that retries hides it.
-            Followers(deployment.client("dynamodb", attempts=1), settings.followers_table),
-            Publishers(dynamodb, settings.publishers_table),
+            EdgesTable(deployment.client("dynamodb", attempts=1), settings.followers_table),
+            PublishersTable(dynamodb, settings.publishers_table),
             stage.max_level,
             stage.growth_cooldown_ms,
             tell,

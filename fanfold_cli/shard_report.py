@@ -11,8 +11,8 @@ from rich.table import Table
 
 from fanfold import times
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Read
 from fanfold.follows.sharding import Shards
 from fanfold_cli.console import print_result, say
@@ -61,7 +61,7 @@ class ShardReport:
 
     @classmethod
     def of(
-        cls, publisher: str, publishers: Publishers, followers: Followers, *, estimate: bool
+        cls, publisher: str, publishers: PublishersTable, followers: EdgesTable, *, estimate: bool
     ) -> "ShardReport":
         """Read and count it; to `estimate`, only a page of each shard is read."""
         shards, static_level = publishers.shards(publisher), publishers.static_level()
@@ -158,7 +158,7 @@ def estimated(count: int, reached: str, *, level: int, shard: int) -> int:
     return round(count * width / max(1, int(reached, 16) - shard * width))
 
 
-def _count(followers: Followers, publisher: str, highest: int, *, estimate: bool) -> list[Level]:
+def _count(followers: EdgesTable, publisher: str, highest: int, *, estimate: bool) -> list[Level]:
     """Count the edges of every shard of every level, some shards at a time."""
     levels = range(highest + 1)
     reads = [
@@ -182,7 +182,7 @@ def _count(followers: Followers, publisher: str, highest: int, *, estimate: bool
 
 
 def _count_shard(
-    followers: Followers,
+    followers: EdgesTable,
     publisher: str,
     read: Read,
     bar: Bar,

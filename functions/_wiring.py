@@ -10,8 +10,8 @@ from aws_lambda_powertools.metrics import MetricUnit
 from fanfold import names
 from fanfold.aws import boto
 from fanfold.follows.edges import Edges
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import Refusal, Shards
 from fanfold.settings import Settings
 from functions._worker import logger
@@ -21,8 +21,8 @@ def edges(settings: Settings) -> Edges:
     """The edges of all publishers."""
     return Edges(
         # They see every throttle, and own the back-off.
-        Followers(boto.dynamodb(attempts=1), settings.followers_table),
-        Publishers(boto.dynamodb(attempts=1), settings.publishers_table),
+        EdgesTable(boto.dynamodb(attempts=1), settings.followers_table),
+        PublishersTable(boto.dynamodb(attempts=1), settings.publishers_table),
         settings.max_level,
         settings.growth_cooldown_ms,
         tell,

@@ -15,7 +15,7 @@ from fanfold.fanout.ledger import Fanouts
 from fanfold.fanout.publish import NewPost, Publishing, plan_message
 from fanfold.fanout.status import status_for
 from fanfold.follows.follow import Relations
-from fanfold.follows.follows_table import Following
+from fanfold.follows.follows_table import FollowsTable
 from fanfold.ids import ref_id_for
 from fanfold.settings import Settings
 from fanfold.timeline.posts import Posts
@@ -29,7 +29,7 @@ publish_queue = WorkQueue(boto.sqs(), settings.publish_queue_url)
 fanouts = Fanouts(dynamodb, settings.fanouts_table)
 publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
 relations = Relations(
-    Following(dynamodb, settings.following_table, settings.readers_table),
+    FollowsTable(dynamodb, settings.following_table, settings.readers_table),
     _wiring.edges(settings),
     WorkQueue(boto.sqs(), settings.relation_queue_url),
     settings.max_follows,

@@ -15,7 +15,7 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Fanouts
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import CHUNK
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
 from fanfold.timeline.posts import Posts
@@ -27,7 +27,7 @@ dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
 delivering = Delivering(
     Fanouts(dynamodb, settings.fanouts_table),
     Posts(dynamodb, settings.posts_table),
-    Publishers(dynamodb, settings.publishers_table),
+    PublishersTable(dynamodb, settings.publishers_table),
     Lanes(
         express=WorkQueue(sqs, settings.express_queue_url),
         bulk=WorkQueue(sqs, settings.bulk_queue_url),

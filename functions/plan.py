@@ -15,10 +15,10 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Fanouts
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.publish import NewPost, Publishing
-from fanfold.follows.edges_table import Followers
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Relations
-from fanfold.follows.follows_table import Following
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import PlanFanout, parse
 from fanfold.settings import BATCH, Settings
 from fanfold.timeline.posts import Posts
@@ -36,12 +36,12 @@ from functions._worker import Received, logger, sources, work
 settings = Settings.from_env()
 dynamodb = boto.dynamodb()
 fanouts = Fanouts(dynamodb, settings.fanouts_table)
-followers = Followers(dynamodb, settings.followers_table)
+followers = EdgesTable(dynamodb, settings.followers_table)
 publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
 planning = Planning(
     fanouts,
     followers,
-    Publishers(dynamodb, settings.publishers_table),
+    PublishersTable(dynamodb, settings.publishers_table),
     Lanes(
         express=WorkQueue(boto.sqs(), settings.express_queue_url),
         bulk=WorkQueue(boto.sqs(), settings.bulk_queue_url),
@@ -49,7 +49,7 @@ planning = Planning(
     boto.threads(AT_A_TIME),
 )
 relations = Relations(
-    Following(dynamodb, settings.following_table, settings.readers_table),
+    FollowsTable(dynamodb, settings.following_table, settings.readers_table),
     _wiring.edges(settings),
     WorkQueue(boto.sqs(), settings.relation_queue_url),
     settings.max_follows,

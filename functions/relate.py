@@ -10,7 +10,7 @@ from fanfold import names
 from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
 from fanfold.follows.follow import Relations
-from fanfold.follows.follows_table import Following
+from fanfold.follows.follows_table import FollowsTable
 from fanfold.messages import SettleRelation, parse
 from fanfold.settings import Settings
 from functions import _wiring
@@ -19,7 +19,7 @@ from functions._worker import Received, logger, sources, work
 settings = Settings.from_env()
 dynamodb = boto.dynamodb()
 relations = Relations(
-    Following(dynamodb, settings.following_table, settings.readers_table),
+    FollowsTable(dynamodb, settings.following_table, settings.readers_table),
     _wiring.edges(settings),
     WorkQueue(boto.sqs(), settings.relation_queue_url),
     settings.max_follows,

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import contract, names
 from fanfold.aws import boto
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import raised
 from simulation.lambdas import MAPPED
 from simulation.world import Deed, World
@@ -97,7 +97,7 @@ def _crowd(world: World, users: list[str], publisher: str) -> None:
 def _shards(world: World, publisher: str) -> None:
     """Grow a publisher by hand, or keep all at one level, and at another one later."""
     random = world.random
-    table = Publishers(boto.dynamodb(), names.PUBLISHERS.name)
+    table = PublishersTable(boto.dynamodb(), names.PUBLISHERS.name)
     for _ in range(random.randint(1, 3)):
         world.stage.give_way(random.uniform(0, 20))
         with suppress(ClientError, BotoCoreError):  # the operator sees it, and lets it be

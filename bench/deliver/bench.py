@@ -20,7 +20,7 @@ from fanfold.fanout.ledger import Fanouts
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.segments import SEGMENT_FOLLOWERS
 from fanfold.follows import ring
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.timeline.posts import Posts
 from functions import _clients as product
 
@@ -82,7 +82,7 @@ def _deliver(transport: str) -> Callable[[], None]:
     delivering = Delivering(
         Fanouts(dynamodb, settings.fanouts_table),
         Posts(dynamodb, settings.posts_table),
-        Publishers(dynamodb, settings.publishers_table),
+        PublishersTable(dynamodb, settings.publishers_table),
         Lanes(
             express=WorkQueue(sqs, settings.express_queue_url),
             bulk=WorkQueue(sqs, settings.bulk_queue_url),

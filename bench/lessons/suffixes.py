@@ -18,7 +18,7 @@ from aws_model.dynamodb.database import Database
 from fanfold import names
 from fanfold.aws.items import text
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import RingRead
 from simulation.schemas import schema_of
 
@@ -53,7 +53,9 @@ def _client() -> Any:
 class Levels:
     """Ours: computed from the top bits of a hash, and a reader looks at every level."""
 
-    followers: Followers = field(default_factory=lambda: Followers(_client(), names.FOLLOWERS.name))
+    followers: EdgesTable = field(
+        default_factory=lambda: EdgesTable(_client(), names.FOLLOWERS.name)
+    )
 
     def follow(self, follower: str, growths: int) -> None:
         """Put it at the level that the writer knows."""

@@ -16,7 +16,7 @@ from aws_model.dynamodb.values import Item, size_of_item
 from bench.shards.rush import FOLLOWER, PUBLISHER
 from fanfold import names
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import RingRead
 from simulation.schemas import schema_of
 
@@ -43,7 +43,7 @@ def read_units_of(followers: int, level: int) -> float:
         table.change(Key(shard_id, (edge,)), Row(item, size_of_item(item)))
     client: Any = dynamodb.Client(database, validates=False)
     wanted = RingRead(level, ring.START, ring.END)
-    pages = Followers(client, names.FOLLOWERS.name).edges(PUBLISHER, wanted)
+    pages = EdgesTable(client, names.FOLLOWERS.name).edges(PUBLISHER, wanted)
     if sum(map(len, pages)) != followers:
         raise RuntimeError(f"Not all of the {followers:,} followers were read.")
     assert database.meter is not None

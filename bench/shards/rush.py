@@ -35,8 +35,8 @@ from fanfold.budgets import Budget
 from fanfold.errors import TryLater
 from fanfold.follows import ring
 from fanfold.follows.edges import Edges
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import Refusal, Shards
 from fanfold.settings import Settings
@@ -101,7 +101,7 @@ class Rush:
         # Without checking parameters: it takes most of the time, and the unit tests do.
         client: Any = dynamodb.Client(database, validates=False)
         self.client = client
-        self.publishers = Publishers(client, names.PUBLISHERS.name)
+        self.publishers = PublishersTable(client, names.PUBLISHERS.name)
         self.publishers.set_static_level(plan.static_level)
         self._containers = [self._container() for _ in range(plan.containers)]
         self._relate = [self._container() for _ in range(RELATE_CONTAINERS)]
@@ -117,8 +117,8 @@ class Rush:
     def _container(self) -> Edges:
         timed: Any = Timed(self)
         return Edges(
-            Followers(timed, names.FOLLOWERS.name),
-            Publishers(timed, names.PUBLISHERS.name),
+            EdgesTable(timed, names.FOLLOWERS.name),
+            PublishersTable(timed, names.PUBLISHERS.name),
             Settings.max_level,
             Settings.growth_cooldown_ms,
             self._tell,
@@ -191,7 +191,7 @@ class Rush:
     def found(self) -> Counter[str]:
         """How often a delivery reads each follower; free of charge."""
         level = self.publishers.shards(PUBLISHER).level
-        pages = Followers(self.client, names.FOLLOWERS.name).edges(
+        pages = EdgesTable(self.client, names.FOLLOWERS.name).edges(
             PUBLISHER, RingRead(level, ring.START, ring.END)
         )
         return Counter(ring.follower_of(edge) for page in pages for edge in page)
@@ -200,7 +200,7 @@ class Rush:
         """Edges beyond one of each follower, at another level; free of charge."""
         level = self.publishers.shards(PUBLISHER).level
         wanted = RingRead(level, ring.START, ring.END)
-        followers, edges, merged = Followers(self.client, names.FOLLOWERS.name), 0, 0
+        followers, edges, merged = EdgesTable(self.client, names.FOLLOWERS.name), 0, 0
         while read := wanted.next_read():
             page = followers.page(PUBLISHER, read)
             wanted.page_read(read, page)

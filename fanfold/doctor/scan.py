@@ -12,17 +12,17 @@ from fanfold import clock
 from fanfold.aws.items import Item, get_text, number, text
 from fanfold.errors import TryLater
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers, edge_key, page_of
+from fanfold.follows.edges_table import EdgesTable, edge_key, page_of
 from fanfold.follows.follow import TOMBSTONE_SECONDS
 from fanfold.follows.follows_table import (
     FOLLOWED,
     UNFOLLOWED,
     Follow,
-    Following,
+    FollowsTable,
     follow_of,
     row_key,
 )
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Read, RingRead
 from fanfold.names import EXPIRES_AT, FOLLOWERS, FOLLOWING, Table
 from fanfold.settings import HIGHEST_LEVEL
@@ -49,9 +49,9 @@ Key: TypeAlias = tuple[str, str]  # of an item: partition key, sort key
 class Records:
     """Rows and edges in bulk, read consistently; `threads` read many at a time."""
 
-    following: Following
-    followers: Followers
-    publishers: Publishers
+    following: FollowsTable
+    followers: EdgesTable
+    publishers: PublishersTable
     threads: Executor
     _levels: dict[str, int] = field(default_factory=dict)
     # Levels of edges that the rows of their publishers do not know.

@@ -13,7 +13,7 @@ from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, stragglers_of
 from fanfold.fanout.transport import Transport, carry_out
 from fanfold.follows import ring
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Posts
@@ -43,7 +43,7 @@ class Delivering:
 
     fanouts: Fanouts
     posts: Posts
-    publishers: Publishers
+    publishers: PublishersTable
     lanes: Lanes
     transport: Transport
 

@@ -12,8 +12,8 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import DELIVERING, Fanout, Fanouts
 from fanfold.fanout.segments import SAMPLE_EDGES, count_for
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ class Planning:
     """The use case behind the publish queue; `threads` make many calls at a time."""
 
     fanouts: Fanouts
-    followers: Followers
-    publishers: Publishers
+    followers: EdgesTable
+    publishers: PublishersTable
     lanes: Lanes
     threads: Executor | None = None
 

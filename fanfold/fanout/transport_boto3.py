@@ -11,7 +11,7 @@ from queue import Empty, SimpleQueue
 from fanfold.fanout.policy import Send
 from fanfold.fanout.transport import CONNECTIONS, Finished
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read
 from fanfold.timeline.entries import Entry, Timelines
 
@@ -20,7 +20,7 @@ from fanfold.timeline.entries import Entry, Timelines
 class Boto3Transport:
     """Makes calls through boto3 clients that do not retry by themselves."""
 
-    followers: Followers
+    followers: EdgesTable
     timelines: Timelines
     threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="deliver")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fanfold.aws.curl import Connections, Ended, Lost, decode, encode
 from fanfold.fanout.policy import Send
 from fanfold.fanout.transport import Finished
-from fanfold.follows.edges_table import Followers, page_of
+from fanfold.follows.edges_table import EdgesTable, page_of
 from fanfold.follows.ring import POSITION_DIGITS
 from fanfold.follows.ring_reader import Page, Read
 from fanfold.timeline.entries import Entry, Timelines
@@ -46,7 +46,7 @@ def _is_plain(text: str) -> bool:
 class CurlTransport:
     """Makes calls through libcurl."""
 
-    followers: Followers
+    followers: EdgesTable
     timelines: Timelines
     connections: Connections
 

@@ -9,7 +9,7 @@ from fanfold import clock, times
 from fanfold.errors import Contended
 from fanfold.follows.edges import Edges
 from fanfold.follows.follow import ATTEMPTS, BACKOFF_SECONDS, Relations
-from fanfold.follows.follows_table import Follow, Following
+from fanfold.follows.follows_table import Follow, FollowsTable
 
 # TransactWriteItems takes 100 actions; one is the count of the user's follows.
 MAX_CHANGES = 99
@@ -21,7 +21,7 @@ PAGE = 1_000
 class BulkFollowing:
     """The use case behind `fanfold seed`."""
 
-    following: Following
+    following: FollowsTable
     edges: Edges
     relations: Relations
 

@@ -19,8 +19,8 @@ from cachetools import TTLCache
 from fanfold import clock
 from fanfold.aws.retries import is_passing, is_throttle, throttling_reasons
 from fanfold.errors import TryLater
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, Refusal, Shards, grown
 
 # A call that the table does not take is made so often, with jitter between: 1.6 s at most, of a
@@ -57,8 +57,8 @@ class Edges:
     `followers` must not retry by itself. `tell` hears of every growth and every refused one.
     """
 
-    followers: Followers
-    publishers: Publishers
+    followers: EdgesTable
+    publishers: PublishersTable
     max_level: int
     cooldown_ms: int
     tell: Tell = lambda _publisher, _what: None

@@ -22,7 +22,7 @@ PAGE_EDGES = 2_500
 
 
 @dataclass(frozen=True)
-class Followers:
+class EdgesTable:
     """The followers table."""
 
     client: DynamoDBClient

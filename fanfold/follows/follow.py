@@ -8,7 +8,7 @@ from fanfold import clock, cursor, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import Contended
 from fanfold.follows.edges import Edges
-from fanfold.follows.follows_table import Follow, Following
+from fanfold.follows.follows_table import Follow, FollowsTable
 from fanfold.ids import is_id
 from fanfold.messages import SettleRelation
 
@@ -28,7 +28,7 @@ TOMBSTONE_SECONDS = 30 * 24 * 60 * 60
 class Relations:
     """The use case behind the follow routes, the follow messages and RELATE."""
 
-    following: Following
+    following: FollowsTable
     edges: Edges
     relation_queue: WorkQueue
     max_follows: int

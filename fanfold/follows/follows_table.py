@@ -50,7 +50,7 @@ def follow_of(item: Item) -> Follow:
 
 
 @dataclass(frozen=True)
-class Following:
+class FollowsTable:
     """The following table, and the count of follows in the readers table beside it.
 
     Both change in one transaction: a counter that could miss one would let the limit drift.

@@ -40,7 +40,7 @@ def _from_item(item: Item) -> Shards:
 
 
 @dataclass(frozen=True)
-class Publishers:
+class PublishersTable:
     """The publishers table."""
 
     client: DynamoDBClient

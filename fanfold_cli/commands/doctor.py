@@ -14,9 +14,9 @@ from rich.text import Text
 from fanfold.doctor.examine import EXAMPLES, Difference, Doctor, Look, Report, Round
 from fanfold.doctor.scan import Records
 from fanfold.errors import FanfoldError
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.follows_table import Following
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold_cli import seeding
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
 from fanfold_cli.local.home import Home
@@ -106,9 +106,9 @@ def _doctor(
 ) -> Doctor:
     settings, dynamodb = deployment.settings(), deployment.client("dynamodb")
     records = Records(
-        Following(dynamodb, settings.following_table, settings.readers_table),
-        Followers(dynamodb, settings.followers_table),
-        Publishers(dynamodb, settings.publishers_table),
+        FollowsTable(dynamodb, settings.following_table, settings.readers_table),
+        EdgesTable(dynamodb, settings.followers_table),
+        PublishersTable(dynamodb, settings.publishers_table),
         threads,
     )
     relations = seeding.relations(deployment, seeding.tell_growth) if repairs else None

@@ -11,8 +11,8 @@ from fanfold import clock
 from fanfold.errors import TryLater
 from fanfold.follows import ring
 from fanfold.follows.edges import LEVEL_SECONDS
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import PARTITION_WRITES
 from fanfold_cli import event_sources
@@ -226,9 +226,9 @@ def _is_followed(deployment: Deployment, publisher: str) -> bool:
     return any(_followers(deployment).edges(publisher, first, limit=1))
 
 
-def _followers(deployment: Deployment) -> Followers:
-    return Followers(deployment.client("dynamodb"), deployment.settings().followers_table)
+def _followers(deployment: Deployment) -> EdgesTable:
+    return EdgesTable(deployment.client("dynamodb"), deployment.settings().followers_table)
 
 
-def _publishers(deployment: Deployment) -> Publishers:
-    return Publishers(deployment.client("dynamodb"), deployment.settings().publishers_table)
+def _publishers(deployment: Deployment) -> PublishersTable:
+    return PublishersTable(deployment.client("dynamodb"), deployment.settings().publishers_table)

@@ -19,7 +19,7 @@ from bench.model_tables import CountedTimelines, follow, make_up_followers
 from bench.model_time import Bell, Loop
 from fanfold import clock, names
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Read
 from fanfold.timeline.entries import Entry, Timelines
 from simulation.schemas import schema_of
@@ -120,15 +120,15 @@ def push(database: Database, users: list[str]) -> object:
 
 
 @pytest.fixture
-def followers() -> Followers:
+def followers() -> EdgesTable:
     made = database(Clock())
     made.meter = None
     make_up_followers(made, "ada", 10_000, seed=7)
     client: Any = dynamodb.Client(made)
-    return Followers(client, names.FOLLOWERS.name)
+    return EdgesTable(client, names.FOLLOWERS.name)
 
 
-def read(followers: Followers, lo: str, hi: str, limit: int) -> list[str]:
+def read(followers: EdgesTable, lo: str, hi: str, limit: int) -> list[str]:
     edges: list[str] = []
     page = followers.page("ada", Read(0, 0, lo, hi), limit)
     edges += page.edges
@@ -138,7 +138,7 @@ def read(followers: Followers, lo: str, hi: str, limit: int) -> list[str]:
     return edges
 
 
-def test_made_up_followers_are_the_same_whatever_the_pages(followers: Followers) -> None:
+def test_made_up_followers_are_the_same_whatever_the_pages(followers: EdgesTable) -> None:
     whole = read(followers, ring.START, ring.END, 2_500)
     assert whole == sorted(set(whole))
     assert len(whole) == pytest.approx(10_000, rel=0.05)
@@ -146,7 +146,7 @@ def test_made_up_followers_are_the_same_whatever_the_pages(followers: Followers)
     assert whole == [edge for part in parts for edge in read(followers, part.lo, part.hi, 321)]
 
 
-def test_the_density_of_made_up_followers_tells_their_number(followers: Followers) -> None:
+def test_the_density_of_made_up_followers_tells_their_number(followers: EdgesTable) -> None:
     page = followers.page("ada", Read(0, 0, ring.START, ring.END), 1_000)
     estimate = ring.estimate(len(page.edges) - 1, ring.position_of(page.edges[-1]))
     assert estimate == pytest.approx(10_000, rel=0.1)

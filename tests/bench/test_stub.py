@@ -10,8 +10,8 @@ from bench import clients, world
 from bench.endpoint import TOKEN_CHARS, Stub, stub
 from fanfold.fanout.ledger import COMPLETE, DELIVERING, Fanouts
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Read
 from fanfold.follows.sharding import Shards
 from fanfold.ids import split_sort_key
@@ -34,7 +34,7 @@ client: Any = Client()
 
 @pytest.mark.parametrize("limit", [7, 20, 60, 100])
 def test_pages_of_followers_hold_each_one_once_in_ring_order(limit: int) -> None:
-    store = Followers(client, world.SETTINGS.followers_table)
+    store = EdgesTable(client, world.SETTINGS.followers_table)
     found: list[str] = []
     after, more = ring.START, True
     while more:
@@ -45,7 +45,7 @@ def test_pages_of_followers_hold_each_one_once_in_ring_order(limit: int) -> None
 
 
 def test_a_page_ends_before_the_range_does() -> None:
-    store = Followers(client, world.SETTINGS.followers_table)
+    store = EdgesTable(client, world.SETTINGS.followers_table)
     halves = [ring.segment_range(segment, 2) for segment in (0, 1)]
     pages = [store.page(world.publisher(FOLLOWERS), Read(0, 0, h.lo, h.hi)) for h in halves]
     assert (*pages[0].edges, *pages[1].edges) == world.edges(FOLLOWERS)
@@ -65,7 +65,7 @@ def test_the_ledger_has_one_segment_pending_and_completes_with_it() -> None:
 
 
 def test_a_publisher_has_no_row_and_so_one_shard() -> None:
-    publishers = Publishers(client, world.SETTINGS.publishers_table)
+    publishers = PublishersTable(client, world.SETTINGS.publishers_table)
     assert publishers.shards(world.publisher(FOLLOWERS)) == Shards()
 
 

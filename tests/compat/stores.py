@@ -11,9 +11,9 @@ from fanfold import names
 from fanfold.errors import RefIdTaken, TooManyFollows
 from fanfold.fanout.ledger import Fanout, Fanouts, Resume
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.follows_table import UNFOLLOWED, Follow, Following
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.follows_table import UNFOLLOWED, Follow, FollowsTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Read, RingRead
 from fanfold.follows.sharding import WINDOW_SECONDS, raised
 from fanfold.timeline.entries import Entry, Timelines
@@ -122,7 +122,7 @@ def a_fanout_without_followers_or_without_a_row(client: Any) -> None:
 
 
 def edges_are_put_and_removed_by_version(client: Any) -> None:
-    followers = Followers(client, names.FOLLOWERS.name)
+    followers = EdgesTable(client, names.FOLLOWERS.name)
     for version in (2, 1, 2, 3):
         followers.put("pub", "ana", version=version, level=0)
     followers.put("pub", "ana", version=3, level=1)
@@ -144,7 +144,7 @@ def edges_are_put_and_removed_by_version(client: Any) -> None:
 
 
 def publishers_grow_by_version_and_are_counted_by_window(client: Any) -> None:
-    publishers = Publishers(client, names.PUBLISHERS.name)
+    publishers = PublishersTable(client, names.PUBLISHERS.name)
     publishers.shards("pub", consistent=False)
     unseen = publishers.shards("pub")
     once = raised(unseen, level=1, now_ms=1_000)
@@ -165,7 +165,7 @@ def publishers_grow_by_version_and_are_counted_by_window(client: Any) -> None:
 
 
 def a_level_of_all_publishers_is_set_and_taken_back(client: Any) -> None:
-    publishers = Publishers(client, names.PUBLISHERS.name)
+    publishers = PublishersTable(client, names.PUBLISHERS.name)
     publishers.static_level()
     for level in (None, 3, 0, None):
         publishers.set_static_level(level)
@@ -173,7 +173,7 @@ def a_level_of_all_publishers_is_set_and_taken_back(client: Any) -> None:
 
 
 def follows_change_by_version_with_their_count(client: Any) -> None:
-    following = Following(client, names.FOLLOWING.name, names.READERS.name)
+    following = FollowsTable(client, names.FOLLOWING.name, names.READERS.name)
     unseen = Follow(user_id="ana", publisher_id="pub", state=UNFOLLOWED, version=0, followed_at=NOW)
     followed = following.follow(unseen, max_follows=2)
     following.follow(unseen, max_follows=2)

@@ -16,7 +16,7 @@ from aws_model import endpoint
 from aws_model.endpoint import Rates
 from fanfold import names
 from fanfold.fanout.ledger import COMPLETE, Fanouts
-from fanfold.follows.edges_table import Followers
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import split_sort_key
 from fanfold_cli import aws
 from fanfold_cli.local import deploy
@@ -97,7 +97,7 @@ class Force:
 
 def follow(stack: Deployment, audiences: Mapping[str, int]) -> None:
     """Write the edges alone: nothing here settles them."""
-    followers = Followers(stack.client("dynamodb"), stack.settings().followers_table)
+    followers = EdgesTable(stack.client("dynamodb"), stack.settings().followers_table)
     left = followers.put_all(
         (publisher, user, 1, 0) for publisher, count in audiences.items() for user in users(count)
     )

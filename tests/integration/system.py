@@ -20,9 +20,9 @@ from fanfold import names
 from fanfold.aws import boto
 from fanfold.fanout.ledger import Fanout, Fanouts
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.follows_table import Following
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.settings import Settings
 from fanfold.timeline.entries import Timelines
 from fanfold.timeline.posts import Post, Posts
@@ -132,10 +132,10 @@ class System:
         self.dynamodb, self.sqs = boto.dynamodb(), boto.sqs()
         self.fanouts = Fanouts(self.dynamodb, self.settings.fanouts_table)
         self.posts = Posts(self.dynamodb, self.settings.posts_table)
-        self.followers = Followers(self.dynamodb, self.settings.followers_table)
-        self.publishers = Publishers(self.dynamodb, self.settings.publishers_table)
+        self.followers = EdgesTable(self.dynamodb, self.settings.followers_table)
+        self.publishers = PublishersTable(self.dynamodb, self.settings.publishers_table)
         self.timelines = Timelines(self.dynamodb, self.settings.timelines_table)
-        self.following = Following(
+        self.following = FollowsTable(
             self.dynamodb, self.settings.following_table, self.settings.readers_table
         )
 

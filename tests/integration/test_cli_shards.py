@@ -18,8 +18,8 @@ from fanfold import clock as product_clock
 from fanfold import names, times
 from fanfold.errors import TryLater
 from fanfold.follows.edges import Edges
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import HOT_KEY_RANGE, WINDOW_SECONDS, Shards
 from fanfold_cli import aws, seeding, shard_report
 from tests.integration.cli import Ran, Stack, outputs, run
@@ -42,13 +42,13 @@ class FakeLambda:
 
 
 @pytest.fixture
-def publishers(system: System) -> Publishers:
-    return Publishers(system.dynamodb, system.settings.publishers_table)
+def publishers(system: System) -> PublishersTable:
+    return PublishersTable(system.dynamodb, system.settings.publishers_table)
 
 
 @pytest.fixture
-def followers(system: System) -> Followers:
-    return Followers(system.dynamodb, system.settings.followers_table)
+def followers(system: System) -> EdgesTable:
+    return EdgesTable(system.dynamodb, system.settings.followers_table)
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def shards_of(*arguments: str, max_level: int = 8, **clients: Any) -> Ran:
     return run("shards", *arguments, lambda_=FakeLambda(max_level), **clients)
 
 
-def raise_to(publishers: Publishers, *levels: int) -> None:
+def raise_to(publishers: PublishersTable, *levels: int) -> None:
     for level in levels:
         seen = publishers.shards("ada")
         wish = replace(seen, level=level, version=seen.version + 1, last_updated=AT_MS)
@@ -80,7 +80,7 @@ def raise_to(publishers: Publishers, *levels: int) -> None:
 
 
 def test_show_counts_every_shard_of_every_level(
-    followers: Followers, publishers: Publishers
+    followers: EdgesTable, publishers: PublishersTable
 ) -> None:
     raise_to(publishers, 2)
     users = [f"user-{number}" for number in range(60)]
@@ -98,7 +98,7 @@ def test_show_counts_every_shard_of_every_level(
 
 
 def test_show_counts_a_shard_of_several_pages_whole_and_estimates_it_from_the_first(
-    followers: Followers, monkeypatch: pytest.MonkeyPatch
+    followers: EdgesTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shard_report, "COUNT_PAGE", 250)
     assert not followers.put_all(("ada", f"user-{number}", 1, 0) for number in range(1_000))
@@ -111,7 +111,7 @@ def test_show_counts_a_shard_of_several_pages_whole_and_estimates_it_from_the_fi
 
 
 def test_show_tells_the_history_and_the_shards_as_tables(
-    clock: Clock, publishers: Publishers, followers: Followers
+    clock: Clock, publishers: PublishersTable, followers: EdgesTable
 ) -> None:
     followers.put("ada", "bob", version=1, level=0)
     publishers.count("ada", 3_000 * WINDOW_SECONDS, now_ms=AT_MS - WINDOW_SECONDS * 1000)
@@ -131,7 +131,7 @@ def test_show_tells_the_history_and_the_shards_as_tables(
     assert shown.endswith("1 edges.\n")
 
 
-def test_show_of_too_many_shards_to_list_points_to_json(publishers: Publishers) -> None:
+def test_show_of_too_many_shards_to_list_points_to_json(publishers: PublishersTable) -> None:
     raise_to(publishers, 5)
     shown = shards_of("show", "ada")
     assert "--json has them all" in shown.said
@@ -147,13 +147,13 @@ def test_show_of_a_publisher_that_nobody_follows_asks_whether_the_id_is_right() 
     assert "is the id right?" in shown.said
 
 
-def test_show_says_at_which_level_all_are_kept(publishers: Publishers) -> None:
+def test_show_says_at_which_level_all_are_kept(publishers: PublishersTable) -> None:
     publishers.set_static_level(3)
     assert "All publishers are kept at level 3" in shards_of("show", "ada").stdout
     assert shards_of("show", "ada", "--json").json["static_level"] == 3
 
 
-def test_a_count_that_is_interrupted_ends_at_the_next_page(publishers: Publishers) -> None:
+def test_a_count_that_is_interrupted_ends_at_the_next_page(publishers: PublishersTable) -> None:
     raise_to(publishers, 3)
     counted: list[str] = []
 
@@ -199,7 +199,9 @@ def test_a_stack_of_a_version_without_write_shards_is_a_sentence(
     assert "Deploy it again." in ran.said
 
 
-def test_functions_of_a_version_without_write_shards_are_a_sentence(publishers: Publishers) -> None:
+def test_functions_of_a_version_without_write_shards_are_a_sentence(
+    publishers: PublishersTable,
+) -> None:
     functions = FakeLambda()
     del functions.variables["PUBLISHERS_TABLE"]
     ran = run("shards", "grow", "ada", "--level", "1", "--yes", lambda_=functions)
@@ -226,7 +228,7 @@ def test_a_table_that_cannot_be_read_is_a_sentence() -> None:
 # grow
 
 
-def test_grow_raises_the_level_and_says_what_it_means(publishers: Publishers) -> None:
+def test_grow_raises_the_level_and_says_what_it_means(publishers: PublishersTable) -> None:
     ran = shards_of("grow", "ada", "--level", "3", "--yes")
     assert ran.exit_code == 0
     assert "8,000 follows a second" in ran.said
@@ -239,7 +241,7 @@ def test_grow_raises_the_level_and_says_what_it_means(publishers: Publishers) ->
 
 
 def test_a_follower_from_before_a_growth_is_reached_and_a_new_one_is_at_the_new_level(
-    system: System, publishers: Publishers, followers: Followers
+    system: System, publishers: PublishersTable, followers: EdgesTable
 ) -> None:
     edges = Edges(followers, publishers, 8, 10_000)
     edges.put("ada", "early", version=1)
@@ -253,7 +255,7 @@ def test_a_follower_from_before_a_growth_is_reached_and_a_new_one_is_at_the_new_
 
 
 def test_grow_asks_first_and_changes_nothing_when_told_no(
-    publishers: Publishers, asked: list[str]
+    publishers: PublishersTable, asked: list[str]
 ) -> None:
     ran = shards_of("grow", "ada", "--level", "3")
     assert asked == ["Grow 'ada' from level 0 to level 3?"]
@@ -261,7 +263,7 @@ def test_grow_asks_first_and_changes_nothing_when_told_no(
     assert publishers.shards("ada") == Shards()
 
 
-def test_grow_without_anybody_to_ask_says_how_to_answer(publishers: Publishers) -> None:
+def test_grow_without_anybody_to_ask_says_how_to_answer(publishers: PublishersTable) -> None:
     ran = shards_of("grow", "ada", "--level", "3")  # its standard input is at its end
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "--yes answers" in ran.said
@@ -269,7 +271,7 @@ def test_grow_without_anybody_to_ask_says_how_to_answer(publishers: Publishers) 
 
 
 def test_grow_with_its_standard_input_closed_says_how_to_answer(
-    publishers: Publishers, monkeypatch: pytest.MonkeyPatch
+    publishers: PublishersTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def closed(*_args: Any, **_options: Any) -> bool:
         raise RuntimeError("input(): lost sys.stdin")  # as Python says it
@@ -281,7 +283,9 @@ def test_grow_with_its_standard_input_closed_says_how_to_answer(
     assert publishers.shards("ada") == Shards()
 
 
-def test_grow_never_lowers_and_can_be_repeated(publishers: Publishers, asked: list[str]) -> None:
+def test_grow_never_lowers_and_can_be_repeated(
+    publishers: PublishersTable, asked: list[str]
+) -> None:
     raise_to(publishers, 3)
     lower = shards_of("grow", "ada", "--level", "2")
     assert (lower.exit_code, lower.stdout) == (1, "")
@@ -299,7 +303,7 @@ NOBODY = "Nobody follows 'ada' yet; is the id right?"
 
 @pytest.mark.parametrize("options", [["--yes"], ["--yes", "--json"]], ids=" ".join)
 def test_grow_of_a_publisher_that_nobody_follows_says_so_and_goes_on(
-    publishers: Publishers, options: list[str]
+    publishers: PublishersTable, options: list[str]
 ) -> None:
     ran = shards_of("grow", "ada", "--level", "1", *options)
     assert NOBODY in ran.said
@@ -308,13 +312,13 @@ def test_grow_of_a_publisher_that_nobody_follows_says_so_and_goes_on(
     assert NOBODY not in again.said, "it was said already"
 
 
-def test_grow_of_a_publisher_that_is_followed_does_not_doubt_its_id(followers: Followers) -> None:
+def test_grow_of_a_publisher_that_is_followed_does_not_doubt_its_id(followers: EdgesTable) -> None:
     followers.put("ada", "bob", version=1, level=0)
     assert NOBODY not in shards_of("grow", "ada", "--level", "1", "--yes").said
 
 
 def test_grow_doubts_the_id_before_it_asks(
-    publishers: Publishers, monkeypatch: pytest.MonkeyPatch
+    publishers: PublishersTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[str] = []
 
@@ -329,7 +333,7 @@ def test_grow_doubts_the_id_before_it_asks(
     assert publishers.shards("ada").level == 1
 
 
-def test_grow_stops_at_what_the_stage_allows(publishers: Publishers) -> None:
+def test_grow_stops_at_what_the_stage_allows(publishers: PublishersTable) -> None:
     refused = shards_of("grow", "ada", "--level", "5", "--yes", max_level=4)
     assert refused.exit_code == 1
     assert "above the highest of this stage, 4" in refused.said
@@ -341,7 +345,7 @@ def test_grow_stops_at_what_the_stage_allows(publishers: Publishers) -> None:
 class Racing:
     """The client of somebody whose publisher grows by itself just before each update."""
 
-    def __init__(self, publishers: Publishers, races: int) -> None:
+    def __init__(self, publishers: PublishersTable, races: int) -> None:
         self.publishers, self.races = publishers, races
 
     def __getattr__(self, name: str) -> Any:
@@ -354,7 +358,7 @@ class Racing:
         return self.publishers.client.update_item(**request)
 
 
-def test_grow_goes_on_from_a_growth_that_came_between(publishers: Publishers) -> None:
+def test_grow_goes_on_from_a_growth_that_came_between(publishers: PublishersTable) -> None:
     ran = shards_of("grow", "ada", "--level", "3", "--yes", dynamodb=Racing(publishers, 2))
     assert ran.exit_code == 0
     grown = publishers.shards("ada")
@@ -362,7 +366,7 @@ def test_grow_goes_on_from_a_growth_that_came_between(publishers: Publishers) ->
 
 
 def test_grow_is_content_with_a_publisher_that_grew_beyond_meanwhile(
-    publishers: Publishers,
+    publishers: PublishersTable,
 ) -> None:
     racing = Racing(publishers, 2)
     ran = shards_of("grow", "ada", "--level", "1", "--yes", dynamodb=racing)
@@ -370,14 +374,16 @@ def test_grow_is_content_with_a_publisher_that_grew_beyond_meanwhile(
     assert publishers.shards("ada").level == 1
 
 
-def test_grow_gives_up_on_a_publisher_that_changes_all_the_while(publishers: Publishers) -> None:
+def test_grow_gives_up_on_a_publisher_that_changes_all_the_while(
+    publishers: PublishersTable,
+) -> None:
     racing = Racing(publishers, 100)
     ran = shards_of("grow", "ada", "--level", "8", "--yes", dynamodb=racing)
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "changed too often" in ran.said
 
 
-def test_grow_in_static_mode_says_where_followers_go(publishers: Publishers) -> None:
+def test_grow_in_static_mode_says_where_followers_go(publishers: PublishersTable) -> None:
     publishers.set_static_level(1)
     ran = shards_of("grow", "ada", "--level", "3", "--yes")
     assert "kept at level 1" in ran.said
@@ -388,7 +394,7 @@ def test_grow_in_static_mode_says_where_followers_go(publishers: Publishers) -> 
 
 
 def test_static_keeps_all_publishers_at_a_level_until_dynamic(
-    publishers: Publishers, followers: Followers
+    publishers: PublishersTable, followers: EdgesTable
 ) -> None:
     kept = shards_of("static", "--level", "2", "--yes")
     assert (kept.exit_code, kept.stdout) == (0, "The mode is static: all publishers at level 2.\n")
@@ -418,7 +424,7 @@ def test_static_says_what_it_costs_a_publisher_that_may_be_higher(level: str, sa
 
 
 def test_a_lowered_static_level_loses_no_follower(
-    system: System, publishers: Publishers, followers: Followers
+    system: System, publishers: PublishersTable, followers: EdgesTable
 ) -> None:
     for level, user in ((3, "early"), (1, "late")):
         shards_of("static", "--level", str(level), "--yes")
@@ -431,7 +437,7 @@ def test_a_lowered_static_level_loses_no_follower(
     assert followers_at(followers, "early") == []
 
 
-def test_static_and_dynamic_ask_first(publishers: Publishers, asked: list[str]) -> None:
+def test_static_and_dynamic_ask_first(publishers: PublishersTable, asked: list[str]) -> None:
     ran = shards_of("static", "--level", "2")
     assert (ran.exit_code, ran.stdout, ran.said) == (1, "", "Nothing was changed.")
     assert publishers.static_level() is None
@@ -441,13 +447,13 @@ def test_static_and_dynamic_ask_first(publishers: Publishers, asked: list[str]) 
     assert asked == ["Keep all at level 2?", "Go back to dynamic levels?"]
 
 
-def test_static_stops_at_what_the_stage_allows(publishers: Publishers) -> None:
+def test_static_stops_at_what_the_stage_allows(publishers: PublishersTable) -> None:
     refused = shards_of("static", "--level", "5", "--yes", max_level=4)
     assert "above the highest of this stage" in refused.said
     assert publishers.static_level() is None
 
 
-def followers_at(followers: Followers, user: str) -> list[int]:
+def followers_at(followers: EdgesTable, user: str) -> list[int]:
     """The levels at which the user's edge to ada is."""
     items = followers.client.scan(TableName=followers.table)["Items"]
     return sorted(
@@ -507,7 +513,7 @@ class HotTable:
         self.throttles += 1
         self.clock.advance(1)
         # What other writers were told is accepted, so that this publisher's own follows justify it.
-        Publishers(self.client, settings().publishers_table).count(
+        PublishersTable(self.client, settings().publishers_table).count(
             "ada", 1_000, now_ms=self.clock.ms
         )
         return True
@@ -515,7 +521,7 @@ class HotTable:
 
 @pytest.mark.usefixtures("system")
 def test_an_import_lets_its_publisher_grow_and_tells_it(
-    clock: Clock, publishers: Publishers, graph: Callable[[int], str]
+    clock: Clock, publishers: PublishersTable, graph: Callable[[int], str]
 ) -> None:
     hot = HotTable(aws.client("dynamodb", None, REGION), clock)
     with patch("fanfold_cli.seeding.THREADS", 1):
@@ -530,7 +536,7 @@ def test_an_import_lets_its_publisher_grow_and_tells_it(
 
 @pytest.mark.usefixtures("system")
 def test_an_import_grows_no_further_than_the_stage_allows(
-    clock: Clock, publishers: Publishers, graph: Callable[[int], str]
+    clock: Clock, publishers: PublishersTable, graph: Callable[[int], str]
 ) -> None:
     hot, began = HotTable(aws.client("dynamodb", None, REGION), clock), product_clock.monotonic()
     told = FakeLambda(max_level=0)
@@ -598,7 +604,7 @@ def test_the_edges_of_an_import_wait_for_the_table(system: System, clock: Clock,
 def test_an_import_that_is_repeated_after_a_growth_leaves_no_second_edges(
     system: System, graph: Callable[[int], str]
 ) -> None:
-    publishers = Publishers(system.dynamodb, system.settings.publishers_table)
+    publishers = PublishersTable(system.dynamodb, system.settings.publishers_table)
     for level in range(3):
         publishers.raise_to("ada", level, now_ms=AT_MS)
         with patch("fanfold_cli.seeding.THREADS", 1):  # moto's transactions undo what others do

@@ -15,9 +15,9 @@ from fanfold.doctor.examine import Difference, Doctor, Look
 from fanfold.doctor.scan import READS_OF_A_SAMPLE, Records
 from fanfold.follows import ring
 from fanfold.follows.edges import Edges
-from fanfold.follows.edges_table import Followers
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import FOLLOWED, UNFOLLOWED, Follow
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import raised
 from fanfold.settings import HIGHEST_LEVEL
 from fanfold_cli import aws
@@ -36,8 +36,10 @@ class Ward:
     system: System
 
     def __post_init__(self) -> None:
-        self.followers = Followers(self.system.dynamodb, self.system.settings.followers_table)
-        self.publishers = Publishers(self.system.dynamodb, self.system.settings.publishers_table)
+        self.followers = EdgesTable(self.system.dynamodb, self.system.settings.followers_table)
+        self.publishers = PublishersTable(
+            self.system.dynamodb, self.system.settings.publishers_table
+        )
 
     def follow(self, *users: str, publisher: str = "ada", version: int = 1) -> None:
         """Let users follow, to the end."""

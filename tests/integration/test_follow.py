@@ -21,7 +21,7 @@ from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.edges import ATTEMPTS
 from fanfold.follows.follow import Relations
-from fanfold.follows.follows_table import Follow, Following
+from fanfold.follows.follows_table import Follow, FollowsTable
 from functions import plan
 from functions._worker import Received
 from tests.integration.system import (
@@ -662,17 +662,17 @@ def test_a_message_that_has_read_the_row_gives_way_to_a_request_that_came_after_
     system.clock.advance(5)
     removed = follow_event(system, "removed")
     system.clock.advance(5)
-    get = Following.get
+    get = FollowsTable.get
     answers: list[int] = []
 
-    def get_and_be_overtaken(following: Following, user: str, publisher: str) -> Follow:
+    def get_and_be_overtaken(following: FollowsTable, user: str, publisher: str) -> Follow:
         seen = get(following, user, publisher)
         if not answers:
             monkeypatch.undo()
             answers.append(system.follow("bob").status)
         return seen
 
-    monkeypatch.setattr(Following, "get", get_and_be_overtaken)
+    monkeypatch.setattr(FollowsTable, "get", get_and_be_overtaken)
     assert system.take(removed) == []
     assert answers == [200]
     assert (row(system).state, system.edges()) == ("followed", ["bob"])
@@ -685,10 +685,10 @@ def test_a_request_beside_a_change_that_is_under_way_is_read_again(
     system.clock.advance(5)
     client = system.following.client
     conflict = client.exceptions.TransactionConflictException
-    real = Following.ask_again
+    real = FollowsTable.ask_again
     failures: list[Any] = []
 
-    def fail_once(following: Following, seen: Follow, *, expires_at: int) -> Follow | None:
+    def fail_once(following: FollowsTable, seen: Follow, *, expires_at: int) -> Follow | None:
         def update_item(**request: Any) -> Any:
             if not failures:
                 failures.append(request)
@@ -699,7 +699,7 @@ def test_a_request_beside_a_change_that_is_under_way_is_read_again(
         fake: Any = SimpleNamespace(update_item=update_item, exceptions=client.exceptions)
         return real(replace(following, client=fake), seen, expires_at=expires_at)
 
-    monkeypatch.setattr(Following, "ask_again", fail_once)
+    monkeypatch.setattr(FollowsTable, "ask_again", fail_once)
     assert system.follow("bob").status == 200
     assert len(failures) == 1
     assert row(system).version == 2

@@ -39,8 +39,8 @@ from fanfold.fanout.deliver import Delivering
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import COMPLETE, Fanout, Fanouts
 from fanfold.fanout.pacing import Pace
-from fanfold.follows.edges_table import Followers
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
 from fanfold.timeline.posts import Post, Posts
@@ -88,7 +88,7 @@ class Service:
 
     def publish(self, users: list[str], *, segments: int = 1) -> None:
         """Let a post be accepted and planned for these followers."""
-        followers = Followers(self.tables, names.FOLLOWERS.name)
+        followers = EdgesTable(self.tables, names.FOLLOWERS.name)
         followers.put_all(("ada", user, 1, 0) for user in users)
         Posts(self.tables, names.POSTS.name).add(POST, now=0)
         self.ledger.open(FANOUT)
@@ -205,7 +205,7 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
         delivering = Delivering(
             Fanouts(client, settings.fanouts_table),
             Posts(client, settings.posts_table),
-            Publishers(client, settings.publishers_table),
+            PublishersTable(client, settings.publishers_table),
             Lanes(lane, lane),
             ours,
         )

@@ -86,7 +86,7 @@ class Posts:
 
 
 @dataclass
-class Publishers:
+class PublishersTable:
     level: int = 0
 
     def shards(self, publisher_id: str, *, consistent: bool = True) -> Shards:
@@ -118,7 +118,7 @@ class World:
         self.calls: list[Any] = []
         self.ledger = Ledger(row, self.calls)
         self.posts = Posts()
-        self.publishers = Publishers()
+        self.publishers = PublishersTable()
         self.transport = Transport(end)
         self.pace = Pace(1000)
         self.lanes: Any = Lanes(Lane(self.calls, "express"), Lane(self.calls, "bulk"))  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ import pytest
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.segments import SAMPLE_EDGES
 from fanfold.follows import ring
-from fanfold.follows.edges_table import PAGE_EDGES, Followers
+from fanfold.follows.edges_table import PAGE_EDGES, EdgesTable
 from fanfold.follows.ring_reader import Page, Read
 
 # Edges that are made up together, where a list is longer than a few times that.
@@ -94,7 +94,7 @@ class Ring:
 
 
 @dataclass(frozen=True)
-class MadeUp(Followers):
+class MadeUp(EdgesTable):
     """The followers table with one publisher in it."""
 
     ring: Ring

@@ -113,7 +113,7 @@ class Table:
 
 
 @dataclass
-class Publishers:
+class PublishersTable:
     """The publishers table: rows that the test sets, and what was asked and stored."""
 
     calls: list[Any]
@@ -133,7 +133,7 @@ class Publishers:
         self.rows[publisher_id] = shards
         return True
 
-    raise_to = publishers_table.Publishers.raise_to
+    raise_to = publishers_table.PublishersTable.raise_to
 
     def static_level(self) -> int | None:
         self._called("static")
@@ -155,7 +155,7 @@ class World:
         self.calls: list[Any] = []
         self.told: list[tuple[str, Shards | Refusal]] = []
         self.table = Table(self.calls)
-        self.publishers = Publishers(self.calls)
+        self.publishers = PublishersTable(self.calls)
         self.edges = self.container()
 
     def container(self) -> Edges:

@@ -14,7 +14,7 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout, Resume
 from fanfold.fanout.plan import Planning
 from fanfold.follows import ring
-from fanfold.follows.edges_table import Followers
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read
 from fanfold.follows.sharding import Shards
 from fanfold.messages import Message
@@ -61,7 +61,7 @@ class Ledger:
         return True
 
 
-class Ring(Followers):
+class Ring(EdgesTable):
     """A publisher's followers, each at one level, in the pages that a store would read."""
 
     def __init__(self, *levels: list[str]) -> None:
@@ -85,7 +85,7 @@ class Ring(Followers):
 
 
 @dataclass
-class Publishers:
+class PublishersTable:
     """One publisher's level; one that is raised while somebody else works is not this test's."""
 
     level: int
@@ -119,7 +119,7 @@ class World:
         planning: Any = Planning(
             self.ledger,  # type: ignore[arg-type]
             self.ring,
-            Publishers(len(self.ring.levels) - 1),  # type: ignore[arg-type]
+            PublishersTable(len(self.ring.levels) - 1),  # type: ignore[arg-type]
             Lanes(self.express, self.bulk),  # type: ignore[arg-type]
             self.threads,
         )

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
-from fanfold.follows.publishers_table import Publishers
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import (
     LEAST_GAIN,
     MAX_HISTORY,
@@ -57,12 +57,12 @@ def least(level: int) -> float:
     return OWN_SHARE * PARTITION_WRITES * 2**level
 
 
-def stored(clock: Clock) -> Publishers:
+def stored(clock: Clock) -> PublishersTable:
     """The publishers, on a table of the model."""
     database = Database(clock)
     database.create(schema_of(PUBLISHERS))
     client: Any = dynamodb.Client(database)
-    return Publishers(client, PUBLISHERS.name)
+    return PublishersTable(client, PUBLISHERS.name)
 
 
 # What a growth is

@@ -9,7 +9,7 @@ from fanfold.aws import curl
 from fanfold.fanout.policy import Send
 from fanfold.fanout.transport import Finished
 from fanfold.fanout.transport_curl import CurlTransport
-from fanfold.follows.edges_table import Followers
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring import edge
 from fanfold.follows.ring_reader import Read
 from fanfold.timeline.entries import Entry, Timelines
@@ -21,7 +21,7 @@ def transport(connections: curl.Connections) -> CurlTransport:
     """DELIVER's, on tables that this server stands for."""
     client: Any = curl.Client(connections)
     return CurlTransport(
-        Followers(client, "Followers"), Timelines(client, "Timelines"), connections
+        EdgesTable(client, "Followers"), Timelines(client, "Timelines"), connections
     )
 
 
