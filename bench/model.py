@@ -29,7 +29,7 @@ from fanfold.aws.retries import ATTEMPTS, is_passing, is_throttle
 from fanfold.budgets import Budget
 from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import BURST_ENTRIES, Pace
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.policy import CHUNK, Send
@@ -144,7 +144,7 @@ class Model:
 
     def _place_workers(self) -> None:
         lanes = Lanes(express=self.lanes[names.EXPRESS], bulk=self.lanes[names.BULK])
-        fanouts = Fanouts(self.dynamodb, names.FANOUTS.name)
+        fanouts = Ledger(self.dynamodb, names.FANOUTS.name)
         posts = Posts(self.dynamodb, names.POSTS.name)
         followers = EdgesTable(self.dynamodb, names.FOLLOWERS.name)
         publishers = PublishersTable(self.dynamodb, names.PUBLISHERS.name)

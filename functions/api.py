@@ -11,7 +11,7 @@ from fanfold import clock, contract
 from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_passing
-from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost, Publishing, plan_message
 from fanfold.fanout.status import status_for
 from fanfold.follows.follow import Relations
@@ -26,7 +26,7 @@ from functions._intake import body_text, read_publish_request
 settings = Settings.from_env()
 dynamodb = boto.dynamodb()
 publish_queue = WorkQueue(boto.sqs(), settings.publish_queue_url)
-fanouts = Fanouts(dynamodb, settings.fanouts_table)
+fanouts = Ledger(dynamodb, settings.fanouts_table)
 publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
 relations = Relations(
     FollowsTable(dynamodb, settings.following_table, settings.readers_table),

@@ -12,7 +12,7 @@ from fanfold import names
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import CHUNK
 from fanfold.follows.publishers_table import PublishersTable
@@ -25,7 +25,7 @@ from functions._worker import Received, logger, queue_name, sources, work
 settings = Settings.from_env()
 dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
 delivering = Delivering(
-    Fanouts(dynamodb, settings.fanouts_table),
+    Ledger(dynamodb, settings.fanouts_table),
     Posts(dynamodb, settings.posts_table),
     PublishersTable(dynamodb, settings.publishers_table),
     Lanes(

@@ -12,7 +12,7 @@ from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
 from fanfold.errors import BadInput, PostRetracted
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.follows.edges_table import EdgesTable
@@ -35,7 +35,7 @@ from functions._worker import Received, logger, sources, work
 
 settings = Settings.from_env()
 dynamodb = boto.dynamodb()
-fanouts = Fanouts(dynamodb, settings.fanouts_table)
+fanouts = Ledger(dynamodb, settings.fanouts_table)
 followers = EdgesTable(dynamodb, settings.followers_table)
 publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
 planning = Planning(

@@ -14,13 +14,13 @@ from fanfold.aws.dead_letters import DeadLetterQueue, Watch
 from fanfold.aws.event_sources import Feeds
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.sweep import Sweeping
 from fanfold.settings import Settings
 
 settings = Settings.from_env()
 sweeping = Sweeping(
-    Fanouts(boto.dynamodb(), settings.fanouts_table),
+    Ledger(boto.dynamodb(), settings.fanouts_table),
     WorkQueue(boto.sqs(), settings.publish_queue_url),
     Lanes(
         express=WorkQueue(boto.sqs(), settings.express_queue_url),

@@ -16,7 +16,7 @@ from fanfold import names
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.deliver import Delivering, Outcome
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.segments import SEGMENT_FOLLOWERS
 from fanfold.follows import ring
@@ -80,7 +80,7 @@ def _deliver(transport: str) -> Callable[[], None]:
     settings = replace(world.SETTINGS, transport=transport)
     dynamodb, sqs = product.dynamodb(settings), product.sqs(settings)
     delivering = Delivering(
-        Fanouts(dynamodb, settings.fanouts_table),
+        Ledger(dynamodb, settings.fanouts_table),
         Posts(dynamodb, settings.posts_table),
         PublishersTable(dynamodb, settings.publishers_table),
         Lanes(

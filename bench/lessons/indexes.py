@@ -16,7 +16,7 @@ from aws_model.dynamodb.database import Database
 from aws_model.dynamodb.tables import IndexSchema, KeySchema, TableSchema
 from fanfold import names, times
 from fanfold.aws.retries import is_throttle
-from fanfold.fanout.ledger import Fanout, Fanouts
+from fanfold.fanout.ledger import Fanout, Ledger
 from simulation.schemas import schema_of
 
 # Table and index take 40,000 writes a second each, and 1,000 on each of their partitions.
@@ -53,7 +53,7 @@ class Writing:
         database = Database(self.clock, meter=self.meter)
         database.create(schema)
         client: Any = dynamodb.Client(database, validates=False)
-        self.ledger = Fanouts(client, schema.name)
+        self.ledger = Ledger(client, schema.name)
         self.going: set[int] = set()
         self.writes = self.throttled = 0
 

@@ -8,7 +8,7 @@ from fanfold import clock, times
 from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, SLOWEST_CALL_SECONDS
 from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import COMPLETE, STALLED, Fanout, Fanouts, Resume
+from fanfold.fanout.ledger import COMPLETE, STALLED, Fanout, Ledger, Resume
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, stragglers_of
 from fanfold.fanout.transport import Transport, carry_out
@@ -41,7 +41,7 @@ class Outcome:
 class Delivering:
     """The use case behind both lanes."""
 
-    fanouts: Fanouts
+    fanouts: Ledger
     posts: Posts
     publishers: PublishersTable
     lanes: Lanes

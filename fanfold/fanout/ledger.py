@@ -101,7 +101,7 @@ def _from_item(item: Item) -> Fanout:
 
 
 @dataclass(frozen=True)
-class Fanouts:
+class Ledger:
     """The fanouts table."""
 
     client: DynamoDBClient

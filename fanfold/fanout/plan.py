@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fanfold import clock, times
 from fanfold.errors import BadInput
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import DELIVERING, Fanout, Fanouts
+from fanfold.fanout.ledger import DELIVERING, Fanout, Ledger
 from fanfold.fanout.segments import SAMPLE_EDGES, count_for
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
@@ -27,7 +27,7 @@ LOW_WATER = SAMPLE_EDGES // 10
 class Planning:
     """The use case behind the publish queue; `threads` make many calls at a time."""
 
-    fanouts: Fanouts
+    fanouts: Ledger
     followers: EdgesTable
     publishers: PublishersTable
     lanes: Lanes

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fanfold import times
 from fanfold.errors import BadInput, PostRetracted
-from fanfold.fanout.ledger import Fanout, Fanouts
+from fanfold.fanout.ledger import Fanout, Ledger
 from fanfold.messages import Message, PlanFanout
 from fanfold.timeline.posts import Post, Posts
 
@@ -28,7 +28,7 @@ class Publishing:
     """The use case behind the HTTP route and the publish queue."""
 
     posts: Posts
-    fanouts: Fanouts
+    fanouts: Ledger
     retention_days: int
 
     def accept(self, new: NewPost, *, accepted_at: int) -> Post:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fanfold import times
 from fanfold.errors import NoPost
-from fanfold.fanout.ledger import Fanout, Fanouts
+from fanfold.fanout.ledger import Fanout, Ledger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ def status_of(fanout: Fanout) -> Status:
     )
 
 
-def status_for(fanouts: Fanouts, ref_id: str, *, publisher_id: str) -> Status:
+def status_for(fanouts: Ledger, ref_id: str, *, publisher_id: str) -> Status:
     """The status of the publisher's own post.
 
     Raises `NoPost`, in the same words whether there is no such post or it is another publisher's.

@@ -11,7 +11,7 @@ from fanfold import clock, times
 from fanfold.aws.event_sources import Feeds
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout, Fanouts
+from fanfold.fanout.ledger import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout, Ledger
 from fanfold.messages import PlanFanout
 
 # PLAN takes a message within seconds unless its queue is long; two minutes are no hurry.
@@ -40,7 +40,7 @@ class Swept:
 class Sweeping:
     """The use case behind the clock."""
 
-    fanouts: Fanouts
+    fanouts: Ledger
     publish_queue: WorkQueue
     lanes: Lanes
     overdue_seconds: int

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from fanfold import contract
 from fanfold.aws.queues import WorkQueue
-from fanfold.fanout.ledger import COMPLETE, Fanouts
+from fanfold.fanout.ledger import COMPLETE, Ledger
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.messages import Message
 from fanfold_cli.console import print_result, say
@@ -112,7 +112,7 @@ def _publish(demo: Run, tag: str) -> None:
 def _watch(demo: Run) -> bool:
     """Show the ledger's progress until every fan-out is complete, or nothing moves any more."""
     settings = demo.deployment.settings()
-    fanouts = Fanouts(demo.deployment.client("dynamodb"), settings.fanouts_table)
+    fanouts = Ledger(demo.deployment.client("dynamodb"), settings.fanouts_table)
     open_ids = set(demo.posts)
     done: dict[str, int] = {}
     moved_at = time.monotonic()

@@ -13,7 +13,7 @@ from rich.text import Text
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import Unsent
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import COMPLETE, STALLED, Fanout, Fanouts
+from fanfold.fanout.ledger import COMPLETE, STALLED, Fanout, Ledger
 from fanfold.fanout.status import Status, status_of
 from fanfold.messages import PlanFanout
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
@@ -99,8 +99,8 @@ def follow(look: Callable[[], Status], *, timeout: float) -> Status:
             status = look()
 
 
-def _ledger(deployment: Deployment) -> Fanouts:
-    return Fanouts(deployment.client("dynamodb"), deployment.settings().fanouts_table)
+def _ledger(deployment: Deployment) -> Ledger:
+    return Ledger(deployment.client("dynamodb"), deployment.settings().fanouts_table)
 
 
 def _send_again(deployment: Deployment, row: Fanout) -> int:
@@ -117,7 +117,7 @@ def _send_again(deployment: Deployment, row: Fanout) -> int:
     return len(row.pending)
 
 
-def _row(fanouts: Fanouts, ref_id: str) -> Fanout:
+def _row(fanouts: Ledger, ref_id: str) -> Fanout:
     checked_id(ref_id)
     try:
         found = fanouts.get(ref_id)

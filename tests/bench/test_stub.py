@@ -8,7 +8,7 @@ import pytest
 
 from bench import clients, world
 from bench.endpoint import TOKEN_CHARS, Stub, stub
-from fanfold.fanout.ledger import COMPLETE, DELIVERING, Fanouts
+from fanfold.fanout.ledger import COMPLETE, DELIVERING, Ledger
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
@@ -53,7 +53,7 @@ def test_a_page_ends_before_the_range_does() -> None:
 
 
 def test_the_ledger_has_one_segment_pending_and_completes_with_it() -> None:
-    fanouts = Fanouts(client, world.SETTINGS.fanouts_table)
+    fanouts = Ledger(client, world.SETTINGS.fanouts_table)
     before = fanouts.get(world.post(FOLLOWERS))
     assert before is not None
     assert (before.state, before.pending, before.segments) == (DELIVERING, frozenset({0}), 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from fanfold import names
 from fanfold.errors import RefIdTaken, TooManyFollows
-from fanfold.fanout.ledger import Fanout, Fanouts, Resume
+from fanfold.fanout.ledger import Fanout, Ledger, Resume
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import UNFOLLOWED, Follow, FollowsTable
@@ -59,7 +59,7 @@ def posts_are_added_once_and_retracted(client: Any) -> None:
 
 
 def a_fanout_of_one_segment_is_finished_at_once(client: Any) -> None:
-    fanouts = Fanouts(client, names.FANOUTS.name)
+    fanouts = Ledger(client, names.FANOUTS.name)
     fanouts.open(STORED)
     fanouts.open(STORED)
     fanouts.open(replace(STORED, sort_key="2026-12-30T00:00:00.000Z#post-1"))
@@ -77,7 +77,7 @@ def a_fanout_of_one_segment_is_finished_at_once(client: Any) -> None:
 
 
 def a_fanout_of_many_segments_resumes_stalls_and_completes(client: Any) -> None:
-    fanouts = Fanouts(client, names.FANOUTS.name)
+    fanouts = Ledger(client, names.FANOUTS.name)
     fanouts.open(STORED)
     fanouts.plan("post-1", segments=4, followers=9, level=2, now=NOW)
     first = Resume("4" + "0" * 15, 10)
@@ -112,7 +112,7 @@ def a_fanout_of_many_segments_resumes_stalls_and_completes(client: Any) -> None:
 
 
 def a_fanout_without_followers_or_without_a_row(client: Any) -> None:
-    fanouts = Fanouts(client, names.FANOUTS.name)
+    fanouts = Ledger(client, names.FANOUTS.name)
     fanouts.open(STORED)
     fanouts.complete_without_followers("post-1", now=NOW)
     fanouts.complete_without_followers("post-1", now=NOW)

@@ -15,7 +15,7 @@ import pytest
 from aws_model import endpoint
 from aws_model.endpoint import Rates
 from fanfold import names
-from fanfold.fanout.ledger import COMPLETE, Fanouts
+from fanfold.fanout.ledger import COMPLETE, Ledger
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import split_sort_key
 from fanfold_cli import aws
@@ -163,7 +163,7 @@ def deliver(
         for ref_id, publisher in posts.items():
             event = {"type": "post.published", "publisher_id": publisher, "ref_id": ref_id}
             send(stack, event, event)
-        fanouts = Fanouts(stack.client("dynamodb"), stack.settings().fanouts_table)
+        fanouts = Ledger(stack.client("dynamodb"), stack.settings().fanouts_table)
 
         def is_complete(ref_id: str) -> bool:
             row = fanouts.get(ref_id)

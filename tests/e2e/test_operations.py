@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from fanfold import names
 from fanfold.aws.queues import WorkQueue
-from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.ledger import Ledger
 from fanfold_cli.event_sources import mapping_of, run_time_settings
 from fanfold_cli.local.home import Home
 from fanfold_cli.main import app
@@ -82,7 +82,7 @@ def test_a_pause_holds_deliveries_back_and_nothing_is_sent_again_meanwhile(
     publisher, follower = make("publisher"), make("follower")
     follower.follow(publisher)
     settings, dynamodb = stack.settings(), stack.client("dynamodb")
-    fanouts = Fanouts(dynamodb, settings.fanouts_table)
+    fanouts = Ledger(dynamodb, settings.fanouts_table)
     express = WorkQueue(stack.client("sqs"), settings.express_queue_url)
     try:
         paused = fanfold("pause")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.fanout.ledger import COMPLETE, Fanouts
+from fanfold.fanout.ledger import COMPLETE, Ledger
 from fanfold.ids import split_sort_key
 from fanfold_cli import graph, seeding
 from fanfold_cli.graph import Graph
@@ -54,7 +54,7 @@ def check(stack: Deployment, part: Graph) -> None:
     )
     for ref_id, publisher in posts.items():
         send(stack, {"type": "post.published", "publisher_id": publisher, "ref_id": ref_id})
-    fanouts = Fanouts(stack.client("dynamodb"), stack.settings().fanouts_table)
+    fanouts = Ledger(stack.client("dynamodb"), stack.settings().fanouts_table)
 
     def is_complete(ref_id: str) -> bool:
         row = fanouts.get(ref_id)

@@ -18,7 +18,7 @@ from botocore.exceptions import ClientError
 
 from fanfold import names
 from fanfold.aws import boto
-from fanfold.fanout.ledger import Fanout, Fanouts
+from fanfold.fanout.ledger import Fanout, Ledger
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import FollowsTable
@@ -130,7 +130,7 @@ class System:
 
     def __post_init__(self) -> None:
         self.dynamodb, self.sqs = boto.dynamodb(), boto.sqs()
-        self.fanouts = Fanouts(self.dynamodb, self.settings.fanouts_table)
+        self.fanouts = Ledger(self.dynamodb, self.settings.fanouts_table)
         self.posts = Posts(self.dynamodb, self.settings.posts_table)
         self.followers = EdgesTable(self.dynamodb, self.settings.followers_table)
         self.publishers = PublishersTable(self.dynamodb, self.settings.publishers_table)

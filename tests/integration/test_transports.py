@@ -37,7 +37,7 @@ from fanfold.aws.retries import is_passing
 from fanfold.fanout import policy
 from fanfold.fanout.deliver import Delivering
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import COMPLETE, Fanout, Fanouts
+from fanfold.fanout.ledger import COMPLETE, Fanout, Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
@@ -105,8 +105,8 @@ class Service:
         return sqs.Client(self.queues)
 
     @property
-    def ledger(self) -> Fanouts:
-        return Fanouts(self.tables, names.FANOUTS.name)
+    def ledger(self) -> Ledger:
+        return Ledger(self.tables, names.FANOUTS.name)
 
     def work(self) -> None:
         """Take messages until the fan-out is complete."""
@@ -203,7 +203,7 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
         client, queue = _clients.dynamodb(settings), _clients.sqs(settings)
         lane = WorkQueue(queue, url)
         delivering = Delivering(
-            Fanouts(client, settings.fanouts_table),
+            Ledger(client, settings.fanouts_table),
             Posts(client, settings.posts_table),
             PublishersTable(client, settings.publishers_table),
             Lanes(lane, lane),

@@ -14,7 +14,7 @@ from aws_model.dynamodb.capacity import WRITE, Meter
 from aws_model.dynamodb.database import Database
 from fanfold import names
 from fanfold.budgets import DELIVER_MEMORY_MB, MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, Budget
-from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.fanout.segments import SEGMENT_FOLLOWERS
 from fanfold.timeline.posts import Posts
@@ -47,7 +47,7 @@ def test_the_ledgers_units_are_those_that_the_model_of_dynamodb_counts(segments:
     database = Database(clock, meter=Meter())
     database.create(*(schema_of(table) for table in names.TABLES))
     client: Any = dynamodb.Client(database, validates=False)
-    fanouts = Fanouts(client, names.FANOUTS.name)
+    fanouts = Ledger(client, names.FANOUTS.name)
     publishing = Publishing(Posts(client, names.POSTS.name), fanouts, retention_days=30)
     new = NewPost(publisher_id="p" * 36, ref_id="r" * 36, body="x" * 1_000)
     publishing.accept(new, accepted_at=clock.now_ms())

@@ -15,7 +15,7 @@ from aws_model.endpoint import answering_from, serving
 from fanfold import names
 from fanfold.aws.curl import DYNAMODB, Client, Connections, refusal
 from fanfold.aws.retries import is_passing
-from fanfold.fanout.ledger import Fanouts
+from fanfold.fanout.ledger import Ledger
 from fanfold.names import LIBCURL, TRANSPORTS
 from tests.compat import engines
 from tests.compat.calls import Program
@@ -80,9 +80,9 @@ def assert_same(case: Case, transport: str) -> None:
 
 def test_an_error_over_the_wire_is_one_that_the_stores_know() -> None:
     with over_http(LIBCURL) as client:
-        fanouts = Fanouts(client, names.FANOUTS.name)
+        fanouts = Ledger(client, names.FANOUTS.name)
         assert fanouts.open(STORED)
         assert not fanouts.open(STORED), "a condition that fails is caught by the store"
         with pytest.raises(refusal("ResourceNotFoundException")) as caught:
-            Fanouts(client, "Nowhere").get("post-1")
+            Ledger(client, "Nowhere").get("post-1")
         assert not is_passing(caught.value)
