@@ -40,7 +40,7 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Page, Read
 from fanfold.messages import DeliverSegment, PlanFanout
-from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Posts
 from simulation.schemas import schema_of
 
@@ -347,7 +347,7 @@ class ModelCalls:
         self.model = model
         self.entry = entry
         self._followers = EdgesTable(model.at_once, names.FOLLOWERS.name)  # type: ignore[arg-type]
-        self._timelines = Timelines(model.at_once, names.TIMELINES.name)  # type: ignore[arg-type]
+        self._timelines = Entries(model.at_once, names.TIMELINES.name)  # type: ignore[arg-type]
         self._ended: list[Finished] = []
         self._bell = Bell(model.loop)
 

@@ -27,7 +27,7 @@ from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import sort_key
 from fanfold.names import FOLLOWERS, TIMELINES
-from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.entries import Entries, Entry
 
 # One core makes and answers the calls, so slowly enough for it to keep up.
 TABLE = Limits(partition_writes=250)
@@ -82,7 +82,7 @@ def over_sockets(followers: int) -> Delivered:
         )
         client: Any = curl.Client(connections)
         transport = CurlTransport(
-            EdgesTable(client, FOLLOWERS.name), Timelines(client, TIMELINES.name), connections
+            EdgesTable(client, FOLLOWERS.name), Entries(client, TIMELINES.name), connections
         )
         _deliver(transport)
     return _delivered(model)

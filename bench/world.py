@@ -21,7 +21,7 @@ from fanfold.fanout.policy import CHUNK
 from fanfold.follows import ring
 from fanfold.ids import sort_key
 from fanfold.settings import Settings
-from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.entries import Entries, Entry
 
 REGION = "eu-central-1"
 QUEUES = f"https://sqs.{REGION}.amazonaws.com/123456789012"
@@ -95,7 +95,7 @@ def items(entry: Entry, users: Sequence[str]) -> list[dict[str, Any]]:
             return {}
 
     table = SETTINGS.timelines_table
-    timelines = Timelines(cast("Any", Recorder()), table)
+    timelines = Entries(cast("Any", Recorder()), table)
     for start in range(0, len(users), CHUNK):
         timelines.push(entry, users[start : start + CHUNK])
     return written

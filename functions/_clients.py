@@ -42,7 +42,7 @@ def sqs(settings: Settings) -> SQSClient:
 def transport(settings: Settings) -> Transport:
     """What makes the calls of a delivery, none of which it makes twice by itself."""
     from fanfold.follows.edges_table import EdgesTable
-    from fanfold.timeline.entries import Timelines
+    from fanfold.timeline.entries import Entries
 
     if settings.transport == BOTO3:
         from fanfold.aws import boto
@@ -52,13 +52,13 @@ def transport(settings: Settings) -> Transport:
         client = boto.dynamodb(attempts=1, connections=CONNECTIONS)
         return Boto3Transport(
             EdgesTable(client, settings.followers_table),
-            Timelines(client, settings.timelines_table),
+            Entries(client, settings.timelines_table),
         )
     from fanfold.aws import curl
     from fanfold.fanout.transport_curl import CurlTransport
 
     return CurlTransport(
         EdgesTable(curl.dynamodb(), settings.followers_table),
-        Timelines(curl.dynamodb(), settings.timelines_table),
+        Entries(curl.dynamodb(), settings.timelines_table),
         curl.connections(curl.DYNAMODB),
     )

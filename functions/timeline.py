@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import contract
 from fanfold.errors import BadInput
 from fanfold.settings import Settings
-from fanfold.timeline.entries import Timelines
+from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from functions import _clients
@@ -18,7 +18,7 @@ from functions._http import Answer, Event, Request, answer, logger, respond
 settings = Settings.from_env()
 dynamodb = _clients.dynamodb(settings)
 reading = Reading(
-    Timelines(dynamodb, settings.timelines_table),
+    Entries(dynamodb, settings.timelines_table),
     Hydration(Posts(dynamodb, settings.posts_table)),
     settings.retention_days,
 )

@@ -14,7 +14,7 @@ from bench.endpoint import in_environment
 from bench.figures import Bars, Figure, Result, Row
 from bench.paired import Contestant, alone, compare
 from bench.progress import told
-from fanfold.timeline.entries import Timelines
+from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from functions import _clients as product
@@ -75,7 +75,7 @@ def _reading() -> Callable[[], int]:
     settings = world.SETTINGS
     dynamodb = product.dynamodb(settings)
     reading = Reading(
-        Timelines(dynamodb, settings.timelines_table),
+        Entries(dynamodb, settings.timelines_table),
         Hydration(Posts(dynamodb, settings.posts_table)),
         settings.retention_days,
     )

@@ -23,7 +23,7 @@ from bench.progress import told
 from fanfold import names, times
 from fanfold.aws.items import get_text, text
 from fanfold.fanout.policy import CHUNK
-from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration, Reading
 from simulation.schemas import schema_of
@@ -77,7 +77,7 @@ class World:
         database.create(*map(schema_of, names.TABLES))
         self.client = cast("Any", dynamodb.Client(database, validates=False))
         self.posts = Posts(self.client, names.POSTS.name)
-        self.timelines = Timelines(self.client, TABLE)
+        self.timelines = Entries(self.client, TABLE)
         self.most = FIRST_POSTS + (MANY - 1) * posts_each  # entries in one timeline
         self._fill(posts_each)
 
@@ -247,7 +247,7 @@ def _measured(world: World, rounds: int) -> Result:
 def _page(client: Any, follows: int, *, hydrate: bool) -> list[Any]:
     """The first page, with nothing in the cache."""
     hydration = Hydration(Posts(client, names.POSTS.name), {})
-    reading = Reading(Timelines(client, TABLE), hydration, RETENTION_DAYS)
+    reading = Reading(Entries(client, TABLE), hydration, RETENTION_DAYS)
     page = reading.page(_reader(follows), limit=LIMIT, before=None, hydrate=hydrate)
     entries: list[Any] = page["entries"]
     return entries

@@ -13,7 +13,7 @@ from fanfold.fanout.transport import CONNECTIONS, Finished
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read
-from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.entries import Entries, Entry
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Boto3Transport:
     """Makes calls through boto3 clients that do not retry by themselves."""
 
     followers: EdgesTable
-    timelines: Timelines
+    timelines: Entries
     threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="deliver")
     )

@@ -13,7 +13,7 @@ from fanfold.fanout.transport import Finished
 from fanfold.follows.edges_table import EdgesTable, page_of
 from fanfold.follows.ring import POSITION_DIGITS
 from fanfold.follows.ring_reader import Page, Read
-from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.entries import Entries, Entry
 
 # Where an edge's follower begins (ring.follower_of, without a call for each of 25).
 _FOLLOWER = POSITION_DIGITS + 1
@@ -26,7 +26,7 @@ _MARK = "\0"
 class Body:
     """Bodies of BatchWriteItem that differ in the users alone."""
 
-    def __init__(self, timelines: Timelines, entry: Entry) -> None:
+    def __init__(self, timelines: Entries, entry: Entry) -> None:
         whole = encode(timelines.push_request(entry, [_MARK, _MARK])).decode()
         self._head, self._between, self._tail = whole.split(json.dumps(_MARK)[1:-1])
 
@@ -47,7 +47,7 @@ class CurlTransport:
     """Makes calls through libcurl."""
 
     followers: EdgesTable
-    timelines: Timelines
+    timelines: Entries
     connections: Connections
 
     @contextmanager

@@ -22,7 +22,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Timelines:
+class Entries:
     """The timelines table."""
 
     client: DynamoDBClient

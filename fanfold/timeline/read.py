@@ -12,7 +12,7 @@ from cachetools import TTLCache
 from fanfold import clock, cursor, times
 from fanfold.errors import TryLater
 from fanfold.ids import is_sort_key, split_sort_key
-from fanfold.timeline.entries import Timelines
+from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Post, Posts
 
 # A retracted post may be shown for so long by a container that read it just before; documented.
@@ -74,7 +74,7 @@ def _body(post: Post | None) -> Any:
 class Reading:
     """The use case behind the timeline route."""
 
-    timelines: Timelines
+    timelines: Entries
     hydration: Hydration
     retention_days: int
 

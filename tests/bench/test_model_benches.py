@@ -21,7 +21,7 @@ from fanfold import clock, names
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Read
-from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.entries import Entries, Entry
 from simulation.schemas import schema_of
 
 GATE = 0.7
@@ -114,7 +114,7 @@ def test_timelines_without_images_cost_and_throttle_as_the_model_does() -> None:
 def push(database: Database, users: list[str]) -> object:
     client: Any = dynamodb.Client(database)
     try:
-        return Timelines(client, names.TIMELINES.name).push(ENTRY, users)
+        return Entries(client, names.TIMELINES.name).push(ENTRY, users)
     except client.exceptions.ProvisionedThroughputExceededException as error:
         return str(error)
 

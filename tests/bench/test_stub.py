@@ -15,7 +15,7 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Read
 from fanfold.follows.sharding import Shards
 from fanfold.ids import split_sort_key
-from fanfold.timeline.entries import Timelines
+from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 
 FOLLOWERS = 60
@@ -70,7 +70,7 @@ def test_a_publisher_has_no_row_and_so_one_shard() -> None:
 
 
 def test_a_page_of_a_timeline_is_full_newest_first_and_each_post_is_there() -> None:
-    timelines = Timelines(client, world.SETTINGS.timelines_table)
+    timelines = Entries(client, world.SETTINGS.timelines_table)
     entries, more = timelines.newest(world.READER, since="", before=None, limit=50)
     keys = [entry.sort_key for entry in entries]
     assert (len(set(keys)), more) == (50, True)

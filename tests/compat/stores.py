@@ -16,7 +16,7 @@ from fanfold.follows.follows_table import UNFOLLOWED, Follow, FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Read, RingRead
 from fanfold.follows.sharding import WINDOW_SECONDS, raised
-from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Post, Posts
 
 NOW = "2026-11-20T18:00:00.123Z"
@@ -202,7 +202,7 @@ def follows_change_by_version_with_their_count(client: Any) -> None:
 
 
 def timelines_take_entries_and_answer_pages(client: Any) -> None:
-    timelines = Timelines(client, names.TIMELINES.name)
+    timelines = Entries(client, names.TIMELINES.name)
     for number in range(5):
         entry = Entry(f"2026-11-20T18:00:0{number}.000Z#post-{number}", "pub", EXPIRES)
         timelines.push(entry, ["ana", "bob"])

@@ -24,7 +24,7 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.settings import Settings
-from fanfold.timeline.entries import Timelines
+from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Post, Posts
 
 EVENTS = Path(__file__).parents[2] / "events"
@@ -134,7 +134,7 @@ class System:
         self.posts = Posts(self.dynamodb, self.settings.posts_table)
         self.followers = EdgesTable(self.dynamodb, self.settings.followers_table)
         self.publishers = PublishersTable(self.dynamodb, self.settings.publishers_table)
-        self.timelines = Timelines(self.dynamodb, self.settings.timelines_table)
+        self.timelines = Entries(self.dynamodb, self.settings.timelines_table)
         self.following = FollowsTable(
             self.dynamodb, self.settings.following_table, self.settings.readers_table
         )

@@ -12,7 +12,7 @@ from fanfold.fanout.transport_curl import CurlTransport
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring import edge
 from fanfold.follows.ring_reader import Read
-from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.entries import Entries, Entry
 
 ENTRY = Entry("2026-11-20T18:00:00.123Z#post-1", "ada", 1_900_000_000)
 
@@ -20,9 +20,7 @@ ENTRY = Entry("2026-11-20T18:00:00.123Z#post-1", "ada", 1_900_000_000)
 def transport(connections: curl.Connections) -> CurlTransport:
     """DELIVER's, on tables that this server stands for."""
     client: Any = curl.Client(connections)
-    return CurlTransport(
-        EdgesTable(client, "Followers"), Timelines(client, "Timelines"), connections
-    )
+    return CurlTransport(EdgesTable(client, "Followers"), Entries(client, "Timelines"), connections)
 
 
 def batch(number: int, *users: str) -> Send:

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from fanfold.aws.curl import DYNAMODB, SQS, Client, Connections, encode
 from fanfold.fanout.transport_curl import ALL_WRITTEN, Body
-from fanfold.timeline.entries import Entry, Timelines
+from fanfold.timeline.entries import Entries, Entry
 from tests.wire.conftest import environment
 from tests.wire.deliveries import batch, make, transport
 from tests.wire.server import Server, reply
 
-TIMELINES = Timelines(None, "Timelines")  # type: ignore[arg-type]
+TIMELINES = Entries(None, "Timelines")  # type: ignore[arg-type]
 ENTRY = Entry("2026-11-20T18:00:00.123Z#post-1", "ada", 1_900_000_000)
 ODD = [
     '"',
