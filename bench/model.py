@@ -25,7 +25,7 @@ from bench.model_tables import CountedTimelines, Written
 from bench.model_time import Bell, Loop, installed
 from fanfold import names
 from fanfold.aws.queues import WorkQueue
-from fanfold.aws.retries import ATTEMPTS, is_passing, is_throttle
+from fanfold.aws.retries import ATTEMPTS, is_throttle, is_transient
 from fanfold.budgets import Budget
 from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.fanout.lanes import Lanes
@@ -311,7 +311,7 @@ class Timed:
             try:
                 return self._once(operation, request)
             except Exception as error:
-                if not is_passing(error):
+                if not is_transient(error):
                     raise
         return self._once(operation, request)
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from aws_lambda_powertools import Logger
 
 from fanfold import contract
-from fanfold.aws.retries import is_passing
+from fanfold.aws.retries import is_transient
 from fanfold.errors import BadInput, FanfoldError, NoRoute, NoUser, TooLarge, TryLater
 from fanfold.ids import check_id, is_id
 
@@ -105,7 +105,7 @@ def respond(event: Event, routes: Mapping[str, Action], *, user_claim: str) -> A
         logger.info("The request was refused.", slug=error.slug, status=error.status)
         return _problem(error)
     except Exception as error:
-        if is_passing(error):
+        if is_transient(error):
             logger.warning("A call that this request needs failed.", exc_info=True)
             return _problem(TryLater("A store is busy; send the same request again in a moment."))
         logger.exception("The request met a fault of ours.")

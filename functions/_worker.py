@@ -12,7 +12,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import clock
-from fanfold.aws.retries import SLOWEST_CALL_SECONDS, for_each, is_passing
+from fanfold.aws.retries import SLOWEST_CALL_SECONDS, for_each, is_transient
 from fanfold.errors import FanfoldError, TryLater, Undeliverable
 from fanfold.names import Queue
 from fanfold.settings import Settings
@@ -107,7 +107,7 @@ def _is_done(
     try:
         _begin(record, source, handle, stop_at)
     except Exception as error:
-        if isinstance(error, TryLater) or is_passing(error):
+        if isinstance(error, TryLater) or is_transient(error):
             logger.warning("The message comes again.", **_described(record), reason=str(error))
         else:
             logger.exception("The message met a fault.", message_id=record["messageId"])

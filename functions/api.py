@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import clock, contract
 from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
-from fanfold.aws.retries import is_passing
+from fanfold.aws.retries import is_transient
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost, Publishing, plan_message
 from fanfold.fanout.status import status_for
@@ -54,7 +54,7 @@ def publish(request: Request) -> Answer:
     try:
         publish_queue.send(plan_message(post))
     except Exception as error:
-        if not is_passing(error):
+        if not is_transient(error):
             raise
         # The ledger row is written, so the delivery is owed and SWEEP sends it.
         logger.warning("The order to PLAN was not sent; SWEEP will.", ref_id=post.ref_id)

@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 from aws_model.dynamodb import client as dynamodb
 from fanfold import clock
 from fanfold.aws.curl import Connections, Ended, Lost, Service, encode, refused
-from fanfold.aws.retries import is_passing
+from fanfold.aws.retries import is_transient
 from fanfold.fanout.policy import Send
 from fanfold.fanout.transport import Finished
 from fanfold.fanout.transport_boto3 import Boto3Transport, ThreadedCalls
@@ -140,7 +140,7 @@ class BotoClient:
             try:
                 return make(self.service, operation, request)
             except Exception as error:
-                if attempt == self.attempts or not is_passing(error):
+                if attempt == self.attempts or not is_transient(error):
                     raise
         raise AssertionError("unreachable")
 

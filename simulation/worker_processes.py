@@ -29,7 +29,7 @@ from typing import IO, Any
 
 from fanfold import clock, names
 from fanfold.aws import boto
-from fanfold.aws.retries import is_passing
+from fanfold.aws.retries import is_transient
 from fanfold.settings import Settings
 from simulation.lambdas import Context
 
@@ -135,7 +135,7 @@ class _Lane:
                 MessageAttributeNames=["All"],
             )
         except Exception as error:
-            if not is_passing(error):
+            if not is_transient(error):
                 raise
             return []  # what it would have brought is shown again
         messages: list[Any] = list(received.get("Messages", []))
@@ -148,7 +148,7 @@ class _Lane:
         except sqs.exceptions.ReceiptHandleIsInvalid:
             pass  # it was shown to another worker since; SQS would not mind
         except Exception as error:
-            if not is_passing(error):
+            if not is_transient(error):
                 raise  # else it comes again
 
     def _is_sent_twice(self, message: Any) -> bool:

@@ -23,7 +23,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import pycurl
 
 from fanfold import clock
-from fanfold.aws.retries import ATTEMPTS, CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, is_passing
+from fanfold.aws.retries import (
+    ATTEMPTS,
+    CONNECT_TIMEOUT_SECONDS,
+    READ_TIMEOUT_SECONDS,
+    is_transient,
+)
 from fanfold.errors import Unanswered
 
 if TYPE_CHECKING:
@@ -382,7 +387,7 @@ class Client:
                 answer = self.connections.call(operation, body, fresh=attempt > 0)
                 return decode(operation, answer)
             except Exception as error:
-                if attempt == self.attempts - 1 or not is_passing(error):
+                if attempt == self.attempts - 1 or not is_transient(error):
                     raise
         raise AssertionError("There is at least one attempt.")
 

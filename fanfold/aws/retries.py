@@ -36,7 +36,7 @@ THROTTLES = frozenset(
         "RequestThrottled",
     }
 )
-PASSING = THROTTLES | {
+TRANSIENT = THROTTLES | {
     "InternalServerError",
     "InternalFailure",
     "ReplicatedWriteConflictException",
@@ -45,7 +45,7 @@ PASSING = THROTTLES | {
     "TransactionInProgressException",
 }
 # Why actions of a cancelled transaction did not happen, if the same transaction may pass later.
-PASSING_REASONS = frozenset(
+TRANSIENT_REASONS = frozenset(
     {
         "None",
         "ConditionalCheckFailed",
@@ -61,15 +61,15 @@ def for_each(threads: Executor | None, call: Callable[[T], R], items: Iterable[T
     return threads.map(call, items) if threads else map(call, items)
 
 
-def is_passing(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether the same call may succeed a moment later: a throttle, a 5xx, a lost connection."""
     if isinstance(error, Unanswered | Unsent):
         return True
     response = _response(error)
     if reasons := response.get("CancellationReasons"):
-        return {reason.get("Code", "None") for reason in reasons} <= PASSING_REASONS
+        return {reason.get("Code", "None") for reason in reasons} <= TRANSIENT_REASONS
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return _code(response) in PASSING or status >= 500
+    return _code(response) in TRANSIENT or status >= 500
 
 
 def is_throttle(error: BaseException) -> bool:

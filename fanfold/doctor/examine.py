@@ -15,7 +15,7 @@ from itertools import islice
 
 from fanfold import clock
 from fanfold.aws.items import text
-from fanfold.aws.retries import is_passing
+from fanfold.aws.retries import is_transient
 from fanfold.doctor.scan import Homes, Key, Pair, Records
 from fanfold.errors import TryLater
 from fanfold.follows import ring
@@ -404,4 +404,4 @@ class Doctor:
 
 
 def _may_be_mended_later(error: Exception) -> bool:
-    return isinstance(error, TryLater) or is_passing(error)
+    return isinstance(error, TryLater) or is_transient(error)

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 from fanfold import clock
-from fanfold.aws.retries import is_passing, is_throttle
+from fanfold.aws.retries import is_throttle, is_transient
 from fanfold.fanout.policy import MAX_IN_FLIGHT, Delivery, Done, Failed, HandBack, Send, Wait
 from fanfold.follows.ring_reader import MAX_READS, Page, Read
 from fanfold.timeline.entries import Entry
@@ -64,7 +64,7 @@ def _tell(delivery: Delivery, call: Finished) -> None:
     action, result, now = call.action, call.result, clock.monotonic()
     if isinstance(action, Send):
         if isinstance(result, Exception):
-            passing, throttled = is_passing(result), is_throttle(result)
+            passing, throttled = is_transient(result), is_throttle(result)
             delivery.batch_failed(
                 action.batch, result, retryable=passing, throttled=throttled, now=now
             )
@@ -75,4 +75,4 @@ def _tell(delivery: Delivery, call: Finished) -> None:
         delivery.page_read(action, result, now=now)
     else:
         assert isinstance(result, Exception)
-        delivery.read_failed(action, result, retryable=is_passing(result), now=now)
+        delivery.read_failed(action, result, retryable=is_transient(result), now=now)

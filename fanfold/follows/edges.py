@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from cachetools import TTLCache
 
 from fanfold import clock
-from fanfold.aws.retries import is_passing, is_throttle, throttling_reasons
+from fanfold.aws.retries import is_throttle, is_transient, throttling_reasons
 from fanfold.errors import TryLater
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
@@ -212,7 +212,7 @@ class Edges:
         """Count one follow in many, of a publisher that was throttled lately."""
         one_in = SAMPLE * 2**level
         if publisher_id in self._hot and clock.chance() * one_in < 1:
-            with _unless_passing():
+            with _unless_transient():
                 self.publishers.count(publisher_id, one_in, now_ms=clock.now_ms())
 
     @contextmanager
@@ -234,7 +234,7 @@ class Edges:
         if not is_hot:
             self.tell(publisher_id, Refusal("the throttle is of no key range"))
             return
-        with _unless_passing():
+        with _unless_transient():
             if self._fixed() is not None:
                 return
             is_due = self._is_due(publisher_id)
@@ -281,7 +281,7 @@ def _patiently(call: Callable[[], T], until: float) -> T:
         try:
             return call()
         except Exception as error:
-            if not is_passing(error):
+            if not is_transient(error):
                 raise
             reason = error
     raise _too_slow() from reason
@@ -302,10 +302,10 @@ def _wait() -> float:
 
 
 @contextmanager
-def _unless_passing() -> Iterator[None]:
+def _unless_transient() -> Iterator[None]:
     """For what is good to have: a throttle or a lost connection is let pass."""
     try:
         yield
     except Exception as error:
-        if not is_passing(error):
+        if not is_transient(error):
             raise

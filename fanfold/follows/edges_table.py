@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fanfold.aws.items import MAX_PUTS, get_number, number, text
-from fanfold.aws.retries import for_each, is_passing
+from fanfold.aws.retries import for_each, is_transient
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import Page, Read, RingRead
 
@@ -76,7 +76,7 @@ class EdgesTable:
         try:
             answer: Any = self.client.batch_write_item(RequestItems={self.table: chunk})
         except Exception as error:
-            if not is_passing(error):
+            if not is_transient(error):
                 raise
             return chunk
         unprocessed: list[Any] = answer.get("UnprocessedItems", {}).get(self.table, [])

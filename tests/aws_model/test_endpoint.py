@@ -32,7 +32,7 @@ from aws_model.endpoint import (
     serving,
 )
 from aws_model.sqs import client as sqs
-from fanfold.aws.retries import is_passing
+from fanfold.aws.retries import is_transient
 
 pytestmark = pytest.mark.network
 ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, proxies={})
@@ -110,7 +110,7 @@ def test_a_throttled_batch_has_no_effect_and_says_why(ways: Any) -> None:
     assert caught.value.response["Error"]["Code"] == "ProvisionedThroughputExceededException"
     response: Any = caught.value.response
     assert response["ThrottlingReasons"][0]["reason"] == "TableWriteKeyRangeThroughputExceeded"
-    assert is_passing(caught.value)
+    assert is_transient(caught.value)
     assert way.table.users == []
 
 
@@ -124,7 +124,7 @@ def test_half_of_the_batches_that_get_no_answer_take_effect(
     for user in USERS:
         with pytest.raises(error) as caught:
             way.put(user)
-        assert is_passing(caught.value)
+        assert is_transient(caught.value)
     before, after = way.counted[f"{fault} before"], way.counted[f"{fault} after"]
     assert before > 0
     assert after > 0
@@ -179,7 +179,7 @@ def test_other_calls_meet_with_every_fault_that_has_no_part(ways: Any) -> None:
     for _ in range(40):
         with pytest.raises((ClientError, ConnectionClosedError)) as caught:
             way.client.get_item(TableName="posts", Key={"ref_id": {"S": "post"}})
-        assert is_passing(caught.value)
+        assert is_transient(caught.value)
     assert set(way.counted) == {
         "other throttled",
         "other broken before",

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from aws_model.clock import Clock
 from aws_model.dynamodb.capacity import THROTTLING, Limits, Resource, Throttle
-from fanfold.aws.retries import is_passing
+from fanfold.aws.retries import is_transient
 from tests.aws_model.model import KB, Model, note, sized
 
 SMALL = Limits(partitions=1, partition_writes=10, partition_reads=10)
@@ -82,7 +82,7 @@ def test_each_limit_has_its_exception_and_reason(
     assert [each["reason"] for each in response[field]] == [reason]
     assert response[field][0]["resource"].endswith(":table/notes")
     assert isinstance(error, getattr(model.client.exceptions, code))
-    assert is_passing(error)
+    assert is_transient(error)
 
 
 def test_a_key_range_may_come_as_the_other_exception() -> None:
@@ -153,7 +153,7 @@ def test_a_throttled_transaction_is_cancelled_whole() -> None:
     assert {each["Code"] for each in caught.value.response["CancellationReasons"]} == {
         "ThrottlingError"
     }
-    assert is_passing(caught.value)
+    assert is_transient(caught.value)
     assert model.ids() == []
 
 

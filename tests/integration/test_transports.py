@@ -33,7 +33,7 @@ from aws_model.sqs import client as sqs
 from fanfold import clock, names
 from fanfold.aws import boto, curl
 from fanfold.aws.queues import WorkQueue
-from fanfold.aws.retries import is_passing
+from fanfold.aws.retries import is_transient
 from fanfold.fanout import policy
 from fanfold.fanout.deliver import Delivering
 from fanfold.fanout.lanes import Lanes
@@ -129,7 +129,7 @@ class Service:
                     order, pace=Pace(RATE), redelivered=again, stop_at=clock.monotonic() + 30
                 )
             except Exception as error:
-                if not is_passing(error):
+                if not is_transient(error):
                     raise
                 self.outcomes["failed"] += 1
                 continue

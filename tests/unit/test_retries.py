@@ -15,7 +15,7 @@ from botocore.exceptions import (
 
 from fanfold.aws import boto
 from fanfold.aws.curl import Lost, Refused
-from fanfold.aws.retries import SLOWEST_CALL_SECONDS, is_passing, is_throttle, throttling_reasons
+from fanfold.aws.retries import SLOWEST_CALL_SECONDS, is_throttle, is_transient, throttling_reasons
 from fanfold.errors import BadInput, Unsent
 from fanfold.settings import Settings
 
@@ -56,7 +56,7 @@ def client_error(code: str, status: int = 400, **more: Any) -> ClientError:
     ids=repr,
 )
 def test_a_throttle_a_server_fault_and_a_lost_connection_pass(error: Exception) -> None:
-    assert is_passing(error)
+    assert is_transient(error)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_throttle_a_server_fault_and_a_lost_connection_pass(error: Exception) 
     ids=repr,
 )
 def test_what_would_fail_again_does_not_pass(error: Exception) -> None:
-    assert not is_passing(error)
+    assert not is_transient(error)
 
 
 THROTTLES = [
@@ -98,9 +98,9 @@ def test_every_throttle_passes_whoever_made_the_call(code: str) -> None:
     error = client_error(code)
     ours = Refused(dict(error.response), "UpdateItem")
     assert is_throttle(error)
-    assert is_passing(error)
+    assert is_transient(error)
     assert is_throttle(ours)
-    assert is_passing(ours)
+    assert is_transient(ours)
 
 
 @pytest.mark.parametrize(

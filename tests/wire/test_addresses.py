@@ -22,7 +22,7 @@ from fanfold.aws.curl import (
     endpoint,
     region,
 )
-from fanfold.aws.retries import is_passing
+from fanfold.aws.retries import is_transient
 from tests.wire.conftest import environment
 from tests.wire.server import Server
 
@@ -124,7 +124,7 @@ def test_a_call_that_lacks_something_is_told_not_sent_and_not_tried_again(
     client = Client(Connections(DYNAMODB, env))
     with pytest.raises(Unconfigured, match=lacks) as caught:
         client.get_item(TableName="Posts")
-    assert not is_passing(caught.value)
+    assert not is_transient(caught.value)
     assert server.calls == []
     env[lacks] = kept
     assert client.get_item(TableName="Posts") == {}

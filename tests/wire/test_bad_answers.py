@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from fanfold import clock
 from fanfold.aws import curl
 from fanfold.aws.curl import DYNAMODB, Client, Connections, Lost, Refused, refusal
-from fanfold.aws.retries import THROTTLES, is_passing, is_throttle, throttling_reasons
+from fanfold.aws.retries import THROTTLES, is_throttle, is_transient, throttling_reasons
 from fanfold.follows.ring import END, START
 from fanfold.follows.ring_reader import Read
 from tests.wire.conftest import Certificates, certificates, environment
@@ -117,7 +117,7 @@ def test_what_is_no_answer_is_a_lost_call_that_was_made_once(
     server.answer_in_turn(bad)
     with pytest.raises(Lost) as caught:
         way(connections)
-    assert is_passing(caught.value)
+    assert is_transient(caught.value)
     assert not is_throttle(caught.value)
     assert len(server.calls) == 1
     assert_answered(way, connections)
@@ -136,7 +136,7 @@ def test_a_refusal_has_the_type_of_its_code_and_was_made_once(
     assert error.response["Error"]["Code"] == code
     status = int(bad.raw.split()[1])
     assert error.response["ResponseMetadata"] == {"HTTPStatusCode": status}
-    assert is_passing(error) is passes
+    assert is_transient(error) is passes
     assert not is_throttle(error)
     assert len(server.calls) == 1
     assert_answered(way, connections)
@@ -154,7 +154,7 @@ def test_a_throttle_passes_and_names_its_limits(
     with pytest.raises(refusal(code)) as caught:
         way(connections)
     assert is_throttle(caught.value)
-    assert is_passing(caught.value)
+    assert is_transient(caught.value)
     limits = {"TableWriteKeyRangeThroughputExceeded"} if field else set()
     assert throttling_reasons(caught.value) == limits
     assert len(server.calls) == 1
@@ -214,7 +214,7 @@ def test_an_answer_that_is_late_is_lost_on_time(
     with pytest.raises(Lost) as caught:
         way(connections)
     assert 1.0 <= time.monotonic() - begun < 1.6
-    assert is_passing(caught.value)
+    assert is_transient(caught.value)
     assert len(server.calls) == 1
     server.answer = lambda _call: OK
     assert_answered(way, connections)
@@ -231,7 +231,7 @@ def test_a_refused_connection_is_lost_until_somebody_is_there(
         connections = connections_to(gone)
     with pytest.raises(Lost) as caught:
         way(connections)
-    assert is_passing(caught.value)
+    assert is_transient(caught.value)
     serve(port=int(gone.url.rpartition(":")[2]))
     assert_answered(way, connections)
 
@@ -242,7 +242,7 @@ def test_a_host_that_nobody_knows_is_lost(way: Callable[[Connections], Any]) -> 
     connections = Connections(DYNAMODB, environment(f"http://{'x' * 64}.example"))
     with pytest.raises(Lost, match="resolve") as caught:
         way(connections)
-    assert is_passing(caught.value)
+    assert is_transient(caught.value)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -260,7 +260,7 @@ def test_a_server_that_cannot_prove_who_it_is_is_told_nothing(
     trusted = tls.authority if wrong == "authority" else other.authority
     with pytest.raises(Lost) as caught:
         way(connections_to(server, AWS_CA_BUNDLE=trusted))
-    assert is_passing(caught.value)
+    assert is_transient(caught.value)
     assert server.calls == []
     assert server.opened == 1
 
@@ -274,7 +274,7 @@ def test_a_redirect_is_refused_and_nobody_else_is_told_who_calls(
     connections = connections_to(server)
     with pytest.raises(refusal(status[:3])) as caught:
         by_client(connections)
-    assert not is_passing(caught.value)
+    assert not is_transient(caught.value)
     assert other.opened == 0
     assert_answered(by_client, connections)
 
@@ -320,7 +320,7 @@ def test_a_cancelled_transaction_passes_by_its_reasons(
     server.answer_in_turn(aws_refusal("TransactionCanceledException", CancellationReasons=reasons))
     with pytest.raises(refusal("TransactionCanceledException")) as caught:
         by_client(connections_to(server))
-    assert is_passing(caught.value) is passes
+    assert is_transient(caught.value) is passes
 
 
 @pytest.mark.parametrize(
@@ -351,13 +351,13 @@ def test_an_errors_code_and_message_are_found_in_each_spelling(
 def test_a_body_that_names_no_code_goes_by_its_status_whatever_it_is(body: bytes) -> None:
     error = curl.refused("GetItem", 418, body)
     assert error.response["Error"]["Code"] == "418"
-    assert not is_passing(error)
+    assert not is_transient(error)
 
 
 # Attempts
 
 
-PASSING = {
+TRANSIENT = {
     **{name: bad for name, (bad, _, passes) in REFUSALS.items() if passes},
     **{code: aws_refusal(code) for code in sorted(THROTTLES)},
     **GARBLED,
@@ -371,7 +371,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize("bad", PASSING.values(), ids=PASSING.keys())
+@pytest.mark.parametrize("bad", TRANSIENT.values(), ids=TRANSIENT.keys())
 def test_the_client_makes_a_call_that_may_pass_once_more_and_no_more(
     server: Server, bad: Reply
 ) -> None:
@@ -384,7 +384,7 @@ def test_the_client_makes_a_call_that_may_pass_once_more_and_no_more(
     server.answer_in_turn(bad, bad, OK)
     with pytest.raises((Lost, Refused)) as caught:
         client.get_item(TableName="Posts")
-    assert is_passing(caught.value)
+    assert is_transient(caught.value)
     assert len(server.calls) == 4
 
 

@@ -14,7 +14,7 @@ from botocore.config import Config
 from aws_model.endpoint import answering_from, serving
 from fanfold import names
 from fanfold.aws.curl import DYNAMODB, Client, Connections, refusal
-from fanfold.aws.retries import is_passing
+from fanfold.aws.retries import is_transient
 from fanfold.fanout.ledger import Ledger
 from fanfold.names import LIBCURL, TRANSPORTS
 from tests.compat import engines
@@ -85,4 +85,4 @@ def test_an_error_over_the_wire_is_one_that_the_stores_know() -> None:
         assert not fanouts.open(STORED), "a condition that fails is caught by the store"
         with pytest.raises(refusal("ResourceNotFoundException")) as caught:
             Ledger(client, "Nowhere").get("post-1")
-        assert not is_passing(caught.value)
+        assert not is_transient(caught.value)
