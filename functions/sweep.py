@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import names
 from fanfold.aws import boto
 from fanfold.aws.dead_letters import DeadLetterQueue, Watch
-from fanfold.aws.event_sources import Feeds
+from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
@@ -27,7 +27,7 @@ sweeping = Sweeping(
         bulk=WorkQueue(boto.sqs(), settings.bulk_queue_url),
     ),
     settings.lane_visibility_seconds,
-    Feeds(
+    EventSourceMappings(
         boto.lambda_(),
         {
             settings.publish_queue_url: settings.publish_mapping,

@@ -18,7 +18,7 @@ PAUSED = frozenset({"Disabling", DISABLED})
 
 
 @dataclass(frozen=True)
-class Feeds:
+class EventSourceMappings:
     """The event source mappings: their ids by the URL of the queue."""
 
     client: LambdaClient

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import islice
 
 from fanfold import clock, times
-from fanfold.aws.event_sources import Feeds
+from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout, Ledger
@@ -44,7 +44,7 @@ class Sweeping:
     publish_queue: WorkQueue
     lanes: Lanes
     overdue_seconds: int
-    feeds: Feeds
+    feeds: EventSourceMappings
 
     def sweep(self) -> Iterator[Swept]:
         """Look at the open fan-outs, bounded, and mend what needs it. Two at once do no harm.

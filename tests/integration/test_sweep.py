@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from fanfold.aws.event_sources import Feeds
+from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.fanout.ledger import Resume
 from fanfold.fanout.sweep import MAX_ROUNDS, NEARLY_EMPTY, QUEUED_TOO_LONG_SECONDS
 from tests.integration.system import VISIBILITY_SECONDS, Crash, CrashAfter, System, error, event
@@ -322,7 +322,7 @@ def mappings(system: System, monkeypatch: pytest.MonkeyPatch) -> FakeLambda:
     """What feeds the queues, which SWEEP can ask."""
     fake, door = FakeLambda(), system.door("sweep")
     ids = {system.url(queue): queue for queue in ("Publish", "Express", "Bulk")}
-    feeds = Feeds(fake, ids)  # type: ignore[arg-type]
+    feeds = EventSourceMappings(fake, ids)  # type: ignore[arg-type]
     monkeypatch.setattr(door, "sweeping", replace(door.sweeping, feeds=feeds))
     return fake
 
