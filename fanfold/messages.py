@@ -41,7 +41,7 @@ class Message:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class Command:
     """An order to one of our own workers."""
 
     type: ClassVar[str]
@@ -76,7 +76,7 @@ class Order:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanFanout(Order):
+class PlanFanout(Command):
     """Cut an accepted fan-out into segments and send them."""
 
     type = contract.FANOUT_PLAN
@@ -84,7 +84,7 @@ class PlanFanout(Order):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeliverSegment(Order):
+class DeliverSegment(Command):
     """Deliver one segment, as far as the ledger says that it is not delivered yet."""
 
     type = contract.SEGMENT_DELIVER
@@ -96,7 +96,7 @@ class DeliverSegment(Order):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SettleRelation(Order):
+class SettleRelation(Command):
     """Make the edges agree with what the following row says."""
 
     type = contract.RELATION_SETTLE

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.errors import BadInput
-from fanfold.messages import DeliverSegment, Order, PlanFanout, SettleRelation, parse
+from fanfold.messages import Command, DeliverSegment, PlanFanout, SettleRelation, parse
 
-ORDERS: list[Order] = [
+ORDERS: list[Command] = [
     PlanFanout(fanout_id="post-1"),
     DeliverSegment(fanout_id="post-1", segment=3, segments=4, position="8" * 16, hops=2),
     SettleRelation(user_id="bob", publisher_id="ada"),
@@ -18,7 +18,7 @@ ORDERS: list[Order] = [
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
-def test_an_order_is_read_back_as_it_was_sent(order: Order) -> None:
+def test_an_order_is_read_back_as_it_was_sent(order: Command) -> None:
     message = order.message(group="ada", delay_seconds=7)
     assert (message.group, message.delay_seconds) == ("ada", 7)
     content = parse(json.dumps(message.content))
@@ -27,14 +27,14 @@ def test_an_order_is_read_back_as_it_was_sent(order: Order) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
-def test_an_order_is_small_and_names_no_followers(order: Order) -> None:
+def test_an_order_is_small_and_names_no_followers(order: Command) -> None:
     content = order.message(group="ada").content
     assert len(json.dumps(content)) < 1024
     assert all(isinstance(value, str | int) for value in content.values())
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
-def test_an_order_with_a_field_too_few_or_too_many_is_refused(order: Order) -> None:
+def test_an_order_with_a_field_too_few_or_too_many_is_refused(order: Command) -> None:
     content = dict(order.message(group="ada").content)
     for name in [name for name in content if name not in ("version", "type")]:
         less = {key: value for key, value in content.items() if key != name}
@@ -61,7 +61,7 @@ def test_a_text_is_a_string(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
-def test_an_order_of_another_type_is_refused_with_the_one_that_is_taken(order: Order) -> None:
+def test_an_order_of_another_type_is_refused_with_the_one_that_is_taken(order: Command) -> None:
     content = {**order.message(group="ada").content, "type": "post.published"}
     with pytest.raises(BadInput, match=order.type):
         type(order).from_content(content)
