@@ -96,7 +96,7 @@ class DeliverSegment(Command):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SettleRelation(Command):
+class ReconcileRelation(Command):
     """Make the edges agree with what the following row says."""
 
     type = contract.RELATION_SETTLE

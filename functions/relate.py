@@ -11,7 +11,7 @@ from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
 from fanfold.follows.follow import Relations
 from fanfold.follows.follows_table import FollowsTable
-from fanfold.messages import SettleRelation, parse
+from fanfold.messages import ReconcileRelation, parse
 from fanfold.settings import Settings
 from functions import _wiring
 from functions._worker import Received, logger, sources, work
@@ -30,8 +30,8 @@ SOURCES = sources(settings, boto.sqs(), names.RELATION)
 
 def take(received: Received) -> None:
     """Settle one relation."""
-    order = SettleRelation.from_content(parse(received.body))
-    relations.settle(order.user_id, order.publisher_id)
+    order = ReconcileRelation.from_content(parse(received.body))
+    relations.reconcile(order.user_id, order.publisher_id)
 
 
 @logger.inject_lambda_context

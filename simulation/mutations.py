@@ -230,7 +230,7 @@ MUTATIONS = (
         "level=0",
     ),
     Mutation(
-        "settle looks a second time",
+        "reconcile looks a second time",
         "fanfold/follows/follow.py",
         "if now.version == row.version:",
         "if True:",
@@ -256,7 +256,7 @@ MUTATIONS = (
     Mutation(
         "RELATE settles once more",
         "functions/relate.py",
-        "    relations.settle(order.user_id, order.publisher_id)",
+        "    relations.reconcile(order.user_id, order.publisher_id)",
         "    _ = order",
     ),
     Mutation(

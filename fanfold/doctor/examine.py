@@ -394,7 +394,7 @@ class Doctor:
             newest = max(wrong.homes.values(), default=0)
             if newest > wrong.row.version:
                 self.records.raise_row(wrong.row, newest + 1)
-            relations.settle(*wrong.pair)
+            relations.reconcile(*wrong.pair)
             after = self.look(wrong.pair)
         except Exception as error:
             if not _may_be_mended_later(error):

@@ -69,7 +69,7 @@ class BulkFollowing:
         now = self._rows(follows[0].user_id)
         for follow in follows:
             if now.get(follow.publisher_id) != follow:  # changed meanwhile: the row decides
-                self.relations.settle(follow.user_id, follow.publisher_id)
+                self.relations.reconcile(follow.user_id, follow.publisher_id)
 
     def _rows(self, user_id: str) -> dict[str, Follow]:
         return {follow.publisher_id: follow for follow in self._pages(user_id)}

@@ -10,7 +10,7 @@ from fanfold.errors import Contended
 from fanfold.follows.edges import Edges
 from fanfold.follows.follows_table import Follow, FollowsTable
 from fanfold.ids import is_id
-from fanfold.messages import SettleRelation
+from fanfold.messages import ReconcileRelation
 
 # Each attempt reads the row anew, so losing all of them takes a user who clicks faster than that.
 # Their pauses are 1.5 s at most, because a reader waits, and the door has 10 s.
@@ -32,7 +32,7 @@ class Relations:
     edges: Edges
     relation_queue: WorkQueue
     max_follows: int
-    settle_again_after_seconds: int
+    reconcile_after_seconds: int
 
     def follow(
         self, user_id: str, publisher_id: str, *, asked_at: int, unless_newer: bool = False
@@ -51,7 +51,7 @@ class Relations:
         """Stop following, likewise. Raises `Contended`."""
         return self._ask(False, user_id, publisher_id, asked_at, unless_newer=unless_newer)
 
-    def settle(self, user_id: str, publisher_id: str, *, is_new: bool = False) -> None:
+    def reconcile(self, user_id: str, publisher_id: str, *, is_new: bool = False) -> None:
         """Make the edge agree with the row, and look again until the row held still meanwhile.
 
         Of a change that `is_new`, nobody has put the edge yet.
@@ -93,15 +93,15 @@ class Relations:
         self, wanted: bool, user_id: str, publisher_id: str, asked_at: int, *, unless_newer: bool
     ) -> Follow:
         # Before anything is changed: wherever we stop, RELATE settles it when we surely have.
-        again = SettleRelation(user_id=user_id, publisher_id=publisher_id)
-        delay = self.settle_again_after_seconds
+        again = ReconcileRelation(user_id=user_id, publisher_id=publisher_id)
+        delay = self.reconcile_after_seconds
         self.relation_queue.send(again.message(group=user_id, delay_seconds=delay))
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             seen = self.following.get(user_id, publisher_id)
             is_late = unless_newer and seen.asked_at > asked_at
             changed = seen if is_late else self._change(seen, wanted, asked_at)
             if changed:
-                self.settle(user_id, publisher_id, is_new=changed.version > seen.version)
+                self.reconcile(user_id, publisher_id, is_new=changed.version > seen.version)
                 return changed
         raise _contended(user_id, publisher_id)
 

@@ -26,7 +26,7 @@ ORDERS: dict[str, Json] = {
     },
     "Relation": {
         "version": 1,
-        "type": "relation.settle",
+        "type": "relation.reconcile",
         "user_id": "grace",
         "publisher_id": "ada",
     },

@@ -643,7 +643,7 @@ def test_a_follow_that_was_on_its_way_is_no_fault(
 
 def test_the_second_look_is_later_than_all_that_may_be_on_its_way() -> None:
     for door in (api, plan):
-        assert door.relations.settle_again_after_seconds + 10 < examine.MOMENT_SECONDS
+        assert door.relations.reconcile_after_seconds + 10 < examine.MOMENT_SECONDS
 
 
 def test_a_row_that_changed_between_the_looks_is_left_to_who_changed_it(

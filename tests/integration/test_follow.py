@@ -82,7 +82,7 @@ def test_a_follow_has_a_row_and_an_edge_and_is_settled_once_more_later(system: S
     (order,) = system.bodies("Relation")
     assert order == {
         "version": 1,
-        "type": "relation.settle",
+        "type": "relation.reconcile",
         "user_id": "bob",
         "publisher_id": "ada",
     }
@@ -368,14 +368,14 @@ def test_relate_puts_a_missing_edge_and_takes_a_wrong_one_away(system: System) -
     edges = system.rows(names.FOLLOWERS)
     system.followers.remove("ada", "bob", version=1, level=0)
     system.followers.put("ada", "carol", version=0, level=0)
-    settle = event("relation_queue/relation_settle")
-    assert system.take(settle) == []
+    reconcile = event("relation_queue/relation_settle")
+    assert system.take(reconcile) == []
     assert system.take({"Records": [system.record("Relation", _settle("carol"))]}) == []
     assert system.rows(names.FOLLOWERS) == edges
 
 
 def _settle(user: str) -> dict[str, Any]:
-    return {"version": 1, "type": "relation.settle", "user_id": user, "publisher_id": "ada"}
+    return {"version": 1, "type": "relation.reconcile", "user_id": user, "publisher_id": "ada"}
 
 
 @pytest.mark.parametrize(

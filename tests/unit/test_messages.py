@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.errors import BadInput
-from fanfold.messages import Command, DeliverSegment, PlanFanout, SettleRelation, parse
+from fanfold.messages import Command, DeliverSegment, PlanFanout, ReconcileRelation, parse
 
 ORDERS: list[Command] = [
     PlanFanout(fanout_id="post-1"),
     DeliverSegment(fanout_id="post-1", segment=3, segments=4, position="8" * 16, hops=2),
-    SettleRelation(user_id="bob", publisher_id="ada"),
+    ReconcileRelation(user_id="bob", publisher_id="ada"),
 ]
 
 
