@@ -30,8 +30,8 @@ def read_units_of(followers: int, level: int) -> float:
     database.create(schema_of(names.FOLLOWERS))
     table, random = database.table(names.FOLLOWERS.name), Random(level)
     levels = range(level + 1)
-    homes = random.choices(levels, [2**each for each in levels], k=followers)
-    for number, home in enumerate(homes):
+    placements = random.choices(levels, [2**each for each in levels], k=followers)
+    for number, home in enumerate(placements):
         edge = ring.edge(FOLLOWER.format(number))
         shard = ring.shard_of(ring.position_of(edge), home)
         shard_id = ring.shard_key(PUBLISHER, home, shard)

@@ -16,7 +16,7 @@ from itertools import islice
 from fanfold import clock
 from fanfold.aws.items import text
 from fanfold.aws.retries import is_transient
-from fanfold.doctor.scan import Homes, Key, Pair, Records
+from fanfold.doctor.scan import Key, Pair, Placements, Records
 from fanfold.errors import TryLater
 from fanfold.follows import ring
 from fanfold.follows.follow import Relations
@@ -56,7 +56,7 @@ class Look:
     """A relation at one moment: its row, and where its edge is."""
 
     row: Follow
-    homes: Homes
+    placements: Placements
 
     @property
     def pair(self) -> Pair:
@@ -67,13 +67,13 @@ class Look:
     def difference(self) -> Difference | None:
         """How the edges differ from the row; None if they agree."""
         if not self.row.is_active:
-            return Difference.STRAY if self.homes else None
-        if not self.homes:
+            return Difference.STRAY if self.placements else None
+        if not self.placements:
             return Difference.MISSING
-        newest = max(self.homes.values())
+        newest = max(self.placements.values())
         if newest != self.row.version:
             return Difference.NEWER if newest > self.row.version else Difference.OLDER
-        return Difference.TWICE if len(self.homes) > 1 else None
+        return Difference.TWICE if len(self.placements) > 1 else None
 
     @property
     def is_fault(self) -> bool:
@@ -204,15 +204,15 @@ class Doctor:
             return None  # it is unreadable, and told as that
         # Behind the row: no edge that was acknowledged before lies at a higher level.
         level = self.records.level_now(row.publisher_id)
-        homes = self.records.homes({pair: level}).get(pair, {})
+        placements = self.records.placements({pair: level}).get(pair, {})
         now = self.records.row(pair)
-        return Look(row, homes) if now and now.version == row.version else None
+        return Look(row, placements) if now and now.version == row.version else None
 
     def _compare_follows(self, pages: Iterable[tuple[int, list[Follow]]]) -> Iterator[int]:
         for read, page in pages:
             rows = {(row.user_id, row.publisher_id): row for row in page}
-            homes = self.records.homes(self.records.levels(rows))
-            looks = [Look(row, homes.get(pair, {})) for pair, row in rows.items()]
+            placements = self.records.placements(self.records.levels(rows))
+            looks = [Look(row, placements.get(pair, {})) for pair, row in rows.items()]
             twice = [look for look in looks if look.difference == Difference.TWICE]
             self.report.found[Difference.TWICE] += len(twice)
             self.report.keep(twice)
@@ -220,13 +220,13 @@ class Doctor:
             self._suspect(look.pair for look in looks if self._is_due(look))
             yield read
 
-    def _compare_edges(self, pages: Iterable[dict[Pair, Homes]]) -> Iterator[int]:
+    def _compare_edges(self, pages: Iterable[dict[Pair, Placements]]) -> Iterator[int]:
         for page in pages:
             self._find_hidden(page)
             rows = self.records.rows(page)
             looks = [
-                Look(rows.get(pair) or Follow(user_id=pair[0], publisher_id=pair[1]), homes)
-                for pair, homes in page.items()
+                Look(rows.get(pair) or Follow(user_id=pair[0], publisher_id=pair[1]), placements)
+                for pair, placements in page.items()
             ]
             count = sum(map(len, page.values()))
             self.report.edges += count
@@ -234,8 +234,8 @@ class Doctor:
             yield count
 
     def _readable_edges(
-        self, pages: Iterable[tuple[dict[Pair, Homes], list[Key]]]
-    ) -> Iterator[dict[Pair, Homes]]:
+        self, pages: Iterable[tuple[dict[Pair, Placements], list[Key]]]
+    ) -> Iterator[dict[Pair, Placements]]:
         for edges, unreadable in pages:
             self._unreadable(FOLLOWERS, unreadable)
             yield edges
@@ -265,11 +265,11 @@ class Doctor:
             if has_any:
                 return
 
-    def _find_hidden(self, page: dict[Pair, Homes]) -> None:
+    def _find_hidden(self, page: dict[Pair, Placements]) -> None:
         """Find the publishers whose edges lie above the level that is known of them."""
         tops: dict[str, int] = {}
-        for (_, publisher_id), homes in page.items():
-            tops[publisher_id] = max(tops.get(publisher_id, 0), *homes)
+        for (_, publisher_id), placements in page.items():
+            tops[publisher_id] = max(tops.get(publisher_id, 0), *placements)
         high = [publisher_id for publisher_id, top in tops.items() if top > 0]
         levels = list(self.records.threads.map(self.records.level, high))
         for publisher_id, level in zip(high, levels, strict=True):
@@ -349,8 +349,8 @@ class Doctor:
         if second.difference is Difference.TWICE:
             # One that has come meanwhile does not count: a delivery under way may have missed it,
             # and read the others yet.
-            homes = dict(first.homes.items() & second.homes.items())
-            second = Look(second.row, homes)
+            placements = dict(first.placements.items() & second.placements.items())
+            second = Look(second.row, placements)
             return second if second.difference is Difference.TWICE else None
         return second if second.is_fault else None
 
@@ -387,11 +387,11 @@ class Doctor:
         """
         try:
             if wrong.difference is Difference.TWICE:
-                self.records.unite(wrong.row, wrong.homes)
+                self.records.unite(wrong.row, wrong.placements)
                 return "", None
             # An edge newer than its row, as after a table was restored, withstands every settling.
             # So the row is raised beyond it: nothing is deleted that may have come meanwhile.
-            newest = max(wrong.homes.values(), default=0)
+            newest = max(wrong.placements.values(), default=0)
             if newest > wrong.row.version:
                 self.records.raise_row(wrong.row, newest + 1)
             relations.reconcile(*wrong.pair)

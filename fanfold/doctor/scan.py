@@ -40,7 +40,9 @@ MAX_SEGMENTS = 1_000_000
 MAX_LEVELS = 100_000
 
 Pair: TypeAlias = tuple[str, str]  # user, publisher
-Homes: TypeAlias = dict[int, int]  # of one relation's edge: its version at each level where it is
+Placements: TypeAlias = dict[
+    int, int
+]  # of one relation's edge: its version at each level where it is
 Edge: TypeAlias = tuple[Pair, int, int]  # its level and version
 Key: TypeAlias = tuple[str, str]  # of an item: partition key, sort key
 
@@ -80,7 +82,7 @@ class Records:
                 if size <= 0:
                     return
 
-    def edges(self) -> Iterator[tuple[dict[Pair, Homes], list[Key]]]:
+    def edges(self) -> Iterator[tuple[dict[Pair, Placements], list[Key]]]:
         """All edges, page by page, and the keys of items that are none.
 
         One that is at two levels may come in two pages.
@@ -88,7 +90,7 @@ class Records:
         for answer in self._scan(self.followers.table):
             read = [(item, _edge_of(item)) for item in answer["Items"]]
             unreadable = [_key_of(item) for item, edge in read if edge is None]
-            yield _homes(edge for _, edge in read), unreadable
+            yield _placements(edge for _, edge in read), unreadable
 
     def ring(
         self,
@@ -98,23 +100,23 @@ class Records:
         *,
         limit: int | None = None,
         reads: int | None = None,
-    ) -> Iterator[dict[Pair, Homes]]:
+    ) -> Iterator[dict[Pair, Placements]]:
         """A publisher's edges in a range of the ring, of all levels, page by page.
 
         At most `limit` edges a page, and what so many `reads` are enough for.
         """
         wanted = RingRead(self.level(publisher_id), lo, hi)
-        homes: dict[str, Homes] = {}
+        placements: dict[str, Placements] = {}
         for read in islice(iter(wanted.next_read, None), reads):
             request = self.followers.page_request(publisher_id, read, limit)
             request["ProjectionExpression"] = "shard_id, edge, version"
             answer = self.followers.client.query(**request)
-            for pair, home in _homes(map(_edge_of, answer["Items"])).items():
-                homes.setdefault(pair[0], {}).update(home)
+            for pair, home in _placements(map(_edge_of, answer["Items"])).items():
+                placements.setdefault(pair[0], {}).update(home)
             wanted.page_read(read, page_of(answer))
             if edges := wanted.take():
-                users = filter(homes.__contains__, map(ring.follower_of, edges))
-                yield {(user, publisher_id): homes.pop(user) for user in users}
+                users = filter(placements.__contains__, map(ring.follower_of, edges))
+                yield {(user, publisher_id): placements.pop(user) for user in users}
 
     def has_edges(self, publisher_id: str, level: int, shard: int) -> bool:
         """Whether any edge is in this shard; items that are none do not count."""
@@ -129,13 +131,13 @@ class Records:
                 return False
             request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
-    def some_edges(self, publisher_id: str, size: int) -> list[dict[Pair, Homes]]:
+    def some_edges(self, publisher_id: str, size: int) -> list[dict[Pair, Placements]]:
         """So many edges from a random place of the ring on, all if there are no more.
 
         Of a publisher with many shards and few edges, those of some shards only.
         """
         place = f"{int(clock.chance() * ring.RING_SIZE):016x}"
-        pages: list[dict[Pair, Homes]] = []
+        pages: list[dict[Pair, Placements]] = []
         for lo, hi in ((place, ring.END), (ring.START, place)):
             for page in self.ring(publisher_id, lo, hi, limit=size, reads=READS_OF_A_SAMPLE):
                 pages.append(dict(islice(page.items(), size)))
@@ -144,14 +146,14 @@ class Records:
                     return pages
         return pages
 
-    def homes(self, levels: Mapping[Pair, int]) -> dict[Pair, Homes]:
+    def placements(self, levels: Mapping[Pair, int]) -> dict[Pair, Placements]:
         """Where the edges of these pairs are, each looked for up to the level that is given."""
         keys = [
             edge_key(publisher_id, user_id, level)
             for (user_id, publisher_id), top in levels.items()
             for level in range(top + 1)
         ]
-        return _homes(map(_edge_of, self._get_all(self.followers.table, keys)))
+        return _placements(map(_edge_of, self._get_all(self.followers.table, keys)))
 
     def row(self, pair: Pair) -> Follow | None:
         """The row of this pair; one that never was is unfollowed, at version 0.
@@ -199,18 +201,18 @@ class Records:
         if self._above.get(publisher_id, 0) <= level:
             self._above.pop(publisher_id, None)
 
-    def unite(self, row: Follow, homes: Homes) -> None:
+    def unite(self, row: Follow, placements: Placements) -> None:
         """Of an edge that is at several levels, keep the highest of the row's version.
 
         Readers that began when it was there do not miss the others. A newer follow's edge stays.
         Raises `TryLater` if the publisher's row does not know its level: nobody looks there.
         """
         top = self.publishers.shards(row.publisher_id).level
-        right = [level for level, version in homes.items() if version == row.version]
+        right = [level for level, version in placements.items() if version == row.version]
         kept = max((level for level in right if level <= top), default=None)
         if kept is None:
             raise TryLater("The publisher's row has to be raised first.")
-        for level in homes.keys() - {kept}:
+        for level in placements.keys() - {kept}:
             self.followers.remove(row.publisher_id, row.user_id, version=row.version, level=level)
 
     def levels(self, pairs: Collection[Pair]) -> dict[Pair, int]:
@@ -285,9 +287,9 @@ class Records:
         raise TryLater("The tables are read faster than they take.")
 
 
-def _homes(edges: Iterable[Edge | None]) -> dict[Pair, Homes]:
+def _placements(edges: Iterable[Edge | None]) -> dict[Pair, Placements]:
     """Edges by relation and level, without items that are none."""
-    found: dict[Pair, Homes] = {}
+    found: dict[Pair, Placements] = {}
     for pair, level, version in filter(None, edges):
         found.setdefault(pair, {})[level] = version
     return found

@@ -208,7 +208,7 @@ def _conclude(report: Report, *, is_sample: bool, repairs: bool, scope: str) -> 
 def _row(look: Look) -> dict[str, Any]:
     row = look.row
     state = f"{row.state} {row.version}" if row.version else "none"
-    edges = ", ".join(f"{level}: {version}" for level, version in sorted(look.homes.items()))
+    edges = ", ".join(f"{level}: {version}" for level, version in sorted(look.placements.items()))
     return {
         "user": row.user_id,
         "publisher": row.publisher_id,
@@ -240,5 +240,7 @@ def _example(look: Look) -> dict[str, Any]:
     return {
         **{name: row[name] for name in ("user_id", "publisher_id", "state", "version")},
         "what": look.difference,
-        "edges": [{"level": level, "version": look.homes[level]} for level in sorted(look.homes)],
+        "edges": [
+            {"level": level, "version": look.placements[level]} for level in sorted(look.placements)
+        ],
     }

@@ -339,9 +339,9 @@ class System:
 
     def edges(self, publisher: str = "ada") -> list[str]:
         """The followers that a fan-out would reach now, in order."""
-        return sorted({user for _, user in self.homes(publisher)})
+        return sorted({user for _, user in self.placements(publisher)})
 
-    def homes(self, publisher: str = "ada") -> list[tuple[int, str]]:
+    def placements(self, publisher: str = "ada") -> list[tuple[int, str]]:
         """Every edge of a publisher: at which level, and to whom; in order."""
         found = []
         for item in self.rows(names.FOLLOWERS):

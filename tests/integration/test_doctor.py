@@ -76,7 +76,7 @@ class Ward:
         wish = raised(seen, level=level, now_ms=AT_MS)
         assert self.publishers.update(publisher, seen=seen, shards=wish)
 
-    def homes(self, user: str, *, publisher: str = "ada") -> dict[int, int]:
+    def placements(self, user: str, *, publisher: str = "ada") -> dict[int, int]:
         """The versions of the user's edge, by level."""
         found = {}
         for item in self.system.rows_of("Followers"):
@@ -137,10 +137,10 @@ def found(ran: Ran) -> dict[str, int]:
     ],
 )
 def test_a_row_and_its_edges_are_compared(
-    state: str, version: int, homes: Mapping[int, int], expected: Difference | None
+    state: str, version: int, placements: Mapping[int, int], expected: Difference | None
 ) -> None:
     row = Follow(user_id="bob", publisher_id="ada", state=state, version=version)
-    assert Look(row, dict(homes)).difference == expected
+    assert Look(row, dict(placements)).difference == expected
 
 
 # What is sound
@@ -300,12 +300,12 @@ def test_who_was_mended_follows_and_unfollows_like_anybody(
     damage(ward)
     assert examined("--whole", "--repair").exit_code == 0
     row = system.following.get("bob", "ada")
-    assert bool(ward.homes("bob")) is row.is_active
+    assert bool(ward.placements("bob")) is row.is_active
     for _ in range(2):
         assert system.follow("bob").status == 200
-        assert max(ward.homes("bob").values()) == ward.version("bob")
+        assert max(ward.placements("bob").values()) == ward.version("bob")
         assert system.unfollow("bob").status == 204
-        assert ward.homes("bob") == {}
+        assert ward.placements("bob") == {}
 
 
 def test_an_edge_at_several_levels_is_told_of_as_harmless(ward: Ward) -> None:
@@ -321,7 +321,7 @@ def test_an_edge_at_several_levels_is_told_of_as_harmless(ward: Ward) -> None:
     assert "harmless" in told.stdout
     assert "nothing is wrong" in told.stdout
     assert "takes second edges out" in told.said
-    assert ward.homes("bob") == {0: 1, 1: 1}
+    assert ward.placements("bob") == {0: 1, 1: 1}
 
 
 @pytest.mark.parametrize("scope", [("--whole",), ("--publisher", "ada"), ("--sample", "10")])
@@ -334,7 +334,7 @@ def test_a_repair_leaves_an_edge_at_the_highest_level_where_it_is_right(
         ward.edge("bob", version, level=level)
     ran = examined(*scope, "--repair")
     assert (ran.exit_code, found(ran), ran.json["mended"]) == (0, {"twice": 1}, 1)
-    assert ward.homes("bob") == {2: 5}
+    assert ward.placements("bob") == {2: 5}
     assert found(examined("--whole")) == {}
 
 
@@ -352,7 +352,7 @@ def test_a_second_edge_is_taken_out_when_no_delivery_can_miss_the_other(
     ran = examined("--whole", "--repair")
     assert (found(ran), ran.json["mended"]) == ({"twice": 1}, 1)
     assert clock.seconds - began == pytest.approx(examine.MOMENT_SECONDS, abs=1)
-    assert ward.homes("ann") == {1: 1, 2: 1}, "the newest is too new to stand alone"
+    assert ward.placements("ann") == {1: 1, 2: 1}, "the newest is too new to stand alone"
 
 
 def test_what_was_wrong_is_taken_out_a_moment_after_it_was_mended(
@@ -362,10 +362,10 @@ def test_what_was_wrong_is_taken_out_a_moment_after_it_was_mended(
     ward.row("bob", version=5)
     ward.edge("bob", 1, level=0)
     seen: list[dict[int, int]] = []
-    meanwhile(lambda: seen.append(ward.homes("bob")))
+    meanwhile(lambda: seen.append(ward.placements("bob")))
     assert examined("--whole", "--repair").exit_code == 0
     assert seen == [{0: 1}, {0: 1, 1: 5}]
-    assert ward.homes("bob") == {1: 5}
+    assert ward.placements("bob") == {1: 5}
 
 
 def test_an_edge_of_a_newer_follow_is_not_taken_out(ward: Ward) -> None:
@@ -375,7 +375,7 @@ def test_an_edge_of_a_newer_follow_is_not_taken_out(ward: Ward) -> None:
         ward.edge("bob", version, level=level)
     with ThreadPoolExecutor(1) as threads:
         records_of(ward, threads).unite(row, {0: 4, 1: 5, 2: 5})  # as they were a moment ago
-    assert ward.homes("bob") == {0: 6, 2: 5}
+    assert ward.placements("bob") == {0: 6, 2: 5}
 
 
 def test_an_edge_that_nobody_would_see_is_not_the_one_that_stays(ward: Ward) -> None:
@@ -385,13 +385,13 @@ def test_an_edge_that_nobody_would_see_is_not_the_one_that_stays(ward: Ward) -> 
         ward.edge("bob", 1, level=level)
     ran = examined("--whole", "--repair", dynamodb=Full("update_item"))
     assert (ran.exit_code, found(ran), ran.json["mended"]) == (1, {"hidden": 1, "twice": 1}, 1)
-    assert ward.homes("bob") == {0: 1}
+    assert ward.placements("bob") == {0: 1}
     for level in (1, 2):
         ward.edge("carol", 1, level=level)
     ward.row("carol")
     ran = examined("--whole", "--repair", dynamodb=Full("update_item"))
     assert (found(ran), ran.json["mended"]) == ({"hidden": 1, "twice": 1}, 0)
-    assert ward.homes("carol") == {1: 1, 2: 1}
+    assert ward.placements("carol") == {1: 1, 2: 1}
 
 
 def test_edges_that_cannot_be_taken_out_now_do_no_harm(ward: Ward) -> None:
@@ -421,10 +421,10 @@ def test_a_row_that_came_while_its_stray_edge_was_mended_keeps_its_follow(
 
     ran = examined("--whole", "--repair", dynamodb=Racing())
     assert (ran.exit_code, ran.json["left"]) == (1, 1)
-    assert ward.homes("bob") == {0: 7}, "posts go on arriving"
+    assert ward.placements("bob") == {0: 7}, "posts go on arriving"
     again = examined("--whole", "--repair")
     assert (again.exit_code, found(again)) == (0, {"newer": 1})
-    assert ward.homes("bob") == {0: ward.version("bob")} == {0: 8}
+    assert ward.placements("bob") == {0: ward.version("bob")} == {0: 8}
 
 
 # Levels that the publisher's row does not know
@@ -482,10 +482,10 @@ def test_a_repair_raises_the_row_and_then_settles(
     if scope != ["--whole"]:
         assert forgotten.publishers.shards("ada").version == 1, "raised once, to the highest"
     assert found(examined("--whole")) == {}, "no edge was put at a lower level"
-    assert forgotten.homes("eve") == {}
+    assert forgotten.placements("eve") == {}
     for user in ("ann", "cid"):
         assert system.unfollow(user).status == 204
-        assert forgotten.homes(user) == {}
+        assert forgotten.placements(user) == {}
     system.publish()
     system.pump("Publish", "Express")
     assert system.reached() == ["bob", "dan"]
@@ -540,7 +540,7 @@ def test_what_nobody_can_read_stops_no_smaller_examination(
     ward.lose_edge("erin")
     ran = examined(*scope, "--repair")
     assert (found(ran), ran.json["mended"]) == ({"missing": 1, "unreadable": 3}, 1), "all rows"
-    assert ward.homes("erin") == {0: 1}
+    assert ward.placements("erin") == {0: 1}
 
 
 def test_a_level_far_above_the_row_is_seen(ward: Ward) -> None:
@@ -653,7 +653,7 @@ def test_a_row_that_changed_between_the_looks_is_left_to_who_changed_it(
     meanwhile(lambda: ward.row("bob", version=3))
     ran = examined("--whole", "--repair")
     assert (ran.exit_code, ran.json["found"]) == (0, SOUND)
-    assert ward.homes("bob") == {}
+    assert ward.placements("bob") == {}
 
 
 def test_a_row_that_changes_during_a_look_is_left_to_who_changes_it(ward: Ward) -> None:
@@ -742,7 +742,7 @@ def test_an_interrupted_repair_says_what_is_mended_and_can_be_run_again(
     assert "Stopped after 2 follows and 0 edges: 1 were found wrong so far" in ran.said
     assert "at least 1 of them are mended, and 1 more were to be looked at again" in ran.said
     assert "run it again" in ran.said
-    mended = [user for user in ("bob", "cid", "dan") if ward.homes(user)]
+    mended = [user for user in ("bob", "cid", "dan") if ward.placements(user)]
     assert len(mended) == 1
     meanwhile(lambda: None)
     again = examined("--whole", "--repair")
@@ -906,7 +906,7 @@ def test_what_cannot_be_mended_now_is_said_with_the_reason(ward: Ward, clock: Cl
     assert ran.exit_code == 1
     assert "1 of 1 wrong ones are not mended" in ran.stdout
     assert "too slowly" in ran.said
-    assert ward.homes("bob") == {}
+    assert ward.placements("bob") == {}
 
 
 @pytest.mark.usefixtures("system")

@@ -72,14 +72,14 @@ def test_each_follow_goes_to_the_level_of_its_time_and_an_unfollow_finds_it(
             grow(system, level)
         forget(system)
         assert system.follow(f"user-{level}").status == 200
-    assert system.homes() == [(0, "user-0"), (1, "user-1"), (3, "user-3")]
+    assert system.placements() == [(0, "user-0"), (1, "user-1"), (3, "user-3")]
     for level in (0, 1, 3):
         assert system.unfollow(f"user-{level}").status == 204
-    assert system.homes() == []
+    assert system.placements() == []
     assert system.follow("user-0").status == 200
-    assert system.homes() == [(3, "user-0")]
+    assert system.placements() == [(3, "user-0")]
     system.pump()
-    assert system.homes() == [(3, "user-0")]
+    assert system.placements() == [(3, "user-0")]
 
 
 def test_a_follow_that_is_settled_again_after_a_growth_stays_where_it_is(system: System) -> None:
@@ -87,7 +87,7 @@ def test_a_follow_that_is_settled_again_after_a_growth_stays_where_it_is(system:
     grow(system, 2)
     forget(system)
     system.pump("Relation")
-    assert system.homes() == [(0, "bob")]
+    assert system.placements() == [(0, "bob")]
 
 
 def test_who_follows_again_after_a_growth_has_two_edges_and_is_one_follower(
@@ -98,13 +98,13 @@ def test_who_follows_again_after_a_growth_has_two_edges_and_is_one_follower(
     forget(system)
     system.clock.advance(5)
     system.follow("bob")
-    assert system.homes() == [(0, "bob"), (2, "bob")]
+    assert system.placements() == [(0, "bob"), (2, "bob")]
     system.publish()
     system.pump()
     assert system.reached() == ["bob"]
     assert (system.ledger().followers, system.ledger().delivered) == (1, 1)
     system.unfollow("bob")
-    assert system.homes() == []
+    assert system.placements() == []
 
 
 def test_a_door_that_has_not_heard_of_a_growth_writes_lower_and_everybody_is_reached(
@@ -113,10 +113,10 @@ def test_a_door_that_has_not_heard_of_a_growth_writes_lower_and_everybody_is_rea
     system.follow("bob")
     grow(system, 2)
     system.follow("carol")
-    assert system.homes() == [(0, "bob"), (0, "carol")]
+    assert system.placements() == [(0, "bob"), (0, "carol")]
     forget(system)
     system.follow("dave")
-    assert system.homes() == [(0, "bob"), (0, "carol"), (2, "dave")]
+    assert system.placements() == [(0, "bob"), (0, "carol"), (2, "dave")]
     system.publish()
     system.pump()
     assert system.reached() == ["bob", "carol", "dave"]
@@ -129,9 +129,9 @@ def test_a_door_that_has_not_heard_of_a_growth_removes_what_was_written_higher(
     grow(system, 2)
     plan = system.door("plan").relations  # and this one remembers nothing
     plan.follow("bob", "ada", asked_at=AT_MS)
-    assert system.homes() == [(0, "carol"), (2, "bob")]
+    assert system.placements() == [(0, "carol"), (2, "bob")]
     assert system.unfollow("bob").status == 204
-    assert system.homes() == [(0, "carol")]
+    assert system.placements() == [(0, "carol")]
 
 
 def test_a_late_worker_never_undoes_at_any_level_what_a_newer_version_did(
@@ -146,7 +146,7 @@ def test_a_late_worker_never_undoes_at_any_level_what_a_newer_version_did(
     edges.put("ada", "bob", version=1)
     assert system.rows(names.FOLLOWERS) == before
     edges.remove("ada", "bob", version=3)
-    assert system.homes() == []
+    assert system.placements() == []
 
 
 # Publishing
@@ -190,7 +190,7 @@ def test_a_growth_between_plan_and_deliver_is_seen(system: System) -> None:
     grow(system, 2)
     forget(system)
     system.follow("carol")
-    assert system.homes() == [(0, "bob"), (2, "carol")]
+    assert system.placements() == [(0, "bob"), (2, "carol")]
     system.pump()
     assert system.reached() == ["bob", "carol"]
 
@@ -200,7 +200,7 @@ def test_the_level_that_plan_saw_is_read_even_if_the_publishers_row_is_gone(
 ) -> None:
     grow(system, 2)
     system.follow("bob")
-    assert system.homes() == [(2, "bob")]
+    assert system.placements() == [(2, "bob")]
     system.publish()
     system.pump_once("Publish")
     assert system.ledger().level == 2
@@ -313,7 +313,7 @@ def test_a_door_that_is_throttled_on_and_on_grows_its_publisher_and_tells(
     assert found.level == 1, "once in a cooldown"
     (growth,) = found.history
     assert growth.rate >= 250
-    assert {level for level, _ in system.homes()} == {0, 1}
+    assert {level for level, _ in system.placements()} == {0, 1}
     assert len(system.edges()) == 12
     out = capsys.readouterr().out
     assert '"Growths":[1.0]' in out.replace(" ", "")
@@ -341,7 +341,7 @@ def test_a_follow_that_the_table_does_not_take_is_answered_with_try_later_and_me
     fail_first(system.edge_client, "put_item", [hot() for _ in range(ATTEMPTS)])
     answer = system.follow("bob")
     assert (answer.status, answer.slug) == (503, "try-later")
-    assert system.homes() == []
+    assert system.placements() == []
     system.pump()
     assert system.edges() == ["bob"]
 
@@ -357,7 +357,7 @@ def test_a_static_level_is_written_at_from_the_next_minute_on_and_deliveries_kno
     forget(system)
     system.follow("carol")
     assert system.publishers.shards("ada").level == 2
-    assert system.homes() == [(0, "bob"), (2, "carol")]
+    assert system.placements() == [(0, "bob"), (2, "carol")]
     system.publish()
     system.pump()
     assert system.reached() == ["bob", "carol"]
@@ -371,13 +371,18 @@ def test_a_static_level_that_is_lowered_or_taken_back_loses_nobody(system: Syste
         system.follow(f"user-{number}")
     assert system.publishers.static_level() == 0
     assert system.publishers.shards("ada").level == 3
-    assert sorted(system.homes()) == [(0, "user-3"), (1, "user-1"), (3, "user-0"), (3, "user-2")]
+    assert sorted(system.placements()) == [
+        (0, "user-3"),
+        (1, "user-1"),
+        (3, "user-0"),
+        (3, "user-2"),
+    ]
     system.publish()
     system.pump()
     assert system.reached() == [f"user-{number}" for number in range(4)]
     for number in range(4):
         system.unfollow(f"user-{number}")
-    assert system.homes() == []
+    assert system.placements() == []
 
 
 def test_the_row_of_all_publishers_says_no_level_until_it_is_set(system: System) -> None:
@@ -408,7 +413,7 @@ def test_a_door_that_stops_after_any_call_while_it_commits_a_level_is_mended(
             break
         assert (system.follow if wanted else system.unfollow)(user, publisher).status < 300
         system.pump()
-        assert system.homes(publisher) == ([(2, user)] if wanted else [])
+        assert system.placements(publisher) == ([(2, user)] if wanted else [])
         assert system.publishers.shards(publisher).level == 2
         system.publish(f"post-{calls}", user=publisher)
         system.pump()

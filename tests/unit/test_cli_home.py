@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import deploy, engine, processes
-from fanfold_cli.local import home as homes
+from fanfold_cli.local import home as placements
 from fanfold_cli.local.home import CHECKOUT, MARKER, EngineState, Home
 from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
@@ -182,7 +182,7 @@ def test_down_deletes_the_data_of_our_own_home(tmp_path: Path, alive: EngineStat
 def test_the_home_of_a_checkout_from_before_the_marker_is_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
 ) -> None:
-    monkeypatch.setattr(homes, "DEFAULT", tmp_path)
+    monkeypatch.setattr(placements, "DEFAULT", tmp_path)
     assert not Home(tmp_path).is_ours()
     (tmp_path / file).touch()
     assert Home(tmp_path).is_ours()

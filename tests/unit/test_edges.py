@@ -90,18 +90,20 @@ class Table:
     calls: list[Any]
     errors: list[Exception] = field(default_factory=list)
     left: set[tuple[str, str]] = field(default_factory=set)
-    homes: dict[tuple[str, str, int], int] = field(default_factory=dict)  # and the versions there
+    placements: dict[tuple[str, str, int], int] = field(
+        default_factory=dict
+    )  # and the versions there
 
     def put(self, publisher_id: str, follower_id: str, *, version: int, level: int) -> None:
         self._called("put", publisher_id, follower_id, version, level)
 
     def remove(self, publisher_id: str, follower_id: str, *, version: int, level: int) -> None:
         self._called("remove", publisher_id, follower_id, version, level)
-        del self.homes[publisher_id, follower_id, level]
+        del self.placements[publisher_id, follower_id, level]
 
     def version(self, publisher_id: str, follower_id: str, *, level: int) -> int | None:
         self._called("read", publisher_id, follower_id, level)
-        return self.homes.get((publisher_id, follower_id, level))
+        return self.placements.get((publisher_id, follower_id, level))
 
     def put_all(self, edges: Iterable[tuple[str, str, int, int]]) -> set[tuple[str, str]]:
         self._called("put_all", *edges)
@@ -186,7 +188,7 @@ class World:
 
     def at_home(self, *levels: int, version: int = 1) -> None:
         """Bob's edge is at these levels."""
-        self.table.homes.update({("ada", "bob", level): version for level in levels})
+        self.table.placements.update({("ada", "bob", level): version for level in levels})
 
     def throttled(self, *, after: float = 0.0) -> list[int]:
         """The same some time later, throttled once."""
@@ -556,12 +558,12 @@ def test_an_edge_is_removed_from_every_level_where_it_is(world: World, level: in
     world.publishers.rows["ada"] = grown_to(level)
     world.at_home(*range(level + 1))
     world.edges.remove("ada", "bob", version=8)
-    homes = [
+    placements = [
         call
         for each in range(level + 1)
         for call in (("read", "ada", "bob", each), ("remove", "ada", "bob", 8, each))
     ]
-    assert world.calls == [("look", "ada"), *homes]
+    assert world.calls == [("look", "ada"), *placements]
 
 
 def test_a_removal_writes_nothing_where_no_edge_is_that_it_ends(world: World) -> None:
@@ -590,7 +592,7 @@ def test_a_removal_is_tried_again_at_the_level_that_failed(world: World) -> None
     world.edges.remove("ada", "bob", version=8)
     assert [call[3] for call in world.made("read")] == [0, 0, 0, 1, 2]
     assert len(world.made("look")) == 2
-    assert not world.table.homes
+    assert not world.table.placements
 
 
 def test_a_removal_that_the_table_does_not_take_is_told(world: World) -> None:
@@ -661,10 +663,10 @@ def test_a_newer_edge_is_left_alone(world: World) -> None:
 
 @pytest.mark.parametrize("homes", [(), (0, 2)])
 def test_an_edge_that_is_missing_or_older_is_put_at_the_level_of_now(
-    world: World, homes: tuple[int, ...]
+    world: World, placements: tuple[int, ...]
 ) -> None:
     world.publishers.rows["ada"] = grown_to(3)
-    world.at_home(*homes, version=7)
+    world.at_home(*placements, version=7)
     world.edges.ensure("ada", "bob", version=8)
     assert world.made("put") == [("put", "ada", "bob", 8, 3)]
 
@@ -772,7 +774,7 @@ def test_edges_that_are_probably_there_are_looked_for_where_a_put_would_be_a_sec
     world: World,
 ) -> None:
     world.publishers.rows["grace"] = grown_to(2)
-    world.table.homes["grace", "bob", 0] = 2
+    world.table.placements["grace", "bob", 0] = 2
     world.edges.ensure_all([("ada", "bob", 1), ("grace", "bob", 2), ("grace", "carol", 3)])
     assert world.made("put_all", "put") == [
         ("put_all", ("ada", "bob", 1, 0)),
@@ -782,12 +784,12 @@ def test_edges_that_are_probably_there_are_looked_for_where_a_put_would_be_a_sec
 
 def test_so_they_are_below_a_level_that_all_are_kept_at(world: World) -> None:
     world.publishers.fixed = 1
-    world.table.homes["ada", "bob", 0] = 1
+    world.table.placements["ada", "bob", 0] = 1
     world.edges.ensure_all([("ada", "bob", 1)])
     world.publishers.rows["grace"] = grown_to(2)
     world.publishers.fixed = 0
     world.edges.forget()
-    world.table.homes["grace", "bob", 2] = 1
+    world.table.placements["grace", "bob", 2] = 1
     world.edges.ensure_all([("grace", "bob", 1)])
     assert not world.made("put")
     assert not [call for call in world.made("put_all") if len(call) > 1]

@@ -25,10 +25,10 @@ class Shards:
     shards: dict[tuple[int, int], list[str]] = field(default_factory=dict)
 
     @staticmethod
-    def of(homes: Sequence[tuple[str, int]]) -> Shards:
+    def of(placements: Sequence[tuple[str, int]]) -> Shards:
         """Edges, each at a level."""
         found = Shards()
-        for edge, level in set(homes):
+        for edge, level in set(placements):
             shard = ring.shard_of(ring.position_of(edge), level)
             found.shards.setdefault((level, shard), []).append(edge)
         for edges in found.shards.values():
@@ -86,7 +86,7 @@ class Reading:
 
 
 def read_all(
-    homes: Sequence[tuple[str, int]],
+    placements: Sequence[tuple[str, int]],
     *,
     level: int,
     lo: str = ring.START,
@@ -97,7 +97,7 @@ def read_all(
     seed: int = 0,
 ) -> Reading:
     wanted = RingRead(level, lo, hi, low_water)
-    reading = Reading(Shards.of(homes), wanted, random.Random(seed), page_size, failing)
+    reading = Reading(Shards.of(placements), wanted, random.Random(seed), page_size, failing)
     reading.run()
     return reading
 
@@ -119,11 +119,11 @@ corners = st.sampled_from(
 positions = st.one_of(corners, st.integers(0, ring.RING_SIZE - 1)).map(at)
 edges = st.builds("{}#{}".format, positions, st.sampled_from("abc"))
 levels = st.integers(0, MAX_LEVEL)
-homes = st.lists(st.tuples(edges, levels), max_size=60)
+placements = st.lists(st.tuples(edges, levels), max_size=60)
 
 
 @given(
-    homes,
+    placements,
     levels,
     positions,
     st.one_of(positions, st.just(ring.END)),
@@ -157,7 +157,7 @@ def test_every_edge_of_the_range_is_given_once_and_in_order(
     assert reading.most_in_flight <= MAX_READS
 
 
-@given(homes, st.lists(positions, max_size=8), st.integers(0, 2**32))
+@given(placements, st.lists(positions, max_size=8), st.integers(0, 2**32))
 def test_ranges_end_to_end_give_the_whole_ring(
     where: list[tuple[str, int]], cuts: list[str], seed: int
 ) -> None:
@@ -168,7 +168,7 @@ def test_ranges_end_to_end_give_the_whole_ring(
     assert taken == sorted({edge for edge, _ in where})
 
 
-@given(homes, positions, st.integers(0, 2**32))
+@given(placements, positions, st.integers(0, 2**32))
 def test_the_range_of_one_position_is_who_lies_there(
     where: list[tuple[str, int]], position: str, seed: int
 ) -> None:
