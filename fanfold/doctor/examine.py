@@ -40,11 +40,11 @@ class Difference(StrEnum):
     """How the edges of one relation differ from its row; the last two are of other things."""
 
     MISSING = "missing"  # a follow without an edge
-    STRAY = "stray"  # an edge without a follow
+    ORPHANED = "stray"  # an edge without a follow
     OLDER = "older"  # edges of older versions only
     NEWER = "newer"  # an edge of a newer version, which the row's next unfollow would not end
     TWICE = "twice"  # the right edge, and one at another level: harmless, readers drop it
-    HIDDEN = "hidden"  # a publisher with edges above the level of its row: nobody looks there
+    UNREACHABLE = "hidden"  # a publisher with edges above the level of its row: nobody looks there
     UNREADABLE = "unreadable"  # an item that is no edge or no row; never mended
 
 
@@ -67,7 +67,7 @@ class Look:
     def difference(self) -> Difference | None:
         """How the edges differ from the row; None if they agree."""
         if not self.row.is_active:
-            return Difference.STRAY if self.placements else None
+            return Difference.ORPHANED if self.placements else None
         if not self.placements:
             return Difference.MISSING
         newest = max(self.placements.values())
@@ -82,7 +82,7 @@ class Look:
 
 
 @dataclass(frozen=True)
-class Hidden:
+class Unreachable:
     """A publisher with edges above the level that its row knew, and the highest of those."""
 
     publisher_id: str
@@ -99,7 +99,7 @@ class Report:
     found: Counter[Difference] = field(default_factory=Counter)
     mended: Counter[Difference] = field(default_factory=Counter)
     examples: list[Look] = field(default_factory=list)
-    hidden: dict[str, Hidden] = field(default_factory=dict)  # by publisher
+    hidden: dict[str, Unreachable] = field(default_factory=dict)  # by publisher
     unreadable: list[tuple[Table, Key]] = field(default_factory=list)  # some of them
     suspected: int = 0  # differences that wait for their second look
     failure: str = ""  # why the last one that was not mended was not
@@ -282,10 +282,10 @@ class Doctor:
         if level <= own:
             return
         before = self.report.hidden.get(publisher_id)
-        self.report.hidden[publisher_id] = Hidden(
+        self.report.hidden[publisher_id] = Unreachable(
             publisher_id, before.level if before else own, level
         )
-        self.report.found[Difference.HIDDEN] = len(self.report.hidden)
+        self.report.found[Difference.UNREACHABLE] = len(self.report.hidden)
         if self.relations:
             self._raise(publisher_id, level, self.relations)
 
@@ -302,7 +302,7 @@ class Doctor:
         relations.edges.forget()  # among others the level from before
         # What was settled was so up to the level from before.
         self._told = {pair for pair in self._told if pair[1] != publisher_id}
-        self.report.mended[Difference.HIDDEN] = len(self._raised)
+        self.report.mended[Difference.UNREACHABLE] = len(self._raised)
 
     def _suspect(self, pairs: Iterable[Pair]) -> None:
         """Look closely at these, and once more at those that were looked at a moment ago."""

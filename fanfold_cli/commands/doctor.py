@@ -33,11 +33,11 @@ INTERRUPTED = 130
 
 MEANINGS = {
     Difference.MISSING: "follows without an edge: posts do not arrive",
-    Difference.STRAY: "edges without a follow: posts arrive that nobody asked for",
+    Difference.ORPHANED: "edges without a follow: posts arrive that nobody asked for",
     Difference.OLDER: "edges older than their follow: posts arrive all the same",
     Difference.NEWER: "edges newer than their follow: an unfollow would not end them",
     Difference.TWICE: "edges at several levels: harmless, a post arrives once, but read each time",
-    Difference.HIDDEN: "publishers with edges above the level of their row: nobody looks there",
+    Difference.UNREACHABLE: "publishers with edges above the level of their row: never read",
     Difference.UNREADABLE: "items that are no edges or no follows: not mended",
 }
 
@@ -151,7 +151,7 @@ def _print(report: Report) -> None:
     for look in report.examples:
         listed.add_row(*(Text(str(value)) for value in _row(look).values()))
     print_result(listed)
-    others = report.found[Difference.HIDDEN] + report.found[Difference.UNREADABLE]
+    others = report.found[Difference.UNREACHABLE] + report.found[Difference.UNREADABLE]
     _say_if_cut(len(report.examples), report.wrong - others)
 
 

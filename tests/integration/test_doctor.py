@@ -132,8 +132,8 @@ def found(ran: Ran) -> dict[str, int]:
         (FOLLOWED, 3, {0: 3, 1: 3}, Difference.TWICE),
         (FOLLOWED, 3, {0: 1, 1: 3}, Difference.TWICE),
         (UNFOLLOWED, 4, {}, None),
-        (UNFOLLOWED, 4, {0: 3}, Difference.STRAY),
-        (UNFOLLOWED, 0, {1: 5}, Difference.STRAY),
+        (UNFOLLOWED, 4, {0: 3}, Difference.ORPHANED),
+        (UNFOLLOWED, 0, {1: 5}, Difference.ORPHANED),
     ],
 )
 def test_a_row_and_its_edges_are_compared(
