@@ -16,7 +16,7 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Relations
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
-from fanfold.follows.sharding import Refusal, Shards
+from fanfold.follows.sharding import NotGrown, Shards
 from fanfold_cli import event_sources
 from fanfold_cli.console import ExpectedError, say
 from fanfold_cli.graph import Graph
@@ -93,7 +93,7 @@ def seed(deployment: Deployment, graph: Graph) -> int:
 
 
 def relations(
-    deployment: Deployment, tell: Callable[[str, Shards | Refusal], None] = lambda *_what: None
+    deployment: Deployment, tell: Callable[[str, Shards | NotGrown], None] = lambda *_what: None
 ) -> Relations:
     """What changes and settles follows on this stack, within the limits of its stage."""
     settings, stage = deployment.settings(), event_sources.run_time_settings(deployment)
@@ -114,7 +114,7 @@ def relations(
     )
 
 
-def tell_growth(publisher_id: str, what: Shards | Refusal) -> None:
+def tell_growth(publisher_id: str, what: Shards | NotGrown) -> None:
     """Say that a publisher has grown; why one does not grow is of no use to who imports."""
     if isinstance(what, Shards):
         say(

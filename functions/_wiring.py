@@ -12,7 +12,7 @@ from fanfold.aws import boto
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
-from fanfold.follows.sharding import Refusal, Shards
+from fanfold.follows.sharding import NotGrown, Shards
 from fanfold.settings import Settings
 from functions._worker import logger
 
@@ -33,9 +33,9 @@ def edges(settings: Settings) -> Edges:
 _one_at_a_time = Lock()
 
 
-def tell(publisher_id: str, what: Shards | Refusal) -> None:
+def tell(publisher_id: str, what: Shards | NotGrown) -> None:
     """Log a growth or a refused one, and count it in a metric of its own line."""
-    if isinstance(what, Refusal):
+    if isinstance(what, NotGrown):
         logger.info("A publisher does not grow.", publisher_id=publisher_id, why=what.why)
         _count("GrowthsRefused")
     else:

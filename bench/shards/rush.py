@@ -38,7 +38,7 @@ from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
-from fanfold.follows.sharding import Refusal, Shards
+from fanfold.follows.sharding import NotGrown, Shards
 from fanfold.settings import Settings
 from simulation.schemas import schema_of
 
@@ -124,8 +124,8 @@ class Rush:
             self._tell,
         )
 
-    def _tell(self, _publisher_id: str, what: Shards | Refusal) -> None:
-        if isinstance(what, Refusal):
+    def _tell(self, _publisher_id: str, what: Shards | NotGrown) -> None:
+        if isinstance(what, NotGrown):
             self.counts.refusals[what.why] += 1
         else:
             self.counts.levels.append((self.loop.now, what.level))

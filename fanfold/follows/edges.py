@@ -21,7 +21,7 @@ from fanfold.aws.retries import is_throttle, is_transient, throttling_reasons
 from fanfold.errors import TryLater
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
-from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, Refusal, Shards, grown
+from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, NotGrown, Shards, grown
 
 # A call that the table does not take is made so often, with jitter between: 1.6 s at most, of a
 # door's 10. After that RELATE goes on, from the order that was sent before.
@@ -43,7 +43,7 @@ WAIT_SECONDS = (1.0, 10.0)
 HOT_SECONDS = 60
 
 T = TypeVar("T")
-Tell = Callable[[str, Shards | Refusal], None]
+Tell = Callable[[str, Shards | NotGrown], None]
 
 
 def _cache(seconds: float) -> Callable[[], MutableMapping[Any, Any]]:
@@ -232,7 +232,7 @@ class Edges:
                 return
             self._looked[publisher_id, is_hot] = True
         if not is_hot:
-            self.tell(publisher_id, Refusal("the throttle is of no key range"))
+            self.tell(publisher_id, NotGrown("the throttle is of no key range"))
             return
         with _unless_transient():
             if self._fixed() is not None:
@@ -260,7 +260,7 @@ class Edges:
             max_level=self.max_level,
             cooldown_ms=self.cooldown_ms,
         )
-        if isinstance(wish, Refusal):
+        if isinstance(wish, NotGrown):
             self.tell(publisher_id, wish)
         elif self.publishers.update(publisher_id, seen=seen, shards=wish):
             self._remember(publisher_id, wish.level)

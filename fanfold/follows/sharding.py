@@ -65,26 +65,26 @@ class Shards:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class NotGrown:
     """Why a publisher does not grow now."""
 
     why: str
 
 
-def grown(shards: Shards, *, now_ms: int, max_level: int, cooldown_ms: int) -> Shards | Refusal:
+def grown(shards: Shards, *, now_ms: int, max_level: int, cooldown_ms: int) -> Shards | NotGrown:
     """The shards after one growth because a key range was too hot, or why there is none."""
     rate = shards.rate(now_ms)
     if shards.level >= max_level:
-        return Refusal("the highest level is reached")
+        return NotGrown("the highest level is reached")
     # Both ways: by a clock that was ahead it would be for ever.
     if abs(now_ms - shards.last_updated) < cooldown_ms:
-        return Refusal("the last growth is too short ago")
+        return NotGrown("the last growth is too short ago")
     if rate < OWN_SHARE * PARTITION_WRITES * 2**shards.level:
-        return Refusal("its own follows are too few")
+        return NotGrown("its own follows are too few")
     if len(shards.history) > 1:
         before = shards.history[-2]
         if rate < LEAST_GAIN * before.rate and now_ms - before.at < NO_GAIN_PAUSE_MS:
-            return Refusal("the last growth changed nothing")
+            return NotGrown("the last growth changed nothing")
     return raised(shards, level=shards.level + 1, now_ms=now_ms)
 
 

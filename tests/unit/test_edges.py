@@ -27,7 +27,7 @@ from fanfold.follows.edges import (
     WAIT_SECONDS,
     Edges,
 )
-from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, WINDOW_SECONDS, Growth, Refusal, Shards
+from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, WINDOW_SECONDS, Growth, NotGrown, Shards
 
 # A round number of windows since the epoch.
 NOW_MS = 1_795_197_600_000
@@ -155,7 +155,7 @@ class World:
     def __init__(self, time: Time) -> None:
         self.time = time
         self.calls: list[Any] = []
-        self.told: list[tuple[str, Shards | Refusal]] = []
+        self.told: list[tuple[str, Shards | NotGrown]] = []
         self.table = Table(self.calls)
         self.publishers = PublishersTable(self.calls)
         self.edges = self.container()
@@ -286,7 +286,7 @@ def test_what_no_key_range_refuses_is_tried_again_without_a_look(
         world.time.seconds += 5
         assert world.put(error, error) == [0, 0, 0]
     assert not world.made("look", "update", "count")
-    refused = {("ada", Refusal("the throttle is of no key range"))}
+    refused = {("ada", NotGrown("the throttle is of no key range"))}
     assert set(world.told) == (set() if error is LOST else refused)
 
 
@@ -391,7 +391,7 @@ def test_a_growth_is_told(world: World) -> None:
 def test_a_refused_growth_is_told_with_the_reason_and_waits_anew(world: World) -> None:
     world.throttled()
     world.throttled(after=1.0)
-    assert world.told == [("ada", Refusal("its own follows are too few"))]
+    assert world.told == [("ada", NotGrown("its own follows are too few"))]
     world.time.chance = 0.9
     world.throttled(after=1.0)
     assert len(world.told) == 2
@@ -421,7 +421,7 @@ def test_two_containers_that_are_throttled_at_once_grow_the_publisher_once(world
     for each in (world, other):
         each.throttled(after=1.0 if each is world else 0.0)
     assert (world.levels, other.levels) == ([1], [])
-    assert other.told == [("ada", Refusal("the last growth is too short ago"))]
+    assert other.told == [("ada", NotGrown("the last growth is too short ago"))]
     assert other.put() == [1]
 
 

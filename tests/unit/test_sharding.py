@@ -22,7 +22,7 @@ from fanfold.follows.sharding import (
     PARTITION_WRITES,
     WINDOW_SECONDS,
     Growth,
-    Refusal,
+    NotGrown,
     Shards,
     grown,
     raised,
@@ -48,7 +48,7 @@ def rated(rate: float, *, now: int = NOW, **shards: Any) -> Shards:
     )
 
 
-def grow(shards: Shards, *, now: int = NOW, max_level: int = MAX_LEVEL) -> Shards | Refusal:
+def grow(shards: Shards, *, now: int = NOW, max_level: int = MAX_LEVEL) -> Shards | NotGrown:
     return grown(shards, now_ms=now, max_level=max_level, cooldown_ms=COOLDOWN_MS)
 
 
@@ -101,9 +101,9 @@ def test_only_the_latest_growths_are_remembered() -> None:
 
 def test_nobody_grows_beyond_the_highest_level() -> None:
     shards = rated(1e6, level=MAX_LEVEL)
-    assert grow(shards) == Refusal("the highest level is reached")
+    assert grow(shards) == NotGrown("the highest level is reached")
     assert isinstance(grow(shards, max_level=MAX_LEVEL + 1), Shards)
-    assert grow(rated(1_000), max_level=0) == Refusal("the highest level is reached")
+    assert grow(rated(1_000), max_level=0) == NotGrown("the highest level is reached")
 
 
 @pytest.mark.parametrize(
@@ -113,19 +113,19 @@ def test_a_growth_has_to_cool_down(ago: int, grows: bool) -> None:
     found = grow(rated(1_000, last_updated=NOW - ago))
     assert isinstance(found, Shards) is grows
     if not grows:
-        assert found == Refusal("the last growth is too short ago")
+        assert found == NotGrown("the last growth is too short ago")
 
 
 def test_a_growth_whose_time_lies_ahead_was_a_moment_ago() -> None:
     # Two machines, two clocks.
-    assert isinstance(grow(rated(1_000, last_updated=NOW + 200)), Refusal)
+    assert isinstance(grow(rated(1_000, last_updated=NOW + 200)), NotGrown)
 
 
 @pytest.mark.parametrize("level", [0, 1, 5])
 def test_a_publisher_grows_only_if_its_own_follows_would_fill_a_quarter(level: int) -> None:
     assert isinstance(grow(rated(least(level), level=level)), Shards)
     found = grow(rated(least(level) - 1, level=level))
-    assert found == Refusal("its own follows are too few")
+    assert found == NotGrown("its own follows are too few")
 
 
 def test_a_neighbour_does_not_grow_a_publisher_for_ever() -> None:
@@ -146,7 +146,7 @@ def test_two_growths_that_changed_nothing_stop_the_third(rate: int, grows: bool)
     found = grow(rated(rate, level=2, last_updated=NOW - 10_000, history=history))
     assert isinstance(found, Shards) is grows
     if not grows:
-        assert found == Refusal("the last growth changed nothing")
+        assert found == NotGrown("the last growth changed nothing")
     assert LEAST_GAIN * history[0].rate == 3_150
 
 
@@ -238,7 +238,7 @@ def test_levels_only_rise_by_one_at_a_time_and_never_twice_within_a_cooldown(
             shards, window=fed.window, follows=fed.follows, follows_before=fed.follows_before
         )
         found = grow(shards, now=now, max_level=max_level)
-        if isinstance(found, Refusal):
+        if isinstance(found, NotGrown):
             continue
         assert found.level == shards.level + 1 <= max_level
         assert found.version == shards.version + 1
