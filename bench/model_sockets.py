@@ -21,7 +21,7 @@ from fanfold.aws import curl
 from fanfold.aws.curl import Connections
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done
-from fanfold.fanout.transport import Transport, carry_out
+from fanfold.fanout.transport import Transport, run
 from fanfold.fanout.transport_curl import CurlTransport
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
@@ -118,7 +118,7 @@ def _deliver(transport: Transport) -> None:
         chance=clock.chance,
         pace=Pace(WORKER_RATE),
     )
-    end = carry_out(delivery, transport, ENTRY)
+    end = run(delivery, transport, ENTRY)
     if not isinstance(end, Done):
         raise RuntimeError(f"The delivery did not come to its end: {end}.")
 

@@ -11,7 +11,7 @@ from bench import world
 from fanfold import clock
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Send
-from fanfold.fanout.transport import Calls, Finished, Transport, carry_out
+from fanfold.fanout.transport import Calls, Finished, Transport, run
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import Page, Read
 from fanfold.timeline.entries import Entry
@@ -63,7 +63,7 @@ def writer(transport: Transport, followers: int) -> Callable[[], None]:
         delivery = Delivery(
             start=ring.START, hi=ring.END, stop_at=math.inf, chance=clock.chance, pace=pace
         )
-        end = carry_out(delivery, page, entry)
+        end = run(delivery, page, entry)
         if end != Done(followers):
             raise RuntimeError(f"Not all was written: {end}.")
 

@@ -11,7 +11,7 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import COMPLETE, STALLED, Fanout, Ledger, Resume
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, stragglers_of
-from fanfold.fanout.transport import Transport, carry_out
+from fanfold.fanout.transport import Transport, run
 from fanfold.follows import ring
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment
@@ -85,7 +85,7 @@ class Delivering:
             chance=clock.chance,
         )
         entry = Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at)
-        end = carry_out(delivery, self.transport, entry)
+        end = run(delivery, self.transport, entry)
         match end:
             case Done(written):
                 self._finish(fanout, order.segment, written=written)

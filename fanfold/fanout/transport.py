@@ -44,7 +44,7 @@ class Transport(Protocol):
         """To deliver `entry`; at the end, calls in flight are forgotten."""
 
 
-def carry_out(delivery: Delivery, transport: Transport, entry: Entry) -> Done | HandBack | Failed:
+def run(delivery: Delivery, transport: Transport, entry: Entry) -> Done | HandBack | Failed:
     """Deliver `entry`, action by action, until the policy is at its end."""
     with transport.calls(entry) as calls:
         while True:

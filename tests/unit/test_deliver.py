@@ -104,13 +104,11 @@ class Transport:
 
 @pytest.fixture(autouse=True)
 def no_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    def carry_out(
-        delivery: Delivery, transport: Transport, entry: Entry
-    ) -> Done | HandBack | Failed:
+    def run(delivery: Delivery, transport: Transport, entry: Entry) -> Done | HandBack | Failed:
         transport.told.append((delivery, entry))
         return transport.end
 
-    monkeypatch.setattr(deliver, "carry_out", carry_out)
+    monkeypatch.setattr(deliver, "carry_out", run)
 
 
 class World:

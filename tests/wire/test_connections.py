@@ -13,7 +13,7 @@ from fanfold import clock
 from fanfold.aws.curl import DYNAMODB, Client, Connections, Lost
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done
-from fanfold.fanout.transport import CONNECTIONS, carry_out
+from fanfold.fanout.transport import CONNECTIONS, run
 from fanfold.follows.ring import END, START, edge
 from tests.wire.conftest import REGION, Certificates, environment
 from tests.wire.deliveries import ENTRY, WAYS, batch, by_client, by_delivery, make, transport
@@ -328,4 +328,4 @@ def test_a_delivery_outlives_calls_that_nobody_answers(
         chance=clock.chance,
         pace=Pace(10_000),
     )
-    assert carry_out(delivery, transport(connections_to(server, env)), ENTRY) == Done(100)
+    assert run(delivery, transport(connections_to(server, env)), ENTRY) == Done(100)
