@@ -66,7 +66,7 @@ def make(service: str, operation: str, request: dict[str, Any]) -> Any:
     except ClientError as error:
         world.refused(operation, request, error)
         raise
-    world.took_effect(operation, request)
+    world.applied(operation, request)
     world.faults.after(service, operation)
     world.stage.give_way()
     return answer
@@ -214,7 +214,7 @@ class Wires(Connections):
                 request = json.loads(call.body)
                 with suppress(ClientError):
                     _client(self.service.name).call(call.operation, request)
-                    running.now.took_effect(xform_name(call.operation), request)
+                    running.now.applied(xform_name(call.operation), request)
 
     def _result(self, call: Request) -> bytes | Exception:
         name, request = xform_name(call.operation), json.loads(call.body)

@@ -194,7 +194,7 @@ class World:
             if content["type"] == contract.SEGMENT_DELIVER:
                 self._watch_segment(content)
 
-    def took_effect(self, operation: str, request: dict[str, Any]) -> None:
+    def applied(self, operation: str, request: dict[str, Any]) -> None:
         """Look at a call that has just taken effect."""
         table, actor = request.get("TableName"), self.stage.current
         if operation == "transact_write_items":

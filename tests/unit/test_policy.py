@@ -72,7 +72,7 @@ class World:
     partial: float = 0.0  # of the entries, how many are left unprocessed
     throttled: float = 0.0  # of the batches, how many fail as a whole
     lost: float = 0.0  # the same, for another reason than a throttle
-    took_effect: float = 0.0  # of the failed calls, how many had written after all
+    applied: float = 0.0  # of the failed calls, how many had written after all
     unread: float = 0.0
     refused: float = 0.0
     stuck: dict[str, int] = field(default_factory=dict)  # refusals to come, by edge
@@ -150,7 +150,7 @@ class World:
             delivery.batch_answered(action.batch, [*map(follower_of, left)], now=self.now)
 
     def fail(self, delivery: Delivery, action: Send, error: Exception) -> None:
-        if self.chance.random() < self.took_effect:
+        if self.chance.random() < self.applied:
             self.written.update(action.edges)
         delivery.batch_failed(
             action.batch,
@@ -234,7 +234,7 @@ def test_unprocessed_entries_are_sent_again_by_key_and_no_others() -> None:
 
 def test_a_whole_throttle_and_a_lost_answer_are_sent_again() -> None:
     world = World(
-        followers(500), random.Random(3), throttled=0.3, lost=0.3, took_effect=0.5, unread=0.3
+        followers(500), random.Random(3), throttled=0.3, lost=0.3, applied=0.5, unread=0.3
     )
     assert deliver(world) == Done(500)
     assert set(world.written) == set(world.edges)
@@ -651,7 +651,7 @@ def worlds(draw: st.DrawFn) -> World:
         partial=draw(rates),
         throttled=draw(rates),
         lost=draw(rates),
-        took_effect=draw(st.sampled_from([0.0, 0.5])),
+        applied=draw(st.sampled_from([0.0, 0.5])),
         unread=draw(st.sampled_from([0.0, 0.0, 0.2, 0.9])),
         stuck={edge: draw(st.integers(1, 40)) for edge in edges if chance.random() < 0.02},
         page=draw(st.sampled_from([24, 25, 26, 50]) | st.integers(1, 100)),
@@ -739,7 +739,7 @@ def test_a_delivery_that_others_began_reaches_everybody_they_left(
 @given(world=worlds(), seed=st.integers(0, 2**32))
 @settings(max_examples=100)
 def test_nobody_is_written_twice_who_is_acknowledged_in_one_run(world: World, seed: int) -> None:
-    world = replace(world, took_effect=0.0, chance=random.Random(seed))
+    world = replace(world, applied=0.0, chance=random.Random(seed))
     deliver(world)
     assert set(world.written.values()) <= {1}
 
