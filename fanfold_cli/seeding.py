@@ -13,7 +13,7 @@ from fanfold.errors import FanfoldError, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.follow import Relations
+from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import NotGrown, Shards
@@ -94,11 +94,11 @@ def seed(deployment: Deployment, graph: Graph) -> int:
 
 def relations(
     deployment: Deployment, tell: Callable[[str, Shards | NotGrown], None] = lambda *_what: None
-) -> Relations:
+) -> Following:
     """What changes and settles follows on this stack, within the limits of its stage."""
     settings, stage = deployment.settings(), event_sources.run_time_settings(deployment)
     dynamodb = deployment.client("dynamodb")
-    return Relations(
+    return Following(
         FollowsTable(dynamodb, settings.following_table, settings.readers_table),
         PatientEdges(
             # A throttle must reach who lets the publisher grow; a client that retries hides it.

@@ -14,7 +14,7 @@ from fanfold.aws.retries import is_transient
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost, Publishing, plan_message
 from fanfold.fanout.status import status_for
-from fanfold.follows.follow import Relations
+from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.ids import ref_id_for
 from fanfold.settings import Settings
@@ -28,7 +28,7 @@ dynamodb = boto.dynamodb()
 publish_queue = WorkQueue(boto.sqs(), settings.publish_queue_url)
 fanouts = Ledger(dynamodb, settings.fanouts_table)
 publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
-relations = Relations(
+relations = Following(
     FollowsTable(dynamodb, settings.following_table, settings.readers_table),
     _wiring.edges(settings),
     WorkQueue(boto.sqs(), settings.relation_queue_url),

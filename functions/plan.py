@@ -16,7 +16,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.follow import Relations
+from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import PlanFanout, parse
@@ -48,7 +48,7 @@ planning = Planning(
     ),
     boto.threads(AT_A_TIME),
 )
-relations = Relations(
+relations = Following(
     FollowsTable(dynamodb, settings.following_table, settings.readers_table),
     _wiring.edges(settings),
     WorkQueue(boto.sqs(), settings.relation_queue_url),

@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import names
 from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
-from fanfold.follows.follow import Relations
+from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.messages import ReconcileRelation, parse
 from fanfold.settings import Settings
@@ -18,7 +18,7 @@ from functions._worker import Received, logger, sources, work
 
 settings = Settings.from_env()
 dynamodb = boto.dynamodb()
-relations = Relations(
+relations = Following(
     FollowsTable(dynamodb, settings.following_table, settings.readers_table),
     _wiring.edges(settings),
     WorkQueue(boto.sqs(), settings.relation_queue_url),

@@ -19,7 +19,7 @@ from fanfold.aws.retries import is_transient
 from fanfold.doctor.scan import Key, Pair, Placements, Records
 from fanfold.errors import TryLater
 from fanfold.follows import ring
-from fanfold.follows.follow import Relations
+from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import Follow
 from fanfold.names import FOLLOWERS, FOLLOWING, Table
 from fanfold.settings import HIGHEST_LEVEL, Settings
@@ -144,7 +144,7 @@ class Doctor:
     """The use case behind `fanfold doctor`: each of its three ways goes on by its rounds."""
 
     records: Records
-    relations: Relations | None  # what settles; with none it is only looked at
+    relations: Following | None  # what settles; with none it is only looked at
     report: Report = field(default_factory=Report)
     # In the order of their first look, with its time.
     _suspects: dict[Pair, tuple[float, Look]] = field(default_factory=dict)
@@ -289,7 +289,7 @@ class Doctor:
         if self.relations:
             self._raise(publisher_id, level, self.relations)
 
-    def _raise(self, publisher_id: str, level: int, relations: Relations) -> None:
+    def _raise(self, publisher_id: str, level: int, relations: Following) -> None:
         """Let the publisher's row know the level, so that all who look for its edges see them."""
         self._raised.discard(publisher_id)
         try:
@@ -367,7 +367,7 @@ class Doctor:
         if kind != Difference.MISSING:  # that one is met once, by its row
             self._told.add(wrong.pair)
 
-    def _mend_all(self, wrong: Sequence[Look], relations: Relations) -> None:
+    def _mend_all(self, wrong: Sequence[Look], relations: Following) -> None:
         ends = self.records.threads.map(lambda look: self._mend(look, relations), wrong)
         for look, (failure, after) in zip(wrong, ends, strict=True):
             if failure:
@@ -380,7 +380,7 @@ class Doctor:
                 self.report.found[Difference.TWICE] += 1
                 self._suspects[look.pair] = clock.monotonic(), after
 
-    def _mend(self, wrong: Look, relations: Relations) -> tuple[str, Look | None]:
+    def _mend(self, wrong: Look, relations: Following) -> tuple[str, Look | None]:
         """Let the edges agree with the row, whatever that says by now.
 
         Returns why they do not yet, and how it is now.

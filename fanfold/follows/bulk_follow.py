@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fanfold import clock, times
 from fanfold.errors import Contended
 from fanfold.follows.edges import Edges
-from fanfold.follows.follow import ATTEMPTS, BACKOFF_SECONDS, Relations
+from fanfold.follows.follow import ATTEMPTS, BACKOFF_SECONDS, Following
 from fanfold.follows.follows_table import Follow, FollowsTable
 
 # TransactWriteItems takes 100 actions; one is the count of the user's follows.
@@ -23,12 +23,12 @@ class BulkFollowing:
 
     following: FollowsTable
     edges: Edges
-    relations: Relations
+    relations: Following
 
     def follow_all(self, user_id: str, publisher_ids: Sequence[str]) -> int:
         """Let the user follow every one of these publishers; returns how many are new.
 
-        The same two steps as `Relations.follow`, rows first and edges after, and the same second
+        The same two steps as `Following.follow`, rows first and edges after, and the same second
         look. Running it again after it stopped half-way completes it. Raises `TooManyFollows`
         before anything of a group of 99 is written.
         """

@@ -25,7 +25,7 @@ TOMBSTONE_SECONDS = 30 * 24 * 60 * 60
 
 
 @dataclass(frozen=True)
-class Relations:
+class Following:
     """The use case behind the follow routes, the follow messages and RELATE."""
 
     following: FollowsTable

@@ -20,7 +20,7 @@ from fanfold.aws import boto
 from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.edges import ATTEMPTS
-from fanfold.follows.follow import Relations
+from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import Follow, FollowsTable
 from functions import plan
 from functions._worker import Received
@@ -52,14 +52,14 @@ def count_of(system: System, user: str = "bob") -> int:
 
 
 @pytest.fixture
-def relations(system: System) -> Relations:
+def relations(system: System) -> Following:
     """The use case as the HTTP door has it."""
-    found: Relations = system.door("api").relations
+    found: Following = system.door("api").relations
     return found
 
 
 @pytest.fixture
-def limited(system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch) -> None:
+def limited(system: System, relations: Following, monkeypatch: pytest.MonkeyPatch) -> None:
     """A door that lets a user follow three publishers."""
     monkeypatch.setattr(system.door("api"), "relations", replace(relations, max_follows=3))
 
@@ -220,7 +220,7 @@ def unfollow_row(system: System) -> None:
 
 
 def test_an_unfollow_between_the_two_looks_of_settle_is_seen(
-    system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
+    system: System, relations: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another door's unfollow lands, row and edge, just before our edge is put."""
     plain = system.edge_client.put_item
@@ -241,7 +241,7 @@ def test_an_unfollow_between_the_two_looks_of_settle_is_seen(
 
 
 def test_a_follow_between_the_two_looks_of_settle_is_seen(
-    system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
+    system: System, relations: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system.follow("bob")
     plain = system.edge_client.delete_item
@@ -263,7 +263,7 @@ def test_a_follow_between_the_two_looks_of_settle_is_seen(
 
 
 def test_a_row_that_never_holds_still_is_told_and_left_to_relate(
-    system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
+    system: System, relations: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def flip() -> None:
         now = row(system)
@@ -289,7 +289,7 @@ def test_a_row_that_never_holds_still_is_told_and_left_to_relate(
 
 
 def test_a_change_that_lost_against_another_is_made_on_what_the_other_left(
-    system: System, relations: Relations, monkeypatch: pytest.MonkeyPatch
+    system: System, relations: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = system.dynamodb.transact_write_items
     calls: list[int] = []
@@ -493,7 +493,7 @@ def test_a_bad_parameter_is_refused(system: System, query: dict[str, str]) -> No
 
 
 @pytest.fixture
-def bulk(system: System, relations: Relations) -> BulkFollowing:
+def bulk(system: System, relations: Following) -> BulkFollowing:
     return BulkFollowing(system.following, relations.edges, relations)
 
 
@@ -515,7 +515,7 @@ def test_many_follows_at_once_have_rows_edges_and_an_exact_count(
 
 
 def test_many_follows_beyond_the_limit_are_refused(
-    system: System, bulk: BulkFollowing, relations: Relations
+    system: System, bulk: BulkFollowing, relations: Following
 ) -> None:
     few = replace(bulk, relations=replace(relations, max_follows=3))
     with pytest.raises(TooManyFollows):
@@ -561,7 +561,7 @@ def test_an_unfollow_while_many_follows_are_written_wins(
 
 
 def test_edges_that_a_table_leaves_unprocessed_are_written_again_or_told(
-    system: System, relations: Relations, fail_first: FailFirst, monkeypatch: pytest.MonkeyPatch
+    system: System, relations: Following, fail_first: FailFirst, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = system.edge_client.batch_write_item
 
