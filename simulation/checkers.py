@@ -17,7 +17,7 @@ from fanfold.fanout.deliver import MAX_HOPS
 from fanfold.follows import ring
 from fanfold.ids import split_sort_key
 from simulation import workload
-from simulation.world import Deed, World, accepted_ms
+from simulation.world import Operation, World, accepted_ms
 
 
 @dataclass
@@ -37,23 +37,23 @@ class Evidence:
         for row in world.rows(names.TIMELINES):
             ref_id = split_sort_key(row["sort_key"]["S"])[1]
             self.entries[row["user_id"]["S"], ref_id] += 1
-        self.users = {deed.user for deed in world.deeds if deed.what in ("follow", "unfollow")}
+        self.users = {deed.user for deed in world.history if deed.what in ("follow", "unfollow")}
 
-    def deeds(self, what: str, *, user: str | None = None, subject: str) -> list[Deed]:
+    def history(self, what: str, *, user: str | None = None, subject: str) -> list[Operation]:
         """Everything of a kind that somebody did."""
         return [
             deed
-            for deed in self.world.deeds
+            for deed in self.world.history
             if deed.what == what and deed.subject == subject and user in (None, deed.user)
         ]
 
     def surely(self, what: str, user: str, publisher: str, before_ms: int) -> bool:
         """Whether a follow (or unfollow) was acknowledged before, and no opposite one since."""
         opposite = "unfollow" if what == "follow" else "follow"
-        others = self.deeds(opposite, user=user, subject=publisher)
+        others = self.history(opposite, user=user, subject=publisher)
         return any(
             deed.done_ms < before_ms and all(other.done <= deed.begun for other in others)
-            for deed in self.deeds(what, user=user, subject=publisher)
+            for deed in self.history(what, user=user, subject=publisher)
         )
 
     def has_late_edge(self, user: str, fanout: dict[str, Any]) -> bool:
@@ -64,7 +64,7 @@ class Evidence:
 
     def retracted(self, ref_id: str) -> bool:
         """Whether anybody tried to take the post back."""
-        return bool(self.deeds("retract", subject=ref_id))
+        return bool(self.history("retract", subject=ref_id))
 
 
 def no_acknowledged_follower_is_missed(found: Evidence) -> Iterator[str]:
@@ -91,7 +91,7 @@ def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
             yield f"{user} has {ref_id}, which the ledger does not know."
             continue
         publisher = row["publisher_id"]["S"]
-        never = not found.deeds("follow", user=user, subject=publisher)
+        never = not found.history("follow", user=user, subject=publisher)
         unfollowed = found.surely("unfollow", user, publisher, accepted_ms(row))
         is_overtaken = found.has_late_edge(user, row)
         if never or (unfollowed and not is_overtaken):
@@ -117,7 +117,7 @@ def who_follows_by_the_rows_has_it_and_nobody_else(found: Evidence) -> Iterator[
 def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator[str]:
     """What was answered with 202, or sent to the queue, is complete; else it is seen to be not."""
     letters = " ".join(message.body for _, message in found.world.dead_letters())
-    for deed in found.world.deeds:
+    for deed in found.world.history:
         accepted = deed.what == "publish" and deed.detail is not None
         if not accepted and not (deed.what == "send" and deed.done_ms < float("inf")):
             continue
@@ -133,11 +133,13 @@ def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator
 
 def what_was_retracted_first_is_not_delivered(found: Evidence) -> Iterator[str]:
     """A tombstone that was there before its post is respected."""
-    for deed in found.world.deeds:
+    for deed in found.world.history:
         if deed.what != "retract":
             continue
         publishes = [
-            each for what in ("publish", "send") for each in found.deeds(what, subject=deed.subject)
+            each
+            for what in ("publish", "send")
+            for each in found.history(what, subject=deed.subject)
         ]
         came_first = all(deed.done <= publish.begun for publish in publishes)
         if came_first and deed.subject in found.fanouts:
@@ -158,7 +160,7 @@ def the_ledger_tells_the_truth(found: Evidence) -> Iterator[str]:
         changes = [
             deed
             for what in ("follow", "unfollow")
-            for deed in found.deeds(what, subject=row["publisher_id"]["S"])
+            for deed in found.history(what, subject=row["publisher_id"]["S"])
             if deed.done_ms >= accepted_ms(row)
         ]
         if not changes and not found.retracted(ref_id) and delivered != there:
@@ -170,7 +172,9 @@ def timelines_show_each_post_once_newest_first_and_nothing_retracted(
 ) -> Iterator[str]:
     """What a reader sees, through the door."""
     world = found.world
-    gone = {deed.subject for deed in world.deeds if deed.what == "retract" and deed.done_ms < 1e300}
+    gone = {
+        deed.subject for deed in world.history if deed.what == "retract" and deed.done_ms < 1e300
+    }
     shown: dict[str, list[str]] = {}
 
     def read_all() -> None:
@@ -197,7 +201,7 @@ def timelines_show_each_post_once_newest_first_and_nothing_retracted(
 
 def a_stored_post_keeps_its_first_answer(found: Evidence) -> Iterator[str]:
     """Every answer to the same `ref_id` told the stored times."""
-    for deed in found.world.deeds:
+    for deed in found.world.history:
         if deed.what != "publish" or not deed.detail or found.retracted(deed.subject):
             continue
         stored = found.posts[deed.subject]
@@ -233,7 +237,7 @@ def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
     """When all is quiet: who has an edge at any level, nobody else, and each is delivered once."""
     world = found.world
     wanted: dict[str, set[str]] = {
-        deed.subject: set() for deed in world.deeds if deed.what in ("follow", "unfollow")
+        deed.subject: set() for deed in world.history if deed.what in ("follow", "unfollow")
     }
     for row in world.rows(names.FOLLOWERS):
         publisher = ring.publisher_of(row["shard_id"]["S"])

@@ -14,7 +14,7 @@ from fanfold.aws import boto
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import raised
 from simulation.lambdas import MAPPED
-from simulation.world import Deed, World
+from simulation.world import Operation, World
 
 NOISE = (
     "not JSON",
@@ -145,11 +145,11 @@ def _operator(world: World) -> None:
     world.note("resumed")
 
 
-def relate(world: World, what: str, user: str, publisher: str) -> Deed:
+def relate(world: World, what: str, user: str, publisher: str) -> Operation:
     """Follow or unfollow by HTTP."""
     route = contract.FOLLOW if what == "follow" else contract.UNFOLLOW
 
-    def try_once(_deed: Deed) -> bool:
+    def try_once(_deed: Operation) -> bool:
         status, _ = world.call(user, route, path={"publisher_id": publisher})
         return status in (200, 204)
 
@@ -160,7 +160,7 @@ def relate_by_queue(world: World, what: str, user: str, publisher: str) -> None:
     """Follow or unfollow by a queue message. When that is done, nobody hears."""
     kind = contract.FOLLOW_ADDED if what == "follow" else contract.FOLLOW_REMOVED
     begun, began_ms = world.stage.turns, world.clock.now_ms()
-    world.deeds.append(Deed(what, user, publisher, begun, began_ms, detail=BY_QUEUE))
+    world.history.append(Operation(what, user, publisher, begun, began_ms, detail=BY_QUEUE))
     world.send({"version": 1, "type": kind, "user_id": user, "publisher_id": publisher})
 
 
@@ -171,10 +171,10 @@ def last_post(world: World, publisher: str) -> str:
     return ref_id
 
 
-def by_http(world: World, publisher: str, ref_id: str) -> Deed:
+def by_http(world: World, publisher: str, ref_id: str) -> Operation:
     """Publish by HTTP; one that was retracted before is answered with 410, an answer too."""
 
-    def try_once(deed: Deed) -> bool:
+    def try_once(deed: Operation) -> bool:
         body = {"ref_id": ref_id, "body": {"title": ref_id}}
         status, answer = world.call(publisher, contract.PUBLISH_POST, body=body)
         deed.detail = answer if status == 202 else None
@@ -183,10 +183,10 @@ def by_http(world: World, publisher: str, ref_id: str) -> Deed:
     return world.act("publish", publisher, ref_id, try_once)
 
 
-def by_queue(world: World, publisher: str, ref_id: str) -> Deed:
+def by_queue(world: World, publisher: str, ref_id: str) -> Operation:
     """Publish by a queue message, which counts from the moment that SQS has taken it."""
 
-    def try_once(_deed: Deed) -> bool:
+    def try_once(_deed: Operation) -> bool:
         event: dict[str, Any] = {
             "version": 1,
             "type": contract.POST_PUBLISHED,
@@ -200,10 +200,10 @@ def by_queue(world: World, publisher: str, ref_id: str) -> Deed:
     return world.act("send", publisher, ref_id, try_once)
 
 
-def retract(world: World, publisher: str, ref_id: str) -> Deed:
+def retract(world: World, publisher: str, ref_id: str) -> Operation:
     """Take a post back by HTTP."""
 
-    def try_once(_deed: Deed) -> bool:
+    def try_once(_deed: Operation) -> bool:
         status, _ = world.call(publisher, contract.RETRACT_POST, path={"ref_id": ref_id})
         return status == 204
 

@@ -67,7 +67,7 @@ class Endless(AssertionError):
 
 
 @dataclass(eq=False)
-class Deed:
+class Operation:
     """Something that a client did, from when to when; `done` is infinite without an answer."""
 
     what: str
@@ -98,7 +98,7 @@ class World:
     seed: int
     transport: str = ""  # one of names.TRANSPORTS; by default the seed's
     clock: Clock = field(default_factory=Clock)
-    deeds: list[Deed] = field(default_factory=list)
+    history: list[Operation] = field(default_factory=list)
     trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE_LINES))
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
     seen: list[str] = field(default_factory=list)  # violations that show only while they happen
@@ -278,10 +278,12 @@ class World:
 
     # Clients
 
-    def act(self, what: str, user: str, subject: str, deed: Callable[[Deed], bool]) -> Deed:
+    def act(
+        self, what: str, user: str, subject: str, deed: Callable[[Operation], bool]
+    ) -> Operation:
         """Do something until it is answered or given up; it may take effect all the same."""
-        done = Deed(what, user, subject, self.stage.turns, self.clock.now_ms())
-        self.deeds.append(done)
+        done = Operation(what, user, subject, self.stage.turns, self.clock.now_ms())
+        self.history.append(done)
         for _ in range(self.random.choice((1, 3, 6))):
             if deed(done):
                 done.done, done.done_ms = self.stage.turns, self.clock.now_ms()
