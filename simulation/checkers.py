@@ -291,7 +291,11 @@ def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
     if not faults and puts > entries:
         yield f"Without any fault, {entries} entries took {puts} puts."
     # With 30 % left over each time an entry takes 1.4 puts; a few entries have their bad luck.
-    if faults <= {"partial", "skewed", "unsent"} and world.hurry == 1.0 and puts > 2 * entries + 10:
+    if (
+        faults <= {"partial", "skewed", "unsent"}
+        and world.time_pressure == 1.0
+        and puts > 2 * entries + 10
+    ):
         yield f"With left-over requests alone, {entries} entries took {puts} puts."
 
 

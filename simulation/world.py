@@ -120,7 +120,7 @@ class World:
         self._workers = dict.fromkeys(WORKERS, 0)
         self._next_sweep = SWEEP_EVERY_SECONDS
         # In some worlds DELIVER has little more time than it needs to hand back.
-        self.hurry = self.random.choice((1.0, 1.0, 0.354, 0.3515))
+        self.time_pressure = self.random.choice((1.0, 1.0, 0.354, 0.3515))
         # In some, followers come faster than a write shard takes them.
         self.is_crowded = self.random.random() < CROWDED
         if self.is_crowded:
@@ -447,8 +447,10 @@ class World:
             ]
         }
         try:
-            hurry = self.hurry if function == "deliver" and self.faults.are_on else 1.0
-            answer = machines().invoke(function, event, seconds=seconds * hurry)
+            time_pressure = (
+                self.time_pressure if function == "deliver" and self.faults.are_on else 1.0
+            )
+            answer = machines().invoke(function, event, seconds=seconds * time_pressure)
         except (Crash, Exception) as error:  # noqa: BLE001 - the whole batch comes again
             self.note(f"the worker ended: {error!r}")
             return {message["MessageId"] for message in messages}
