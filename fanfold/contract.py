@@ -67,4 +67,4 @@ FOLLOW_REMOVED: Final = "follow.removed"
 # What the system sends itself.
 FANOUT_PLAN: Final = "fanout.plan"
 SEGMENT_DELIVER: Final = "segment.deliver"
-RELATION_SETTLE: Final = "relation.reconcile"
+RELATION_SETTLE: Final = "relation.settle"

@@ -26,7 +26,7 @@ ORDERS: dict[str, Json] = {
     },
     "Relation": {
         "version": 1,
-        "type": "relation.reconcile",
+        "type": "relation.settle",
         "user_id": "grace",
         "publisher_id": "ada",
     },

@@ -120,7 +120,7 @@ def found(ran: Ran) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("state", "version", "homes", "expected"),
+    ("state", "version", "placements", "expected"),
     [
         (FOLLOWED, 3, {0: 3}, None),
         (FOLLOWED, 3, {2: 3}, None),

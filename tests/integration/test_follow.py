@@ -82,7 +82,7 @@ def test_a_follow_has_a_row_and_an_edge_and_is_settled_once_more_later(system: S
     (order,) = system.bodies("Relation")
     assert order == {
         "version": 1,
-        "type": "relation.reconcile",
+        "type": "relation.settle",
         "user_id": "bob",
         "publisher_id": "ada",
     }
@@ -375,7 +375,7 @@ def test_relate_puts_a_missing_edge_and_takes_a_wrong_one_away(system: System) -
 
 
 def _settle(user: str) -> dict[str, Any]:
-    return {"version": 1, "type": "relation.reconcile", "user_id": user, "publisher_id": "ada"}
+    return {"version": 1, "type": "relation.settle", "user_id": user, "publisher_id": "ada"}
 
 
 @pytest.mark.parametrize(

@@ -661,7 +661,7 @@ def test_a_newer_edge_is_left_alone(world: World) -> None:
     assert not world.made("put")
 
 
-@pytest.mark.parametrize("homes", [(), (0, 2)])
+@pytest.mark.parametrize("placements", [(), (0, 2)])
 def test_an_edge_that_is_missing_or_older_is_put_at_the_level_of_now(
     world: World, placements: tuple[int, ...]
 ) -> None:
