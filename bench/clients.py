@@ -12,7 +12,7 @@ from typing import Any
 import boto3
 from boto3.dynamodb.types import TypeDeserializer
 
-from bench import world
+from bench import stub_data
 from fanfold.fanout.policy import CHUNK
 
 
@@ -25,7 +25,7 @@ def plain(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def batch_writer(items: Sequence[dict[str, Any]]) -> Callable[[], None]:
     """Write the items by boto3's `Table.batch_writer`, as the tutorials show."""
-    table = boto3.resource("dynamodb").Table(world.SETTINGS.timelines_table)
+    table = boto3.resource("dynamodb").Table(stub_data.SETTINGS.timelines_table)
     values = plain(items)
 
     def write() -> None:
@@ -43,7 +43,7 @@ def threads(items: Sequence[dict[str, Any]], count: int) -> Callable[[], None]:
 
     def put(chunk: Sequence[dict[str, Any]]) -> None:
         requests: Any = [{"PutRequest": {"Item": item}} for item in chunk]
-        client.batch_write_item(RequestItems={world.SETTINGS.timelines_table: requests})
+        client.batch_write_item(RequestItems={stub_data.SETTINGS.timelines_table: requests})
 
     def write() -> None:
         list(pool.map(put, [items[n : n + CHUNK] for n in range(0, len(items), CHUNK)]))

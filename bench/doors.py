@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench import world
+from bench import stub_data
 from fanfold.messages import DeliverSegment
 
 EVENTS = Path(__file__).parent.parent / "events"
@@ -14,7 +14,7 @@ EVENTS = Path(__file__).parent.parent / "events"
 
 def order(followers: int) -> DeliverSegment:
     """The order to deliver the post of the publisher with so many followers, in one segment."""
-    return DeliverSegment(fanout_id=world.post(followers), segment=0, segments=1)
+    return DeliverSegment(fanout_id=stub_data.post(followers), segment=0, segments=1)
 
 
 def deliver(followers: int) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def deliver(followers: int) -> dict[str, Any]:
     event: dict[str, Any] = json.loads(
         EVENTS.joinpath("express_lane/segment_deliver.json").read_text()
     )
-    message = order(followers).message(group=world.publisher(followers))
+    message = order(followers).message(group=stub_data.publisher(followers))
     event["Records"][0]["body"] = json.dumps(message.content)
     return event
 
@@ -30,7 +30,7 @@ def deliver(followers: int) -> dict[str, Any]:
 def timeline(limit: int) -> dict[str, Any]:
     """The event of a reader who asks for the newest page of so many entries."""
     event: dict[str, Any] = json.loads(EVENTS.joinpath("timeline/read_timeline.json").read_text())
-    event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = world.READER
+    event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = stub_data.READER
     event["rawQueryString"] = f"limit={limit}"
     event["queryStringParameters"] = {"limit": str(limit)}
     return event

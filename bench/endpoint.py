@@ -17,7 +17,7 @@ from typing import Any
 
 import trustme
 
-from bench import cores, world
+from bench import cores, stub_data
 from bench.stub import LOOPBACK, WRITTEN
 
 # As long as the token of a Lambda role: it is signed with every call.
@@ -35,12 +35,12 @@ class Stub:
     def environment(self) -> dict[str, str]:
         """What a Lambda function is told, with the stub in the place of DynamoDB."""
         return {
-            **world.SETTINGS.to_env(),
+            **stub_data.SETTINGS.to_env(),
             "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
             "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
             "AWS_SESSION_TOKEN": ("IQoJb3JpZ2luX2VjE" * TOKEN_CHARS)[:TOKEN_CHARS],
-            "AWS_REGION": world.REGION,
-            "AWS_DEFAULT_REGION": world.REGION,
+            "AWS_REGION": stub_data.REGION,
+            "AWS_DEFAULT_REGION": stub_data.REGION,
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
@@ -58,8 +58,8 @@ class Stub:
         )
         context = ssl.create_default_context(cafile=self.authority)
         with urllib.request.urlopen(request, context=context) as answer:
-            told = json.load(answer)
-        return told["entries"], told["batches"]
+            report = json.load(answer)
+        return report["entries"], report["batches"]
 
     def items(self) -> tuple[int, list[dict[str, Any]]]:
         """Likewise, with the items themselves, in no order."""
@@ -67,7 +67,7 @@ class Stub:
         puts = [
             put["PutRequest"]["Item"]
             for batch in batches
-            for put in batch["RequestItems"][world.SETTINGS.timelines_table]
+            for put in batch["RequestItems"][stub_data.SETTINGS.timelines_table]
         ]
         return entries, sorted(puts, key=lambda item: str(item["user_id"]["S"]))
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 from statistics import median
 
-from bench.progress import told
+from bench.progress import with_progress
 
 # Resampled medians, of which the middle 95 % are the interval.
 RESAMPLES = 2_000
@@ -59,7 +59,7 @@ def compare(ours: Contestant, theirs: Contestant, *, rounds: int, what: str) -> 
     ours.block()
     theirs.block()
     pairs: list[tuple[float, float]] = []
-    for _ in told(what, range(rounds)):
+    for _ in with_progress(what, range(rounds)):
         a, b = ours.measure(), theirs.measure()
         c, d = theirs.measure(), ours.measure()
         pairs += [(a, b), (d, c)]

@@ -10,7 +10,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def told(what: str, steps: Iterable[T]) -> Iterator[T]:
+def with_progress(what: str, steps: Iterable[T]) -> Iterator[T]:
     """The steps one by one, and on stderr how many are done and how long the rest will take.
 
     On a terminal one line that changes, otherwise a line at the end.

@@ -13,7 +13,7 @@ import sys
 import zlib
 from collections import deque
 
-from bench import cores, world
+from bench import cores, stub_data
 
 LOOPBACK = "127.0.0.1"
 # Bodies of batches that are kept to be looked at: what 2,500 entries need.
@@ -39,7 +39,7 @@ def reply(body: bytes, status: bytes = b"200 OK") -> bytes:
 def answered(operation: str, body: bytes) -> bytes:
     """The answer to a call that is no batch of writes."""
     try:
-        return reply(world.answer(operation, json.loads(body)))
+        return reply(stub_data.answer(operation, json.loads(body)))
     except (KeyError, ValueError):
         error = {"__type": "com.amazonaws.dynamodb#ValidationException", "message": operation}
         return reply(json.dumps(error).encode(), b"400 Bad Request")
@@ -57,8 +57,8 @@ class Counted:
         self.entries += body.count(b'"PutRequest"')
         self.batches.append(body)
 
-    def told(self) -> bytes:
-        """Say it, and begin again."""
+    def drain(self) -> bytes:
+        """What was counted, as JSON; counting starts again at zero."""
         kept = b'{"entries":%d,"batches":[%b]}' % (self.entries, b",".join(self.batches))
         self.entries = 0
         self.batches.clear()
@@ -101,7 +101,7 @@ def _answer(target: bytes, body: bytes) -> bytes:
         COUNTED.count(body)
         return NOTHING_LEFT
     if target == WRITTEN:
-        return reply(COUNTED.told())
+        return reply(COUNTED.drain())
     return answered(operation, body)
 
 

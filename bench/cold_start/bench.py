@@ -12,7 +12,7 @@ from bench.endpoint import in_environment
 from bench.figures import Bars, Figure, Result, Row
 from bench.fresh import Answered, answer
 from bench.paired import Paired, paired
-from bench.progress import told
+from bench.progress import with_progress
 
 LIMIT = 50  # entries of the page that is read
 FOLLOWERS = 100  # of the post that is delivered: four batches
@@ -33,7 +33,7 @@ class Start:
     def first_answers(self, rounds: int) -> Sequence[tuple[Answered, Answered]]:
         """Pairs of fresh processes, in the order A B B A."""
         pairs = []
-        for _ in told(f"cold-start, {self.name}", range(rounds)):
+        for _ in with_progress(f"cold-start, {self.name}", range(rounds)):
             a, b = self._run(self.ours), self._run(self.theirs)
             c, d = self._run(self.theirs), self._run(self.ours)
             pairs += [(a, b), (d, c)]

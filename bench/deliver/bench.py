@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from bench import clients, doors, world
+from bench import clients, doors, stub_data
 from bench.endpoint import Stub, in_environment
 from bench.figures import Bars, Figure, Result, Row
 from bench.paired import Contestant, alone, compare
-from bench.progress import told
+from bench.progress import with_progress
 from fanfold import names
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.deliver import Delivering, Outcome
@@ -36,8 +36,8 @@ TARGET = 20.0
 def run(*, short: bool) -> Result:
     """Compare the whole job with writing alone, over the same items."""
     with in_environment() as stub:
-        users = [ring.follower_of(edge) for edge in world.edges(FOLLOWERS)]
-        items = world.items(world.entry(FOLLOWERS), users)
+        users = [ring.follower_of(edge) for edge in stub_data.edges(FOLLOWERS)]
+        items = stub_data.items(stub_data.entry(FOLLOWERS), users)
         libcurl = Contestant("Fanfold", _deliver(names.LIBCURL), units=ENTRIES)
         threads = Contestant("Fanfold, transport=boto3", _deliver(names.BOTO3), units=ENTRIES)
         write = clients.batch_writer(items * (ENTRIES // FOLLOWERS))
@@ -48,7 +48,7 @@ def run(*, short: bool) -> Result:
             libcurl, batch_writer, rounds=SHORT_ROUNDS if short else ROUNDS, what="deliver"
         )
         micros = {libcurl.name: 1e6 * found.ours, batch_writer.name: 1e6 * found.theirs}
-        for each in told("deliver, beside it", [] if short else [threads]):
+        for each in with_progress("deliver, beside it", [] if short else [threads]):
             micros[each.name] = 1e6 * alone(each, blocks=BLOCKS_BESIDE)
         clock = {each.name: _by_the_clock(each) for each in (libcurl, batch_writer)}
     return Result(
@@ -77,7 +77,7 @@ def run(*, short: bool) -> Result:
 
 def _deliver(transport: str) -> Callable[[], None]:
     """Deliver segments as the door does."""
-    settings = replace(world.SETTINGS, transport=transport)
+    settings = replace(stub_data.SETTINGS, transport=transport)
     dynamodb, sqs = product.dynamodb(settings), product.sqs(settings)
     delivering = Delivering(
         Ledger(dynamodb, settings.fanouts_table),
@@ -89,7 +89,7 @@ def _deliver(transport: str) -> Callable[[], None]:
         ),
         product.transport(settings),
     )
-    order, pace = doors.order(FOLLOWERS), Pace(world.UNLIMITED)
+    order, pace = doors.order(FOLLOWERS), Pace(stub_data.UNLIMITED)
 
     def deliver() -> None:
         for _ in range(ENTRIES // FOLLOWERS):

@@ -10,7 +10,7 @@ from aws_model.dynamodb.capacity import Limits
 from bench.figures import Bars, Figure, Result, Row
 from bench.model import Model
 from bench.model_tables import follow, make_up_followers
-from bench.progress import told
+from bench.progress import with_progress
 
 LARGE, SMALL = 10_000_000, 100
 # Small publishes, so far apart, each of another publisher; the first one comes with the large one.
@@ -48,7 +48,7 @@ def run(*, short: bool) -> Result:
     cases = (ALONE, BESIDE) if short else (ALONE, BESIDE, *OTHERS)
     publishes = SHORT_PUBLISHES if short else PUBLISHES
     times: dict[str, list[float]] = {}
-    for case in told("fairness", cases):
+    for case in with_progress("fairness", cases):
         times[case.name] = small_publishes(case, publishes)
     alone, beside = times[ALONE.name], times[BESIDE.name]
     return Result(

@@ -10,7 +10,7 @@ from bench.figures import Figure, Lines, Point, Result, Row
 from bench.model import POST, PUBLISHER, Model
 from bench.model_sockets import TABLE_WRITES, in_virtual_time, over_sockets
 from bench.model_tables import Written, follow
-from bench.progress import told
+from bench.progress import with_progress
 
 FOLLOWERS = 220_000
 SOCKET_FOLLOWERS = 4_000
@@ -110,7 +110,7 @@ def run(*, short: bool) -> Result:
             Case("budget 40,000, table cold", 40_000, limits=Limits()),
             Case("40,000 units/s, Lambda cold", 40_000, cold=True),
         ]
-    runs = [fan_out(case, FOLLOWERS) for case in told("fanout", [*gated, *beside])]
+    runs = [fan_out(case, FOLLOWERS) for case in with_progress("fanout", [*gated, *beside])]
     held = runs[: len(gated)]
     shown = [each for each in runs if each.case.seed == 0]
     return Result(

@@ -21,11 +21,11 @@ from aws_model.endpoint import answering_from, late, serving
 from aws_model.sqs import client as sqs
 from aws_model.sqs.client import Queues
 from aws_model.sqs.queues import Hooks
-from bench import cores, world
+from bench import cores, stub_data
 from bench.child import Context
 from bench.figures import Bars, Figure, Result, Row
 from bench.paired import paired
-from bench.progress import told
+from bench.progress import with_progress
 from fanfold import names
 from fanfold.settings import BATCH
 from simulation import lambdas
@@ -89,7 +89,7 @@ class Worker:
                 "SentTimestamp": str(time.time_ns() // 1_000_000),
                 "ApproximateReceiveCount": "1",
             },
-            "eventSourceARN": f"arn:aws:sqs:{world.REGION}:{sqs.ACCOUNT}:{names.PUBLISH.name}",
+            "eventSourceARN": f"arn:aws:sqs:{stub_data.REGION}:{sqs.ACCOUNT}:{names.PUBLISH.name}",
         }
 
     def edges(self) -> int:
@@ -149,7 +149,7 @@ def _compare(worker: Worker, *, rounds: int) -> list[tuple[Took, Took]]:
     for way in ways:
         way(1)
     pairs = []
-    for _ in told("follow-messages", range(rounds)):
+    for _ in with_progress("follow-messages", range(rounds)):
         first = ways[0](BATCHES), ways[1](BATCHES)
         second = ways[1](BATCHES), ways[0](BATCHES)
         pairs += [first, second[::-1]]
@@ -162,8 +162,8 @@ def _environment(url: str) -> dict[str, str]:
         **lambdas.settings().to_env(),
         "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
         "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
-        "AWS_REGION": world.REGION,
-        "AWS_DEFAULT_REGION": world.REGION,
+        "AWS_REGION": stub_data.REGION,
+        "AWS_DEFAULT_REGION": stub_data.REGION,
         "AWS_CONFIG_FILE": os.devnull,
         "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
         "AWS_ENDPOINT_URL": url,

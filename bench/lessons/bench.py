@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.figures import Figure, Lines, Result, Row
 from bench.lessons.indexes import BY_STATE, SPARSE, Writing, Written
 from bench.lessons.suffixes import FOLLOWS, Drawn, Homes, Levels, Modulo, Shown, show
-from bench.progress import told
+from bench.progress import with_progress
 
 # Fan-outs a second; the ledger writes each three times.
 RATES, SHORT_RATES = (250, 500, 750, 1_000), (250, 1_000)
@@ -21,10 +21,10 @@ def run(*, short: bool) -> Result:
     cases = [(name, rate) for name in INDEXES for rate in rates]
     written = {
         (name, rate): Writing(INDEXES[name], rate).run(seconds)
-        for name, rate in told("lessons, an index", cases)
+        for name, rate in with_progress("lessons, an index", cases)
     }
     ways: dict[str, Homes] = {OURS: Levels(), MODULO: Modulo(), DRAWN: Drawn()}
-    shown = {name: show(ways[name]) for name in told("lessons, suffixes", ways)}
+    shown = {name: show(ways[name]) for name in with_progress("lessons, suffixes", ways)}
     ours = shown[OURS]
     return Result(
         figures=[

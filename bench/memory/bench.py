@@ -8,7 +8,7 @@ from bench import doors
 from bench.endpoint import in_environment
 from bench.figures import Figure, Lines, Result, Row
 from bench.fresh import answer
-from bench.progress import told
+from bench.progress import with_progress
 from fanfold import names
 
 SMALL, LARGE = 1_000, 50_000
@@ -26,7 +26,7 @@ def run(*, short: bool) -> Result:
             transport: {size: [] for size in sizes} for transport in names.TRANSPORTS
         }
         steps = [(transport, size) for _ in runs for transport in peaks for size in sizes]
-        for transport, size in told("memory", steps):
+        for transport, size in with_progress("memory", steps):
             peaks[transport][size].append(_peak_mb(size, transport))
     lines = {
         transport: [(float(size), median(found)) for size, found in by_size.items()]

@@ -8,12 +8,12 @@ from typing import Any
 import boto3
 from boto3.dynamodb.conditions import Key
 
-from bench import doors, world
+from bench import doors, stub_data
 from bench.child import Context
 from bench.endpoint import in_environment
 from bench.figures import Bars, Figure, Result, Row
 from bench.paired import Contestant, alone, compare
-from bench.progress import told
+from bench.progress import with_progress
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
@@ -39,7 +39,7 @@ def run(*, short: bool) -> Result:
             _pages("Fanfold's handler, with its router", _handler()),
             _pages("boto3 client, Query alone", _client()),
         ]
-        for each in told("query, beside it", [] if short else beside):
+        for each in with_progress("query, beside it", [] if short else beside):
             micros[each.name] = 1e6 * alone(each, blocks=BLOCKS_BESIDE)
     return Result(
         figures=[
@@ -72,14 +72,14 @@ def _pages(name: str, page: Callable[[], int]) -> Contestant:
 
 
 def _reading() -> Callable[[], int]:
-    settings = world.SETTINGS
+    settings = stub_data.SETTINGS
     dynamodb = product.dynamodb(settings)
     reading = Reading(
         Entries(dynamodb, settings.timelines_table),
         Hydration(Posts(dynamodb, settings.posts_table)),
         settings.retention_days,
     )
-    return lambda: len(reading.page(world.READER, limit=LIMIT, before=None)["entries"])
+    return lambda: len(reading.page(stub_data.READER, limit=LIMIT, before=None)["entries"])
 
 
 def _handler() -> Callable[[], int]:
@@ -96,11 +96,11 @@ def _handler() -> Callable[[], int]:
 
 
 def _resource() -> Callable[[], int]:
-    table = boto3.resource("dynamodb").Table(world.SETTINGS.timelines_table)
+    table = boto3.resource("dynamodb").Table(stub_data.SETTINGS.timelines_table)
 
     def page() -> int:
         answer = table.query(
-            KeyConditionExpression=Key("user_id").eq(world.READER) & Key("sort_key").gt(SINCE),
+            KeyConditionExpression=Key("user_id").eq(stub_data.READER) & Key("sort_key").gt(SINCE),
             ProjectionExpression="sort_key, publisher_id",
             ScanIndexForward=False,
             Limit=LIMIT,
@@ -115,9 +115,9 @@ def _client() -> Callable[[], int]:
 
     def page() -> int:
         answer = client.query(
-            TableName=world.SETTINGS.timelines_table,
+            TableName=stub_data.SETTINGS.timelines_table,
             KeyConditionExpression="user_id = :user AND sort_key > :since",
-            ExpressionAttributeValues={":user": {"S": world.READER}, ":since": {"S": SINCE}},
+            ExpressionAttributeValues={":user": {"S": stub_data.READER}, ":since": {"S": SINCE}},
             ProjectionExpression="sort_key, publisher_id",
             ScanIndexForward=False,
             Limit=LIMIT,

@@ -19,7 +19,7 @@ from aws_model.dynamodb.database import Database
 from bench.figures import Figure, Lines, Point, Result, Row
 from bench.model_time import Loop, installed
 from bench.paired import Contestant, compare
-from bench.progress import told
+from bench.progress import with_progress
 from fanfold import names, times
 from fanfold.aws.items import get_text, text
 from fanfold.fanout.policy import CHUNK
@@ -82,7 +82,7 @@ class World:
         self._fill(posts_each)
 
     def _fill(self, posts_each: int) -> None:
-        for number in told("read-growth, posts", range(MANY)):
+        for number in with_progress("read-growth, posts", range(MANY)):
             count = posts_each if number else FIRST_POSTS
             entries = [self._post(number, each, count) for each in range(count)]
             for follows in FOLLOWS:

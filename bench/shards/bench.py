@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 
 from bench.figures import Figure, Lines, Result, Row
-from bench.progress import told
+from bench.progress import with_progress
 from bench.shards.history import read_units_of
 from bench.shards.rush import Counts, Plan, Rush
 from fanfold.follows.sharding import PARTITION_WRITES
@@ -85,8 +85,8 @@ def run(*, short: bool) -> Result:
     with ProcessPoolExecutor(mp_context=get_context("fork")) as processes:
         rushes = [processes.submit(rush, plan) for plan in plans]
         rings = {lv: processes.submit(read_units_of, followers, lv) for lv in (0, *levels)}
-        found, *fixed = [each.result() for each in told("shards, a rush", rushes)]
-        units = {lv: each.result() for lv, each in told("shards, a ring", rings.items())}
+        found, *fixed = [each.result() for each in with_progress("shards, a rush", rushes)]
+        units = {lv: each.result() for lv, each in with_progress("shards, a ring", rings.items())}
     offered = f"{dynamic.follows_per_second:,} follows/s offered"
     return Result(
         figures=[

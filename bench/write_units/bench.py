@@ -8,7 +8,7 @@ from aws_model.dynamodb.capacity import WRITE
 from bench.figures import Bars, Figure, Result, Row
 from bench.model import POST, PUBLISHER, Model
 from bench.model_tables import follow
-from bench.progress import told
+from bench.progress import with_progress
 from fanfold import names
 
 WRITE_CAPACITY = 40_000
@@ -32,7 +32,10 @@ class Spent:
 
 def run(*, short: bool) -> Result:
     """Publish 1 KB to few and many followers, and count."""
-    spent = [publish(followers) for followers in told("write-units", SHORT if short else TARGETS)]
+    spent = [
+        publish(followers)
+        for followers in with_progress("write-units", SHORT if short else TARGETS)
+    ]
     return Result(
         figures=[
             Figure(

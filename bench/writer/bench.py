@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from bench import clients, world
+from bench import clients, stub_data
 from bench.endpoint import Stub, in_environment
 from bench.figures import Bars, Figure, Result, Row
 from bench.paired import Contestant, alone, compare
-from bench.progress import told
+from bench.progress import with_progress
 from bench.writer import ours, pynamo
 from fanfold import names
 from fanfold.follows import ring
@@ -30,8 +30,8 @@ Write = Callable[[], None]
 def run(*, short: bool) -> Result:
     """Compare the writers over the same items."""
     with in_environment() as stub:
-        users = [ring.follower_of(edge) for edge in world.edges(ITEMS)]
-        items = world.items(world.entry(ITEMS), users)
+        users = [ring.follower_of(edge) for edge in stub_data.edges(ITEMS)]
+        items = stub_data.items(stub_data.entry(ITEMS), users)
         libcurl = _block("Fanfold", ours.writer(product.transport(_speaking(names.LIBCURL)), ITEMS))
         batch_writer = _block("boto3 batch_writer", clients.batch_writer(items))
         beside = (
@@ -52,7 +52,7 @@ def run(*, short: bool) -> Result:
             libcurl, batch_writer, rounds=SHORT_ROUNDS if short else ROUNDS, what="writer"
         )
         micros = {"Fanfold": 1e6 * found.ours, "boto3 batch_writer": 1e6 * found.theirs}
-        for each in told("writer, beside it", beside):
+        for each in with_progress("writer, beside it", beside):
             micros[each.name] = 1e6 * alone(each, blocks=BLOCKS_BESIDE)
     return Result(
         figures=[
@@ -76,7 +76,7 @@ def run(*, short: bool) -> Result:
 
 
 def _speaking(transport: str) -> Settings:
-    return replace(world.SETTINGS, transport=transport)
+    return replace(stub_data.SETTINGS, transport=transport)
 
 
 def _block(name: str, write: Write) -> Contestant:

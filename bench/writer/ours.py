@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from bench import world
+from bench import stub_data
 from fanfold import clock
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Send
@@ -55,9 +55,9 @@ class WithoutReading:
 
 def writer(transport: Transport, followers: int) -> Callable[[], None]:
     """Write the entry of the publisher with so many followers."""
-    entry = world.entry(followers)
-    page = WithoutReading(transport, Page(world.edges(followers), more=False))
-    pace = Pace(world.UNLIMITED)
+    entry = stub_data.entry(followers)
+    page = WithoutReading(transport, Page(stub_data.edges(followers), more=False))
+    pace = Pace(stub_data.UNLIMITED)
 
     def write() -> None:
         delivery = Delivery(

@@ -9,7 +9,7 @@ from typing import Any
 from pynamodb.attributes import NumberAttribute, UnicodeAttribute
 from pynamodb.models import Model
 
-from bench import clients, world
+from bench import clients, stub_data
 
 
 def writer(items: Sequence[dict[str, Any]]) -> Callable[[], None]:
@@ -17,8 +17,8 @@ def writer(items: Sequence[dict[str, Any]]) -> Callable[[], None]:
 
     class Timeline(Model):
         class Meta:
-            table_name = world.SETTINGS.timelines_table
-            region = world.REGION
+            table_name = stub_data.SETTINGS.timelines_table
+            region = stub_data.REGION
             host = os.environ["AWS_ENDPOINT_URL_DYNAMODB"]
 
         user_id = UnicodeAttribute(hash_key=True)

@@ -6,7 +6,7 @@ from typing import Any
 import boto3
 import pytest
 
-from bench import clients, world
+from bench import clients, stub_data
 from bench.endpoint import TOKEN_CHARS, Stub, stub
 from fanfold.fanout.ledger import COMPLETE, DELIVERING, Ledger
 from fanfold.follows import ring
@@ -26,7 +26,7 @@ class Client:
 
     def __getattr__(self, method: str) -> Any:
         operation = method.replace("_", "")
-        return lambda **request: json.loads(world.answer(operation, request))
+        return lambda **request: json.loads(stub_data.answer(operation, request))
 
 
 client: Any = Client()
@@ -34,59 +34,59 @@ client: Any = Client()
 
 @pytest.mark.parametrize("limit", [7, 20, 60, 100])
 def test_pages_of_followers_hold_each_one_once_in_ring_order(limit: int) -> None:
-    store = EdgesTable(client, world.SETTINGS.followers_table)
+    store = EdgesTable(client, stub_data.SETTINGS.followers_table)
     found: list[str] = []
     after, more = ring.START, True
     while more:
-        page = store.page(world.publisher(FOLLOWERS), Read(0, 0, after, ring.END), limit)
+        page = store.page(stub_data.publisher(FOLLOWERS), Read(0, 0, after, ring.END), limit)
         found += page.edges
         after, more = (page.edges or found)[-1], page.more
-    assert found == sorted(ring.edge(world.follower(n)) for n in range(FOLLOWERS))
+    assert found == sorted(ring.edge(stub_data.follower(n)) for n in range(FOLLOWERS))
 
 
 def test_a_page_ends_before_the_range_does() -> None:
-    store = EdgesTable(client, world.SETTINGS.followers_table)
+    store = EdgesTable(client, stub_data.SETTINGS.followers_table)
     halves = [ring.segment_range(segment, 2) for segment in (0, 1)]
-    pages = [store.page(world.publisher(FOLLOWERS), Read(0, 0, h.lo, h.hi)) for h in halves]
-    assert (*pages[0].edges, *pages[1].edges) == world.edges(FOLLOWERS)
+    pages = [store.page(stub_data.publisher(FOLLOWERS), Read(0, 0, h.lo, h.hi)) for h in halves]
+    assert (*pages[0].edges, *pages[1].edges) == stub_data.edges(FOLLOWERS)
     assert not any(page.more for page in pages)
 
 
 def test_the_ledger_has_one_segment_pending_and_completes_with_it() -> None:
-    fanouts = Ledger(client, world.SETTINGS.fanouts_table)
-    before = fanouts.get(world.post(FOLLOWERS))
+    fanouts = Ledger(client, stub_data.SETTINGS.fanouts_table)
+    before = fanouts.get(stub_data.post(FOLLOWERS))
     assert before is not None
     assert (before.state, before.pending, before.segments) == (DELIVERING, frozenset({0}), 1)
-    assert before.sort_key == world.entry(FOLLOWERS).sort_key
+    assert before.sort_key == stub_data.entry(FOLLOWERS).sort_key
     after = fanouts.finish_segment(before, 0, written=FOLLOWERS, now=before.accepted_at)
     assert after is not None
     assert (after.state, after.pending, after.delivered) == (COMPLETE, frozenset(), FOLLOWERS)
-    assert not Posts(client, world.SETTINGS.posts_table).is_deleted(world.post(FOLLOWERS))
+    assert not Posts(client, stub_data.SETTINGS.posts_table).is_deleted(stub_data.post(FOLLOWERS))
 
 
 def test_a_publisher_has_no_row_and_so_one_shard() -> None:
-    publishers = PublishersTable(client, world.SETTINGS.publishers_table)
-    assert publishers.shards(world.publisher(FOLLOWERS)) == Shards()
+    publishers = PublishersTable(client, stub_data.SETTINGS.publishers_table)
+    assert publishers.shards(stub_data.publisher(FOLLOWERS)) == Shards()
 
 
 def test_a_page_of_a_timeline_is_full_newest_first_and_each_post_is_there() -> None:
-    timelines = Entries(client, world.SETTINGS.timelines_table)
-    entries, more = timelines.newest(world.READER, since="", before=None, limit=50)
+    timelines = Entries(client, stub_data.SETTINGS.timelines_table)
+    entries, more = timelines.newest(stub_data.READER, since="", before=None, limit=50)
     keys = [entry.sort_key for entry in entries]
     assert (len(set(keys)), more) == (50, True)
     assert keys == sorted(keys, reverse=True)
     ref_ids = {split_sort_key(key)[1] for key in keys}
-    posts, left = Posts(client, world.SETTINGS.posts_table).get(ref_ids)
+    posts, left = Posts(client, stub_data.SETTINGS.posts_table).get(ref_ids)
     assert (len(posts), left) == (50, set())
     assert all(json.loads(post.body)["title"] for post in posts.values())
 
 
 def test_the_items_of_the_rivals_are_those_of_the_product() -> None:
-    (item,) = world.items(world.entry(FOLLOWERS), [world.follower(3)])
-    assert item["user_id"] == {"S": world.follower(3)}
+    (item,) = stub_data.items(stub_data.entry(FOLLOWERS), [stub_data.follower(3)])
+    assert item["user_id"] == {"S": stub_data.follower(3)}
     assert set(item) == {"user_id", "sort_key", "publisher_id", "expires_at"}
     (plain,) = clients.plain([item])
-    assert plain["user_id"] == world.follower(3)
+    assert plain["user_id"] == stub_data.follower(3)
     assert str(plain["expires_at"]) == item["expires_at"]["N"]
 
 
@@ -101,15 +101,15 @@ def _boto3(running: Stub) -> Any:
         "dynamodb",
         endpoint_url=running.url,
         verify=running.authority,
-        region_name=world.REGION,
+        region_name=stub_data.REGION,
     )
 
 
 @pytest.mark.network
 def test_what_was_put_is_counted_and_kept_until_it_is_asked_for(running: Stub) -> None:
-    items = world.items(world.entry(FOLLOWERS), [world.follower(n) for n in range(2)])
+    items = stub_data.items(stub_data.entry(FOLLOWERS), [stub_data.follower(n) for n in range(2)])
     puts = [{"PutRequest": {"Item": item}} for item in items]
-    request = {world.SETTINGS.timelines_table: puts}
+    request = {stub_data.SETTINGS.timelines_table: puts}
     answer = _boto3(running).batch_write_item(RequestItems=request)
     assert answer["UnprocessedItems"] == {}
     assert running.items() == (2, items)
@@ -119,9 +119,9 @@ def test_what_was_put_is_counted_and_kept_until_it_is_asked_for(running: Stub) -
 @pytest.mark.network
 def test_an_answer_carries_the_checksum_that_boto3_checks(running: Stub) -> None:
     answer = _boto3(running).get_item(
-        TableName=world.SETTINGS.posts_table, Key={"ref_id": {"S": world.post(FOLLOWERS)}}
+        TableName=stub_data.SETTINGS.posts_table, Key={"ref_id": {"S": stub_data.post(FOLLOWERS)}}
     )
-    assert answer["Item"] == {"ref_id": {"S": world.post(FOLLOWERS)}}
+    assert answer["Item"] == {"ref_id": {"S": stub_data.post(FOLLOWERS)}}
     assert "x-amz-crc32" in answer["ResponseMetadata"]["HTTPHeaders"]
 
 
@@ -129,7 +129,7 @@ def test_an_answer_carries_the_checksum_that_boto3_checks(running: Stub) -> None
 def test_a_call_that_no_bench_makes_is_refused(running: Stub) -> None:
     client = _boto3(running)
     with pytest.raises(client.exceptions.ClientError, match="ValidationException"):
-        client.describe_table(TableName=world.SETTINGS.posts_table)
+        client.describe_table(TableName=stub_data.SETTINGS.posts_table)
 
 
 @pytest.mark.network
