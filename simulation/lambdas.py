@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf import cloudwatch
 
+from aws_model.lambda_events import Context
 from aws_model.sqs import client as sqs
 from fanfold import clock, names
 from fanfold.aws import boto, curl
@@ -39,21 +40,6 @@ MAX_IN_FLIGHT = 3
 ENDED_WITH_IT = 0.5
 # What a worker sends at once after a rest: so little that its pace matters.
 BURST_ENTRIES = 4
-
-
-@dataclass(frozen=True)
-class Context:
-    """Lambda's context, as far as the doors look at it."""
-
-    deadline: float
-    function_name: str = "simulated"
-    memory_limit_in_mb: int = 512
-    invoked_function_arn: str = "arn:aws:lambda:eu-central-1:123456789012:function:simulated"
-    aws_request_id: str = "00000000-0000-0000-0000-000000000000"
-
-    def get_remaining_time_in_millis(self) -> int:
-        """Until the function is ended."""
-        return max(0, int((self.deadline - clock.monotonic()) * 1000))
 
 
 @dataclass(eq=False)
@@ -100,7 +86,7 @@ class Machines:
         actor.skew_ms, actor.machine = world.faults.skew_ms(), environment.name
         actor.may_crash = environment.is_busy = True
         try:
-            answer = environment.door.handler(event, Context(actor.deadline))
+            answer = environment.door.handler(event, Context(actor.deadline, clock.monotonic))
             if not _is_failure(answer):
                 world.relations.settled(actor, world.clock.now_ms())
             return answer

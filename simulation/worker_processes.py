@@ -27,11 +27,11 @@ from multiprocessing.context import ForkProcess
 from random import Random
 from typing import IO, Any
 
+from aws_model.lambda_events import Context, sqs_event
 from fanfold import clock, names
 from fanfold.aws import boto
 from fanfold.aws.retries import is_transient
 from fanfold.settings import Settings
-from simulation.lambdas import Context
 
 LANES = (names.EXPRESS, names.BULK)
 FORKING = multiprocessing.get_context("fork")
@@ -117,8 +117,9 @@ class _Lane:
                     QueueUrl=self.url, MessageBody=message["Body"], MessageAttributes=COPY
                 )
                 tell.send(COPIED)
-            context: Any = Context(clock.monotonic() + INVOCATION_SECONDS)
-            answer = handler(_event(message, self.url.rpartition("/")[2]), context)
+            event = sqs_event(self.url.rpartition("/")[2], [message])
+            context = Context(clock.monotonic() + INVOCATION_SECONDS, clock.monotonic)
+            answer = handler(event, context)
             if answer["batchItemFailures"]:
                 tell.send(FAILED)
             else:
@@ -158,23 +159,6 @@ class _Lane:
         if message.get("MessageAttributes", {}).keys() >= COPY.keys():
             return False
         return Random(f"{self.plan.seed} {message['Body']}").random() < self.plan.copies
-
-
-def _event(message: Any, queue: str) -> dict[str, Any]:
-    """The message as Lambda hands it to a function."""
-    region = os.environ["AWS_REGION"]
-    record = {
-        "messageId": message["MessageId"],
-        "receiptHandle": message["ReceiptHandle"],
-        "body": message["Body"],
-        "attributes": message["Attributes"],
-        "messageAttributes": {},
-        "md5OfBody": message["MD5OfBody"],
-        "eventSource": "aws:sqs",
-        "eventSourceARN": f"arn:aws:sqs:{region}:000000000000:{queue}",
-        "awsRegion": region,
-    }
-    return {"Records": [record]}
 
 
 # The parent of the workers

@@ -22,10 +22,11 @@ from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.capacity import Bucket
 from aws_model.dynamodb.database import Database
 from aws_model.dynamodb.tables import Hooks
+from aws_model.lambda_events import sqs_event
 from aws_model.sqs import client as sqs
 from aws_model.sqs.client import Queues
 from aws_model.sqs.queues import Hooks as QueueHooks
-from aws_model.sqs.queues import Message, arn_of
+from aws_model.sqs.queues import Message
 from fanfold import contract, names, times
 from fanfold.aws.retries import is_throttle
 from fanfold.fanout import policy
@@ -430,22 +431,7 @@ class World:
         self, queue: names.Queue, function: str, seconds: float, messages: list[Any]
     ) -> set[str]:
         """Ids of the messages that must come again."""
-        event = {
-            "Records": [
-                {
-                    "messageId": message["MessageId"],
-                    "receiptHandle": message["ReceiptHandle"],
-                    "body": message["Body"],
-                    "attributes": message["Attributes"],
-                    "messageAttributes": {},
-                    "md5OfBody": message["MD5OfBody"],
-                    "eventSource": "aws:sqs",
-                    "eventSourceARN": arn_of(queue.name),
-                    "awsRegion": "eu-central-1",
-                }
-                for message in messages
-            ]
-        }
+        event = sqs_event(queue.name, messages)
         try:
             time_pressure = (
                 self.time_pressure if function == "deliver" and self.faults.are_on else 1.0

@@ -18,11 +18,11 @@ from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
 from aws_model.endpoint import answering_from, late, serving
+from aws_model.lambda_events import Context, sqs_event
 from aws_model.sqs import client as sqs
 from aws_model.sqs.client import Queues
 from aws_model.sqs.queues import Hooks
 from bench import cores, stub_data
-from bench.child import Context
 from bench.figures import Bars, Figure, Result, Row
 from bench.paired import paired
 from bench.progress import with_progress
@@ -72,9 +72,9 @@ class Worker:
         return Took((time.perf_counter() - wall) / count, (time.process_time() - cpu) / count)
 
     def _event(self) -> dict[str, Any]:
-        return {"Records": [self._record() for _ in range(BATCH)]}
+        return sqs_event(names.PUBLISH.name, [self._message() for _ in range(BATCH)])
 
-    def _record(self) -> dict[str, Any]:
+    def _message(self) -> dict[str, Any]:
         self.follows += 1
         content = {
             "version": 1,
@@ -83,13 +83,12 @@ class Worker:
             "publisher_id": PUBLISHER,
         }
         return {
-            "messageId": str(self.follows),
-            "body": json.dumps(content),
-            "attributes": {
+            "MessageId": str(self.follows),
+            "Body": json.dumps(content),
+            "Attributes": {
                 "SentTimestamp": str(time.time_ns() // 1_000_000),
                 "ApproximateReceiveCount": "1",
             },
-            "eventSourceARN": f"arn:aws:sqs:{stub_data.REGION}:{sqs.ACCOUNT}:{names.PUBLISH.name}",
         }
 
     def edges(self) -> int:

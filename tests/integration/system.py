@@ -16,6 +16,7 @@ from unittest.mock import patch
 from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
+from aws_model.lambda_events import Context, sqs_event
 from fanfold import names
 from fanfold.aws import boto
 from fanfold.fanout.ledger import Fanout, Ledger
@@ -103,20 +104,6 @@ class Clock:
     def advance(self, seconds: float) -> None:
         self.ms += round(seconds * 1000)
         self.seconds += seconds
-
-
-@dataclass
-class Context:
-    """What Lambda tells a handler about the invocation."""
-
-    seconds: float = 60.0
-    function_name: str = "fanfold"
-    memory_limit_in_mb: int = 512
-    invoked_function_arn: str = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:fanfold"
-    aws_request_id: str = "52fdfc07-2182-454f-963f-5f0f9a621d72"
-
-    def get_remaining_time_in_millis(self) -> int:
-        return round(self.seconds * 1000)
 
 
 @dataclass
@@ -229,20 +216,8 @@ class System:
             AttributeNames=["All"],
             MessageAttributeNames=["All"],
         )
-        return [
-            {
-                "messageId": message["MessageId"],
-                "receiptHandle": message["ReceiptHandle"],
-                "body": message["Body"],
-                "attributes": message["Attributes"],
-                "messageAttributes": message.get("MessageAttributes", {}),
-                "md5OfBody": message["MD5OfBody"],
-                "eventSource": "aws:sqs",
-                "eventSourceARN": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}",
-                "awsRegion": REGION,
-            }
-            for message in answer.get("Messages", [])
-        ]
+        records: list[Json] = sqs_event(queue, answer.get("Messages", []))["Records"]
+        return records
 
     def url(self, queue: str) -> str:
         return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{queue}"
@@ -262,7 +237,7 @@ class System:
         while records := self.receive(f"{queue}Dlq"):
             for record in records:
                 self.delete(f"{queue}Dlq", record)
-                reason = record["messageAttributes"].get("reason", {}).get("StringValue", "")
+                reason = record["messageAttributes"].get("reason", {}).get("stringValue", "")
                 found.append((record["body"], reason))
         return found
 

@@ -87,7 +87,7 @@ def test_a_throttle_that_lasts_is_said_too(
 def test_a_message_that_was_never_begun_is_said_too(
     system: System, caplog: pytest.LogCaptureFixture
 ) -> None:
-    system.context.seconds = 1
+    system.context.ends_at = 1
     record = system.record("Publish", ORDERS["Publish"], times_received=tries("Publish"))
     assert system.take({"Records": [record]}) == [record["messageId"]]
     (line,) = said(caplog, LAST)

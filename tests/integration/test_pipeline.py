@@ -356,7 +356,7 @@ def test_a_segment_that_runs_out_of_time_is_continued_where_it_stopped(
     def slow(**request: Any) -> Any:
         batches.append(1)
         if len(batches) % 4 == 0:
-            system.clock.advance(system.context.seconds)
+            system.clock.advance(system.context.ends_at)
         return plain(**request)
 
     monkeypatch.setattr(client, "batch_write_item", slow)
@@ -453,7 +453,7 @@ def test_too_little_time_hands_the_segment_back_with_one_more_hop_and_a_delay(
     system.publish()
     system.pump("Publish")
     system.bodies("Express")
-    system.context.seconds = 14  # less than what a hand-back needs
+    system.context.ends_at = 14  # less than what a hand-back needs
     system.take(segment(system, hops=4))
     assert system.bodies("Express") == [], "not at once"
     system.clock.advance(300)
@@ -469,7 +469,7 @@ def test_a_segment_that_gets_no_further_for_too_long_is_rejected_with_the_reason
     system.publish()
     system.pump("Publish")
     system.bodies("Express")
-    system.context.seconds = 14
+    system.context.ends_at = 14
     system.take(segment(system, hops=12))
     ((_, reason),) = system.rejected("Express")
     assert "no further in 12 hand-backs" in reason
@@ -479,7 +479,7 @@ def test_a_segment_that_gets_no_further_for_too_long_is_rejected_with_the_reason
 def test_a_message_with_no_time_left_comes_again_untouched(system: System) -> None:
     system.give_followers(3)
     system.publish()
-    system.context.seconds = 4
+    system.context.ends_at = 4
     (record,) = system.receive("Publish")
     assert system.take({"Records": [record]}) == [record["messageId"]]
     assert system.ledger().state == "queued"

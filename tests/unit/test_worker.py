@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from aws_model.lambda_events import Context, sqs_event
 from fanfold.errors import BadInput, TryLater
 from fanfold.settings import BATCH
 from functions._worker import Received, Source, work
-from simulation.lambdas import Context
 
 QUEUE = "Publish"
 
@@ -39,17 +39,8 @@ def threads(request: pytest.FixtureRequest) -> Iterator[Executor | None]:
 
 
 def event(count: int) -> dict[str, Any]:
-    return {
-        "Records": [
-            {
-                "messageId": f"message-{number}",
-                "body": str(number),
-                "attributes": {"SentTimestamp": "0", "ApproximateReceiveCount": "1"},
-                "eventSourceARN": f"arn:aws:sqs:eu-central-1:123456789012:{QUEUE}",
-            }
-            for number in range(count)
-        ]
-    }
+    messages = ({"MessageId": f"message-{each}", "Body": str(each)} for each in range(count))
+    return sqs_event(QUEUE, messages)
 
 
 def failed_of(
@@ -60,7 +51,7 @@ def failed_of(
     in_turn: Callable[[str], str | None] = lambda _body: None,
 ) -> list[str]:
     source: Any = Source(dlq, "url", max_receives=5)  # type: ignore[arg-type]
-    context: Any = Context(deadline=1e12)
+    context: Any = Context(ends_at=1e12)
     answer = work(
         event(count), context, handle, sources={QUEUE: source}, threads=threads, in_turn=in_turn
     )
