@@ -8,9 +8,9 @@ from statistics import median
 
 from aws_model.dynamodb.capacity import Limits
 from bench.figures import Bars, Figure, Result, Row
-from bench.model import Model
-from bench.model_tables import follow, make_up_followers
 from bench.progress import with_progress
+from simulation.timed.system import Model
+from simulation.timed.tables import follow, make_up_followers
 
 LARGE, SMALL = 10_000_000, 100
 # Small publishes, so far apart, each of another publisher; the first one comes with the large one.

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from aws_model.dynamodb.capacity import Limits
 from bench.figures import Figure, Lines, Point, Result, Row
-from bench.model import POST, PUBLISHER, Model
-from bench.model_sockets import TABLE_WRITES, in_virtual_time, over_sockets
-from bench.model_tables import Written, follow
 from bench.progress import with_progress
+from simulation.timed.sockets import TABLE_WRITES, in_virtual_time, over_sockets
+from simulation.timed.system import POST, PUBLISHER, Model
+from simulation.timed.tables import Written, follow
 
 FOLLOWERS = 220_000
 SOCKET_FOLLOWERS = 4_000

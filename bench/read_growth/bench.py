@@ -17,7 +17,6 @@ from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.capacity import READ, Meter
 from aws_model.dynamodb.database import Database
 from bench.figures import Figure, Lines, Point, Result, Row
-from bench.model_time import Loop, installed
 from bench.paired import Contestant, compare
 from bench.progress import with_progress
 from fanfold import names, times
@@ -27,6 +26,7 @@ from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration, Reading
 from simulation.schemas import schema_of
+from simulation.timed.loop import Loop, installed
 
 FOLLOWS = (1, 10, 100, 1_000, 5_000)
 FEW, MANY = FOLLOWS[0], FOLLOWS[-1]

@@ -29,7 +29,6 @@ from aws_model.dynamodb.capacity import (
 )
 from aws_model.dynamodb.database import Database
 from aws_model.errors import client_error
-from bench.model_time import Loop, installed
 from fanfold import names
 from fanfold.budgets import Budget
 from fanfold.errors import TryLater
@@ -41,6 +40,7 @@ from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import NotGrown, Shards
 from fanfold.settings import Settings
 from simulation.schemas import schema_of
+from simulation.timed.loop import Loop, installed
 
 # A call to DynamoDB: 5.5 ms on average, log-normal, one in a hundred above 9.5 ms.
 CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from aws_model.dynamodb.capacity import WRITE
 from bench.figures import Bars, Figure, Result, Row
-from bench.model import POST, PUBLISHER, Model
-from bench.model_tables import follow
 from bench.progress import with_progress
 from fanfold import names
+from simulation.timed.system import POST, PUBLISHER, Model
+from simulation.timed.tables import follow
 
 WRITE_CAPACITY = 40_000
 TARGETS = {1_000: 1.010, 10_000: 1.002, 220_000: 1.001}

@@ -13,16 +13,16 @@ from aws_model.dynamodb.capacity import Limits, Meter, Throttle
 from aws_model.dynamodb.database import Database
 from bench import runner
 from bench.figures import Figure
-from bench.model import POST, PUBLISHER, Model
-from bench.model_sockets import in_virtual_time, over_sockets
-from bench.model_tables import CountedTimelines, follow, make_up_followers
-from bench.model_time import Bell, Loop
 from fanfold import clock, names
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Read
 from fanfold.timeline.entries import Entries, Entry
 from simulation.schemas import schema_of
+from simulation.timed.loop import Bell, Loop
+from simulation.timed.sockets import in_virtual_time, over_sockets
+from simulation.timed.system import POST, PUBLISHER, Model
+from simulation.timed.tables import CountedTimelines, follow, make_up_followers
 
 GATE = 0.7
 ENTRY = Entry("2026-11-20T18:00:00.000Z#post", "ada", 1_800_000_000)

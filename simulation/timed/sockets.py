@@ -14,8 +14,6 @@ from aws_model.clock import START_MS
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.capacity import Limits
 from aws_model.endpoint import answering_from, late, serving
-from bench.model import POST, PUBLISHER, Model, ModelTransport
-from bench.model_tables import follow
 from fanfold import clock
 from fanfold.aws import curl
 from fanfold.aws.curl import Connections
@@ -28,6 +26,8 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import sort_key
 from fanfold.names import FOLLOWERS, TIMELINES
 from fanfold.timeline.entries import Entries, Entry
+from simulation.timed.system import POST, PUBLISHER, Model, ModelTransport
+from simulation.timed.tables import follow
 
 # One core makes and answers the calls, so slowly enough for it to keep up.
 TABLE = Limits(partition_writes=250)

@@ -21,8 +21,6 @@ from aws_model.dynamodb.capacity import WRITE, Limits, Meter, Resource, Throttle
 from aws_model.dynamodb.database import Database
 from aws_model.sqs import client as sqs
 from aws_model.sqs.queues import Hooks as QueueHooks
-from bench.model_tables import CountedTimelines, Written
-from bench.model_time import Bell, Loop, installed
 from fanfold import names
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import ATTEMPTS, is_throttle, is_transient
@@ -43,6 +41,8 @@ from fanfold.messages import DeliverSegment, PlanFanout
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Posts
 from simulation.schemas import schema_of
+from simulation.timed.loop import Bell, Loop, installed
+from simulation.timed.tables import CountedTimelines, Written
 
 # A call to DynamoDB or SQS: 5.5 ms on average, log-normal, one in a hundred above 9.5 ms.
 CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25
