@@ -37,9 +37,8 @@ MUTATIONS = (
     Mutation(
         "condition on the ledger's segment update",
         "fanfold/fanout/ledger.py",
-        'condition=f"{is_pending} AND {is_open}"',
-        'condition="attribute_exists(fanout_id) OR contains(pending, :number)'
-        ' OR #state IN (:delivering, :stalled)"',
+        'condition=f"{is_pending} AND {_IS_PLANNED}"',
+        'condition=f"attribute_exists(#fanout_id) OR {is_pending} OR {_IS_PLANNED}"',
     ),
     Mutation(
         "retry by key, not by position",

@@ -1,32 +1,81 @@
-"""DynamoDB attribute values as the low-level API spells them."""
+"""DynamoDB attribute values and expressions as the low-level API spells them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 # BatchWriteItem takes no more puts, and BatchGetItem no more keys.
 MAX_PUTS = 25
 MAX_KEYS = 100
 
-Item: TypeAlias = Mapping[str, Mapping[str, Any]]
+Value: TypeAlias = Mapping[str, Any]
+Item: TypeAlias = Mapping[str, Value]
 
 
 def text(value: str) -> dict[str, str]:
-    """A string attribute value."""
     return {"S": value}
 
 
 def number(value: int) -> dict[str, str]:
-    """A number attribute value."""
     return {"N": str(value)}
 
 
 def get_text(item: Item, name: str, default: str = "") -> str:
-    """The string attribute `name` of `item`."""
     return str(item[name]["S"]) if name in item else default
 
 
 def get_number(item: Item, name: str, default: int = 0) -> int:
-    """The number attribute `name` of `item`."""
     return int(item[name]["N"]) if name in item else default
+
+
+def expressions(
+    *,
+    sets: Mapping[str, Value | str] | None = None,
+    adds: Item | None = None,
+    deletes: Item | None = None,
+    removes: Sequence[str] = (),
+    condition: str = "",
+    values: Item | None = None,
+) -> dict[str, Any]:
+    """The expressions of a conditional write, as keyword arguments of update_item or put_item.
+
+    The clauses map attribute names, or paths such as `resume.3`, to values. What SET writes may
+    also be an expression, as text. Expressions call attributes `#name`, so that no reserved word
+    needs an exception, and the values of the clauses `:name` (`:resume_3`); further ones come in
+    `values`, with their colon.
+    """
+    given: dict[str, Value] = {}
+
+    def operand(path: str, value: Value) -> str:
+        name = ":" + path.replace(".", "_")
+        given[name] = value
+        return name
+
+    clauses = {
+        "SET": [
+            f"{_path(path)} = {value if isinstance(value, str) else operand(path, value)}"
+            for path, value in (sets or {}).items()
+        ],
+        "ADD": [f"{_path(path)} {operand(path, value)}" for path, value in (adds or {}).items()],
+        "DELETE": [
+            f"{_path(path)} {operand(path, value)}" for path, value in (deletes or {}).items()
+        ],
+        "REMOVE": [_path(path) for path in removes],
+    }
+    if twice := given.keys() & (values or {}).keys():
+        raise ValueError(f"Values of clauses and of the condition share names: {sorted(twice)}.")
+    update = " ".join(f"{verb} {', '.join(each)}" for verb, each in clauses.items() if each)
+    names = re.findall(r"#(\w+)", f"{update} {condition}")
+    request = {
+        "UpdateExpression": update,
+        "ConditionExpression": condition,
+        "ExpressionAttributeNames": {f"#{name}": name for name in names},
+        "ExpressionAttributeValues": {**given, **(values or {})},
+    }
+    return {name: part for name, part in request.items() if part}
+
+
+def _path(path: str) -> str:
+    return ".".join(f"#{name}" for name in path.split("."))

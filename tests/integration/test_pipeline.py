@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from fanfold import clock
-from fanfold.fanout.ledger import Resume
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery
+from fanfold.fanout.segments import Resume
 from fanfold.follows import ring
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry

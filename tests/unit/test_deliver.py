@@ -13,9 +13,10 @@ from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanout import deliver
 from fanfold.fanout.deliver import MAX_HOPS, Delivering, Outcome
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import COMPLETE, DELIVERING, STALLED, Fanout, Resume
+from fanfold.fanout.ledger import COMPLETE, DELIVERING, STALLED, Fanout
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, stragglers_of
+from fanfold.fanout.segments import Resume
 from fanfold.follows import ring
 from fanfold.follows.sharding import Shards
 from fanfold.messages import DeliverSegment, Message

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fanfold.fanout.ledger import Resume
 from fanfold.fanout.pacing import BURST_ENTRIES, SLOWEST, Pace
 from fanfold.fanout.policy import (
     BACKOFF_BASE_SECONDS,
@@ -30,6 +29,7 @@ from fanfold.fanout.policy import (
     Wait,
     stragglers_of,
 )
+from fanfold.fanout.segments import Resume
 from fanfold.follows import ring
 from fanfold.follows.ring import follower_of, position_of
 from fanfold.follows.ring_reader import MAX_READS, Page, Read

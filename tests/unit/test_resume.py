@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.fanout.ledger import Resume
 from fanfold.fanout.policy import stragglers_of
-from fanfold.fanout.segments import MAX_SEGMENTS
+from fanfold.fanout.segments import MAX_SEGMENTS, Resume
 from fanfold.follows import ring
 
 # Wherever a worker can stop: on the ring, or behind all of a segment.
