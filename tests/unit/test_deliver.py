@@ -109,7 +109,7 @@ def no_calls(monkeypatch: pytest.MonkeyPatch) -> None:
         transport.told.append((delivery, entry))
         return transport.end
 
-    monkeypatch.setattr(deliver, "carry_out", run)
+    monkeypatch.setattr(deliver, "run", run)
 
 
 class World:
