@@ -1,12 +1,17 @@
-"""What the commands say: results on stdout, everything else as sentences on stderr."""
+"""What commands print: results on stdout, everything else as sentences on stderr."""
 
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import typer
+from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-# Wide enough for the longest output of a stack, a queue's URL.
+# Wide enough for the longest output of a stack, the URL of a queue.
 PIPE_COLUMNS = 200
 
 
@@ -14,8 +19,18 @@ class ExpectedError(Exception):
     """A failure that a user can act on; its text says what happened and what to do."""
 
 
+@contextmanager
+def failing_with(sentence: str, *also: type[Exception]) -> Iterator[None]:
+    """Raise errors of AWS, and of the types `also`, as `ExpectedError`: the sentence, the error."""
+    expected: tuple[type[Exception], ...] = (ClientError, BotoCoreError, *also)
+    try:
+        yield
+    except expected as error:
+        raise ExpectedError(f"{sentence}: {error}") from error
+
+
 def say(sentence: str) -> None:
-    """Tell the user something that is not the result; stdout stays clean for pipes."""
+    """Print to stderr what is not the result, so that stdout can be piped."""
     typer.echo(sentence, err=True)
 
 
@@ -25,14 +40,30 @@ def print_json(value: Any) -> None:
 
 
 def print_result(renderable: Any) -> None:
-    """Print text or a table for people; what is read by a pipe is not cut into short lines."""
+    """Print text or a table for people; a pipe gets long lines instead of wrapped ones."""
     if isinstance(renderable, str):
         typer.echo(renderable)
         return
     Console(width=columns()).print(renderable)
 
 
+def print_values(values: Mapping[str, object]) -> None:
+    """Print one line for each name and its value."""
+    table = Table(show_header=False, box=None)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in values.items():
+        # `Text` shows brackets as they are; a string would be read as markup.
+        table.add_row(name, Text(str(value)))
+    print_result(table)
+
+
 def columns() -> int:
-    """How many characters fit into a line of stdout."""
+    """The width of stdout in characters."""
     console = Console()
     return console.width if console.is_terminal else PIPE_COLUMNS
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """The count with its noun: `1 message`, `2,000 messages`."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"

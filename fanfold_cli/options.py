@@ -9,28 +9,29 @@ from fanfold.ids import check_id
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.local.home import HOME_VARIABLE
 
+# Help texts are markup, so a literal bracket needs a backslash.
 HomeOption = Annotated[
-    # Text, because an empty path would be the directory that one is in.
+    # A string, because `Path("")` would be the working directory.
     str | None,
     typer.Option(
         "--home",
         envvar=HOME_VARIABLE,
         metavar="DIRECTORY",
-        help="Directory of this engine; several run side by side in several directories. "
-        "[default: .fanfold of the checkout]",
+        help="Directory of a local engine; each directory holds one engine. "
+        r"\[default: .fanfold of the checkout]",
     ),
 ]
 StackOption = Annotated[
     str | None,
-    typer.Option("--stack", help="Name of a stack on AWS. [default: the local engine]"),
+    typer.Option("--stack", help=r"Name of a stack on AWS. \[default: the local engine]"),
 ]
 JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object; what fails is told on stderr.")
+    bool, typer.Option("--json", help="Print one JSON object; errors go to stderr.")
 ]
 
 
 def checked_id(given: str) -> str:
-    """An id that the user typed; raises `ExpectedError`, which shows what that was."""
+    """Return an id that the user typed; raises `ExpectedError` that quotes an invalid one."""
     try:
         return check_id(given, field=given)
     except BadInput as error:

@@ -16,7 +16,6 @@ from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
 from fanfold_cli.console import ExpectedError, say
 from fanfold_cli.progress import Bar, progress_bar
-from fanfold_cli.queues import arn_of
 from fanfold_cli.stack import Deployment
 
 # SQS moves no faster.
@@ -73,11 +72,11 @@ def _by_task(
 ) -> int | None:
     """Let SQS move them; how many it moved, or None where it knows no such task."""
     sqs = deployment.client("sqs")
-    source = arn_of(deployment, deployment.output(queue.dlq_url_output))
+    source = deployment.queue_arn(queue.dlq_url_output)
     request: dict[str, Any] = {
         "SourceArn": source,
         # Always named: what a worker sent here itself has no source that SQS knows of.
-        "DestinationArn": arn_of(deployment, deployment.output(queue.url_output)),
+        "DestinationArn": deployment.queue_arn(queue.url_output),
     }
     if rate is not None:
         request["MaxNumberOfMessagesPerSecond"] = rate

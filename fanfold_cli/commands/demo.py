@@ -1,11 +1,13 @@
-"""`fanfold demo`: the main job from end to end, counted at both ends."""
+"""`fanfold demo`: follow, publish, deliver and read on the local engine, and count the entries."""
 
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote
 
+import typer
 import urllib3
 from rich.table import Table
 
@@ -14,9 +16,12 @@ from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import COMPLETE, Ledger
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.messages import Message
-from fanfold_cli.console import print_result, say
-from fanfold_cli.graph import Graph
+from fanfold_cli.console import counted, print_result, say
+from fanfold_cli.graph import Graph, heavy_tailed
 from fanfold_cli.http import Api
+from fanfold_cli.local import deploy
+from fanfold_cli.local.home import Home
+from fanfold_cli.options import HomeOption
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.seeding import seed
 from fanfold_cli.stack import Deployment
@@ -24,16 +29,16 @@ from fanfold_cli.stack import Deployment
 PUBLISHERS = 20
 MOST_FOLLOWERS = 10_000
 SEED = 1
-# Without one more entry delivered for so long, something is broken.
+# If no entry is delivered for this long, something is broken.
 PATIENCE_SECONDS = 60.0
 POLL_SECONDS = 0.5
-# A page of a timeline as the demo shows it; the walk through all pages is by the same.
+# Entries of a page of a timeline, also of the one that is shown.
 PAGE = 10
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the demo: its posts, by `ref_id`, and where they are."""
+    """One run of the demo and the posts that it has published."""
 
     deployment: Deployment
     graph: Graph
@@ -50,52 +55,71 @@ class Run:
         }
 
     def api(self, user: str) -> Api:
-        """The API as this user calls it."""
         return Api(self.deployment.api_url, self.deployment.token(user), self.http)
 
 
-def run(deployment: Deployment, graph: Graph, *, tag: str) -> bool:
-    """Seed, publish, deliver, read and count; whether everything is where it must be.
+def demo(
+    home: HomeOption = None,
+    followers: Annotated[
+        int, typer.Option(min=1, help="Followers of the largest publisher.")
+    ] = MOST_FOLLOWERS,
+    number: Annotated[int, typer.Option("--seed", help="Seed of the follow graph.")] = SEED,
+) -> None:
+    """Show the main job on the local engine: follow, publish, deliver, read, and count."""
+    deployment = deploy.bring_up(Home.choose(home))
+    is_default = (followers, number) == (MOST_FOLLOWERS, SEED)
+    # Publishers of their own for each graph: otherwise two graphs on one engine would add up.
+    prefix = "" if is_default else f"{number}x{followers}-"
+    graph = heavy_tailed(publishers=PUBLISHERS, most=followers, seed=number, prefix=prefix)
+    if not _run(deployment, graph, tag=f"demo-{secrets.token_hex(3)}"):
+        raise typer.Exit(1)
 
-    `tag` makes the `ref_id`s of this run its own, so that it can be repeated on the same engine.
+
+def _run(deployment: Deployment, graph: Graph, *, tag: str) -> bool:
+    """Return whether every entry is where it must be, and no other entry is anywhere.
+
+    The `ref_id`s of the run begin with `tag`, so that the demo can be repeated on the same engine.
     """
+    most = len(graph.followers[graph.largest()[0]])
     say(
-        f"The graph has {len(graph.followers)} publishers and {graph.edges:,} follows; the largest "
-        f"publisher has {len(graph.followers[graph.largest()[0]]):,} followers."
+        f"The graph has {counted(len(graph.followers), 'publisher')} and "
+        f"{counted(graph.edges, 'follow')}; the largest publisher has "
+        f"{counted(most, 'follower')}."
     )
     seed(deployment, graph)
-    demo = Run(deployment, graph)
+    current = Run(deployment, graph)
     begin = time.monotonic()
-    _publish(demo, tag)
-    complete = _watch(demo)
-    delivered, stray = _count(demo)
+    _publish(current, tag)
+    complete = _watch(current)
+    delivered, unexpected = _count(current)
     seconds = time.monotonic() - begin
-    right = [_show(demo, user) for user in _readers_to_show(graph)]
-    if stray:
-        say(f"{len(stray)} entries are in timelines of users who do not follow their publisher.")
+    correct = [_show(current, user) for user in _readers_to_show(graph)]
+    if unexpected:
+        found = counted(len(unexpected), "entry was", "entries were")
+        say(f"{found} found in timelines of users who do not follow the publisher.")
     if not complete:
-        say("The ledger does not say complete for every post.")
-    say("The engine goes on; try it, or end it with `fanfold local down`.")
-    total = len(demo.expected)
+        say("The ledger does not report every fan-out as complete.")
+    say("The engine keeps running: try it, or end it with `fanfold local down`.")
+    total = len(current.expected)
     print_result(f"demo: delivered {delivered:,} of {total:,} entries in {seconds:.1f} s")
-    return delivered == total and not stray and complete and all(right)
+    return delivered == total and not unexpected and complete and all(correct)
 
 
-def _publish(demo: Run, tag: str) -> None:
-    """Every publisher posts once: the first half by HTTP, the largest among them, others by SQS."""
-    publishers = demo.graph.largest()
+def _publish(run: Run, tag: str) -> None:
+    """Publish one post of each publisher: the larger half by HTTP, the smaller half by SQS."""
+    publishers = run.graph.largest()
     by_http, by_queue = publishers[: len(publishers) // 2], publishers[len(publishers) // 2 :]
     for number, publisher in enumerate(by_http, 1):
         ref_id = f"{tag}-http-{number:02d}"
         content = {"ref_id": ref_id, "body": {"title": "Hello by HTTP"}}
-        accepted = demo.api(publisher).call(
+        accepted = run.api(publisher).call(
             "POST", contract.PUBLISH_POST.path, wanted=202, content=content
         )
-        demo.posts[accepted["ref_id"]] = publisher
+        run.posts[accepted["ref_id"]] = publisher
     messages: list[Message] = []
     for number, publisher in enumerate(by_queue, 1):
         ref_id = f"{tag}-queue-{number:02d}"
-        demo.posts[ref_id] = publisher
+        run.posts[ref_id] = publisher
         event = {
             "version": contract.VERSION,
             "type": contract.POST_PUBLISHED,
@@ -104,39 +128,42 @@ def _publish(demo: Run, tag: str) -> None:
             "body": {"title": "Hello by SQS"},
         }
         messages.append(Message(event, group=publisher))
-    settings = demo.deployment.settings()
-    WorkQueue(demo.deployment.client("sqs"), settings.publish_queue_url).send(*messages)
-    say(f"Published {len(by_http)} posts by HTTP and {len(by_queue)} by queue message.")
+    settings = run.deployment.settings()
+    WorkQueue(run.deployment.client("sqs"), settings.publish_queue_url).send(*messages)
+    say(
+        f"Published {counted(len(by_http), 'post')} by HTTP and "
+        f"{counted(len(by_queue), 'post')} by queue message."
+    )
 
 
-def _watch(demo: Run) -> bool:
-    """Show the ledger's progress until every fan-out is complete, or nothing moves any more."""
-    settings = demo.deployment.settings()
-    fanouts = Ledger(demo.deployment.client("dynamodb"), settings.fanouts_table)
-    open_ids = set(demo.posts)
-    done: dict[str, int] = {}
-    moved_at = time.monotonic()
-    with progress_bar("Delivering", total=len(demo.expected), unit="entries") as bar:
-        while open_ids and time.monotonic() - moved_at < PATIENCE_SECONDS:
-            for fanout_id in sorted(open_ids):
-                row = fanouts.get(fanout_id)
+def _watch(run: Run) -> bool:
+    """Show progress until every fan-out is complete (True) or none has progressed (False)."""
+    settings = run.deployment.settings()
+    ledger = Ledger(run.deployment.client("dynamodb"), settings.fanouts_table)
+    incomplete = set(run.posts)
+    delivered: dict[str, int] = {}
+    progressed_at = time.monotonic()
+    with progress_bar("Delivering", total=len(run.expected), unit="entries") as bar:
+        while incomplete and time.monotonic() - progressed_at < PATIENCE_SECONDS:
+            for fanout_id in sorted(incomplete):
+                row = ledger.get(fanout_id)
                 if row and row.state == COMPLETE:
-                    open_ids.discard(fanout_id)
-                if row and row.delivered > done.get(fanout_id, 0):
-                    done[fanout_id] = row.delivered
-                    moved_at = time.monotonic()
-            bar.reach(sum(done.values()))
-            time.sleep(POLL_SECONDS if open_ids else 0)
-    return not open_ids
+                    incomplete.discard(fanout_id)
+                if row and row.delivered > delivered.get(fanout_id, 0):
+                    delivered[fanout_id] = row.delivered
+                    progressed_at = time.monotonic()
+            bar.reach(sum(delivered.values()))
+            time.sleep(POLL_SECONDS if incomplete else 0)
+    return not incomplete
 
 
-def _count(demo: Run) -> tuple[int, set[tuple[str, str]]]:
-    """Count this run's rows of the timelines table, and collect those that should not be there."""
+def _count(run: Run) -> tuple[int, set[tuple[str, str]]]:
+    """Scan the timelines: the number of expected entries, and each unexpected (user, ref_id)."""
     pages = (
-        demo.deployment.client("dynamodb")
+        run.deployment.client("dynamodb")
         .get_paginator("scan")
         .paginate(
-            TableName=demo.deployment.settings().timelines_table,
+            TableName=run.deployment.settings().timelines_table,
             ProjectionExpression="user_id, sort_key",
             ConsistentRead=True,
         )
@@ -145,53 +172,51 @@ def _count(demo: Run) -> tuple[int, set[tuple[str, str]]]:
     for page in pages:
         for item in page["Items"]:
             ref_id = split_sort_key(item["sort_key"]["S"])[1]
-            if ref_id in demo.posts:
+            if ref_id in run.posts:
                 found.add((item["user_id"]["S"], ref_id))
-    return len(found & demo.expected), found - demo.expected
+    return len(found & run.expected), found - run.expected
 
 
 def _readers_to_show(graph: Graph) -> Sequence[str]:
-    """The reader who follows the most publishers, and one who follows as few as anybody."""
+    """A reader who follows the most publishers, and one who follows the fewest."""
     follows = graph.follows
     ordered = sorted(follows, key=lambda user: (-len(follows[user]), user))
     return ordered[0], ordered[-1]
 
 
-def _show(demo: Run, user: str) -> bool:
-    """Print a reader's first page; whether all their pages hold what they should, in order."""
-    api = demo.api(user)
-    first: Sequence[Mapping[str, Any]] = []
-    ours: list[tuple[str, str]] = []
-    cursor = None
-    while True:
-        older = f"&before={quote(cursor)}" if cursor else ""
-        page = api.call("GET", f"{contract.READ_TIMELINE.path}?limit={PAGE}{older}", wanted=200)
-        first = first or page["entries"]
-        ours += [
-            (sort_key(entry["published_at"], entry["ref_id"]), entry["publisher_id"])
-            for entry in page["entries"]
-            if entry["ref_id"] in demo.posts
-        ]
-        cursor = page["next"]
-        if cursor is None:
-            break
+def _show(run: Run, user: str) -> bool:
+    """Print the first page of a timeline; return whether all its pages are right and in order."""
+    entries = _read(run, user)
     table = Table(title=f"The timeline of {user}, newest first", title_justify="left")
     for column in ("published", "publisher", "ref_id", "body"):
         table.add_column(column, no_wrap=True)
-    for entry in first:
+    for entry in entries[:PAGE]:
         body = entry["body"]["title"] if entry["body"] else ""
         at = entry["published_at"].partition("T")[2]
         table.add_row(at, entry["publisher_id"], entry["ref_id"], body)
     print_result(table)
-    expected = {ref_id for ref_id, by in demo.posts.items() if user in demo.graph.followers[by]}
-    seen = [split_sort_key(key)[1] for key, _ in ours]
-    by_right_publisher = all(demo.posts[split_sort_key(key)[1]] == by for key, by in ours)
-    newest_first = ours == sorted(ours, reverse=True)
-    right = set(seen) == expected and len(seen) == len(expected)
-    if not (right and by_right_publisher and newest_first):
-        say(
-            f"The timeline of {user} is not what it should be: "
-            f"{len(seen)} of {len(expected)} posts."
-        )
-        return False
-    return True
+    ours = [entry for entry in entries if entry["ref_id"] in run.posts]
+    keys = [sort_key(entry["published_at"], entry["ref_id"]) for entry in ours]
+    seen = sorted((entry["ref_id"], entry["publisher_id"]) for entry in ours)
+    expected = sorted(
+        (ref_id, by) for ref_id, by in run.posts.items() if user in run.graph.followers[by]
+    )
+    if seen == expected and keys == sorted(keys, reverse=True):
+        return True
+    say(
+        f"The timeline of {user} is wrong: it holds {len(seen)} posts of this run instead of "
+        f"{len(expected)}, or the wrong posts, or the wrong order."
+    )
+    return False
+
+
+def _read(run: Run, user: str) -> list[Mapping[str, Any]]:
+    """All entries of a timeline, page by page."""
+    api, entries, older = run.api(user), [], ""
+    while True:
+        path = f"{contract.READ_TIMELINE.path}?limit={PAGE}{older}"
+        page = api.call("GET", path, wanted=200)
+        entries += page["entries"]
+        if page["next"] is None:
+            return entries
+        older = f"&before={quote(page['next'])}"

@@ -1,6 +1,7 @@
 """`fanfold dlq`: what is in the dead-letter queues, and back with it."""
 
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -13,9 +14,7 @@ from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
 from fanfold_cli import event_sources, redriving
 from fanfold_cli.console import ExpectedError, columns, print_json, print_result, say
-from fanfold_cli.local.home import Home
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
-from fanfold_cli.queues import QueueName, chosen
 from fanfold_cli.stack import Deployment
 
 # As long as a listing takes at most; one that is killed leaves the letters hidden for so long.
@@ -26,6 +25,18 @@ BODY_CHARS = 80
 WIDE = 130
 
 app = typer.Typer(help="The dead-letter queues.", no_args_is_help=True)
+
+QUEUES = {queue.name.lower(): queue for queue in names.QUEUES}
+
+
+class QueueName(StrEnum):
+    """The keys of `QUEUES`, as typer wants to have them."""
+
+    PUBLISH = "publish"
+    EXPRESS = "express"
+    BULK = "bulk"
+    RELATION = "relation"
+
 
 QueueOption = Annotated[
     QueueName | None, typer.Option("--queue", help="One queue. [default: all of them]")
@@ -55,9 +66,9 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """List dead letters; all of them stay where they are, and each counts one more receive."""
-    deployment = Deployment.choose(stack, home=Home.choose(home))
+    deployment = Deployment.choose(stack, home)
     try:
-        found = [_look(deployment, each, limit) for each in chosen(queue)]
+        found = [_look(deployment, each, limit) for each in _chosen(queue)]
     except (ClientError, BotoCoreError) as error:
         raise ExpectedError(f"A dead-letter queue cannot be read: {error}") from error
     rows = [_row(each.queue, letter, bodies) for each in found for letter in each.letters]
@@ -91,12 +102,12 @@ def redrive(
     as_json: JsonOption = False,
 ) -> None:
     """Move dead letters back to their queue, but for posts that are past their time to live."""
-    deployment = Deployment.choose(stack, home=Home.choose(home))
+    deployment = Deployment.choose(stack, home)
     try:
         days = event_sources.run_time_settings(deployment).retention_days
         done = [
             redriving.redrive(deployment, each, rate=rate, retention_days=days)
-            for each in chosen(queue)
+            for each in _chosen(queue)
         ]
     except (ClientError, BotoCoreError) as error:
         raise ExpectedError(
@@ -109,6 +120,10 @@ def redrive(
     print_result(f"{moved:,} messages were moved back.")
     if skipped:
         say(f"{skipped:,} posts are past their time to live and were left.")
+
+
+def _chosen(name: QueueName | None) -> tuple[names.Queue, ...]:
+    return names.QUEUES if name is None else (QUEUES[name],)
 
 
 def _look(deployment: Deployment, queue: names.Queue, limit: int) -> Listed:

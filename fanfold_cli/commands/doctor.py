@@ -19,7 +19,6 @@ from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold_cli import seeding
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
-from fanfold_cli.local.home import Home
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
@@ -70,7 +69,7 @@ def doctor(
         raise ExpectedError("Name one of --sample, --whole and --publisher.")
     if publisher is not None:
         checked_id(publisher)
-    deployment = Deployment.choose(stack, home=Home.choose(home))
+    deployment = Deployment.choose(stack, home)
     report, threads = Report(), ThreadPoolExecutor(THREADS)
     try:
         examiner = _doctor(deployment, threads, report, repairs=repair)

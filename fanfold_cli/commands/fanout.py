@@ -17,7 +17,6 @@ from fanfold.fanout.ledger import COMPLETE, STALLED, Fanout, Ledger
 from fanfold.fanout.status import Status, status_of
 from fanfold.messages import PlanFanout
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
-from fanfold_cli.local.home import Home
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
@@ -36,7 +35,7 @@ def show(
     ref_id: RefId, stack: StackOption = None, home: HomeOption = None, as_json: JsonOption = False
 ) -> None:
     """Show the state of a delivery once; exit code 1 when the ledger does not know it."""
-    deployment = Deployment.choose(stack, home=Home.choose(home))
+    deployment = Deployment.choose(stack, home)
     _print(status_of(_row(_ledger(deployment), ref_id)), as_json=as_json)
 
 
@@ -51,7 +50,7 @@ def watch(
     as_json: JsonOption = False,
 ) -> None:
     """Watch a delivery until it is complete; exit code 1 when it stalls or takes too long."""
-    ledger = _ledger(Deployment.choose(stack, home=Home.choose(home)))
+    ledger = _ledger(Deployment.choose(stack, home))
     status = follow(lambda: status_of(_row(ledger, ref_id)), timeout=timeout)
     _print(status, as_json=as_json)
     if status.state == COMPLETE:
@@ -71,7 +70,7 @@ def resend(
     ref_id: RefId, stack: StackOption = None, home: HomeOption = None, as_json: JsonOption = False
 ) -> None:
     """Send again what the ledger has pending, also of a stalled delivery; twice does no harm."""
-    deployment = Deployment.choose(stack, home=Home.choose(home))
+    deployment = Deployment.choose(stack, home)
     row = _row(_ledger(deployment), ref_id)
     try:
         sent = _send_again(deployment, row)

@@ -11,7 +11,6 @@ from fanfold import names
 from fanfold.aws.event_sources import DISABLED, ENABLED, PAUSED
 from fanfold_cli.console import ExpectedError, print_json, print_result
 from fanfold_cli.event_sources import mapping_of
-from fanfold_cli.local.home import Home
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.stack import Deployment
 
@@ -58,7 +57,7 @@ def resume(
 
 
 def _switch(lane: Lane, wanted: str, stack: str | None, home: HomeOption, *, as_json: bool) -> None:
-    deployment = Deployment.choose(stack, home=Home.choose(home))
+    deployment = Deployment.choose(stack, home)
     try:
         done = [switch(deployment, queue, wanted) for queue in LANES[lane]]
     except (ClientError, BotoCoreError) as error:

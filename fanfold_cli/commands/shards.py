@@ -17,7 +17,6 @@ from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import PARTITION_WRITES
 from fanfold_cli import event_sources
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
-from fanfold_cli.local.home import Home
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.shard_report import ShardReport, shards_at
 from fanfold_cli.stack import Deployment
@@ -57,7 +56,7 @@ def show(
 ) -> None:
     """Show a publisher's level, how it got there, and how many followers each shard holds."""
     checked_id(publisher)
-    deployment = Deployment.choose(stack, home=Home.choose(home))
+    deployment = Deployment.choose(stack, home)
     try:
         tables = _publishers(deployment), _followers(deployment)
         report = ShardReport.of(publisher, *tables, estimate=estimate)
@@ -80,7 +79,7 @@ def grow(
 ) -> None:
     """Spread a publisher's new followers over more shards, before they come; never over fewer."""
     checked_id(publisher)
-    deployment = Deployment.choose(stack, home=Home.choose(home))
+    deployment = Deployment.choose(stack, home)
     try:
         _check_level(deployment, level)
         publishers = _publishers(deployment)
@@ -131,7 +130,7 @@ def static(
     as_json: JsonOption = False,
 ) -> None:
     """Write the followers of all publishers at one level, whatever their own; no deploy."""
-    deployment = Deployment.choose(stack, home=Home.choose(home))
+    deployment = Deployment.choose(stack, home)
     try:
         _check_level(deployment, level)
     except (ClientError, BotoCoreError) as error:
@@ -153,7 +152,7 @@ def dynamic(
     as_json: JsonOption = False,
 ) -> None:
     """Let each publisher go by its own level again, as high as it was, and grow by itself."""
-    deployment = Deployment.choose(stack, home=Home.choose(home))
+    deployment = Deployment.choose(stack, home)
     meaning = (
         "Each publisher then goes by its own level, as high as it ever was, and grows by itself. "
         "No follower is moved or lost."

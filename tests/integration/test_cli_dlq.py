@@ -10,7 +10,7 @@ import pytest
 
 from fanfold import names, times
 from fanfold_cli import redriving
-from fanfold_cli.queues import BY_NAME, QueueName
+from fanfold_cli.commands.dlq import QUEUES, QueueName
 from tests.integration.cli import Ran, run
 from tests.integration.system import ACCOUNT, AT_MS, REGION, System, error, settings
 
@@ -122,8 +122,8 @@ def redrive(sqs: Sqs, *options: str) -> Ran:
 
 
 def test_every_queue_can_be_named() -> None:
-    assert [name.value for name in QueueName] == list(BY_NAME)
-    assert tuple(BY_NAME.values()) == names.QUEUES
+    assert [name.value for name in QueueName] == list(QUEUES)
+    assert tuple(QUEUES.values()) == names.QUEUES
 
 
 # list
@@ -359,4 +359,4 @@ def test_an_empty_queue_is_no_failure(system: System, slept: list[float]) -> Non
 
 def test_a_queue_that_nothing_is_fed_from_is_told(system: System) -> None:
     done = run("dlq", "redrive", sqs=Sqs(system), lambda_=FakeLambda(mappings=0))
-    assert (done.exit_code, "is fed to 0 functions" in done.said) == (1, True)
+    assert (done.exit_code, "has 0 event source mappings" in done.said) == (1, True)

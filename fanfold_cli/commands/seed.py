@@ -1,0 +1,34 @@
+"""`fanfold seed`: load a follow graph from a file into a stack."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fanfold_cli import graph, seeding
+from fanfold_cli.console import counted, print_json, print_result
+from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold_cli.stack import Deployment
+
+
+def seed(
+    edges: Annotated[
+        Path,
+        typer.Option(
+            "--edges",
+            exists=True,
+            dir_okay=False,
+            help="CSV file with the columns publisher and follower; it may be gzipped (.gz).",
+        ),
+    ],
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Load a follow graph. Follows that exist already stay, so the command can be repeated."""
+    loaded = graph.read(edges)
+    new = seeding.seed(Deployment.choose(stack, home), loaded)
+    if as_json:
+        print_json({"follows": loaded.edges, "new": new})
+    else:
+        print_result(f"Loaded {counted(loaded.edges, 'follow')}, of which {new:,} are new.")
