@@ -84,8 +84,8 @@ def test_a_lost_connection_counts_as_passing_for_the_command_line() -> None:
     code = """
 import fanfold_cli.main
 from botocore.exceptions import ConnectTimeoutError
-from fanfold.aws.retries import is_passing
-assert is_passing(ConnectTimeoutError(endpoint_url="https://dynamodb"))
+from fanfold.aws.retries import is_transient
+assert is_transient(ConnectTimeoutError(endpoint_url="https://dynamodb"))
 """
     # In a process of its own: in this one, other tests have told of those errors.
     subprocess.run([sys.executable, "-c", code], check=True)
