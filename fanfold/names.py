@@ -1,4 +1,4 @@
-"""The one home of every name that deploy time and run time share: tables, keys, queues, outputs.
+"""What deploy time and run time share: tables, functions, queues, outputs and their numbers.
 
 Standard library only: synthesizing the stack needs neither boto3 nor pydantic.
 """
@@ -21,6 +21,10 @@ class Table:
 
     `name` is its CDK id, the stem of its stack output (`<name>Table`) and of its setting
     (`<name>_table`). `ttl` is the attribute with the epoch second after which DynamoDB may delete.
+
+    A table that `takes_bursts` gets the stage's warm throughput and its maximum of write units.
+    Where `keys_run_hot`, many users read or write one key, so a stage may have CloudWatch record
+    the throttled keys. That is billed for the indexes too, so no other table has it.
     """
 
     name: str
@@ -28,6 +32,8 @@ class Table:
     sort_key: str | None = None
     indexes: tuple[Index, ...] = ()
     ttl: str | None = None
+    takes_bursts: bool = False
+    keys_run_hot: bool = False
 
     @property
     def output(self) -> str:
@@ -44,17 +50,22 @@ EXPIRES_AT = "expires_at"
 
 # The outbox is read by backfill: a publisher's own posts, newest first.
 OUTBOX = Index("outbox", "publisher_id", "sort_key")
-# Sparse: `open_fanout` repeats the id and is there only until the fan-out is complete, so the index
-# holds the open ones and no key of it is hot (a constant such as status=OPEN would be).
+# Sparse: a row has `open_fanout` only until its fan-out is complete, so the index holds the open
+# fan-outs alone. It repeats the fan-out's id: a constant such as status=OPEN would be a hot key.
 OPEN = Index("open", "open_fanout")
-# Sparse likewise: those that SWEEP gave up. Apart from the open ones, so that however many there
-# are, they keep nobody from being looked at, and can be counted every minute.
+# Sparse too: the fan-outs that SWEEP gave up. They have an index of their own, so that SWEEP can
+# count them every minute and they never delay its pass over the open ones.
 GIVEN_UP = Index("stalled", "stalled_fanout")
 
-TIMELINES = Table("Timelines", "user_id", "sort_key", ttl=EXPIRES_AT)
-FOLLOWERS = Table("Followers", "shard_id", "edge")
+# Hot: a reader's timeline, which every publisher that the reader follows writes to.
+TIMELINES = Table(
+    "Timelines", "user_id", "sort_key", ttl=EXPIRES_AT, takes_bursts=True, keys_run_hot=True
+)
+# Hot: a write shard of a publisher that many follow at once.
+FOLLOWERS = Table("Followers", "shard_id", "edge", takes_bursts=True, keys_run_hot=True)
 FOLLOWING = Table("Following", "user_id", "publisher_id", ttl=EXPIRES_AT)
-PUBLISHERS = Table("Publishers", "publisher_id")
+# Hot: a publisher's row, which each segment of its deliveries reads.
+PUBLISHERS = Table("Publishers", "publisher_id", keys_run_hot=True)
 POSTS = Table("Posts", "ref_id", indexes=(OUTBOX,), ttl=EXPIRES_AT)
 FANOUTS = Table("Fanouts", "fanout_id", indexes=(OPEN, GIVEN_UP), ttl=EXPIRES_AT)
 READERS = Table("Readers", "user_id")
@@ -63,10 +74,43 @@ TABLES = (TIMELINES, FOLLOWERS, FOLLOWING, PUBLISHERS, POSTS, FANOUTS, READERS)
 
 
 @dataclass(frozen=True)
+class Function:
+    """A Lambda function; `name` is its module in `functions/` and the stem of its CDK id."""
+
+    name: str
+    seconds: int  # its timeout
+
+
+# API Gateway gives up after 30 s, and people long before that.
+API = Function("api", 10)
+TIMELINE = Function("timeline", 10)
+PLAN = Function("plan", 60)
+# Enough for the 5,000 entries of a segment on a throttled table; DELIVER hands back the rest.
+DELIVER = Function("deliver", 60)
+RELATE = Function("relate", 30)
+# It runs every minute and ends before the next run.
+SWEEP = Function("sweep", 55)
+
+FUNCTIONS = (API, TIMELINE, PLAN, DELIVER, RELATE, SWEEP)
+
+# AWS's recommendation for an event source mapping: Lambda may retry a throttled invocation for as
+# long before the batch becomes visible to another worker.
+VISIBILITY_PER_TIMEOUT = 6
+
+
+@dataclass(frozen=True)
 class Queue:
     """A standard queue with its own dead-letter queue; `name` is its CDK id and output stem."""
 
     name: str
+    consumer: Function
+    batch_size: int
+    max_receives: int  # after that many, SQS moves a message to the dead-letter queue
+
+    @property
+    def visibility_seconds(self) -> int:
+        """How long SQS hides a received message from other workers."""
+        return VISIBILITY_PER_TIMEOUT * self.consumer.seconds
 
     @property
     def url_output(self) -> str:
@@ -89,20 +133,20 @@ class Queue:
         return f"{self.name.lower()}_dlq_url"
 
     @property
-    def max_receives_setting(self) -> str:
-        """Name of the field of `Settings` that says how often a message of the queue is tried."""
-        return f"{self.name.lower()}_max_receives"
-
-    @property
     def mapping_setting(self) -> str:
-        """Name of the field of `Settings` with the id of what feeds the queue to its worker."""
+        """Name of the field of `Settings` that holds the id of the queue's event source mapping."""
         return f"{self.name.lower()}_mapping"
 
 
-PUBLISH = Queue("Publish")
-EXPRESS = Queue("Express")
-BULK = Queue("Bulk")
-RELATION = Queue("Relation")
+# A message of PUBLISH and RELATION is a few small calls: ten of them are the most that Lambda hands
+# over without a batching window. Five receives are the fewest that AWS recommends: with fewer,
+# throttled invocations alone could send healthy messages to the dead-letter queue.
+PUBLISH = Queue("Publish", PLAN, batch_size=10, max_receives=5)
+RELATION = Queue("Relation", RELATE, batch_size=10, max_receives=5)
+# A message of a lane is a segment, which may take the whole timeout, and which fails more often:
+# whenever the table is throttled.
+EXPRESS = Queue("Express", DELIVER, batch_size=1, max_receives=10)
+BULK = Queue("Bulk", DELIVER, batch_size=1, max_receives=10)
 
 QUEUES = (PUBLISH, EXPRESS, BULK, RELATION)
 

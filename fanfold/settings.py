@@ -10,8 +10,6 @@ from fanfold import names
 # 1,024 write shards, a million follows a second: no stage may ask for more. PLAN reads every shard
 # of a small publisher: at this level 2,047 queries, 2 s of CPU through boto3, of its 60 s.
 HIGHEST_LEVEL = 10
-# Messages that PLAN and RELATE get at once; Lambda hands over no more without a batching window.
-BATCH = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,22 +52,11 @@ class Settings:
     max_level: int = 8
     # Milliseconds between two growths of one publisher: what a growth did shows by then.
     growth_cooldown_ms: int = 10_000
-    # Seconds after which the door that changed a relation has surely stopped; RELATE settles then.
-    door_timeout_seconds: int = 10
-    # The same for PLAN, which takes follows from the queue.
-    plan_timeout_seconds: int = 60
-    # How often a message is tried before SQS moves it to the dead-letter queue.
-    publish_max_receives: int = 5
-    express_max_receives: int = 10
-    bulk_max_receives: int = 10
-    relation_max_receives: int = 5
     # Ids of the event source mappings. Only SWEEP is told, because a mapping names its function,
     # and so no function that is fed by one can name the mapping.
     publish_mapping: str = ""
     express_mapping: str = ""
     bulk_mapping: str = ""
-    # Seconds for which a lane hides a received message: a segment is not overdue before.
-    lane_visibility_seconds: int = 360
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":

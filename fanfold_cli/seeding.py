@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from botocore.exceptions import BotoCoreError, ClientError
 
 import fanfold.aws.boto  # noqa: F401 - by this a lost connection counts as one that passes
-from fanfold import clock
+from fanfold import clock, names
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import FanfoldError, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
@@ -110,7 +110,7 @@ def relations(
         ),
         WorkQueue(deployment.client("sqs"), settings.relation_queue_url),
         stage.max_follows,
-        stage.door_timeout_seconds,
+        names.API.seconds,
     )
 
 

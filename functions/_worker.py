@@ -60,7 +60,7 @@ def sources(settings: Settings, sqs: SQSClient, *queues: Queue) -> dict[str, Sou
         queue_name(getattr(settings, queue.url_setting)): Source(
             sqs,
             getattr(settings, queue.dlq_url_setting),
-            getattr(settings, queue.max_receives_setting),
+            queue.max_receives,
         )
         for queue in queues
     }

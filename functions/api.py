@@ -7,7 +7,7 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import clock, contract
+from fanfold import clock, contract, names
 from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
@@ -33,7 +33,7 @@ relations = Following(
     _wiring.edges(settings),
     WorkQueue(boto.sqs(), settings.relation_queue_url),
     settings.max_follows,
-    settings.door_timeout_seconds,
+    names.API.seconds,
 )
 
 

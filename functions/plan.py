@@ -20,7 +20,7 @@ from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import PlanFanout, parse
-from fanfold.settings import BATCH, Settings
+from fanfold.settings import Settings
 from fanfold.timeline.posts import Posts
 from functions import _wiring
 from functions._intake import (
@@ -53,11 +53,11 @@ relations = Following(
     _wiring.edges(settings),
     WorkQueue(boto.sqs(), settings.relation_queue_url),
     settings.max_follows,
-    settings.plan_timeout_seconds,
+    names.PLAN.seconds,
 )
 SOURCES = sources(settings, boto.sqs(), names.PUBLISH)
 # A batch of messages, all at a time: nobody waits behind a celebrity, or for the answers of others.
-MESSAGES = boto.threads(BATCH)
+MESSAGES = boto.threads(names.PUBLISH.batch_size)
 
 
 def take(received: Received) -> None:

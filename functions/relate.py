@@ -23,7 +23,7 @@ relations = Following(
     _wiring.edges(settings),
     WorkQueue(boto.sqs(), settings.relation_queue_url),
     settings.max_follows,
-    settings.door_timeout_seconds,
+    names.API.seconds,
 )
 SOURCES = sources(settings, boto.sqs(), names.RELATION)
 

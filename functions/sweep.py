@@ -26,7 +26,7 @@ sweeping = Sweeping(
         express=WorkQueue(boto.sqs(), settings.express_queue_url),
         bulk=WorkQueue(boto.sqs(), settings.bulk_queue_url),
     ),
-    settings.lane_visibility_seconds,
+    names.BULK.visibility_seconds,
     EventSourceMappings(
         boto.lambda_(),
         {

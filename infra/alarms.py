@@ -109,7 +109,7 @@ class Alarms(Construct):
             cloudwatch.Metric(
                 namespace=names.METRICS_NAMESPACE,
                 metric_name="FanoutsStalled",
-                dimensions_map={"service": service_name(stage, "sweep")},
+                dimensions_map={"service": service_name(stage, names.SWEEP)},
                 period=Duration.minutes(1),
                 statistic="Sum",
             ),

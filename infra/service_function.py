@@ -8,6 +8,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from fanfold import names
 from fanfold.settings import Settings
 from infra.stages import Stage
 from infra.tables import removal_policy
@@ -26,17 +27,16 @@ class ServiceFunction(lambda_.Function):
     def __init__(
         self,
         scope: Construct,
-        module: str,
+        function: names.Function,
         *,
         stage: Stage,
         code: lambda_.Code,
         settings: Settings,
-        timeout_seconds: int,
         memory_mb: int = MEMORY_MB,
         recursive_loop: lambda_.RecursiveLoop | None = None,
         retry_attempts: int | None = None,
     ) -> None:
-        name = f"{module.title()}Function"
+        name = f"{function.name.title()}Function"
         log_group = logs.LogGroup(
             scope,
             f"{name}Logs",
@@ -52,11 +52,11 @@ class ServiceFunction(lambda_.Function):
             scope,
             name,
             code=code,
-            handler=f"functions.{module}.handler",
+            handler=f"functions.{function.name}.handler",
             runtime=lambda_.Runtime(stage.runtime, lambda_.RuntimeFamily.PYTHON),
             architecture=ARCHITECTURES[stage.architecture],
             memory_size=memory_mb,
-            timeout=Duration.seconds(timeout_seconds),
+            timeout=Duration.seconds(function.seconds),
             role=role,
             log_group=log_group,
             recursive_loop=recursive_loop,
@@ -64,15 +64,15 @@ class ServiceFunction(lambda_.Function):
             environment={
                 # With the stage in it, because it is a dimension of the metrics: two stages in one
                 # account would else share them, and one would raise the other's alarm.
-                "POWERTOOLS_SERVICE_NAME": service_name(stage, module),
+                "POWERTOOLS_SERVICE_NAME": service_name(stage, function),
                 **settings.to_env(),
             },
         )
 
 
-def service_name(stage: Stage, module: str) -> str:
+def service_name(stage: Stage, function: names.Function) -> str:
     """What a function calls itself in logs and metrics."""
-    return f"fanfold-{stage.name}-{module}"
+    return f"fanfold-{stage.name}-{function.name}"
 
 
 def retention(stage: Stage) -> logs.RetentionDays:

@@ -17,23 +17,11 @@ _THROTTLED_KEYS: Final = dynamodb.ContributorInsightsSpecification(
 
 
 class HouseTable(dynamodb.TableV2):
-    """A table as `fanfold.names` describes it.
+    """A table as `fanfold.names` describes it."""
 
-    `takes_bursts` gives it the stage's warm throughput and its fuse on write units; where
-    `keys_run_hot`, throttled keys are recorded if the stage asks for it.
-    """
-
-    def __init__(
-        self,
-        scope: Construct,
-        table: names.Table,
-        *,
-        stage: Stage,
-        takes_bursts: bool = False,
-        keys_run_hot: bool = False,
-    ) -> None:
-        fuse = stage.max_write_request_units if takes_bursts else None
-        warm = stage.warm_write_units if takes_bursts else None
+    def __init__(self, scope: Construct, table: names.Table, *, stage: Stage) -> None:
+        fuse = stage.max_write_request_units if table.takes_bursts else None
+        warm = stage.warm_write_units if table.takes_bursts else None
         super().__init__(
             scope,
             table.name,
@@ -47,7 +35,7 @@ class HouseTable(dynamodb.TableV2):
             if warm is None
             else dynamodb.WarmThroughput(write_units_per_second=warm),
             contributor_insights_specification=_THROTTLED_KEYS
-            if keys_run_hot and stage.contributor_insights
+            if table.keys_run_hot and stage.contributor_insights
             else None,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=stage.point_in_time_recovery

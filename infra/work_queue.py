@@ -15,32 +15,14 @@ from infra.tables import removal_policy
 
 # The longest that SQS keeps a message: two weeks to notice and to mend.
 RETENTION: Final = Duration.days(14)
-# What Lambda asks for: a batch that is throttled and tried again stays hidden meanwhile.
-VISIBILITY_PER_TIMEOUT: Final = 6
-# What Lambda asks for at least: below, its own throttling could send healthy messages to the DLQ.
-MIN_RECEIVES: Final = 5
-
-
-def visibility_seconds(consumer_timeout_seconds: int) -> int:
-    """How long a received message stays hidden."""
-    return VISIBILITY_PER_TIMEOUT * consumer_timeout_seconds
 
 
 class WorkQueue(Construct):
     """A standard queue and its own dead-letter queue, both over TLS only."""
 
-    def __init__(
-        self,
-        scope: Construct,
-        name: names.Queue,
-        *,
-        stage: Stage,
-        consumer_timeout_seconds: int,
-        max_receive_count: int = MIN_RECEIVES,
-    ) -> None:
+    def __init__(self, scope: Construct, name: names.Queue, *, stage: Stage) -> None:
         super().__init__(scope, name.name)
         self.name = name
-        self.max_receive_count = max_receive_count
         self.dead_letters = sqs.Queue(
             self,
             "DeadLetters",
@@ -53,18 +35,18 @@ class WorkQueue(Construct):
             "Queue",
             enforce_ssl=True,
             retention_period=RETENTION,
-            visibility_timeout=Duration.seconds(visibility_seconds(consumer_timeout_seconds)),
+            visibility_timeout=Duration.seconds(name.visibility_seconds),
             dead_letter_queue=sqs.DeadLetterQueue(
-                queue=self.dead_letters, max_receive_count=max_receive_count
+                queue=self.dead_letters, max_receive_count=name.max_receives
             ),
             removal_policy=removal_policy(stage),
         )
 
-    def feed(self, consumer: lambda_.IFunction, *, batch_size: int, max_concurrency: int) -> None:
+    def feed(self, consumer: lambda_.IFunction, *, max_concurrency: int) -> None:
         """Have the function take messages; those that it names as failed come again alone."""
         self.source = sources.SqsEventSource(
             self.queue,
-            batch_size=batch_size,
+            batch_size=self.name.batch_size,
             max_concurrency=max_concurrency,
             report_batch_item_failures=True,
         )

@@ -35,8 +35,6 @@ from fanfold.settings import Settings
 
 LANES = (names.EXPRESS, names.BULK)
 FORKING = multiprocessing.get_context("fork")
-# What the deployed function is given.
-INVOCATION_SECONDS = 60.0
 # How long a worker rests when no lane had a message.
 IDLE_SECONDS = 0.1
 # How long the parent waits at most before it looks at everything again.
@@ -118,7 +116,7 @@ class _Lane:
                 )
                 tell.send(COPIED)
             event = sqs_event(self.url.rpartition("/")[2], [message])
-            context = Context(clock.monotonic() + INVOCATION_SECONDS, clock.monotonic)
+            context = Context(clock.monotonic() + names.DELIVER.seconds, clock.monotonic)
             answer = handler(event, context)
             if answer["batchItemFailures"]:
                 tell.send(FAILED)

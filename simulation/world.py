@@ -40,16 +40,7 @@ from simulation.observers import Relations, pair_of
 from simulation.scheduler import Actor, Crash, Stage
 from simulation.schemas import schema_of
 
-# As infra/ deploys them.
-DOOR_SECONDS = 10.0
-WORKERS = {
-    names.PUBLISH: ("plan", 60.0, 10, 5),  # function, seconds, batch, receives
-    names.EXPRESS: ("deliver", 60.0, 1, 10),
-    names.BULK: ("deliver", 60.0, 1, 10),
-    names.RELATION: ("relate", 30.0, 10, 5),
-}
-VISIBILITY_PER_TIMEOUT = 6
-SWEEP_SECONDS, SWEEP_EVERY_SECONDS = 55.0, 60.0
+SWEEP_EVERY_SECONDS = 60.0
 MOST_WORKERS = 3  # of one queue at a time
 # SWEEP's ten rounds of six minutes, and the redeliveries between them.
 CALM_SECONDS = 4 * 60 * 60.0
@@ -118,7 +109,7 @@ class World:
         self._make_database()
         self._make_queues()
         self.mappings = Mappings()
-        self._workers = dict.fromkeys(WORKERS, 0)
+        self._workers = dict.fromkeys(names.QUEUES, 0)
         self._next_sweep = SWEEP_EVERY_SECONDS
         # In some worlds DELIVER has little more time than it needs to hand back.
         self.time_pressure = self.random.choice((1.0, 1.0, 0.354, 0.3515))
@@ -153,14 +144,14 @@ class World:
             fail=self.faults.unsent,
         )
         self.queues = Queues(self.clock, hooks)
-        for queue, (_, seconds, _, receives) in WORKERS.items():
+        for queue in names.QUEUES:
             self.queues.create_with_dlq(
                 queue.name,
-                max_receives=receives,
-                visibility_seconds=VISIBILITY_PER_TIMEOUT * seconds,
+                max_receives=queue.max_receives,
+                visibility_seconds=queue.visibility_seconds,
             )
         # Looked at before every turn.
-        self._lanes = {queue.name: self.queues.queue(queue_url(queue)) for queue in WORKERS}
+        self._lanes = {queue.name: self.queues.queue(queue_url(queue)) for queue in names.QUEUES}
         self.sqs = sqs.Client(self.queues, validates=False)
 
     # Time and telling
@@ -319,7 +310,7 @@ class World:
             "isBase64Encoded": False,
         }
         try:
-            answer = machines().invoke(route.door, event, seconds=DOOR_SECONDS)
+            answer = machines().invoke(route.door, event, seconds=names.API.seconds)
         except Crash:
             self.faults.injected["door died"] += 1
             return 502, None
@@ -395,18 +386,17 @@ class World:
 
         def sweep() -> None:
             try:
-                machines().invoke("sweep", {}, seconds=SWEEP_SECONDS)
+                machines().invoke("sweep", {}, seconds=names.SWEEP.seconds)
             except (Crash, Exception) as error:  # noqa: BLE001 - Lambda would log it, and go on
                 self.note(f"sweep failed: {error!r}")
 
         self.stage.enter("sweep", sweep)
 
     def _start_worker(self, queue: names.Queue) -> None:
-        function, seconds, batch, _ = WORKERS[queue]
         url = queue_url(queue)
         messages = self.sqs.receive_message(
             QueueUrl=url,
-            MaxNumberOfMessages=self.random.randint(1, batch),
+            MaxNumberOfMessages=self.random.randint(1, queue.batch_size),
             AttributeNames=["All"],
             MessageAttributeNames=["All"],
         ).get("Messages", [])
@@ -416,7 +406,7 @@ class World:
 
         def work() -> None:
             try:
-                failed = self._handle(queue, function, seconds, messages)
+                failed = self._handle(queue, messages)
                 for message in messages:
                     if message["MessageId"] not in failed:
                         self.sqs.delete_message(
@@ -425,18 +415,15 @@ class World:
             finally:
                 self._workers[queue] -= 1
 
-        self.stage.enter(f"{function} on {queue.name}", work)
+        self.stage.enter(f"{queue.consumer.name} on {queue.name}", work)
 
-    def _handle(
-        self, queue: names.Queue, function: str, seconds: float, messages: list[Any]
-    ) -> set[str]:
+    def _handle(self, queue: names.Queue, messages: list[Any]) -> set[str]:
         """Ids of the messages that must come again."""
         event = sqs_event(queue.name, messages)
         try:
-            time_pressure = (
-                self.time_pressure if function == "deliver" and self.faults.are_on else 1.0
-            )
-            answer = machines().invoke(function, event, seconds=seconds * time_pressure)
+            is_pressed = queue.consumer == names.DELIVER and self.faults.are_on
+            seconds = queue.consumer.seconds * (self.time_pressure if is_pressed else 1.0)
+            answer = machines().invoke(queue.consumer.name, event, seconds=seconds)
         except (Crash, Exception) as error:  # noqa: BLE001 - the whole batch comes again
             self.note(f"the worker ended: {error!r}")
             return {message["MessageId"] for message in messages}
@@ -466,7 +453,7 @@ class World:
         """Every dead letter, with the queue that it could not be taken from."""
         return [
             (queue, message)
-            for queue in WORKERS
+            for queue in names.QUEUES
             for message in self.queues.queue(dlq_url(queue)).messages()
         ]
 

@@ -27,10 +27,10 @@ from bench.figures import Bars, Figure, Result, Row
 from bench.paired import paired
 from bench.progress import with_progress
 from fanfold import names
-from fanfold.settings import BATCH
 from simulation import lambdas
 from simulation.schemas import schema_of
 
+BATCH = names.PUBLISH.batch_size
 # A call takes about so long on AWS, beside what both ends of loopback take here.
 CALL_SECONDS = 0.005
 BATCHES, ROUNDS, SHORT_ROUNDS = 10, 5, 2
@@ -191,7 +191,7 @@ def _serve(told: Connection) -> None:
     database, queues = Database(clock), Queues(clock, Hooks(random=Random(0)))
     database.create(*(schema_of(table) for table in names.TABLES))
     for queue in names.QUEUES:
-        queues.create_with_dlq(queue.name, max_receives=5)
+        queues.create_with_dlq(queue.name, max_receives=queue.max_receives)
     model = answering_from(
         dynamodb.Client(database, validates=False), sqs.Client(queues, validates=False)
     )

@@ -47,7 +47,7 @@ CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25
 # Follows are counted in windows of the wall clock; a rush begins anywhere in one.
 BEGINNINGS_MS = 10_000
 # RELATE looks at a follow again when the door has surely ended.
-RELATE_SECONDS = Settings.door_timeout_seconds
+RELATE_SECONDS = names.API.seconds
 # RELATE's containers are its own: nobody throttles them, so they hear of a growth late.
 RELATE_CONTAINERS = 20
 # Ids as long as those of Cognito.

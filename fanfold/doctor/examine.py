@@ -21,13 +21,13 @@ from fanfold.errors import TryLater
 from fanfold.follows import ring
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import Follow
-from fanfold.names import FOLLOWERS, FOLLOWING, Table
-from fanfold.settings import HIGHEST_LEVEL, Settings
+from fanfold.names import FOLLOWERS, FOLLOWING, PLAN, Table
+from fanfold.settings import HIGHEST_LEVEL
 
 # Where a door stopped half-way, RELATE comes when its time is over: after this, all that was on its
 # way has arrived. The longest time is that of PLAN, which takes follows from the publish queue. As
 # long is that of DELIVER: whoever read a level before an edge was there has ended, too.
-MOMENT_SECONDS = Settings.plan_timeout_seconds + 20.0
+MOMENT_SECONDS = PLAN.seconds + 20.0
 # Differences that wait for their second look; with more, reading waits for them.
 MAX_SUSPECTS = 20_000
 # Of what was found, so many are kept to be shown.

@@ -55,9 +55,8 @@ COLD_START_SECONDS = 0.4
 # Lambda's pollers of a queue that was quiet begin with five batches at a time, and add 300 a minute
 # (services-sqs-scaling in the developer guide).
 FIRST_POLLERS, POLLERS_PER_SECOND = 5, 5
-# As infra/ deploys them.
-PUBLISH_WORKERS, PUBLISH_BATCH = 10, 10
-TIMEOUT_SECONDS, VISIBILITY_SECONDS, RECEIVES = 60, 360, 10
+# As a stage has them by default.
+PUBLISH_WORKERS = 10
 RETENTION_DAYS = 30
 # Ids as long as those of Cognito.
 PUBLISHER = "ada00000-0000-4000-8000-000000000001"
@@ -138,7 +137,9 @@ class Model:
         self.lanes = {}
         for queue in (names.PUBLISH, names.EXPRESS, names.BULK):
             url, _ = self.queues.create_with_dlq(
-                queue.name, max_receives=RECEIVES, visibility_seconds=VISIBILITY_SECONDS
+                queue.name,
+                max_receives=queue.max_receives,
+                visibility_seconds=queue.visibility_seconds,
             )
             self.lanes[queue] = WorkQueue(timed, url)
 
@@ -154,11 +155,11 @@ class Model:
         self.delivering = Delivering(fanouts, posts, publishers, lanes, transport)
         bulk, express = self.budget.bulk, self.budget.express
         self.sources = {
-            self.lanes[queue].url: EventSource(self, self.lanes[queue].url, workers, batch, take)
-            for queue, workers, batch, take in (
-                (names.PUBLISH, PUBLISH_WORKERS, PUBLISH_BATCH, self._plan),
-                (names.EXPRESS, express.max_concurrency, 1, partial(self._deliver, "express")),
-                (names.BULK, bulk.max_concurrency, 1, partial(self._deliver, "bulk")),
+            self.lanes[queue].url: EventSource(self, queue, self.lanes[queue].url, workers, take)
+            for queue, workers, take in (
+                (names.PUBLISH, PUBLISH_WORKERS, self._plan),
+                (names.EXPRESS, express.max_concurrency, partial(self._deliver, "express")),
+                (names.BULK, bulk.max_concurrency, partial(self._deliver, "bulk")),
             )
         }
 
@@ -223,7 +224,7 @@ class Model:
                 DeliverSegment.from_content(content),
                 pace=machine.paces[lane],
                 redelivered=redelivered,
-                stop_at=self.loop.now + TIMEOUT_SECONDS - HAND_BACK_SECONDS,
+                stop_at=self.loop.now + names.DELIVER.seconds - HAND_BACK_SECONDS,
             )
         finally:
             self._machines.append(machine)
@@ -242,9 +243,9 @@ class EventSource:
     """Lambda's mapping of a queue to a function: so many batches at a time."""
 
     model: Model
+    queue: names.Queue
     url: str
     workers: int
-    batch: int
     take: Take
     busy: int = 0
     _since: float | None = None  # when the queue was no longer quiet
@@ -253,7 +254,9 @@ class EventSource:
         """Hand out what waits, as far as workers are free."""
         while self.busy < self._pollers():
             found = self.model.sqs_at_once.receive_message(
-                QueueUrl=self.url, MaxNumberOfMessages=self.batch, AttributeNames=["All"]
+                QueueUrl=self.url,
+                MaxNumberOfMessages=self.queue.batch_size,
+                AttributeNames=["All"],
             )
             if "Messages" not in found:
                 return
@@ -282,7 +285,7 @@ class EventSource:
                 self.take(json.loads(message["Body"]), redelivered=redelivered)
             except Exception as error:  # noqa: BLE001 - as in Lambda, the message comes again
                 model.counts.failures.append(error)
-                self.look_in(VISIBILITY_SECONDS)
+                self.look_in(self.queue.visibility_seconds)
             else:
                 handle = message["ReceiptHandle"]
                 model.sqs_at_once.delete_message(QueueUrl=self.url, ReceiptHandle=handle)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from fanfold import names
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import Ledger
-from fanfold_cli.event_sources import mapping_of, run_time_settings
+from fanfold_cli.event_sources import mapping_of
 from fanfold_cli.local.home import Home
 from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
@@ -156,14 +156,13 @@ def test_where_the_engine_knows_no_move_tasks_a_lane_is_redriven_all_the_same(
     stack.client("sqs").purge_queue(QueueUrl=settings.relation_dlq_url)
 
 
-def test_the_functions_know_how_often_a_message_is_tried(stack: Deployment) -> None:
-    told, sqs = run_time_settings(stack), stack.client("sqs")
+def test_queues_have_the_max_receives_that_the_functions_assume(stack: Deployment) -> None:
+    sqs = stack.client("sqs")
     for queue in names.QUEUES:
         policy = sqs.get_queue_attributes(
             QueueUrl=stack.output(queue.url_output), AttributeNames=["RedrivePolicy"]
         )["Attributes"]["RedrivePolicy"]
-        tries = json.loads(policy)["maxReceiveCount"]
-        assert getattr(told, queue.max_receives_setting) == int(tries)
+        assert int(json.loads(policy)["maxReceiveCount"]) == queue.max_receives
 
 
 def test_sweep_alone_is_told_what_feeds_its_queues(stack: Deployment) -> None:

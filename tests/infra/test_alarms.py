@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold import names
+from infra.follow_timeline import TABLE_ACTIONS
 
 Template = dict[str, Any]
 
@@ -91,8 +92,8 @@ def test_a_new_index_gets_its_alarm_by_itself(
     before = len(indexes())
     readers = replace(names.READERS, indexes=(names.Index("by_country", "country"),))
     every = [readers if table is names.READERS else table for table in names.TABLES]
-    monkeypatch.setattr(names, "READERS", readers)
     monkeypatch.setattr(names, "TABLES", tuple(every))
+    monkeypatch.setitem(TABLE_ACTIONS, readers, {})
     template = synthesize()
     table = template["Outputs"][readers.output]["Value"]["Ref"]
     assert (table, "by_country") in watched_indexes(template)

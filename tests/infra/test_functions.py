@@ -104,7 +104,6 @@ def test_a_function_is_told_every_setting(template: Template) -> None:
             "POWERTOOLS_SERVICE_NAME": told["POWERTOOLS_SERVICE_NAME"],
             **settings.to_env(),
         }
-        assert settings.door_timeout_seconds == functions(template)["api"]["Timeout"]
 
 
 def test_two_stages_in_one_account_have_different_service_names(

@@ -78,23 +78,13 @@ def test_a_message_stays_hidden_for_six_times_its_consumers_timeout(template: Te
         assert hidden >= 6 * consumer(template, mapping)["Timeout"]
 
 
-def test_workers_are_told_how_often_a_message_is_tried(template: Template) -> None:
-    for function in resources(template, "AWS::Lambda::Function").values():
-        told = function["Properties"]["Environment"]["Variables"]
-        for queue in names.QUEUES:
-            properties = template["Resources"][logical_id(template, queue.url_output)]["Properties"]
-            tries = properties["RedrivePolicy"]["maxReceiveCount"]
-            assert told[queue.max_receives_setting.upper()] == str(tries)
-
-
-def test_sweep_is_told_how_long_the_lanes_hide_a_message(template: Template) -> None:
-    told = [
-        function["Properties"]["Environment"]["Variables"]["LANE_VISIBILITY_SECONDS"]
-        for function in resources(template, "AWS::Lambda::Function").values()
-    ]
-    for lane in (names.EXPRESS, names.BULK):
-        queue = template["Resources"][logical_id(template, lane.url_output)]
-        assert set(told) == {str(queue["Properties"]["VisibilityTimeout"])}
+def test_queues_have_the_receives_and_visibility_that_the_functions_assume(
+    template: Template,
+) -> None:
+    for queue in names.QUEUES:
+        properties = template["Resources"][logical_id(template, queue.url_output)]["Properties"]
+        assert properties["RedrivePolicy"]["maxReceiveCount"] == queue.max_receives
+        assert properties["VisibilityTimeout"] == queue.visibility_seconds
 
 
 def test_sweep_alone_is_told_what_feeds_the_queues_that_it_sends_to(template: Template) -> None:

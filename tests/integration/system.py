@@ -389,7 +389,7 @@ def create_tables_and_queues(system: System) -> None:
         system.sqs.create_queue(QueueName=f"{queue.name}Dlq")
         redrive = {
             "deadLetterTargetArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue.name}Dlq",
-            "maxReceiveCount": getattr(system.settings, queue.max_receives_setting),
+            "maxReceiveCount": queue.max_receives,
         }
         system.sqs.create_queue(
             QueueName=queue.name,

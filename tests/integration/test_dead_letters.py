@@ -8,7 +8,6 @@ import pytest
 
 from fanfold import names
 from fanfold.aws.dead_letters import PAGE, Watch
-from fanfold.settings import Settings
 from functions._worker import MAX_REASON_CHARS
 from tests.integration.system import Json, System, error
 
@@ -35,8 +34,7 @@ ORDERS["Bulk"] = ORDERS["Express"]
 
 
 def tries(queue: str) -> int:
-    named = next(each for each in names.QUEUES if each.name == queue)
-    return int(getattr(Settings, named.max_receives_setting))
+    return next(each.max_receives for each in names.QUEUES if each.name == queue)
 
 
 def said(caplog: pytest.LogCaptureFixture, sentence: str) -> list[Any]:

@@ -13,11 +13,11 @@ from botocore.exceptions import (
     ReadTimeoutError,
 )
 
+from fanfold import names
 from fanfold.aws import boto
 from fanfold.aws.curl import Lost, Refused
 from fanfold.aws.retries import SLOWEST_CALL_SECONDS, is_throttle, is_transient, throttling_reasons
 from fanfold.errors import BadInput, Unsent
-from fanfold.settings import Settings
 
 URL = "https://example.org"
 
@@ -145,6 +145,6 @@ def test_no_client_waits_for_its_own_retries_longer_than_a_door_has_time() -> No
         assert config.connect_timeout <= 1
         assert config.read_timeout <= 2
     assert door.meta.config.retries["total_max_attempts"] == 2  # type: ignore[attr-defined]
-    assert Settings.door_timeout_seconds > SLOWEST_CALL_SECONDS
+    assert names.API.seconds > SLOWEST_CALL_SECONDS
     assert lane.meta.config.retries["total_max_attempts"] == 1  # type: ignore[attr-defined]
     assert lane.meta.config.max_pool_connections == 33  # type: ignore[attr-defined]

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from aws_model.lambda_events import Context, sqs_event
+from fanfold import names
 from fanfold.errors import BadInput, TryLater
-from fanfold.settings import BATCH
 from functions._worker import Received, Source, work
 
 QUEUE = "Publish"
+BATCH = names.PUBLISH.batch_size
 
 
 @dataclass
