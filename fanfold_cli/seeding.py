@@ -15,6 +15,8 @@ from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.growth import Growing, Notify
+from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import NotGrown, Shards
 from fanfold_cli import event_sources
@@ -92,9 +94,7 @@ def seed(deployment: Deployment, graph: Graph) -> int:
     return new
 
 
-def relations(
-    deployment: Deployment, tell: Callable[[str, Shards | NotGrown], None] = lambda *_what: None
-) -> Following:
+def relations(deployment: Deployment, notify: Notify = lambda *_what: None) -> Following:
     """What changes and settles follows on this stack, within the limits of its stage."""
     settings, stage = deployment.settings(), event_sources.run_time_settings(deployment)
     dynamodb = deployment.client("dynamodb")
@@ -103,10 +103,12 @@ def relations(
         PatientEdges(
             # A throttle must reach who lets the publisher grow; a client that retries hides it.
             EdgesTable(deployment.client("dynamodb", attempts=1), settings.followers_table),
-            PublishersTable(dynamodb, settings.publishers_table),
-            stage.max_level,
-            stage.growth_cooldown_ms,
-            tell,
+            Growing(
+                Levels(PublishersTable(dynamodb, settings.publishers_table)),
+                stage.max_level,
+                stage.growth_cooldown_ms,
+                notify,
+            ),
         ),
         WorkQueue(deployment.client("sqs"), settings.relation_queue_url),
         stage.max_follows,
@@ -114,7 +116,7 @@ def relations(
     )
 
 
-def tell_growth(publisher_id: str, what: Shards | NotGrown) -> None:
+def report_growth(publisher_id: str, what: Shards | NotGrown) -> None:
     """Say that a publisher has grown; why one does not grow is of no use to who imports."""
     if isinstance(what, Shards):
         say(
@@ -124,5 +126,5 @@ def tell_growth(publisher_id: str, what: Shards | NotGrown) -> None:
 
 
 def _bulk_following(deployment: Deployment) -> BulkFollowing:
-    own = relations(deployment, tell_growth)
+    own = relations(deployment, report_growth)
     return BulkFollowing(own.following, own.edges, own)

@@ -11,6 +11,8 @@ from fanfold import names
 from fanfold.aws import boto
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.growth import Growing
+from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import NotGrown, Shards
 from fanfold.settings import Settings
@@ -20,12 +22,14 @@ from functions._worker import logger
 def edges(settings: Settings) -> Edges:
     """The edges of all publishers."""
     return Edges(
-        # They see every throttle, and own the back-off.
+        # No retries inside boto3: `Edges` retries, and has to see every throttle.
         EdgesTable(boto.dynamodb(attempts=1), settings.followers_table),
-        PublishersTable(boto.dynamodb(attempts=1), settings.publishers_table),
-        settings.max_level,
-        settings.growth_cooldown_ms,
-        tell,
+        Growing(
+            Levels(PublishersTable(boto.dynamodb(attempts=1), settings.publishers_table)),
+            settings.max_level,
+            settings.growth_cooldown_ms,
+            notify,
+        ),
     )
 
 
@@ -33,10 +37,10 @@ def edges(settings: Settings) -> Edges:
 _one_at_a_time = Lock()
 
 
-def tell(publisher_id: str, what: Shards | NotGrown) -> None:
+def notify(publisher_id: str, what: Shards | NotGrown) -> None:
     """Log a growth or a refused one, and count it in a metric of its own line."""
     if isinstance(what, NotGrown):
-        logger.info("A publisher does not grow.", publisher_id=publisher_id, why=what.why)
+        logger.info("A publisher does not grow.", publisher_id=publisher_id, why=what.reason)
         _count("GrowthsRefused")
     else:
         logger.warning(

@@ -26,7 +26,7 @@ from fanfold.aws import boto, curl
 from fanfold.aws.retries import ATTEMPTS
 from fanfold.fanout import deliver, plan, policy, segments, transport_boto3
 from fanfold.fanout.pacing import Pace
-from fanfold.follows import edges, edges_table, ring_reader, sharding
+from fanfold.follows import edges_table, growth, ring_reader, sharding
 from fanfold.settings import Settings
 from simulation.clients import BotoClient, UnthreadedTransport, Wires, running
 from simulation.faults import SHARD_WRITES
@@ -195,8 +195,8 @@ def installed() -> Iterator[Machines]:
         (policy, "MAX_STRAGGLERS", 2),
         (policy, "RETRY_ENTRIES", policy.RETRY_ENTRIES),  # each world has its own
         (sharding, "PARTITION_WRITES", SHARD_WRITES),
-        (edges, "SAMPLE", 1),
-        (edges, "WAIT_SECONDS", (0.5, 1.0)),
+        (growth, "SAMPLE", 1),
+        (growth, "WAIT_SECONDS", (0.5, 1.0)),
         (deliver, "Delivery", partial(policy.Delivery, max_in_flight=MAX_IN_FLIGHT)),
     ]
     theirs = [(home, name, getattr(home, name, None)) for home, name, _ in ours]

@@ -187,14 +187,14 @@ MUTATIONS = (
     ),
     Mutation(
         "a level is committed before it is used",
-        "fanfold/follows/edges.py",
+        "fanfold/follows/growth.py",
         "        wish = grown(\n",
-        "        self._remember(publisher_id, seen.level + 1)\n        wish = grown(\n",
+        "        self.levels.remember(publisher_id, seen.level + 1)\n        wish = grown(\n",
     ),
     Mutation(
         "the static level is committed before it is used",
-        "fanfold/follows/edges.py",
-        "        if known < fixed:",
+        "fanfold/follows/levels.py",
+        "        if own < static:",
         "        if False:",
     ),
     Mutation(
@@ -272,7 +272,7 @@ MUTATIONS = (
     ),
     Mutation(
         "only a hot key range lets a publisher grow",
-        "fanfold/follows/edges.py",
+        "fanfold/follows/growth.py",
         "if not is_hot:",
         "if False:",
     ),

@@ -35,6 +35,8 @@ from fanfold.errors import TryLater
 from fanfold.follows import ring
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.growth import Growing
+from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import NotGrown, Shards
@@ -118,15 +120,17 @@ class Rush:
         timed: Any = Timed(self)
         return Edges(
             EdgesTable(timed, names.FOLLOWERS.name),
-            PublishersTable(timed, names.PUBLISHERS.name),
-            Settings.max_level,
-            Settings.growth_cooldown_ms,
-            self._tell,
+            Growing(
+                Levels(PublishersTable(timed, names.PUBLISHERS.name)),
+                Settings.max_level,
+                Settings.growth_cooldown_ms,
+                self._notify,
+            ),
         )
 
-    def _tell(self, _publisher_id: str, what: Shards | NotGrown) -> None:
+    def _notify(self, _publisher_id: str, what: Shards | NotGrown) -> None:
         if isinstance(what, NotGrown):
-            self.counts.refusals[what.why] += 1
+            self.counts.refusals[what.reason] += 1
         else:
             self.counts.levels.append((self.loop.now, what.level))
 
@@ -144,7 +148,7 @@ class Rush:
         with installed(self.loop, self.random):
             # The publisher was followed before, too, so that RELATE's containers know its level.
             for edges in self._relate:
-                self.loop.start(partial(edges.level, PUBLISHER))
+                self.loop.start(partial(edges.levels.to_write, PUBLISHER))
             self.loop.at(0.0, partial(self._arrive, 0))
             self.loop.run(self._is_over)
         return self.counts

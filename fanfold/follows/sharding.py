@@ -68,7 +68,7 @@ class Shards:
 class NotGrown:
     """Why a publisher does not grow now."""
 
-    why: str
+    reason: str
 
 
 def grown(shards: Shards, *, now_ms: int, max_level: int, cooldown_ms: int) -> Shards | NotGrown:

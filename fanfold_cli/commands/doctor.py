@@ -110,7 +110,7 @@ def _doctor(
         PublishersTable(dynamodb, settings.publishers_table),
         threads,
     )
-    relations = seeding.relations(deployment, seeding.tell_growth) if repairs else None
+    relations = seeding.relations(deployment, seeding.report_growth) if repairs else None
     return Doctor(records, relations, report)
 
 

@@ -10,8 +10,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fanfold import clock
 from fanfold.errors import TryLater
 from fanfold.follows import ring
-from fanfold.follows.edges import LEVEL_SECONDS
 from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.levels import LEVEL_SECONDS
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import PARTITION_WRITES

@@ -19,6 +19,8 @@ from fanfold import names, times
 from fanfold.errors import TryLater
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.growth import Growing
+from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import HOT_KEY_RANGE, WINDOW_SECONDS, Shards
 from fanfold_cli import aws, seeding, shard_report
@@ -243,10 +245,10 @@ def test_grow_raises_the_level_and_says_what_it_means(publishers: PublishersTabl
 def test_a_follower_from_before_a_growth_is_reached_and_a_new_one_is_at_the_new_level(
     system: System, publishers: PublishersTable, followers: EdgesTable
 ) -> None:
-    edges = Edges(followers, publishers, 8, 10_000)
+    edges = Edges(followers, Growing(Levels(publishers), 8, 10_000))
     edges.put("ada", "early", version=1)
     shards_of("grow", "ada", "--level", "2", "--yes")
-    Edges(followers, publishers, 8, 10_000).put("ada", "late", version=1)
+    Edges(followers, Growing(Levels(publishers), 8, 10_000)).put("ada", "late", version=1)
     levels = shards_of("show", "ada", "--json").json["levels"]
     assert [level["edges"] for level in levels] == [1, 0, 1]
     system.publish()
@@ -399,7 +401,7 @@ def test_static_keeps_all_publishers_at_a_level_until_dynamic(
     kept = shards_of("static", "--level", "2", "--yes")
     assert (kept.exit_code, kept.stdout) == (0, "The mode is static: all publishers at level 2.\n")
     assert "within 60 s" in kept.said
-    Edges(followers, publishers, 8, 10_000).put("ada", "bob", version=1)
+    Edges(followers, Growing(Levels(publishers), 8, 10_000)).put("ada", "bob", version=1)
     assert followers_at(followers, "bob") == [2]
     assert publishers.shards("ada").level == 2, "committed before anything is written there"
     again = shards_of("static", "--level", "2")
@@ -428,12 +430,12 @@ def test_a_lowered_static_level_loses_no_follower(
 ) -> None:
     for level, user in ((3, "early"), (1, "late")):
         shards_of("static", "--level", str(level), "--yes")
-        Edges(followers, publishers, 8, 10_000).put("ada", user, version=1)
+        Edges(followers, Growing(Levels(publishers), 8, 10_000)).put("ada", user, version=1)
         assert followers_at(followers, user) == [level]
     system.publish()
     system.pump("Publish", "Express")
     assert system.reached() == ["early", "late"]
-    Edges(followers, publishers, 8, 10_000).remove("ada", "early", version=2)
+    Edges(followers, Growing(Levels(publishers), 8, 10_000)).remove("ada", "early", version=2)
     assert followers_at(followers, "early") == []
 
 
@@ -567,7 +569,7 @@ def test_the_edges_of_an_import_see_each_throttle_and_others_are_tried_again() -
         return len(calls)
 
     with patch("time.sleep"):
-        assert attempts(relations.edges.followers.client) == 1
+        assert attempts(relations.edges.edges_table.client) == 1
         assert attempts(relations.following.client) == 3
 
 
@@ -586,14 +588,14 @@ def test_the_edges_of_an_import_wait_for_the_table(system: System, clock: Clock,
     stack = Stack(REGION, None, outputs(), {"lambda": FakeLambda()})
     edges = seeding.relations(stack).edges
     free_at = clock.seconds + seeding.PATIENCE_SECONDS / 2
-    plain = edges.followers.client.put_item
+    plain = edges.edges_table.client.put_item
 
     def put_item(**request: Any) -> Any:
         if clock.seconds < free_at:
             raise error("ThrottlingException")
         return plain(**request)
 
-    with patch.object(edges.followers.client, "put_item", put_item):
+    with patch.object(edges.edges_table.client, "put_item", put_item):
         getattr(edges, way)("ada", "bob", version=1)
         assert system.edges() == ["bob"]
         free_at = clock.seconds + 2 * seeding.PATIENCE_SECONDS

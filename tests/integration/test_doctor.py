@@ -17,6 +17,8 @@ from fanfold.follows import ring
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import FOLLOWED, UNFOLLOWED, Follow
+from fanfold.follows.growth import Growing
+from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import raised
 from fanfold.settings import HIGHEST_LEVEL
@@ -43,7 +45,7 @@ class Ward:
 
     def follow(self, *users: str, publisher: str = "ada", version: int = 1) -> None:
         """Let users follow, to the end."""
-        edges = Edges(self.followers, self.publishers, 8, 10_000)
+        edges = Edges(self.followers, Growing(Levels(self.publishers), 8, 10_000))
         for user in users:
             self.row(user, publisher=publisher, version=version)
         edges.put_all((publisher, user, version) for user in users)

@@ -19,9 +19,9 @@ from fanfold import names
 from fanfold.aws import boto
 from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
-from fanfold.follows.edges import ATTEMPTS
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import Follow, FollowsTable
+from fanfold.follows.patience import ATTEMPTS
 from functions import plan
 from functions._worker import Received
 from tests.integration.system import (

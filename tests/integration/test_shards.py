@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from fanfold import clock, names
-from fanfold.follows.edges import ATTEMPTS, LEVEL_SECONDS
+from fanfold.follows.levels import LEVEL_SECONDS
+from fanfold.follows.patience import ATTEMPTS
 from fanfold.follows.publishers_table import FAR_WINDOWS
 from fanfold.follows.sharding import (
     HOT_KEY_RANGE,
@@ -329,7 +330,7 @@ def test_a_growth_that_is_refused_is_told_and_counted(
 ) -> None:
     edges = _wiring.edges(system.settings)
     for _ in range(12):
-        edges._throttled("ada", is_hot=True)
+        edges.growing.failed("ada", hot())
         system.clock.advance(1)
     assert '"GrowthsRefused":[1.0]' in capsys.readouterr().out.replace(" ", "")
     assert system.rows(names.PUBLISHERS) == []

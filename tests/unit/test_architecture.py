@@ -55,7 +55,7 @@ RULES = (
     ),
     Rule(
         "fanfold.timeline",
-        (*GROUND, "fanfold.aws", "fanfold.timeline", "cachetools", "mypy_boto3_*"),
+        (*GROUND, "fanfold.aws", "fanfold.timeline", "mypy_boto3_*"),
         "a reader does not know who follows, nor how a post is delivered",
     ),
     Rule(
@@ -65,10 +65,19 @@ RULES = (
             "fanfold.aws",
             "fanfold.timeline",
             "fanfold.follows",
-            "cachetools",
             "mypy_boto3_*",
         ),
         "a follow does not know how a post is delivered",
+    ),
+    Rule(
+        "fanfold.follows.levels",
+        (*GROUND, "fanfold.follows", "cachetools"),
+        "two modules cache: this one and the next",
+    ),
+    Rule(
+        "fanfold.timeline.read",
+        (*GROUND, "fanfold.timeline", "cachetools"),
+        "two modules cache: this one and the one before",
     ),
     Rule(
         "fanfold.fanout",

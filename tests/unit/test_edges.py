@@ -17,16 +17,10 @@ from cachetools import TTLCache
 from fanfold import clock
 from fanfold.errors import TryLater, Unanswered
 from fanfold.follows import publishers_table
-from fanfold.follows.edges import (
-    ATTEMPTS,
-    BACKOFF_SECONDS,
-    HOT_SECONDS,
-    LEVEL_SECONDS,
-    LOOK_SECONDS,
-    PATIENCE_SECONDS,
-    WAIT_SECONDS,
-    Edges,
-)
+from fanfold.follows.edges import Edges
+from fanfold.follows.growth import CHECK_SECONDS, HOT_SECONDS, WAIT_SECONDS, Growing
+from fanfold.follows.levels import LEVEL_SECONDS, Levels
+from fanfold.follows.patience import ATTEMPTS, BACKOFF_SECONDS, PATIENCE_SECONDS
 from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, WINDOW_SECONDS, Growth, NotGrown, Shards
 
 # A round number of windows since the epoch.
@@ -164,10 +158,12 @@ class World:
         """Edges with empty caches, as a new container has them."""
         return Edges(
             self.table,  # type: ignore[arg-type]
-            self.publishers,  # type: ignore[arg-type]
-            MAX_LEVEL,
-            COOLDOWN_MS,
-            lambda publisher, what: self.told.append((publisher, what)),
+            Growing(
+                Levels(self.publishers),  # type: ignore[arg-type]
+                MAX_LEVEL,
+                COOLDOWN_MS,
+                lambda publisher, what: self.told.append((publisher, what)),
+            ),
         )
 
     def busy(self, rate: int = 100_000, **shards: Any) -> None:
@@ -265,9 +261,9 @@ def test_a_throttle_refreshes_the_level_for_the_very_next_attempt(world: World) 
 def test_a_container_looks_at_a_throttled_publisher_once_a_second(world: World) -> None:
     world.throttled()
     for _ in range(7):
-        world.throttled(after=LOOK_SECONDS / 8)
+        world.throttled(after=CHECK_SECONDS / 8)
     assert len(world.made("look")) == 1
-    world.throttled(after=LOOK_SECONDS / 8)
+    world.throttled(after=CHECK_SECONDS / 8)
     assert len(world.made("look")) == 2
 
 
@@ -320,12 +316,12 @@ def test_a_container_grows_a_publisher_after_its_own_wait_if_throttled_still(
     world.time.chance = chance
     world.throttled()
     world.time.chance = 0.0
-    while world.time.seconds < wait - LOOK_SECONDS:
-        world.throttled(after=LOOK_SECONDS)
+    while world.time.seconds < wait - CHECK_SECONDS:
+        world.throttled(after=CHECK_SECONDS)
         world.busy()
     assert not world.levels
     world.busy()
-    assert world.throttled(after=LOOK_SECONDS) == [0, 1]
+    assert world.throttled(after=CHECK_SECONDS) == [0, 1]
     assert world.levels == [1]
     assert world.put() == [1]
 
@@ -672,7 +668,7 @@ def test_an_edge_that_is_missing_or_older_is_put_at_the_level_of_now(
 
 
 def test_an_edge_above_the_level_that_is_remembered_is_seen(world: World) -> None:
-    world.edges.level("ada")
+    world.edges.levels.to_write("ada")
     world.publishers.rows["ada"] = grown_to(3)  # by a door, meanwhile
     world.at_home(3, version=8)
     world.edges.ensure("ada", "bob", version=8)
@@ -691,7 +687,7 @@ def test_an_edge_above_the_level_that_all_are_kept_at_is_seen(world: World) -> N
 
 
 def test_an_edge_that_is_nowhere_is_put_at_the_level_of_now(world: World) -> None:
-    world.edges.level("ada")
+    world.edges.levels.to_write("ada")
     world.publishers.rows["ada"] = grown_to(2)
     world.edges.ensure("ada", "bob", version=8)
     assert [call[3] for call in world.made("read")] == [0, 2, 1]
@@ -935,7 +931,7 @@ def test_what_is_counted_is_about_what_was_accepted(
 
 def test_a_minute_after_the_last_throttle_nothing_is_counted_any_more(world: World) -> None:
     world.throttled()
-    world.throttled(after=LOOK_SECONDS)
+    world.throttled(after=CHECK_SECONDS)
     world.time.seconds += HOT_SECONDS - 1
     world.calls.clear()
     world.put()
@@ -1015,13 +1011,24 @@ class Guarded(TTLCache[str, Any]):
 @pytest.mark.parametrize("fixed", [None, 2])
 def test_no_cache_is_changed_by_two_threads_at_once(world: World, fixed: int | None) -> None:
     lock: Any = Lock()
-    caches: dict[str, Any] = {
-        "_levels": Guarded(lock, LEVEL_SECONDS),
-        "_looked": Guarded(lock, LOOK_SECONDS),
-        "_hot": Guarded(lock, HOT_SECONDS),
-        "_static": Guarded(lock, LOOK_SECONDS),  # so that it is also read after a throttle
+    levels: dict[str, Any] = {
+        "_own": Guarded(lock, LEVEL_SECONDS),
+        "_static": Guarded(lock, CHECK_SECONDS),  # so that it is also read after a throttle
     }
-    world.edges = replace(world.edges, **caches, _lock=lock)
+    growing: dict[str, Any] = {
+        "_checked": Guarded(lock, CHECK_SECONDS),
+        "_try_at": Guarded(lock, HOT_SECONDS),
+    }
+    caches = levels | growing
+    world.edges = replace(
+        world.edges,
+        growing=replace(
+            world.edges.growing,
+            levels=replace(world.edges.levels, **levels, _lock=lock),
+            **growing,
+            _lock=lock,
+        ),
+    )
     world.publishers.fixed = fixed
     for _ in range(20):
         world.busy()
