@@ -198,7 +198,7 @@ def test_a_stack_of_a_version_without_write_shards_is_a_sentence(
     ran = run(*command, lambda_=FakeLambda())
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert f"no output {names.PUBLISHERS.output}" in ran.said
-    assert "Deploy it again." in ran.said
+    assert "deploy it again." in ran.said
 
 
 def test_functions_of_a_version_without_write_shards_are_a_sentence(
@@ -209,7 +209,7 @@ def test_functions_of_a_version_without_write_shards_are_a_sentence(
     ran = run("shards", "grow", "ada", "--level", "1", "--yes", lambda_=functions)
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "lacks PUBLISHERS_TABLE" in ran.said
-    assert "Deploy again." in ran.said
+    assert "Deploy the stack again." in ran.said
     assert publishers.shards("ada") == Shards()
 
 
