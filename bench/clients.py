@@ -13,7 +13,7 @@ import boto3
 from boto3.dynamodb.types import TypeDeserializer
 
 from bench import stub_data
-from fanfold.fanout.policy import CHUNK
+from fanfold.aws.items import MAX_PUTS
 
 
 def plain(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -46,6 +46,6 @@ def threads(items: Sequence[dict[str, Any]], count: int) -> Callable[[], None]:
         client.batch_write_item(RequestItems={stub_data.SETTINGS.timelines_table: requests})
 
     def write() -> None:
-        list(pool.map(put, [items[n : n + CHUNK] for n in range(0, len(items), CHUNK)]))
+        list(pool.map(put, [items[n : n + MAX_PUTS] for n in range(0, len(items), MAX_PUTS)]))
 
     return write

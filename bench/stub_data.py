@@ -15,9 +15,8 @@ from functools import cache
 from typing import Any, cast
 
 from fanfold import times
-from fanfold.aws.items import number, text
+from fanfold.aws.items import MAX_PUTS, number, text
 from fanfold.fanout.ledger import COMPLETE, DELIVERING
-from fanfold.fanout.policy import CHUNK
 from fanfold.follows import ring
 from fanfold.ids import sort_key
 from fanfold.settings import Settings
@@ -96,8 +95,8 @@ def items(entry: Entry, users: Sequence[str]) -> list[dict[str, Any]]:
 
     table = SETTINGS.timelines_table
     timelines = Entries(cast("Any", Recorder()), table)
-    for start in range(0, len(users), CHUNK):
-        timelines.push(entry, users[start : start + CHUNK])
+    for start in range(0, len(users), MAX_PUTS):
+        timelines.push(entry, users[start : start + MAX_PUTS])
     return written
 
 

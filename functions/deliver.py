@@ -9,12 +9,12 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import names
+from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.policy import CHUNK
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
@@ -39,7 +39,7 @@ SOURCES = sources(settings, sqs, names.EXPRESS, names.BULK)
 PACES = {
     queue_name(settings.express_queue_url): Pace(settings.express_worker_rate),
     # Many workers begin at the same moment, and together keep to a share of the table.
-    queue_name(settings.bulk_queue_url): Pace(settings.bulk_worker_rate, burst=CHUNK),
+    queue_name(settings.bulk_queue_url): Pace(settings.bulk_worker_rate, burst=MAX_PUTS),
 }
 metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 

@@ -24,7 +24,7 @@ from aws_model.sqs import client as sqs
 from fanfold import clock, names
 from fanfold.aws import boto, curl
 from fanfold.aws.retries import ATTEMPTS
-from fanfold.fanout import deliver, plan, policy, segments, transport_boto3
+from fanfold.fanout import backlog, deliver, plan, policy, segments, transport_boto3
 from fanfold.fanout.pacing import Pace
 from fanfold.follows import edges_table, growth, ring_reader, sharding
 from fanfold.settings import Settings
@@ -36,6 +36,7 @@ BASE_URL = f"http://127.0.0.1/{sqs.ACCOUNT}"
 # Queues of which SWEEP asks whether they are paused.
 MAPPED = (names.PUBLISH, names.EXPRESS, names.BULK)
 MAX_IN_FLIGHT = 3
+MAX_PUTS = 2
 # How many of the environments in which an invocation is broken off are ended with it.
 ENDED_WITH_IT = 0.5
 # What a worker sends at once after a rest: so little that its pace matters.
@@ -189,9 +190,9 @@ def installed() -> Iterator[Machines]:
         (segments, "SEGMENT_FOLLOWERS", 4),
         (plan, "SAMPLE_EDGES", 4),
         (plan, "LOW_WATER", 2),
-        (policy, "RingRead", partial(ring_reader.RingRead, low_water=4)),
+        (backlog, "RingRead", partial(ring_reader.RingRead, low_water=4)),
         (edges_table, "PAGE_EDGES", 3),
-        (policy, "CHUNK", 2),
+        (backlog, "MAX_PUTS", MAX_PUTS),
         (policy, "MAX_STRAGGLERS", 2),
         (policy, "RETRY_ENTRIES", policy.RETRY_ENTRIES),  # each world has its own
         (sharding, "PARTITION_WRITES", SHARD_WRITES),

@@ -29,12 +29,11 @@ from aws_model.sqs.queues import Hooks as QueueHooks
 from aws_model.sqs.queues import Message
 from fanfold import contract, names, times
 from fanfold.aws.retries import is_throttle
-from fanfold.fanout import policy
 from fanfold.fanout.pacing import BURST_SECONDS
 from fanfold.ids import split_sort_key
 from simulation.clients import running
 from simulation.faults import Faults, HotPartitions, crowd
-from simulation.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, dlq_url, machines, queue_url
+from simulation.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, MAX_PUTS, dlq_url, machines, queue_url
 from simulation.levels import Levels
 from simulation.observers import Relations, pair_of
 from simulation.scheduler import Actor, Crash, Stage
@@ -220,7 +219,7 @@ class World:
         self.asked += entries
         rate = self.worker_rate
         burst = max(BURST_ENTRIES, rate * BURST_SECONDS)
-        most = burst + MAX_IN_FLIGHT * policy.CHUNK
+        most = burst + MAX_IN_FLIGHT * MAX_PUTS
         now, actor = self.clock.monotonic(), self.stage.current
         bucket = self._paces.setdefault(
             f"{actor.machine} {actor.name}", Bucket(rate, most, most, now)

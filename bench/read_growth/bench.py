@@ -20,8 +20,7 @@ from bench.figures import Figure, Lines, Point, Result, Row
 from bench.paired import Contestant, compare
 from bench.progress import with_progress
 from fanfold import names, times
-from fanfold.aws.items import get_text, text
-from fanfold.fanout.policy import CHUNK
+from fanfold.aws.items import MAX_PUTS, get_text, text
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration, Reading
@@ -104,8 +103,8 @@ class World:
         return Entry(post.sort_key, post.publisher_id, post.expires_at)
 
     def _deliver(self, reader: str, entries: Sequence[Entry]) -> None:
-        for start in range(0, len(entries), CHUNK):
-            chunk = entries[start : start + CHUNK]
+        for start in range(0, len(entries), MAX_PUTS):
+            chunk = entries[start : start + MAX_PUTS]
             puts = [
                 put
                 for each in chunk

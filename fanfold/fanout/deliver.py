@@ -10,7 +10,7 @@ from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import COMPLETE, STALLED, Fanout, Ledger
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, stragglers_of
+from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.fanout.segments import Resume
 from fanfold.fanout.transport import Transport, run
 from fanfold.follows import ring
@@ -80,7 +80,7 @@ class Delivering:
             level=max(fanout.level, self.publishers.shards(fanout.publisher_id).level),
             already=begin.written,
             stragglers=begin.stragglers,
-            max_stragglers=stragglers_of(fanout.segments),
+            max_stragglers=max_stragglers_of(fanout.segments),
             pace=pace,
             stop_at=stop_at,
             chance=clock.chance,

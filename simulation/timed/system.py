@@ -22,6 +22,7 @@ from aws_model.dynamodb.database import Database
 from aws_model.sqs import client as sqs
 from aws_model.sqs.queues import Hooks as QueueHooks
 from fanfold import names
+from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import ATTEMPTS, is_throttle, is_transient
 from fanfold.budgets import Budget
@@ -30,7 +31,7 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import BURST_ENTRIES, Pace
 from fanfold.fanout.plan import Planning
-from fanfold.fanout.policy import CHUNK, Send
+from fanfold.fanout.policy import Send
 from fanfold.fanout.publish import NewPost, Publishing, plan_message
 from fanfold.fanout.transport import Finished
 from fanfold.follows import ring
@@ -208,7 +209,7 @@ class Model:
         if self.cold:
             self.loop.sleep(COLD_START_SECONDS)
         rates = {"express": self.budget.express, "bulk": self.budget.bulk}
-        bursts = {"express": BURST_ENTRIES, "bulk": CHUNK}  # as functions/deliver.py has them
+        bursts = {"express": BURST_ENTRIES, "bulk": MAX_PUTS}  # as functions/deliver.py has them
         return Machine({lane: Pace(each.worker_rate, bursts[lane]) for lane, each in rates.items()})
 
     # The doors

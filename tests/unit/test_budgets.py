@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold import budgets, names
+from fanfold.aws.items import MAX_PUTS
 from fanfold.budgets import Budget
-from fanfold.fanout.policy import CHUNK
 from fanfold.fanout.segments import SEGMENT_FOLLOWERS, count_for
 from fanfold.settings import Settings
 
@@ -45,11 +45,11 @@ def test_bulk_keeps_to_85_percent_with_any_number_of_workers(units: int, workers
     try:
         bulk = Budget.of(units, bulk_workers=workers).bulk
     except ValueError:
-        assert 85 * units < 100 * CHUNK * workers
+        assert 85 * units < 100 * MAX_PUTS * workers
     else:
         assert bulk.max_concurrency == workers
         assert 100 * bulk.most <= 85 * units
-        assert bulk.worker_rate >= CHUNK
+        assert bulk.worker_rate >= MAX_PUTS
 
 
 @given(capacities)
@@ -91,7 +91,7 @@ def test_one_express_worker_takes_a_quarter_and_all_of_them_more_than_there_is(u
 @given(capacities)
 def test_every_worker_may_send_a_whole_batch_each_second(units: int) -> None:
     budget = Budget.of(units)
-    assert min(lane.worker_rate for lane in (budget.express, budget.bulk)) >= CHUNK
+    assert min(lane.worker_rate for lane in (budget.express, budget.bulk)) >= MAX_PUTS
 
 
 @given(capacities, capacities)

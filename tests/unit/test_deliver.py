@@ -15,7 +15,7 @@ from fanfold.fanout.deliver import MAX_HOPS, Delivering, Outcome
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import COMPLETE, DELIVERING, STALLED, Fanout
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, stragglers_of
+from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.fanout.segments import Resume
 from fanfold.follows import ring
 from fanfold.follows.sharding import Shards
@@ -182,7 +182,7 @@ def test_a_segment_may_leave_behind_so_many_that_the_ledger_holds_those_of_all(
     world = World(Done(7), replace(ROW, segments=segments, pending=frozenset({0, 1})))
     world.deliver(replace(ORDER, segment=0, segments=segments))
     ((delivery, _),) = world.transport.told
-    assert delivery.max_stragglers == stragglers_of(segments)
+    assert delivery.max_stragglers == max_stragglers_of(segments)
 
 
 def test_the_last_segment_completes_the_fanout() -> None:

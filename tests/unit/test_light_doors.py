@@ -105,7 +105,6 @@ def test_deliver_loads_neither_planning_nor_threads() -> None:
     assert "fanfold.fanout.deliver" in found
     assert not found & {
         "fanfold.fanout.plan",
-        "fanfold.fanout.segments",
         "concurrent.futures",
         "fanfold.aws.boto",
     }

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from fanfold.aws.items import MAX_PUTS
 from fanfold.fanout.pacing import BURST_ENTRIES, SLOWEST, Pace
 from fanfold.fanout.policy import (
     BACKOFF_BASE_SECONDS,
-    CHUNK,
     MAX_IN_FLIGHT,
     MAX_STRAGGLERS,
-    MAX_STRAGGLERS_IN_ALL,
+    MAX_STRAGGLERS_PER_FANOUT,
     PATIENCE_SECONDS,
     RETRY_ENTRIES,
     RETRY_SHARE,
@@ -27,7 +27,7 @@ from fanfold.fanout.policy import (
     HandBack,
     Send,
     Wait,
-    stragglers_of,
+    max_stragglers_of,
 )
 from fanfold.fanout.segments import Resume
 from fanfold.follows import ring
@@ -117,7 +117,7 @@ class World:
         if isinstance(action, Read):
             assert action.after < action.hi, "DynamoDB refuses such a range"
             return
-        assert 1 <= len(action.edges) <= CHUNK
+        assert 1 <= len(action.edges) <= MAX_PUTS
         assert len(set(action.edges)) == len(action.edges), "a key twice in one batch"
         self.batches.append(list(action.edges))
         self.begins.append(self.now)
@@ -323,7 +323,7 @@ def test_a_table_that_throttles_much_is_given_time() -> None:
     assert end.progress
     again = world.sent - sum(world.written.values())
     # What is in flight when it has had enough comes on top.
-    assert RETRY_ENTRIES < again <= RETRY_ENTRIES + RETRY_SHARE * 20_000 + CHUNK * MAX_IN_FLIGHT
+    assert RETRY_ENTRIES < again <= RETRY_ENTRIES + RETRY_SHARE * 20_000 + MAX_PUTS * MAX_IN_FLIGHT
 
 
 def test_a_table_that_throttles_a_little_is_delivered_to_in_one_run() -> None:
@@ -391,8 +391,8 @@ def reads_of(delivery: Delivery, now: float) -> list[Read]:
 def warm(world: World, ceiling: float) -> Pace:
     """The pace of a worker that is through with its slow start."""
     pace = Pace(ceiling)
-    pace.may_send_at(CHUNK, world.now - 1.0)
-    pace.may_send_at(CHUNK, world.now)
+    pace.may_send_at(MAX_PUTS, world.now - 1.0)
+    pace.may_send_at(MAX_PUTS, world.now)
     assert pace.rate == ceiling
     return pace
 
@@ -460,8 +460,8 @@ def test_one_follower_that_is_always_throttled_does_not_slow_down_the_rest() -> 
 def test_the_more_segments_the_fewer_stragglers_so_that_a_row_holds_them_all(
     segments: int, most: int
 ) -> None:
-    assert stragglers_of(segments) == most
-    assert most * segments <= MAX_STRAGGLERS_IN_ALL or segments == 0
+    assert max_stragglers_of(segments) == most
+    assert most * segments <= MAX_STRAGGLERS_PER_FANOUT or segments == 0
 
 
 def test_who_lags_behind_when_all_others_are_written_is_handed_back_alone() -> None:
@@ -544,7 +544,7 @@ def test_of_two_followers_at_one_position_the_written_one_is_no_progress_twice(s
     assert world.written[edges[0]] == 1
 
 
-@pytest.mark.parametrize("stuck", [1, 2, CHUNK - 1, CHUNK])
+@pytest.mark.parametrize("stuck", [1, 2, MAX_PUTS - 1, MAX_PUTS])
 @pytest.mark.parametrize("seconds", [0.05, UNHURRIED])
 def test_nobody_behind_a_straggler_is_written_again(stuck: int, seconds: float) -> None:
     world = World(followers(1000), random.Random(stuck))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.fanout.policy import stragglers_of
+from fanfold.fanout.policy import max_stragglers_of
 from fanfold.fanout.segments import MAX_SEGMENTS, Resume
 from fanfold.follows import ring
 
@@ -65,7 +65,7 @@ def test_a_straggler_takes_17_bytes_of_the_row(late: tuple[str, ...]) -> None:
 
 def test_the_ledgers_row_has_room_for_the_resumes_of_all_segments() -> None:
     """Where all of the most segments hand back as many stragglers as they may; a row is 400 KB."""
-    stragglers = ("0" * 16,) * stragglers_of(MAX_SEGMENTS)
+    stragglers = ("0" * 16,) * max_stragglers_of(MAX_SEGMENTS)
     text = Resume("0" * 16, 5_000, stragglers).to_text()
     each = len(str(MAX_SEGMENTS)) + len(text) + 1 + len(str(MAX_SEGMENTS)) + 1
     assert MAX_SEGMENTS * each < 250 * 1024
