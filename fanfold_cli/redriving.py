@@ -1,8 +1,8 @@
-"""Move dead letters back to the queue that they belong to.
+"""Move dead letters back to the queue that they came from.
 
-SQS does it by itself where every letter may go back. Where some may not, because what they publish
-is past its time, or where SQS has no such operation, each letter is received, sent and only then
-deleted.
+SQS does so itself (StartMessageMoveTask), but only for all messages of a queue. Where some must
+stay because their post has expired, or where SQS lacks that operation, this module receives each
+message, sends it, and only then deletes it.
 """
 
 import time
@@ -14,16 +14,16 @@ from botocore.exceptions import ClientError
 from fanfold import clock, names
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
-from fanfold_cli.console import ExpectedError, say
+from fanfold_cli.console import ExpectedError, counted, say
 from fanfold_cli.progress import Bar, progress_bar
 from fanfold_cli.stack import Deployment
 
-# SQS moves no faster.
+# The highest rate of a move task.
 MAX_RATE = 500
 POLL_SECONDS = 1.0
-# A page of letters is sent and deleted long before; what an interrupted run leaves shows again.
+# More than a page takes to send and delete; after an interruption the messages reappear then.
 HIDDEN_SECONDS = 60
-# How SQS and engines say that they do not know an operation.
+# The error codes by which SQS and engines reject an unknown operation.
 UNKNOWN_OPERATION = frozenset(
     {
         "InvalidAction",
@@ -38,44 +38,43 @@ ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 
 @dataclass(frozen=True)
 class Redriven:
-    """What came of one dead-letter queue."""
-
     queue: str
     moved: int = 0
-    skipped: int = 0  # posts past their time to live, which stay where they are
-    how: str = "loop"  # or task: by SQS itself
+    skipped: int = 0  # expired posts, which stay in the dead-letter queue
+    how: str = "loop"  # or "task": moved by SQS itself
 
 
 def redrive(
     deployment: Deployment, queue: names.Queue, *, rate: int | None, retention_days: int
 ) -> Redriven:
-    """Move the letters that are in the dead-letter queue now; later ones are left alone."""
+    """Move the messages that are in the dead-letter queue now; later ones stay."""
+    name = queue.name.lower()
     sqs = deployment.client("sqs")
     dead = DeadLetterQueue(sqs, deployment.output(queue.dlq_url_output))
     count = dead.count()
     if count == 0:
-        return Redriven(queue.name.lower())
-    with progress_bar(f"Moving {queue.name.lower()}", total=count, unit="messages") as bar:
-        # Only what publishes can be past its time, and a task cannot choose.
+        return Redriven(name)
+    with progress_bar(f"Moving {name}", total=count, unit="messages") as bar:
+        # Only messages of the publish queue can have expired, and a task moves those as well.
         if queue != names.PUBLISH:
             moved = _by_task(deployment, queue, rate=rate, bar=bar)
             if moved is not None:
-                return Redriven(queue.name.lower(), moved, how="task")
+                return Redriven(name, moved, how="task")
         destination = deployment.output(queue.url_output)
         loop = _Loop(dead, sqs, destination, count, rate, retention_days, bar)
         loop.run()
-    return Redriven(queue.name.lower(), loop.moved, len(loop.skipped))
+    return Redriven(name, loop.moved, len(loop.skipped))
 
 
 def _by_task(
     deployment: Deployment, queue: names.Queue, *, rate: int | None, bar: Bar
 ) -> int | None:
-    """Let SQS move them; how many it moved, or None where it knows no such task."""
+    """Return how many messages SQS moved, or None if it does not know move tasks."""
     sqs = deployment.client("sqs")
     source = deployment.queue_arn(queue.dlq_url_output)
     request: dict[str, Any] = {
         "SourceArn": source,
-        # Always named: what a worker sent here itself has no source that SQS knows of.
+        # Without it SQS would fail on messages that a worker sent: those have no source queue.
         "DestinationArn": deployment.queue_arn(queue.url_output),
     }
     if rate is not None:
@@ -95,8 +94,9 @@ def _by_task(
         time.sleep(POLL_SECONDS)
     if task["Status"] != "COMPLETED":
         raise ExpectedError(
-            f"SQS stopped after {moved} messages of {queue.name.lower()}: {task['Status']} "
-            f"{task.get('FailureReason', '')}. The rest is where it was; run it again."
+            f"SQS stopped after {counted(moved, 'message')} of {queue.name.lower()}: "
+            f"{task['Status']} {task.get('FailureReason', '')}. The others are still in the "
+            "dead-letter queue; run the command again."
         )
     return moved
 
@@ -110,7 +110,7 @@ def _is_unknown(error: ClientError) -> bool:
 class _Loop:
     """Receives, sends, and deletes what SQS has confirmed to be sent.
 
-    In doubt a message is there twice, which every worker allows for.
+    An interruption can leave a message in both queues; every worker tolerates duplicates.
     """
 
     dead: DeadLetterQueue
@@ -125,7 +125,7 @@ class _Loop:
     began: float = 0.0
 
     def run(self) -> None:
-        """Move as many as there were at the start: one that fails again is not moved in circles."""
+        """Stop after `count` messages, or one that keeps failing would be moved in circles."""
         self.began = time.monotonic()
         held: list[DeadLetter] = []
         try:
@@ -136,25 +136,25 @@ class _Loop:
                 if not held:
                     return
                 while held and self.moved + len(self.skipped) < self.count:
-                    self._one(held[0])
+                    self._move(held[0])
                     held.pop(0)
         finally:
             self.dead.show_again([*held, *self.skipped.values()])
 
-    def _one(self, letter: DeadLetter) -> None:
-        if letter.is_expired(now=clock.now_ms(), retention_days=self.retention_days):
-            if letter.message_id not in self.skipped:
-                say(f"Message {letter.message_id} publishes a post past its time: it stays.")
-            self.skipped[letter.message_id] = letter
+    def _move(self, message: DeadLetter) -> None:
+        if message.is_expired(now=clock.now_ms(), retention_days=self.retention_days):
+            if message.message_id not in self.skipped:
+                say(f"Message {message.message_id} publishes an expired post, so it stays.")
+            self.skipped[message.message_id] = message
             return
-        self._keep_to_the_rate()
-        fair = {"MessageGroupId": letter.group} if letter.group else {}
-        self.sqs.send_message(QueueUrl=self.destination, MessageBody=letter.body, **fair)
-        self.dead.delete(letter)
+        self._wait_for_turn()
+        fair = {"MessageGroupId": message.group} if message.group else {}
+        self.sqs.send_message(QueueUrl=self.destination, MessageBody=message.body, **fair)
+        self.dead.delete(message)
         self.moved += 1
         self.bar.reach(self.moved + len(self.skipped))
 
-    def _keep_to_the_rate(self) -> None:
+    def _wait_for_turn(self) -> None:
         if self.rate is not None:
             due = self.began + self.moved / self.rate
             time.sleep(max(0.0, due - time.monotonic()))

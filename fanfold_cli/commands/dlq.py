@@ -1,11 +1,10 @@
-"""`fanfold dlq`: what is in the dead-letter queues, and back with it."""
+"""`fanfold dlq`: list the dead letters of a stack, and move them back to their queues."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from botocore.exceptions import BotoCoreError, ClientError
 from rich.table import Table
 from rich.text import Text
 
@@ -13,24 +12,24 @@ from fanfold import names, times
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
 from fanfold_cli import event_sources, redriving
-from fanfold_cli.console import ExpectedError, columns, print_json, print_result, say
+from fanfold_cli.console import columns, counted, failing_with, print_json, print_result, say
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.stack import Deployment
 
-# As long as a listing takes at most; one that is killed leaves the letters hidden for so long.
+# The longest that a listing takes; if it is killed, the messages reappear after this time.
 HIDDEN_SECONDS = 30
 LIMIT = 100
 BODY_CHARS = 80
-# A table of letters needs as many columns.
+# The columns of the terminal that the table of messages needs.
 WIDE = 130
 
-app = typer.Typer(help="The dead-letter queues.", no_args_is_help=True)
+app = typer.Typer(help="List the dead letters, and move them back.", no_args_is_help=True)
 
 QUEUES = {queue.name.lower(): queue for queue in names.QUEUES}
 
 
 class QueueName(StrEnum):
-    """The keys of `QUEUES`, as typer wants to have them."""
+    """The keys of `QUEUES`: typer takes choices as an enumeration."""
 
     PUBLISH = "publish"
     EXPRESS = "express"
@@ -39,24 +38,15 @@ class QueueName(StrEnum):
 
 
 QueueOption = Annotated[
-    QueueName | None, typer.Option("--queue", help="One queue. [default: all of them]")
+    QueueName | None, typer.Option("--queue", help=r"One queue. \[default: all of them]")
 ]
-
-
-@dataclass(frozen=True)
-class Listed:
-    """The letters of one queue that were looked at, and about how many there are."""
-
-    queue: names.Queue
-    letters: list[DeadLetter]
-    count: int
 
 
 @app.command("list")
 def show(
     queue: QueueOption = None,
     limit: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Look at so many messages of each queue.")
+        int, typer.Option(min=1, max=10_000, help="List at most this many of each queue.")
     ] = LIMIT,
     bodies: Annotated[
         bool, typer.Option("--bodies", help=f"Show the first {BODY_CHARS} characters of each.")
@@ -65,29 +55,26 @@ def show(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List dead letters; all of them stay where they are, and each counts one more receive."""
+    """List dead letters. They all stay; SQS counts one more receive for each of them."""
     deployment = Deployment.choose(stack, home)
-    try:
-        found = [_look(deployment, each, limit) for each in _chosen(queue)]
-    except (ClientError, BotoCoreError) as error:
-        raise ExpectedError(f"A dead-letter queue cannot be read: {error}") from error
-    rows = [_row(each.queue, letter, bodies) for each in found for letter in each.letters]
-    if as_json:
-        print_json({"messages": rows, "counts": {e.queue.name.lower(): e.count for e in found}})
-        return
-    if rows and columns() >= WIDE:
-        print_result(_table(rows))
-    else:
-        for row in rows:
-            print_result(_lines(row))
-    for each in found:
-        if each.count > len(each.letters):
-            say(
-                f"{each.queue.name.lower()} holds about {each.count:,} messages, and "
-                f"{len(each.letters):,} were looked at; --limit looks at more."
+    rows: list[dict[str, Any]] = []
+    counts: dict[str, int] = {}
+    notes: list[str] = []
+    for name, each in _chosen(queue).items():
+        with failing_with(f"The dead-letter queue of {name} cannot be read"):
+            messages, counts[name] = _read(deployment, each, limit)
+        rows += [_row(name, message, bodies) for message in messages]
+        if counts[name] > len(messages):
+            notes.append(
+                f"{name} holds about {counted(counts[name], 'message')}, of which "
+                f"{len(messages):,} are listed; --limit lists more."
             )
-    if not rows:
-        say("No dead letters were found.")
+    if as_json:
+        print_json({"messages": rows, "counts": counts})
+        return
+    _print(rows)
+    for note in notes if rows else [*notes, "No dead letters were found."]:
+        say(note)
 
 
 @app.command()
@@ -101,33 +88,35 @@ def redrive(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Move dead letters back to their queue, but for posts that are past their time to live."""
+    """Move dead letters back to their queues, except posts that have expired."""
     deployment = Deployment.choose(stack, home)
-    try:
+    with failing_with(
+        "The redrive stopped; run it again. Messages that were not moved are still in the "
+        "dead-letter queue. The error"
+    ):
         days = event_sources.run_time_settings(deployment).retention_days
         done = [
             redriving.redrive(deployment, each, rate=rate, retention_days=days)
-            for each in _chosen(queue)
+            for each in _chosen(queue).values()
         ]
-    except (ClientError, BotoCoreError) as error:
-        raise ExpectedError(
-            f"The redrive stopped: {error} What was not moved is where it was; run it again."
-        ) from error
     moved, skipped = sum(each.moved for each in done), sum(each.skipped for each in done)
     if as_json:
         print_json({"moved": moved, "skipped": skipped, "queues": [asdict(each) for each in done]})
         return
-    print_result(f"{moved:,} messages were moved back.")
+    print_result(f"Moved {counted(moved, 'message')} back.")
     if skipped:
-        say(f"{skipped:,} posts are past their time to live and were left.")
+        say(f"Left {counted(skipped, 'expired post')} in the dead-letter queue.")
 
 
-def _chosen(name: QueueName | None) -> tuple[names.Queue, ...]:
-    return names.QUEUES if name is None else (QUEUES[name],)
+def _chosen(name: QueueName | None) -> dict[str, names.Queue]:
+    return QUEUES if name is None else {name.value: QUEUES[name]}
 
 
-def _look(deployment: Deployment, queue: names.Queue, limit: int) -> Listed:
-    """Receive up to so many letters, hidden only until all are looked at."""
+def _read(deployment: Deployment, queue: names.Queue, limit: int) -> tuple[list[DeadLetter], int]:
+    """Return the oldest of the messages read, `limit` at most, and about how many there are.
+
+    Messages are hidden while the listing reads on, so that each is received once.
+    """
     dead = DeadLetterQueue(deployment.client("sqs"), deployment.output(queue.dlq_url_output))
     count = dead.count()
     found: dict[str, DeadLetter] = {}
@@ -136,43 +125,42 @@ def _look(deployment: Deployment, queue: names.Queue, limit: int) -> Listed:
             page = dead.take(hidden_seconds=HIDDEN_SECONDS, wait_seconds=dead_letters.WAIT_SECONDS)
             if not page:
                 break
-            found |= {letter.message_id: letter for letter in page}
+            found |= {message.message_id: message for message in page}
     finally:
         dead.show_again(found.values())
-    letters = sorted(found.values(), key=lambda letter: letter.sent_at)
-    return Listed(queue, letters[:limit], max(count, len(found)))
+    messages = sorted(found.values(), key=lambda message: message.sent_at)
+    return messages[:limit], max(count, len(found))
 
 
-def _row(queue: names.Queue, letter: DeadLetter, bodies: bool) -> dict[str, Any]:
+def _row(queue: str, message: DeadLetter, bodies: bool) -> dict[str, Any]:
     row = {
-        "queue": queue.name.lower(),
-        "message_id": letter.message_id,
-        "sent_at": times.to_text(letter.sent_at),
-        "receives": letter.receives,
-        "size": letter.size,
-        "reason": letter.reason,
+        "queue": queue,
+        "message_id": message.message_id,
+        "sent_at": times.to_text(message.sent_at),
+        "receives": message.receives,
+        "size": message.size,
+        "reason": message.reason,
     }
-    if bodies:
-        row["body"] = letter.body[:BODY_CHARS]
-    return row
+    return row | ({"body": message.body[:BODY_CHARS]} if bodies else {})
 
 
-def _table(rows: list[dict[str, Any]]) -> Table:
-    table = Table()
-    for name in rows[0]:
-        table.add_column(name, overflow="fold", no_wrap=name in ("queue", "message_id", "sent_at"))
-    for row in rows:
-        # Text, because a sender's own is no markup.
-        table.add_row(*(Text(_plain(value)) for value in row.values()))
-    return table
+def _print(rows: list[dict[str, Any]]) -> None:
+    shown = [{name: _printable(value) for name, value in row.items()} for row in rows]
+    if columns() < WIDE:
+        for row in shown:
+            print_result("".join(f"{name:>10}: {value}\n" for name, value in row.items()))
+    elif shown:
+        table = Table()
+        for name in shown[0]:
+            is_whole = name in ("queue", "message_id", "sent_at")
+            table.add_column(name, overflow="fold", no_wrap=is_whole)
+        for row in shown:
+            # `Text` shows brackets of a message as they are; a string would be read as markup.
+            table.add_row(*map(Text, row.values()))
+        print_result(table)
 
 
-def _lines(row: dict[str, Any]) -> str:
-    """One letter, for a terminal that has no room for the table."""
-    return "\n".join(f"{name:>10}: {_plain(value)}" for name, value in row.items()) + "\n"
-
-
-def _plain(value: object) -> str:
-    """Text without what steers a terminal."""
+def _printable(value: object) -> str:
+    """Replace control characters, which could steer the terminal."""
     text = str(value)
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -1,4 +1,4 @@
-"""`fanfold fanout`: what the ledger says about the delivery of one post."""
+"""`fanfold fanout`: show, watch or resend the delivery of one post, as the ledger knows it."""
 
 import time
 from collections.abc import Callable
@@ -6,9 +6,6 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from botocore.exceptions import BotoCoreError, ClientError
-from rich.table import Table
-from rich.text import Text
 
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import Unsent
@@ -16,16 +13,24 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import COMPLETE, STALLED, Fanout, Ledger
 from fanfold.fanout.status import Status, status_of
 from fanfold.messages import PlanFanout
-from fanfold_cli.console import ExpectedError, print_json, print_result, say
+from fanfold_cli.console import (
+    ExpectedError,
+    counted,
+    failing_with,
+    print_json,
+    print_result,
+    print_values,
+    say,
+)
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
-# Longer than the largest fan-out takes; a fan-out that stands still is stalled before.
+# More than the largest fan-out takes; one without progress is reported as stalled before.
 PATIENCE_SECONDS = 3600.0
 POLL_SECONDS = 0.5
 
-app = typer.Typer(help="The delivery of one post, as the ledger knows it.", no_args_is_help=True)
+app = typer.Typer(help="Show, watch or resend the delivery of one post.", no_args_is_help=True)
 
 RefId = Annotated[str, typer.Argument(metavar="REF_ID", help="The ref_id of the post.")]
 
@@ -34,9 +39,9 @@ RefId = Annotated[str, typer.Argument(metavar="REF_ID", help="The ref_id of the 
 def show(
     ref_id: RefId, stack: StackOption = None, home: HomeOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show the state of a delivery once; exit code 1 when the ledger does not know it."""
-    deployment = Deployment.choose(stack, home)
-    _print(status_of(_row(_ledger(deployment), ref_id)), as_json=as_json)
+    """Show the state of a delivery; exit code 1 if the ledger does not know the post."""
+    ledger = _ledger(Deployment.choose(stack, home))
+    _print(status_of(_row(ledger, ref_id)), as_json=as_json)
 
 
 @app.command()
@@ -45,20 +50,21 @@ def watch(
     stack: StackOption = None,
     home: HomeOption = None,
     timeout: Annotated[
-        float, typer.Option(min=0, help="Seconds after which to stop watching.")
+        float, typer.Option(min=0, help="Stop watching after this many seconds.")
     ] = PATIENCE_SECONDS,
     as_json: JsonOption = False,
 ) -> None:
-    """Watch a delivery until it is complete; exit code 1 when it stalls or takes too long."""
+    """Watch a delivery until it is complete; exit code 1 if it stalls or takes too long."""
     ledger = _ledger(Deployment.choose(stack, home))
-    status = follow(lambda: status_of(_row(ledger, ref_id)), timeout=timeout)
+    status = _follow(lambda: status_of(_row(ledger, ref_id)), timeout=timeout)
     _print(status, as_json=as_json)
     if status.state == COMPLETE:
         return
     if status.state == STALLED:
         say(
-            f"'{ref_id}' stands still: mend what made its messages fail (`fanfold dlq list` says "
-            "what), then `fanfold dlq redrive`, or `fanfold fanout resend` if there are none."
+            f"The delivery of '{ref_id}' has stalled. `fanfold dlq list` shows why its messages "
+            "failed: repair the cause, then run `fanfold dlq redrive`. If there are no dead "
+            "letters, run `fanfold fanout resend`."
         )
     else:
         say(f"'{ref_id}' was not complete within {timeout:g} s; its delivery goes on.")
@@ -69,33 +75,31 @@ def watch(
 def resend(
     ref_id: RefId, stack: StackOption = None, home: HomeOption = None, as_json: JsonOption = False
 ) -> None:
-    """Send again what the ledger has pending, also of a stalled delivery; twice does no harm."""
+    """Send pending messages of a delivery again, even if it stalled. Duplicates do no harm."""
     deployment = Deployment.choose(stack, home)
     row = _row(_ledger(deployment), ref_id)
-    try:
+    with failing_with("Not all messages were sent; run it again", Unsent):
         sent = _send_again(deployment, row)
-    except (ClientError, BotoCoreError, Unsent) as error:
-        raise ExpectedError(f"Not all was sent, run it again: {error}") from error
     if as_json:
         print_json({"ref_id": ref_id, "sent": sent})
     else:
-        print_result(f"{sent:,} messages were sent for '{ref_id}'.")
+        print_result(f"Sent {counted(sent, 'message')} for '{ref_id}'.")
 
 
-def follow(look: Callable[[], Status], *, timeout: float) -> Status:
+def _follow(read: Callable[[], Status], *, timeout: float) -> Status:
     """Show a progress bar until the delivery is complete or stalled, or the time is up."""
     end = time.monotonic() + timeout
-    status = look()
+    status = read()
     with progress_bar("Delivering", total=status.followers_estimated, unit="entries") as bar:
         while True:
-            # The estimate may be off either way: at the end, what is delivered is all there was.
+            # The total is an estimate; once the delivery is complete, it is known.
             is_complete = status.state == COMPLETE
             total = status.delivered if is_complete else status.followers_estimated
             bar.reach(status.delivered, total=total)
             if is_complete or status.state == STALLED or time.monotonic() >= end:
                 return status
             time.sleep(min(POLL_SECONDS, max(0.0, end - time.monotonic())))
-            status = look()
+            status = read()
 
 
 def _ledger(deployment: Deployment) -> Ledger:
@@ -103,11 +107,11 @@ def _ledger(deployment: Deployment) -> Ledger:
 
 
 def _send_again(deployment: Deployment, row: Fanout) -> int:
-    """What SWEEP would send, however often it has tried; how many messages that was."""
+    """Send what SWEEP would send, but without its limit of rounds; return how many messages."""
     settings, sqs = deployment.settings(), deployment.client("sqs")
     if row.awaits_plan:
-        order = PlanFanout(fanout_id=row.fanout_id).message(group=row.publisher_id)
-        WorkQueue(sqs, settings.publish_queue_url).send(order)
+        command = PlanFanout(fanout_id=row.fanout_id).message(group=row.publisher_id)
+        WorkQueue(sqs, settings.publish_queue_url).send(command)
         return 1
     Lanes(
         express=WorkQueue(sqs, settings.express_queue_url),
@@ -116,16 +120,14 @@ def _send_again(deployment: Deployment, row: Fanout) -> int:
     return len(row.pending)
 
 
-def _row(fanouts: Ledger, ref_id: str) -> Fanout:
+def _row(ledger: Ledger, ref_id: str) -> Fanout:
     checked_id(ref_id)
-    try:
-        found = fanouts.get(ref_id)
-    except (ClientError, BotoCoreError) as error:
-        raise ExpectedError(f"The ledger cannot be read: {error}") from error
+    with failing_with("The ledger cannot be read"):
+        found = ledger.get(ref_id)
     if found is None:
         raise ExpectedError(
-            f"The ledger knows no fan-out '{ref_id}': nothing of this ref_id was accepted, or it "
-            "is older than the retention."
+            f"The ledger knows no fan-out '{ref_id}': no post with this ref_id was accepted, or "
+            "it is older than the retention."
         )
     return found
 
@@ -134,10 +136,8 @@ def _print(status: Status, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(status))
         return
-    table = Table(show_header=False, box=None)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in asdict(status).items():
-        shown = f"{value:,}" if isinstance(value, int) else "-" if value is None else str(value)
-        table.add_row(name, Text(shown))
-    print_result(table)
+    values = asdict(status)
+    for name, value in values.items():
+        if value is None or isinstance(value, int):
+            values[name] = "-" if value is None else f"{value:,}"
+    print_values(values)

@@ -4,18 +4,18 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from fanfold.contract import MAX_ID_CHARS
 from fanfold.ids import is_id
-from fanfold_cli.console import ExpectedError, print_json, print_result, say
+from fanfold_cli.console import ExpectedError, print_json, print_result, print_values, say
 from fanfold_cli.local import deploy, engine
-from fanfold_cli.local.home import HOME_VARIABLE, EngineState, Home
+from fanfold_cli.local.home import HOME_VARIABLE, Home
 from fanfold_cli.options import HomeOption, JsonOption
 from fanfold_cli.stack import Deployment
 
 app = typer.Typer(
-    help="The whole stack on this machine, without AWS and without Docker.", no_args_is_help=True
+    help="Run the whole stack on this machine, without AWS and without Docker.",
+    no_args_is_help=True,
 )
 
 
@@ -30,19 +30,18 @@ def up(
         typer.Option(
             min=engine.LOWEST_PORT,
             max=engine.HIGHEST_PORT,
-            help="Port on loopback. [default: a free one]",
+            help=r"Port on loopback. \[default: a free one]",
         ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw the local data away.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the local engine, deploy this app on it, and print what to call."""
+    """Start the local engine, deploy this app on it, and print how to call it."""
     chosen = Home.choose(home)
     deployment = deploy.bring_up(chosen, lifetime_hours=lifetime, port=port, fresh=fresh)
+    _print(_status(chosen), as_json=as_json)
     if as_json:
-        print_json(_status(chosen))
         return
-    print_result(_table(_status(chosen)))
     command = "fanfold local" if not home else f"{HOME_VARIABLE}={chosen.path} fanfold local"
     print_result(
         "\nTo call it:\n"
@@ -53,35 +52,34 @@ def up(
 
 @app.command()
 def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
-    """Say whether the engine runs, and what the stack on it gave out; exit code 1 when not."""
-    known = _status(Home.choose(home))
-    if as_json:
-        print_json(known)
-    elif known["running"]:
-        print_result(_table(known))
+    """Show the engine and the outputs of its stack; exit code 1 if no engine is running."""
+    chosen = Home.choose(home)
+    known = _status(chosen)
+    if known["running"] or as_json:
+        _print(known, as_json=as_json)
     else:
-        say(_why_not_running(Home.choose(home)))
+        say(_why_not_running(chosen))
     if not known["running"]:
         raise typer.Exit(1)
 
 
 @app.command()
 def down(home: HomeOption = None) -> None:
-    """End the engine and all its processes; its data ends with it."""
+    """End the engine and all its processes, and delete its data."""
     chosen = Home.choose(home)
     if deploy.take_down(chosen):
-        say("The engine has ended, and its data with it.")
+        say("The engine has ended, and its data is deleted.")
     else:
         say(f"No engine is running in {chosen.path}.")
 
 
 @app.command()
 def token(
-    user: Annotated[str, typer.Option("--user", help="Name of the user; made if need be.")],
+    user: Annotated[str, typer.Option("--user", help="Name of the user, who is created if new.")],
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print an access token of a user, alone on stdout."""
+    """Print an access token of a user, and nothing else on stdout."""
     if not is_id(user):
         raise ExpectedError(
             f"--user must be 1 to {MAX_ID_CHARS} letters, digits and _ . : | @ + = -, not {user!r}."
@@ -90,7 +88,7 @@ def token(
     if as_json:
         print_json(asdict(signed))
     else:
-        typer.echo(signed.token)
+        print_result(signed.token)
 
 
 def _status(home: Home) -> dict[str, Any]:
@@ -111,7 +109,7 @@ def _status(home: Home) -> dict[str, Any]:
 
 
 def _why_not_running(home: Home) -> str:
-    state: EngineState | None = home.read_state()
+    state = home.read_state()
     if state is None:
         return f"No engine is running in {home.path}: start one with `fanfold local up`."
     return (
@@ -120,12 +118,9 @@ def _why_not_running(home: Home) -> str:
     )
 
 
-def _table(known: dict[str, Any]) -> Table:
-    table = Table(show_header=False, box=None)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name in ("endpoint", "pid", "started_at", "ends_at", "log"):
-        table.add_row(name, str(known[name]))
-    for name, value in sorted(known["outputs"].items()):
-        table.add_row(name, value)
-    return table
+def _print(known: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(known)
+        return
+    shown = {name: known[name] for name in ("endpoint", "pid", "started_at", "ends_at", "log")}
+    print_values(shown | dict(sorted(known["outputs"].items())))

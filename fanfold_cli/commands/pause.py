@@ -1,27 +1,24 @@
-"""`fanfold pause` and `fanfold resume`: hold a lane's deliveries back, and let them go on."""
+"""`fanfold pause` and `fanfold resume`: stop the deliveries of a lane, and start them again."""
 
 import time
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
-from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import names
 from fanfold.aws.event_sources import DISABLED, ENABLED, PAUSED
-from fanfold_cli.console import ExpectedError, print_json, print_result
+from fanfold_cli.console import ExpectedError, failing_with, print_json, print_result
 from fanfold_cli.event_sources import mapping_of
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.stack import Deployment
 
-# AWS takes up to a minute or so to enable or disable a mapping, and refuses a change meanwhile.
+# AWS takes about a minute to enable or disable a mapping, and refuses other changes meanwhile.
 PATIENCE_SECONDS = 180.0
 POLL_SECONDS = 1.0
 
 
 class Lane(StrEnum):
-    """Which deliveries: small fan-outs, large ones, or both."""
-
     EXPRESS = "express"
     BULK = "bulk"
     ALL = "all"
@@ -33,7 +30,9 @@ LANES = {
     Lane.ALL: (names.EXPRESS, names.BULK),
 }
 
-LaneOption = Annotated[Lane, typer.Option("--lane", help="Which deliveries.")]
+LaneOption = Annotated[
+    Lane, typer.Option("--lane", help="Small fan-outs (express), large ones (bulk), or both (all).")
+]
 
 
 def pause(
@@ -42,8 +41,8 @@ def pause(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop delivering; posts are accepted and wait in the queue, for 14 days at most."""
-    _switch(lane, DISABLED, stack, home, as_json=as_json)
+    """Stop delivering. Posts are still accepted and wait in the queue, for 14 days at most."""
+    _switch_lanes(lane, DISABLED, stack, home, as_json=as_json)
 
 
 def resume(
@@ -52,55 +51,54 @@ def resume(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Deliver again, what has waited first."""
-    _switch(lane, ENABLED, stack, home, as_json=as_json)
+    """Start delivering again. Posts that waited are delivered, too."""
+    _switch_lanes(lane, ENABLED, stack, home, as_json=as_json)
 
 
-def _switch(lane: Lane, wanted: str, stack: str | None, home: HomeOption, *, as_json: bool) -> None:
+def _switch_lanes(
+    lane: Lane, wanted: str, stack: str | None, home: str | None, *, as_json: bool
+) -> None:
     deployment = Deployment.choose(stack, home)
-    try:
-        done = [switch(deployment, queue, wanted) for queue in LANES[lane]]
-    except (ClientError, BotoCoreError) as error:
-        raise ExpectedError(f"The lane cannot be switched: {error} Run it again.") from error
+    with failing_with("The lane cannot be switched; run it again"):
+        done = [_switch(deployment, queue, wanted) for queue in LANES[lane]]
     if as_json:
         print_json({"lanes": done})
         return
+    verb = "paused" if wanted == DISABLED else "running"
     for each in done:
-        verb = "paused" if wanted == DISABLED else "running"
         was = f"is {verb} now" if each["changed"] else f"was {verb} already"
         print_result(f"{each['lane']} {was}.")
 
 
-def switch(deployment: Deployment, queue: names.Queue, wanted: str) -> dict[str, Any]:
-    """Bring the mapping of the queue to the state `wanted`, and wait until it is there."""
+def _switch(deployment: Deployment, queue: names.Queue, wanted: str) -> dict[str, Any]:
+    """Bring the event source mapping of the queue to the state `wanted`, and wait for it."""
     lambda_ = deployment.client("lambda")
     mapping = mapping_of(deployment, queue)
-    before = mapping["State"]
-    state, asked = before, False
+    before = state = mapping["State"]
+    is_requested = False
     end = time.monotonic() + PATIENCE_SECONDS
     while state != wanted:
-        if not asked:
-            asked = _ask(lambda_, mapping["UUID"], enabled=wanted == ENABLED)
+        if not is_requested:
+            is_requested = _request(lambda_, mapping["UUID"], enabled=wanted == ENABLED)
         state = lambda_.get_event_source_mapping(UUID=mapping["UUID"])["State"]
         if state == wanted:
             break
         if time.monotonic() > end:
             raise ExpectedError(
-                f"{queue.name.lower()} is still {state} after {PATIENCE_SECONDS:.0f} s; run it "
-                "again to wait on."
+                f"{queue.name.lower()} is still {state} after {PATIENCE_SECONDS:.0f} s; run the "
+                "command again to keep waiting."
             )
         time.sleep(POLL_SECONDS)
-    is_paused_before = before in PAUSED
     return {
         "lane": queue.name.lower(),
         "was": before,
         "state": state,
-        "changed": is_paused_before != (wanted == DISABLED),
+        "changed": (before in PAUSED) != (wanted == DISABLED),
     }
 
 
-def _ask(lambda_: Any, mapping: str, *, enabled: bool) -> bool:
-    """Ask for the change; False while another one is under way, which AWS refuses to mix."""
+def _request(lambda_: Any, mapping: str, *, enabled: bool) -> bool:
+    """Request the change; return False if AWS refuses it because another one is in progress."""
     try:
         lambda_.update_event_source_mapping(UUID=mapping, Enabled=enabled)
     except (

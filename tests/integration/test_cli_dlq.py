@@ -174,7 +174,7 @@ def test_a_listing_says_what_it_did_not_look_at(system: System) -> None:
     for number in range(12):
         bury(system, "Bulk", f"{number}")
     listed = run("dlq", "list", "--queue", "bulk", "--limit", "5")
-    assert "about 12 messages, and 5 were looked at" in listed.said
+    assert "about 12 messages, of which 5 are listed" in listed.said
     assert "No dead letters" in run("dlq", "list", "--queue", "express").said
 
 
@@ -234,7 +234,7 @@ def test_a_redrive_of_all_queues_moves_every_letter_to_its_own(
     for queue in names.QUEUES:
         for number in range(12):
             bury(system, queue.name, f"{queue.name} {number}")
-    assert "48 messages were moved back." in redrive(old_sqs).stdout
+    assert "Moved 48 messages back." in redrive(old_sqs).stdout
     for queue in names.QUEUES:
         assert system.waiting(f"{queue.name}Dlq") == 0
         found = []
@@ -249,9 +249,9 @@ def test_posts_past_their_time_stay_and_that_is_said(system: System, old_sqs: Sq
         bury(system, "Publish", published(age))
     bury(system, "Publish", "no JSON")
     done = redrive(old_sqs, "--queue", "publish")
-    assert "4 messages were moved back." in done.stdout
-    assert f"{expired} publishes a post past its time" in done.said
-    assert "1 posts are past their time to live" in done.said
+    assert "Moved 4 messages back." in done.stdout
+    assert f"{expired} publishes an expired post" in done.said
+    assert "Left 1 expired post in" in done.said
     (left,) = shown(system, "PublishDlq")
     assert left["messageId"] == expired, "and it can be seen at once"
 
@@ -264,7 +264,7 @@ def test_a_letter_whose_sending_fails_stays(system: System, old_sqs: Sqs) -> Non
 
     old_sqs.before_send = fail
     done = redrive(old_sqs, "--queue", "publish")
-    assert (done.exit_code, "What was not moved is where it was" in done.said) == (1, True)
+    assert (done.exit_code, "Messages that were not moved are still" in done.said) == (1, True)
     assert {record["messageId"] for record in shown(system, "PublishDlq")} == ids
     assert system.waiting("Publish") == 0
 
@@ -353,7 +353,7 @@ def test_another_error_than_an_unknown_operation_is_told(
 
 def test_an_empty_queue_is_no_failure(system: System, slept: list[float]) -> None:
     sqs = Sqs(system)
-    assert "0 messages were moved back." in redrive(sqs).stdout
+    assert "Moved 0 messages back." in redrive(sqs).stdout
     assert sqs.started == []
 
 

@@ -80,7 +80,7 @@ def test_watch_ends_with_0_when_the_delivery_is_complete(
 def test_watch_of_a_stalled_delivery_fails_with_what_to_do() -> None:
     watched = run("fanout", "watch", "post-1")
     assert watched.exit_code == 1
-    assert "stands still" in watched.said
+    assert "has stalled" in watched.said
     assert "fanfold dlq redrive" in watched.said
 
 
@@ -107,7 +107,7 @@ def test_resend_of_a_delivery_that_was_never_planned_sends_the_order_to_plan(
     system.publish()
     system.bodies("Publish")
     system.fanouts.give_up(system.ledger(), now=NOW)
-    assert "1 messages were sent" in run("fanout", "resend", "post-1").stdout
+    assert "Sent 1 message for" in run("fanout", "resend", "post-1").stdout
     system.pump()
     assert system.reached() == users
 
