@@ -1,4 +1,4 @@
-"""AWS's refusals: by name inside the model, as botocore's own exceptions at its edge."""
+"""Errors of AWS: exceptions of ours inside the model, botocore's own at its edge."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from botocore.loaders import Loader
 from botocore.model import ServiceModel
 from botocore.validate import ParamValidator
 
-# SQS keeps the codes of its first protocol; most are the exception's name behind a prefix.
+# SQS keeps the error codes of its query protocol: most are the exception's name behind a prefix.
 OLD_CODES = {"AWS.SimpleQueueService.NonExistentQueue": "QueueDoesNotExist"}
 
 
 class Refused(Exception):
-    """A call that the service answers with an error; `details` stand beside `Error` in it."""
+    """The service answers the call with an error; `details` stand beside `Error` in its answer."""
 
     def __init__(
         self,
@@ -35,10 +35,23 @@ class Refused(Exception):
 
 
 class Invalid(Refused):
-    """The request breaks a rule; the same request never succeeds."""
+    """The request breaks a rule, so the same request never succeeds."""
 
     def __init__(self, message: str) -> None:
         super().__init__("ValidationException", message)
+
+    @staticmethod
+    def value(reason: str) -> Invalid:
+        """A value that DynamoDB cannot take."""
+        return Invalid(f"One or more parameter values were invalid: {reason}")
+
+    @staticmethod
+    def length(member: str, rule: str) -> Invalid:
+        """A list of the request is too short or too long."""
+        return Invalid(
+            f"1 validation error detected: Value at '{member}' failed to satisfy constraint: "
+            f"Member must have length {rule}"
+        )
 
 
 @cache
@@ -49,12 +62,12 @@ def service_model(service: str) -> ServiceModel:
 
 @cache
 def exceptions(service: str) -> Any:
-    """What a client of the service has as `exceptions`: classes below `ClientError`, by name."""
+    """The attribute `exceptions` of the service's clients: subclasses of `ClientError`."""
     return ClientExceptionsFactory().create_client_exceptions(service_model(service))
 
 
 def client_error(service: str, operation: str, refused: Refused) -> ClientError:
-    """The exception that a boto3 client would raise."""
+    """The exception that a boto3 client raises for this error."""
     known = exceptions(service)
     name = OLD_CODES.get(refused.code, refused.code.rpartition(".")[2])
     old = {} if name == refused.code else {"QueryErrorCode": name}
@@ -68,7 +81,7 @@ def client_error(service: str, operation: str, refused: Refused) -> ClientError:
 
 
 def check_parameters(service: str, operation: str, request: Mapping[str, Any]) -> None:
-    """Refuse a request that boto3 would not even send; raises `ParamValidationError`."""
+    """Raise `ParamValidationError` for a request that boto3 refuses to send."""
     shape = service_model(service).operation_model(operation).input_shape
     assert shape is not None
     report = ParamValidator().validate(request, shape)
@@ -77,7 +90,7 @@ def check_parameters(service: str, operation: str, request: Mapping[str, Any]) -
 
 
 def metadata(status: int = 200) -> dict[str, Any]:
-    """What every answer of boto3 carries."""
+    """`ResponseMetadata` of an answer."""
     return {
         "RequestId": "00000000-0000-0000-0000-000000000000",
         "HTTPStatusCode": status,

@@ -20,7 +20,7 @@ from typing import Any, cast
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf import cloudwatch
 
 from aws_model.lambda_events import Context
-from aws_model.sqs import client as sqs
+from aws_model.sqs.messages import ACCOUNT
 from fanfold import clock, names
 from fanfold.aws import boto, curl
 from fanfold.aws.retries import ATTEMPTS
@@ -32,7 +32,7 @@ from simulation.clients import BotoClient, UnthreadedTransport, Wires, running
 from simulation.faults import SHARD_WRITES
 from simulation.scheduler import Crash
 
-BASE_URL = f"http://127.0.0.1/{sqs.ACCOUNT}"
+BASE_URL = f"http://127.0.0.1/{ACCOUNT}"
 # Queues of which SWEEP asks whether they are paused.
 MAPPED = (names.PUBLISH, names.EXPRESS, names.BULK)
 MAX_IN_FLIGHT = 3

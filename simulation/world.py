@@ -25,8 +25,8 @@ from aws_model.dynamodb.tables import Hooks
 from aws_model.lambda_events import sqs_event
 from aws_model.sqs import client as sqs
 from aws_model.sqs.client import Queues
+from aws_model.sqs.messages import Message
 from aws_model.sqs.queues import Hooks as QueueHooks
-from aws_model.sqs.queues import Message
 from fanfold import contract, names, times
 from fanfold.aws.retries import is_throttle
 from fanfold.fanout.pacing import BURST_SECONDS

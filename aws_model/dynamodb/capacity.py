@@ -19,8 +19,6 @@ from aws_model.errors import Refused
 WRITE_UNIT_BYTES = 1024
 READ_UNIT_BYTES = 4096
 READ, WRITE = "Read", "Write"
-# Preparing and committing: each item of a transaction counts twice.
-TRANSACTIONAL = 2
 
 
 def write_units(*sizes: int) -> int:
@@ -227,13 +225,20 @@ def throttled(reasons: Sequence[Reason], *, key_range_as: str = PROVISIONED) -> 
         code = THROTTLING
     name = "throttlingReasons" if code == THROTTLING else "ThrottlingReasons"
     message = "Throughput exceeds the current capacity of your table or index."
-    return Refused(code, message, {name: [reason._asdict() for reason in reasons]})
+    return Refused(code, message, {name: [reason._asdict() for reason in dict.fromkeys(reasons)]})
 
 
-def consumed(charges: Iterable[Charge], wish: str | None) -> list[dict[str, Any]]:
-    """`ConsumedCapacity` of the charges, one for each table, as `ReturnConsumedCapacity` asks."""
+def consumed(request: Mapping[str, Any], charges: Iterable[Charge]) -> dict[str, Any]:
+    """What `ReturnConsumedCapacity` of a request adds to an answer about one table."""
+    tables = consumed_by_table(request, charges)
+    return {"ConsumedCapacity": tables["ConsumedCapacity"][0]} if tables else {}
+
+
+def consumed_by_table(request: Mapping[str, Any], charges: Iterable[Charge]) -> dict[str, Any]:
+    """Likewise for an answer about several tables, which has a list."""
+    wish = request.get("ReturnConsumedCapacity")
     if wish not in ("TOTAL", "INDEXES"):
-        return []
+        return {}
     sums: dict[str, Counter[str | None]] = {}
     for charge in charges:
         table = sums.setdefault(charge.resource.table, Counter())
@@ -248,4 +253,4 @@ def consumed(charges: Iterable[Charge], wish: str | None) -> list[dict[str, Any]
                     str(index): {"CapacityUnits": float(units)} for index, units in parts.items()
                 }
         answers.append(answer)
-    return answers
+    return {"ConsumedCapacity": answers} if answers else {}

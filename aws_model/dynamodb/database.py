@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from aws_model.clock import Clock
 from aws_model.dynamodb.capacity import PROVISIONED, Charge, Meter, Reason, throttled
-from aws_model.dynamodb.expressions import Expressions
 from aws_model.dynamodb.tables import Hooks, Table, TableSchema
-from aws_model.dynamodb.values import WireItem, item_from_wire
-from aws_model.errors import Refused
+from aws_model.errors import Invalid, Refused
 
 
 @dataclass
@@ -26,7 +24,7 @@ class Database:
     meter: Meter | None = None
     key_range_as: Callable[[str], str] = lambda _table: PROVISIONED
     tables: dict[str, Table] = field(default_factory=dict)
-    # Answers of idempotent transactions: token to (request, until).
+    # The request of each idempotent transaction by its token, and until when the token is known.
     tokens: dict[str, tuple[Any, float]] = field(default_factory=dict)
 
     def create(self, *schemas: TableSchema) -> None:
@@ -46,11 +44,11 @@ class Database:
         return table
 
     def charge(self, charges: Sequence[Charge]) -> list[Reason]:
-        """Count; why not, if it is throttled."""
+        """Count the charges; if they are throttled, nothing is counted and the reasons return."""
         return self.meter.charge(charges) if self.meter is not None else []
 
     def pay(self, charges: Sequence[Charge]) -> None:
-        """Count, or raise the throttle."""
+        """Count the charges, or raise the throttle."""
         if reasons := self.charge(charges):
             raise self.throttled(charges[0].resource.table, reasons)
 
@@ -58,17 +56,15 @@ class Database:
         """The error of a throttled call."""
         return throttled(reasons, key_range_as=self.key_range_as(table))
 
-    def left_over(self, operation: str, table: str, count: int) -> Iterable[int]:
-        """Which requests of a batch the simulation leaves for another call."""
-        hook = self.hooks.unprocessed
-        return hook(operation, table, count) if hook is not None else ()
+    def left_over(self, operation: str, tables: Mapping[str, Sequence[Any]]) -> dict[str, set[int]]:
+        """Which requests of a batch the hook leaves for another call: numbers by table."""
+        hook = self.hooks.unprocessed or (lambda _operation, _table, _count: ())
+        return {name: set(hook(operation, name, len(each))) for name, each in tables.items()}
 
 
-def expressions(request: dict[str, Any]) -> Expressions:
-    """The placeholders of a request."""
-    values: WireItem | None = request.get("ExpressionAttributeValues")
-    names = request.get("ExpressionAttributeNames")
-    for what, given in (("Names", names), ("Values", values)):
-        if given is not None and not given:
-            raise Refused("ValidationException", f"ExpressionAttribute{what} must not be empty")
-    return Expressions(names, item_from_wire(values) if values else None)
+def check_batch(operation: str, tables: Mapping[str, Sequence[Any]], most: int) -> None:
+    """Refuse a batch without requests, and one with more than `most`."""
+    if not tables or not all(tables.values()):
+        raise Invalid.length("requestItems", "greater than or equal to 1")
+    if sum(map(len, tables.values())) > most:
+        raise Invalid(f"Too many items requested for the {operation} call")

@@ -1,6 +1,6 @@
 """Conditions and projections evaluated, and the checks that DynamoDB makes of a whole request.
 
-Parsed once for each text and set of names; see `syntax` for the grammar and `updates` for updates.
+An expression is parsed once for each text and set of names.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from functools import lru_cache
+from operator import ge, gt, le, lt
 from typing import Any, TypeVar
 
+from aws_model.dynamodb.parser import Parser
 from aws_model.dynamodb.syntax import (
     Action,
     Call,
@@ -17,64 +19,74 @@ from aws_model.dynamodb.syntax import (
     Condition,
     Logic,
     Operand,
-    Parser,
     Path,
     Placeholder,
 )
-from aws_model.dynamodb.values import SETS, Item, Value
+from aws_model.dynamodb.values import SETS, Item, Value, item_from_wire
 from aws_model.errors import Invalid
 
 Values = Mapping[str, Value]
 Parsed = TypeVar("Parsed")
-# Texts differ by segment number at most where they are written well; then names carry it.
+# A program has few texts: what differs between its calls is in the placeholders.
 CACHED = 4096
 TYPES = {"S", "N", "B", "SS", "NS", "BS", "M", "L", "NULL", "BOOL"}
 ORDERED = {"S", "N", "B"}
+ORDERS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 class Expressions:
-    """The expressions of one request with its placeholders; `check` that all are used, last."""
+    """The expressions of one request and its placeholders; call `check` after the last one."""
 
-    def __init__(self, names: Mapping[str, str] | None, values: Values | None) -> None:
-        for name in names or ():
-            if not name.startswith("#") or len(name) < 2:
-                raise Invalid(
-                    f'ExpressionAttributeNames contains invalid key: Syntax error; key: "{name}"'
-                )
-        for name in values or ():
-            if not name.startswith(":") or len(name) < 2:
-                raise Invalid(
-                    f'ExpressionAttributeValues contains invalid key: Syntax error; key: "{name}"'
-                )
-        self.names = dict(names or {})
-        self.values: Values = values or {}
-        self._key = tuple(sorted(self.names.items()))
+    def __init__(self, names: Mapping[str, str], values: Values) -> None:
+        for kind, sign, given in (("Names", "#", names), ("Values", ":", values)):
+            for name in given:
+                if not name.startswith(sign) or len(name) < 2:
+                    raise Invalid(
+                        f"ExpressionAttribute{kind} contains invalid key: Syntax error; "
+                        f'key: "{name}"'
+                    )
+        self.names = names
+        self.values = values
+        self._key = tuple(sorted(names.items()))
         self._used_names: set[str] = set()
         self._used_values: set[str] = set()
+        self._any = False
+
+    @staticmethod
+    def of(request: Mapping[str, Any]) -> Expressions:
+        """The placeholders of a request."""
+        names = request.get("ExpressionAttributeNames")
+        values = request.get("ExpressionAttributeValues")
+        for kind, given in (("Names", names), ("Values", values)):
+            if given is not None and not given:
+                raise Invalid(f"ExpressionAttribute{kind} must not be empty")
+        return Expressions(names or {}, item_from_wire(values or {}))
 
     def condition(self, text: str | None, kind: str = "ConditionExpression") -> Condition | None:
         """The condition of this text, checked against the values' types; None without a text."""
         if text is None:
             return None
-        parsed = self._parse(_condition, kind, text)
+        parsed = self._parse(Parser.condition, kind, text)
         _check(parsed, self.values, kind)
         return parsed
 
     def update(self, text: str | None) -> tuple[Action, ...]:
-        """The actions of an update, in a form that cannot contradict itself."""
-        return self._parse(_update, "UpdateExpression", text) if text is not None else ()
+        """The actions of an update; none without a text."""
+        return () if text is None else self._parse(Parser.update, "UpdateExpression", text)
 
     def projection(self, text: str | None) -> tuple[Path, ...] | None:
         """The paths of a projection; None without a text."""
-        return self._parse(_projection, "ProjectionExpression", text) if text is not None else None
+        if text is None:
+            return None
+        return self._parse(Parser.projection, "ProjectionExpression", text)
 
-    def check(self, *, any_expression: bool) -> None:
+    def check(self) -> None:
         """Refuse placeholders that no expression uses."""
         for kind, given, used in (
             ("Names", self.names.keys(), self._used_names),
             ("Values", self.values.keys(), self._used_values),
         ):
-            if given and not any_expression:
+            if given and not self._any:
                 raise Invalid(
                     f"ExpressionAttribute{kind} can only be specified when using expressions"
                 )
@@ -84,15 +96,10 @@ class Expressions:
                     f"{{{', '.join(sorted(unused))}}}"
                 )
 
-    def _parse(
-        self,
-        parse: Callable[
-            [str, str, tuple[tuple[str, str], ...]], tuple[Parsed, frozenset[str], frozenset[str]]
-        ],
-        kind: str,
-        text: str,
-    ) -> Parsed:
-        parsed, names, values = parse(kind, text, self._key)
+    def _parse(self, rule: Callable[[Parser], Parsed], kind: str, text: str) -> Parsed:
+        self._any = True
+        parsed: Parsed
+        parsed, names, values = _parsed(rule, kind, text, self._key)
         if undefined := values - self.values.keys():
             raise Invalid(
                 f"Invalid {kind}: An expression attribute value used in expression is not defined; "
@@ -104,51 +111,12 @@ class Expressions:
 
 
 @lru_cache(CACHED)
-def _condition(
-    kind: str, text: str, names: tuple[tuple[str, str], ...]
-) -> tuple[Condition, frozenset[str], frozenset[str]]:
+def _parsed(
+    rule: Callable[[Parser], Any], kind: str, text: str, names: tuple[tuple[str, str], ...]
+) -> tuple[Any, frozenset[str], frozenset[str]]:
+    """What the text says by a rule of the grammar, and the names and values that it uses."""
     parser = Parser(kind, text, dict(names))
-    return parser.condition(), frozenset(parser.used_names), frozenset(parser.used_values)
-
-
-@lru_cache(CACHED)
-def _update(
-    kind: str, text: str, names: tuple[tuple[str, str], ...]
-) -> tuple[tuple[Action, ...], frozenset[str], frozenset[str]]:
-    parser = Parser(kind, text, dict(names))
-    actions = parser.update()
-    refuse_overlaps(kind, [action.path for action in actions])
-    return actions, frozenset(parser.used_names), frozenset(parser.used_values)
-
-
-@lru_cache(CACHED)
-def _projection(
-    kind: str, text: str, names: tuple[tuple[str, str], ...]
-) -> tuple[tuple[Path, ...], frozenset[str], frozenset[str]]:
-    parser = Parser(kind, text, dict(names))
-    paths = parser.projection()
-    refuse_overlaps(kind, paths)
-    return paths, frozenset(parser.used_names), frozenset(parser.used_values)
-
-
-def refuse_overlaps(kind: str, paths: Iterable[Path]) -> None:
-    """Two paths may not be the same, one within the other, or of two kinds at one place."""
-    earlier: list[Path] = []
-    for path in paths:
-        for other in earlier:
-            pairs = list(zip(path.parts, other.parts, strict=False))
-            differing = next((pair for pair in pairs if pair[0] != pair[1]), None)
-            if differing is None:
-                raise Invalid(
-                    f"Invalid {kind}: Two document paths overlap with each other; must remove or "
-                    "rewrite one of these paths;"
-                )
-            if isinstance(differing[0], int) is not isinstance(differing[1], int):
-                raise Invalid(
-                    f"Invalid {kind}: Two document paths conflict with each other; must remove or "
-                    "rewrite one of these paths;"
-                )
-        earlier.append(path)
+    return rule(parser), frozenset(parser.used_names), frozenset(parser.used_values)
 
 
 def find(item: Item, path: Path) -> Value | None:
@@ -168,13 +136,13 @@ def find(item: Item, path: Path) -> Value | None:
 
 
 def project(item: Item, paths: Iterable[Path]) -> Item:
-    """The part of an item that lies at the paths; of lists the chosen elements, closed up."""
+    """The part of an item that lies at the paths; a list keeps the chosen elements without gaps."""
     kept: Item = _pruned(item, [path.parts for path in paths])
     return kept
 
 
 def _pruned(content: Any, paths: list[tuple[str | int, ...]]) -> Any:
-    """What of a map or list's content lies at the paths below it."""
+    """The part of a map's or list's content that lies at the paths below it."""
     below: dict[str | int, list[tuple[str | int, ...]]] = {}
     for head, *rest in paths:
         below.setdefault(head, []).append(tuple(rest))
@@ -215,7 +183,7 @@ def holds(condition: Condition | None, item: Item, values: Values) -> bool:
 
 
 def compare(operator: str, left: Value | None, right: list[Value | None]) -> bool:
-    """Compare values; one that is missing equals nothing and has no order."""
+    """Compare values; a missing value equals nothing and has no order."""
     if operator == "IN":
         return left is not None and left in right
     if operator == "<>":
@@ -230,15 +198,7 @@ def compare(operator: str, left: Value | None, right: list[Value | None]) -> boo
     if operator == "BETWEEN":
         return bool(others[0][1] <= left[1] <= others[1][1])
     # Python orders text by code point, which is the order of its UTF-8 bytes.
-    one, other = left[1], others[0][1]
-    match operator:
-        case "<":
-            return bool(one < other)
-        case "<=":
-            return bool(one <= other)
-        case ">":
-            return bool(one > other)
-    return bool(one >= other)
+    return bool(ORDERS[operator](left[1], others[0][1]))
 
 
 def _predicate(function: str, operands: list[Value | None]) -> bool:
@@ -276,7 +236,7 @@ def _value(operand: Operand, item: Item, values: Values) -> Value | None:
 
 
 def _check(condition: Condition, values: Values, kind: str) -> None:
-    """Refuse what the types of the values alone show to be wrong, evaluated or not."""
+    """Refuse a condition whose values have types that are wrong whatever the item."""
     match condition:
         case Logic(_, parts):
             for part in parts:
@@ -291,17 +251,12 @@ def _check(condition: Condition, values: Values, kind: str) -> None:
             for operand in condition.right:
                 _check_type(operand, values, kind, "BETWEEN", ORDERED)
             one, other = values[low], values[high]
+            between = f"Invalid {kind}: The BETWEEN operator requires"
             if one[0] != other[0]:
-                raise Invalid(
-                    f"Invalid {kind}: The BETWEEN operator requires same data type for lower and "
-                    "upper bounds;"
-                )
+                raise Invalid(f"{between} same data type for lower and upper bounds;")
             if one[1] > other[1]:
-                raise Invalid(
-                    f"Invalid {kind}: The BETWEEN operator requires upper bound to be greater than "
-                    "or equal to lower bound;"
-                )
-        case Comparison(("<" | "<=" | ">" | ">=") as operator, left, right):
+                raise Invalid(f"{between} upper bound to be greater than or equal to lower bound;")
+        case Comparison(operator, left, right) if operator in ORDERS:
             for operand in (left, *right):
                 _check_type(operand, values, kind, operator, ORDERED)
 

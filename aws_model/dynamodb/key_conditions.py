@@ -23,18 +23,13 @@ def read_key_condition(
     for part in _parts(condition):
         name, operator, operands = _read(part, values)
         if name in found:
-            raise Invalid(
-                "Invalid KeyConditionExpression: KeyConditionExpressions must only contain one "
-                "condition per key"
-            )
+            raise _invalid("KeyConditionExpressions must only contain one condition per key")
         if name not in schema.names:
-            raise Invalid(f"Query condition missed key schema element: {_missed(schema, found)}")
+            missed = next((each for each in schema.names if each not in found), schema.partition)
+            raise Invalid(f"Query condition missed key schema element: {missed}")
         for operand in operands:
             if operand[0] != schema.type_of(name):
-                raise Invalid(
-                    "One or more parameter values were invalid: Condition parameter type does not "
-                    "match schema type"
-                )
+                raise Invalid.value("Condition parameter type does not match schema type")
             check_key(schema, {name: operand})
         found[name] = operator, operands
     if schema.partition not in found:
@@ -47,7 +42,7 @@ def read_key_condition(
 
 
 def refuse_keys(schema: KeySchema, only: Condition | None) -> None:
-    """A filter may not look at the key: that is for the key condition."""
+    """Refuse a filter on the key, which is for the key condition."""
     if only is not None:
         for path in _paths(only):
             if path.parts[0] in schema.names:
@@ -63,10 +58,7 @@ def _parts(condition: Condition) -> list[Condition]:
         case Logic("AND", parts):
             return [each for part in parts for each in _parts(part)]
         case Logic(operator, _):
-            raise Invalid(
-                "Invalid KeyConditionExpression: Invalid operator used in KeyConditionExpression: "
-                f"{operator}"
-            )
+            raise _invalid(f"Invalid operator used in KeyConditionExpression: {operator}")
     return [condition]
 
 
@@ -77,10 +69,7 @@ def _read(condition: Condition, values: Values) -> tuple[str, str, list[Value]]:
         case Call("begins_with" as operator, (left, *rest)):
             operands = tuple(rest)
         case Comparison(operator, _, _) | Call(operator, _):
-            raise Invalid(
-                "Invalid KeyConditionExpression: Invalid operator used in KeyConditionExpression: "
-                f"{operator}"
-            )
+            raise _invalid(f"Invalid operator used in KeyConditionExpression: {operator}")
         case _:
             raise AssertionError(condition)
     if isinstance(left, Placeholder) and isinstance(operands[0], Path) and len(operands) == 1:
@@ -88,10 +77,10 @@ def _read(condition: Condition, values: Values) -> tuple[str, str, list[Value]]:
         turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
         operator = turned.get(operator, operator)
     if not isinstance(left, Path) or len(left.parts) != 1:
-        raise Invalid("Invalid KeyConditionExpression: The key must be a top-level attribute")
+        raise _invalid("The key must be a top-level attribute")
     given = [values[each.name] for each in operands if isinstance(each, Placeholder)]
     if len(given) != len(operands):
-        raise Invalid("Invalid KeyConditionExpression: A key is compared with a value only")
+        raise _invalid("A key is compared with a value only")
     return str(left.parts[0]), operator, given
 
 
@@ -109,8 +98,8 @@ def _range(operator: str, operands: list[Value]) -> Range:
     return Range(prefix=value)
 
 
-def _missed(schema: KeySchema, found: dict[str, tuple[str, list[Value]]]) -> str:
-    return next((name for name in schema.names if name not in found), schema.partition)
+def _invalid(reason: str) -> Invalid:
+    return Invalid(f"Invalid KeyConditionExpression: {reason}")
 
 
 def _paths(node: Condition | Operand) -> list[Path]:

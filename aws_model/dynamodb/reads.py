@@ -6,9 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aws_model.dynamodb.capacity import READ, Charge, Resource, consumed, read_units
-from aws_model.dynamodb.database import Database, expressions
-from aws_model.dynamodb.expressions import Values, holds, project
+from aws_model.client import Answer, Request
+from aws_model.dynamodb.capacity import (
+    READ,
+    Charge,
+    Resource,
+    consumed,
+    consumed_by_table,
+    read_units,
+)
+from aws_model.dynamodb.database import Database, check_batch
+from aws_model.dynamodb.expressions import Expressions, Values, holds, project
 from aws_model.dynamodb.key_conditions import read_key_condition, refuse_keys
 from aws_model.dynamodb.partitions import Place, Range, Row, Space, hash_of
 from aws_model.dynamodb.syntax import Condition, Path
@@ -21,89 +29,77 @@ MAX_BATCH_GETS = 100
 MAX_PAGE_BYTES = 1024 * 1024
 MAX_BATCH_BYTES = 16 * 1024 * 1024
 
-Answer = dict[str, Any]
 
-
-def get_item(database: Database, request: dict[str, Any]) -> Answer:
-    """Read one item."""
+def get_item(database: Database, request: Request) -> Answer:
     table = database.table(request["TableName"])
-    placeholders = expressions(request)
-    paths = placeholders.projection(request.get("ProjectionExpression"))
-    placeholders.check(any_expression=paths is not None)
+    paths = _projection(request)
     key = table.checked_key(item_from_wire(request["Key"]))
-    consistent = bool(request.get("ConsistentRead"))
-    row = table.partition(key.partition, table.moment(consistent=consistent)).rows.get(key.place)
-    units = read_units(row.size if row else 0, consistent=consistent)
-    charges = [Charge(table.resource, READ, key.partition, units)]
-    database.pay(charges)
+    row, charge = _get(table, key, request)
+    database.pay([charge])
     answer: Answer = {} if row is None else {"Item": _shown(row.item, paths)}
-    return answer | _consumed(request, charges)
+    return answer | consumed(request, [charge])
 
 
-def batch_get_item(database: Database, request: dict[str, Any]) -> Answer:
+def batch_get_item(database: Database, request: Request) -> Answer:
     """Read up to 100 items, in no order; some may be left for another call."""
-    wanted = _read_batch(database, request)
+    parts = request["RequestItems"]
+    keys = {name: part["Keys"] for name, part in parts.items()}
+    check_batch("BatchGetItem", keys, MAX_BATCH_GETS)
+    wanted = list(_read_batch(database, parts))
+    skipped = database.left_over("BatchGetItem", keys)
     charges: list[Charge] = []
     reasons = []
     size = 0
-    found: dict[str, list[Any]] = {name: [] for name in request["RequestItems"]}
+    found: dict[str, list[Any]] = {name: [] for name in parts}
     left: dict[str, Any] = {}
-    skipped = {
-        name: set(database.left_over("BatchGetItem", name, len(part["Keys"])))
-        for name, part in request["RequestItems"].items()
-    }
     for table, number, key, paths in wanted:
         name = table.schema.name
-        part = request["RequestItems"][name]
-        consistent = bool(part.get("ConsistentRead"))
-        moment = table.moment(consistent=consistent)
-        row = table.partition(key.partition, moment).rows.get(key.place)
-        units = read_units(row.size if row else 0, consistent=consistent)
-        charge = Charge(table.resource, READ, key.partition, units)
+        row, charge = _get(table, key, parts[name])
         is_left = number in skipped[name] or size + (row.size if row else 0) > MAX_BATCH_BYTES
         refused = [] if is_left else database.charge([charge])
         if is_left or refused:
             reasons += refused
-            rest = left.setdefault(name, {**part, "Keys": []})
-            rest["Keys"].append(part["Keys"][number])
+            rest = left.setdefault(name, {**parts[name], "Keys": []})
+            rest["Keys"].append(keys[name][number])
             continue
         charges.append(charge)
         if row is not None:
             size += row.size
             found[name].append(_shown(row.item, paths))
     if reasons and not charges:
-        raise database.throttled(wanted[0][0].schema.name, list(dict.fromkeys(reasons)))
+        raise database.throttled(next(iter(parts)), reasons)
     if database.hooks.shuffle is not None:
         for items in found.values():
             database.hooks.shuffle(items)
     answer: Answer = {"Responses": found, "UnprocessedKeys": left}
-    if units_consumed := consumed(charges, request.get("ReturnConsumedCapacity")):
-        answer["ConsumedCapacity"] = units_consumed
-    return answer
+    return answer | consumed_by_table(request, charges)
 
 
 def _read_batch(
-    database: Database, request: dict[str, Any]
-) -> list[tuple[Table, int, Key, tuple[Path, ...] | None]]:
-    wanted = []
-    tables = request["RequestItems"]
-    if not tables or not all(part["Keys"] for part in tables.values()):
-        raise Invalid(
-            "1 validation error detected: Value at 'requestItems' failed to satisfy constraint: "
-            "Member must have length greater than or equal to 1"
-        )
-    if sum(len(part["Keys"]) for part in tables.values()) > MAX_BATCH_GETS:
-        raise Invalid("Too many items requested for the BatchGetItem call")
-    for name, part in tables.items():
+    database: Database, parts: dict[str, Request]
+) -> Iterator[tuple[Table, int, Key, tuple[Path, ...] | None]]:
+    """The keys, each with its table, its number among the table's keys, and the projection."""
+    for name, part in parts.items():
         table = database.table(name)
-        placeholders = expressions(part)
-        paths = placeholders.projection(part.get("ProjectionExpression"))
-        placeholders.check(any_expression=paths is not None)
+        paths = _projection(part)
         keys = [table.checked_key(item_from_wire(key)) for key in part["Keys"]]
         if len(set(keys)) < len(keys):
             raise Invalid("Provided list of item keys contains duplicates")
-        wanted += [(table, number, key, paths) for number, key in enumerate(keys)]
-    return wanted
+        yield from ((table, number, key, paths) for number, key in enumerate(keys))
+
+
+def _projection(request: Request) -> tuple[Path, ...] | None:
+    expressions = Expressions.of(request)
+    paths = expressions.projection(request.get("ProjectionExpression"))
+    expressions.check()
+    return paths
+
+
+def _get(table: Table, key: Key, request: Request) -> tuple[Row | None, Charge]:
+    consistent = bool(request.get("ConsistentRead"))
+    row = table.partition(key.partition, table.moment(consistent=consistent)).rows.get(key.place)
+    units = read_units(row.size if row else 0, consistent=consistent)
+    return row, Charge(table.resource, READ, key.partition, units)
 
 
 @dataclass(frozen=True)
@@ -116,8 +112,7 @@ class Source:
     consistent: bool
 
     @staticmethod
-    def of(database: Database, request: dict[str, Any]) -> Source:
-        """The source that a request names."""
+    def of(database: Database, request: Request) -> Source:
         table = database.table(request["TableName"])
         consistent = bool(request.get("ConsistentRead"))
         name = request.get("IndexName")
@@ -132,27 +127,25 @@ class Source:
 
     @property
     def key(self) -> KeySchema:
-        """The key of the table or index."""
         return self.index.schema.key if self.index else self.table.schema.key
 
     @property
     def resource(self) -> Resource:
-        """What is charged."""
         name = self.index.schema.name if self.index else None
         return Resource(self.table.schema.name, name)
 
     @property
     def moment(self) -> float | None:
-        """The moment that is seen; an index is late by itself."""
+        """When the table is seen, None for now; an index lags by itself."""
         return None if self.index else self.table.moment(consistent=self.consistent)
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """The attributes of a start key: of the index, and of the table."""
+        """The attributes of a start key: those of the index and of the table."""
         return tuple(dict.fromkeys((*self.key.names, *self.table.schema.key.names)))
 
     def start(self, wire: dict[str, Any] | None) -> Item | None:
-        """The item to start beyond, which need not be there; raises `Invalid`."""
+        """The key to start behind, where no item need be; raises `Invalid`."""
         if wire is None:
             return None
         item = item_from_wire(wire)
@@ -166,43 +159,40 @@ class Source:
         return item
 
     def place(self, item: Item) -> Key:
-        """Where an item with the keys lies."""
+        """The place of an item with these keys."""
         return self.index.key_of(item) if self.index else self.table.key_of(item)
 
-    def check_select(self, request: dict[str, Any], paths: Sequence[Path] | None) -> None:
-        """Refuse to read from an index what is not in it."""
+    def check_select(self, request: Request, paths: Sequence[Path] | None) -> None:
+        """Refuse to read attributes that the index does not project."""
         select = request.get("Select")
         if paths is not None and select not in (None, "SPECIFIC_ATTRIBUTES"):
             raise Invalid(f"Cannot specify the ProjectionExpression when choosing to get {select}")
         if self.index is None or self.index.schema.projection == ALL:
             return
+        name = self.index.schema.name
         if select == "ALL_ATTRIBUTES":
-            raise Invalid(
-                "One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not "
-                f"supported for global secondary index {self.index.schema.name}"
+            raise Invalid.value(
+                f"Select type ALL_ATTRIBUTES is not supported for global secondary index {name}"
             )
         projected = {*self.key_names, *self.index.schema.included}
         if missing := {str(path.parts[0]) for path in paths or ()} - projected:
-            raise Invalid(
-                "One or more parameter values were invalid: Global secondary index "
-                f"{self.index.schema.name} does not project {sorted(missing)}"
-            )
+            raise Invalid.value(f"Global secondary index {name} does not project {sorted(missing)}")
 
 
-def query(database: Database, request: dict[str, Any]) -> Answer:
+def query(database: Database, request: Request) -> Answer:
     """Read a range of one partition, in order, a page at a time."""
     source = Source.of(database, request)
-    placeholders = expressions(request)
+    expressions = Expressions.of(request)
     if request.get("KeyConditionExpression") is None:
         raise Invalid(
             "Either the KeyConditions or KeyConditionExpression parameter must be specified"
         )
-    condition = placeholders.condition(request["KeyConditionExpression"], "KeyConditionExpression")
-    only = placeholders.condition(request.get("FilterExpression"), "FilterExpression")
-    paths = placeholders.projection(request.get("ProjectionExpression"))
-    placeholders.check(any_expression=True)
+    condition = expressions.condition(request["KeyConditionExpression"], "KeyConditionExpression")
+    only = expressions.condition(request.get("FilterExpression"), "FilterExpression")
+    paths = expressions.projection(request.get("ProjectionExpression"))
+    expressions.check()
     assert condition is not None
-    partition_key, within = read_key_condition(source.key, condition, placeholders.values)
+    partition_key, within = read_key_condition(source.key, condition, expressions.values)
     refuse_keys(source.key, only)
     source.check_select(request, paths)
     start = source.start(request.get("ExclusiveStartKey"))
@@ -221,17 +211,17 @@ def query(database: Database, request: dict[str, Any]) -> Answer:
     if moment is not None:
         partition = partition.as_of(moment)
     rows = (row for _, row in partition.walk(within, after=after, forward=forward))
-    page = _Page.read(rows, request.get("Limit"), only, placeholders.values)
+    page = _Page.read(rows, request.get("Limit"), only, expressions.values)
     if page.last is not None and _is_end(source, within, page.last.item, forward=forward):
         page.is_full = False
     return page.answer(database, request, source, partition_key, paths)
 
 
 def _can_start(source: Source, within: Range, start: Item, *, forward: bool) -> bool:
-    """Whether the range may be read from beyond this item on.
+    """Whether the range may be read from behind this item on.
 
-    DynamoDB refuses a start outside the range, and also at its very end: seen on DynamoDB Local,
-    and reported of AWS in aws/aws-sdk-ruby #2456.
+    DynamoDB refuses a start outside the range, and also one at its very end: DynamoDB Local does,
+    and aws/aws-sdk-ruby #2456 reports it of AWS.
     """
     if source.key.sort is None:
         return True
@@ -240,19 +230,19 @@ def _can_start(source: Source, within: Range, start: Item, *, forward: bool) -> 
 
 
 def _is_end(source: Source, within: Range, item: Item, *, forward: bool) -> bool:
-    """Whether nothing can follow the item; in an index, keys may be equal."""
+    """Whether nothing can follow the item; in an index, another item may have the same key."""
     if source.key.sort is None or source.index is not None:
         return False
     return within.ends_at(item[source.key.sort][1], forward=forward)
 
 
-def scan(database: Database, request: dict[str, Any]) -> Answer:
+def scan(database: Database, request: Request) -> Answer:
     """Read everything, or one segment of it, a page at a time."""
     source = Source.of(database, request)
-    placeholders = expressions(request)
-    only = placeholders.condition(request.get("FilterExpression"), "FilterExpression")
-    paths = placeholders.projection(request.get("ProjectionExpression"))
-    placeholders.check(any_expression=only is not None or paths is not None)
+    expressions = Expressions.of(request)
+    only = expressions.condition(request.get("FilterExpression"), "FilterExpression")
+    paths = expressions.projection(request.get("ProjectionExpression"))
+    expressions.check()
     source.check_select(request, paths)
     segment, segments = request.get("Segment", 0), request.get("TotalSegments", 1)
     if ("Segment" in request) is not ("TotalSegments" in request) or segment >= segments:
@@ -262,17 +252,17 @@ def scan(database: Database, request: dict[str, Any]) -> Answer:
     if after is not None and (hash_of(after.partition) * segments) >> 64 != segment:
         raise Invalid("The provided starting key is invalid: it is of another segment")
     rows = source.space.walk(after=after, segment=segment, segments=segments, moment=source.moment)
-    page = _Page.read((row for _, _, row in rows), request.get("Limit"), only, placeholders.values)
+    page = _Page.read((row for _, _, row in rows), request.get("Limit"), only, expressions.values)
     first = page.last.item[source.key.partition][1] if page.last else ""
     return page.answer(database, request, source, first, paths)
 
 
 @dataclass
 class _Page:
-    """The rows that one call looked at."""
+    """The rows that one call read."""
 
     items: list[Item]
-    looked_at: int
+    scanned: int
     size: int
     last: Row | None
     is_full: bool
@@ -281,20 +271,20 @@ class _Page:
     def read(
         rows: Iterator[Row], limit: int | None, only: Condition | None, values: Values
     ) -> _Page:
-        """Read until the limit, 1 MB or the end; what the filter leaves out counts as well.
+        """Read until the limit, 1 MB or the end, counting what the filter leaves out.
 
-        A page that reaches its limit says that there is more even if it was the last item.
+        A page that reaches its limit says that there is more, even after the last item.
         """
         if limit is not None and limit < 1:
             raise Invalid("Limit must be greater than or equal to 1")
         page = _Page([], 0, 0, None, is_full=False)
         for row in rows:
             page.last = row
-            page.looked_at += 1
+            page.scanned += 1
             page.size += row.size
             if holds(only, row.item, values):
                 page.items.append(row.item)
-            if page.looked_at == limit or page.size >= MAX_PAGE_BYTES:
+            if page.scanned == limit or page.size >= MAX_PAGE_BYTES:
                 page.is_full = True
                 break
         return page
@@ -302,28 +292,23 @@ class _Page:
     def answer(
         self,
         database: Database,
-        request: dict[str, Any],
+        request: Request,
         source: Source,
         partition_key: Any,
         paths: Sequence[Path] | None,
     ) -> Answer:
-        """Charge for the page and answer it: the sizes are summed up, then rounded."""
+        """Charge for the page, by the sum of its sizes, and answer it."""
         units = read_units(self.size, consistent=source.consistent)
         charges = [Charge(source.resource, READ, partition_key, units)]
         database.pay(charges)
-        answer: Answer = {"Count": len(self.items), "ScannedCount": self.looked_at}
+        answer: Answer = {"Count": len(self.items), "ScannedCount": self.scanned}
         if request.get("Select") != "COUNT":
             answer["Items"] = [_shown(item, paths) for item in self.items]
         if self.is_full and self.last is not None:
             last = self.last.item
             answer["LastEvaluatedKey"] = item_to_wire({n: last[n] for n in source.key_names})
-        return answer | _consumed(request, charges)
+        return answer | consumed(request, charges)
 
 
 def _shown(item: Item, paths: Iterable[Path] | None) -> dict[str, Any]:
     return item_to_wire(item if paths is None else project(item, paths))
-
-
-def _consumed(request: dict[str, Any], charges: Sequence[Charge]) -> Answer:
-    found = consumed(charges, request.get("ReturnConsumedCapacity"))
-    return {"ConsumedCapacity": found[0]} if found else {}

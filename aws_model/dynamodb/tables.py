@@ -166,10 +166,12 @@ class Table:
         """Refuse an item that cannot be stored here; its size comes back."""
         for name in self.schema.key.names:
             if name not in item:
-                raise _bad(f"Missing the key {name} in the item")
+                raise Invalid.value(f"Missing the key {name} in the item")
             if item[name][0] != self.schema.key.type_of(name):
                 expected, actual = self.schema.key.type_of(name), item[name][0]
-                raise _bad(f"Type mismatch for key {name} expected: {expected} actual: {actual}")
+                raise Invalid.value(
+                    f"Type mismatch for key {name} expected: {expected} actual: {actual}"
+                )
         check_key(self.schema.key, item)
         self.check_index_keys(item)
         size = size_of_item(item)
@@ -182,7 +184,7 @@ class Table:
         for index in self.schema.indexes:
             for name in index.key.names:
                 if name in item and item[name][0] != index.key.type_of(name):
-                    raise _bad(
+                    raise Invalid.value(
                         f"Type mismatch for Index Key {name} Expected: {index.key.type_of(name)} "
                         f"Actual: {item[name][0]} IndexName: {index.name}"
                     )
@@ -284,12 +286,8 @@ def check_key(schema: KeySchema, item: Item, *, index: str | None = None) -> Non
             )
         size = len(content.encode()) if kind == "S" else len(content)
         if name == schema.partition and size > MAX_PARTITION_KEY_BYTES:
-            raise _bad("Size of hashkey has exceeded the maximum size limit of2048 bytes")
+            raise Invalid.value("Size of hashkey has exceeded the maximum size limit of2048 bytes")
         if name == schema.sort and size > MAX_SORT_KEY_BYTES:
-            raise _bad(
+            raise Invalid.value(
                 "Aggregated size of all range keys has exceeded the size limit of 1024 bytes"
             )
-
-
-def _bad(reason: str) -> Invalid:
-    return Invalid(f"One or more parameter values were invalid: {reason}")

@@ -1,4 +1,4 @@
-"""Update expressions carried out: the old image and the actions in, a new image out.
+"""Update expressions: the old image of an item and the actions in, the new image out.
 
 Source: "Update expressions" of the Developer Guide. Every operand is read from the old image.
 """
@@ -16,13 +16,12 @@ from aws_model.errors import Invalid
 
 
 def check_update(actions: Sequence[Action], values: Values, keys: Collection[str]) -> None:
-    """Refuse an update of a key, and operands whose type fits their clause with no item at all."""
+    """Refuse an update of a key, and values that no item makes right for their clause."""
     for action in actions:
         name = action.path.parts[0]
         if name in keys:
-            raise Invalid(
-                "One or more parameter values were invalid: Cannot update attribute "
-                f"{name}. This attribute is part of the key"
+            raise Invalid.value(
+                f"Cannot update attribute {name}. This attribute is part of the key"
             )
         if isinstance(action.operand, Placeholder):
             kind = values[action.operand.name][0]
@@ -64,7 +63,7 @@ def apply(actions: Sequence[Action], old: Item, values: Values) -> Item:
                     _put(new, action.path, changed)
                 elif find(old, action.path) is not None:
                     _remove(new, action.path)
-    # Elements of a list are named by their old places: from the last to the first.
+    # A list's elements are named by their old places, so the last is removed first.
     for action in sorted(later, key=lambda each: _place(each.path), reverse=True):
         _remove(new, action.path)
     return new
@@ -112,7 +111,7 @@ def _added(old: Value | None, value: Value) -> Value:
 
 
 def _deleted(old: Value | None, value: Value) -> Value | None:
-    """What is left of the set; None when nothing is, for there is no empty set."""
+    """What is left of the set; None if nothing is, because DynamoDB has no empty set."""
     if old is None:
         return None
     if old[0] != value[0]:
@@ -128,7 +127,7 @@ def _put(item: Item, path: Path, value: Value) -> None:
         if last < len(holder):
             holder[last] = value
         else:
-            holder.append(value)  # beyond the end is at the end
+            holder.append(value)  # DynamoDB appends what is set beyond the end
     else:
         holder[last] = value
     _close(item, path, holder)
@@ -158,7 +157,7 @@ def _holder(item: Item, path: Path) -> tuple[Any, str | int]:
 
 
 def _close(item: Item, path: Path, holder: Any) -> None:
-    """Put the changed holder back, with copies of all that holds it: images are never changed."""
+    """Put the changed holder into copies of all that holds it: images never change."""
     if len(path.parts) == 1:
         return
     content = ("M", holder) if isinstance(holder, dict) else ("L", tuple(holder))

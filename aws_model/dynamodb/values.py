@@ -46,7 +46,7 @@ def from_wire(wire: Mapping[str, Any], depth: int = 0) -> Value:
         return "N", to_number(content)
     if kind in ("BOOL", "NULL"):
         if kind == "NULL" and content is not True:
-            raise _bad("Null attribute value types must have the value of true")
+            raise Invalid.value("Null attribute value types must have the value of true")
         return kind, content
     if kind == "B":
         return "B", bytes(content)
@@ -183,14 +183,12 @@ def _size_of_number(number: Decimal) -> int:
 
 def _set(kind: str, content: Any) -> frozenset[Any]:
     if not content:
-        raise _bad("An string set  may not be empty" if kind == "SS" else "A set may not be empty")
+        raise Invalid.value(
+            "An string set  may not be empty" if kind == "SS" else "A set may not be empty"
+        )
     element = SETS[kind]
     members = [from_wire({element: each})[1] for each in content]
     unique = frozenset(members)
     if len(unique) != len(members):
-        raise _bad("Input collection contains duplicates")
+        raise Invalid.value("Input collection contains duplicates")
     return unique
-
-
-def _bad(reason: str) -> Invalid:
-    return Invalid(f"One or more parameter values were invalid: {reason}")

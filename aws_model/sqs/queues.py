@@ -1,7 +1,7 @@
 """One standard queue: what waits, what is in flight, what goes to the dead-letter queue.
 
-Sources as in `sqs`; fairness by aws-facts 2.8, simplified: a message group is noisy while it has
-more than a tenth of the messages in flight and at least thirty, and quiet groups go first.
+Fairness is simplified from "fair queues" of the Developer Guide: a message group is noisy while it
+has at least thirty messages in flight and more than a tenth of all; quiet groups go first.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from typing import Any
 
 from aws_model.clock import Clock
 from aws_model.errors import Refused
+from aws_model.sqs.messages import Message, arn_of
 
 NOISY_SHARE = 0.10
 NOISY_IN_FLIGHT = 30
 MAX_IN_FLIGHT = 120_000
-SENDER = "AIDASSYFHUBOBT7F4XT75"
 
 
 @dataclass
 class Hooks:
     """What a simulation decides; all chance comes from `random`.
 
-    `choose(random, queue, waiting)`: which of the waiting messages is received next, by its number;
-    without it any of the `window` oldest. `is_duplicated(random, queue, message)`: whether a copy
-    of a message that is received stays, to be received again even if this one is deleted.
+    `choose(random, queue, waiting)`: the number of the waiting message to receive next; without
+    it, any of the `window` oldest.
+    `is_duplicated(random, queue, message)`: whether a copy of a received message stays, to be
+    received again even if the message is deleted.
     `fail(queue, entries)`: numbers of the entries of a batch that are not sent.
     `comes_short(random, queue, count)`: how many messages, at most `count`, one receive brings.
     """
@@ -42,54 +43,17 @@ class Hooks:
     comes_short: Callable[[Random, str, int], int] | None = None
 
     def next(self, queue: str, waiting: Sequence[Message]) -> int:
-        """The number of the message to receive."""
         if self.choose is not None:
             return self.choose(self.random, queue, waiting)
         return self.random.randrange(len(waiting))
 
     def fail_entries(self, queue: str, entries: Sequence[dict[str, Any]]) -> Collection[int]:
-        """Numbers of the entries that fail."""
         return self.fail(queue, entries) if self.fail is not None else ()
-
-
-@dataclass(eq=False)
-class Message:
-    """One message, or a copy of it. Times are seconds since the epoch.
-
-    `handle` is that of the latest receive; `hidden` tells the latest hiding from those before it.
-    """
-
-    body: str
-    attributes: dict[str, Any] = field(default_factory=dict)
-    group: str | None = None
-    delay_seconds: float | None = None
-    id: str = ""
-    sent_at: float = 0.0
-    first_received_at: float | None = None
-    receives: int = 0
-    handle: str = ""
-    hidden: int = 0
-    dead_letter_source: str = ""
-
-    def system_attributes(self) -> dict[str, str]:
-        """What SQS tells about the message, times in milliseconds."""
-        told = {
-            "SenderId": SENDER,
-            "SentTimestamp": str(int(self.sent_at * 1000)),
-            "ApproximateReceiveCount": str(self.receives),
-        }
-        if self.first_received_at is not None:
-            told["ApproximateFirstReceiveTimestamp"] = str(int(self.first_received_at * 1000))
-        if self.group is not None:
-            told["MessageGroupId"] = self.group
-        if self.dead_letter_source:
-            told["DeadLetterQueueSourceArn"] = arn_of(self.dead_letter_source)
-        return told
 
 
 @dataclass
 class Redrive:
-    """Where a message goes that was received so often without being deleted."""
+    """The dead-letter queue of messages received `max_receives` times without being deleted."""
 
     dlq: Queue
     max_receives: int
@@ -97,7 +61,7 @@ class Redrive:
 
 @dataclass(eq=False)
 class Queue:
-    """One queue. Each message waits, or is hidden: delayed, or in flight."""
+    """Each of its messages waits, or is hidden: delayed, or in flight."""
 
     name: str
     clock: Clock
@@ -116,7 +80,6 @@ class Queue:
     _noise: Counter[str | None] = field(default_factory=Counter)
 
     def send(self, message: Message) -> Message:
-        """Take a message."""
         message.id = f"{self.name}-{self._next():08d}"
         message.sent_at = self.clock.now
         delay = message.delay_seconds
@@ -126,7 +89,7 @@ class Queue:
     def receive(
         self, count: int, *, visibility_seconds: float | None = None
     ) -> list[tuple[Message, str]]:
-        """Up to `count` messages, each with the handle of this receive."""
+        """At most `count` messages, each with the handle of this receive."""
         self._catch_up()
         if self.hooks.comes_short is not None:
             count = self.hooks.comes_short(self.hooks.random, self.name, count)
@@ -145,14 +108,14 @@ class Queue:
         return found
 
     def delete(self, handle: str) -> None:
-        """Delete the message of a handle; that of an earlier receive deletes nothing."""
+        """Delete the message of a handle; the handle of an earlier receive deletes nothing."""
         self._check_handle(handle)
         message = self._by_handle.get(handle)
         if message is not None:
             self._forget(message)
 
     def change_visibility(self, handle: str, seconds: float) -> None:
-        """Hide the message of a handle for so long from now on."""
+        """Hide the message of a handle for `seconds` from now on."""
         self._check_handle(handle)
         self._catch_up()
         message = self._by_handle.get(handle)
@@ -164,7 +127,6 @@ class Queue:
         self._hide(message, seconds)
 
     def purge(self) -> None:
-        """Forget every message."""
         for message in list(self._kept):
             self._forget(message)
 
@@ -183,17 +145,17 @@ class Queue:
         }
 
     def messages(self) -> list[Message]:
-        """Every message that is kept, waiting or hidden, for a look from outside."""
+        """Every message that is kept, waiting or hidden; no service call shows them."""
         self._catch_up()
         return list(self._kept)
 
     def waiting(self) -> int:
-        """How many messages could be received now."""
+        """The number of messages that can be received now."""
         self._catch_up()
         return len(self._waiting)
 
     def next_change(self) -> float | None:
-        """When, in seconds since the epoch, a hidden message becomes visible; None without one."""
+        """When the next hidden message becomes visible, in seconds since the epoch."""
         times = (until for until, number, message in self._hidden if message.hidden == number)
         return min(times, default=None)
 
@@ -211,7 +173,7 @@ class Queue:
         heapq.heappush(self._hidden, (self.clock.now + seconds, message.hidden, message))
 
     def _hand_out(self, message: Message, visibility: float) -> str:
-        """Put a waiting message in flight."""
+        """Put a waiting message in flight; the handle of this receive."""
         message.receives += 1
         if message.first_received_at is None:
             message.first_received_at = self.clock.now
@@ -228,7 +190,7 @@ class Queue:
         return message.handle
 
     def _pick(self, received: Collection[str]) -> Message | None:
-        """The next message, of a quiet group as long as there is one; no message twice at once."""
+        """A message that is not yet in `received`, of a quiet group if there is one."""
         noisy = self._noisy_groups()
         candidates = list(islice(self._candidates(noisy, received), self.hooks.window))
         if not candidates and noisy:
@@ -245,14 +207,14 @@ class Queue:
                 yield message
 
     def _noisy_groups(self) -> set[str | None]:
-        """Groups that hold back others. A message without a group is a tenant of its own."""
+        """Groups that have to wait. A message without a group counts as a group of its own."""
         most = max(NOISY_IN_FLIGHT - 1, NOISY_SHARE * len(self._in_flight))
         if len(self._in_flight) <= most:
             return set()
         return {group for group, n in self._noise.items() if n > most and group is not None}
 
     def _catch_up(self) -> None:
-        """Show what is hidden no longer, and drop what was kept for long enough."""
+        """Show the messages that are hidden no longer, and drop those whose retention is over."""
         now = self.clock.now
         while self._hidden and self._hidden[0][0] <= now:
             _, number, message = heapq.heappop(self._hidden)
@@ -277,7 +239,7 @@ class Queue:
         self._by_handle.pop(message.handle, None)
 
     def _bury(self, message: Message, dlq: Queue) -> None:
-        """Move a message to the dead-letter queue, with the time at which it was first sent."""
+        """Move a message to the dead-letter queue; its retention still counts from its sending."""
         self._forget(message)
         dlq._accept(
             replace(
@@ -295,8 +257,3 @@ class Queue:
     def _next(self) -> int:
         self._count += 1
         return self._count
-
-
-def arn_of(name: str) -> str:
-    """The queue's name as other services write it."""
-    return f"arn:aws:sqs:eu-central-1:123456789012:{name}"

@@ -63,7 +63,7 @@ class InRealTime(dynamodb.Client):
 
     def call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         """Any operation, at the time that it is."""
-        self.database.clock.advance_to(time.monotonic() - self._began)
+        self.state.clock.advance_to(time.monotonic() - self._began)
         return super().call(operation, request)
 
 

@@ -9,7 +9,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from aws_model.clock import Clock
-from aws_model.sqs.client import MAX_MESSAGE_BYTES, Client, Queues
+from aws_model.sqs.client import Client, Queues
+from aws_model.sqs.messages import MAX_MESSAGE_BYTES
 from aws_model.sqs.queues import Hooks, Redrive
 
 

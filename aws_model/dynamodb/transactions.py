@@ -1,0 +1,100 @@
+"""TransactWriteItems. Source: its API reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aws_model.client import Answer, Request
+from aws_model.dynamodb.capacity import consumed
+from aws_model.dynamodb.database import Database
+from aws_model.dynamodb.tables import Key
+from aws_model.dynamodb.writes import Change, read_delete, read_put, read_update
+from aws_model.errors import Invalid, Refused
+
+MAX_TRANSACTION = 100
+# How long DynamoDB remembers a client's request token.
+TOKEN_SECONDS = 10 * 60
+# Preparing and committing: each item of a transaction counts twice.
+TRANSACTIONAL = 2
+
+READERS: dict[str, Callable[[Database, Request], Change]] = {
+    "Put": read_put,
+    "Update": lambda database, request: read_update(database, request)[0],
+    "Delete": read_delete,
+    "ConditionCheck": lambda database, request: read_delete(database, request, checks_only=True),
+}
+
+
+def transact_write_items(database: Database, request: Request) -> Answer:
+    """Change up to 100 distinct items: all of them, or none."""
+    token = request.get("ClientRequestToken")
+    if token and _was_done(database, token, request["TransactItems"]):
+        return {}
+    changes = _read(database, request["TransactItems"])
+    reasons = [_try(change) for change in changes]
+    charges = [
+        charge._replace(units=charge.units * TRANSACTIONAL)
+        if charge.resource.index_name is None
+        else charge
+        for change in changes
+        for charge in change.charges
+    ]
+    if throttles := database.charge(charges):
+        for change, reason in zip(changes, reasons, strict=True):
+            if any(each.resource.startswith(change.table.resource.arn) for each in throttles):
+                reason.update(Code="ThrottlingError", Message="Throughput exceeds the capacity.")
+    codes = [reason["Code"] for reason in reasons]
+    if set(codes) != {"None"}:
+        raise Refused(
+            "TransactionCanceledException",
+            "Transaction cancelled, please refer cancellation reasons for specific reasons "
+            f"[{', '.join(codes)}]",
+            {"CancellationReasons": reasons},
+        )
+    for change in changes:
+        change.make()
+    if token:
+        until = database.clock.now + TOKEN_SECONDS
+        database.tokens[token] = (request["TransactItems"], until)
+    return consumed(request, charges)
+
+
+def _was_done(database: Database, token: str, actions: Sequence[Any]) -> bool:
+    known, until = database.tokens.get(token, (None, 0.0))
+    if until < database.clock.now:
+        return False
+    if known != actions:
+        raise Refused(
+            "IdempotentParameterMismatchException",
+            "The client request token was used with other parameters",
+        )
+    return True
+
+
+def _read(database: Database, actions: Sequence[Request]) -> list[Change]:
+    if not 1 <= len(actions) <= MAX_TRANSACTION:
+        raise Invalid.length("transactItems", f"between 1 and {MAX_TRANSACTION}")
+    changes: dict[tuple[str, Key], Change] = {}
+    for action in actions:
+        if len(action) != 1:
+            raise Invalid("TransactItems can only contain one of Check, Put, Update or Delete")
+        ((verb, request),) = action.items()
+        change = READERS[verb](database, request)
+        place = (change.table.schema.name, change.key)
+        if place in changes:
+            raise Invalid("Transaction request cannot include multiple operations on one item")
+        changes[place] = change
+    return list(changes.values())
+
+
+def _try(change: Change) -> dict[str, Any]:
+    """Try a change; why it cancels the transaction, or the code `None`."""
+    try:
+        change.attempt()
+    except Invalid as invalid:
+        return {"Code": "ValidationError", "Message": invalid.message}
+    if change.passes:
+        return {"Code": "None"}
+    message = "The conditional request failed"
+    return {"Code": "ConditionalCheckFailed", "Message": message, **change.found}
