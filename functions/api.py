@@ -10,9 +10,8 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import clock, contract, names
 from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
-from fanfold.aws.retries import is_transient
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.publish import NewPost, Publishing, plan_message
+from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.fanout.status import status_for
 from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
@@ -41,7 +40,7 @@ def publish(request: Request) -> Answer:
     """Accept a post; once this is answered with 202, its delivery is owed."""
     wish = read_publish_request(request.body())
     key = request.header("idempotency-key")
-    post = publishing.accept(
+    published = publishing.publish(
         NewPost(
             publisher_id=request.user_id,
             ref_id=wish.ref_id
@@ -50,14 +49,11 @@ def publish(request: Request) -> Answer:
             body=body_text(wish.body),
         ),
         accepted_at=request.received_at,
+        plan_queue=publish_queue,
     )
-    try:
-        publish_queue.send(plan_message(post))
-    except Exception as error:
-        if not is_transient(error):
-            raise
-        # The ledger row is written, so the delivery is owed and SWEEP sends it.
-        logger.warning("The order to PLAN was not sent; SWEEP will.", ref_id=post.ref_id)
+    post = published.post
+    if not published.command_sent:
+        logger.warning("PLAN's command was not sent; SWEEP will send it.", ref_id=post.ref_id)
     return answer(
         202,
         {

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fanfold import times
+from fanfold.aws.queues import WorkQueue
+from fanfold.aws.retries import is_transient
 from fanfold.errors import BadInput, PostRetracted
 from fanfold.fanout.ledger import Fanout, Ledger
-from fanfold.messages import Message, PlanFanout
+from fanfold.messages import PlanFanout
 from fanfold.timeline.posts import Post, Posts
 
 _DAY_SECONDS = 24 * 60 * 60
@@ -15,12 +17,20 @@ _DAY_SECONDS = 24 * 60 * 60
 
 @dataclass(frozen=True, kw_only=True)
 class NewPost:
-    """A valid wish to publish, from whichever door. `body` is JSON text or empty."""
+    """A valid request to publish, from either door. `body` is JSON text or empty."""
 
     publisher_id: str
     ref_id: str
     published_at: str | None = None
     body: str = ""
+
+
+@dataclass(frozen=True)
+class Published:
+    """An accepted post, and whether PLAN's command was sent; if not, SWEEP will send it."""
+
+    post: Post
+    command_sent: bool
 
 
 @dataclass(frozen=True)
@@ -31,12 +41,24 @@ class Publishing:
     fanouts: Ledger
     retention_days: int
 
+    def publish(self, new: NewPost, *, accepted_at: int, plan_queue: WorkQueue) -> Published:
+        """Accept the post, as `accept` does, and send PLAN its command."""
+        post = self.accept(new, accepted_at=accepted_at)
+        command = PlanFanout(fanout_id=post.ref_id)
+        try:
+            plan_queue.send(command.message(group=post.publisher_id))
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            return Published(post, command_sent=False)
+        return Published(post, command_sent=True)
+
     def accept(self, new: NewPost, *, accepted_at: int) -> Post:
-        """Store the post and open its ledger row; from here on the delivery is owed.
+        """Store the post and open its ledger row; from then on its delivery is promised.
 
         `accepted_at` is the epoch millisecond at which the request or message arrived; a later
-        `published_at` is clamped to it. The same `ref_id` again gives the post that is stored.
-        Raises `BadInput` for a post older than the retention, `RefIdTaken` and `PostRetracted`.
+        `published_at` is clamped to it. A repeated `ref_id` returns the stored post. Raises
+        `BadInput` for a post older than the retention, `RefIdTaken` and `PostRetracted`.
         """
         published_at = times.to_ms(new.published_at) if new.published_at else accepted_at
         published_at = min(published_at, accepted_at)
@@ -73,9 +95,9 @@ class Publishing:
         return post
 
     def retract(self, ref_id: str, *, publisher_id: str, retracted_at: int) -> None:
-        """Take a post back: shown to nobody from now on, and delivered no further.
+        """Show the post to nobody from now on, and stop delivering it.
 
-        One that was not published yet leaves a tombstone that its publish respects.
+        If it has not been published yet, a tombstone makes its publish fail with `PostRetracted`.
         """
         self.posts.retract(
             ref_id,
@@ -86,8 +108,3 @@ class Publishing:
 
     def _expires_at(self, epoch_ms: int) -> int:
         return epoch_ms // 1000 + self.retention_days * _DAY_SECONDS
-
-
-def plan_message(post: Post) -> Message:
-    """The order to PLAN that follows an acceptance."""
-    return PlanFanout(fanout_id=post.ref_id).message(group=post.publisher_id)

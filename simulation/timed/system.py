@@ -32,7 +32,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import BURST_ENTRIES, Pace
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.policy import Send
-from fanfold.fanout.publish import NewPost, Publishing, plan_message
+from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.fanout.transport import Finished
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
@@ -175,8 +175,8 @@ class Model:
 
         def door() -> None:
             new = NewPost(publisher_id=publisher_id, ref_id=ref_id, body=BODY)
-            post = self.publishing.accept(new, accepted_at=self.loop.clock.now_ms())
-            self.lanes[names.PUBLISH].send(plan_message(post))
+            now, queue = self.loop.clock.now_ms(), self.lanes[names.PUBLISH]
+            self.publishing.publish(new, accepted_at=now, plan_queue=queue)
 
         self.loop.start(door)
 
