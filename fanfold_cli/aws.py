@@ -1,4 +1,4 @@
-"""How this command line talks to AWS or to a local engine: region, test credentials, clients."""
+"""Clients of AWS or of a local engine: region, credentials, timeouts."""
 
 import os
 from functools import cache
@@ -9,19 +9,19 @@ import botocore.session
 from botocore.config import Config
 
 LOCAL_REGION = "us-east-1"
-# The account that the engine answers for when the access key is not an account number.
+# The account id of the engine for an access key that is not an account id itself.
 LOCAL_ACCOUNT = "000000000000"
 LOCAL_CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
 
-# A command line reports a failure itself, and soon; botocore's default tries for many seconds.
+# Botocore's own default retries for many seconds; an operator should see a failure soon.
 ATTEMPTS = 3
 CONFIG = Config(connect_timeout=5, read_timeout=65, max_pool_connections=32)
-# The engine is on loopback, where a proxy of the surroundings has no say.
+# Calls over loopback must not go to a proxy that the environment names.
 LOCAL_CONFIG = CONFIG.merge(Config(proxies={}))
 
 
 def client(service: str, endpoint: str | None, region: str | None, attempts: int = ATTEMPTS) -> Any:
-    """Return a client of the local engine at `endpoint`, or of AWS when there is none."""
+    """Return a boto3 client of the local engine at `endpoint`, or of AWS if it is None."""
     retries = Config(retries={"mode": "standard", "total_max_attempts": attempts})
     if endpoint is None:
         return boto3.client(  # type: ignore[call-overload]
@@ -38,17 +38,17 @@ def client(service: str, endpoint: str | None, region: str | None, attempts: int
 
 @cache
 def _local_session() -> boto3.Session:
-    # Neither the user's profile nor their configuration files may turn a local call elsewhere.
-    no_files = {
+    # The user's profile and configuration files must not redirect a local call.
+    ignored = {
         "profile": (None, None, None, None),
         "config_file": (None, None, os.devnull, None),
         "credentials_file": (None, None, os.devnull, None),
     }
-    return boto3.Session(botocore_session=botocore.session.Session(session_vars=no_files))
+    return boto3.Session(botocore_session=botocore.session.Session(session_vars=ignored))
 
 
 def local_environment(endpoint: str) -> dict[str, str]:
-    """The environment for programs that work on the engine and must never reach a real account."""
+    """Environment variables for programs that use the engine and must not reach a real account."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return {
         **kept,

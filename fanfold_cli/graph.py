@@ -1,4 +1,4 @@
-"""Follow graphs: made up with a heavy tail, or read from a file."""
+"""Follow graphs: random ones with a heavy tail, or read from a CSV file."""
 
 import csv
 import gzip
@@ -9,30 +9,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fanfold.contract import MAX_ID_CHARS
 from fanfold.ids import is_id
 from fanfold_cli.console import ExpectedError
 
-# Followers fall off with the publisher's rank to this power, as they do where people choose whom
-# to follow: the second has 0.44 of the first's, the twentieth 0.03.
+# The followers of a publisher fall with this power of its rank, as in social networks: the second
+# has 0.44 times the followers of the first, the twentieth 0.03 times.
 TAIL = 1.2
-# Of a file; any others are ignored.
+# The columns of a file that are read.
 COLUMNS = ("publisher", "follower")
 
 
 @dataclass(frozen=True)
 class Graph:
-    """Who follows whom: `followers[publisher]` and `follows[user]` are the same edges twice."""
-
     followers: Mapping[str, frozenset[str]]
 
     @property
     def edges(self) -> int:
-        """How many follows there are."""
         return sum(map(len, self.followers.values()))
 
     @property
     def follows(self) -> dict[str, list[str]]:
-        """The same edges by user."""
+        """The publishers that each user follows."""
         by_user: dict[str, list[str]] = defaultdict(list)
         for publisher, users in self.followers.items():
             for user in users:
@@ -40,14 +38,14 @@ class Graph:
         return dict(by_user)
 
     def largest(self) -> list[str]:
-        """The publishers, the one with the most followers first."""
+        """The publishers, by descending number of followers."""
         return sorted(
             self.followers, key=lambda publisher: (-len(self.followers[publisher]), publisher)
         )
 
 
 def heavy_tailed(*, publishers: int, most: int, seed: int, prefix: str = "") -> Graph:
-    """A graph of so many publishers, the largest with `most` followers; the same for a seed.
+    """A random graph whose largest publisher has `most` followers; a seed gives the same graph.
 
     Ids begin with `prefix`, so that several graphs can be loaded side by side.
     """
@@ -69,7 +67,7 @@ def read(path: Path) -> Graph:
     for publisher, follower in _edges(path):
         followers[publisher].add(follower)
     if not followers:
-        raise ExpectedError(f"{path} holds no edges: it needs at least one line after its header.")
+        raise ExpectedError(f"{path} holds no edges: add at least one line after its header.")
     return Graph({publisher: frozenset(users) for publisher, users in followers.items()})
 
 
@@ -85,19 +83,19 @@ def _edges(path: Path) -> Iterator[tuple[str, str]]:
                 publisher, follower = row["publisher"], row["follower"]
                 if None in row or None in row.values():
                     raise ExpectedError(
-                        f"{path}, line {rows.line_num}: it must have as many values as the first "
-                        f"line, {len(columns)}. Is a comma or a quote amiss?"
+                        f"{path}, line {rows.line_num}: it must have {len(columns)} values, like "
+                        "the first line. Is a comma or a quote missing?"
                     )
                 if not (is_id(publisher) and is_id(follower)):
                     raise ExpectedError(
                         f"{path}, line {rows.line_num}: {publisher!r} and {follower!r} must be "
-                        "ids of 1 to 128 letters, digits and _ . : | @ + = -"
+                        f"ids of 1 to {MAX_ID_CHARS} letters, digits and _ . : | @ + = -"
                     )
                 yield publisher, follower
     except UnicodeDecodeError as error:
         is_gzip = _is_unnamed_gzip(path)
         reason = "Is it gzipped? Then its name must end in .gz." if is_gzip else str(error)
-        raise ExpectedError(f"{path} is no text in UTF-8. {reason}") from error
+        raise ExpectedError(f"{path} is not text in UTF-8. {reason}") from error
     except (OSError, csv.Error, EOFError, zlib.error) as error:
         raise ExpectedError(f"{path} cannot be read as CSV: {error}") from error
 
@@ -111,7 +109,7 @@ def _wrong_header(path: Path, columns: Sequence[str]) -> ExpectedError:
     if not columns:
         return ExpectedError(f"{path} is empty: its first line must be publisher,follower.")
     if set(COLUMNS) <= set(columns):
-        return ExpectedError(f"{path} names a column twice in its first line.")
+        return ExpectedError(f"{path} names a column twice in its first line: remove one of them.")
     wanted = f"{path} has no columns publisher and follower in its first line"
     if len(columns) == 1 and ";" in columns[0]:
         return ExpectedError(f"{wanted}: put commas between the columns, not semicolons.")

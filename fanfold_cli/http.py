@@ -1,4 +1,4 @@
-"""The HTTP API as a client calls it."""
+"""Calls the HTTP API with the access token of a user."""
 
 import json
 from dataclasses import dataclass
@@ -13,14 +13,12 @@ TIMEOUT_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Api:
-    """One user's view of the API: where it is, and the user's token."""
-
     url: str
     token: str
     pool: urllib3.PoolManager
 
     def call(self, method: str, path: str, *, wanted: int, content: Any = None) -> Any:
-        """Call a route; the answer's JSON, or `ExpectedError` if it has another status."""
+        """Return the JSON of the answer; raises `ExpectedError` if its status is not `wanted`."""
         headers = {"authorization": f"Bearer {self.token}", "content-type": "application/json"}
         try:
             answer = self.pool.request(

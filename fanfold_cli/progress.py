@@ -1,4 +1,4 @@
-"""A progress bar with rate and time left, on stderr."""
+"""A progress bar on stderr, with the rate and the remaining time."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,13 +18,13 @@ from rich.progress import (
 )
 from rich.text import Text
 
-# A terminal of fewer columns does without the time that has passed.
+# Narrower terminals get a short bar and no elapsed time.
 WIDE = 100
 NARROW_BAR = 10
 
 
 class _Rate(ProgressColumn):
-    """How many a second, over the last half minute, or over all of it once it is finished."""
+    """Units a second: over the last half minute, and over the whole time once it is finished."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
@@ -33,23 +33,20 @@ class _Rate(ProgressColumn):
 
 @dataclass(frozen=True)
 class Bar:
-    """What the work reports to."""
-
     progress: Progress
     task: TaskID
 
     def advance(self, count: int) -> None:
-        """So many more are done."""
         self.progress.advance(self.task, count)
 
     def reach(self, count: int, *, total: int | None = None) -> None:
-        """So many are done in all; `total` where it is only known now, or has changed."""
+        """Set how many are done in all, and the `total` if it has changed."""
         self.progress.update(self.task, completed=count, total=total)
 
 
 @contextmanager
 def progress_bar(what: str, *, total: int | None, unit: str) -> Iterator[Bar]:
-    """Show `what` with the number of `unit` done out of `total`, until the block ends."""
+    """Show the bar until the block ends; a `total` of None is unknown."""
     console = Console(stderr=True)
     is_wide = console.width >= WIDE
     passed = (TimeElapsedColumn(), TextColumn("passed,")) if is_wide else ()

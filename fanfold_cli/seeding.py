@@ -1,4 +1,4 @@
-"""Load a follow graph into a stack, through the same use case that follows one at a time."""
+"""Load a follow graph into a stack, with the use cases of the product."""
 
 import threading
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-import fanfold.aws.boto  # noqa: F401 - by this a lost connection counts as one that passes
+import fanfold.aws.boto  # noqa: F401 - makes lost connections count as transient
 from fanfold import clock, names
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import FanfoldError, TooManyFollows, TryLater
@@ -25,29 +25,28 @@ from fanfold_cli.graph import Graph
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
-# Users at a time; more wait for the engine, and fewer for the network.
+# Users at a time. With more threads the engine is the bottleneck, with fewer the network.
 THREADS = 8
-# A publisher that must grow does so within some 20 s; meanwhile, and beyond its last growth, an
-# import waits for its turn where a reader would be told to come again.
+# A publisher grows within about 20 s. An import waits for that, or for a throttled table of a
+# publisher that cannot grow; the API answers such a follow with `TryLater` instead.
 PATIENCE_SECONDS = 60.0
 PAUSE_SECONDS = 1.0
 
 
 class PatientEdges(Edges):
-    """The edges of an import, which has the time to wait until a table takes them."""
+    """Edges whose writes wait while a table throttles them, and raise `TryLater` after a minute.
 
-    # What a batch leaves is put one by one, so these two are all that have to wait.
+    Batches need no override: what they leave unprocessed is written by these two methods.
+    """
 
     def put(self, publisher_id: str, follower_id: str, *, version: int) -> None:
-        """Write an edge as `Edges` does; raises `TryLater` only if that fails for long."""
-        _wait_for(lambda: Edges.put(self, publisher_id, follower_id, version=version))
+        _retry(lambda: Edges.put(self, publisher_id, follower_id, version=version))
 
     def ensure(self, publisher_id: str, follower_id: str, *, version: int) -> None:
-        """The same for an edge that is probably there."""
-        _wait_for(lambda: Edges.ensure(self, publisher_id, follower_id, version=version))
+        _retry(lambda: Edges.ensure(self, publisher_id, follower_id, version=version))
 
 
-def _wait_for(write: Callable[[], None]) -> None:
+def _retry(write: Callable[[], None]) -> None:
     end = clock.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -59,8 +58,9 @@ def _wait_for(write: Callable[[], None]) -> None:
 
 
 def seed(deployment: Deployment, graph: Graph) -> int:
-    """Let every user of the graph follow whom they follow in it; returns how many were new."""
-    bulk = _bulk_following(deployment)
+    """Write every follow of the graph; return how many are new."""
+    own = relations(deployment, report_growth)
+    bulk = BulkFollowing(own.following, own.edges, own)
     follows = graph.follows
     new = 0
     stop = threading.Event()
@@ -73,7 +73,7 @@ def seed(deployment: Deployment, graph: Graph) -> int:
         except TooManyFollows as error:
             raise ExpectedError(
                 f"The import stopped: {error} In the file, '{user}' follows {len(follows[user])}; "
-                "take some out, then run it again. What is there already stays."
+                "remove some of those lines and run it again. Follows that were loaded stay."
             ) from error
 
     with (
@@ -87,7 +87,7 @@ def seed(deployment: Deployment, graph: Graph) -> int:
         except (FanfoldError, ClientError, BotoCoreError) as error:
             reason = f"{error} {error.__cause__ or ''}".rstrip()
             raise ExpectedError(
-                f"The import stopped; what is there already stays. Run it again: {reason}"
+                f"The import stopped; run it again. Follows that were loaded stay. {reason}"
             ) from error
         finally:
             stop.set()
@@ -95,13 +95,13 @@ def seed(deployment: Deployment, graph: Graph) -> int:
 
 
 def relations(deployment: Deployment, notify: Notify = lambda *_what: None) -> Following:
-    """What changes and settles follows on this stack, within the limits of its stage."""
+    """The use case of follows on this stack, with the settings of its deployed functions."""
     settings, stage = deployment.settings(), event_sources.run_time_settings(deployment)
     dynamodb = deployment.client("dynamodb")
     return Following(
         FollowsTable(dynamodb, settings.following_table, settings.readers_table),
         PatientEdges(
-            # A throttle must reach who lets the publisher grow; a client that retries hides it.
+            # One attempt: a throttle must reach `Growing`, and a client that retries hides it.
             EdgesTable(deployment.client("dynamodb", attempts=1), settings.followers_table),
             Growing(
                 Levels(PublishersTable(dynamodb, settings.publishers_table)),
@@ -117,14 +117,9 @@ def relations(deployment: Deployment, notify: Notify = lambda *_what: None) -> F
 
 
 def report_growth(publisher_id: str, what: Shards | NotGrown) -> None:
-    """Say that a publisher has grown; why one does not grow is of no use to who imports."""
+    """Say that a publisher has grown. Why it has not is nothing that an operator can act on."""
     if isinstance(what, Shards):
         say(
             f"'{publisher_id}' has {2**what.level} write shards now, after "
             f"{what.history[-1].rate:,} follows a second."
         )
-
-
-def _bulk_following(deployment: Deployment) -> BulkFollowing:
-    own = relations(deployment, report_growth)
-    return BulkFollowing(own.following, own.edges, own)
