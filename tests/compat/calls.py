@@ -1,9 +1,10 @@
-"""How the programs spell calls: plain Python values in, what boto3 is called with out."""
+"""How the programs write calls: plain Python values in, the parameters of boto3 out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from fanfold import names
@@ -14,13 +15,12 @@ Call = tuple[str, Request]
 
 @dataclass(frozen=True)
 class Program:
-    """Calls in order; the name is a sentence that says what they find out."""
+    """Calls in order; the name is a sentence about what they show."""
 
     name: str
     calls: tuple[Call, ...]
 
     def __str__(self) -> str:
-        """The sentence."""
         return self.name
 
 
@@ -46,9 +46,11 @@ def wire(value: Any) -> dict[str, Any]:
             return {"L": [wire(each) for each in value]}
         case dict():
             return {"M": item(value)}
-        case frozenset() | set():
-            kind, values = _set(value)
-            return {kind: values}
+        case set():
+            members = sorted(value)
+            if isinstance(members[0], str):
+                return {"SS": members}
+            return {"NS": [str(member) for member in members]}
         case Raw(content):
             return content
     raise TypeError(value)
@@ -61,45 +63,37 @@ class Raw:
     content: dict[str, Any]
 
 
-def _set(value: frozenset[Any] | set[Any]) -> tuple[str, list[Any]]:
-    members = sorted(value)
-    match members[0]:
-        case str():
-            return "SS", members
-        case bytes():
-            return "BS", members
-    return "NS", [str(member) for member in members]
-
-
 def item(values: Mapping[str, Any]) -> dict[str, Any]:
     """An item or a key."""
     return {name: wire(value) for name, value in values.items()}
 
 
+# What calls name in short, and which of it is spelled as items.
+SHORT = {
+    "names": "ExpressionAttributeNames",
+    "values": "ExpressionAttributeValues",
+    "condition": "ConditionExpression",
+    "project": "ProjectionExpression",
+    "only": "FilterExpression",
+    "limit": "Limit",
+    "index": "IndexName",
+    "consistent": "ConsistentRead",
+    "returns": "ReturnValues",
+    "forward": "ScanIndexForward",
+    "select": "Select",
+    "start": "ExclusiveStartKey",
+}
+
+
 def _filled(more: Request) -> Request:
-    """The common short forms: `names`, `values`, `condition`, `old`, `start`, `project`."""
-    short = {
-        "names": "ExpressionAttributeNames",
-        "condition": "ConditionExpression",
-        "project": "ProjectionExpression",
-        "only": "FilterExpression",
-        "limit": "Limit",
-        "index": "IndexName",
-        "consistent": "ConsistentRead",
-        "returns": "ReturnValues",
-        "forward": "ScanIndexForward",
-        "select": "Select",
-    }
+    """The parameters by their whole names; `old` asks for the item that fails a condition."""
     request: Request = {}
     for name, value in more.items():
-        if name == "values":
-            request["ExpressionAttributeValues"] = item(value)
-        elif name == "start":
-            request["ExclusiveStartKey"] = item(value)
-        elif name == "old":
+        if name == "old":
             request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
         else:
-            request[short.get(name, name)] = value
+            is_item = name in ("values", "start")
+            request[SHORT.get(name, name)] = item(value) if is_item else value
     return request
 
 
@@ -141,6 +135,15 @@ def batch_delete(table: str, *keys: Mapping[str, Any]) -> Call:
     return "batch_write_item", {"RequestItems": {table: requests}}
 
 
+def batch(*parts: Call) -> Call:
+    """Several batches of writes as one."""
+    tables: Request = {}
+    for _, request in parts:
+        for table, wishes in request["RequestItems"].items():
+            tables.setdefault(table, []).extend(wishes)
+    return "batch_write_item", {"RequestItems": tables}
+
+
 def batch_get(table: str, *keys: Mapping[str, Any], **more: Any) -> Call:
     part = {"Keys": [item(key) for key in keys], **_filled(more)}
     return "batch_get_item", {"RequestItems": {table: part}}
@@ -162,74 +165,61 @@ def check(table: str, key: Mapping[str, Any], condition: str, **more: Any) -> Ca
     return "ConditionCheck", {**request, **_filled(more)}
 
 
-# A table with numbers for sort keys, and one with bytes; the product has neither.
-MEASURES = {
-    "TableName": "Measures",
-    "KeySchema": [
-        {"AttributeName": "station", "KeyType": "HASH"},
-        {"AttributeName": "at", "KeyType": "RANGE"},
-    ],
-    "AttributeDefinitions": [
-        {"AttributeName": "station", "AttributeType": "S"},
-        {"AttributeName": "at", "AttributeType": "N"},
-        {"AttributeName": "heat", "AttributeType": "N"},
-    ],
-    "GlobalSecondaryIndexes": [
-        {
-            "IndexName": "by_heat",
-            "KeySchema": [
-                {"AttributeName": "station", "KeyType": "HASH"},
-                {"AttributeName": "heat", "KeyType": "RANGE"},
-            ],
-            "Projection": {"ProjectionType": "ALL"},
-        }
-    ],
-    "BillingMode": "PAY_PER_REQUEST",
-}
-BLOBS = {
-    "TableName": "Blobs",
-    "KeySchema": [
-        {"AttributeName": "part", "KeyType": "HASH"},
-        {"AttributeName": "digest", "KeyType": "RANGE"},
-    ],
-    "AttributeDefinitions": [
-        {"AttributeName": "part", "AttributeType": "S"},
-        {"AttributeName": "digest", "AttributeType": "B"},
-    ],
-    "BillingMode": "PAY_PER_REQUEST",
-}
+def creation(
+    table: str,
+    key: Sequence[str],
+    indexes: Mapping[str, Sequence[str]],
+    *,
+    projection: str = "KEYS_ONLY",
+    **types: str,
+) -> Request:
+    """What CreateTable is called with; a key that is not in `types` is text."""
+    request: Request = {
+        "TableName": table,
+        "KeySchema": _key_schema(key),
+        "AttributeDefinitions": [
+            {"AttributeName": name, "AttributeType": types.get(name, "S")}
+            for name in sorted({*key, *chain(*indexes.values())})
+        ],
+        "BillingMode": "PAY_PER_REQUEST",
+    }
+    if indexes:
+        request["GlobalSecondaryIndexes"] = [
+            {
+                "IndexName": name,
+                "KeySchema": _key_schema(index),
+                "Projection": {"ProjectionType": projection},
+            }
+            for name, index in indexes.items()
+        ]
+    return request
+
+
+def _key_schema(key: Sequence[str]) -> list[Request]:
+    kinds = zip(key, ("HASH", "RANGE"), strict=False)
+    return [{"AttributeName": name, "KeyType": kind} for name, kind in kinds]
 
 
 def creation_of(table: names.Table) -> Request:
     """What CreateTable is called with for one of the product's tables."""
+    indexes = {index.name: _key(index) for index in table.indexes}
+    return creation(table.name, _key(table), indexes)
 
-    def schema(partition: str, sort: str | None) -> list[Request]:
-        found = [{"AttributeName": partition, "KeyType": "HASH"}]
-        return [*found, {"AttributeName": sort, "KeyType": "RANGE"}] if sort else found
 
-    indexes = [
-        {
-            "IndexName": index.name,
-            "KeySchema": schema(index.partition_key, index.sort_key),
-            "Projection": {"ProjectionType": "KEYS_ONLY"},
-        }
-        for index in table.indexes
-    ]
-    keyed: list[names.Table | names.Index] = [table, *table.indexes]
-    keys = {name for each in keyed for name in (each.partition_key, each.sort_key) if name}
-    request: Request = {
-        "TableName": table.name,
-        "KeySchema": schema(table.partition_key, table.sort_key),
-        "AttributeDefinitions": [
-            {"AttributeName": name, "AttributeType": "S"} for name in sorted(keys)
-        ],
-        "BillingMode": "PAY_PER_REQUEST",
-    }
-    return {**request, "GlobalSecondaryIndexes": indexes} if indexes else request
+def _key(of: names.Table | names.Index) -> list[str]:
+    return [name for name in (of.partition_key, of.sort_key) if name]
 
 
 CREATIONS = {
     **{table.name: creation_of(table) for table in names.TABLES},
-    "Measures": MEASURES,
-    "Blobs": BLOBS,
+    # A table with numbers for sort keys, and one with bytes; the product has neither.
+    "Measures": creation(
+        "Measures",
+        ["station", "at"],
+        {"by_heat": ["station", "heat"]},
+        projection="ALL",
+        at="N",
+        heat="N",
+    ),
+    "Blobs": creation("Blobs", ["part", "digest"], {}, digest="B"),
 }

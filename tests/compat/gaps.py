@@ -219,13 +219,7 @@ GAPS: tuple[Gap, ...] = (
             "condition: _word = :n with {'n': 7}": (1,),
         },
     ),
-    *_gaps(
-        MINISTACK,
-        PAGES,
-        {
-            "a page ends with the item that makes it 1 MB": (4,),
-        },
-    ),
+    *_gaps(MINISTACK, PAGES, {"a page ends with the item that makes it 1 MB": (4,)}),
     *_gaps(
         MINISTACK,
         STORED,

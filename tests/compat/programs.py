@@ -9,6 +9,7 @@ from tests.compat.calls import (
     Call,
     Program,
     Raw,
+    batch,
     batch_delete,
     batch_get,
     batch_put,
@@ -35,11 +36,55 @@ def measure(at: float, **more: Any) -> dict[str, Any]:
     return {"station": "north", "at": at, **more}
 
 
+def of_ana(**more: Any) -> Call:
+    """A query of ana's timeline."""
+    values = {**ALL_OF_ANA, **more.pop("values", {})}
+    return query("Timelines", "user_id = :user", values=values, **more)
+
+
+def outbox(condition: str = "publisher_id = :p", **more: Any) -> Call:
+    """A query of the index by publisher."""
+    return query("Posts", condition, values={":p": "pub"}, index="outbox", **more)
+
+
+def edges(**more: Any) -> Call:
+    """A query of a range of edges."""
+    values = {":shard": "p", ":lo": "2", ":hi": "6"}
+    condition = "shard_id = :shard AND edge BETWEEN :lo AND :hi"
+    return query("Followers", condition, values=values, **more)
+
+
+def follows(publisher: str, **more: Any) -> Call:
+    """The row of ana's follow, which must not be there yet."""
+    return update(
+        "Following",
+        {**ANA, "publisher_id": publisher},
+        "SET version = :one",
+        condition="attribute_not_exists(user_id)",
+        values={":one": 1},
+        **more,
+    )
+
+
+def counts_follow(**more: Any) -> Call:
+    """The number of ana's follows, which has to be 0 at most."""
+    return update(
+        "Readers",
+        ANA,
+        "ADD follows :more",
+        condition="attribute_not_exists(follows) OR follows <= :room",
+        values={":more": 1, ":room": 0},
+        **more,
+    )
+
+
+def _colons(values: dict[str, Any]) -> dict[str, Any]:
+    return {"values": {f":{name}": value for name, value in values.items()}} if values else {}
+
+
 def tries(expression: str, **values: Any) -> Call:
     """An update of the item that `SOMETHING` puts."""
-    wired = {f":{name}": value for name, value in values.items()}
-    more = {"values": wired} if wired else {}
-    return update("Readers", ANA, expression, **more)
+    return update("Readers", ANA, expression, **_colons(values))
 
 
 def texts(*each: tuple[str, dict[str, Any]]) -> Sequence[tuple[str, dict[str, Any]]]:
@@ -48,22 +93,21 @@ def texts(*each: tuple[str, dict[str, Any]]) -> Sequence[tuple[str, dict[str, An
 
 
 def shown(values: dict[str, Any]) -> str:
-    """The values of a program as a part of its name."""
-    told = [f"{name!r}: {_in_order(value)}" for name, value in values.items()]
-    return f" with {{{', '.join(told)}}}" if told else ""
+    """The values of a program, as its name has them."""
+    found = [f"{name!r}: {_in_order(value)}" for name, value in values.items()]
+    return f" with {{{', '.join(found)}}}" if found else ""
 
 
 def _in_order(value: Any) -> str:
-    """The value's text, a set's the same in every process."""
+    """The value as text; that of a set has its members in order."""
     if isinstance(value, set):
         return f"{{{', '.join(map(repr, sorted(value)))}}}"
     return repr(value)
 
 
 def asks(condition: str, **values: Any) -> Call:
-    """A condition about the item that `SOMETHING` puts; it changes nothing."""
-    wired = {f":{name}": value for name, value in values.items()}
-    more: dict[str, Any] = {"values": wired} if wired else {}
+    """A condition on the item that `SOMETHING` puts, without changing it."""
+    more = _colons(values)
     return update(
         "Readers", ANA, "REMOVE nothing_at_all", condition=condition, returns="NONE", **more
     )
@@ -323,8 +367,8 @@ CONDITIONS = [
     )
 ]
 
-UPDATES = (
-    [
+UPDATES = [
+    *(
         program(f"update: {text}{shown(values)}", SOMETHING, tries(text, **values), FOUND)
         for text, values in texts(
             ("SET amount = amount + :n", {"n": 3}),
@@ -410,8 +454,8 @@ UPDATES = (
             ("SET amount = amount + :n", {"n": Raw({"N": "1e126"})}),
             ("SET amount = amount * :n", {"n": 1}),
         )
-    ]
-    + [
+    ),
+    *(
         program(f"update without an item: {text}", tries(text, **values), FOUND)
         for text, values in texts(
             ("SET word = :w", {"w": "w"}),
@@ -421,85 +465,56 @@ UPDATES = (
             ("SET amount = amount + :n", {"n": 2}),
             ("SET tree.leaf = :n", {"n": 2}),
         )
-    ]
-    + [
-        program("an update of nothing makes the item", update("Readers", ANA, None), FOUND),
-        *(
-            program(
-                f"an update answers {returns}",
-                update(
-                    "Readers",
-                    ANA,
-                    "SET word = :w, tree = :t",
-                    values={":w": "w", ":t": {"a": 1, "b": 2}},
-                    returns=returns,
-                ),
-                update(
-                    "Readers",
-                    ANA,
-                    "SET word = :w, tree.a = :n REMOVE tree.b",
-                    values={":w": "x", ":n": 9},
-                    returns=returns,
-                ),
-                update("Readers", ANA, "REMOVE word", returns=returns),
-                update("Readers", ANA, "REMOVE word", returns=returns),
-            )
-            for returns in ("NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW")
-        ),
+    ),
+    program("an update of nothing makes the item", update("Readers", ANA, None), FOUND),
+    *(
         program(
-            "an update on condition can answer what stood against it",
-            SOMETHING,
+            f"an update answers {returns}",
             update(
                 "Readers",
                 ANA,
-                "SET amount = :n",
-                condition="amount < :n",
-                values={":n": 5},
-                old=True,
+                "SET word = :w, tree = :t",
+                values={":w": "w", ":t": {"a": 1, "b": 2}},
+                returns=returns,
             ),
             update(
                 "Readers",
                 ANA,
-                "SET amount = :n",
-                condition="amount < :n",
-                values={":n": 9},
-                old=True,
+                "SET word = :w, tree.a = :n REMOVE tree.b",
+                values={":w": "x", ":n": 9},
+                returns=returns,
             ),
+            *[update("Readers", ANA, "REMOVE word", returns=returns)] * 2,
+        )
+        for returns in ("NONE", "ALL_OLD", "UPDATED_OLD", "ALL_NEW", "UPDATED_NEW")
+    ),
+    program(
+        "an update on condition can answer what stood against it",
+        SOMETHING,
+        *(
             update(
                 "Readers",
-                {"user_id": "bob"},
+                {"user_id": user},
                 "SET amount = :n",
                 condition="amount < :n",
-                values={":n": 9},
+                values={":n": n},
                 old=True,
-            ),
+            )
+            for user, n in (("ana", 5), ("ana", 9), ("bob", 9))
         ),
-    ]
-)
+    ),
+]
 
 QUERIES = [
     program(
         "a range is read in order, both ways, in pages",
         batch_put("Timelines", *HALF),
-        query("Timelines", "user_id = :user", values=ALL_OF_ANA),
-        query("Timelines", "user_id = :user", values=ALL_OF_ANA, forward=False, limit=3),
-        query(
-            "Timelines",
-            "user_id = :user",
-            values=ALL_OF_ANA,
-            forward=False,
-            limit=3,
-            start={**ANA, "sort_key": "07"},
-        ),
-        query(
-            "Timelines",
-            "user_id = :user",
-            values=ALL_OF_ANA,
-            limit=3,
-            start={**ANA, "sort_key": "07"},
-        ),
-        query("Timelines", "user_id = :user", values=ALL_OF_ANA, limit=10),
-        query("Timelines", "user_id = :user", values=ALL_OF_ANA, limit=11),
+        of_ana(),
+        of_ana(forward=False, limit=3),
+        of_ana(forward=False, limit=3, start={**ANA, "sort_key": "07"}),
+        of_ana(limit=3, start={**ANA, "sort_key": "07"}),
+        of_ana(limit=10),
+        of_ana(limit=11),
         query("Timelines", "user_id = :user", values={":user": "bob"}, limit=1),
     ),
     *(
@@ -542,10 +557,7 @@ QUERIES = [
         "a range of edges goes on beyond a key that need not be there",
         batch_put("Followers", *({"shard_id": "p", "edge": f"{n}#u"} for n in range(1, 8))),
         *(
-            query(
-                "Followers",
-                "shard_id = :shard AND edge BETWEEN :lo AND :hi",
-                values={":shard": "p", ":lo": "2", ":hi": "6"},
+            edges(
                 project="edge",
                 consistent=True,
                 limit=2,
@@ -554,13 +566,7 @@ QUERIES = [
             for after in ("", "3#u", "4", "5#u", "6", "2")
         ),
         *(
-            query(
-                "Followers",
-                "shard_id = :shard AND edge BETWEEN :lo AND :hi",
-                values={":shard": "p", ":lo": "2", ":hi": "6"},
-                forward=forward,
-                start={"shard_id": "p", "edge": after},
-            )
+            edges(forward=forward, start={"shard_id": "p", "edge": after})
             for after in ("1#u", "7#u")
             for forward in (True, False)
         ),
@@ -569,7 +575,7 @@ QUERIES = [
         "a start key must have the form and the partition of the query",
         batch_put("Timelines", *HALF),
         *(
-            query("Timelines", "user_id = :user", values=ALL_OF_ANA, start=start)
+            of_ana(start=start)
             for start in (
                 {"user_id": "ana"},
                 {"user_id": "bob", "sort_key": "03"},
@@ -597,17 +603,11 @@ QUERIES = [
     program(
         "a filter leaves out after the limit",
         batch_put("Timelines", *(entry("ana", f"{n}", n=n) for n in range(6))),
-        query(
-            "Timelines", "user_id = :user", values={**ALL_OF_ANA, ":n": 3}, only="n > :n", limit=5
-        ),
-        query(
-            "Timelines", "user_id = :user", values={**ALL_OF_ANA, ":n": 3}, only="n > :n", limit=3
-        ),
-        query(
-            "Timelines", "user_id = :user", values={**ALL_OF_ANA, ":n": "3"}, only="sort_key > :n"
-        ),
-        query("Timelines", "user_id = :user", values=ALL_OF_ANA, select="COUNT"),
-        query("Timelines", "user_id = :user", values=ALL_OF_ANA, select="COUNT", project="n"),
+        of_ana(values={":n": 3}, only="n > :n", limit=5),
+        of_ana(values={":n": 3}, only="n > :n", limit=3),
+        of_ana(values={":n": "3"}, only="sort_key > :n"),
+        of_ana(select="COUNT"),
+        of_ana(select="COUNT", project="n"),
     ),
     program(
         "numbers are in the order of their values",
@@ -633,19 +633,13 @@ QUERIES = [
             "Timelines",
             *(entry("ana", key) for key in ("a", "B", "é", "z", "\U0001f600", "\uffee", "10", "9")),
         ),
-        query("Timelines", "user_id = :user", values=ALL_OF_ANA, project="sort_key"),
+        of_ana(project="sort_key"),
     ),
     program(
         "a page ends with the item that makes it 1 MB",
         *(put("Timelines", entry("ana", f"{n}", x="y" * 350_000)) for n in range(4)),
-        query("Timelines", "user_id = :user", values=ALL_OF_ANA, project="sort_key"),
-        query(
-            "Timelines",
-            "user_id = :user",
-            values=ALL_OF_ANA,
-            project="sort_key",
-            start={**ANA, "sort_key": "2"},
-        ),
+        of_ana(project="sort_key"),
+        of_ana(project="sort_key", start={**ANA, "sort_key": "2"}),
     ),
 ]
 
@@ -668,35 +662,15 @@ INDEXES = [
             )
             for n in range(4)
         ),
-        query(
-            "Posts",
-            "publisher_id = :p",
-            values={":p": "pub"},
-            index="outbox",
-            forward=False,
-            limit=2,
-        ),
-        query(
-            "Posts",
-            "publisher_id = :p",
-            values={":p": "pub"},
-            index="outbox",
-            forward=False,
-            start={"ref_id": "p2", "publisher_id": "pub", "sort_key": "2#p2"},
-        ),
-        query("Posts", "publisher_id = :p", values={":p": "pub"}, index="outbox", consistent=True),
-        query("Posts", "publisher_id = :p", values={":p": "pub"}, index="outbox", project="body"),
-        query(
-            "Posts",
-            "publisher_id = :p",
-            values={":p": "pub"},
-            index="outbox",
-            select="ALL_ATTRIBUTES",
-        ),
+        outbox(forward=False, limit=2),
+        outbox(forward=False, start={"ref_id": "p2", "publisher_id": "pub", "sort_key": "2#p2"}),
+        outbox(consistent=True),
+        outbox(project="body"),
+        outbox(select="ALL_ATTRIBUTES"),
         query("Posts", "publisher_id = :p", values={":p": "pub"}, index="nowhere"),
-        query("Posts", "ref_id = :p", values={":p": "pub"}, index="outbox"),
+        outbox("ref_id = :p"),
         delete("Posts", {"ref_id": "p3"}),
-        query("Posts", "publisher_id = :p", values={":p": "pub"}, index="outbox", forward=False),
+        outbox(forward=False),
     ),
     program(
         "an index key must have its type and may not be empty",
@@ -735,22 +709,8 @@ BATCHES = [
     program(
         "a batch puts and deletes, also over tables",
         batch_put("Timelines", *HALF),
-        (
-            "batch_write_item",
-            {
-                "RequestItems": {
-                    "Timelines": [
-                        {
-                            "DeleteRequest": {
-                                "Key": {"user_id": {"S": "ana"}, "sort_key": {"S": "03"}}
-                            }
-                        }
-                    ],
-                    "Readers": [{"PutRequest": {"Item": {"user_id": {"S": "ana"}}}}],
-                }
-            },
-        ),
-        query("Timelines", "user_id = :user", values=ALL_OF_ANA, project="sort_key"),
+        batch(batch_delete("Timelines", {**ANA, "sort_key": "03"}), batch_put("Readers", ANA)),
+        of_ana(project="sort_key"),
         FOUND,
     ),
     program(
@@ -760,17 +720,7 @@ BATCHES = [
     ),
     program(
         "a batch that puts and deletes one key is refused",
-        (
-            "batch_write_item",
-            {
-                "RequestItems": {
-                    "Readers": [
-                        {"PutRequest": {"Item": {"user_id": {"S": "a"}}}},
-                        {"DeleteRequest": {"Key": {"user_id": {"S": "a"}}}},
-                    ]
-                }
-            },
-        ),
+        batch(batch_put("Readers", {"user_id": "a"}), batch_delete("Readers", {"user_id": "a"})),
     ),
     program(
         "a batch takes 25",
@@ -807,55 +757,13 @@ BATCHES = [
     ),
 ]
 
-MORE = {":more": 1}
 TRANSACTIONS = [
     program(
         "a transaction is all or none, and says which condition failed",
-        transact(
-            update(
-                "Following",
-                {**ANA, "publisher_id": "p"},
-                "SET version = :one",
-                condition="attribute_not_exists(user_id)",
-                values={":one": 1},
-            ),
-            update(
-                "Readers",
-                ANA,
-                "ADD follows :more",
-                condition="attribute_not_exists(follows) OR follows <= :room",
-                values={**MORE, ":room": 0},
-            ),
-        ),
+        transact(follows("p"), counts_follow()),
         FOUND,
-        transact(
-            update(
-                "Following",
-                {**ANA, "publisher_id": "q"},
-                "SET version = :one",
-                condition="attribute_not_exists(user_id)",
-                values={":one": 1},
-            ),
-            update(
-                "Readers",
-                ANA,
-                "ADD follows :more",
-                condition="attribute_not_exists(follows) OR follows <= :room",
-                values={**MORE, ":room": 0},
-                old=True,
-            ),
-        ),
-        transact(
-            update(
-                "Following",
-                {**ANA, "publisher_id": "p"},
-                "SET version = :one",
-                condition="attribute_not_exists(user_id)",
-                values={":one": 1},
-                old=True,
-            ),
-            update("Readers", ANA, "ADD follows :more", values=MORE),
-        ),
+        transact(follows("q"), counts_follow(old=True)),
+        transact(follows("p", old=True), tries("ADD follows :more", more=1)),
         get("Following", {**ANA, "publisher_id": "q"}),
         FOUND,
     ),
@@ -907,13 +815,6 @@ TRANSACTIONS = [
 ]
 
 PROGRAMS: list[Program] = [
-    *PUTS,
-    *GETS,
-    *DELETES,
-    *CONDITIONS,
-    *UPDATES,
-    *QUERIES,
-    *INDEXES,
-    *BATCHES,
-    *TRANSACTIONS,
+    *(*PUTS, *GETS, *DELETES, *CONDITIONS, *UPDATES),
+    *(*QUERIES, *INDEXES, *BATCHES, *TRANSACTIONS),
 ]

@@ -91,8 +91,8 @@ def a_message_is_received_hidden_and_deleted(engine: Engine) -> None:
     engine.send("one")
     (message,) = engine.receive()
     attributes = message["Attributes"]
-    told = {"SentTimestamp", "ApproximateFirstReceiveTimestamp", "ApproximateReceiveCount"}
-    engine.note(lambda: (message["Body"], message["MD5OfBody"], told <= set(attributes)))
+    expected = {"SentTimestamp", "ApproximateFirstReceiveTimestamp", "ApproximateReceiveCount"}
+    engine.note(lambda: (message["Body"], message["MD5OfBody"], expected <= set(attributes)))
     engine.note(engine.bodies)
     engine.client.delete_message(QueueUrl=engine.url, ReceiptHandle=message["ReceiptHandle"])
     engine.note(engine.counts)
@@ -146,7 +146,7 @@ def a_group_and_attributes_come_with_the_message(engine: Engine) -> None:
     engine.note(lambda: message["MessageAttributes"]["reason"]["StringValue"])
 
 
-def counts_tell_what_waits_and_what_is_in_flight(engine: Engine) -> None:
+def counts_show_what_waits_and_what_is_in_flight(engine: Engine) -> None:
     for number in range(3):
         engine.send(f"{number}")
     engine.note(engine.counts)
@@ -172,7 +172,7 @@ PROGRAMS = (
     a_batch_sends_each_entry,
     a_wrong_batch_is_refused_whole,
     a_group_and_attributes_come_with_the_message,
-    counts_tell_what_waits_and_what_is_in_flight,
+    counts_show_what_waits_and_what_is_in_flight,
     a_queue_or_handle_that_is_not_there_is_refused,
 )
 
@@ -181,7 +181,7 @@ PROGRAMS = (
 GAPS = {
     (MINISTACK, "a_wrong_batch_is_refused_whole"): (
         "It takes an empty batch, and one with an id twice; SQS refuses both."
-    ),
+    )
 }
 
 
