@@ -1,4 +1,4 @@
-"""`fanfold cost`: what a publish takes, worked out, and its ledger held against the model."""
+"""`fanfold cost`: its estimates, and its write units against the model of DynamoDB."""
 
 import json
 from typing import Any
@@ -21,6 +21,7 @@ from fanfold.timeline.posts import Posts
 from fanfold_cli.commands import cost
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.main import app
+from fanfold_cli.publish_cost import Publish, ledger_units
 from simulation.schemas import schema_of
 
 NOW = "2026-11-20T18:00:00.123Z"
@@ -32,17 +33,12 @@ def run(*args: str) -> str:
     return ran.output
 
 
-def document(*args: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(run("--json", *args))
-    return found
-
-
-def to(followers: int, units: int, *, memory_mb: int = 512) -> cost.Publish:
-    return cost.Publish.to(followers, Budget.of(units), memory_mb=memory_mb)
+def publish(followers: int, units: int = 40_000, *, memory_mb: int = 512) -> Publish:
+    return Publish.to(followers, Budget.of(units), memory_mb=memory_mb)
 
 
 @pytest.mark.parametrize("segments", [1, 2, 64, 1024])
-def test_the_ledgers_units_are_those_that_the_model_of_dynamodb_counts(segments: int) -> None:
+def test_ledger_units_agree_with_the_model_of_dynamodb(segments: int) -> None:
     clock = Clock()
     database = Database(clock, meter=Meter())
     database.create(*(schema_of(table) for table in names.TABLES))
@@ -62,7 +58,7 @@ def test_the_ledgers_units_are_those_that_the_model_of_dynamodb_counts(segments:
 
     assert database.meter is not None
     counted = sum(units for (_, kind), units in database.meter.units.items() if kind == WRITE)
-    assert cost.ledger_units(segments) == pytest.approx(counted, rel=0.01)
+    assert ledger_units(segments) == pytest.approx(counted, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -75,82 +71,82 @@ def test_the_ledgers_units_are_those_that_the_model_of_dynamodb_counts(segments:
         (10_000_000, "bulk", 2_048, 6.28),
     ],
 )
-def test_a_publish_costs_its_entries_and_little_else(
+def test_a_publish_costs_little_more_than_its_entries(
     followers: int, lane: str, segments: int, dollars: float
 ) -> None:
-    publish = to(followers, 40_000)
-    assert (publish.lane, publish.segments) == (lane, segments)
-    assert publish.dynamodb_dollars == pytest.approx(dollars, rel=0.02)
-    assert followers < publish.write_units <= followers * 1.01 + 8
-    # Lambda is next to nothing beside it.
-    assert publish.lambda_dollars < 0.02 * publish.dynamodb_dollars
+    estimate = publish(followers)
+    assert (estimate.lane, estimate.segments) == (lane, segments)
+    assert estimate.dynamodb_dollars == pytest.approx(dollars, rel=0.02)
+    assert followers < estimate.write_units <= followers * 1.01 + 8
+    assert estimate.lambda_dollars < 0.02 * estimate.dynamodb_dollars
 
 
 @given(st.integers(1, cost.MAX_FOLLOWERS), st.integers(MIN_WRITE_CAPACITY, MAX_WRITE_CAPACITY))
-def test_nothing_is_promised_faster_than_the_lanes_share_allows(followers: int, units: int) -> None:
-    publish = to(followers, units)
-    fastest = followers / (units * (0.85 if publish.lane == "bulk" else 0.25))
-    assert publish.seconds >= fastest
+def test_no_estimate_is_faster_than_the_share_of_its_lane(followers: int, units: int) -> None:
+    estimate = publish(followers, units)
+    fastest = followers / (units * (0.85 if estimate.lane == "bulk" else 0.25))
+    assert estimate.seconds >= fastest
 
 
-def test_the_largest_publish_keeps_all_of_bulk_busy_to_the_end() -> None:
-    publish = to(10_000_000, 40_000)
-    assert publish.seconds == pytest.approx(10_000_000 / 34_000, rel=0.03)
+def test_the_largest_publish_keeps_the_bulk_lane_busy_until_its_end() -> None:
+    assert publish(10_000_000).seconds == pytest.approx(10_000_000 / 34_000, rel=0.03)
 
 
-def test_lambda_is_paid_for_the_memory_of_the_transport() -> None:
-    small, large = (to(220_000, 40_000, memory_mb=mb) for mb in DELIVER_MEMORY_MB.values())
+def test_the_price_of_lambda_follows_the_memory_of_the_transport() -> None:
+    small, large = (publish(220_000, memory_mb=mb) for mb in DELIVER_MEMORY_MB.values())
     assert large.gb_seconds / small.gb_seconds == pytest.approx(1769 / 512)
-    # 64 segments of 3,438 entries at 2,125 a second, and a little each, with half a gigabyte.
+    # Half a gigabyte, for 220,000 entries at 2,125 a second and 50 ms for each of 64 segments.
     assert small.gb_seconds == pytest.approx(0.5 * (220_000 / 2_125 + 64 * 0.05))
     assert small.lambda_dollars == pytest.approx(small.gb_seconds * 0.0000133334 + 64 * 0.2 / 1e6)
 
 
-def test_the_sums_are_shown() -> None:
+def test_the_output_shows_the_calculation_and_every_size() -> None:
     shown = run()
-    for sum_ in (
+    for text in (
         "85 % of 40,000 is 34,000/s",
-        "17.0, and 16 is the nearest power of two",
+        "17.0 workers, and 16 is the nearest power of two",
         "34,000 / 16 = 2,125",
         "10 % of 40,000 is 4,000/s",
-        "2,000/s at least",
+        "at least 2,000/s",
+        "us-east-1, November 2026",
+        "nothing is measured",
+        *(f"\n{followers:>10}  " for followers in ("100", "1,000", "220,000", "10,000,000")),
     ):
-        assert sum_ in shown
-    for row in ("100", "1,000", "220,000", "10,000,000"):
-        assert f"\n{row:>10}  " in shown
-    assert "us-east-1, November 2026" in shown
-    assert "nothing is measured" in shown
+        assert text in shown
 
 
-def test_a_capacity_too_small_for_the_shares_says_so() -> None:
+def test_a_capacity_that_is_too_small_for_the_shares_is_explained() -> None:
     small = run("--write-units", "1000")
-    assert "relation work may write 400/s here, 40 % of the capacity and not 10 %" in small
+    assert "relation work may write 400/s, 40 % of it and not 10 %" in small
     assert "nothing is left for express" in small
     for units in ("4000", "40000"):
         assert "not 10 %" not in run("--write-units", units)
 
 
 def test_json_holds_the_budget_the_prices_and_every_publish() -> None:
-    found = document("--write-units", "20000", "--followers", "7", "--followers", "220000")
+    args = ("--write-units", "20000", "--followers", "7", "--followers", "220000")
+    found = json.loads(run("--json", *args))
     assert found["write_units_per_second"] == 20_000
-    assert found["lanes"]["bulk"] == {
-        "percent": 85,
-        "rate": 17_000,
-        "max_concurrency": 8,
-        "worker_rate": 2_125,
-        "most": 17_000,
-    }
+    bulk = {"percent": 85, "rate": 17_000, "max_concurrency": 8, "worker_rate": 2_125}
+    assert found["lanes"]["bulk"] == {**bulk, "most": 17_000}
     assert set(found["lanes"]) == {"express", "bulk", "relation"}
     assert found["left_for_express"] == 1_000
     assert found["prices"]["region"] == "us-east-1"
-    assert (found["transport"], found["deliver_memory_mb"]) == ("libcurl", 512)
-    assert [publish["followers"] for publish in found["publishes"]] == [7, 220_000]
-    assert found["publishes"][1]["segments"] == 64
+    assert [(each["followers"], each["segments"]) for each in found["publishes"]] == [
+        (7, 1),
+        (220_000, 64),
+    ]
 
 
-def test_json_follows_the_transport() -> None:
-    found = document("--transport", "boto3")
-    assert (found["transport"], found["deliver_memory_mb"]) == ("boto3", 1769)
+@pytest.mark.parametrize(
+    ("args", "transport", "memory_mb"),
+    [((), "libcurl", 512), (("--transport", "boto3"), "boto3", 1769)],
+)
+def test_json_holds_the_transport_and_its_memory(
+    args: tuple[str, ...], transport: str, memory_mb: int
+) -> None:
+    found = json.loads(run("--json", *args))
+    assert (found["transport"], found["deliver_memory_mb"]) == (transport, memory_mb)
 
 
 @pytest.mark.parametrize(
@@ -162,37 +158,19 @@ def test_json_follows_the_transport() -> None:
         (("--transport", "aiohttp"), "--transport must be libcurl or boto3, not 'aiohttp'."),
     ],
 )
-def test_a_bad_value_is_a_sentence(args: tuple[str, ...], sentence: str) -> None:
+def test_an_invalid_value_is_answered_with_its_range(args: tuple[str, ...], sentence: str) -> None:
     ran = CliRunner().invoke(app, ["cost", *args])
     assert isinstance(ran.exception, ExpectedError)
     assert sentence in str(ran.exception)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"),
-    [
-        (0.06, "0.1 s"),
-        (9.94, "9.9 s"),
-        (9.96, "10 s"),
-        (59.6, "1 min 0 s"),
-        (301.2, "5 min 1 s"),
-        (11_765, "3 h 16 min"),
-    ],
-)
-def test_a_duration_is_shown_in_the_units_of_its_size(seconds: float, shown: str) -> None:
-    assert cost.duration(seconds) == shown
+def test_durations_are_shown_in_the_unit_of_their_size() -> None:
+    seconds = (0.06, 9.94, 9.96, 59.6, 301.2, 11_765)
+    shown = ["0.1 s", "9.9 s", "10 s", "1 min 0 s", "5 min 1 s", "3 h 16 min"]
+    assert list(map(cost.duration, seconds)) == shown
 
 
-@pytest.mark.parametrize(
-    ("amount", "shown"),
-    [
-        (0.000004, "<$0.00001"),
-        (0.000068, "$0.000068"),
-        (0.0321, "$0.032"),
-        (0.1382, "$0.14"),
-        (6.284, "$6.28"),
-        (1_234.5, "$1,234.50"),
-    ],
-)
-def test_an_amount_is_shown_with_two_digits_that_count(amount: float, shown: str) -> None:
-    assert cost.dollars(amount) == shown
+def test_amounts_are_shown_with_two_significant_digits() -> None:
+    amounts = (0.000004, 0.000068, 0.0321, 0.1382, 6.284, 1_234.5)
+    shown = ["<$0.00001", "$0.000068", "$0.032", "$0.14", "$6.28", "$1,234.50"]
+    assert list(map(cost.dollars, amounts)) == shown
