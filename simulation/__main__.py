@@ -22,8 +22,6 @@ TRACE_SHOWN = 60
 
 @dataclass(frozen=True)
 class Result:
-    """What one seed led to."""
-
     seed: int
     transport: str
     violations: tuple[str, ...] = ()
@@ -32,12 +30,12 @@ class Result:
 
 
 def run(seed: int) -> Result:
-    """One run from its seed, checked; inside `installed()`."""
+    """Run and check one seed; only inside `installed()`."""
     world = World(seed)
     try:
         world.run(workload.play)
         found = checkers.violations(world)
-    except Exception:  # noqa: BLE001 - a fault of the simulation is a violation as well
+    except Exception:  # noqa: BLE001 - an error of the simulation is a violation too
         found = [traceback.format_exc()]
     trace = tuple(world.trace) if found else ()
     return Result(seed, world.transport, tuple(found), world.faults.injected, trace)
@@ -49,7 +47,7 @@ def _run_alone(seed: int) -> Result:
 
 
 def run_all(seeds: range, jobs: int) -> Iterator[Result]:
-    """Every seed, on so many processes, in any order."""
+    """Run every seed, on `jobs` processes, in any order."""
     if jobs == 1:
         yield from map(_run_alone, seeds)
         return
@@ -58,12 +56,12 @@ def run_all(seeds: range, jobs: int) -> Iterator[Result]:
 
 
 def main() -> int:
-    """Run the seeds that were asked for; exit status 1 if any broke the promise."""
+    """Run the chosen seeds; exit status 1 if any has a violation."""
     parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many runs")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    parser.add_argument("--seconds", type=float, default=None, help="stop after so long")
+    parser.add_argument("--seconds", type=float, default=None, help="stop after as many seconds")
     parser.add_argument("--first", action="store_true", help="stop at the first violation")
     parser.add_argument("--trace", action="store_true", help="print the whole trace of a failure")
     chosen = parser.parse_args()
@@ -71,20 +69,20 @@ def main() -> int:
     faults: Counter[str] = Counter()
     transports: Counter[str] = Counter()
     done = broken = 0
-    began = looked = time.monotonic()
+    began = reported = time.monotonic()
     for result in run_all(seeds, chosen.jobs):
         done += 1
         faults += result.faults
         transports[result.transport] += 1
         if result.violations:
             broken += 1
-            _tell(result, whole=chosen.trace)
+            _report(result, whole=chosen.trace)
         now = time.monotonic()
-        if now - looked > PROGRESS_SECONDS:
+        if now - reported > PROGRESS_SECONDS:
             rate = done / (now - began)
             left = (len(seeds) - done) / rate
             print(f"{done} of {len(seeds)} seeds, {rate:.1f}/s, {left:.0f} s left", file=sys.stderr)
-            looked = now
+            reported = now
         if chosen.seconds is not None and now - began > chosen.seconds:
             break
         if broken and chosen.first:
@@ -92,13 +90,13 @@ def main() -> int:
     rate = done / (time.monotonic() - began)
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(faults.items()))
     print(f"{rate:.1f} seeds a second; faults: {kinds or 'none'}")
-    told = f"{faults.total():,} faults injected"
+    injected = f"{faults.total():,} faults injected"
     through = ", ".join(f"{count:,} through {name}" for name, count in sorted(transports.items()))
-    print(f"simulation: {done} seeds ({through}), {told}, {broken} violations")
+    print(f"simulation: {done} seeds ({through}), {injected}, {broken} violations")
     return 1 if broken else 0
 
 
-def _tell(result: Result, *, whole: bool) -> None:
+def _report(result: Result, *, whole: bool) -> None:
     lines = result.trace if whole else result.trace[-TRACE_SHOWN:]
     print(*lines, sep="\n")
     print(f"seed {result.seed} goes through {result.transport}.")

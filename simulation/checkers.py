@@ -1,7 +1,7 @@
-"""The promise, checked after a run: what was acknowledged against what is there.
+"""Checks after a run: what was acknowledged against what is in the tables.
 
-Each check yields a sentence for every violation that it finds. A follow or unfollow that overlaps
-the acceptance of a post, or that was never answered, may count either way: those are left out.
+Each check yields one sentence for each violation. A follow or unfollow that overlaps the acceptance
+of a post, or was never acknowledged, may count either way: such pairs are left out.
 """
 
 from __future__ import annotations
@@ -14,76 +14,65 @@ from typing import Any
 from fanfold import names
 from fanfold.fanout import policy
 from fanfold.fanout.deliver import MAX_HOPS
-from fanfold.follows import ring
 from fanfold.ids import split_sort_key
 from simulation import workload
-from simulation.world import Operation, World, accepted_ms
+from simulation.observers import pair_of
+from simulation.world import World, accepted_ms
 
 
 @dataclass
 class Evidence:
-    """What is there after a run, and what was acknowledged in it."""
+    """The tables after a run, and the history of its operations."""
 
     world: World
     posts: dict[str, dict[str, Any]] = field(default_factory=dict)
     fanouts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    entries: Counter[tuple[str, str]] = field(default_factory=Counter)
-    users: set[str] = field(default_factory=set)
+    entries: Counter[tuple[str, str]] = field(default_factory=Counter)  # by user and `ref_id`
 
     def __post_init__(self) -> None:
         world = self.world
+        self.history = world.history
         self.posts = {row["ref_id"]["S"]: row for row in world.rows(names.POSTS)}
         self.fanouts = {row["fanout_id"]["S"]: row for row in world.rows(names.FANOUTS)}
         for row in world.rows(names.TIMELINES):
             ref_id = split_sort_key(row["sort_key"]["S"])[1]
             self.entries[row["user_id"]["S"], ref_id] += 1
-        self.users = {deed.user for deed in world.history if deed.what in ("follow", "unfollow")}
 
-    def history(self, what: str, *, user: str | None = None, subject: str) -> list[Operation]:
-        """Everything of a kind that somebody did."""
-        return [
-            deed
-            for deed in self.world.history
-            if deed.what == what and deed.subject == subject and user in (None, deed.user)
-        ]
-
-    def surely(self, what: str, user: str, publisher: str, before_ms: int) -> bool:
-        """Whether a follow (or unfollow) was acknowledged before, and no opposite one since."""
-        opposite = "unfollow" if what == "follow" else "follow"
-        others = self.history(opposite, user=user, subject=publisher)
-        return any(
-            deed.done_ms < before_ms and all(other.done <= deed.begun for other in others)
-            for deed in self.history(what, user=user, subject=publisher)
-        )
+    def complete(self) -> Iterator[tuple[str, dict[str, Any], str]]:
+        """Each complete fan-out of a post that nobody retracts: `ref_id`, row and publisher."""
+        for ref_id, row in self.fanouts.items():
+            if row["state"]["S"] == "complete" and not self.history.tried_to_retract(ref_id):
+                yield ref_id, row, row["publisher_id"]["S"]
 
     def has_late_edge(self, user: str, fanout: dict[str, Any]) -> bool:
-        """Whether an edge may have been there for the post that nobody had acknowledged."""
-        pair, ended_ms = (user, fanout["publisher_id"]["S"]), self.world.ended_ms
+        """Whether the fan-out may have read an edge put late."""
+        pair, ended_ms = (user, fanout["publisher_id"]["S"]), self.world.observer.ended_ms
         until_ms = ended_ms.get(fanout["fanout_id"]["S"], 0.0)
-        return self.world.relations.has_late_edge(pair, accepted_ms(fanout), until_ms)
+        relations = self.world.observer.relations
+        return relations.has_late_edge(pair, accepted_ms(fanout), until_ms)
 
-    def retracted(self, ref_id: str) -> bool:
-        """Whether anybody tried to take the post back."""
-        return bool(self.history("retract", subject=ref_id))
+    def may_be_sent_twice(self) -> bool:
+        """Whether segments may have been sent twice without a fault.
+
+        Two plans of one millisecond are both sent; so may be, by SWEEP, the segments that wait in a
+        queue as it is resumed.
+        """
+        return self.world.triggers.was_paused or self.world.observer.was_planned_twice
 
 
 def no_acknowledged_follower_is_missed(found: Evidence) -> Iterator[str]:
     """Every follower whose follow was acknowledged before `accepted_at` has the entry."""
-    for ref_id, row in found.fanouts.items():
-        if found.retracted(ref_id) or row["state"]["S"] != "complete":
-            continue
-        publisher = row["publisher_id"]["S"]
-        for user in found.users:
-            follows = found.surely("follow", user, publisher, accepted_ms(row))
+    for ref_id, row, publisher in found.complete():
+        for user in found.history.users():
+            follows = found.history.is_certain("follow", user, publisher, accepted_ms(row))
             if follows and not found.entries[user, ref_id]:
-                yield f"{user} followed {publisher} before {ref_id} was accepted, and has it not."
+                yield f"{user} followed {publisher} before {ref_id} was accepted, and has no entry."
 
 
 def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
-    """No entry for who never followed, or whose unfollow was acknowledged before acceptance.
+    """Whoever never followed, or unfollowed before the acceptance, has no entry.
 
-    But for who has a settling that began before the unfollow put the edge after it: until that
-    settling looks at the row again, or another one if it stops before that, the edge is there.
+    An exception is an edge put late: it stays until its task, or RELATE, reads the row again.
     """
     for user, ref_id in found.entries:
         row = found.fanouts.get(ref_id)
@@ -91,62 +80,53 @@ def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
             yield f"{user} has {ref_id}, which the ledger does not know."
             continue
         publisher = row["publisher_id"]["S"]
-        never = not found.history("follow", user=user, subject=publisher)
-        unfollowed = found.surely("unfollow", user, publisher, accepted_ms(row))
-        is_overtaken = found.has_late_edge(user, row)
-        if never or (unfollowed and not is_overtaken):
+        never = not found.history.of("follow", user=user, subject=publisher)
+        unfollowed = found.history.is_certain("unfollow", user, publisher, accepted_ms(row))
+        if never or (unfollowed and not found.has_late_edge(user, row)):
             yield f"{user} has {ref_id}, and does not follow {publisher}."
 
 
-def who_follows_by_the_rows_has_it_and_nobody_else(found: Evidence) -> Iterator[str]:
-    """The same by the rows, which know it of those too who change their mind all the time."""
-    relations = found.world.relations
-    for ref_id, row in found.fanouts.items():
-        if found.retracted(ref_id) or row["state"]["S"] != "complete":
-            continue
-        publisher, begun_ms = row["publisher_id"]["S"], accepted_ms(row)
-        for user, state in relations.standing(publisher, begun_ms, found.world.ended_ms[ref_id]):
-            has = found.entries[user, ref_id] > 0
-            may_have = found.has_late_edge(user, row)
-            if state == "followed" and not has:
-                yield f"{user} follows {publisher}, and has not {ref_id}."
-            if state != "followed" and has and not may_have:
+def entries_agree_with_the_following_rows(found: Evidence) -> Iterator[str]:
+    """The same by the rows, which decide also for users who change their mind all the time."""
+    observer = found.world.observer
+    for ref_id, row, publisher in found.complete():
+        interval = accepted_ms(row), observer.ended_ms[ref_id]
+        for user, state in observer.relations.standing(publisher, *interval):
+            has_entry = found.entries[user, ref_id] > 0
+            if state == "followed" and not has_entry:
+                yield f"{user} follows {publisher}, and has no entry of {ref_id}."
+            if state != "followed" and has_entry and not found.has_late_edge(user, row):
                 yield f"{user} does not follow {publisher}, and has {ref_id}."
 
 
 def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator[str]:
-    """What was answered with 202, or sent to the queue, is complete; else it is seen to be not."""
-    letters = " ".join(message.body for _, message in found.world.dead_letters())
-    for deed in found.world.history:
-        accepted = deed.what == "publish" and deed.detail is not None
-        if not accepted and not (deed.what == "send" and deed.done_ms < float("inf")):
-            continue
-        ref_id = deed.subject
-        if found.retracted(ref_id) and ref_id not in found.fanouts:
-            continue  # its tombstone came first, and was respected
+    """A post answered with 202, or sent to the queue, is complete, stalled or a dead letter."""
+    dead_letters = " ".join(message.body for _, message in found.world.dead_letters())
+    for operation in found.history.operations:
+        is_accepted = operation.kind == "publish" and operation.detail is not None
+        is_sent = operation.kind == "send" and operation.is_acknowledged
+        ref_id = operation.subject
         row = found.fanouts.get(ref_id)
-        if row is None and f'"{ref_id}"' not in letters:
+        if not (is_accepted or is_sent):
+            continue
+        if row is None and found.history.tried_to_retract(ref_id):
+            continue  # the tombstone came first, and was respected
+        if row is None and f'"{ref_id}"' not in dead_letters:
             yield f"{ref_id} was accepted, and is neither in the ledger nor a dead letter."
         elif row is not None and row["state"]["S"] not in ("complete", "stalled"):
             yield f"{ref_id} is {row['state']['S']}, long after the last fault."
 
 
-def what_was_retracted_first_is_not_delivered(found: Evidence) -> Iterator[str]:
-    """A tombstone that was there before its post is respected."""
-    for deed in found.world.history:
-        if deed.what != "retract":
-            continue
-        publishes = [
-            each
-            for what in ("publish", "send")
-            for each in found.history(what, subject=deed.subject)
-        ]
-        came_first = all(deed.done <= publish.begun for publish in publishes)
-        if came_first and deed.subject in found.fanouts:
-            yield f"{deed.subject} was retracted before it was published, and is in the ledger."
+def a_post_that_was_retracted_first_is_not_delivered(found: Evidence) -> Iterator[str]:
+    """A tombstone written before its post is respected."""
+    for retract in found.history.of("retract"):
+        publishes = found.history.of("publish", "send", subject=retract.subject)
+        came_first = all(retract.ended <= publish.begun for publish in publishes)
+        if came_first and retract.subject in found.fanouts:
+            yield f"{retract.subject} was retracted before it was published; the ledger has it."
 
 
-def the_ledger_tells_the_truth(found: Evidence) -> Iterator[str]:
+def the_ledger_is_right(found: Evidence) -> Iterator[str]:
     """Complete means nothing pending, not open, and `delivered` entries in the timelines."""
     for ref_id, row in found.fanouts.items():
         if row["state"]["S"] != "complete":
@@ -154,38 +134,31 @@ def the_ledger_tells_the_truth(found: Evidence) -> Iterator[str]:
                 yield f"{ref_id} is {row['state']['S']} and not in the index of open fan-outs."
             continue
         if "pending" in row or "open_fanout" in row:
-            yield f"{ref_id} is complete and has something pending or open."
+            yield f"{ref_id} is complete, and has something pending or open."
         delivered = int(row["delivered"]["N"])
-        there = sum(1 for _, each in found.entries if each == ref_id)
-        changes = [
-            deed
-            for what in ("follow", "unfollow")
-            for deed in found.history(what, subject=row["publisher_id"]["S"])
-            if deed.done_ms >= accepted_ms(row)
-        ]
-        if not changes and not found.retracted(ref_id) and delivered != there:
-            yield f"{ref_id} has {there} entries, and the ledger says {delivered}."
+        entries = sum(1 for _, each in found.entries if each == ref_id)
+        relates = found.history.of("follow", "unfollow", subject=row["publisher_id"]["S"])
+        has_changed = any(each.ended_ms >= accepted_ms(row) for each in relates)
+        if has_changed or found.history.tried_to_retract(ref_id):
+            continue
+        if delivered != entries:
+            yield f"{ref_id} has {entries} entries, and the ledger says {delivered}."
 
 
 def timelines_show_each_post_once_newest_first_and_nothing_retracted(
     found: Evidence,
 ) -> Iterator[str]:
-    """What a reader sees, through the door."""
-    world = found.world
-    gone = {
-        deed.subject for deed in world.history if deed.what == "retract" and deed.done_ms < 1e300
-    }
+    """Read every timeline over HTTP."""
+    world, history = found.world, found.history
+    gone = {each.subject for each in history.of("retract") if each.is_acknowledged}
     shown: dict[str, list[str]] = {}
 
     def read_all() -> None:
-        for user in sorted(found.users):
+        for user in sorted(history.users()):
             shown[user] = workload.read(world, user)
 
-    def read_on_stage(each: World) -> None:
-        each.stage.enter("client reader", read_all)
-
-    world.clock.advance(60.0)  # the doors' caches forget
-    world.run(read_on_stage)
+    world.clock.advance(60.0)  # the caches of QUERY expire
+    world.run(lambda each: each.start_client("reader", read_all))
     for user, refs in shown.items():
         keys = [found.posts[ref]["sort_key"]["S"] for ref in refs if "sort_key" in found.posts[ref]]
         if keys != sorted(keys, reverse=True):
@@ -193,64 +166,60 @@ def timelines_show_each_post_once_newest_first_and_nothing_retracted(
         if len(set(refs)) != len(refs):
             yield f"{user} sees a post twice: {refs}."
         if bad := gone & set(refs):
-            yield f"{user} sees what was retracted: {bad}."
-        due = {ref for who, ref in found.entries if who == user} - gone
-        if missing := {ref for ref in due if not found.retracted(ref)} - set(refs):
+            yield f"{user} sees retracted posts: {bad}."
+        due = {ref for owner, ref in found.entries if owner == user} - gone
+        if missing := {ref for ref in due if not history.tried_to_retract(ref)} - set(refs):
             yield f"{user} has entries that are not shown: {missing}."
 
 
 def a_stored_post_keeps_its_first_answer(found: Evidence) -> Iterator[str]:
-    """Every answer to the same `ref_id` told the stored times."""
-    for deed in found.world.history:
-        if deed.what != "publish" or not deed.detail or found.retracted(deed.subject):
+    """Every answer to the same `ref_id` has the stored times."""
+    for publish in found.history.of("publish"):
+        if not publish.detail or found.history.tried_to_retract(publish.subject):
             continue
-        stored = found.posts[deed.subject]
-        if deed.detail["published_at"] != split_sort_key(stored["sort_key"]["S"])[0]:
-            yield f"{deed.subject} was answered with another time than the stored one."
+        stored = found.posts[publish.subject]
+        if publish.detail["published_at"] != split_sort_key(stored["sort_key"]["S"])[0]:
+            yield f"{publish.subject} was answered with another time than the stored one."
 
 
-def edges_agree_with_the_rows_that_decide(found: Evidence) -> Iterator[str]:
-    """Each following row has its edge, each ended one none, and the readers' counts are exact."""
+def edges_agree_with_the_following_rows(found: Evidence) -> Iterator[str]:
+    """Each followed row has an edge, no other row has one, and the counts of follows are exact."""
     world = found.world
-    edges = {(row["shard_id"]["S"], row["edge"]["S"]) for row in world.rows(names.FOLLOWERS)}
-    pairs = {(ring.publisher_of(shard), ring.follower_of(edge)) for shard, edge in edges}
-    counts: Counter[str] = Counter()
-    followed: set[tuple[str, str]] = set()
-    for row in world.rows(names.FOLLOWING):
-        if row["state"]["S"] == "followed":
-            followed.add((row["publisher_id"]["S"], row["user_id"]["S"]))
-            counts[row["user_id"]["S"]] += 1
-    buried = " ".join(
+    pairs = {pair_of(row) for row in world.rows(names.FOLLOWERS)}
+    followed = {
+        (row["user_id"]["S"], row["publisher_id"]["S"])
+        for row in world.rows(names.FOLLOWING)
+        if row["state"]["S"] == "followed"
+    }
+    failed = " ".join(
         message.body
         for queue, message in world.dead_letters()
         if queue in (names.RELATION, names.PUBLISH)
     )
-    for publisher, user in followed ^ pairs:
-        if f'"{user}"' not in buried:
+    for user, publisher in followed ^ pairs:
+        if f'"{user}"' not in failed:
             yield f"The edge of {user} at {publisher} does not agree with the following row."
+    counts = Counter(user for user, _ in followed)
     for row in world.rows(names.READERS):
         if int(row.get("follows", {"N": "0"})["N"]) != counts[row["user_id"]["S"]]:
             yield f"The count of follows of {row['user_id']['S']} is not exact."
 
 
 def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
-    """When all is quiet: who has an edge at any level, nobody else, and each is delivered once."""
+    """Post once more when all is quiescent: it reaches every edge at any level, and only those."""
     world = found.world
     wanted: dict[str, set[str]] = {
-        deed.subject: set() for deed in world.history if deed.what in ("follow", "unfollow")
+        each.subject: set() for each in found.history.of("follow", "unfollow")
     }
     for row in world.rows(names.FOLLOWERS):
-        publisher = ring.publisher_of(row["shard_id"]["S"])
-        wanted[publisher].add(ring.follower_of(row["edge"]["S"]))
+        user, publisher = pair_of(row)
+        wanted[publisher].add(user)
     posts: dict[str, str] = {}
 
     def post_all() -> None:
         posts.update({publisher: workload.last_post(world, publisher) for publisher in wanted})
 
-    def post_on_stage(each: World) -> None:
-        each.stage.enter("client publisher", post_all)
-
-    world.run(post_on_stage)
+    world.run(lambda each: each.start_client("publisher", post_all))
     fresh = Evidence(world)
     for publisher, ref_id in posts.items():
         reached = {user for user, each in fresh.entries if each == ref_id}
@@ -261,91 +230,80 @@ def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
             yield f"{ref_id} was delivered {delivered} times to {len(wanted[publisher])}."
 
 
-def dead_letters_are_what_nobody_could_read(found: Evidence) -> Iterator[str]:
-    """Noise ends there at once, and nothing else before it was tried as often as allowed."""
+def dead_letters_are_noise_or_were_tried_out(found: Evidence) -> Iterator[str]:
+    """Noise is a dead letter at once, and any other message after its last try."""
     world = found.world
     bodies = {message.body for _, message in world.dead_letters()}
     for body in sorted(world.noise - bodies):
         yield f"A message that breaks the contract is not a dead letter: {body[:80]}."
     for queue, message in world.dead_letters():
         # SQS moved it, or DELIVER after its last hand-back.
-        tried_out = message.dead_letter_source or f'"hops":{MAX_HOPS}' in message.body
-        if message.body not in world.noise and not (tried_out and world.faults.injected):
+        is_tried_out = message.dead_letter_source or f'"hops":{MAX_HOPS}' in message.body
+        if message.body not in world.noise and not (is_tried_out and world.faults.injected):
             yield f"A dead letter of {queue.name} that was not tried out: {message.body[:80]}."
 
 
-def what_needs_no_sweeper_is_mended_on_the_spot(found: Evidence) -> Iterator[str]:
-    """Unsent entries, left-over requests and duplicates are dealt with by who meets them."""
-    world = found.world
-    harmless = {"partial", "duplicated", "skewed", "unsent"}
-    if world.mended and not world.faults.injected.keys() - harmless and not world.was_paused:
-        yield f"SWEEP had to mend {world.mended} times what no crash explains."
+def small_faults_need_no_sweep(found: Evidence) -> Iterator[str]:
+    """Unsent entries, unprocessed items and duplicates are handled where they occur."""
+    world, repairs = found.world, found.world.observer.repairs
+    small = {"partial", "duplicated", "skewed", "unsent"}
+    if repairs and not world.faults.injected.keys() - small and not world.triggers.was_paused:
+        yield f"SWEEP made {repairs} repairs that no crash explains."
 
 
 def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
-    """Entries are put once, but for what was left over, lost, or repeated for a reason."""
-    world = found.world
-    if _was_sent_twice(world):
+    """Entries are put once, except for those that were unprocessed, lost, or repeated."""
+    if found.may_be_sent_twice():
         return
-    entries, puts, faults = len(found.entries), world.asked, world.faults.injected.keys()
+    world, entries = found.world, len(found.entries)
+    puts, faults = world.observer.puts, world.faults.injected.keys()
     if not faults and puts > entries:
         yield f"Without any fault, {entries} entries took {puts} puts."
-    # With 30 % left over each time an entry takes 1.4 puts; a few entries have their bad luck.
-    if (
-        faults <= {"partial", "skewed", "unsent"}
-        and world.time_pressure == 1.0
-        and puts > 2 * entries + 10
-    ):
-        yield f"With left-over requests alone, {entries} entries took {puts} puts."
-
-
-def _was_sent_twice(world: World) -> bool:
-    """Whether segments may have been sent twice without a fault.
-
-    SWEEP may look just when a lane is resumed, and send what waits in it; and see AT_ONCE_SECONDS.
-    """
-    return world.was_paused or world.was_planned_twice
+    # With 30 % of each batch unprocessed an entry takes 1.4 puts on average, but a few take many.
+    is_partial_only = faults <= {"partial", "skewed", "unsent"} and world.time_pressure == 1.0
+    if is_partial_only and puts > 2 * entries + 10:
+        yield f"With unprocessed items alone, {entries} entries took {puts} puts."
 
 
 def stragglers_have_nobody_written_again(found: Evidence) -> Iterator[str]:
-    """Where only a straggler or two hold segments up, each entry is written once, and all are."""
-    world = found.world
-    is_alone = world.faults.injected.keys() <= {"hot", "skewed"} and not _was_sent_twice(world)
-    if not is_alone or len(world.faults.hot) > policy.MAX_STRAGGLERS:
+    """Where only one or two stragglers delay segments, each entry is written exactly once."""
+    world, stragglers = found.world, len(found.world.faults.hot)
+    is_alone = world.faults.injected.keys() <= {"hot", "skewed"} and not found.may_be_sent_twice()
+    if not is_alone or stragglers > policy.MAX_STRAGGLERS:
         return
     entries, written = len(found.entries), world.meter.of(names.TIMELINES.name)
     if written != entries:
-        yield f"Beside {len(world.faults.hot)} stragglers, {entries} entries took {written} writes."
+        yield f"Beside {stragglers} stragglers, {entries} entries took {written} writes."
     for ref_id, row in found.fanouts.items():
         if row["state"]["S"] != "complete":
             yield f"{ref_id} is {row['state']['S']}, though its stragglers could be written."
 
 
-def nothing_was_seen_on_the_way(found: Evidence) -> Iterator[str]:
-    """What shows only while it happens."""
-    yield from found.world.seen
+def nothing_was_observed_during_the_run(found: Evidence) -> Iterator[str]:
+    """Violations that show only while they happen."""
+    yield from found.world.observer.violations
 
 
 CHECKS: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     no_acknowledged_follower_is_missed,
     nobody_gets_what_they_do_not_follow,
-    who_follows_by_the_rows_has_it_and_nobody_else,
+    entries_agree_with_the_following_rows,
     every_accepted_post_is_delivered_or_visibly_not,
-    what_was_retracted_first_is_not_delivered,
-    the_ledger_tells_the_truth,
+    a_post_that_was_retracted_first_is_not_delivered,
+    the_ledger_is_right,
     timelines_show_each_post_once_newest_first_and_nothing_retracted,
     a_stored_post_keeps_its_first_answer,
-    edges_agree_with_the_rows_that_decide,
-    dead_letters_are_what_nobody_could_read,
-    what_needs_no_sweeper_is_mended_on_the_spot,
+    edges_agree_with_the_following_rows,
+    dead_letters_are_noise_or_were_tried_out,
+    small_faults_need_no_sweep,
     writes_are_in_proportion,
     stragglers_have_nobody_written_again,
     a_last_post_reaches_every_follower_once,
-    nothing_was_seen_on_the_way,
+    nothing_was_observed_during_the_run,
 )
 
 
 def violations(world: World) -> list[str]:
-    """Every violation of a run, with the name of the check."""
+    """Every violation of a run, after the name of its check."""
     found = Evidence(world)
     return [f"{check.__name__}: {line}" for check in CHECKS for line in check(found)]

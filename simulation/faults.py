@@ -1,4 +1,4 @@
-"""What goes wrong: how often is drawn from the seed, and each time that it does is counted."""
+"""Faults: their rates are drawn from the seed, and each injected fault is counted."""
 
 from __future__ import annotations
 
@@ -27,37 +27,37 @@ from fanfold.aws import queues
 from fanfold.follows import ring
 from fanfold.follows.sharding import HOT_KEY_RANGE
 
-# Each seed draws each rate anew, and often none: a fault that is always there hides others.
+# Each seed draws a rate for each fault, often 0: a fault in every run would hide others.
 RATES = {
     "throttled": (0.0, 0.0, 0.02, 0.2),  # a whole call, without effect
     "refused": (0.0, 0.0, 0.01, 0.05),  # a 5xx or no connection, without effect
-    "unanswered": (0.0, 0.0, 0.01, 0.05),  # it took effect, and the answer is a 5xx or is lost
-    "partial": (0.0, 0.0, 0.1, 0.3),  # one request of a batch is left unprocessed
+    "unanswered": (0.0, 0.0, 0.01, 0.05),  # applied, but the answer is a 5xx or is lost
+    "partial": (0.0, 0.0, 0.1, 0.3),  # an item of a batch is unprocessed
     "unsent": (0.0, 0.0, 0.05, 0.2),  # one entry of SendMessageBatch fails
     "duplicated": (0.0, 0.0, 0.05, 0.3),  # a message is received twice
-    "crashed": (0.0, 0.0, 0.002, 0.01),  # at any turn of a worker or door
+    "crashed": (0.0, 0.0, 0.002, 0.01),  # at any turn of an invocation
     "slow": (0.0, 0.0, 0.01, 0.05),  # a call takes seconds
-    "skewed": (0.0, 0.0, 0.5, 1.0),  # a machine's clock is wrong
+    "skewed": (0.0, 0.0, 0.5, 1.0),  # an invocation's clock is wrong
     "hot": (0.0, 0.0, 0.9, 1.0),  # a put into the timeline of one of a few users is throttled
 }
-# In so many of the runs there is one kind of fault only, which must then be mended on the spot.
+# The share of runs with one kind of fault only, some of which must be handled without SWEEP.
 ALONE = 0.3
-# ... and of those in so many a few hot timelines, which nobody else may be delayed by.
+# The share of those in which it is hot timelines, which must delay no other follower.
 HOT_ALONE = 0.3
 MAX_SKEW_MS = 2_000
 SLOW_SECONDS = 8.0
-# How long a timeline's partition is hot: also long after the last of the other faults.
+# How long a timeline's partition is hot: perhaps long after the other faults have ended.
 HOT_SECONDS = (60.0, 120.0, 120.0, 240.0, 1_800.0)
-# What a write shard takes in a second where follows are crowded, and what the whole table does.
+# Writes a second of one write shard in a crowded run, and perhaps of the whole table.
 SHARD_WRITES = 2.0
 TABLE_WRITES = (None, None, 8.0)
-# In how many of these runs all publishers' first shards are neighbours on one partition.
+# The share of crowded runs in which all publishers' first shards are on one partition.
 NEIGHBOURS = 0.3
 
 
 @dataclass
 class Faults:
-    """The faults of one run. `are_on` ends them all, so that what was hurt can heal."""
+    """The faults of one run; none is injected any more once `are_on` is false."""
 
     random: Random
     clock: Clock
@@ -65,7 +65,7 @@ class Faults:
     injected: Counter[str] = field(default_factory=Counter)
     are_on: bool = True
     hot: frozenset[str] = frozenset()  # users whose timelines are throttled
-    _refused: Counter[str] = field(default_factory=Counter)  # in a row, by the message's body
+    _unsent: Counter[str] = field(default_factory=Counter)  # in a row, by the message's body
 
     def __post_init__(self) -> None:
         self.rates = {name: self.random.choice(rates) for name, rates in RATES.items()}
@@ -76,40 +76,40 @@ class Faults:
         self.hot_until = self.random.choice(HOT_SECONDS)
 
     def strikes(self, name: str) -> bool:
-        """Whether this fault happens now; counted if it does."""
+        """Draw whether a fault happens now, and count it."""
         if not self.are_on or self.random.random() >= self.rates[name]:
             return False
         self.injected[name] += 1
         return True
 
     def before(self, service: str, operation: str) -> None:
-        """Perhaps fail a call before it has any effect."""
+        """Perhaps fail a call before its effect."""
         if self.strikes("throttled"):
             raise errors.client_error(service, operation, self._throttle(service))
         if self.strikes("refused"):
             raise self._failure(service, operation, EndpointConnectionError, ConnectTimeoutError)
 
     def after(self, service: str, operation: str) -> None:
-        """Perhaps lose the answer of a call that took effect."""
+        """Perhaps lose the answer of a call that was applied."""
         if self.strikes("unanswered"):
             raise self._failure(service, operation, ConnectionClosedError, ReadTimeoutError)
 
     def unprocessed(self, _operation: str, _table: str, count: int) -> Collection[int]:
-        """Which requests of a batch are left over."""
+        """The positions of a batch that are unprocessed."""
         return [number for number in range(count) if self.strikes("partial")]
 
     def unsent(self, _queue: str, entries: Sequence[dict[str, Any]]) -> Collection[int]:
-        """Which entries of SendMessageBatch fail."""
+        """The positions of a SendMessageBatch that fail."""
         failed = [number for number in range(len(entries)) if self.strikes("unsent")]
         for number, entry in enumerate(entries):
             body = entry["MessageBody"]
-            self._refused[body] = self._refused[body] + 1 if number in failed else 0
-            if self._refused[body] == queues.ATTEMPTS:
+            self._unsent[body] = self._unsent[body] + 1 if number in failed else 0
+            if self._unsent[body] == queues.ATTEMPTS:
                 self.injected["given up"] += 1
         return failed
 
     def is_hot(self, user: str) -> bool:
-        """Whether the timeline of this user takes nothing just now."""
+        """Whether the timeline of this user throttles now."""
         if user not in self.hot or self.clock.monotonic() >= self.hot_until:
             return False
         if self.random.random() >= self.rates["hot"]:
@@ -118,17 +118,17 @@ class Faults:
         return True
 
     def skew_ms(self) -> int:
-        """How wrong a machine's clock is."""
+        """The error of an invocation's clock."""
         return self.random.randint(-MAX_SKEW_MS, MAX_SKEW_MS) if self.strikes("skewed") else 0
 
     def seconds(self) -> float:
-        """How long a call takes."""
+        """The duration of a call."""
         if self.strikes("slow"):
             return self.random.uniform(0.0, SLOW_SECONDS)
         return self.random.uniform(0.001, 0.02)
 
     def _failure(self, service: str, operation: str, *lost: type[BotoCoreError]) -> Exception:
-        """Of the connection, or a 5xx."""
+        """A failed connection, or a 5xx."""
         kind = self.random.choice((*lost, None))
         if kind is None:
             return errors.client_error(service, operation, _unavailable(service))
@@ -150,16 +150,16 @@ class Faults:
 
 @dataclass
 class HotPartitions(Meter):
-    """Counts what is written; the timelines of some users take nothing for a while.
+    """Counts units, and throttles the timelines of some users for a while.
 
-    Its throttle, if it has one, is of the followers table.
+    A throttle, if there is one, is of the followers table (`crowd`).
     """
 
     is_hot: Callable[[str], bool] = lambda _user: False
     injected: Counter[str] = field(default_factory=Counter)
 
     def charge(self, charges: Sequence[Charge]) -> list[Reason]:
-        """Count the charges, unless one of them is of a hot partition."""
+        """Count the charges, unless one of them is throttled."""
         for charge in charges:
             is_put = charge.resource.table == names.TIMELINES.name and charge.kind == WRITE
             if is_put and self.is_hot(charge.partition_key):
@@ -170,13 +170,15 @@ class HotPartitions(Meter):
 
 
 def crowd(clock: Clock, random: Random) -> Throttle:
-    """Of the followers table: few writes a second for each write shard, and perhaps for all.
+    """A throttle of the followers table: a few writes a second for each write shard.
 
-    Perhaps the first shards of all publishers lie on one partition.
+    Perhaps the whole table has a limit, or the first shards of all publishers share a partition.
     """
-    most, neighbours = random.choice(TABLE_WRITES), random.random() < NEIGHBOURS
+    table_writes, neighbours = random.choice(TABLE_WRITES), random.random() < NEIGHBOURS
     limits = Limits(
-        partition_writes=SHARD_WRITES, partition_reads=math.inf, max_write_request_units=most
+        partition_writes=SHARD_WRITES,
+        partition_reads=math.inf,
+        max_write_request_units=table_writes,
     )
 
     def partition(resource: Resource, key: Any, _partitions: int) -> int:

@@ -1,6 +1,6 @@
-"""The real doors on simulated machines: clock and calls (callers.py) are ours, all else is theirs.
+"""The real functions in simulated Lambda environments: only clock and clients are replaced.
 
-A Lambda environment is a set of door modules of its own, as two environments share no memory.
+Every environment has its own copy of the function's modules, as two of them share no memory.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from types import ModuleType
 from typing import Any, cast
+from unittest.mock import patch
 
 from aws_lambda_powertools.metrics.provider.cloudwatch_emf import cloudwatch
 
@@ -30,22 +31,22 @@ from fanfold.follows import edges_table, growth, ring_reader, sharding
 from fanfold.settings import Settings
 from simulation.clients import BotoClient, UnthreadedTransport, Wires, running
 from simulation.faults import SHARD_WRITES
-from simulation.scheduler import Crash
+from simulation.scheduler import Crash, Patch, clock_patches, patched
 
 BASE_URL = f"http://127.0.0.1/{ACCOUNT}"
 # Queues of which SWEEP asks whether they are paused.
 MAPPED = (names.PUBLISH, names.EXPRESS, names.BULK)
 MAX_IN_FLIGHT = 3
 MAX_PUTS = 2
-# How many of the environments in which an invocation is broken off are ended with it.
-ENDED_WITH_IT = 0.5
-# What a worker sends at once after a rest: so little that its pace matters.
+# The share of crashes of an invocation that also end its environment.
+ENDS_ENVIRONMENT = 0.5
+# The burst of a worker's pace: small, so that the pace matters.
 BURST_ENTRIES = 4
 
 
 @dataclass(eq=False)
 class Environment:
-    """One environment of a function. It runs one invocation at a time."""
+    """One execution environment of a function; it runs one invocation at a time."""
 
     door: ModuleType
     wires: tuple[Wires, ...]
@@ -54,11 +55,11 @@ class Environment:
 
     @property
     def name(self) -> str:
-        """Another one after each cold start."""
+        """A new one after each cold start."""
         return f"{self.door.__name__} {id(self)} {self.starts}"
 
     def start_cold(self) -> None:
-        """Forget what a warm environment knows."""
+        """Forget what a warm environment remembers."""
         self.starts += 1
         reading = getattr(self.door, "reading", None)
         if reading is not None:
@@ -67,44 +68,44 @@ class Environment:
         if relations is not None:
             relations.edges.forget()
         paces = getattr(self.door, "PACES", {})
-        paces.update((queue, Pace(running.now.worker_rate, BURST_ENTRIES)) for queue in paces)
+        paces.update((queue, Pace(running.world.worker_rate, BURST_ENTRIES)) for queue in paces)
         for each in self.wires:
             each.in_flight.take_all()
 
 
 @dataclass
-class Machines:
-    """All environments; they are made once and serve one run after the other."""
+class Lambdas:
+    """All environments. Loading one takes a while, so they serve one run after the other."""
 
     environments: dict[tuple[str, str], list[Environment]] = field(default_factory=dict)
 
     def invoke(self, function: str, event: dict[str, Any], *, seconds: float) -> Any:
-        """Run a door on a free environment; raises `Crash` if that ends or takes too long."""
-        world = running.now
+        """Invoke a function; raises `Crash` if its process dies or at its time-out."""
+        world = running.world
         environment = self._free(function, world.transport)
-        actor = world.stage.current
-        actor.deadline = world.clock.monotonic() + seconds
-        actor.skew_ms, actor.machine = world.faults.skew_ms(), environment.name
-        actor.may_crash = environment.is_busy = True
+        task, relations = world.scheduler.current, world.observer.relations
+        task.deadline = world.scheduler.now + seconds
+        task.skew_ms, task.environment = world.faults.skew_ms(), environment.name
+        task.may_crash = environment.is_busy = True
         try:
-            answer = environment.door.handler(event, Context(actor.deadline, clock.monotonic))
+            answer = environment.door.handler(event, Context(task.deadline, clock.monotonic))
             if not _is_failure(answer):
-                world.relations.settled(actor, world.clock.now_ms())
+                relations.completed(task, world.clock.now_ms())
             return answer
         except Crash:
-            # What nobody catches ends the invocation; it need not end the environment.
-            is_late = world.clock.monotonic() >= actor.deadline
-            if is_late or world.random.random() < ENDED_WITH_IT:
+            # A crash ends the invocation, but not always the environment.
+            is_late = world.scheduler.now >= task.deadline
+            if is_late or world.random.random() < ENDS_ENVIRONMENT:
                 environment.start_cold()
             raise
         finally:
-            world.relations.stopped(actor)
-            actor.deadline, actor.skew_ms, actor.machine = float("inf"), 0, ""
-            actor.may_crash = actor.is_dying = environment.is_busy = False
+            relations.stopped(task)
+            task.deadline, task.skew_ms, task.environment = float("inf"), 0, ""
+            task.may_crash = task.is_dying = environment.is_busy = False
 
     def restart(self) -> None:
-        """Make every environment cold and free, for another run."""
-        policy.RETRY_ENTRIES = running.now.retry_entries
+        """Make every environment cold and free, for the next run."""
+        policy.RETRY_ENTRIES = running.world.retry_entries
         for environment in (each for known in self.environments.values() for each in known):
             environment.is_busy = False
             environment.start_cold()
@@ -120,14 +121,14 @@ class Machines:
 
 
 def _is_failure(answer: Any) -> bool:
-    """Whether a door says that it could not do all that it was asked for."""
+    """Whether a function answers that it has not done everything."""
     return bool(answer) and (
         answer.get("statusCode", 200) >= 500 or bool(answer.get("batchItemFailures"))
     )
 
 
 def _load(function: str, transport: str) -> Environment:
-    """Import a door and what it shares with others anew, without touching what is imported."""
+    """Import a new copy of a function's modules, and leave those that are imported as they are."""
     before = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_door(name)}
     os.environ["TRANSPORT"] = transport
     _forget_wires()
@@ -142,7 +143,7 @@ def _load(function: str, transport: str) -> Environment:
 
 
 def _forget_wires() -> None:
-    """The next to ask for connections or clients of libcurl gets its own."""
+    """Have the next environment make its own connections and clients of libcurl."""
     for cached in (curl.connections, curl.dynamodb, curl.sqs):
         cached.cache_clear()
 
@@ -152,13 +153,13 @@ def _is_door(name: str) -> bool:
 
 
 @cache
-def machines() -> Machines:
-    """The machines of this process. Loading a door takes a while, so they outlive a run."""
-    return Machines()
+def lambdas() -> Lambdas:
+    """The environments of this process."""
+    return Lambdas()
 
 
 def settings() -> Settings:
-    """The settings of the simulated stack: tables and queues by their plain names."""
+    """The settings of the simulated stack, whose tables and queues have no prefix."""
     tables = {table.setting: table.name for table in names.TABLES}
     queues = {queue.url_setting: f"{BASE_URL}/{queue.name}" for queue in names.QUEUES}
     dlqs = {queue.dlq_url_setting: f"{BASE_URL}/{queue.name}Dlq" for queue in names.QUEUES}
@@ -171,14 +172,10 @@ def _boto_dynamodb(attempts: int = ATTEMPTS, connections: int | None = None) -> 
 
 
 @contextmanager
-def installed() -> Iterator[Machines]:
-    """Put our clock and our callers in the place of the real ones, for a while."""
-    ours: list[tuple[Any, str, Any]] = [
-        (clock, "now_ms", lambda: running.now.now_ms()),
-        (clock, "monotonic", lambda: running.now.clock.monotonic()),
-        (clock, "sleep", lambda seconds: running.now.stage.give_way(seconds)),
-        (clock, "chance", lambda: running.now.random.random()),
-        (clock, "new_id", lambda: f"{running.now.random.getrandbits(128):032x}"),
+def installed() -> Iterator[None]:
+    """Put the simulation's clock and clients in the place of the real ones, for a while."""
+    patches: list[Patch] = [
+        *clock_patches(lambda: running.world.scheduler),
         (boto, "dynamodb", _boto_dynamodb),
         (boto, "threads", lambda _count: None),
         (boto, "sqs", lambda: BotoClient("sqs", ATTEMPTS)),
@@ -186,7 +183,7 @@ def installed() -> Iterator[Machines]:
         (cloudwatch, "print", lambda *_, **__: None),
         (transport_boto3, "Boto3Transport", UnthreadedTransport),
         (curl, "Connections", Wires),
-        # Small enough that a dozen followers are many segments, pages and chunks.
+        # So small that a dozen followers are many segments, pages and chunks.
         (segments, "SEGMENT_FOLLOWERS", 4),
         (plan, "SAMPLE_EDGES", 4),
         (plan, "LOW_WATER", 2),
@@ -194,43 +191,31 @@ def installed() -> Iterator[Machines]:
         (edges_table, "PAGE_EDGES", 3),
         (backlog, "MAX_PUTS", MAX_PUTS),
         (policy, "MAX_STRAGGLERS", 2),
-        (policy, "RETRY_ENTRIES", policy.RETRY_ENTRIES),  # each world has its own
+        (policy, "RETRY_ENTRIES", policy.RETRY_ENTRIES),  # each run has its own
         (sharding, "PARTITION_WRITES", SHARD_WRITES),
         (growth, "SAMPLE", 1),
         (growth, "WAIT_SECONDS", (0.5, 1.0)),
         (deliver, "Delivery", partial(policy.Delivery, max_in_flight=MAX_IN_FLIGHT)),
     ]
-    theirs = [(home, name, getattr(home, name, None)) for home, name, _ in ours]
-    environment = dict(os.environ)
-    os.environ.update(
-        settings().to_env(), POWERTOOLS_SERVICE_NAME="simulated", AWS_REGION="eu-central-1"
-    )
+    environment = {
+        **settings().to_env(),
+        "POWERTOOLS_SERVICE_NAME": "simulated",
+        "AWS_REGION": "eu-central-1",
+    }
     logging.disable(logging.CRITICAL)
     try:
-        for home, name, value in ours:
-            setattr(home, name, value)
-        with warnings.catch_warnings():
+        with patched(patches), patch.dict(os.environ, environment), warnings.catch_warnings():
             # All environments of a process share Powertools' metrics: one may flush another's.
             warnings.filterwarnings("ignore", "No application metrics", UserWarning)
-            yield machines()
+            yield
     finally:
-        for home, name, value in theirs:
-            if value is None:
-                delattr(home, name)
-            else:
-                setattr(home, name, value)
         _forget_wires()
         logging.disable(logging.NOTSET)
-        os.environ.clear()
-        os.environ.update(environment)
-        running.world = None
 
 
 def queue_url(queue: names.Queue) -> str:
-    """The URL of a simulated queue."""
     return f"{BASE_URL}/{queue.name}"
 
 
 def dlq_url(queue: names.Queue) -> str:
-    """The URL of a simulated dead-letter queue."""
     return f"{BASE_URL}/{queue.name}Dlq"

@@ -1,16 +1,33 @@
-"""Who followed whom when, by the rows that decide: written down as they change."""
+"""What shows only while a run lasts, observed call by call: for the checkers, or as a violation."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fanfold import names
+from botocore.exceptions import ClientError
+
+from aws_model.dynamodb.capacity import Bucket
+from fanfold import contract, names, times
+from fanfold.aws.retries import is_throttle
+from fanfold.fanout.pacing import BURST_SECONDS
 from fanfold.follows.ring import follower_of, publisher_of
-from simulation.scheduler import Actor
+from fanfold.ids import split_sort_key
+from simulation.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, MAX_PUTS
+from simulation.levels import Levels
+from simulation.scheduler import Task
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+# Whoever changed a row this recently may be about to change it again.
+RECENT_MS = 30_000
+# PLAN recognizes its own plan by its millisecond; two plans of the same one are both sent.
+SAME_PLAN_SECONDS = 0.1
 
 Pair = tuple[str, str]  # user, publisher
 
@@ -21,70 +38,176 @@ def pair_of(edge: dict[str, Any]) -> Pair:
 
 
 @dataclass(eq=False)
-class Touch:
-    """A row that was changed to `state`, or an edge that was put by who had not seen such a change.
+class Change:
+    """A row changed to `state`, or an edge that was put late."""
 
-    `settled_ms` is when who did it had done all that they were asked for; infinite if they stopped.
-    """
-
-    actor: Actor
+    task: Task
     at_ms: float
     state: str = ""
-    settled_ms: float = math.inf
+    completed_ms: float = math.inf  # when its invocation succeeded; infinite if it did not
 
 
 @dataclass
 class Relations:
-    """All touches of a run."""
+    """The changes of all following rows, and the edges put late."""
 
-    rows: dict[Pair, list[Touch]] = field(default_factory=lambda: defaultdict(list))
-    late: dict[Pair, list[Touch]] = field(default_factory=lambda: defaultdict(list))
-    _open: list[Touch] = field(default_factory=list)
+    rows: dict[Pair, list[Change]] = field(default_factory=lambda: defaultdict(list))
+    late: dict[Pair, list[Change]] = field(default_factory=lambda: defaultdict(list))
+    _open: list[Change] = field(default_factory=list)
 
-    def changed(self, request: dict[str, Any], actor: Actor, now_ms: float) -> None:
-        """A transaction took effect."""
+    def changed(self, request: dict[str, Any], task: Task, now_ms: float) -> None:
+        """A transaction was applied."""
         for each in request["TransactItems"]:
             update = each.get("Update", {})
             if update.get("TableName") == names.FOLLOWING.name:
                 pair = update["Key"]["user_id"]["S"], update["Key"]["publisher_id"]["S"]
                 state = update["ExpressionAttributeValues"][":state"]["S"]
-                self._touch(self.rows[pair], Touch(actor, now_ms, state))
+                self._add(self.rows[pair], Change(task, now_ms, state))
 
-    def put_late(self, pair: Pair, actor: Actor, now_ms: float) -> None:
-        """An edge is put that is older than its row: until that actor looks again, it is there."""
-        self._touch(self.late[pair], Touch(actor, now_ms))
+    def put_late(self, pair: Pair, task: Task, now_ms: float) -> None:
+        """An edge is put that is older than its row; its task will notice when it reads again."""
+        self._add(self.late[pair], Change(task, now_ms))
 
-    def _touch(self, touches: list[Touch], touch: Touch) -> None:
-        touches.append(touch)
-        self._open.append(touch)
+    def _add(self, changes: list[Change], change: Change) -> None:
+        changes.append(change)
+        self._open.append(change)
 
-    def settled(self, actor: Actor, now_ms: float) -> None:
-        """An invocation did all that it was asked for."""
-        for touch in [each for each in self._open if each.actor is actor]:
-            touch.settled_ms = now_ms
-            self._open.remove(touch)
+    def completed(self, task: Task, now_ms: float) -> None:
+        """The task's invocation succeeded."""
+        for change in self._open:
+            if change.task is task:
+                change.completed_ms = now_ms
+        self.stopped(task)
 
-    def stopped(self, actor: Actor) -> None:
-        """An invocation did not."""
-        self._open = [each for each in self._open if each.actor is not actor]
+    def stopped(self, task: Task) -> None:
+        """The task's invocation has ended."""
+        self._open = [change for change in self._open if change.task is not task]
 
     def has_late_edge(self, pair: Pair, begun_ms: float, ended_ms: float) -> bool:
-        """Whether an edge may be there in that time because who put it had yet to look again."""
+        """Whether an edge put late may have been there at some time of an interval."""
         return any(
-            touch.at_ms <= ended_ms and touch.settled_ms > begun_ms for touch in self.late[pair]
+            change.at_ms <= ended_ms and change.completed_ms > begun_ms
+            for change in self.late[pair]
         )
 
     def standing(
         self, publisher: str, begun_ms: float, ended_ms: float
     ) -> Iterator[tuple[str, str]]:
-        """Each user's state as it was settled before a time, and stayed until another."""
-        for (user, followed), touches in list(self.rows.items()):
-            before = [touch for touch in touches if touch.at_ms < begun_ms]
-            changed = any(begun_ms <= touch.at_ms <= ended_ms for touch in touches)
-            if (
-                followed == publisher
-                and before
-                and not changed
-                and before[-1].settled_ms < begun_ms
-            ):
+        """Each user whose state was reconciled before an interval and did not change in it."""
+        for (user, followed), changes in list(self.rows.items()):
+            before = [change for change in changes if change.at_ms < begun_ms]
+            if followed != publisher or not before:
+                continue
+            is_stable = not any(begun_ms <= change.at_ms <= ended_ms for change in changes)
+            if is_stable and before[-1].completed_ms < begun_ms:
                 yield user, before[-1].state
+
+
+@dataclass
+class Observer:
+    """Sees every call of a run before it is made and after it was applied or rejected."""
+
+    world: World
+    violations: list[str] = field(default_factory=list)
+    relations: Relations = field(default_factory=Relations)
+    levels: Levels = field(default_factory=Levels)
+    ended_ms: dict[str, float] = field(default_factory=dict)  # a post's last write, by `ref_id`
+    repairs: int = 0  # writes and messages of SWEEP
+    puts: int = 0  # entries that workers asked to put, counted at every attempt
+    was_planned_twice: bool = False
+    _planned: dict[tuple[str, int], float] = field(default_factory=dict)
+    _paces: dict[str, Bucket] = field(default_factory=dict)
+
+    def before(self, operation: str, request: dict[str, Any]) -> None:
+        """A call is about to be made."""
+        task = self.world.scheduler.current
+        if operation == "batch_write_item":
+            self._check_pace(len(request["RequestItems"].get(names.TIMELINES.name, ())))
+        if operation == "put_item" and request["TableName"] == names.FOLLOWERS.name:
+            self._note_late_edge(request["Item"])
+        if task.name == "sweep" and self._is_repair(operation, request):
+            self.repairs += 1
+        if operation != "send_message_batch":
+            return
+        queue = self.world.queues.queue(request["QueueUrl"]).name
+        if task.name == "sweep" and queue in self.world.triggers.paused:
+            self.violations.append(f"SWEEP sends to {queue}, which is paused.")
+        for entry in request["Entries"]:
+            content = json.loads(entry["MessageBody"])
+            if content["type"] == contract.SEGMENT_DELIVER:
+                self._check_segment(content)
+
+    def applied(self, operation: str, request: dict[str, Any]) -> None:
+        """A call has had its effect."""
+        table, task = request.get("TableName"), self.world.scheduler.current
+        now, now_ms = self.world.clock.elapsed, self.world.clock.now_ms()
+        if operation == "transact_write_items":
+            self.relations.changed(request, task, now_ms)
+        elif operation == "update_item" and table == names.PUBLISHERS.name:
+            self.violations += self.levels.changed(task.environment, request, now)
+        elif operation == "update_item" and ":complete" in request["ExpressionAttributeValues"]:
+            self.ended_ms[request["Key"]["fanout_id"]["S"]] = now_ms
+        elif operation == "batch_write_item":
+            for put in request["RequestItems"].get(names.TIMELINES.name, ()):
+                ref_id = split_sort_key(put["PutRequest"]["Item"]["sort_key"]["S"])[1]
+                self.ended_ms[ref_id] = now_ms
+        elif operation == "put_item" and table == names.FOLLOWERS.name:
+            self.levels.followed(pair_of(request["Item"])[1], now)
+
+    def rejected(self, operation: str, request: dict[str, Any], error: ClientError) -> None:
+        """A call was answered with an error, and had no effect."""
+        environment = self.world.scheduler.current.environment
+        self.levels.rejected(environment, request, error)
+        is_put = operation == "put_item" and request["TableName"] == names.FOLLOWERS.name
+        if is_put and not is_throttle(error):  # the edge is already there
+            self.levels.followed(pair_of(request["Item"])[1], self.world.clock.elapsed)
+
+    def _check_pace(self, entries: int) -> None:
+        """Check that a worker keeps to its lane's rate.
+
+        Calls are seen when they have their effect; as many as may be in flight were sent before.
+        """
+        self.puts += entries
+        rate = self.world.worker_rate
+        burst = max(BURST_ENTRIES, rate * BURST_SECONDS)
+        size = burst + MAX_IN_FLIGHT * MAX_PUTS
+        now, task = self.world.clock.elapsed, self.world.scheduler.current
+        bucket = self._paces.setdefault(
+            f"{task.environment} {task.name}", Bucket(rate, size, size, now)
+        )
+        if not bucket.admits(entries, now):
+            self.violations.append(f"{task.name} puts more entries than {rate} a second.")
+        bucket.take(entries)
+
+    def _note_late_edge(self, edge: dict[str, Any]) -> None:
+        """Note an edge put by a task that read its row before the row was changed again."""
+        user, publisher = pair = pair_of(edge)
+        key = {"user_id": {"S": user}, "publisher_id": {"S": publisher}}
+        row = self.world.row(names.FOLLOWING, key)
+        if row and int(edge["version"]["N"]) < int(row["version"]["N"]):
+            self.relations.put_late(pair, self.world.scheduler.current, self.world.clock.now_ms())
+
+    def _is_repair(self, operation: str, request: dict[str, Any]) -> bool:
+        """Whether SWEEP sends, or completes a fan-out that no worker has just changed."""
+        if operation != "update_item":
+            return operation == "send_message_batch"
+        row = self.world.row(names.FANOUTS, request["Key"])
+        return self.world.clock.now_ms() - times.to_ms(row["changed_at"]["S"]) > RECENT_MS
+
+    def _check_segment(self, content: dict[str, Any]) -> None:
+        """Check a segment that is being sent against the ledger."""
+        fanout_id, segment = content["fanout_id"], content["segment"]
+        if self.world.scheduler.current.name.startswith("plan"):
+            now = self.world.clock.elapsed
+            last = self._planned.setdefault((fanout_id, segment), now)
+            self.was_planned_twice |= 0 < now - last < SAME_PLAN_SECONDS
+        row = self.world.row(names.FANOUTS, {"fanout_id": {"S": fanout_id}})
+        if not row:
+            self.violations.append(f"A segment of {fanout_id} is sent, unknown to the ledger.")
+            return
+        stored = row.get("resume", {}).get("M", {}).get(str(segment), {}).get("S", "")
+        position: str = content["position"]
+        is_pending = str(segment) in row.get("pending", {}).get("NS", [])
+        is_rest = position and content["hops"] == 0
+        if is_pending and is_rest and position > stored[: len(position)]:
+            self.violations.append(f"A rest of {fanout_id} is sent that the ledger does not know.")

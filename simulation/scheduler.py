@@ -1,86 +1,216 @@
-"""Actors that take turns: each is a greenlet that gives way at every external call.
+"""Virtual time: tasks that give way whenever they wait, and a scheduler that resumes one at a time.
 
-The one who decides whose turn it is draws from the seed, so the same seed is the same run.
+A task is a greenlet, so the product's ordinary code can stop at every external call. There are two
+orders. By seed: of all tasks that are due, the next is drawn, so the same seed is the same run.
+Earliest first: for timed runs, where the order of two events follows from their times.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any, Protocol, TypeAlias
+from unittest.mock import patch
 
 from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 
 from aws_model.clock import Clock
+from fanfold import clock as product_clock
+
+MAX_TURNS = 200_000
+# The queues keep epoch seconds, which lose the microseconds of the clock.
+ROUNDING_SECONDS = 1e-6
+
+Patch: TypeAlias = tuple[Any, str, Any]  # a module or class, an attribute of it, and its value
 
 
 class Crash(BaseException):
-    """The process of an actor dies here. No `except Exception` of the product catches it."""
+    """The process of a task dies. No `except Exception` of the product catches it."""
 
 
-@dataclass(eq=False)
-class Actor:
-    """Somebody who acts: a client, or the workers of a queue."""
+class Endless(AssertionError):
+    """The run does not come to rest."""
 
-    name: str
-    thread: greenlet
-    wake_at: float = 0.0
-    deadline: float = math.inf  # of the invocation that it runs, in seconds of the clock
-    skew_ms: int = 0  # of the machine that runs that invocation
-    machine: str = ""  # its name, another one after each cold start
-    is_dying: bool = False
-    may_crash: bool = False
+
+class Task(greenlet):  # type: ignore[misc]
+    """A client, an invocation of a function, or a worker."""
+
+    def __init__(self, run: Callable[[], object], hub: greenlet, name: str, number: int) -> None:
+        super().__init__(run, hub)
+        self.name = name
+        self.number = number  # in the order in which tasks were started
+        self.waits = 0  # also the number of the wait that it is in; negative once it has ended
+        # Of the invocation that it runs:
+        self.environment = ""  # its name, a new one after each cold start
+        self.deadline = math.inf  # in seconds of the clock
+        self.skew_ms = 0  # of the environment's clock
+        self.may_crash = False
+        self.is_dying = False
+
+
+class Source(Protocol):
+    """Work that no task waits for, such as messages in a queue."""
+
+    def ready(self) -> Sequence[Callable[[], object]]:
+        """Ways to go on now, one of which may be chosen in the place of a task."""
+
+    def next_change(self) -> float:
+        """When there may be more of them, in seconds of the clock."""
 
 
 @dataclass
-class Stage:
-    """All actors, and whose turn it is."""
+class Scheduler:
+    """All tasks, and which of them is resumed next."""
 
-    clock: Clock
     random: Random
-    actors: list[Actor] = field(default_factory=list)
-    turns: int = 0
-
-    def enter(self, name: str, act: Callable[[], None]) -> Actor:
-        """A new actor, whose turn comes at some time from now on."""
-        actor = Actor(name, greenlet(act), wake_at=self.clock.monotonic())
-        self.actors.append(actor)
-        return actor
+    by_seed: bool = False  # else the earliest first
+    clock: Clock = field(default_factory=Clock)
+    turns: int = 0  # counted only by seed
+    tasks: set[Task] = field(default_factory=set)
+    sources: list[Source] = field(default_factory=list)  # used only by seed
+    crashes: Callable[[], bool] = lambda: False  # asked at each turn of a task that may crash
+    # When, a number that keeps the order of equal times, what, and which of the task's waits ends.
+    _due: list[tuple[float, int, Task | Callable[[], object], int]] = field(default_factory=list)
+    _ready: list[Task] = field(default_factory=list)
+    _count: int = 0
+    _hub: greenlet = field(default_factory=getcurrent)
 
     @property
-    def current(self) -> Actor:
-        """Who has the turn."""
-        thread = getcurrent()
-        return next(actor for actor in self.actors if actor.thread is thread)
+    def now(self) -> float:
+        """Seconds since the start."""
+        return self.clock.elapsed
 
-    def give_way(self, seconds: float = 0.0) -> None:
-        """End the turn of the current actor, for at least so long. It may not come back from it."""
-        actor = self.current
-        if actor.is_dying:
-            raise Crash  # a clean-up tries to call: the dead call nobody
-        actor.wake_at = self.clock.monotonic() + seconds
-        actor.thread.parent.switch()
-        if self.clock.monotonic() >= actor.deadline:
-            actor.is_dying = True
-            raise Crash  # Lambda ends what takes too long
+    def now_ms(self) -> int:
+        """Epoch milliseconds, as the clock of the current task's environment shows them."""
+        return self.clock.now_ms() + getattr(getcurrent(), "skew_ms", 0)
 
-    def ready(self) -> list[Actor]:
-        """Who could have the next turn."""
-        now = self.clock.monotonic()
-        return [actor for actor in self.actors if actor.wake_at <= now]
+    @property
+    def current(self) -> Task:
+        """The task that runs now; not to be asked for by a callback."""
+        task: Task = getcurrent()
+        return task
 
-    def next_wake(self) -> float:
-        """When somebody is ready, at the earliest."""
-        return min((actor.wake_at for actor in self.actors), default=math.inf)
+    def at(self, when: float, callback: Callable[[], object]) -> None:
+        """Call back at a time, between two turns of tasks."""
+        self._push(when, callback, 0)
 
-    def turn(self, actor: Actor, *, crash: bool = False) -> None:
-        """Give one actor a turn, in which it may crash instead of going on."""
-        self.turns += 1
-        if crash:
-            actor.is_dying = True
-            actor.thread.throw(Crash)
+    def start(self, run: Callable[[], object], name: str = "") -> Task:
+        """Make a task that is due now."""
+        task = Task(run, self._hub, name, self._count)
+        self.tasks.add(task)
+        self._push(self.now, task, 0)
+        return task
+
+    def sleep(self, seconds: float = 0.0) -> None:
+        """Let the current task wait at least so many seconds; raises `Crash` if it is to die."""
+        self.wait(seconds)
+
+    def wait(self, seconds: float | None) -> None:
+        """Let the current task wait until it is woken, or for so many seconds."""
+        task = self.current
+        if task.is_dying:
+            raise Crash  # the product's clean-up tries to call: a dead process calls nobody
+        task.waits += 1
+        if seconds is not None:
+            self._push(self.now + seconds, task, task.waits)
+        self._hub.switch()
+        if self.now >= task.deadline:
+            task.is_dying = True
+            raise Crash  # Lambda ends an invocation at its time-out
+
+    def wake(self, task: Task) -> None:
+        """Resume a task that waits; only a callback may do so."""
+        self._resume(task)
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Go on until a condition holds.
+
+        Raises `RuntimeError` if nothing is left to happen, and `Endless` after too many turns.
+        """
+        step = self._step_by_seed if self.by_seed else self._step_earliest
+        while not until():
+            step()
+
+    def _step_earliest(self) -> None:
+        if not self._due:
+            raise RuntimeError("Nothing is left to happen.")
+        when, _, what, wait = heapq.heappop(self._due)
+        self.clock.advance_to(when)
+        if not isinstance(what, Task):
+            what()
+        elif what.waits == wait:
+            self._resume(what)
+
+    def _step_by_seed(self) -> None:
+        if self.turns > MAX_TURNS:
+            raise Endless(f"After {MAX_TURNS} turns the run has not come to rest.")
+        self._take_due()
+        offered = (offer for source in self.sources for offer in source.ready())
+        choices: list[Task | Callable[[], object]] = [*self._ready, *offered]
+        if not choices:
+            self.turns += 1
+            changes = [source.next_change() for source in self.sources]
+            next_due = self._due[0][0] if self._due else math.inf
+            self.clock.advance_to(min([next_due, *changes]) + ROUNDING_SECONDS)
+            return
+        chosen = self.random.choice(choices)
+        if isinstance(chosen, Task):
+            self._ready.remove(chosen)
+            crashes = chosen.may_crash and self.crashes()
+            self.turns += 1
+            self._resume(chosen, crashes=crashes)
         else:
-            actor.thread.switch()
-        if actor.thread.dead:
-            self.actors.remove(actor)
+            chosen()
+
+    def _take_due(self) -> None:
+        """Call back what is due, and make the tasks that are due ready, in order of their start."""
+        while self._due and self._due[0][0] <= self.now:
+            _, _, what, _ = heapq.heappop(self._due)
+            if isinstance(what, Task):
+                self._ready.append(what)
+            else:
+                what()
+        self._ready.sort(key=lambda task: task.number)
+
+    def _push(self, when: float, what: Task | Callable[[], object], wait: int) -> None:
+        self._count += 1
+        heapq.heappush(self._due, (when, self._count, what, wait))
+
+    def _resume(self, task: Task, *, crashes: bool = False) -> None:
+        if crashes:
+            task.is_dying = True
+            task.throw(Crash)
+        else:
+            task.switch()
+        if task.dead:
+            task.waits = -1
+            self.tasks.discard(task)
+
+
+@contextmanager
+def patched(patches: Iterable[Patch]) -> Iterator[None]:
+    """Put values in the place of the product's, for a while; an attribute may be new."""
+    with ExitStack() as stack:
+        for home, name, value in patches:
+            stack.enter_context(patch.object(home, name, value, create=True))
+        yield
+
+
+def clock_patches(scheduler: Callable[[], Scheduler]) -> list[Patch]:
+    """The product's clock, in the time of the scheduler that runs when it is read."""
+    return [
+        (product_clock, "now_ms", lambda: scheduler().now_ms()),
+        (product_clock, "monotonic", lambda: scheduler().now),
+        (product_clock, "sleep", lambda seconds: scheduler().sleep(seconds)),
+        (product_clock, "chance", lambda: scheduler().random.random()),
+        (product_clock, "new_id", lambda: f"{scheduler().random.getrandbits(128):032x}"),
+    ]
+
+
+def virtual_time(scheduler: Scheduler) -> AbstractContextManager[None]:
+    """Let the product live in this scheduler's time, for a while."""
+    return patched(clock_patches(lambda: scheduler))

@@ -1,10 +1,12 @@
-"""What the clients of a run do: drawn from the seed, and written down as deeds."""
+"""The workload of a run: what its clients do, drawn from the seed and kept as operations."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
@@ -13,8 +15,10 @@ from fanfold import contract, names
 from fanfold.aws import boto
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import raised
-from simulation.lambdas import MAPPED
-from simulation.world import Operation, World
+from simulation.history import Operation
+from simulation.lambdas import MAPPED, lambdas, queue_url
+from simulation.scheduler import Crash
+from simulation.world import World
 
 NOISE = (
     "not JSON",
@@ -26,94 +30,93 @@ NOISE = (
 )
 
 BY_QUEUE = "by queue"
-# How long timelines may be hot where follows are crowded.
+# In a crowded run, hot timelines delay each of the many posts: beyond this, nothing else happens.
 CROWD_HOT_SECONDS = 30.0
-# A crowd mostly comes in waves, so that many doors see the same throttle at the same moment.
+# A crowd mostly comes in waves, so that many environments see the same throttle at the same time.
 WAVE_SECONDS = (None, 1.0, 1.0)
 
 
 def play(world: World) -> None:
-    """Let a few publishers and a dozen or two users loose on the doors."""
+    """Start the clients: one to three publishers, up to two dozen users, and some others."""
     random = world.random
     publishers = [f"p{number}" for number in range(random.randint(1, 3))]
     users = [f"u{number}" for number in range(random.randint(1, 24))]
     world.faults.hot = frozenset(random.sample(users, min(len(users), random.choice((1, 1, 2, 4)))))
     for user in users:
-        world.stage.enter(f"client {user}", lambda user=user: _user(world, user, publishers))  # type: ignore[misc]
+        world.start_client(user, partial(_user, world, user, publishers))
     for publisher in publishers:
-        world.stage.enter(f"client {publisher}", lambda who=publisher: _publisher(world, who))  # type: ignore[misc]
+        world.start_client(publisher, partial(_publisher, world, publisher))
     if world.is_crowded:
         _crowd(world, users, publishers[0])
     if random.random() < 0.3:
-        world.stage.enter("client noise", lambda: _noise(world))
+        world.start_client("noise", partial(_noise, world))
     if random.random() < 0.2:
-        world.stage.enter("client operator", lambda: _operator(world))
+        world.start_client("operator", partial(_operator, world))
 
 
 def _user(world: World, user: str, publishers: list[str]) -> None:
-    """Follow most publishers; then perhaps change one's mind, again and again, and read."""
+    """Follow most publishers; perhaps follow and unfollow some repeatedly; perhaps read."""
     random = world.random
     for publisher in publishers:
         if random.random() < 0.8:
             relate(world, "follow", user, publisher)
-    restless = random.random() < 0.3
-    for _ in range(random.randint(0, 4) if restless else 0):
-        world.stage.give_way(random.uniform(0, 20))
+    is_restless = random.random() < 0.3
+    for _ in range(random.randint(0, 4) if is_restless else 0):
+        world.scheduler.sleep(random.uniform(0, 20))
         relate(world, random.choice(("follow", "unfollow")), user, random.choice(publishers))
     if random.random() < 0.2:
         read(world, user)
 
 
 def _crowd(world: World, users: list[str], publisher: str) -> None:
-    """Everybody comes and goes at one publisher, who posts all the while."""
+    """All users follow and unfollow one publisher, who keeps posting."""
     random = world.random
-    # So many posts, each held up over and over by the same timelines, would be all that happens.
     world.faults.hot_until = min(world.faults.hot_until, CROWD_HOT_SECONDS)
-
     wave = random.choice(WAVE_SECONDS)
 
     def come_and_go(user: str) -> None:
         for _ in range(random.randint(2, 6)):
             pause = random.uniform(0, 6)
             if wave:
-                now = world.clock.monotonic()
+                now = world.scheduler.now
                 pause = math.ceil((now + pause) / wave) * wave - now
-            world.stage.give_way(pause)
+            world.scheduler.sleep(pause)
             act = relate if random.random() < 0.9 else relate_by_queue
             act(world, random.choice(("follow", "follow", "unfollow")), user, publisher)
 
     def post() -> None:
         for number in range(random.randint(2, 8)):
-            world.stage.give_way(random.uniform(0, 8))
+            world.scheduler.sleep(random.uniform(0, 8))
             by_http(world, publisher, f"{publisher}-crowd-{number}")
 
     for user in users:
-        world.stage.enter(f"client {user} again", lambda user=user: come_and_go(user))  # type: ignore[misc]
-    world.stage.enter(f"client {publisher} again", post)
+        world.start_client(f"{user} again", partial(come_and_go, user))
+    world.start_client(f"{publisher} again", post)
     if random.random() < 0.3:
-        world.stage.enter("client shards", lambda: _shards(world, publisher))
+        world.start_client("shards", partial(_shards, world, publisher))
 
 
 def _shards(world: World, publisher: str) -> None:
-    """Grow a publisher by hand, or keep all at one level, and at another one later."""
+    """Be an operator who grows a publisher by hand, or changes the static level."""
     random = world.random
     table = PublishersTable(boto.dynamodb(), names.PUBLISHERS.name)
     for _ in range(random.randint(1, 3)):
-        world.stage.give_way(random.uniform(0, 20))
-        with suppress(ClientError, BotoCoreError):  # the operator sees it, and lets it be
+        world.scheduler.sleep(random.uniform(0, 20))
+        with suppress(ClientError, BotoCoreError):  # the operator does not try again
             if random.random() < 0.3:
                 seen = table.shards(publisher)
-                grown = raised(seen, level=seen.level + random.randint(1, 2), now_ms=world.now_ms())
+                level, now_ms = seen.level + random.randint(1, 2), world.scheduler.now_ms()
+                grown = raised(seen, level=level, now_ms=now_ms)
                 table.update(publisher, seen=seen, shards=grown)
             else:
                 table.set_static_level(random.choice((0, 1, 2, 3, None)))
 
 
 def _publisher(world: World, publisher: str) -> None:
-    """Post a few times by either door, sometimes twice, and sometimes take a post back."""
+    """Publish a few posts, by HTTP or queue; some twice; retract some, even before publishing."""
     random = world.random
     for number in range(random.randint(1, 3)):
-        world.stage.give_way(random.uniform(0, 60))
+        world.scheduler.sleep(random.uniform(0, 60))
         ref_id = f"{publisher}-{number}"
         if random.random() < 0.15:
             retract(world, publisher, ref_id)
@@ -121,72 +124,70 @@ def _publisher(world: World, publisher: str) -> None:
         for _ in range(random.choice((1, 1, 1, 2))):
             publish(world, publisher, ref_id)
         if random.random() < 0.15:
-            world.stage.give_way(random.uniform(0, 10))
+            world.scheduler.sleep(random.uniform(0, 10))
             retract(world, publisher, ref_id)
 
 
 def _noise(world: World) -> None:
     for body in world.random.sample(NOISE, 3):
-        world.stage.give_way(world.random.uniform(0, 30))
+        world.scheduler.sleep(world.random.uniform(0, 30))
         world.noise.add(body)
-        world.send(body)
+        _send(world, body)
 
 
 def _operator(world: World) -> None:
-    """Pause a lane or two for a while, longer than a segment may be without progress."""
+    """Pause some queues, perhaps for longer than SWEEP waits for a segment."""
     random = world.random
-    world.stage.give_way(random.uniform(0, 60))
-    lanes = random.sample([queue.name for queue in MAPPED], random.randint(1, 3))
-    world.mappings.paused |= set(lanes)
-    world.was_paused = True
-    world.note(f"paused: {lanes}")
-    world.stage.give_way(random.uniform(10, 2 * 60 * 60))
-    world.mappings.paused.clear()
+    world.scheduler.sleep(random.uniform(0, 60))
+    queues = random.sample([queue.name for queue in MAPPED], random.randint(1, 3))
+    world.triggers.pause(set(queues))
+    world.note(f"paused: {queues}")
+    world.scheduler.sleep(random.uniform(10, 2 * 60 * 60))
+    world.triggers.resume()
     world.note("resumed")
 
 
-def relate(world: World, what: str, user: str, publisher: str) -> Operation:
+def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
     """Follow or unfollow by HTTP."""
-    route = contract.FOLLOW if what == "follow" else contract.UNFOLLOW
+    route = contract.FOLLOW if kind == "follow" else contract.UNFOLLOW
 
-    def try_once(_deed: Operation) -> bool:
-        status, _ = world.call(user, route, path={"publisher_id": publisher})
+    def try_once(_operation: Operation) -> bool:
+        status, _ = _call(world, user, route, path={"publisher_id": publisher})
         return status in (200, 204)
 
-    return world.act(what, user, publisher, try_once)
+    return _operate(world, kind, user, publisher, try_once)
 
 
-def relate_by_queue(world: World, what: str, user: str, publisher: str) -> None:
-    """Follow or unfollow by a queue message. When that is done, nobody hears."""
-    kind = contract.FOLLOW_ADDED if what == "follow" else contract.FOLLOW_REMOVED
-    begun, began_ms = world.stage.turns, world.clock.now_ms()
-    world.history.append(Operation(what, user, publisher, begun, began_ms, detail=BY_QUEUE))
-    world.send({"version": 1, "type": kind, "user_id": user, "publisher_id": publisher})
+def relate_by_queue(world: World, kind: str, user: str, publisher: str) -> None:
+    """Follow or unfollow by a queue message, which nobody acknowledges."""
+    type_ = contract.FOLLOW_ADDED if kind == "follow" else contract.FOLLOW_REMOVED
+    _begin(world, kind, user, publisher).detail = BY_QUEUE
+    _send(world, {"version": 1, "type": type_, "user_id": user, "publisher_id": publisher})
 
 
 def last_post(world: World, publisher: str) -> str:
-    """Publish once more, when all is quiet; the post's `ref_id`."""
+    """Publish once more when all is quiescent; returns the post's `ref_id`."""
     ref_id = f"{publisher}-last"
     by_http(world, publisher, ref_id)
     return ref_id
 
 
 def by_http(world: World, publisher: str, ref_id: str) -> Operation:
-    """Publish by HTTP; one that was retracted before is answered with 410, an answer too."""
+    """Publish by HTTP; 410, for a post retracted before, is an answer too."""
 
-    def try_once(deed: Operation) -> bool:
+    def try_once(operation: Operation) -> bool:
         body = {"ref_id": ref_id, "body": {"title": ref_id}}
-        status, answer = world.call(publisher, contract.PUBLISH_POST, body=body)
-        deed.detail = answer if status == 202 else None
+        status, answer = _call(world, publisher, contract.PUBLISH_POST, body=body)
+        operation.detail = answer if status == 202 else None
         return status in (202, 410)
 
-    return world.act("publish", publisher, ref_id, try_once)
+    return _operate(world, "publish", publisher, ref_id, try_once)
 
 
 def by_queue(world: World, publisher: str, ref_id: str) -> Operation:
-    """Publish by a queue message, which counts from the moment that SQS has taken it."""
+    """Publish by a queue message, which is accepted as soon as SQS has it."""
 
-    def try_once(_deed: Operation) -> bool:
+    def try_once(_operation: Operation) -> bool:
         event: dict[str, Any] = {
             "version": 1,
             "type": contract.POST_PUBLISHED,
@@ -194,32 +195,94 @@ def by_queue(world: World, publisher: str, ref_id: str) -> Operation:
             "ref_id": ref_id,
             "body": {"title": ref_id},
         }
-        world.send(event)
+        _send(world, event)
         return True
 
-    return world.act("send", publisher, ref_id, try_once)
+    return _operate(world, "send", publisher, ref_id, try_once)
 
 
 def retract(world: World, publisher: str, ref_id: str) -> Operation:
-    """Take a post back by HTTP."""
+    """Retract a post by HTTP."""
 
-    def try_once(_deed: Operation) -> bool:
-        status, _ = world.call(publisher, contract.RETRACT_POST, path={"ref_id": ref_id})
+    def try_once(_operation: Operation) -> bool:
+        status, _ = _call(world, publisher, contract.RETRACT_POST, path={"ref_id": ref_id})
         return status == 204
 
-    return world.act("retract", publisher, ref_id, try_once)
+    return _operate(world, "retract", publisher, ref_id, try_once)
 
 
 def read(world: World, user: str, *, limit: int = 2) -> list[str]:
-    """Walk through a timeline; the posts that were shown, in order."""
+    """Read a timeline page by page; returns the `ref_id` of each post shown, in order."""
     shown: list[str] = []
     before: str | None = None
     while True:
         query = {"limit": str(limit), **({"before": before} if before is not None else {})}
-        status, page = world.call(user, contract.READ_TIMELINE, query=query)
+        status, page = _call(world, user, contract.READ_TIMELINE, query=query)
         if status != 200:
             return shown
         shown += [entry["ref_id"] for entry in page["entries"]]
         before = page["next"]
         if before is None:
             return shown
+
+
+def _begin(world: World, kind: str, user: str, subject: str) -> Operation:
+    begun = Operation(kind, user, subject, world.scheduler.turns, world.clock.now_ms())
+    world.history.operations.append(begun)
+    return begun
+
+
+def _operate(
+    world: World, kind: str, user: str, subject: str, try_once: Callable[[Operation], bool]
+) -> Operation:
+    """Try until acknowledged, or give up; the operation may have its effect all the same."""
+    operation = _begin(world, kind, user, subject)
+    for _ in range(world.random.choice((1, 3, 6))):
+        if try_once(operation):
+            operation.ended, operation.ended_ms = world.scheduler.turns, world.clock.now_ms()
+            world.note(f"acknowledged: {kind} {user} {subject}")
+            return operation
+        world.scheduler.sleep(world.random.uniform(0, 2))
+    world.note(f"given up: {kind} {user} {subject}")
+    return operation
+
+
+def _call(
+    world: World,
+    user: str,
+    route: contract.Route,
+    *,
+    path: dict[str, str] | None = None,
+    body: Any = None,
+    query: dict[str, str] | None = None,
+) -> tuple[int, Any]:
+    """Invoke a route's function as API Gateway does; 502 if its process dies."""
+    event: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": route.key,
+        "headers": {},
+        "pathParameters": path or {},
+        "queryStringParameters": query or {},
+        "requestContext": {
+            "authorizer": {"jwt": {"claims": {"sub": user}}},
+            "requestId": "simulated",
+            "timeEpoch": world.clock.now_ms(),
+        },
+        "body": None if body is None else json.dumps(body),
+        "isBase64Encoded": False,
+    }
+    try:
+        answer = lambdas().invoke(route.door, event, seconds=names.API.seconds)
+    except Crash:
+        world.faults.injected["door died"] += 1
+        return 502, None
+    content = json.loads(answer["body"]) if answer.get("body") else None
+    return answer["statusCode"], content
+
+
+def _send(world: World, content: Any) -> None:
+    """Send a message to the publish queue, as another service does."""
+    body = content if isinstance(content, str) else json.dumps(content)
+    world.sqs.send_message(
+        QueueUrl=queue_url(names.PUBLISH), MessageBody=body, MessageGroupId="other"
+    )

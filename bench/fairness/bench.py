@@ -1,4 +1,4 @@
-"""Whether a small publish waits for a large one: both on the capacity model, in virtual time."""
+"""Does a small publish wait for a large one? Both on the capacity model, in virtual time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from statistics import median
 from aws_model.dynamodb.capacity import Limits
 from bench.figures import Bars, Figure, Result, Row
 from bench.progress import with_progress
-from simulation.timed.system import Model
+from simulation.timed.system import System
 from simulation.timed.tables import follow, make_up_followers
 
 LARGE, SMALL = 10_000_000, 100
-# Small publishes, so far apart, each of another publisher; the first one comes with the large one.
+# Each small publish is of another publisher; the first comes together with the large one.
 PUBLISHES, SHORT_PUBLISHES = 20, 5
 APART_SECONDS = 0.5
-# By then the last of them has arrived, or something is wrong; on a cold table it takes longest.
+# Something is wrong if the last small publish takes longer; a cold table is the slowest case.
 PATIENCE_SECONDS = 120
 
 LARGE_PUBLISHER = "ada00000-0000-4000-8000-999999999999"
@@ -25,10 +25,8 @@ LARGE_POST = "90570000-0000-4000-8000-999999999999"
 
 @dataclass(frozen=True)
 class Case:
-    """A table, and whether a large publish runs on it."""
-
     name: str
-    is_beside: bool = True
+    is_beside: bool = True  # whether a large publish runs at the same time
     believed: int = 40_000
     limits: Limits | None = None
 
@@ -44,7 +42,7 @@ OTHERS = (
 
 
 def run(*, short: bool) -> Result:
-    """Publish to 100 followers again and again, alone and while 10 M are written."""
+    """Publish to 100 followers repeatedly, alone and while 10 M entries are written."""
     cases = (ALONE, BESIDE) if short else (ALONE, BESIDE, *OTHERS)
     publishes = SHORT_PUBLISHES if short else PUBLISHES
     times: dict[str, list[float]] = {}
@@ -79,27 +77,27 @@ def run(*, short: bool) -> Result:
 
 
 def small_publishes(case: Case, publishes: int) -> list[float]:
-    """Seconds that each small publish takes to its last follower."""
-    model = Model(case.believed, case.limits)
+    """Seconds from each small publish to its last follower."""
+    system = System(case.believed, case.limits)
     small = {f"ada{number:05d}": f"9057{number:05d}" for number in range(publishes)}
     for publisher in small:
-        follow(model.database, publisher, SMALL)
+        follow(system.database, publisher, SMALL)
     begun = {post: APART_SECONDS * number for number, post in enumerate(small.values())}
-    with model.installed():
+    with system.virtual_time():
         if case.is_beside:
-            make_up_followers(model.database, LARGE_PUBLISHER, LARGE, seed=1)
-            model.publish(LARGE_PUBLISHER, LARGE_POST)
+            make_up_followers(system.database, LARGE_PUBLISHER, LARGE, seed=1)
+            system.publish(LARGE_PUBLISHER, LARGE_POST)
         for publisher, post in small.items():
-            model.loop.at(begun[post], partial(model.publish, publisher, post))
-        _wait_for(model, begun)
-    return [model.written(post).last_at - since for post, since in begun.items()]
+            system.scheduler.at(begun[post], partial(system.publish, publisher, post))
+        _run_until_complete(system, begun)
+    return [system.written(post).last_at - since for post, since in begun.items()]
 
 
-def _wait_for(model: Model, begun: dict[str, float]) -> None:
-    """Go on until every small publish is complete, a step at a time."""
-    end = max(begun.values())
-    while not all(map(model.is_complete, begun)):
-        if model.loop.now > end + PATIENCE_SECONDS:
+def _run_until_complete(system: System, begun: dict[str, float]) -> None:
+    """Go on until every small publish is complete; looked at twice a second, as it takes long."""
+    scheduler, end = system.scheduler, max(begun.values())
+    while not all(map(system.is_complete, begun)):
+        if scheduler.now > end + PATIENCE_SECONDS:
             raise RuntimeError(f"Small publishes take longer than {PATIENCE_SECONDS} s.")
-        step_ends = model.loop.now + APART_SECONDS
-        model.loop.run(lambda: model.loop.now >= step_ends)  # noqa: B023 - it runs here
+        step_ends = scheduler.now + APART_SECONDS
+        scheduler.run(lambda: scheduler.now >= step_ends)  # noqa: B023 - it runs here

@@ -1,4 +1,4 @@
-"""How close a fan-out comes to what the table takes, on the capacity model in virtual time."""
+"""How close does a fan-out come to the table's capacity? On the capacity model, in virtual time."""
 
 from __future__ import annotations
 
@@ -9,34 +9,30 @@ from aws_model.dynamodb.capacity import Limits
 from bench.figures import Figure, Lines, Point, Result, Row
 from bench.progress import with_progress
 from simulation.timed.sockets import TABLE_WRITES, in_virtual_time, over_sockets
-from simulation.timed.system import POST, PUBLISHER, Model
+from simulation.timed.system import POST, PUBLISHER, System
 from simulation.timed.tables import Written, follow
 
 FOLLOWERS = 220_000
 SOCKET_FOLLOWERS = 4_000
 CAPACITIES = (4_000, 20_000, 40_000)
 SEEDS = range(3)
-# Points of the chart are this far apart.
+# Tenths of a second between two points of the chart.
 TENTHS = 5
 
 
 @dataclass(frozen=True)
 class Case:
-    """A capacity that the workers believe in, and what the table takes."""
-
     name: str
-    believed: int
-    limits: Limits | None = None  # None: warm for what is believed
-    cold: bool = False  # Lambda
+    believed: int  # the capacity that the workers' budget is made for
+    limits: Limits | None = None  # of the table; None: warm for that capacity
+    cold: bool = False  # Lambda has no warm environments
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a case."""
-
     case: Case
-    model: Model
+    system: System
     written: Written
     followers: int
 
@@ -44,7 +40,7 @@ class Run:
     def limit(self) -> float:
         """Entries a second: the budget's share of the capacity, or all that a cold table takes."""
         limits = self.case.limits
-        share = self.model.budget.bulk.rate
+        share = self.system.budget.bulk.rate
         return share if limits is None else limits.partitions * limits.partition_writes
 
     @property
@@ -54,19 +50,18 @@ class Run:
 
     @property
     def written_ratio(self) -> float:
-        """Entries written against followers."""
         return self.written.puts / self.followers
 
     @property
     def throttled_percent(self) -> float:
-        """Of the entries sent, so many came back."""
-        return 100 * self.model.counts.throttled_share
+        """Which part of the entries sent came back."""
+        return 100 * self.system.counts.throttled_share
 
     @property
     def rows(self) -> list[Row]:
         """The run as rows of the table."""
-        counts, seconds = self.model.counts, self.written.last_at
-        name, bulk = self.case.name, self.model.budget.bulk
+        counts, seconds = self.system.counts, self.written.last_at
+        name, bulk = self.case.name, self.system.budget.bulk
         handed_back = counts.outcomes["handed back"]
         return [
             Row(
@@ -83,7 +78,7 @@ class Run:
             ),
             Row(
                 f"{name}: throttled",
-                counts.refused,
+                counts.throttled,
                 "entries",
                 f"{self.throttled_percent:.2f} % of those sent; {self.written.puts:,} written, "
                 f"{handed_back:,} hand-backs",
@@ -101,20 +96,20 @@ class Run:
 
 
 def run(*, short: bool) -> Result:
-    """Publish to many followers, at several capacities, and beside that where they mislead."""
+    """Publish to many followers at several capacities, to a cold table, and from a cold Lambda."""
     if short:
-        gated, beside = [_warm(40_000, 0)], list[Case]()
+        gated, others = [_warm(40_000, 0)], list[Case]()
     else:
         gated = [_warm(capacity, seed) for seed in SEEDS for capacity in CAPACITIES]
-        beside = [
+        others = [
             Case("budget 40,000, table cold", 40_000, limits=Limits()),
             Case("40,000 units/s, Lambda cold", 40_000, cold=True),
         ]
-    runs = [fan_out(case, FOLLOWERS) for case in with_progress("fanout", [*gated, *beside])]
-    held = runs[: len(gated)]
+    runs = [fan_out(case, FOLLOWERS) for case in with_progress("fanout", [*gated, *others])]
+    against_targets = runs[: len(gated)]
     shown = [each for each in runs if each.case.seed == 0]
     return Result(
-        figures=_figures(held),
+        figures=_figures(against_targets),
         rows=[
             *(row for each in shown for row in each.rows),
             *([] if short else _beside_sockets()),
@@ -136,16 +131,15 @@ def run(*, short: bool) -> Result:
 
 
 def fan_out(case: Case, followers: int) -> Run:
-    """Publish once and wait until everybody has it; raises `RuntimeError` if somebody has not."""
-    model = Model(case.believed, case.limits, seed=case.seed, cold=case.cold)
-    follow(model.database, PUBLISHER, followers)
-    with model.installed():
-        model.publish(PUBLISHER, POST)
-        model.loop.run(lambda: model.is_complete(POST))
-    written = model.written(POST)
-    if len(written.users) != followers or model.counts.failures:
+    """Publish once and wait until it is complete; raises `RuntimeError` if a follower is missed."""
+    system = System(case.believed, case.limits, seed=case.seed, cold=case.cold)
+    follow(system.database, PUBLISHER, followers)
+    system.publish(PUBLISHER, POST)
+    system.run_until_complete(POST)
+    written = system.written(POST)
+    if len(written.users) != followers or system.counts.failures:
         raise RuntimeError(f"{len(written.users):,} of {followers:,} have the post.")
-    return Run(case, model, written, followers)
+    return Run(case, system, written, followers)
 
 
 def _warm(capacity: int, seed: int) -> Case:
@@ -153,7 +147,7 @@ def _warm(capacity: int, seed: int) -> Case:
 
 
 def _beside_sockets() -> list[Row]:
-    """One worker with and without sockets; raises `RuntimeError` if a follower has no post."""
+    """One worker with and without sockets; raises `RuntimeError` if a follower is missed."""
     rows = []
     for way, found in (
         ("over sockets", over_sockets(SOCKET_FOLLOWERS)),

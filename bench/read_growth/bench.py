@@ -1,4 +1,4 @@
-"""What the first page costs, however many publishers its reader follows."""
+"""The cost of the first page, by how many publishers its reader follows."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from fanfold.aws.items import MAX_PUTS, get_text, text
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration, Reading
+from simulation.scheduler import Scheduler, virtual_time
 from simulation.schemas import schema_of
-from simulation.timed.loop import Loop, installed
 
 FOLLOWS = (1, 10, 100, 1_000, 5_000)
 FEW, MANY = FOLLOWS[0], FOLLOWS[-1]
 LIMIT = 50
-# Of the first publisher, so that a page is full for a reader who follows nobody else.
+# The first publisher's posts fill a page for a reader who follows nobody else.
 FIRST_POSTS = 2 * LIMIT
 POSTS, SHORT_POSTS = 10, 2  # of each other publisher
 ROUNDS, SHORT_ROUNDS = 30, 8
-PAGES = 200  # of one block, some 50 ms
-PULLS = 3  # of the way beside, for the median
+PAGES = 200  # in a block of about 50 ms
+PULLS = 3  # measurements of the pull model, for their median
 RETENTION_DAYS = 30
 TABLE = names.TIMELINES.name
 SINCE = times.to_text(0)
 
 
 class Recorded:
-    """A client that notes the model's answers, to give them again at no cost but our own."""
+    """A client that records the model's answers, so that a replay leaves its CPU out."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -57,7 +57,7 @@ class Recorded:
 
 
 class Replayed:
-    """A client that gives the answers to one page, again and again."""
+    """A client that repeats the answers to one page."""
 
     def __init__(self, answers: Sequence[Any]) -> None:
         self._answers = cycle(answers)
@@ -66,8 +66,8 @@ class Replayed:
         return lambda **_request: next(self._answers)
 
 
-class World:
-    """Publishers with posts, and readers who follow the first so many of them."""
+class Timelines:
+    """Publishers with posts, and for each number of follows a reader of the first publishers."""
 
     def __init__(self, posts_each: int) -> None:
         self.clock = Clock()
@@ -89,7 +89,7 @@ class World:
                     self._deliver(_reader(follows), entries)
 
     def _post(self, publisher: int, each: int, count: int) -> Entry:
-        """A publisher's posts, spread over an hour, each publisher's a little after another's."""
+        """One of a publisher's posts, spread over an hour; publishers differ by milliseconds."""
         at = START_MS - 3_600_000 + 3_600_000 * each // count + publisher % 1_000
         post = Post(
             ref_id=f"90570000-0000-4000-{each:04d}-{publisher:012d}",
@@ -117,13 +117,13 @@ class World:
         return _page(self.client, follows, hydrate=hydrate)
 
     def replayed(self, follows: int) -> Replayed:
-        """A client with the answers to a whole first page."""
+        """A client with the answers to a first page with content."""
         recorded = Recorded(self.client)
         _page(recorded, follows, hydrate=True)
         return Replayed(recorded.answers)
 
     def pull(self, follows: int) -> list[str]:
-        """The first page without timelines: ask each publisher's outbox, and merge."""
+        """The first page without timelines (pull): query each publisher's outbox, and merge."""
         newest = heapq.merge(*map(self._newest, range(follows)), reverse=True)
         return list(islice(newest, LIMIT))
 
@@ -154,42 +154,41 @@ class World:
 
 
 @contextmanager
-def settled(world: World) -> Iterator[None]:
-    """The world's time is the product's, and its items are nothing for the garbage collector."""
-    loop = Loop(world.clock)
+def frozen(timelines: Timelines) -> Iterator[None]:
+    """Let the product live at the model's time, and keep the garbage collector off its items."""
     gc.collect()
     gc.freeze()
     try:
-        with installed(loop, Random(0)):
+        with virtual_time(Scheduler(Random(0), clock=timelines.clock)):
             yield
     finally:
         gc.unfreeze()
 
 
 def run(*, short: bool) -> Result:
-    """Read the first page of who follows one and of who follows 5,000, and others beside."""
-    world = World(SHORT_POSTS if short else POSTS)
-    with settled(world):
-        return _measured(world, SHORT_ROUNDS if short else ROUNDS)
+    """Read the first page of readers who follow 1 to 5,000 publishers."""
+    timelines = Timelines(SHORT_POSTS if short else POSTS)
+    with frozen(timelines):
+        return _measured(timelines, SHORT_ROUNDS if short else ROUNDS)
 
 
-def _measured(world: World, rounds: int) -> Result:
-    ids = {n: world.units(partial(world.page, n, hydrate=False)) for n in FOLLOWS}
-    whole = {n: world.units(partial(world.page, n, hydrate=True)) for n in FOLLOWS}
-    pulled = {n: world.units(partial(world.pull, n)) for n in FOLLOWS}
+def _measured(timelines: Timelines, rounds: int) -> Result:
+    ids = {n: timelines.units(partial(timelines.page, n, hydrate=False)) for n in FOLLOWS}
+    whole = {n: timelines.units(partial(timelines.page, n, hydrate=True)) for n in FOLLOWS}
+    pulled = {n: timelines.units(partial(timelines.pull, n)) for n in FOLLOWS}
     cpu = compare(
-        _pages(world.replayed(FEW), FEW),
-        _pages(world.replayed(MANY), MANY),
+        _pages(timelines.replayed(FEW), FEW),
+        _pages(timelines.replayed(MANY), MANY),
         rounds=rounds,
         what="read-growth, CPU",
     )
     with_model = compare(
-        _pages(world.client, FEW),
-        _pages(world.client, MANY),
+        _pages(timelines.client, FEW),
+        _pages(timelines.client, MANY),
         rounds=rounds // 2,
         what="read-growth, CPU with the model's",
     )
-    pull = Contestant("pull", lambda: _drop(world.pull(MANY)), units=1)
+    pull = Contestant("pull", lambda: _drop(timelines.pull(MANY)), units=1)
     pull_seconds = median(pull.measure() for _ in range(PULLS))
     ratios = {
         "read units, ids alone": ids[MANY] / ids[FEW],
@@ -229,7 +228,8 @@ def _measured(world: World, rounds: int) -> Result:
             ),
         ],
         setting={
-            "page": f"{LIMIT} entries of {FIRST_POSTS:,}, and at {MANY:,} follows {world.most:,}",
+            "page": f"{LIMIT} entries of {FIRST_POSTS:,}, "
+            f"and at {MANY:,} follows {timelines.most:,}",
             "CPU": "of the use case: not the wire, and not the model but where it says so",
         },
         chart=Lines(
@@ -261,7 +261,7 @@ def _pages(client: Any, follows: int) -> Contestant:
 
 
 def _drop(_page: object) -> None:
-    """Read a page for its cost alone."""
+    """Ignore a page that is read only for its cost."""
 
 
 def _line(units: dict[int, float]) -> list[Point]:

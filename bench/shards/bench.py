@@ -14,11 +14,11 @@ from fanfold.follows.sharding import PARTITION_WRITES
 from fanfold.settings import Settings
 
 COOLDOWN_SECONDS = Settings.growth_cooldown_ms / 1000
-# At full rate, so many of the follows that come are taken by their first put.
+# The rate is full when this share of the follows offered is taken by their first put.
 FULL = 0.95
 DYNAMIC = Plan()
 SHORT = Plan(follows_per_second=2_000, seconds=16)
-# Those that never grow need no longer to show what they take.
+# Shards that never grow show in a few seconds what they take.
 FIXED_SECONDS, SHORT_FIXED_SECONDS = 6, 3
 FIXED_LEVELS = (0, 4)
 FOLLOWERS, SHORT_FOLLOWERS = 220_000, 50_000
@@ -29,8 +29,6 @@ GROWING, ROOM = "write shards that grow", "what so many shards take"
 
 @dataclass(frozen=True)
 class Found:
-    """One rush, looked at when it is over."""
-
     plan: Plan
     counts: Counts
     lost: int
@@ -38,37 +36,37 @@ class Found:
 
     @property
     def at_once(self) -> list[float]:
-        """Which share of the follows of each second was taken by its first put."""
+        """For each second, the share of its follows that the first put took."""
         counts = self.counts
         return [counts.at_once[each] / counts.offered[each] for each in range(self.plan.seconds)]
 
     @property
     def full_at(self) -> int:
-        """The second from which on the rate is full for the rest of the run; its end if never."""
+        """The second from which the rate is full until the end; the end itself if it never is."""
         below = [second for second, share in enumerate(self.at_once) if share < FULL]
         return below[-1] + 1 if below else 0
 
     @property
     def throttled_share(self) -> float:
-        """Of the puts since then, so many were throttled; all of them, if it was never full."""
+        """The share of puts throttled from full rate on; 1 if the rate was never full."""
         after = range(self.full_at, self.plan.seconds)
         puts = sum(self.counts.puts[each] for each in after)
         return sum(self.counts.throttled[each] for each in after) / puts if puts else 1.0
 
     @property
     def accepted(self) -> float:
-        """Follows a second that were taken in the end, in the last seconds of the run."""
+        """Follows a second that were taken in the second half of the run."""
         last = range(self.plan.seconds // 2, self.plan.seconds)
         return sum(self.counts.accepted[each] for each in last) / len(last)
 
     @property
     def line(self) -> list[tuple[float, float]]:
-        """Follows a second that were taken, over time."""
+        """Follows taken, by second."""
         return [(each, self.counts.accepted[each]) for each in range(self.plan.seconds)]
 
     @property
     def room(self) -> list[tuple[float, float]]:
-        """What the shards of each level take, each on a partition of its own; as steps."""
+        """The capacity of each level's shards, each on its own partition; as steps."""
         points: list[tuple[float, float]] = [(0, PARTITION_WRITES)]
         for at, level in self.counts.levels:
             points += [(at, points[-1][1]), (at, PARTITION_WRITES * 2**level)]
@@ -76,12 +74,12 @@ class Found:
 
 
 def run(*, short: bool) -> Result:
-    """Let a publisher become famous, with shards that grow and with fixed ones; then read rings."""
+    """Run rushes with shards that grow and with fixed ones; read rings of several levels."""
     dynamic = SHORT if short else DYNAMIC
     seconds = SHORT_FIXED_SECONDS if short else FIXED_SECONDS
     plans = [dynamic, *(replace(dynamic, static_level=lv, seconds=seconds) for lv in FIXED_LEVELS)]
     followers, levels = (SHORT_FOLLOWERS, SHORT_LEVELS) if short else (FOLLOWERS, LEVELS)
-    # Side by side: time is virtual, so none of them can slow another down.
+    # In parallel: time is virtual, so one cannot slow down another.
     with ProcessPoolExecutor(mp_context=get_context("fork")) as processes:
         rushes = [processes.submit(rush, plan) for plan in plans]
         rings = {lv: processes.submit(read_units_of, followers, lv) for lv in (0, *levels)}
@@ -128,9 +126,9 @@ def run(*, short: bool) -> Result:
             *_growths(found),
             Row(
                 "RELATE looks again",
-                found.counts.settled,
+                found.counts.reconciled,
                 "follows",
-                f"{found.counts.unsettled} of them come again",
+                f"{found.counts.to_retry} of them come again",
             ),
             Row("edges at a second level", found.twice, "edges", "rows that readers drop"),
             *(_fixed(each) for each in fixed),
@@ -158,16 +156,16 @@ def run(*, short: bool) -> Result:
 
 
 def rush(plan: Plan) -> Found:
-    """Carry out one rush."""
-    here = Rush(plan)
-    return Found(plan, here.run(), here.lost(), here.twice())
+    """Run one rush in this process."""
+    rushed = Rush(plan)
+    return Found(plan, rushed.run(), rushed.lost(), rushed.twice())
 
 
 def _growths(found: Found) -> list[Row]:
     ends = [*(at for at, _ in found.counts.levels[1:]), found.plan.seconds]
     rows = []
     for (at, level), end in zip(found.counts.levels, ends, strict=True):
-        # The first second is that of the growth, and the bursts of new partitions.
+        # The first second has the growth itself and the burst capacity of new partitions.
         whole = range(int(at) + 2, int(end)) or range(int(at), int(at) + 1)
         taken = sum(found.counts.accepted[each] for each in whole) / len(whole)
         rows.append(Row(f"{2**level} shards after", at, "s", f"{taken:,.0f} follows/s taken"))

@@ -1,15 +1,13 @@
 """A rush of follows to one publisher: the product's edges on the capacity model, in virtual time.
 
-Ours are the arrivals, the containers and how long a call takes; the constants say how.
+Arrivals, containers and the duration of calls are simulated.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
 from random import Random
 from typing import Any
 
@@ -41,27 +39,23 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.sharding import NotGrown, Shards
 from fanfold.settings import Settings
+from simulation.scheduler import Scheduler, virtual_time
 from simulation.schemas import schema_of
-from simulation.timed.loop import Loop, installed
+from simulation.timed.calls import call_seconds
+from simulation.timed.system import PUBLISHER, partition_of
+from simulation.timed.tables import FOLLOWER
 
-# A call to DynamoDB: 5.5 ms on average, log-normal, one in a hundred above 9.5 ms.
-CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25
-# Follows are counted in windows of the wall clock; a rush begins anywhere in one.
-BEGINNINGS_MS = 10_000
-# RELATE looks at a follow again when the door has surely ended.
+# The product counts follows in windows of the wall clock; a rush may begin anywhere in one.
+WINDOW_MS = 10_000
+# RELATE reconciles a follow after the door's time-out.
 RELATE_SECONDS = names.API.seconds
-# RELATE's containers are its own: nobody throttles them, so they hear of a growth late.
+# Containers of RELATE are not throttled, so they learn of a growth late.
 RELATE_CONTAINERS = 20
-# Ids as long as those of Cognito.
-PUBLISHER = "ada00000-0000-4000-8000-000000000001"
-FOLLOWER = "f0110000-0000-4000-8000-{:012d}"
 FOLLOWERS, PUBLISHERS = Resource(names.FOLLOWERS.name), Resource(names.PUBLISHERS.name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A rush: how many follows a second, for how long, through how many containers."""
-
     follows_per_second: int = 10_000
     seconds: int = 55
     containers: int = 100
@@ -72,35 +66,33 @@ class Plan:
 
 @dataclass
 class Counts:
-    """What happened, by seconds since the start."""
+    """What happened, mostly by the second since the start."""
 
     offered: Counter[int] = field(default_factory=Counter)
-    at_once: Counter[int] = field(default_factory=Counter)  # by when they were offered
+    at_once: Counter[int] = field(default_factory=Counter)  # by the second in which it was offered
     accepted: Counter[int] = field(default_factory=Counter)
     puts: Counter[int] = field(default_factory=Counter)
     throttled: Counter[int] = field(default_factory=Counter)
     given_up: int = 0
-    settled: int = 0  # by RELATE, and of these the ones that have to come again
-    unsettled: int = 0
-    levels: list[tuple[float, int]] = field(default_factory=list)  # when, and to which
-    refusals: Counter[str] = field(default_factory=Counter)
+    reconciled: int = 0  # by RELATE
+    to_retry: int = 0  # of those
+    levels: list[tuple[float, int]] = field(default_factory=list)  # when a growth reached which
 
 
 class Rush:
-    """One rush."""
-
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.random = Random(plan.seed)
-        self.loop = Loop(Clock(START_MS + self.random.randrange(BEGINNINGS_MS)))
+        clock = Clock(START_MS + self.random.randrange(WINDOW_MS))
+        self.scheduler = Scheduler(self.random, clock=clock)
         self.counts = Counts()
         self.acknowledged: set[str] = set()
-        self.throttled: set[str] = set()  # followers whose put was refused at least once
+        self.throttled: set[str] = set()  # followers whose put was throttled at least once
         limits = Limits.warm(plan.warm_write_units)
-        self.throttle = Throttle(self.loop.clock, limits, locate=self._partition_of)
-        database = Database(self.loop.clock)
+        self.throttle = Throttle(clock, limits, locate=partial(partition_of, seed=plan.seed))
+        database = Database(clock)
         database.create(*(schema_of(each) for each in (names.FOLLOWERS, names.PUBLISHERS)))
-        # Without checking parameters: it takes most of the time, and the unit tests do.
+        # Validating parameters would take most of the time; the unit tests do it.
         client: Any = dynamodb.Client(database, validates=False)
         self.client = client
         self.publishers = PublishersTable(client, names.PUBLISHERS.name)
@@ -110,12 +102,6 @@ class Rush:
         self._ended = 0
         self._relate_at = 0.0
 
-    def _partition_of(self, _resource: Resource, key: str, partitions: int) -> int:
-        """Where a key lies: by another hash than the ring's, and elsewhere with each seed."""
-        salt = self.plan.seed.to_bytes(8, "big")
-        digest = blake2b(key.encode(), digest_size=8, salt=salt, person=b"dynamodb").digest()
-        return int.from_bytes(digest) * partitions >> 64
-
     def _container(self) -> Edges:
         timed: Any = Timed(self)
         return Edges(
@@ -124,47 +110,40 @@ class Rush:
                 Levels(PublishersTable(timed, names.PUBLISHERS.name)),
                 Settings.max_level,
                 Settings.growth_cooldown_ms,
-                self._notify,
+                self._count_growth,
             ),
         )
 
-    def _notify(self, _publisher_id: str, what: Shards | NotGrown) -> None:
-        if isinstance(what, NotGrown):
-            self.counts.refusals[what.reason] += 1
-        else:
-            self.counts.levels.append((self.loop.now, what.level))
+    def _count_growth(self, _publisher_id: str, result: Shards | NotGrown) -> None:
+        if isinstance(result, Shards):
+            self.counts.levels.append((self.scheduler.now, result.level))
 
     @property
     def second(self) -> int:
-        """The second that it is now."""
-        return int(self.loop.now)
-
-    def latency(self) -> float:
-        """How long a call takes, drawn anew."""
-        return self.random.lognormvariate(math.log(CALL_MEDIAN_SECONDS), CALL_SIGMA)
+        return int(self.scheduler.now)
 
     def run(self) -> Counts:
-        """Let all follows come, and each of them end."""
-        with installed(self.loop, self.random):
-            # The publisher was followed before, too, so that RELATE's containers know its level.
+        """Let all follows arrive and end."""
+        with virtual_time(self.scheduler):
+            # RELATE's containers know the publisher's level from earlier follows.
             for edges in self._relate:
-                self.loop.start(partial(edges.levels.to_write, PUBLISHER))
-            self.loop.at(0.0, partial(self._arrive, 0))
-            self.loop.run(self._is_over)
+                self.scheduler.start(partial(edges.levels.to_write, PUBLISHER))
+            self.scheduler.at(0.0, partial(self._arrive, 0))
+            self.scheduler.run(self._is_over)
         return self.counts
 
     def _is_over(self) -> bool:
-        is_last = self.loop.now >= self.plan.seconds
+        is_last = self.scheduler.now >= self.plan.seconds
         return is_last and self._ended == self.counts.offered.total()
 
     def _arrive(self, number: int) -> None:
-        """One follow comes, and the next one some time later: a Poisson process."""
-        if self.loop.now >= self.plan.seconds:
+        """One follow of a Poisson process; schedules the next one."""
+        if self.scheduler.now >= self.plan.seconds:
             return
         gap = self.random.expovariate(self.plan.follows_per_second)
-        self.loop.at(self.loop.now + gap, partial(self._arrive, number + 1))
+        self.scheduler.at(self.scheduler.now + gap, partial(self._arrive, number + 1))
         self.counts.offered[self.second] += 1
-        self.loop.start(partial(self._follow, FOLLOWER.format(number), self.second))
+        self.scheduler.start(partial(self._follow, FOLLOWER.format(number), self.second))
 
     def _follow(self, follower: str, came: int) -> None:
         edges = self.random.choice(self._containers)
@@ -180,20 +159,20 @@ class Rush:
         self._ended += 1
 
     def _relate_later(self, follower: str) -> None:
-        """RELATE settles each follow once more, at the pace of its lane."""
-        at = max(self.loop.now + RELATE_SECONDS, self._relate_at)
+        """Have RELATE reconcile a follow, at the pace of its lane."""
+        at = max(self.scheduler.now + RELATE_SECONDS, self._relate_at)
         self._relate_at = at + 1 / Budget.of(self.plan.warm_write_units).relation.most
-        self.loop.at(at, partial(self.loop.start, partial(self._settle_again, follower)))
+        self.scheduler.at(at, partial(self.scheduler.start, partial(self._reconcile, follower)))
 
-    def _settle_again(self, follower: str) -> None:
-        self.counts.settled += 1
+    def _reconcile(self, follower: str) -> None:
+        self.counts.reconciled += 1
         try:
             self.random.choice(self._relate).ensure(PUBLISHER, follower, version=1)
         except TryLater:
-            self.counts.unsettled += 1  # its message comes again
+            self.counts.to_retry += 1
 
     def found(self) -> Counter[str]:
-        """How often a delivery reads each follower; free of charge."""
+        """How often a delivery reads each follower; it costs no units."""
         level = self.publishers.shards(PUBLISHER).level
         pages = EdgesTable(self.client, names.FOLLOWERS.name).edges(
             PUBLISHER, RingRead(level, ring.START, ring.END)
@@ -201,7 +180,7 @@ class Rush:
         return Counter(ring.follower_of(edge) for page in pages for edge in page)
 
     def twice(self) -> int:
-        """Edges beyond one of each follower, at another level; free of charge."""
+        """Second edges of a follower, at another level; it costs no units."""
         level = self.publishers.shards(PUBLISHER).level
         wanted = RingRead(level, ring.START, ring.END)
         followers, edges, merged = EdgesTable(self.client, names.FOLLOWERS.name), 0, 0
@@ -220,23 +199,22 @@ class Rush:
 
 @dataclass(frozen=True)
 class Timed:
-    """A client whose calls take time; each takes effect at the end of it.
+    """A client whose calls take time, and have their effect at the end of it.
 
-    Whether it is throttled is asked before the model reads the request, not after: in a rush most
-    are, and reading takes the longest. All items are below 1 KB, so each call is one unit.
+    Throttles are decided before the model parses a request: in a rush most calls are throttled, and
+    parsing takes longest. All items are below 1 KB, so each call is one unit.
     """
 
     rush: Rush
 
     @property
     def exceptions(self) -> Any:
-        """The client's exceptions."""
         return self.rush.client.exceptions
 
     def put_item(self, **request: Any) -> Any:
-        """PutItem of an edge, counted."""
+        """Put an edge, and count it."""
         rush, item = self.rush, request["Item"]
-        rush.loop.sleep(rush.latency())
+        self._take_time()
         rush.counts.puts[rush.second] += 1
         try:
             self._pay("PutItem", Charge(FOLLOWERS, WRITE, item["shard_id"]["S"], 1))
@@ -247,8 +225,8 @@ class Timed:
         return rush.client.put_item(**request)
 
     def get_item(self, **request: Any) -> Any:
-        """GetItem of a publisher, or of an edge."""
-        self.rush.loop.sleep(self.rush.latency())
+        """Get a publisher or an edge."""
+        self._take_time()
         units = read_units(0, consistent=bool(request.get("ConsistentRead")))
         table = Resource(request["TableName"])
         partition_key = next(iter(request["Key"].values()))["S"]
@@ -256,10 +234,13 @@ class Timed:
         return self.rush.client.get_item(**request)
 
     def update_item(self, **request: Any) -> Any:
-        """UpdateItem of a publisher."""
-        self.rush.loop.sleep(self.rush.latency())
+        """Update a publisher."""
+        self._take_time()
         self._pay("UpdateItem", Charge(PUBLISHERS, WRITE, request["Key"]["publisher_id"]["S"], 1))
         return self.rush.client.update_item(**request)
+
+    def _take_time(self) -> None:
+        self.rush.scheduler.sleep(call_seconds(self.rush.random))
 
     def _pay(self, operation: str, charge: Charge) -> None:
         if reasons := self.rush.throttle.admit([charge]):

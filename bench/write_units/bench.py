@@ -1,4 +1,4 @@
-"""What a publish writes for each follower, over all tables and indexes, as the model counts."""
+"""Write units of a publish for each follower, over all tables and indexes, as the model counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from aws_model.dynamodb.capacity import WRITE
 from bench.figures import Bars, Figure, Result, Row
 from bench.progress import with_progress
 from fanfold import names
-from simulation.timed.system import POST, PUBLISHER, Model
+from simulation.timed.system import POST, PUBLISHER, System
 from simulation.timed.tables import follow
 
 WRITE_CAPACITY = 40_000
@@ -18,11 +18,11 @@ SHORT = (1_000, 10_000)
 
 @dataclass(frozen=True)
 class Spent:
-    """The write units of one publish, of the timelines and of everything else."""
+    """The write units of one publish."""
 
     followers: int
     entries: float
-    others: dict[str, float]
+    others: dict[str, float]  # by table or index
 
     @property
     def per_entry(self) -> float:
@@ -31,7 +31,7 @@ class Spent:
 
 
 def run(*, short: bool) -> Result:
-    """Publish 1 KB to few and many followers, and count."""
+    """Publish 1 KB to few and to many followers."""
     spent = [
         publish(followers)
         for followers in with_progress("write-units", SHORT if short else TARGETS)
@@ -62,23 +62,22 @@ def run(*, short: bool) -> Result:
 
 
 def publish(followers: int) -> Spent:
-    """Publish one post to so many and wait until the ledger says that it is complete."""
-    model = Model(WRITE_CAPACITY)
-    follow(model.database, PUBLISHER, followers)
-    with model.installed():
-        model.publish(PUBLISHER, POST)
-        model.loop.run(lambda: model.is_complete(POST))
-    if len(model.written(POST).users) != followers:
+    """Publish one post; raises `RuntimeError` if a follower is missed."""
+    system = System(WRITE_CAPACITY)
+    follow(system.database, PUBLISHER, followers)
+    system.publish(PUBLISHER, POST)
+    system.run_until_complete(POST)
+    if len(system.written(POST).users) != followers:
         raise RuntimeError(f"Not all of the {followers:,} followers have the post.")
     units = {
-        resource: spent for (resource, kind), spent in model.meter.units.items() if kind == WRITE
+        resource: spent for (resource, kind), spent in system.meter.units.items() if kind == WRITE
     }
     others = {
         " index ".join(filter(None, (resource.table, resource.index_name))): float(spent)
         for resource, spent in units.items()
         if resource.table != names.TIMELINES.name
     }
-    return Spent(followers, model.meter.of(names.TIMELINES.name), others)
+    return Spent(followers, system.meter.of(names.TIMELINES.name), others)
 
 
 def _rows(spent: Spent) -> list[Row]:

@@ -1,7 +1,7 @@
-"""The real transport over sockets, to the model behind an HTTP endpoint, and the same without them.
+"""One delivery over real sockets, to the model behind HTTP, and the same in virtual time.
 
-It shows whether the benches in virtual time say what libcurl and a real clock say: one worker, and
-a table that takes half of what the worker begins to believe in.
+It shows whether virtual time agrees with libcurl and a real clock: one worker, and a table that
+takes half of the rate that the worker starts with.
 """
 
 from __future__ import annotations
@@ -26,51 +26,48 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import sort_key
 from fanfold.names import FOLLOWERS, TIMELINES
 from fanfold.timeline.entries import Entries, Entry
-from simulation.timed.system import POST, PUBLISHER, Model, ModelTransport
+from simulation.timed.system import POST, PUBLISHER, System
 from simulation.timed.tables import follow
 
-# One core makes and answers the calls, so slowly enough for it to keep up.
+# Slow enough for one core, which both makes and answers the calls.
 TABLE = Limits(partition_writes=250)
 TABLE_WRITES = TABLE.partitions * TABLE.partition_writes
 WORKER_RATE = 2 * TABLE_WRITES
 PATIENCE_SECONDS = 60
-# With the way there and back, about what a call takes in virtual time.
+# With the round trip, about the duration of a call in virtual time.
 LATE_SECONDS = 0.004
 ENTRY = Entry(sort_key("2026-11-20T18:00:00.000Z", POST), PUBLISHER, START_MS // 1_000 + 86_400)
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """What came of one delivery."""
-
     users: int
     puts: int
-    refused: int
+    throttled: int
     seconds: float  # until the last follower had it
 
     @property
     def throttled_percent(self) -> float:
-        """Of the entries sent, so many came back."""
-        return 100 * self.refused / (self.puts + self.refused)
+        """Which part of the entries sent came back."""
+        return 100 * self.throttled / (self.puts + self.throttled)
 
 
 class InRealTime(dynamodb.Client):
-    """A client of the model whose clock goes with ours."""
+    """A client of the model whose clock follows the real one."""
 
-    def __init__(self, model: Model) -> None:
-        super().__init__(model.database)
+    def __init__(self, system: System) -> None:
+        super().__init__(system.database)
         self._began = time.monotonic()
 
     def call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        """Any operation, at the time that it is."""
         self.state.clock.advance_to(time.monotonic() - self._began)
         return super().call(operation, request)
 
 
 def over_sockets(followers: int) -> Delivered:
     """Deliver through libcurl and loopback."""
-    model = _model(followers)
-    with serving(late(answering_from(InRealTime(model)), LATE_SECONDS)) as url:
+    system = _system(followers)
+    with serving(late(answering_from(InRealTime(system)), LATE_SECONDS)) as url:
         connections = Connections(
             curl.DYNAMODB,
             {
@@ -85,29 +82,22 @@ def over_sockets(followers: int) -> Delivered:
             EdgesTable(client, FOLLOWERS.name), Entries(client, TIMELINES.name), connections
         )
         _deliver(transport)
-    return _delivered(model)
+    return _delivered(system)
 
 
 def in_virtual_time(followers: int) -> Delivered:
     """Deliver the same through the transport of the model."""
-    model = _model(followers)
-    is_done = False
-
-    def act() -> None:
-        nonlocal is_done
-        _deliver(ModelTransport(model))
-        is_done = True
-
-    with model.installed():
-        model.loop.start(act)
-        model.loop.run(lambda: is_done)
-    return _delivered(model)
+    system = _system(followers)
+    with system.virtual_time():
+        task = system.scheduler.start(lambda: _deliver(system.transport))
+        system.scheduler.run(lambda: bool(task.dead))
+    return _delivered(system)
 
 
-def _model(followers: int) -> Model:
-    model = Model(int(TABLE_WRITES), TABLE)
-    follow(model.database, PUBLISHER, followers)
-    return model
+def _system(followers: int) -> System:
+    system = System(int(TABLE_WRITES), TABLE)
+    follow(system.database, PUBLISHER, followers)
+    return system
 
 
 def _deliver(transport: Transport) -> None:
@@ -123,7 +113,7 @@ def _deliver(transport: Transport) -> None:
         raise RuntimeError(f"The delivery did not come to its end: {end}.")
 
 
-def _delivered(model: Model) -> Delivered:
-    written = model.written(POST)
-    refused = model.meter.throttled["TableWriteKeyRangeThroughputExceeded"]
-    return Delivered(len(written.users), written.puts, refused, written.last_at)
+def _delivered(system: System) -> Delivered:
+    written = system.written(POST)
+    throttled = system.meter.throttled["TableWriteKeyRangeThroughputExceeded"]
+    return Delivered(len(written.users), written.puts, throttled, written.last_at)

@@ -1,4 +1,4 @@
-"""What the benches put into the model's tables: followers, real or made up as they are read."""
+"""Tables of millions of rows: followers that are made up as they are read, entries only counted."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from simulation.schemas import schema_of
 
 # As long as an id of Cognito.
 FOLLOWER = "f0110000-0000-4000-8000-{:012d}"
-# A made-up follower is named for its position, so that nobody is there twice.
+# A made-up follower is named for its position on the ring, so that no two are equal.
 MADE_UP = "f0110000-0000-4000-{}-{}"
-# Edges of one slice of a made-up ring: it is made anew when it is read again, so about a page.
+# Edges of one slice of a made-up ring. A slice may be made again for each read: about one page.
 SLICE_EDGES = 2_500
 
 
 @dataclass
 class Written:
-    """What was written of one post: to whom, when the last of them got it, and how much when."""
+    """The entries written of one post."""
 
     users: set[str] = field(default_factory=set)
     puts: int = 0
     last_at: float = 0.0
-    by_time: dict[int, int] = field(default_factory=dict)  # by tenths of a second
+    by_time: dict[int, int] = field(default_factory=dict)  # puts by tenths of a second
 
 
 class CountedTimelines(Table):
-    """The timelines, without the images: millions of them would not fit into memory.
+    """The timelines without their items: millions of them would not fit into memory.
 
-    Nothing else is left out. An entry is always below 1 KB, so a put is one unit whether or not
-    the entry was there, and what it costs and whether it is throttled is the model's to say.
+    Units and throttles are the model's: an entry is below 1 KB, so a put is one unit whether or
+    not the entry was there.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -49,7 +49,6 @@ class CountedTimelines(Table):
         self.written: dict[str, Written] = {}
 
     def change(self, key: Key, new: Row | None) -> None:
-        """Count a put."""
         assert new is not None, "DELIVER deletes nothing."
         written = self.written.setdefault(key.place[0], Written())
         now = self._clock.elapsed
@@ -62,9 +61,9 @@ class CountedTimelines(Table):
 
 
 class MadeUpRing(Partition):
-    """A publisher's followers, about so many, uniform on the ring, made up as they are read.
+    """About `followers` edges, uniform on the ring, made up as they are read.
 
-    The same range always holds the same followers. Reading costs what reading stored edges costs.
+    A range always holds the same edges. Reading them costs as much as reading stored edges.
     """
 
     def __init__(self, shard_id: str, followers: int, seed: int) -> None:
@@ -78,7 +77,6 @@ class MadeUpRing(Partition):
     def walk(
         self, within: Range, *, after: Place | None, forward: bool
     ) -> Iterator[tuple[Place, Row]]:
-        """Edges of the range in ring order."""
         assert forward, "Nobody reads followers backwards."
         low = max(within.low, after[0]) if after is not None else within.low
         first = ring.shard_of(ring.position_of(low), self._slices.bit_length() - 1)
@@ -92,7 +90,7 @@ class MadeUpRing(Partition):
                     yield (edge,), Row(item, size_of_item(item))
 
     def _make(self, number: int) -> list[str]:
-        """The edges of one slice: a Poisson number of them, by its normal limit."""
+        """The edges of one slice: a Poisson number, approximated by the normal distribution."""
         random = Random(f"{self._seed} {number}")
         width = ring.RING_SIZE // self._slices
         count = max(0, round(random.gauss(self._mean, math.sqrt(self._mean))))
@@ -105,29 +103,25 @@ def _made_up(position: str) -> str:
 
 
 def follow(database: Database, publisher_id: str, followers: int) -> None:
-    """Let a publisher have so many followers; nobody pays for it."""
+    """Give a publisher its followers, at no cost."""
     table = database.table(names.FOLLOWERS.name)
-    shard_id = _shard_id(publisher_id)
     for edge in _edges(followers):
-        item: Item = {
-            "shard_id": ("S", shard_id),
-            "edge": ("S", edge),
-            "version": ("N", Decimal(1)),
-        }
-        table.change(Key(shard_id, (edge,)), Row(item, size_of_item(item)))
+        store_edge(table, ring.shard_key(publisher_id, 0, 0), edge)
+
+
+def store_edge(table: Table, shard_id: str, edge: str) -> None:
+    """Store an edge in the table of followers, at no cost."""
+    item: Item = {"shard_id": ("S", shard_id), "edge": ("S", edge), "version": ("N", Decimal(1))}
+    table.change(Key(shard_id, (edge,)), Row(item, size_of_item(item)))
 
 
 def make_up_followers(database: Database, publisher_id: str, followers: int, seed: int) -> None:
-    """Let a publisher have about so many followers that are stored nowhere."""
+    """Give a publisher about `followers` followers, none of which is stored."""
     table = database.table(names.FOLLOWERS.name)
-    shard_id = _shard_id(publisher_id)
+    shard_id = ring.shard_key(publisher_id, 0, 0)
     table.space.partitions[shard_id] = MadeUpRing(shard_id, followers, seed)
 
 
 @lru_cache(maxsize=2)
 def _edges(followers: int) -> tuple[str, ...]:
     return tuple(sorted(ring.edge(FOLLOWER.format(number)) for number in range(followers)))
-
-
-def _shard_id(publisher_id: str) -> str:
-    return ring.shard_key(publisher_id, 0, 0)

@@ -1,4 +1,4 @@
-"""The whole system from a seed: nothing lost, whatever fails; and the checks can fail."""
+"""The whole system from seeds: no check is violated, whatever fails; and the checks can fail."""
 
 import re
 import time
@@ -14,14 +14,14 @@ from simulation.faults import RATES
 from simulation.lambdas import installed
 from simulation.world import World
 
-# As many runs as fit into two minutes of a busy machine: fewer seeds are no failure, none is.
+# How many seeds fit into the time depends on the machine; only 20 are asserted.
 BUDGET_SECONDS = 100.0
 MOST_SEEDS = 2_000
 # A position in the ledger with a count, and behind them at least one straggler.
 WITH_STRAGGLER = re.compile(r"'[0-9a-g]{16}\.\d{10}\.[0-9a-f]{16}")
 
 
-def test_no_seed_breaks_the_promise() -> None:
+def test_no_seed_has_a_violation() -> None:
     faults: Counter[str] = Counter()
     transports: Counter[str] = Counter()
     end = time.monotonic() + BUDGET_SECONDS
@@ -43,7 +43,7 @@ def test_no_seed_breaks_the_promise() -> None:
     assert set(transports) == set(names.TRANSPORTS)
 
 
-def test_the_same_seed_is_the_same_run_whatever_ran_before() -> None:
+def test_a_seed_repeats_its_run_whatever_ran_before() -> None:
     def traces_of(*seeds: int) -> dict[int, list[str]]:
         found = {}
         for seed in seeds:
@@ -60,7 +60,7 @@ def test_the_same_seed_is_the_same_run_whatever_ran_before() -> None:
 
 
 @pytest.mark.parametrize("transport", names.TRANSPORTS)
-def test_a_straggler_holds_nobody_up_and_has_nobody_written_again(transport: str) -> None:
+def test_a_straggler_delays_nobody_and_has_nobody_written_again(transport: str) -> None:
     handed_back = checked = 0
     with installed():
         for seed in range(40):
@@ -69,8 +69,7 @@ def test_a_straggler_holds_nobody_up_and_has_nobody_written_again(transport: str
             world.run(workload.play)
             assert checkers.violations(world) == []
             found = checkers.Evidence(world)
-            sent_once = not (world.was_paused or world.was_planned_twice)
-            if sent_once and len(world.faults.hot) <= 2:
+            if not found.may_be_sent_twice() and len(world.faults.hot) <= 2:
                 assert world.meter.of(names.TIMELINES.name) == len(found.entries)
                 checked += 1
             handed_back += any(WITH_STRAGGLER.search(line) for line in world.trace)
@@ -79,7 +78,7 @@ def test_a_straggler_holds_nobody_up_and_has_nobody_written_again(transport: str
 
 
 @pytest.mark.parametrize("transport", names.TRANSPORTS)
-def test_what_is_taken_out_of_a_timeline_is_missed(transport: str) -> None:
+def test_entries_deleted_from_timelines_are_a_violation(transport: str) -> None:
     with installed():
         world = World(3, transport)
         world.run(workload.play)
@@ -94,9 +93,7 @@ def test_what_is_taken_out_of_a_timeline_is_missed(transport: str) -> None:
 
 
 @pytest.mark.parametrize("mutation", mutations.MUTATIONS, ids=lambda each: each.guard)
-def test_every_guard_stands_where_the_mutations_look_for_it(
-    mutation: mutations.Mutation, tmp_path: Path
-) -> None:
+def test_every_mutation_applies(mutation: mutations.Mutation, tmp_path: Path) -> None:
     mutations.copy_with(mutation, tmp_path)
     assert (tmp_path / mutation.file).read_text() != (mutations.ROOT / mutation.file).read_text()
 
@@ -104,6 +101,6 @@ def test_every_guard_stands_where_the_mutations_look_for_it(
 @pytest.mark.parametrize(
     "guard", ["by key", "sent again", "sort key from acceptance", "the ledger keeps stragglers"]
 )
-def test_a_guard_that_is_taken_out_is_missed_within_few_seeds(guard: str) -> None:
+def test_a_mutation_is_caught_within_few_seeds(guard: str) -> None:
     (mutation, *_) = [each for each in mutations.MUTATIONS if guard in each.guard]
     assert mutations.catch(mutation, most=60, start=0).seeds is not None

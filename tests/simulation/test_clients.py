@@ -1,4 +1,4 @@
-"""What the simulation puts in the place of libcurl's connections: as the wire, so the model."""
+"""The simulated clients: bytes on the wire, and calls that fail, are lost or come late."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -20,21 +20,17 @@ TABLE = names.TIMELINES.name
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """A world without faults."""
+    """A run without faults."""
     with installed():
         found = World(1)
         found.faults.rates = dict.fromkeys(found.faults.rates, 0.0)
         yield found
 
 
-def played(world: World, act: Callable[[], Any]) -> Any:
-    """What an actor's deed comes to."""
+def result_of(world: World, act: Callable[[], Any]) -> Any:
+    """Run a client alone, and return its result."""
     results: list[Any] = []
-
-    def play(each: World) -> None:
-        each.stage.enter("client", lambda: results.append(act()))
-
-    world.run(play)
+    world.run(lambda each: each.start_client("alone", lambda: results.append(act())))
     return results[0]
 
 
@@ -49,12 +45,12 @@ def test_both_clients_read_and_write_the_same_rows(world: World) -> None:
         request: Any = {"TableName": TABLE, "Key": KEY, "ConsistentRead": True}
         return curl.get_item(**request), boto.get_item(**request)
 
-    through_curl, through_boto = played(world, act)
+    through_curl, through_boto = result_of(world, act)
     assert through_curl == {"Item": KEY}
     assert through_boto["Item"] == KEY
 
 
-def test_a_refusal_is_raised_by_its_name_with_what_it_says(world: World) -> None:
+def test_an_error_is_raised_by_its_name_with_its_response(world: World) -> None:
     def act() -> Any:
         client = Client(Wires(DYNAMODB))
         BotoClient("dynamodb", 1).put_item(TableName=TABLE, Item=KEY)
@@ -69,12 +65,12 @@ def test_a_refusal_is_raised_by_its_name_with_what_it_says(world: World) -> None
             )
         return refused.value.response
 
-    response = played(world, act)
+    response = result_of(world, act)
     assert response["Item"] == KEY
     assert response["ResponseMetadata"]["HTTPStatusCode"] == 400
 
 
-def test_a_batch_that_is_written_whole_is_answered_byte_for_byte_as_dynamodb_does(
+def test_a_batch_that_is_written_whole_is_answered_byte_for_byte_like_dynamodb(
     world: World,
 ) -> None:
     request = {"RequestItems": {TABLE: [{"PutRequest": {"Item": KEY}}]}}
@@ -84,13 +80,11 @@ def test_a_batch_that_is_written_whole_is_answered_byte_for_byte_as_dynamodb_doe
         wires.start("BatchWriteItem", body(**request), "tag")
         return wires.finished(None)
 
-    assert played(world, act) == [Ended("tag", b'{"UnprocessedItems":{}}')]
+    assert result_of(world, act) == [Ended("tag", b'{"UnprocessedItems":{}}')]
 
 
 @pytest.mark.parametrize("fault", ["refused", "unanswered"])
-def test_a_call_may_be_lost_or_garbled_before_its_effect_and_after(
-    world: World, fault: str
-) -> None:
+def test_a_call_may_be_lost_or_garbled_before_or_after_its_effect(world: World, fault: str) -> None:
     world.faults.rates[fault] = 1.0
 
     def act() -> list[bytes | Exception]:
@@ -104,7 +98,7 @@ def test_a_call_may_be_lost_or_garbled_before_its_effect_and_after(
             results += [ended.result for ended in wires.finished(None)]
         return results
 
-    results = played(world, act)
+    results = result_of(world, act)
     assert any(isinstance(result, Lost) for result in results)
     assert any(isinstance(result, curl.refusal("InternalServerError")) for result in results)
     assert any(isinstance(result, curl.refusal("500")) for result in results)  # a proxy's page
@@ -114,7 +108,7 @@ def test_a_call_may_be_lost_or_garbled_before_its_effect_and_after(
     assert len(world.rows(names.TIMELINES)) == (60 if fault == "unanswered" else 0)
 
 
-def test_what_is_in_flight_ends_in_any_order_and_late_calls_are_waited_for(world: World) -> None:
+def test_calls_in_flight_end_in_any_order_and_late_ones_are_waited_for(world: World) -> None:
     def act() -> tuple[list[Ended], list[int]]:
         wires = Wires(SQS)
         for number in range(20):
@@ -126,13 +120,13 @@ def test_what_is_in_flight_ends_in_any_order_and_late_calls_are_waited_for(world
             order += [ended.tag for ended in wires.finished(1.0)]
         return nothing_yet, order
 
-    nothing_yet, order = played(world, act)
+    nothing_yet, order = result_of(world, act)
     assert nothing_yet == []
     assert sorted(order) == list(range(20))
     assert order != sorted(order)
 
 
-def test_forgotten_calls_are_answered_to_nobody_and_may_take_effect(world: World) -> None:
+def test_forgotten_calls_have_no_result_and_may_have_an_effect(world: World) -> None:
     def act() -> list[Ended]:
         wires = Wires(DYNAMODB)
         for number in range(20):
@@ -141,11 +135,11 @@ def test_forgotten_calls_are_answered_to_nobody_and_may_take_effect(world: World
         wires.forget()
         return wires.finished(1.0)
 
-    assert played(world, act) == []
+    assert result_of(world, act) == []
     assert 0 < len(world.rows(names.TIMELINES)) < 20
 
 
-def test_what_forgotten_calls_did_is_seen_all_the_same(world: World) -> None:
+def test_the_effects_of_forgotten_calls_are_observed(world: World) -> None:
     def act() -> None:
         wires = Wires(DYNAMODB)
         for number in range(20):
@@ -154,13 +148,13 @@ def test_what_forgotten_calls_did_is_seen_all_the_same(world: World) -> None:
             wires.start("BatchWriteItem", body(RequestItems=put), number)
         wires.forget()
 
-    played(world, act)
+    result_of(world, act)
     written = {row["sort_key"]["S"].partition("#")[2] for row in world.rows(names.TIMELINES)}
     assert 0 < len(written) < 20
-    assert world.ended_ms.keys() == written
+    assert world.observer.ended_ms.keys() == written
 
 
-def test_a_trace_shows_what_went_over_the_wire(world: World) -> None:
-    played(world, lambda: Client(Wires(DYNAMODB)).get_item(TableName=TABLE, Key=KEY))
+def test_the_trace_shows_the_requests_on_the_wire(world: World) -> None:
+    result_of(world, lambda: Client(Wires(DYNAMODB)).get_item(TableName=TABLE, Key=KEY))
     (line,) = [each for each in world.trace if "get_item" in each]
     assert json.dumps(KEY).replace('"', "'") in line

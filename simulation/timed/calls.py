@@ -1,0 +1,154 @@
+"""Calls that take time: a client for the use cases, and the transport of DELIVER."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Any
+
+from fanfold import names
+from fanfold.aws.retries import ATTEMPTS, is_throttle, is_transient
+from fanfold.fanout.policy import Send
+from fanfold.fanout.transport import Finished
+from fanfold.follows import ring
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.ring_reader import Page, Read
+from fanfold.timeline.entries import Entries, Entry
+from simulation.scheduler import Scheduler, Task
+
+# A call to DynamoDB or SQS: log-normal, 5.5 ms on average, one in a hundred above 9.5 ms.
+CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25
+# A page of edges takes longer by its size: 2,500 edges, 200 KB, 30 ms.
+EDGE_SECONDS = 0.00001
+
+
+def call_seconds(random: Random) -> float:
+    """Draw the duration of one call."""
+    return random.lognormvariate(math.log(CALL_MEDIAN_SECONDS), CALL_SIGMA)
+
+
+@dataclass
+class Counts:
+    """What DELIVER's calls came to."""
+
+    sent: int = 0  # entries, counted at every attempt
+    throttled: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failures: list[Exception] = field(default_factory=list)
+
+    @property
+    def throttled_share(self) -> float:
+        return self.throttled / max(1, self.sent)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A client whose calls take time, and are retried as the product's clients retry."""
+
+    scheduler: Scheduler
+    client: Any
+    applied: Callable[[str, dict[str, Any]], None] = lambda _operation, _request: None
+
+    @property
+    def exceptions(self) -> Any:
+        return self.client.exceptions
+
+    def __getattr__(self, operation: str) -> Callable[..., Any]:
+        return partial(self._call, operation)
+
+    def _call(self, operation: str, **request: Any) -> Any:
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._try(operation, request)
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+        return self._try(operation, request)
+
+    def _try(self, operation: str, request: dict[str, Any]) -> Any:
+        seconds = call_seconds(self.scheduler.random)
+        self.scheduler.sleep(seconds / 2)
+        try:
+            answer = getattr(self.client, operation)(**request)
+            self.applied(operation, request)
+            return answer
+        finally:
+            self.scheduler.sleep(seconds / 2)
+
+
+@dataclass(frozen=True)
+class ModelTransport:
+    """Calls to the model, many at a time."""
+
+    scheduler: Scheduler
+    client: Any
+    counts: Counts
+
+    @contextmanager
+    def calls(self, entry: Entry) -> Iterator[ModelCalls]:
+        """Deliver `entry`; a call still in flight at the end has its effect all the same."""
+        yield ModelCalls(self, entry)
+
+
+class ModelCalls:
+    """The calls of one delivery: each has its effect half-way through its time."""
+
+    def __init__(self, transport: ModelTransport, entry: Entry) -> None:
+        self.scheduler, self.counts = transport.scheduler, transport.counts
+        self.entry = entry
+        self._followers = EdgesTable(transport.client, names.FOLLOWERS.name)
+        self._timelines = Entries(transport.client, names.TIMELINES.name)
+        self._finished: list[Finished] = []
+        self._waiting: Task | None = None
+
+    def start(self, action: Read | Send) -> None:
+        half = call_seconds(self.scheduler.random) / 2
+        self._after(half, partial(self._run, action, half))
+
+    def finished(self, seconds: float | None) -> list[Finished]:
+        """Return the calls that have ended; if none has, wait for one, at most `seconds`."""
+        if not self._finished:
+            self._waiting = self.scheduler.current
+            self.scheduler.wait(seconds)
+            self._waiting = None
+        finished, self._finished = self._finished, []
+        return finished
+
+    def _run(self, action: Read | Send, half: float) -> None:
+        if isinstance(action, Send):
+            result: Page | Collection[str] | Exception = self._push(action)
+        else:
+            result = self._page(action)
+        if isinstance(result, Page):
+            half += EDGE_SECONDS * len(result.edges)
+        self._after(half, partial(self._end, Finished(action, result)))
+
+    def _end(self, call: Finished) -> None:
+        self._finished.append(call)
+        if self._waiting:
+            self.scheduler.wake(self._waiting)
+
+    def _after(self, seconds: float, callback: Callable[[], None]) -> None:
+        self.scheduler.at(self.scheduler.now + seconds, callback)
+
+    def _page(self, action: Read) -> Page | Exception:
+        try:
+            return self._followers.page(self.entry.publisher_id, action)
+        except Exception as error:  # noqa: BLE001 - the policy decides
+            return error
+
+    def _push(self, action: Send) -> Collection[str] | Exception:
+        self.counts.sent += len(action.edges)
+        try:
+            left = self._timelines.push(self.entry, [ring.follower_of(e) for e in action.edges])
+        except Exception as error:  # noqa: BLE001 - the policy decides
+            if is_throttle(error):
+                self.counts.throttled += len(action.edges)
+            return error
+        self.counts.throttled += len(left)
+        return left
