@@ -109,7 +109,7 @@ MUTATIONS = (
     Mutation(
         "unprocessed items of libcurl's answers",
         "fanfold/fanout/transport_curl.py",
-        'return self.transport.timelines.unwritten(decode("BatchWriteItem", body))',
+        'return self.transport.entries.unwritten(decode("BatchWriteItem", body))',
         "return ()",
     ),
     Mutation(
@@ -139,8 +139,8 @@ MUTATIONS = (
     Mutation(
         "the ledger's resume before the hand-back",
         "fanfold/fanout/deliver.py",
-        "if not self.fanouts.store_resume(",
-        "if False and not self.fanouts.store_resume(",
+        "if not self.ledger.store_resume(",
+        "if False and not self.ledger.store_resume(",
     ),
     Mutation(
         "sort key from acceptance, not from a worker's clock",
@@ -170,7 +170,7 @@ MUTATIONS = (
     Mutation(
         "the ledger row before anything is sent",
         "fanfold/fanout/publish.py",
-        "        self.fanouts.open(",
+        "        self.ledger.open(",
         "        _ = (",
     ),
     Mutation(

@@ -1,4 +1,4 @@
-"""The two lanes of DELIVER, and which of them a fan-out's segments are sent to."""
+"""The two lanes of DELIVER, and which one a fan-out's segments are sent to."""
 
 from __future__ import annotations
 
@@ -22,15 +22,14 @@ class Lanes:
     bulk: WorkQueue
 
     def for_segments(self, segments: int) -> WorkQueue:
-        """The lane for a fan-out of so many segments."""
         return self.express if segments == 1 else self.bulk
 
     def send_pending(self, fanout: Fanout, threads: Executor | None = None) -> None:
-        """Send every pending segment from where it is delivered to; may send one twice.
+        """Send every pending segment, each from its stored position; may send a segment twice.
 
-        The largest fan-out is 410 batches: with `threads`, nobody waits behind it for long.
+        The largest fan-out takes 410 batches; `threads` send them in parallel.
         """
-        orders = [
+        commands = [
             DeliverSegment(
                 fanout_id=fanout.fanout_id,
                 segment=segment,
@@ -40,5 +39,5 @@ class Lanes:
             for segment in sorted(fanout.pending)
         ]
         lane = self.for_segments(fanout.segments)
-        messages = (order.message(group=fanout.publisher_id) for order in orders)
+        messages = (command.message(group=fanout.publisher_id) for command in commands)
         lane.send(*messages, threads=threads)

@@ -1,47 +1,48 @@
 """How fast one worker may write: additive increase, multiplicative decrease. Pure.
 
-The rate counts, not what is in flight: one worker with one call in flight sends 4,500 entries a
-second, more than a cold table takes. A throttle takes off in proportion to how much was throttled,
-as DCTCP does (Alizadeh and others, SIGCOMM 2010): near the limit, where a batch now and then loses
-an entry, the rate stays near the limit; where nearly all is refused, it falls to what was taken.
-Nobody knows beforehand what a table takes, so a new worker begins slowly and doubles until it is
-throttled or at its ceiling.
+It limits the rate, not the calls in flight: a single call at a time already sends 4,500 entries per
+second, more than a cold table takes. A throttle lowers the rate in proportion to the share of
+entries throttled, as DCTCP does (Alizadeh and others, SIGCOMM 2010): near the limit, where a batch
+now and then loses an entry, the rate stays near the limit; where nearly all entries are refused, it
+falls to what was accepted. What a table takes is not known in advance, so a new worker starts
+slowly and doubles its rate until it is throttled or at its ceiling.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-# What is not used is kept for so long: it makes up for most of the time that a worker spends on the
-# ledger between two segments, and a lane goes beyond its rate by no more than that.
+# Unused rate is saved up for this long. It makes up for most of the time that a worker spends on
+# the ledger between two segments, and bounds how far a lane may exceed its rate.
 BURST_SECONDS = 0.1
-# ... or, unless a lane says otherwise, so many entries, so that a small publish goes out at once.
+# At least this many entries may go at once, unless a lane says otherwise: a small publish does.
 BURST_ENTRIES = 250
-# The throttled share is looked at so often: some round trips, or it would be told late and twice.
+# How often the throttled share is evaluated: once in a few round trips, because answers to calls
+# sent before the rate fell would lower it a second time.
 WINDOW_SECONDS = 0.1
-# A new worker begins with this share of its ceiling, because a cold table takes an eighth of the
-# default budget, and doubles so often: it is at the ceiling after 0.1 s. Half of each would spare a
-# cold table 2 % of throttles, and cost a fan-out at the full rate as much time.
+# A new worker starts at this share of its ceiling, because a cold table takes an eighth of the
+# default budget, and doubles at this interval: it reaches the ceiling after 0.1 s. Halving both
+# would spare a cold table 2 % of its throttles, and make a fan-out at the full rate 2 % slower.
 FIRST_SHARE = 1 / 4
 DOUBLING_SECONDS = 0.05
-# Back at the ceiling about 20 s after the worst.
+# From the slowest rate back to the ceiling in about 20 s.
 INCREASE_PER_SECOND = 0.05
-# It rises so fast only when nothing was throttled for so long, and before that in proportion: near
-# the limit it creeps, so that few are throttled however far below the ceiling the limit is.
+# The increase reaches that speed after this long without a throttle, and grows linearly until then:
+# near the limit the rate creeps, so that few entries are throttled wherever the limit is.
 CLEAN_SECONDS = 2.0
-# So that a worker always finds out whether the table takes something again: a chunk a second,
+# At least one batch per second, so that a worker notices when the table accepts writes again.
 SLOWEST = 25.0
-# and never less than a cold table takes of the default budget, about an eighth. A table that takes
-# less is left to the retry budget; and where a part is throttled whatever the rate, as by one hot
-# partition among many, to go slower helps nobody.
+# And at least the share of the default budget that a cold table takes, about an eighth. For a table
+# that takes less there is the policy's retry budget; and where some entries are throttled whatever
+# the rate, as by one hot partition among many, going slower helps nobody.
 SLOWEST_SHARE = 1 / 8
 
 
 @dataclass
 class Pace:
-    """The pace of one warm worker on one lane, at most `ceiling` entries a second.
+    """The pace of one warm worker on one lane, at most `ceiling` entries per second.
 
-    So many as `burst` may go at once after a rest, however slow the pace.
+    After a rest, `burst` entries may go at once, however slow the pace.
     """
 
     ceiling: float
@@ -59,17 +60,16 @@ class Pace:
         self._tokens = self._burst()
 
     def may_send_at(self, entries: int, now: float) -> float:
-        """When so many entries may go: now, or a time that is yet to come."""
+        """When that many entries may be sent: `now` or later."""
         self._advance(now)
         missing = min(entries, self._burst()) - self._tokens
         return now if missing <= 0 else now + missing / self.rate
 
     def spend(self, entries: int) -> None:
-        """So many entries are sent."""
         self._tokens -= entries
 
     def answered(self, entries: int, throttled: int, now: float) -> None:
-        """Of so many entries, so many were throttled."""
+        """A call for `entries` was answered; `throttled` of them were not written."""
         self._answered += entries
         self._throttled += throttled
         if throttled:
@@ -79,14 +79,14 @@ class Pace:
             return
         if self._throttled:
             share = self._throttled / self._answered
-            # A small share takes off half of itself, the whole all.
+            # A small share lowers the rate by half of itself, a share of 1 to the minimum.
             kept = 1 - share * (1 + share) / 2
             self.rate = max(self._slowest(), self.rate * kept)
         self._window_ends = now + WINDOW_SECONDS
         self._answered = self._throttled = 0
 
     def _advance(self, now: float) -> None:
-        """Let tokens come back, and the rate rise, for the time since the last look."""
+        """Add tokens and raise the rate for the time that has passed since the last call."""
         passed = 0.0 if self._at is None else max(0.0, now - self._at)
         self._at = now
         if self._clean is None:

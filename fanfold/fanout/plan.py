@@ -1,4 +1,4 @@
-"""PLAN: how many followers are there, into how many segments is the ring cut, and send them."""
+"""PLAN: count the followers, cut the ring into segments, and send those to a lane."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from fanfold.follows.ring_reader import RingRead
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-# While the sample grows, no level is read much further than the others: nobody would look at that.
+# Edges read ahead per level while sampling. Edges beyond what all levels have reached do not count.
 LOW_WATER = SAMPLE_EDGES // 10
 
 
 @dataclass(frozen=True)
 class Planning:
-    """The use case behind the publish queue; `threads` make many calls at a time."""
+    """The use case behind the publish queue; `threads` make calls in parallel."""
 
-    fanouts: Ledger
-    followers: EdgesTable
+    ledger: Ledger
+    edges_table: EdgesTable
     publishers: PublishersTable
     lanes: Lanes
     threads: Executor | None = None
@@ -36,11 +36,11 @@ class Planning:
     def plan(self, fanout_id: str, *, redelivered: bool) -> None:
         """Fix the plan of an accepted fan-out and send its segments.
 
-        A second message for a planned fan-out does nothing, unless it is a *redelivery*: then the
-        first worker may have stopped between writing the plan and sending it. Raises `BadInput` for
-        a fan-out that the ledger does not know.
+        A second message for a planned fan-out does nothing, unless it is a redelivery: then the
+        first worker may have crashed between writing the plan and sending it. Raises `BadInput` for
+        an unknown fan-out.
         """
-        fanout = self.fanouts.get(fanout_id)
+        fanout = self.ledger.get(fanout_id)
         if fanout is None:
             raise BadInput(f"The ledger knows no fan-out '{fanout_id}'.")
         if fanout.awaits_plan:
@@ -52,29 +52,29 @@ class Planning:
 
     def _fix(self, fanout: Fanout) -> Fanout | None:
         now = times.to_text(clock.now_ms())
-        # Now, after the publish was accepted: no edge acknowledged before lies at a higher level.
+        # Read after acceptance: no edge acknowledged before the publish lies higher.
         level = self.publishers.shards(fanout.publisher_id).level
         followers = self._count(fanout.publisher_id, level)
         if followers == 0:
-            self.fanouts.complete_without_followers(fanout.fanout_id, now=now)
+            self.ledger.complete_without_followers(fanout.fanout_id, now=now)
             return None
         segments = count_for(followers)
-        planned = self.fanouts.plan(
+        planned = self.ledger.plan(
             fanout.fanout_id, segments=segments, followers=followers, level=level, now=now
         )
         if not planned:
-            seen = self.fanouts.get(fanout.fanout_id)
+            seen = self.ledger.get(fanout.fanout_id)
             if seen is None or seen.state != DELIVERING or seen.changed_at != now:
-                return None  # another message planned it, and sends it
-            return seen  # it was this one, and the answer was lost
+                return None  # another message planned the fan-out, and sends it
+            return seen  # this worker planned it, and the answer was lost
         pending = frozenset(range(segments))
         return replace(fanout, state=DELIVERING, segments=segments, pending=pending)
 
     def _count(self, publisher_id: str, level: int) -> int:
-        """Followers: exact when they fit the sample, and otherwise estimated from its density."""
+        """The number of followers: exact if the sample holds all, otherwise estimated from it."""
         wanted = RingRead(level, ring.START, ring.END, low_water=LOW_WATER)
         sample: list[str] = []
-        read = partial(self.followers.edges, limit=SAMPLE_EDGES, threads=self.threads)
+        read = partial(self.edges_table.edges, limit=SAMPLE_EDGES, threads=self.threads)
         for edges in read(publisher_id, wanted):
             sample += edges
             if len(sample) >= SAMPLE_EDGES and not wanted.is_done:

@@ -1,4 +1,4 @@
-"""Publish and retract: a post is accepted, durably, before anything is sent."""
+"""Publish and retract: a post is stored durably before anything is sent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Publishing:
     """The use case behind the HTTP route and the publish queue."""
 
     posts: Posts
-    fanouts: Ledger
+    ledger: Ledger
     retention_days: int
 
     def publish(self, new: NewPost, *, accepted_at: int, plan_queue: WorkQueue) -> Published:
@@ -83,7 +83,7 @@ class Publishing:
             raise PostRetracted(
                 f"The post '{post.ref_id}' was retracted; publish with another ref_id."
             )
-        self.fanouts.open(
+        self.ledger.open(
             Fanout(
                 fanout_id=post.ref_id,
                 publisher_id=post.publisher_id,

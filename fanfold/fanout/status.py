@@ -1,4 +1,4 @@
-"""How far a delivery is, as its publisher and the operators are told."""
+"""The status of a delivery, as publishers and operators see it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fanfold.fanout.ledger import Fanout, Ledger
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """What the ledger says about one fan-out; the fields are those of the public answer."""
+    """One fan-out according to the ledger; the fields are those of the public answer."""
 
     ref_id: str
     state: str  # queued, delivering, complete or stalled
@@ -25,13 +25,12 @@ class Status:
 
 
 def status_of(fanout: Fanout) -> Status:
-    """The status of a row of the ledger."""
     completed_at = fanout.completed_at or None
     return Status(
         ref_id=fanout.fanout_id,
         state=fanout.state,
         followers_estimated=None if fanout.awaits_plan else fanout.followers,
-        # A segment that was handed back is not finished, but its first entries are there.
+        # A segment that was handed back is not finished, but its first entries are written.
         delivered=fanout.delivered + sum(resume.written for resume in fanout.resume.values()),
         segments_done=fanout.segments - len(fanout.pending),
         segments=fanout.segments,
@@ -44,7 +43,7 @@ def status_of(fanout: Fanout) -> Status:
 def status_for(fanouts: Ledger, ref_id: str, *, publisher_id: str) -> Status:
     """The status of the publisher's own post.
 
-    Raises `NoPost`, in the same words whether there is no such post or it is another publisher's.
+    Raises `NoPost`, with the same message for an unknown post and for another publisher's.
     """
     fanout = fanouts.get(ref_id)
     if fanout is None or fanout.publisher_id != publisher_id:
@@ -56,5 +55,5 @@ def status_for(fanouts: Ledger, ref_id: str, *, publisher_id: str) -> Status:
 
 
 def _lag(accepted_at: str, completed_at: str) -> float:
-    # Two clocks: that of the door or queue, and that of a worker.
+    # The two times come from different clocks: the door's or queue's, and a worker's.
     return max(0, times.to_ms(completed_at) - times.to_ms(accepted_at)) / 1000

@@ -1,6 +1,6 @@
-"""What stands between DELIVER's policy and the tables: the loop, and what a transport has to do.
+"""Between DELIVER's policy and the tables: the loop, and the interface of a transport.
 
-Two transports know how to make calls: transport_boto3 and transport_curl. Neither decides anything.
+Two transports make calls: transport_boto3 and transport_curl. Neither decides anything.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from fanfold.fanout.policy import MAX_IN_FLIGHT, Delivery, Done, Failed, HandBac
 from fanfold.follows.ring_reader import MAX_READS, Page, Read
 from fanfold.timeline.entries import Entry
 
-# Every batch in flight, and the pages that are read ahead meanwhile.
+# One per batch in flight, and one per page that is read ahead.
 CONNECTIONS = MAX_IN_FLIGHT + MAX_READS
 
 
 class Finished(NamedTuple):
-    """A call that has ended: with the page, with the followers that were not written, or failed."""
+    """A call that has ended: its page, its followers without an entry, or its error."""
 
     action: Read | Send
     result: Page | Collection[str] | Exception
 
 
 class Calls(Protocol):
-    """The calls of one delivery, many at a time."""
+    """The calls of one delivery, many at once."""
 
     def start(self, action: Read | Send) -> None:
-        """Begin to read a page of followers, or to write the entry into timelines."""
+        """Start reading a page of followers, or writing the entry into timelines."""
 
     def finished(self, seconds: float | None) -> Iterable[Finished]:
-        """Wait for calls to end, at most so long, or until one does; those that have ended."""
+        """Wait until a call ends, at most `seconds`, and return those that have ended."""
 
 
 class Transport(Protocol):
     """Makes the calls that the policy asks for."""
 
     def calls(self, entry: Entry) -> AbstractContextManager[Calls]:
-        """To deliver `entry`; at the end, calls in flight are forgotten."""
+        """The calls that deliver `entry`; on exit, calls in flight are abandoned."""
 
 
 def run(delivery: Delivery, transport: Transport, entry: Entry) -> Done | HandBack | Failed:
-    """Deliver `entry`, action by action, until the policy is at its end."""
+    """Deliver `entry`, action by action, until the policy ends."""
     with transport.calls(entry) as calls:
         while True:
             now = clock.monotonic()
@@ -55,18 +55,18 @@ def run(delivery: Delivery, transport: Transport, entry: Entry) -> Done | HandBa
                 case Wait(until):
                     seconds = None if until == math.inf else max(0.0, until - now)
                     for call in calls.finished(seconds):
-                        _tell(delivery, call)
+                        _report(delivery, call)
                 case end:
                     return end
 
 
-def _tell(delivery: Delivery, call: Finished) -> None:
+def _report(delivery: Delivery, call: Finished) -> None:
     action, result, now = call.action, call.result, clock.monotonic()
     if isinstance(action, Send):
         if isinstance(result, Exception):
-            passing, throttled = is_transient(result), is_throttle(result)
+            retryable, throttled = is_transient(result), is_throttle(result)
             delivery.batch_failed(
-                action.batch, result, retryable=passing, throttled=throttled, now=now
+                action.batch, result, retryable=retryable, throttled=throttled, now=now
             )
         else:
             assert not isinstance(result, Page)

@@ -1,4 +1,4 @@
-"""The libcurl transport: one thread, all calls at once, most of each body made beforehand."""
+"""The libcurl transport: one thread, all calls at once, most of each body built in advance."""
 
 from __future__ import annotations
 
@@ -15,30 +15,29 @@ from fanfold.follows.ring import POSITION_DIGITS
 from fanfold.follows.ring_reader import Page, Read
 from fanfold.timeline.entries import Entries, Entry
 
-# Where an edge's follower begins (ring.follower_of, without a call for each of 25).
+# Index of the follower in an edge (ring.follower_of, without a call for each of 25 edges).
 _FOLLOWER = POSITION_DIGITS + 1
-# What most batches are answered with, byte for byte; nothing in it needs to be parsed.
+# The answer to most batches, byte for byte; comparing is cheaper than parsing.
 ALL_WRITTEN = b'{"UnprocessedItems":{}}'
-# In no id and no time.
+# Occurs in no id and no time.
 _MARK = "\0"
 
 
 class Body:
-    """Bodies of BatchWriteItem that differ in the users alone."""
+    """Bodies of BatchWriteItem that differ only in the users."""
 
-    def __init__(self, timelines: Entries, entry: Entry) -> None:
-        whole = encode(timelines.push_request(entry, [_MARK, _MARK])).decode()
+    def __init__(self, entries: Entries, entry: Entry) -> None:
+        whole = encode(entries.push_request(entry, [_MARK, _MARK])).decode()
         self._head, self._between, self._tail = whole.split(json.dumps(_MARK)[1:-1])
 
     def of(self, users: Sequence[str]) -> bytes:
-        """The body that puts the entry into these users' timelines."""
         if not _is_plain("".join(users)):
             users = [json.dumps(user)[1:-1] for user in users]
         return f"{self._head}{self._between.join(users)}{self._tail}".encode()
 
 
 def _is_plain(text: str) -> bool:
-    """Whether JSON spells a text as it is."""
+    """Whether a JSON string holds the text unescaped."""
     return text.isascii() and text.isprintable() and '"' not in text and "\\" not in text
 
 
@@ -46,40 +45,36 @@ def _is_plain(text: str) -> bool:
 class CurlTransport:
     """Makes calls through libcurl."""
 
-    followers: EdgesTable
-    timelines: Entries
+    edges_table: EdgesTable
+    entries: Entries
     connections: Connections
 
     @contextmanager
     def calls(self, entry: Entry) -> Iterator[CurlCalls]:
-        """To deliver `entry`; calls in flight at the end are broken off."""
+        """The calls that deliver `entry`; on exit, calls in flight are cancelled."""
         self.connections.renew()
         try:
-            yield CurlCalls(self, entry.publisher_id, Body(self.timelines, entry))
+            yield CurlCalls(self, entry.publisher_id, Body(self.entries, entry))
         finally:
             self.connections.forget()
 
 
 @dataclass(frozen=True)
 class CurlCalls:
-    """The calls of one delivery."""
-
     transport: CurlTransport
     publisher_id: str
     body: Body
 
     def start(self, action: Read | Send) -> None:
-        """Begin a call."""
         to = self.transport
         if isinstance(action, Send):
             users = [edge[_FOLLOWER:] for edge in action.edges]
             to.connections.start("BatchWriteItem", self.body.of(users), action)
         else:
-            page = to.followers.page_request(self.publisher_id, action)
+            page = to.edges_table.page_request(self.publisher_id, action)
             to.connections.start("Query", encode(page), action)
 
     def finished(self, seconds: float | None) -> list[Finished]:
-        """Wait for calls to end, at most so long, or until one does; those that have ended."""
         ended = self.transport.connections.finished(seconds)
         return [Finished(call.tag, self._result(call)) for call in ended]
 
@@ -92,6 +87,6 @@ class CurlCalls:
         try:
             if isinstance(call.tag, Read):
                 return page_of(decode("Query", body))
-            return self.transport.timelines.unwritten(decode("BatchWriteItem", body))
+            return self.transport.entries.unwritten(decode("BatchWriteItem", body))
         except Lost as error:
             return error

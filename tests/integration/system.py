@@ -131,7 +131,7 @@ class System:
     @property
     def unretried(self) -> Any:
         """The client that makes the calls of a delivery."""
-        return self.door("deliver").delivering.transport.timelines.client
+        return self.door("deliver").delivering.transport.entries.client
 
     @property
     def edge_client(self) -> Any:

@@ -244,7 +244,7 @@ def test_a_ring_of_many_shards_is_planned_from_many_pages_at_a_time(
     system.follow("bob")
     both = threading.Barrier(2, timeout=5)
     made = itertools.count()
-    client = plan.planning.followers.client
+    client = plan.planning.edges_table.client
     query = client.query
 
     def met(**request: Any) -> Any:

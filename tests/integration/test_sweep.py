@@ -323,7 +323,7 @@ def mappings(system: System, monkeypatch: pytest.MonkeyPatch) -> FakeLambda:
     fake, door = FakeLambda(), system.door("sweep")
     ids = {system.url(queue): queue for queue in ("Publish", "Express", "Bulk")}
     feeds = EventSourceMappings(fake, ids)  # type: ignore[arg-type]
-    monkeypatch.setattr(door, "sweeping", replace(door.sweeping, feeds=feeds))
+    monkeypatch.setattr(door, "sweeping", replace(door.sweeping, mappings=feeds))
     return fake
 
 

@@ -209,7 +209,7 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
             Lanes(lane, lane),
             ours,
         )
-        for each in (tables, client, queue, ours.timelines.client):
+        for each in (tables, client, queue, ours.entries.client):
             if close := getattr(each, "close", None):  # libcurl's ends by itself
                 ends.callback(close)
         if threads := getattr(ours, "threads", None):
