@@ -19,6 +19,7 @@ from fanfold.follows.growth import Growing, Notify
 from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import NotGrown, Shards
+from fanfold.timeline.readers import Readers
 from fanfold_cli import event_sources
 from fanfold_cli.console import ExpectedError, say
 from fanfold_cli.graph import Graph
@@ -99,7 +100,7 @@ def relations(deployment: Deployment, notify: Notify = lambda *_what: None) -> F
     settings, stage = deployment.settings(), event_sources.run_time_settings(deployment)
     dynamodb = deployment.client("dynamodb")
     return Following(
-        FollowsTable(dynamodb, settings.following_table, settings.readers_table),
+        FollowsTable(dynamodb, settings.following_table, Readers(settings.readers_table)),
         PatientEdges(
             # One attempt: a throttle must reach `Growing`, and a client that retries hides it.
             EdgesTable(deployment.client("dynamodb", attempts=1), settings.followers_table),

@@ -18,6 +18,7 @@ from fanfold.follows.follows_table import FollowsTable
 from fanfold.ids import ref_id_for
 from fanfold.settings import Settings
 from fanfold.timeline.posts import Posts
+from fanfold.timeline.readers import Readers
 from functions import _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
 from functions._intake import body_text, read_publish_request
@@ -28,7 +29,7 @@ publish_queue = WorkQueue(boto.sqs(), settings.publish_queue_url)
 fanouts = Ledger(dynamodb, settings.fanouts_table)
 publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
 relations = Following(
-    FollowsTable(dynamodb, settings.following_table, settings.readers_table),
+    FollowsTable(dynamodb, settings.following_table, Readers(settings.readers_table)),
     _wiring.edges(settings),
     WorkQueue(boto.sqs(), settings.relation_queue_url),
     settings.max_follows,

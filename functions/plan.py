@@ -22,6 +22,7 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import PlanFanout, parse
 from fanfold.settings import Settings
 from fanfold.timeline.posts import Posts
+from fanfold.timeline.readers import Readers
 from functions import _wiring
 from functions._intake import (
     FollowAdded,
@@ -49,7 +50,7 @@ planning = Planning(
     boto.threads(AT_A_TIME),
 )
 relations = Following(
-    FollowsTable(dynamodb, settings.following_table, settings.readers_table),
+    FollowsTable(dynamodb, settings.following_table, Readers(settings.readers_table)),
     _wiring.edges(settings),
     WorkQueue(boto.sqs(), settings.relation_queue_url),
     settings.max_follows,

@@ -13,13 +13,14 @@ from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.messages import ReconcileRelation, parse
 from fanfold.settings import Settings
+from fanfold.timeline.readers import Readers
 from functions import _wiring
 from functions._worker import Received, logger, sources, work
 
 settings = Settings.from_env()
 dynamodb = boto.dynamodb()
 relations = Following(
-    FollowsTable(dynamodb, settings.following_table, settings.readers_table),
+    FollowsTable(dynamodb, settings.following_table, Readers(settings.readers_table)),
     _wiring.edges(settings),
     WorkQueue(boto.sqs(), settings.relation_queue_url),
     settings.max_follows,

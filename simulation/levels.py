@@ -48,7 +48,7 @@ class Levels:
         if publisher == publishers_table.ALL:
             self.was_static = True
         elif ":level" in values:
-            level, at_ms = int(values[":level"]["N"]), int(values[":now"]["N"])
+            level, at_ms = int(values[":level"]["N"]), int(values[":last_updated"]["N"])
             yield from self._raised(environment, publisher, level, at_ms, now)
             self.levels[publisher], self._changed_ms[publisher] = level, at_ms
 

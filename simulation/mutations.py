@@ -267,8 +267,8 @@ MUTATIONS = (
     Mutation(
         "a publisher grows from the version that was seen",
         "fanfold/follows/publishers_table.py",
-        'as_seen = "version = :seen" if seen.version else',
-        'as_seen = "version = :seen OR version > :seen" if seen.version else',
+        'as_seen = "#version = :seen" if seen.version else',
+        'as_seen = "#version = :seen OR #version > :seen" if seen.version else',
     ),
     Mutation(
         "only a hot key range lets a publisher grow",

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from fanfold.aws.items import Item, get_number, get_text, number, text
+from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
 from fanfold.errors import TooManyFollows
 from fanfold.names import EXPIRES_AT
+from fanfold.timeline.readers import Readers
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -51,14 +52,15 @@ def follow_of(item: Item) -> Follow:
 
 @dataclass(frozen=True)
 class FollowsTable:
-    """The following table, and the count of follows in the readers table beside it.
+    """The following table.
 
-    Both change in one transaction: a counter that could miss one would let the limit drift.
+    Each change of a follow also changes the user's count of follows, in one transaction: a count
+    that could miss a change would let the limit drift.
     """
 
     client: DynamoDBClient
     table: str
-    readers_table: str
+    readers: Readers
 
     def get(self, user_id: str, publisher_id: str) -> Follow:
         """The relation, read consistently."""
@@ -67,7 +69,7 @@ class FollowsTable:
         return follow_of(answer.get("Item", key))
 
     def follow(self, seen: Follow, *, max_follows: int) -> Follow | None:
-        """Turn the relation `seen` into a follow from `seen.followed_at` on.
+        """Turn the relation `seen` into a follow since `seen.followed_at`.
 
         None if somebody else changed it meanwhile; read it again. Raises `TooManyFollows`.
         """
@@ -82,65 +84,28 @@ class FollowsTable:
             return []
         if len(seen) > max_follows:
             raise _too_many(user_id)
-        rows = [
-            self._row(
-                follow,
-                "SET #state = :state, version = :version, asked_at = :asked, followed_at = :at "
-                f"REMOVE {EXPIRES_AT}",
-                {
-                    ":state": text(FOLLOWED),
-                    ":version": number(follow.version + 1),
-                    ":at": text(follow.followed_at),
-                },
-            )
-            for follow in seen
-        ]
-        count = {
-            "UpdateExpression": "ADD follows :more",
-            "ConditionExpression": "attribute_not_exists(follows) OR follows <= :room",
-            "ExpressionAttributeValues": {
-                ":more": number(len(seen)),
-                ":room": number(max_follows - len(seen)),
-            },
-        }
-        return self._change(user_id, seen, rows, count, state=FOLLOWED)
+        count = self.readers.followed(user_id, len(seen), max_follows=max_follows)
+        return self._change([_changed(each, state=FOLLOWED) for each in seen], count)
 
     def unfollow(self, seen: Follow, *, expires_at: int) -> Follow | None:
         """End the follow `seen`, leaving a tombstone that lives until epoch second `expires_at`.
 
         None if somebody else changed it meanwhile; read it again.
         """
-        row = self._row(
-            seen,
-            f"SET #state = :state, version = :version, asked_at = :asked, {EXPIRES_AT} = :expires",
-            {
-                ":state": text(UNFOLLOWED),
-                ":version": number(seen.version + 1),
-                ":expires": number(expires_at),
-            },
-        )
-        count = {
-            "UpdateExpression": "ADD follows :less",
-            "ExpressionAttributeValues": {":less": number(-1)},
-        }
-        changed = self._change(seen.user_id, [seen], [row], count, state=UNFOLLOWED)
+        ended = _changed(seen, state=UNFOLLOWED)
+        changed = self._change([ended], self.readers.unfollowed(seen.user_id), expires_at)
         return changed[0] if changed else None
 
     def ask_again(self, seen: Follow, *, expires_at: int) -> Follow | None:
-        """Note that at `seen.asked_at` somebody asked for the state that the relation has already.
+        """Record that the state which the relation already has was asked for at `seen.asked_at`.
 
-        What was asked for before that may come later, and is then known to be too late. So an
-        unfollow of what never was leaves a tombstone, until epoch second `expires_at`. None if
-        somebody else changed the relation meanwhile; read it again.
+        A message that was sent before then, and comes later, is thereby known to be late. For the
+        same reason the unfollow of a publisher never followed leaves a tombstone until epoch second
+        `expires_at`. None if somebody else changed the relation meanwhile; read it again.
         """
-        noted = replace(seen, version=seen.version + 1)
-        sets = "SET #state = :state, version = :version, asked_at = :asked"
-        values = {":state": text(seen.state), ":version": number(noted.version)}
-        if not seen.is_active:
-            sets += f", {EXPIRES_AT} = :expires"
-            values[":expires"] = number(expires_at)
+        noted = _changed(seen)
         try:
-            self.client.update_item(**self._row(seen, sets, values))
+            self.client.update_item(**self._update(noted, expires_at))
         except (
             self.client.exceptions.ConditionalCheckFailedException,
             self.client.exceptions.TransactionConflictException,
@@ -148,40 +113,44 @@ class FollowsTable:
             return None
         return noted
 
-    def _row(self, seen: Follow, update: str, values: dict[str, Any]) -> dict[str, Any]:
-        as_seen = "version = :seen" if seen.version else "attribute_not_exists(user_id)"
-        if seen.version:
-            values = {**values, ":seen": number(seen.version)}
-        return {
-            "TableName": self.table,
-            "Key": row_key(seen.user_id, seen.publisher_id),
-            "UpdateExpression": update,
-            "ConditionExpression": as_seen,
-            "ExpressionAttributeNames": {"#state": "state"},
-            "ExpressionAttributeValues": {**values, ":asked": number(seen.asked_at)},
-        }
-
     def _change(
-        self,
-        user_id: str,
-        seen: Sequence[Follow],
-        rows: list[dict[str, Any]],
-        count: dict[str, Any],
-        *,
-        state: str,
+        self, changed: list[Follow], count: dict[str, Any], expires_at: int = 0
     ) -> list[Follow] | None:
-        reader = {"TableName": self.readers_table, "Key": {"user_id": text(user_id)}, **count}
-        updates: list[Any] = [{"Update": update} for update in [*rows, reader]]
+        updates = [*(self._update(each, expires_at) for each in changed), count]
+        actions: list[Any] = [{"Update": update} for update in updates]
         try:
-            self.client.transact_write_items(TransactItems=updates)
+            self.client.transact_write_items(TransactItems=actions)
         except self.client.exceptions.TransactionCanceledException as cancelled:
             reasons = [reason.get("Code") for reason in cancelled.response["CancellationReasons"]]
             if not set(reasons) <= {"None", "ConditionalCheckFailed", "TransactionConflict"}:
                 raise
             if reasons[-1] == "ConditionalCheckFailed" and set(reasons[:-1]) == {"None"}:
-                raise _too_many(user_id) from None
+                raise _too_many(changed[0].user_id) from None
             return None
-        return [replace(each, state=state, version=each.version + 1) for each in seen]
+        return changed
+
+    def _update(self, follow: Follow, expires_at: int) -> dict[str, Any]:
+        """The Update that writes a follow over its last version; only a tombstone expires."""
+        sets = {
+            "state": text(follow.state),
+            "version": number(follow.version),
+            "asked_at": number(follow.asked_at),
+        }
+        if follow.is_active:
+            sets["followed_at"] = text(follow.followed_at)
+        else:
+            sets[EXPIRES_AT] = number(expires_at)
+        seen = follow.version - 1
+        return {
+            "TableName": self.table,
+            "Key": row_key(follow.user_id, follow.publisher_id),
+            **expressions(
+                sets=sets,
+                removes=[EXPIRES_AT] if follow.is_active else [],
+                condition="#version = :seen" if seen else "attribute_not_exists(#user_id)",
+                values={":seen": number(seen)} if seen else {},
+            ),
+        }
 
     def page(self, user_id: str, *, after: str | None, limit: int) -> tuple[list[Follow], bool]:
         """Rows of one user in order of publisher, the ended ones among them, and whether more."""
@@ -201,6 +170,11 @@ class FollowsTable:
 def row_key(user_id: str, publisher_id: str) -> dict[str, dict[str, str]]:
     """The key of a relation."""
     return {"user_id": text(user_id), "publisher_id": text(publisher_id)}
+
+
+def _changed(seen: Follow, **changes: Any) -> Follow:
+    """The next version of a relation."""
+    return replace(seen, version=seen.version + 1, **changes)
 
 
 def _too_many(user_id: str) -> TooManyFollows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanfold.aws.items import Item, get_number, number, text
+from fanfold.aws.items import Item, expressions, get_number, number, text
 from fanfold.errors import TryLater
 from fanfold.follows.sharding import WINDOW_SECONDS, Growth, Shards, raised
 from fanfold.settings import HIGHEST_LEVEL
@@ -57,36 +57,27 @@ class PublishersTable:
         return _from_item(answer.get("Item", {}))
 
     def update(self, publisher_id: str, *, seen: Shards, shards: Shards) -> bool:
-        """Store grown shards in the place of those `seen`; False if somebody else was first.
+        """Store grown shards in place of those `seen`; False if the row has changed meanwhile.
 
-        Or if we were, and the answer was lost: then nobody tells of it but the history.
+        Also False if our own update was repeated because its answer was lost. The growth is then in
+        the row's history, but nobody is notified of it.
         """
-        as_seen = "version = :seen" if seen.version else "attribute_not_exists(version)"
+        as_seen = "#version = :seen" if seen.version else "attribute_not_exists(#version)"
         history = [
             {"L": [number(growth.level), number(growth.at), number(growth.rate)]}
             for growth in shards.history
         ]
-        values: dict[str, Any] = {
-            ":level": number(shards.level),
-            ":version": number(shards.version),
-            ":now": number(shards.last_updated),
-            ":history": {"L": history},
-        }
-        if seen.version:
-            values[":seen"] = number(seen.version)
-        try:
-            self.client.update_item(
-                TableName=self.table,
-                Key=_key(publisher_id),
-                UpdateExpression="SET #level = :level, version = :version, last_updated = :now, "
-                "shard_history = :history",
-                ConditionExpression=as_seen,
-                ExpressionAttributeNames={"#level": "level"},
-                ExpressionAttributeValues=values,
-            )
-        except self.client.exceptions.ConditionalCheckFailedException:
-            return False
-        return True
+        return self._update(
+            publisher_id,
+            sets={
+                "level": number(shards.level),
+                "version": number(shards.version),
+                "last_updated": number(shards.last_updated),
+                "shard_history": {"L": history},
+            },
+            condition=as_seen,
+            values={":seen": number(seen.version)} if seen.version else {},
+        )
 
     def raise_to(self, publisher_id: str, level: int, *, now_ms: int) -> int:
         """Raise the publisher's level; returns what it is then, which may be higher already.
@@ -113,46 +104,41 @@ class PublishersTable:
 
     def set_static_level(self, level: int | None) -> None:
         """Keep all publishers at one level; None gives each its own again, as high as it was."""
-        request: dict[str, Any] = {"TableName": self.table, "Key": _key(ALL)}
         if level is None:
-            request["UpdateExpression"] = "REMOVE static_level"
+            self._update(ALL, removes=["static_level"])
         else:
-            request["UpdateExpression"] = "SET static_level = :level"
-            request["ExpressionAttributeValues"] = {":level": number(level)}
-        self.client.update_item(**request)
+            self._update(ALL, sets={"static_level": number(level)})
 
     def count(self, publisher_id: str, follows: int, *, now_ms: int) -> None:
-        """Count accepted follows in the window of now; of one that is over, nothing is counted."""
+        """Count accepted follows in the current window; in one that is over, count nothing."""
         window = int(now_ms / 1000 // WINDOW_SECONDS)
-        values = {":follows": number(follows), ":window": number(window)}
-        names = {"#window": "window"}
-        if self._updates(publisher_id, "ADD follows :follows", "#window = :window", values, names):
+        begin = {"window": number(window), "follows": number(follows)}
+        is_counted = self._update(
+            publisher_id,
+            adds={"follows": number(follows)},
+            condition="#window = :now",
+            values={":now": number(window)},
+        ) or self._update(
+            publisher_id,
+            sets={**begin, "follows_before": "#follows"},
+            condition="#window = :last",
+            values={":last": number(window - 1)},
+        )
+        if is_counted:
             return
-        begun = "SET #window = :window, follows = :follows, follows_before = "
-        follows_on = {**values, ":last": number(window - 1)}
-        if self._updates(publisher_id, begun + "follows", "#window = :last", follows_on, names):
-            return
-        # Or far ahead, by a clock that was wrong: nothing would be counted until then.
-        is_over = "attribute_not_exists(#window) OR #window < :window OR #window > :far"
-        anew = {**values, ":none": number(0), ":far": number(window + FAR_WINDOWS)}
-        self._updates(publisher_id, begun + ":none", is_over, anew, names)
+        # A window far ahead was begun by a clock that was wrong; until then, nothing would count.
+        self._update(
+            publisher_id,
+            sets={**begin, "follows_before": number(0)},
+            condition="attribute_not_exists(#window) OR #window < :window OR #window > :far",
+            values={":far": number(window + FAR_WINDOWS)},
+        )
 
-    def _updates(
-        self,
-        publisher_id: str,
-        update: str,
-        condition: str,
-        values: dict[str, Any],
-        names: dict[str, str],
-    ) -> bool:
+    def _update(self, publisher_id: str, **parts: Any) -> bool:
+        """Update a row; False if the condition is not met. `parts` as `expressions` takes them."""
         try:
             self.client.update_item(
-                TableName=self.table,
-                Key=_key(publisher_id),
-                UpdateExpression=update,
-                ConditionExpression=condition,
-                ExpressionAttributeNames=names,
-                ExpressionAttributeValues=values,
+                TableName=self.table, Key=_key(publisher_id), **expressions(**parts)
             )
         except self.client.exceptions.ConditionalCheckFailedException:
             return False

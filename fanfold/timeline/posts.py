@@ -6,16 +6,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanfold.aws.items import Item, get_number, get_text, number, text
+from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
 from fanfold.errors import RefIdTaken
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.names import EXPIRES_AT
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-# BatchGetItem takes no more.
-MAX_GET = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,14 +67,15 @@ class Posts:
         }
         if post.body:
             item["body"] = text(post.body)
-        is_new = "attribute_not_exists(ref_id)"
-        has_expired = f"{EXPIRES_AT} <= :now"
+        is_free = expressions(
+            condition=f"attribute_not_exists(#ref_id) OR #{EXPIRES_AT} <= :now",
+            values={":now": number(now)},
+        )
         try:
             self.client.put_item(
                 TableName=self.table,
                 Item=item,
-                ConditionExpression=f"{is_new} OR {has_expired}",
-                ExpressionAttributeValues={":now": number(now)},
+                **is_free,
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves the read that would follow
             )
         except self.client.exceptions.ConditionalCheckFailedException as refused:
@@ -94,23 +92,18 @@ class Posts:
         Leaving the outbox as well (its sort key goes), so that no backfill brings it back. Raises
         `RefIdTaken` if the post is another publisher's. A second call changes nothing.
         """
-        is_unknown = "attribute_not_exists(ref_id)"
-        is_ours = "publisher_id = :publisher"
+        update = expressions(
+            sets={
+                "deleted_at": "if_not_exists(#deleted_at, :now)",
+                "publisher_id": text(publisher_id),
+                EXPIRES_AT: f"if_not_exists(#{EXPIRES_AT}, :expires)",
+            },
+            removes=["body", "sort_key"],
+            condition="attribute_not_exists(#ref_id) OR #publisher_id = :publisher_id",
+            values={":now": text(now), ":expires": number(expires_at)},
+        )
         try:
-            self.client.update_item(
-                TableName=self.table,
-                Key={"ref_id": text(ref_id)},
-                UpdateExpression=(
-                    "SET deleted_at = if_not_exists(deleted_at, :now), publisher_id = :publisher, "
-                    f"{EXPIRES_AT} = if_not_exists({EXPIRES_AT}, :expires) REMOVE body, sort_key"
-                ),
-                ConditionExpression=f"{is_unknown} OR {is_ours}",
-                ExpressionAttributeValues={
-                    ":publisher": text(publisher_id),
-                    ":now": text(now),
-                    ":expires": number(expires_at),
-                },
-            )
+            self.client.update_item(TableName=self.table, Key={"ref_id": text(ref_id)}, **update)
         except self.client.exceptions.ConditionalCheckFailedException:
             raise taken(ref_id) from None
 

@@ -17,6 +17,7 @@ from fanfold.errors import FanfoldError
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
+from fanfold.timeline.readers import Readers
 from fanfold_cli import seeding
 from fanfold_cli.console import ExpectedError, print_json, print_result, say
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
@@ -105,7 +106,7 @@ def _doctor(
 ) -> Doctor:
     settings, dynamodb = deployment.settings(), deployment.client("dynamodb")
     records = Records(
-        FollowsTable(dynamodb, settings.following_table, settings.readers_table),
+        FollowsTable(dynamodb, settings.following_table, Readers(settings.readers_table)),
         EdgesTable(dynamodb, settings.followers_table),
         PublishersTable(dynamodb, settings.publishers_table),
         threads,

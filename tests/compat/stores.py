@@ -19,6 +19,7 @@ from fanfold.follows.ring_reader import Read, RingRead
 from fanfold.follows.sharding import WINDOW_SECONDS, raised
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.readers import Readers
 
 NOW = "2026-11-20T18:00:00.123Z"
 LATER = "2026-11-20T18:00:01.456Z"
@@ -174,7 +175,7 @@ def a_level_of_all_publishers_is_set_and_taken_back(client: Any) -> None:
 
 
 def follows_change_by_version_with_their_count(client: Any) -> None:
-    following = FollowsTable(client, names.FOLLOWING.name, names.READERS.name)
+    following = FollowsTable(client, names.FOLLOWING.name, Readers(names.READERS.name))
     unseen = Follow(user_id="ana", publisher_id="pub", state=UNFOLLOWED, version=0, followed_at=NOW)
     followed = following.follow(unseen, max_follows=2)
     following.follow(unseen, max_follows=2)

@@ -27,6 +27,7 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.settings import Settings
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.readers import Readers
 
 EVENTS = Path(__file__).parents[2] / "events"
 ACCOUNT = "123456789012"
@@ -123,7 +124,7 @@ class System:
         self.publishers = PublishersTable(self.dynamodb, self.settings.publishers_table)
         self.timelines = Entries(self.dynamodb, self.settings.timelines_table)
         self.following = FollowsTable(
-            self.dynamodb, self.settings.following_table, self.settings.readers_table
+            self.dynamodb, self.settings.following_table, Readers(self.settings.readers_table)
         )
 
     # Doors
