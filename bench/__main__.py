@@ -9,7 +9,6 @@ from bench import report, runner
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run what was asked for and show it."""
     known = runner.names()
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("name", nargs="?", metavar="NAME", help=", ".join(known))

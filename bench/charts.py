@@ -1,4 +1,4 @@
-"""Charts as SVG, the same bytes for the same numbers."""
+"""Charts as SVG: the same numbers give the same bytes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ LINES_INCHES = 4.5
 
 
 def draw(chart: Chart, path: Path) -> None:
-    """Write the chart to `path`."""
-    # The salt, else the ids inside are new each time; text as text, so that it stays small.
+    # The salt keeps the ids in the file the same; text stays text, which keeps the file small.
     with mpl.rc_context({"svg.hashsalt": "fanfold", "svg.fonttype": "none"}):
         tall = LINES_INCHES if isinstance(chart, Lines) else 1.4 + BAR_INCHES * len(chart.bars)
         figure = Figure(figsize=(WIDTH_INCHES, tall), layout="constrained")

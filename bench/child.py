@@ -1,7 +1,7 @@
-"""One door in a fresh process: import it, let it answer one event, and say what that took.
+"""One door in a fresh process: import it, let it answer one event, and print what that took.
 
-`python -m bench.child MODULE` reads the event from standard input; the last line of standard output
-is what it took. Nothing but the door is imported before the clock starts.
+`python -m bench.child MODULE` reads the event from standard input, and prints time, memory and the
+answer as the last line. Before the clock starts, it imports the standard library only.
 """
 
 import json
@@ -11,7 +11,7 @@ from importlib import import_module
 
 
 class Context:
-    """As much of Lambda's context as a door asks for."""
+    """Lambda's context as far as a door reads it; importing the model's would take time."""
 
     function_name = "fanfold"
     memory_limit_in_mb = 512
@@ -19,14 +19,13 @@ class Context:
     aws_request_id = "5a3e2c1d-0000-4000-8000-000000000001"
 
     def get_remaining_time_in_millis(self) -> int:
-        """As at the beginning of an invocation."""
         return 120_000
 
 
 def peak_mb() -> float:
-    """The most memory that this process ever had resident, in MB."""
-    if sys.platform == "linux":  # getrusage would count the parent's too, from before exec
-        with open("/proc/self/status") as status:  # noqa: PTH123 - pathlib would be an import more
+    """The peak of this process's resident memory, in MB."""
+    if sys.platform == "linux":  # getrusage counts the parent's before exec, too
+        with open("/proc/self/status") as status:  # noqa: PTH123 - pathlib is one more import
             line = next(line for line in status if line.startswith("VmHWM:"))
         return int(line.split()[1]) / 1024
     import resource
@@ -35,7 +34,6 @@ def peak_mb() -> float:
 
 
 def main() -> None:
-    """Import, answer, tell."""
     event = json.load(sys.stdin)
     wall, cpu = time.perf_counter(), time.process_time()
     answer = import_module(sys.argv[1]).handler(event, Context())

@@ -1,6 +1,6 @@
-"""The rivals' clients, as their own documentation has them made: nothing slowed, nothing tuned.
+"""The rivals' clients, used as their own documentation shows: nothing slowed, nothing tuned.
 
-Endpoint and certificate come from the environment, as for the product.
+Endpoint and certificate come from the environment, like the product's.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from fanfold.aws.items import MAX_PUTS
 
 
 def plain(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Items as Python values, with whole numbers as `int`, as a program has them at hand."""
+    """Items as a program has them: Python values, with whole numbers as `int`."""
     values = TypeDeserializer()
     found = [{name: values.deserialize(value) for name, value in item.items()} for item in items]
     return [{**item, "expires_at": int(item["expires_at"])} for item in found]
 
 
 def batch_writer(items: Sequence[dict[str, Any]]) -> Callable[[], None]:
-    """Write the items by boto3's `Table.batch_writer`, as the tutorials show."""
+    """Write the items by boto3's `Table.batch_writer`, like the tutorials."""
     table = boto3.resource("dynamodb").Table(stub_data.SETTINGS.timelines_table)
     values = plain(items)
 
@@ -37,7 +37,7 @@ def batch_writer(items: Sequence[dict[str, Any]]) -> Callable[[], None]:
 
 
 def threads(items: Sequence[dict[str, Any]], count: int) -> Callable[[], None]:
-    """Write the items by a boto3 client, a batch of 25 a call, on so many threads."""
+    """Write the items by a boto3 client on `count` threads, 25 in a call."""
     client = boto3.client("dynamodb")
     pool = ThreadPoolExecutor(count)
 

@@ -1,4 +1,4 @@
-"""The stub endpoint from the side of a bench: started, pinned, and in the environment."""
+"""Start the stub endpoint, pin it to a core, and point the environment at it."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ import trustme
 from bench import cores, stub_data
 from bench.stub import LOOPBACK, WRITTEN
 
-# As long as the token of a Lambda role: it is signed with every call.
+# The length of a Lambda role's token, which is signed with every call.
 TOKEN_CHARS = 848
 
 
 @dataclass(frozen=True)
 class Stub:
-    """A running stub: where it is, and which certificate says so."""
+    """A running stub."""
 
     url: str
-    authority: str  # the file
+    authority: str  # file of the certificate authority
     pinned: str
 
     def environment(self) -> dict[str, str]:
-        """What a Lambda function is told, with the stub in the place of DynamoDB."""
+        """The environment of a Lambda function, with the stub in the place of DynamoDB."""
         return {
             **stub_data.SETTINGS.to_env(),
             "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
@@ -52,7 +52,7 @@ class Stub:
         }
 
     def written(self) -> tuple[int, list[dict[str, Any]]]:
-        """How many entries were put since this was last asked, and the batches of the last ones."""
+        """The number of entries put since the last call of this, and the latest batches."""
         request = urllib.request.Request(
             self.url, data=b"{}", headers={"X-Amz-Target": WRITTEN.decode()}
         )
@@ -62,7 +62,7 @@ class Stub:
         return report["entries"], report["batches"]
 
     def items(self) -> tuple[int, list[dict[str, Any]]]:
-        """Likewise, with the items themselves, in no order."""
+        """Likewise, but the items of the batches, sorted by user."""
         entries, batches = self.written()
         puts = [
             put["PutRequest"]["Item"]
@@ -97,7 +97,7 @@ def stub() -> Iterator[Stub]:
 
 @contextmanager
 def in_environment() -> Iterator[Stub]:
-    """A stub that every client made from here on in this process speaks to, from the other core."""
+    """Start a stub for every client that this process makes from now on; keep to the other core."""
     with stub() as running:
         cores.pin(cores.CLIENT)
         os.environ.pop("AWS_PROFILE", None)

@@ -6,16 +6,16 @@ Every bench is a folder with a module `bench.py`, and in it `run(*, short: bool)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 Better = Literal["higher", "lower"]
 Point = tuple[float, float]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Figure:
-    """One number that is held to a target."""
+    """A number with a target."""
 
     name: str  # `<bench>.<figure>`
     value: float
@@ -26,30 +26,22 @@ class Figure:
 
     @property
     def met(self) -> bool:
-        """Whether the target is reached."""
         return self.reaches(1.0)
 
     def reaches(self, share: float) -> bool:
-        """Whether so much of the target is reached; 0.7 is what a gate asks on a busy machine."""
+        """Whether this share of the target is reached: gates ask for less than all of it."""
         if self.better == "higher":
             return self.value >= share * self.target
         return self.value <= self.target / share
 
     def as_json(self) -> dict[str, Any]:
         """The figure as one line of `--json` has it."""
-        return {
-            "name": self.name,
-            "value": round(self.value, 4),
-            "target": self.target,
-            "unit": self.unit,
-            "better": self.better,
-            "against": self.against,
-        }
+        return {**asdict(self), "value": round(self.value, 4)}
 
 
 @dataclass(frozen=True)
 class Row:
-    """A number without a target that makes the figures understood."""
+    """A number without a target, which explains the figures."""
 
     name: str
     value: float

@@ -1,4 +1,4 @@
-"""Doors in fresh processes, from the side of the bench."""
+"""Run a door in a fresh process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answered:
-    """What one fresh process took, from before the import to after the first answer."""
+    """What a fresh process took, from before the import to after the first answer."""
 
     cpu: float  # seconds, user and system
     wall: float  # seconds
@@ -21,7 +21,7 @@ class Answered:
 
 
 def answer(door: str, event: dict[str, Any], **environment: str) -> Answered:
-    """Let a fresh process import the module `door` and answer the event by its `handler`."""
+    """Let the `handler` of the module `door` answer the event in a fresh process."""
     child = subprocess.run(
         [sys.executable, "-m", "bench.child", door],
         input=json.dumps(event),

@@ -1,27 +1,28 @@
 """Paired measuring: two contestants in one process, block by block, in the order A B B A.
 
-What disturbs the machine disturbs both, so their ratio holds where seconds do not. Time is CPU of
-this process, user and system.
+What disturbs the machine disturbs both contestants, so their ratio is steadier than either's time.
+Time is CPU of this process, user and system.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from statistics import median
 
+from bench.figures import Bars, Figure, Result, Row
 from bench.progress import with_progress
 
-# Resampled medians, of which the middle 95 % are the interval.
+# Medians of resampled pairs; the middle 95 % of them are the interval.
 RESAMPLES = 2_000
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """One way to do the work. `block` does `units` of it; `ready` comes before, unmeasured."""
+    """One way to do the work: `block` does `units` of it, after `ready`, which is not measured."""
 
     name: str
     block: Callable[[], None]
@@ -29,7 +30,7 @@ class Contestant:
     ready: Callable[[], object] = lambda: None
 
     def measure(self) -> float:
-        """Seconds of CPU for one unit, of one block."""
+        """Seconds of CPU for one unit, measured over one block."""
         gc.collect()
         self.ready()
         began = time.process_time()
@@ -39,7 +40,7 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Paired:
-    """How many times cheaper ours is, with the 95 % interval, and seconds of CPU for one unit."""
+    """How many times cheaper ours is, with the 95 % interval; `ours` and `theirs` in seconds."""
 
     ratio: float
     low: float
@@ -50,7 +51,7 @@ class Paired:
 
     @property
     def interval(self) -> str:
-        """The interval in words."""
+        """The interval for people to read."""
         return f"95 % between {self.low:.3g} and {self.high:.3g}, {self.pairs} pairs"
 
 
@@ -67,7 +68,7 @@ def compare(ours: Contestant, theirs: Contestant, *, rounds: int, what: str) -> 
 
 
 def paired(pairs: Sequence[tuple[float, float]]) -> Paired:
-    """What pairs (ours, theirs) say: the median of their ratios, and how sure it is."""
+    """The median of the ratios of pairs (ours, theirs), and its interval."""
     ratios = [theirs / ours for ours, theirs in pairs]
     draw = Random(0)  # the same interval for the same pairs
     medians = sorted(median(draw.choices(ratios, k=len(ratios))) for _ in range(RESAMPLES))
@@ -82,6 +83,38 @@ def paired(pairs: Sequence[tuple[float, float]]) -> Paired:
 
 
 def alone(contestant: Contestant, *, blocks: int) -> float:
-    """Seconds of CPU for one unit: the median of some blocks, for a row beside."""
+    """Seconds of CPU for one unit: the median of some blocks."""
     contestant.block()
     return median(contestant.measure() for _ in range(blocks))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rivalry:
+    """A bench that compares the CPU of our way and a rival's, and shows other ways beside them."""
+
+    figure: str  # `<bench>.<figure>`
+    target: float
+    against: str
+    unit: str  # of work, such as `page`
+    title: str
+    work: str
+    rounds: int
+    blocks_beside: int
+
+    def result(
+        self, ours: Contestant, theirs: Contestant, beside: Iterable[Contestant], pinned: str
+    ) -> Result:
+        """Measure everybody; the rows and the chart are microseconds of CPU for one unit."""
+        bench = self.figure.partition(".")[0]
+        found = compare(ours, theirs, rounds=self.rounds, what=bench)
+        micros = {ours.name: 1e6 * found.ours, theirs.name: 1e6 * found.theirs}
+        for each in with_progress(f"{bench}, beside it", beside):
+            micros[each.name] = 1e6 * alone(each, blocks=self.blocks_beside)
+        return Result(
+            figures=[Figure(self.figure, found.ratio, self.target, "x", "higher", self.against)],
+            rows=[
+                Row(name, each, "µs", f"of CPU per {self.unit}") for name, each in micros.items()
+            ],
+            setting={"interval": found.interval, "work": self.work, "pinned": pinned},
+            chart=Bars(title=self.title, unit="µs", bars=micros),
+        )

@@ -1,4 +1,4 @@
-"""Progress on stderr, told between the steps of a bench, so that nothing runs while it measures."""
+"""Progress on stderr, printed between the steps of a bench, so that none of it is measured."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 def with_progress(what: str, steps: Iterable[T]) -> Iterator[T]:
-    """The steps one by one, and on stderr how many are done and how long the rest will take.
+    """Yield the steps; stderr shows how many are done and how long the rest will take.
 
-    On a terminal one line that changes, otherwise a line at the end.
+    A terminal has one line that changes; elsewhere a line is printed at the end.
     """
     each = list(steps)
     live = sys.stderr.isatty()

@@ -19,16 +19,16 @@ from bench.figures import Figure, Result
 PIPE_COLUMNS = 160
 DATA = "last.json"
 CHART = "last.svg"
-# What stands between these two in a README is written by `--save`.
+# `--save` writes what is between these two lines of a README.
 BEGIN = "<!-- last result: written by --save -->"
 END = "<!-- end of last result -->"
 
 
 def shown(number: float) -> str:
-    """A number for people: three digits that mean something, and no more."""
+    """A number for people to read, of three significant digits."""
     if abs(number) >= 100 or number == int(number):
         return f"{number:,.0f}"
-    if 0.9 < number < 1.1:  # a ratio, of which what is over one counts
+    if 0.9 < number < 1.1:  # a ratio near 1, of which the difference from 1 counts
         return f"{number:.5g}"
     return f"{number:.3g}"
 
@@ -40,14 +40,13 @@ def wanted(figure: Figure) -> str:
 
 
 def json_lines(results: Iterable[Result]) -> Iterator[str]:
-    """One object a figure."""
     for result in results:
         for figure in result.figures:
             yield json.dumps(figure.as_json())
 
 
 def print_table(results: Iterable[Result], console: Console | None = None) -> None:
-    """Print every figure with its target, and under it the rows to read beside it."""
+    """Print every figure with its target, and the rows that explain it."""
     console = console or Console()
     if not console.is_terminal:
         console.width = PIPE_COLUMNS
@@ -70,7 +69,6 @@ def print_table(results: Iterable[Result], console: Console | None = None) -> No
 
 
 def machine() -> dict[str, str]:
-    """What the numbers were measured on."""
     return {
         "cpu": f"{os.cpu_count()} x {platform.machine()}",
         "python": platform.python_version(),
@@ -95,7 +93,7 @@ def save(result: Result, folder: Path) -> None:
 
 
 def with_result(readme: str, result: Result) -> str:
-    """The README with this result between its two marks; raises `ValueError` if it has none."""
+    """The README with this result between its marks; raises `ValueError` if it has no marks."""
     before, begin, rest = readme.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not (begin and end):

@@ -1,4 +1,4 @@
-"""Which benches there are, and how one runs: alone, in a fresh process."""
+"""Find the benches, and run one alone in a fresh process."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ HERE = Path(__file__).parent
 
 
 def names() -> list[str]:
-    """The benches there are: every folder with a `bench.py`, its underscores as hyphens."""
+    """The names of all benches: every folder with a `bench.py`, hyphens for underscores."""
     return sorted(path.parent.name.replace("_", "-") for path in HERE.glob("*/bench.py"))
 
 
 def folder(name: str) -> Path:
-    """Where a bench lives."""
     return HERE / name.replace("-", "_")
 
 
@@ -29,7 +28,6 @@ def run(name: str, *, short: bool) -> Result:
 
 
 def run_here(name: str, *, short: bool) -> Result:
-    """Run one bench in this process."""
     module = importlib.import_module(f"bench.{folder(name).name}.bench")
     result: Result = module.run(short=short)
     return result

@@ -1,7 +1,7 @@
-"""A stub of DynamoDB: over TLS, on loopback, in a process of its own, and quick to answer.
+"""A stub of DynamoDB: over TLS, on loopback, in its own process, and quick to answer.
 
-`python -m bench.stub CERTIFICATE CORE` serves until its standard input ends; it says its port on
-the first line of standard output.
+`python -m bench.stub CERTIFICATE CORE` prints its port on the first line of standard output, and
+serves until its standard input ends.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections import deque
 from bench import cores, stub_data
 
 LOOPBACK = "127.0.0.1"
-# Bodies of batches that are kept to be looked at: what 2,500 entries need.
+# Bodies of the latest batches, kept for checks: 100 batches hold 2,500 entries.
 KEPT = 100
-# Not DynamoDB's: how many entries were put, and the batches kept, since it was last asked.
+# An operation of the stub alone: the number of entries put since the last such call, and batches.
 WRITTEN = b"bench.written"
 
 _TARGET = b"x-amz-target: "
@@ -26,7 +26,7 @@ _LENGTH = b"content-length: "
 
 
 def reply(body: bytes, status: bytes = b"200 OK") -> bytes:
-    """An answer on the wire, with the headers that DynamoDB sends."""
+    """An answer on the wire, with DynamoDB's headers."""
     return (
         b"HTTP/1.1 %b\r\nServer: Server\r\nDate: Fri, 20 Nov 2026 18:00:00 GMT\r\n"
         b"Content-Type: application/x-amz-json-1.0\r\nContent-Length: %d\r\n"
@@ -37,7 +37,7 @@ def reply(body: bytes, status: bytes = b"200 OK") -> bytes:
 
 
 def answered(operation: str, body: bytes) -> bytes:
-    """The answer to a call that is no batch of writes."""
+    """The answer to any call other than BatchWriteItem."""
     try:
         return reply(stub_data.answer(operation, json.loads(body)))
     except (KeyError, ValueError):
@@ -46,14 +46,13 @@ def answered(operation: str, body: bytes) -> bytes:
 
 
 class Counted:
-    """What was put."""
+    """The entries put since the last `drain`."""
 
     def __init__(self) -> None:
         self.entries = 0
         self.batches: deque[bytes] = deque(maxlen=KEPT)
 
     def count(self, body: bytes) -> None:
-        """One batch came."""
         self.entries += body.count(b'"PutRequest"')
         self.batches.append(body)
 
@@ -73,13 +72,12 @@ class Connection(asyncio.Protocol):
     """One connection, kept alive: requests one after the other, each with its length."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self.buffer = b""
 
     def data_received(self, data: bytes) -> None:
-        """Answer every request that is whole."""
+        """Answer every request that has arrived whole."""
         self.buffer += data
         while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
             head = self.buffer[:end].lower() + b"\r\n"

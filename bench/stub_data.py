@@ -1,7 +1,7 @@
-"""What the stub endpoint answers, and the benches expect: tables, followers, a ledger, timelines.
+"""What the stub endpoint answers and the benches expect: tables, followers, a ledger, timelines.
 
-Ids are as long as those of Cognito, and end with a number: a publisher and a post with so many
-followers, or whichever of the followers it is.
+Ids are as long as those of Cognito and end with a number: for a publisher and a post, that of its
+followers; for a follower, its index.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fanfold.timeline.entries import Entries, Entry
 
 REGION = "eu-central-1"
 QUEUES = f"https://sqs.{REGION}.amazonaws.com/123456789012"
-# A worker's pace is no part of what an entry costs.
+# Entries a second, never reached: a worker's pace is no part of what an entry costs.
 UNLIMITED = 1_000_000_000
 
 SETTINGS = Settings(
@@ -48,38 +48,36 @@ SETTINGS = Settings(
 )
 
 DIGITS = 12
-# The same in the stub's process, which inherits the environment.
+# The stub's process inherits the environment, and so has the same time.
 _PUBLISHED_MS = int(os.environ.setdefault("BENCH_NOW_MS", str(time.time_ns() // 1_000_000)))
 _EXPIRES_AT = _PUBLISHED_MS // 1000 + SETTINGS.retention_days * 24 * 60 * 60
 
 READER = f"b0b00000-0000-4000-8000-{0:0{DIGITS}}"
-# More than any page, so that every page is full and has a next one.
+# More than any page: every page is full and has a next one.
 TIMELINE_ENTRIES = 1_000
 
 
 def publisher(followers: int) -> str:
-    """The publisher with so many followers."""
     return f"ada00000-0000-4000-8000-{followers:0{DIGITS}}"
 
 
 def post(followers: int) -> str:
-    """The post of that publisher, and so its fan-out."""
+    """The id of that publisher's post, and of its fan-out."""
     return f"90570000000000000000{followers:0{DIGITS}}"
 
 
 def follower(index: int) -> str:
-    """One of the followers."""
     return f"f0110000-0000-4000-8000-{index:0{DIGITS}}"
 
 
 @cache
 def edges(followers: int) -> tuple[str, ...]:
-    """The edges of the publisher with so many followers, in ring order."""
+    """The edges of the publisher with this many followers, in ring order."""
     return tuple(sorted(ring.edge(follower(index)) for index in range(followers)))
 
 
 def entry(followers: int) -> Entry:
-    """The entry that DELIVER writes for that post."""
+    """The entry that DELIVER writes for the post."""
     published_at = times.to_text(_PUBLISHED_MS)
     return Entry(sort_key(published_at, post(followers)), publisher(followers), _EXPIRES_AT)
 
@@ -101,7 +99,7 @@ def items(entry: Entry, users: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def answer(operation: str, request: dict[str, Any]) -> bytes:
-    """What DynamoDB answers to a call; raises `KeyError` for one that no bench makes."""
+    """DynamoDB's answer to a call; raises `KeyError` for a call that no bench makes."""
     table = request.get("TableName")
     key = request.get("Key", {})
     if operation == "query" and table == SETTINGS.timelines_table:
@@ -119,7 +117,7 @@ def answer(operation: str, request: dict[str, Any]) -> bytes:
     if operation == "getitem" and table == SETTINGS.fanouts_table:
         return _json({"Item": _fanout(_number(key["fanout_id"]["S"]), finished=False)})
     if operation == "getitem" and table == SETTINGS.publishers_table:
-        return _json({})  # as of a publisher that never grew: all its followers are on one shard
+        return _json({})  # the publisher never grew: all its followers are on one shard
     if operation == "updateitem" and table == SETTINGS.fanouts_table:
         return _json({"Attributes": _fanout(_number(key["fanout_id"]["S"]), finished=True)})
     raise KeyError(operation)
@@ -135,9 +133,9 @@ def _number(id_: str) -> int:
 
 @cache
 def _followers(shard_id: str, after: str, hi: str, limit: int) -> bytes:
-    """A page of edges; as in DynamoDB, one that is as long as its limit may not be the last."""
+    """A page of edges; as in DynamoDB, a page as long as its limit has a next one."""
     every = edges(_number(shard_id.partition("#")[0]))
-    begin = bisect.bisect_right(every, after)  # a position is no edge, so this is not past one
+    begin = bisect.bisect_right(every, after)  # a bare position is before its edges
     page = every[begin : bisect.bisect_left(every, hi)][:limit]
     found: dict[str, Any] = {
         "Items": [{"edge": text(edge)} for edge in page],
@@ -151,7 +149,7 @@ def _followers(shard_id: str, after: str, hi: str, limit: int) -> bytes:
 
 @cache
 def _timeline(limit: int) -> bytes:
-    """The newest entries of the reader, a second apart; wherever the range begins, it has them."""
+    """The newest entries of the reader, a second apart, whatever range is asked for."""
     count = min(limit, TIMELINE_ENTRIES)
     found = [
         {
@@ -184,7 +182,7 @@ def _post(ref_id: str) -> dict[str, Any]:
 
 
 def _fanout(followers: int, *, finished: bool) -> dict[str, Any]:
-    """The ledger's row of a fan-out that is one segment, before and after it is delivered."""
+    """The ledger's row of a fan-out of one segment, before and after its delivery."""
     fanned, now = entry(followers), times.to_text(_PUBLISHED_MS)
     row: dict[str, Any] = {
         "fanout_id": text(post(followers)),

@@ -1,4 +1,4 @@
-"""How long a fresh process takes to its first answer, beside a plain function that uses boto3."""
+"""What a fresh process costs up to its first answer, compared with a plain boto3 function."""
 
 from __future__ import annotations
 
@@ -15,20 +15,24 @@ from bench.paired import Paired, paired
 from bench.progress import with_progress
 
 LIMIT = 50  # entries of the page that is read
-FOLLOWERS = 100  # of the post that is delivered: four batches
+FOLLOWERS = 100  # of the delivered post: four batches
 ROUNDS, SHORT_ROUNDS = 10, 3
+AGAINST = "CPU of a Powertools and boto3 function to the same first answer"
 
 
 @dataclass(frozen=True)
 class Start:
-    """A door of ours and the plain function that does the same."""
+    """A door of ours and a plain function that does the same."""
 
     name: str
     target: float
-    ours: str
-    theirs: str
+    ours: str  # a module, like theirs
     event: dict[str, Any]
     is_right: Callable[[Any], bool]
+
+    @property
+    def theirs(self) -> str:
+        return f"bench.cold_start.plain_{self.name}"
 
     def first_answers(self, rounds: int) -> Sequence[tuple[Answered, Answered]]:
         """Pairs of fresh processes, in the order A B B A."""
@@ -57,22 +61,8 @@ def _is_delivered(answer: Any) -> bool:
 def run(*, short: bool) -> Result:
     """Compare the first answers of both functions."""
     starts = (
-        Start(
-            "deliver",
-            0.35,
-            "functions.deliver",
-            "bench.cold_start.plain_deliver",
-            doors.deliver(FOLLOWERS),
-            _is_delivered,
-        ),
-        Start(
-            "query",
-            0.45,
-            "functions.timeline",
-            "bench.cold_start.plain_query",
-            doors.timeline(LIMIT),
-            _is_page,
-        ),
+        Start("deliver", 0.35, "functions.deliver", doors.deliver(FOLLOWERS), _is_delivered),
+        Start("query", 0.45, "functions.timeline", doors.timeline(LIMIT), _is_page),
     )
     figures, rows, bars, setting = [], [], {}, {}
     with in_environment() as stub:
@@ -81,14 +71,7 @@ def run(*, short: bool) -> Result:
             pairs = start.first_answers(SHORT_ROUNDS if short else ROUNDS)
             cpu = _share([(ours.cpu, theirs.cpu) for ours, theirs in pairs])
             figures.append(
-                Figure(
-                    name=f"cold_start.{start.name}",
-                    value=cpu.ratio,
-                    target=start.target,
-                    unit="x",
-                    better="lower",
-                    against="CPU of a Powertools and boto3 function to the same first answer",
-                )
+                Figure(f"cold_start.{start.name}", cpu.ratio, start.target, "x", "lower", AGAINST)
             )
             wall = _share([(ours.wall, theirs.wall) for ours, theirs in pairs])
             rows.append(Row(f"{start.name}, by the clock", wall.ratio, "x", wall.interval))
@@ -113,5 +96,5 @@ def run(*, short: bool) -> Result:
 
 
 def _share(pairs: Sequence[tuple[float, float]]) -> Paired:
-    """Which part of theirs ours is, from pairs (ours, theirs)."""
+    """The ratio of ours to theirs, from pairs (ours, theirs)."""
     return paired([(theirs, ours) for ours, theirs in pairs])

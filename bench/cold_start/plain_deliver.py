@@ -32,17 +32,17 @@ dynamodb = boto3.client("dynamodb")
 
 
 def deliver(record: SQSRecord) -> None:
-    """Write the post into the timelines of a segment that is the whole ring."""
-    order = json.loads(record.body)
-    key: Any = {"fanout_id": {"S": order["fanout_id"]}}
+    """Write the post into all timelines: the segment is the whole ring."""
+    command = json.loads(record.body)
+    key: Any = {"fanout_id": {"S": command["fanout_id"]}}
     fanout = dynamodb.get_item(TableName=FANOUTS, Key=key, ConsistentRead=True)["Item"]
     post = dynamodb.get_item(
         TableName=POSTS,
-        Key={"ref_id": {"S": order["fanout_id"]}},
+        Key={"ref_id": {"S": command["fanout_id"]}},
         ConsistentRead=True,
         ProjectionExpression="ref_id, deleted_at",
     )
-    if str(order["segment"]) not in fanout["pending"]["NS"] or "deleted_at" in post["Item"]:
+    if str(command["segment"]) not in fanout["pending"]["NS"] or "deleted_at" in post["Item"]:
         return
     page = dynamodb.query(
         TableName=FOLLOWERS,
@@ -79,17 +79,16 @@ def deliver(record: SQSRecord) -> None:
             ":complete": {"S": "complete"},
             ":now": {"S": datetime.now(UTC).isoformat()},
             ":written": {"N": str(len(users))},
-            ":segment": {"NS": [str(order["segment"])]},
-            ":number": {"N": str(order["segment"])},
+            ":segment": {"NS": [str(command["segment"])]},
+            ":number": {"N": str(command["segment"])},
         },
         ReturnValues="ALL_NEW",
     )
-    logger.info("A segment was worked on.", fanout_id=order["fanout_id"], written=len(users))
+    logger.info("A segment was worked on.", fanout_id=command["fanout_id"], written=len(users))
     metrics.add_metric("EntriesDelivered", MetricUnit.Count, len(users))
 
 
 @metrics.log_metrics
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    """Take one message."""
     return process_partial_response(event, deliver, processor, context)

@@ -61,5 +61,4 @@ def timeline() -> dict[str, Any]:
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
-    """Answer one HTTP request."""
     return app.resolve(event, context)

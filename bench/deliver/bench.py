@@ -1,4 +1,4 @@
-"""What one delivered entry costs in CPU, the whole job, beside a batch_writer that only writes."""
+"""What one delivered entry costs in CPU, compared with a batch_writer that only writes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import replace
 
 from bench import clients, doors, stub_data
 from bench.endpoint import Stub, in_environment
-from bench.figures import Bars, Figure, Result, Row
-from bench.paired import Contestant, alone, compare
-from bench.progress import with_progress
+from bench.figures import Result, Row
+from bench.paired import Contestant, Rivalry
 from fanfold import names
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.deliver import Delivering, Outcome
@@ -24,10 +23,10 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.timeline.posts import Posts
 from functions import _clients as product
 
-# The largest fan-out that is one segment: 200 batches, and three reads of followers, because a page
-# as long as its limit does not say that it is the last.
+# The largest fan-out of one segment: 200 batches, and three pages of followers, because a full page
+# does not say that it is the last.
 FOLLOWERS = SEGMENT_FOLLOWERS
-ENTRIES = 10_000  # a block: 0.6 s of batch_writer, long enough to be measured
+ENTRIES = 10_000  # a block: 0.6 s of batch_writer, long enough to measure
 ROUNDS, SHORT_ROUNDS = 10, 3
 BLOCKS_BESIDE = 3
 TARGET = 20.0
@@ -35,6 +34,16 @@ TARGET = 20.0
 
 def run(*, short: bool) -> Result:
     """Compare the whole job with writing alone, over the same items."""
+    rivalry = Rivalry(
+        figure="deliver.vs_batch_writer",
+        target=TARGET,
+        against="CPU per entry of boto3's Table.batch_writer, which only writes",
+        unit="entry",
+        title="CPU per delivered entry",
+        work=f"segments of {FOLLOWERS:,} followers, {ENTRIES:,} entries a block, over TLS",
+        rounds=SHORT_ROUNDS if short else ROUNDS,
+        blocks_beside=BLOCKS_BESIDE,
+    )
     with in_environment() as stub:
         users = [ring.follower_of(edge) for edge in stub_data.edges(FOLLOWERS)]
         items = stub_data.items(stub_data.entry(FOLLOWERS), users)
@@ -44,39 +53,16 @@ def run(*, short: bool) -> Result:
         batch_writer = Contestant("boto3 batch_writer, writing only", write, units=ENTRIES)
         for each in (libcurl, batch_writer):
             _check(stub, each)
-        found = compare(
-            libcurl, batch_writer, rounds=SHORT_ROUNDS if short else ROUNDS, what="deliver"
-        )
-        micros = {libcurl.name: 1e6 * found.ours, batch_writer.name: 1e6 * found.theirs}
-        for each in with_progress("deliver, beside it", [] if short else [threads]):
-            micros[each.name] = 1e6 * alone(each, blocks=BLOCKS_BESIDE)
-        clock = {each.name: _by_the_clock(each) for each in (libcurl, batch_writer)}
-    return Result(
-        figures=[
-            Figure(
-                name="deliver.vs_batch_writer",
-                value=found.ratio,
-                target=TARGET,
-                unit="x",
-                better="higher",
-                against="CPU per entry of boto3's Table.batch_writer, which only writes",
-            )
-        ],
-        rows=[
-            *(Row(name, value, "µs", "of CPU per entry") for name, value in micros.items()),
-            *(Row(name, value, "µs", "of time per entry") for name, value in clock.items()),
-        ],
-        setting={
-            "interval": found.interval,
-            "work": f"segments of {FOLLOWERS:,} followers, {ENTRIES:,} entries a block, over TLS",
-            "pinned": stub.pinned,
-        },
-        chart=Bars(title="CPU per delivered entry", unit="µs", bars=micros),
-    )
+        result = rivalry.result(libcurl, batch_writer, [] if short else [threads], stub.pinned)
+        clock = [
+            Row(each.name, _by_the_clock(each), "µs", "of time per entry")
+            for each in (libcurl, batch_writer)
+        ]
+    return replace(result, rows=[*result.rows, *clock])
 
 
 def _deliver(transport: str) -> Callable[[], None]:
-    """Deliver segments as the door does."""
+    """Deliver segments like the door."""
     settings = replace(stub_data.SETTINGS, transport=transport)
     dynamodb, sqs = product.dynamodb(settings), product.sqs(settings)
     delivering = Delivering(
@@ -89,11 +75,11 @@ def _deliver(transport: str) -> Callable[[], None]:
         ),
         product.transport(settings),
     )
-    order, pace = doors.order(FOLLOWERS), Pace(stub_data.UNLIMITED)
+    command, pace = doors.command(FOLLOWERS), Pace(stub_data.UNLIMITED)
 
     def deliver() -> None:
         for _ in range(ENTRIES // FOLLOWERS):
-            end = delivering.deliver(order, pace=pace, redelivered=False, stop_at=math.inf)
+            end = delivering.deliver(command, pace=pace, redelivered=False, stop_at=math.inf)
             if end != Outcome("delivered", FOLLOWERS):
                 raise RuntimeError(f"Not all was delivered: {end}.")
 
@@ -101,14 +87,14 @@ def _deliver(transport: str) -> Callable[[], None]:
 
 
 def _by_the_clock(contestant: Contestant) -> float:
-    """Microseconds of time for one entry; the stub may be what is waited for."""
+    """Microseconds of time for one entry, waiting for the stub included."""
     began = time.perf_counter()
     contestant.block()
     return 1e6 * (time.perf_counter() - began) / contestant.units
 
 
 def _check(stub: Stub, contestant: Contestant) -> None:
-    """See that a block writes each entry; raises `RuntimeError` if not."""
+    """Raise `RuntimeError` unless a block writes every entry."""
     stub.written()
     contestant.block()
     entries, _ = stub.items()

@@ -1,13 +1,13 @@
-"""Lessons of the founding articles, on the model: an index that throttles, shards that lose."""
+"""Lessons of the founding articles, on the model: throttling indexes, shards that lose edges."""
 
 from __future__ import annotations
 
 from bench.figures import Figure, Lines, Result, Row
 from bench.lessons.indexes import BY_STATE, SPARSE, Writing, Written
-from bench.lessons.suffixes import FOLLOWS, Drawn, Homes, Levels, Modulo, Shown, show
+from bench.lessons.suffixes import FOLLOWS, Drawn, Levels, Modulo, Sharding, Shown, show
 from bench.progress import with_progress
 
-# Fan-outs a second; the ledger writes each three times.
+# Fan-outs a second; each is three writes of the ledger.
 RATES, SHORT_RATES = (250, 500, 750, 1_000), (250, 1_000)
 SECONDS, SHORT_SECONDS = 6, 4
 INDEXES = {"sparse": SPARSE, "by state": BY_STATE}
@@ -23,35 +23,18 @@ def run(*, short: bool) -> Result:
         (name, rate): Writing(INDEXES[name], rate).run(seconds)
         for name, rate in with_progress("lessons, an index", cases)
     }
-    ways: dict[str, Homes] = {OURS: Levels(), MODULO: Modulo(), DRAWN: Drawn()}
+    ways: dict[str, Sharding] = {OURS: Levels(), MODULO: Modulo(), DRAWN: Drawn()}
     shown = {name: show(ways[name]) for name in with_progress("lessons, suffixes", ways)}
     ours = shown[OURS]
+    throttled = max(written["sparse", rate].throttled_share for rate in rates)
+    writes = f"the ledger's writes at up to {max(rates):,} fan-outs/s"
+    doubled = f"{FOLLOWS:,} whose shards doubled twice, read at the level of now"
+    unfollowed = "the same after all have unfollowed"
     return Result(
         figures=[
-            Figure(
-                name="lessons.sparse_index_throttled",
-                value=100 * max(written["sparse", rate].throttled_share for rate in rates),
-                target=0,
-                unit="%",
-                better="lower",
-                against=f"the ledger's writes at up to {max(rates):,} fan-outs/s",
-            ),
-            Figure(
-                name="lessons.missed",
-                value=ours.missed[0],
-                target=0,
-                unit="followers",
-                better="lower",
-                against=f"{FOLLOWS:,} whose shards doubled twice, read at the level of now",
-            ),
-            Figure(
-                name="lessons.left_behind",
-                value=ours.left,
-                target=0,
-                unit="edges",
-                better="lower",
-                against="the same after all have unfollowed",
-            ),
+            Figure("lessons.sparse_index_throttled", 100 * throttled, 0, "%", "lower", writes),
+            Figure("lessons.missed", ours.missed[0], 0, "followers", "lower", doubled),
+            Figure("lessons.left_behind", ours.left, 0, "edges", "lower", unfollowed),
         ],
         rows=[
             *(_index(name, rate, found) for (name, rate), found in written.items()),

@@ -1,4 +1,4 @@
-"""The ledger behind two indexes: the sparse one that it has, and one by state, which it has not."""
+"""The ledger with its sparse index, and with an index by state in its place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from simulation.schemas import schema_of
 
 # Table and index take 40,000 writes a second each, and 1,000 on each of their partitions.
 WARM = Limits.warm(40_000)
-# A fan-out is planned so long after it was opened, and complete so long after that.
+# From opening a fan-out to its plan, and from there to its end.
 STEP_SECONDS = 1
 FOLLOWERS = 100
 SPARSE = schema_of(names.FANOUTS)
@@ -30,21 +30,20 @@ BY_STATE = replace(SPARSE, indexes=(IndexSchema("by_state", KeySchema("state", "
 
 @dataclass(frozen=True)
 class Written:
-    """What became of the ledger's writes."""
+    """What became of the ledger's writes; shares are of 1."""
 
     writes: int
     throttled: int
-    table_share: float  # of what the table takes, so much was used
+    table_share: float  # used, of the writes that the table takes
     reasons: Counter[str]
 
     @property
     def throttled_share(self) -> float:
-        """Of the writes, so many were throttled."""
         return self.throttled / self.writes
 
 
 class Writing:
-    """Fan-outs of one segment, so many a second; one whose write is throttled is let be."""
+    """Fan-outs of one segment at a steady rate; one whose write is throttled is given up."""
 
     def __init__(self, schema: TableSchema, fanouts_per_second: int) -> None:
         self.rate = fanouts_per_second
@@ -58,7 +57,7 @@ class Writing:
         self.writes = self.throttled = 0
 
     def run(self, seconds: int) -> Written:
-        """Open one after the other, and plan and complete each in its time."""
+        """Open fan-outs one by one, and plan and complete each `STEP_SECONDS` later."""
         behind = STEP_SECONDS * self.rate
         for number in range(seconds * self.rate):
             self.clock.advance(1 / self.rate)

@@ -1,6 +1,6 @@
-"""Two ways of choosing a follower's shard: ours, and the articles' on the same model of DynamoDB.
+"""Ways of choosing a follower's shard on the model of DynamoDB: ours, and those of the articles.
 
-Theirs: suffixes 1 to N, drawn or computed as a hash modulo N, and an N that is read from a cache.
+Theirs are suffixes 1 to N, drawn or computed as a hash modulo N, with an N that is cached.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from simulation.schemas import schema_of
 
 PUBLISHER = "ada"
 FOLLOWS = 6_000
-# The number of shards doubles twice on the way, after a third of the follows each.
+# The number of shards doubles after each third of the follows but the last.
 GROWTHS = 2
-# One follow in so many is sent again, because its answer was lost.
+# One follow of this many is sent again, because its answer was lost.
 SENT_AGAIN = 100
 
 
-class Homes(Protocol):
-    """Where a publisher's followers are kept; it has `growths` doublings behind it."""
+class Sharding(Protocol):
+    """Where a publisher's edges lie; its shards have doubled `growths` times."""
 
     def follow(self, follower: str, growths: int) -> None:
-        """Write an edge, as a writer does who knows of so many growths."""
+        """Write an edge, by a writer who knows of `growths` doublings."""
 
     def unfollow(self, follower: str, growths: int) -> None:
-        """Delete it."""
+        """Delete the edge."""
 
     def read(self, growths: int) -> Counter[str]:
-        """How often each follower is found, by a reader who knows of so many growths."""
+        """How often each follower is found by a reader who knows of `growths` doublings."""
 
 
 def _client() -> Any:
@@ -51,23 +51,21 @@ def _client() -> Any:
 
 @dataclass
 class Levels:
-    """Ours: computed from the top bits of a hash, and a reader looks at every level."""
+    """Ours: computed from the top bits of a hash, and readers read every level."""
 
     followers: EdgesTable = field(
         default_factory=lambda: EdgesTable(_client(), names.FOLLOWERS.name)
     )
 
     def follow(self, follower: str, growths: int) -> None:
-        """Put it at the level that the writer knows."""
         self.followers.put(PUBLISHER, follower, version=1, level=growths)
 
     def unfollow(self, follower: str, growths: int) -> None:
-        """Delete it at every level, as `Edges.remove` does."""
+        """Delete it at every level, like `Edges.remove`."""
         for level in range(growths + 1):
             self.followers.remove(PUBLISHER, follower, version=2, level=level)
 
     def read(self, growths: int) -> Counter[str]:
-        """All levels, merged."""
         wanted = RingRead(growths, ring.START, ring.END)
         pages = self.followers.edges(PUBLISHER, wanted)
         return Counter(ring.follower_of(edge) for page in pages for edge in page)
@@ -80,21 +78,18 @@ class Modulo:
     client: Any = field(default_factory=_client)
 
     def suffixes(self, follower: str, shards: int) -> list[int]:
-        """The shards that an edge is written to, or deleted at."""
+        """The shards where an edge is written or deleted."""
         return [int(md5(follower.encode()).hexdigest(), 16) % shards + 1]
 
     def follow(self, follower: str, growths: int) -> None:
-        """Put it into one shard of those that the writer knows."""
         (suffix,) = self.suffixes(follower, 2**growths)
         self.client.put_item(TableName=names.FOLLOWERS.name, Item=_key(suffix, follower))
 
     def unfollow(self, follower: str, growths: int) -> None:
-        """Delete it in the shard that it is computed to be in."""
         (suffix,) = self.suffixes(follower, 2**growths)
         self.client.delete_item(TableName=names.FOLLOWERS.name, Key=_key(suffix, follower))
 
     def read(self, growths: int) -> Counter[str]:
-        """All shards that the reader knows, one after the other."""
         return Counter(
             follower for shard in range(2**growths) for follower in self._shard(shard + 1)
         )
@@ -117,11 +112,10 @@ class Drawn(Modulo):
     random: Random = field(default_factory=lambda: Random(1))
 
     def suffixes(self, follower: str, shards: int) -> list[int]:
-        """Any of them."""
         return [self.random.randint(1, shards)]
 
     def unfollow(self, follower: str, growths: int) -> None:
-        """Delete it in every shard: nobody knows which."""
+        """Delete it in every shard: nobody knows in which it lies."""
         for shard in range(2**growths):
             key = _key(shard + 1, follower)
             self.client.delete_item(TableName=names.FOLLOWERS.name, Key=key)
@@ -133,24 +127,24 @@ def _key(suffix: int, follower: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Shown:
-    """What one way comes to, over a rush in which the shards doubled twice."""
+    """What a rush, in which the shards double twice, shows of a sharding."""
 
-    missed: list[int]  # followers that a reader misses whose cache is so many growths old
+    missed: list[int]  # by a reader whose cache is 0, 1 or 2 doublings old
     twice: int  # followers found more than once
-    left: int  # edges that are left after everybody has unfollowed
+    left: int  # edges left after everybody has unfollowed
 
 
-def show(homes: Homes) -> Shown:
+def show(sharding: Sharding) -> Shown:
     """Let everybody follow while the shards grow, read with caches of any age, and unfollow."""
     followers = [f"user-{number}" for number in range(FOLLOWS)]
     for number, follower in enumerate(followers):
         growths = number * (GROWTHS + 1) // FOLLOWS
-        homes.follow(follower, growths)
+        sharding.follow(follower, growths)
         if number % SENT_AGAIN == 0:
-            homes.follow(follower, growths)
-    missed = [FOLLOWS - len(homes.read(GROWTHS - age)) for age in range(GROWTHS + 1)]
-    found = homes.read(GROWTHS)
+            sharding.follow(follower, growths)
+    missed = [FOLLOWS - len(sharding.read(GROWTHS - age)) for age in range(GROWTHS + 1)]
+    found = sharding.read(GROWTHS)
     for follower in followers:
-        homes.unfollow(follower, GROWTHS)
-    left = homes.read(GROWTHS).total()
+        sharding.unfollow(follower, GROWTHS)
+    left = sharding.read(GROWTHS).total()
     return Shown(missed, sum(count > 1 for count in found.values()), left)

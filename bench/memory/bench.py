@@ -1,4 +1,4 @@
-"""How much memory DELIVER takes for a large segment beyond what it takes for a small one."""
+"""How much more memory DELIVER needs for a large segment than for a small one."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ SMALL, LARGE = 1_000, 50_000
 BETWEEN = (5_000, 20_000)
 RUNS, SHORT_RUNS = 3, 1
 TARGET_MB = 10.0
+AGAINST = f"peak RSS for {LARGE:,} followers less that for {SMALL:,}"
 
 
 def run(*, short: bool) -> Result:
-    """Compare the peaks of fresh processes that deliver one segment each."""
+    """Compare the peaks of memory of fresh processes that deliver one segment each."""
     runs = range(SHORT_RUNS if short else RUNS)
     sizes = (SMALL, *BETWEEN, LARGE)
     with in_environment() as stub:
@@ -35,14 +36,7 @@ def run(*, short: bool) -> Result:
     growth = {name: points[-1][1] - points[0][1] for name, points in lines.items()}
     return Result(
         figures=[
-            Figure(
-                name="memory.growth_mb",
-                value=growth[names.LIBCURL],
-                target=TARGET_MB,
-                unit="MB",
-                better="lower",
-                against=f"peak RSS for {LARGE:,} followers less that for {SMALL:,}",
-            )
+            Figure("memory.growth_mb", growth[names.LIBCURL], TARGET_MB, "MB", "lower", AGAINST)
         ],
         rows=[
             *(

@@ -1,4 +1,4 @@
-"""What a page of a timeline costs in CPU, hydrated, beside the bare Query by boto3's resource."""
+"""What a hydrated page of a timeline costs in CPU, compared with a bare Query by boto3."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from boto3.dynamodb.conditions import Key
 from bench import doors, stub_data
 from bench.child import Context
 from bench.endpoint import in_environment
-from bench.figures import Bars, Figure, Result, Row
-from bench.paired import Contestant, alone, compare
-from bench.progress import with_progress
+from bench.figures import Result
+from bench.paired import Contestant, Rivalry
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
@@ -24,42 +23,32 @@ PAGES = 200  # a block: 0.25 s of boto3, and far less than the cache holds a pos
 ROUNDS, SHORT_ROUNDS = 14, 5
 BLOCKS_BESIDE = 5
 TARGET = 5.0
-# Older than every entry, as the product's bound is.
+# Older than every entry, like the product's bound.
 SINCE = "2020-01-01T00:00:00.000Z"
 
 
 def run(*, short: bool) -> Result:
-    """Compare reading a page with asking for one."""
+    """Compare reading a page with its posts and a bare query."""
+    rivalry = Rivalry(
+        figure="query.vs_boto3_resource",
+        target=TARGET,
+        against=f"CPU of the bare Query of the same {LIMIT} entries by boto3's resource",
+        unit="page",
+        title=f"CPU per page of {LIMIT} entries",
+        work=f"pages of {LIMIT}, {PAGES} a block, posts cached, over TLS",
+        rounds=SHORT_ROUNDS if short else ROUNDS,
+        blocks_beside=BLOCKS_BESIDE,
+    )
     with in_environment() as stub:
         fanfold = _pages("Fanfold, hydrated", _reading())
         resource = _pages("boto3 resource, Query alone", _resource())
-        found = compare(fanfold, resource, rounds=SHORT_ROUNDS if short else ROUNDS, what="query")
-        micros = {fanfold.name: 1e6 * found.ours, resource.name: 1e6 * found.theirs}
-        beside = [
-            _pages("Fanfold's handler, with its router", _handler()),
-            _pages("boto3 client, Query alone", _client()),
-        ]
-        for each in with_progress("query, beside it", [] if short else beside):
-            micros[each.name] = 1e6 * alone(each, blocks=BLOCKS_BESIDE)
-    return Result(
-        figures=[
-            Figure(
-                name="query.vs_boto3_resource",
-                value=found.ratio,
-                target=TARGET,
-                unit="x",
-                better="higher",
-                against=f"CPU of the bare Query of the same {LIMIT} entries by boto3's resource",
-            )
-        ],
-        rows=[Row(name, value, "µs", "of CPU per page") for name, value in micros.items()],
-        setting={
-            "interval": found.interval,
-            "work": f"pages of {LIMIT}, {PAGES} a block, posts cached, over TLS",
-            "pinned": stub.pinned,
-        },
-        chart=Bars(title=f"CPU per page of {LIMIT} entries", unit="µs", bars=micros),
-    )
+        others = {
+            "Fanfold's handler, with its router": _handler,
+            "boto3 client, Query alone": _client,
+        }
+        # Made after the comparison, which their imports must not disturb.
+        beside = (_pages(name, make()) for name, make in others.items() if not short)
+        return rivalry.result(fanfold, resource, beside, stub.pinned)
 
 
 def _pages(name: str, page: Callable[[], int]) -> Contestant:

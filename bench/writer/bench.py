@@ -1,4 +1,4 @@
-"""What one written entry costs in CPU, beside boto3's batch_writer."""
+"""What one written entry costs in CPU, compared with boto3's batch_writer."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ from typing import Any
 
 from bench import clients, stub_data
 from bench.endpoint import Stub, in_environment
-from bench.figures import Bars, Figure, Result, Row
-from bench.paired import Contestant, alone, compare
-from bench.progress import with_progress
+from bench.figures import Result
+from bench.paired import Contestant, Rivalry
 from bench.writer import ours, pynamo
 from fanfold import names
 from fanfold.follows import ring
-from fanfold.settings import Settings
 from functions import _clients as product
 
-ITEMS = 2_500  # a call, which are 100 batches
-CALLS = 4  # a block: 0.6 s of batch_writer, long enough to be measured
+ITEMS = 2_500  # a call: 100 batches
+CALLS = 4  # a block: 0.6 s of batch_writer, long enough to measure
 ROUNDS, SHORT_ROUNDS = 10, 3
 BLOCKS_BESIDE = 3
 THREADS = 16
@@ -29,54 +27,38 @@ Write = Callable[[], None]
 
 def run(*, short: bool) -> Result:
     """Compare the writers over the same items."""
+    rivalry = Rivalry(
+        figure="writer.vs_batch_writer",
+        target=TARGET,
+        against="CPU per entry of boto3's Table.batch_writer",
+        unit="entry",
+        title="CPU per written entry",
+        work=f"{ITEMS:,} entries a call, {CALLS} calls a block, over TLS",
+        rounds=SHORT_ROUNDS if short else ROUNDS,
+        blocks_beside=BLOCKS_BESIDE,
+    )
     with in_environment() as stub:
         users = [ring.follower_of(edge) for edge in stub_data.edges(ITEMS)]
         items = stub_data.items(stub_data.entry(ITEMS), users)
-        libcurl = _block("Fanfold", ours.writer(product.transport(_speaking(names.LIBCURL)), ITEMS))
-        batch_writer = _block("boto3 batch_writer", clients.batch_writer(items))
-        beside = (
-            []
-            if short
-            else [
-                _block(f"boto3 client, {THREADS} threads", clients.threads(items, THREADS)),
-                _block("PynamoDB", pynamo.writer(items)),
-                _block(
-                    "Fanfold, transport=boto3",
-                    ours.writer(product.transport(_speaking(names.BOTO3)), ITEMS),
-                ),
-            ]
-        )
+        writers = {
+            "Fanfold": _ours(names.LIBCURL),
+            "boto3 batch_writer": clients.batch_writer(items),
+        }
+        if not short:
+            writers |= {
+                f"boto3 client, {THREADS} threads": clients.threads(items, THREADS),
+                "PynamoDB": pynamo.writer(items),
+                "Fanfold, transport=boto3": _ours(names.BOTO3),
+            }
+        libcurl, batch_writer, *beside = (_block(name, write) for name, write in writers.items())
         for each in (libcurl, batch_writer, *beside):
             check(stub, each.block, items)
-        found = compare(
-            libcurl, batch_writer, rounds=SHORT_ROUNDS if short else ROUNDS, what="writer"
-        )
-        micros = {"Fanfold": 1e6 * found.ours, "boto3 batch_writer": 1e6 * found.theirs}
-        for each in with_progress("writer, beside it", beside):
-            micros[each.name] = 1e6 * alone(each, blocks=BLOCKS_BESIDE)
-    return Result(
-        figures=[
-            Figure(
-                name="writer.vs_batch_writer",
-                value=found.ratio,
-                target=TARGET,
-                unit="x",
-                better="higher",
-                against="CPU per entry of boto3's Table.batch_writer",
-            )
-        ],
-        rows=[Row(name, value, "µs", "of CPU per entry") for name, value in micros.items()],
-        setting={
-            "interval": found.interval,
-            "work": f"{ITEMS:,} entries a call, {CALLS} calls a block, over TLS",
-            "pinned": stub.pinned,
-        },
-        chart=Bars(title="CPU per written entry", unit="µs", bars=micros),
-    )
+        return rivalry.result(libcurl, batch_writer, beside, stub.pinned)
 
 
-def _speaking(transport: str) -> Settings:
-    return replace(stub_data.SETTINGS, transport=transport)
+def _ours(transport: str) -> Write:
+    settings = replace(stub_data.SETTINGS, transport=transport)
+    return ours.writer(product.transport(settings), ITEMS)
 
 
 def _block(name: str, write: Write) -> Contestant:
@@ -88,7 +70,7 @@ def _block(name: str, write: Write) -> Contestant:
 
 
 def check(stub: Stub, block: Write, items: list[dict[str, Any]]) -> None:
-    """See that a block wrote all of the items and no others; raises `RuntimeError` if not."""
+    """Raise `RuntimeError` unless a block writes all of the items and no others."""
     stub.written()
     block()
     entries, found = stub.items()

@@ -1,4 +1,4 @@
-"""Fanfold's writing alone: policy, bodies and calls as in DELIVER, with the page at hand."""
+"""Fanfold's writing alone: policy, bodies and calls of DELIVER, without reading followers."""
 
 from __future__ import annotations
 
@@ -19,21 +19,19 @@ from fanfold.timeline.entries import Entry
 
 @dataclass
 class PageAtHand:
-    """Calls of a transport, but for the one page of followers, which is not asked for."""
+    """Calls of a transport, with the page of followers answered at once."""
 
     calls: Calls
     page: Page
     read: list[Finished] = field(default_factory=list)
 
     def start(self, action: Read | Send) -> None:
-        """Begin a call."""
         if isinstance(action, Read):
             self.read.append(Finished(action, self.page))
         else:
             self.calls.start(action)
 
     def finished(self, seconds: float | None) -> Iterable[Finished]:
-        """The calls that have ended."""
         if self.read:
             return [self.read.pop()]
         return self.calls.finished(seconds)
@@ -41,20 +39,19 @@ class PageAtHand:
 
 @dataclass(frozen=True)
 class WithoutReading:
-    """A transport that has the page of followers at hand."""
+    """A transport with the page of followers at hand."""
 
     transport: Transport
     page: Page
 
     @contextmanager
     def calls(self, entry: Entry) -> Iterator[PageAtHand]:
-        """To deliver `entry`."""
         with self.transport.calls(entry) as calls:
             yield PageAtHand(calls, self.page)
 
 
 def writer(transport: Transport, followers: int) -> Callable[[], None]:
-    """Write the entry of the publisher with so many followers."""
+    """Write the entry of the publisher with this many followers."""
     entry = stub_data.entry(followers)
     page = WithoutReading(transport, Page(stub_data.edges(followers), more=False))
     pace = Pace(stub_data.UNLIMITED)
