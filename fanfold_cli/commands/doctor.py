@@ -1,6 +1,5 @@
-"""`fanfold doctor`: whether follows and edges agree, and let them if they do not."""
+"""`fanfold doctor`: do follows and edges agree, and if not, make them agree."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from itertools import islice
@@ -11,7 +10,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.table import Table
 from rich.text import Text
 
-from fanfold.doctor.examine import EXAMPLES, Difference, Doctor, Look, Report, Round
+from fanfold.doctor.examine import Doctor
+from fanfold.doctor.findings import EXAMPLES, Difference, Report, Snapshot
+from fanfold.doctor.recheck import Recheck
+from fanfold.doctor.repair import Repair
 from fanfold.doctor.scan import Records
 from fanfold.errors import FanfoldError
 from fanfold.follows.edges_table import EdgesTable
@@ -19,90 +21,80 @@ from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.timeline.readers import Readers
 from fanfold_cli import seeding
-from fanfold_cli.console import ExpectedError, print_json, print_result, say
+from fanfold_cli.console import ExpectedError, counted, print_json, print_result, say
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
-# Follows of a sample: read within seconds, for a cent.
-SAMPLE = 10_000
 # Calls at a time.
 THREADS = 16
-# What a shell gives for a command that Ctrl-C ended.
-INTERRUPTED = 130
+# Exit codes of a usage error, as Typer has it, and after Ctrl-C, as shells have it.
+USAGE, INTERRUPTED = 2, 130
 
 MEANINGS = {
-    Difference.MISSING: "follows without an edge: posts do not arrive",
+    Difference.MISSING: "follows without an edge: the publisher's posts do not arrive",
     Difference.ORPHANED: "edges without a follow: posts arrive that nobody asked for",
     Difference.OLDER: "edges older than their follow: posts arrive all the same",
-    Difference.NEWER: "edges newer than their follow: an unfollow would not end them",
-    Difference.TWICE: "edges at several levels: harmless, a post arrives once, but read each time",
+    Difference.NEWER: "edges newer than their follow: an unfollow would not delete them",
     Difference.UNREACHABLE: "publishers with edges above the level of their row: never read",
-    Difference.UNREADABLE: "items that are no edges or no follows: not mended",
+    Difference.UNREADABLE: "items that are neither edges nor follows: never repaired",
 }
 
 
 def doctor(
     repair: Annotated[
-        bool, typer.Option("--repair", help="Let the edges agree with the follows.")
+        bool, typer.Option("--repair", help="Make the edges agree with the follows.")
     ] = False,
-    sample: Annotated[
-        int | None,
-        # With the backslash, because what is in brackets is markup else.
-        typer.Option(min=1, help=rf"Look at so many follows, at random. \[default: {SAMPLE}]"),
-    ] = None,
     whole: Annotated[
         bool,
         typer.Option(
             "--whole",
-            help="Look at all of them: minutes, and some $0.30, for each million follows.",
+            help="Examine all follows and edges: minutes, and about $0.30, per million follows.",
         ),
     ] = False,
     publisher: Annotated[
-        str | None, typer.Option(help="Look at all follows and edges of one publisher.")
+        str | None,
+        typer.Option(help="Examine the follows and edges of one publisher; scans both tables."),
     ] = None,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare follows with the edges that deliveries go by; exit code 1 if any stay wrong."""
-    if (sample is not None) + whole + (publisher is not None) > 1:
-        raise ExpectedError("Name one of --sample, --whole and --publisher.")
+    """Compare follows with the edges that deliveries read; exit code 1 if a difference is left."""
+    if whole == (publisher is not None):
+        say("Choose what to examine: --publisher PUBLISHER for one publisher, or --whole for all.")
+        raise typer.Exit(USAGE)
     if publisher is not None:
         checked_id(publisher)
     deployment = Deployment.choose(stack, home)
     report, threads = Report(), ThreadPoolExecutor(THREADS)
     try:
-        examiner = _doctor(deployment, threads, report, repairs=repair)
-        if publisher is not None:
-            _go(examiner.publisher(publisher))
-        elif whole:
-            _go(examiner.whole())
-        else:
-            _go(examiner.sample(sample or SAMPLE))
+        for phase in _doctor(deployment, threads, report, repair=repair).examine(publisher):
+            with progress_bar(phase.what, total=phase.total, unit=phase.unit) as bar:
+                for count in phase.steps:
+                    bar.advance(count)
     except (FanfoldError, ClientError, BotoCoreError) as error:
-        raise ExpectedError(f"{_so_far(report, repairs=repair)} The reason: {error}") from error
+        raise ExpectedError(f"{_so_far(report, repair=repair)} The reason: {error}") from error
     except KeyboardInterrupt:
-        say(_so_far(report, repairs=repair))
+        say(_so_far(report, repair=repair))
         raise typer.Exit(INTERRUPTED) from None
     finally:
         threads.shutdown(cancel_futures=True)
-    is_sample = publisher is None and not whole
     if as_json:
-        print_json(_content(report, is_sample=is_sample))
+        print_json(_content(report))
     else:
         _print(report)
-        # A sample is not drawn twice: only the whole is sure to have what this one showed.
-        scope = "--whole" if publisher is None else f"--publisher {publisher}"
-        _conclude(report, is_sample=is_sample, repairs=repair, scope=scope)
-        if publisher is not None and not report.follows + report.edges:
+        _conclude(
+            report, repair=repair, scope=f"--publisher {publisher}" if publisher else "--whole"
+        )
+        if publisher and not report.follows + report.edges:
             say(f"Nobody follows '{publisher}': is the id right?")
     if report.left:
         raise typer.Exit(1)
 
 
 def _doctor(
-    deployment: Deployment, threads: ThreadPoolExecutor, report: Report, *, repairs: bool
+    deployment: Deployment, threads: ThreadPoolExecutor, report: Report, *, repair: bool
 ) -> Doctor:
     settings, dynamodb = deployment.settings(), deployment.client("dynamodb")
     records = Records(
@@ -111,123 +103,99 @@ def _doctor(
         PublishersTable(dynamodb, settings.publishers_table),
         threads,
     )
-    relations = seeding.relations(deployment, seeding.report_growth) if repairs else None
-    return Doctor(records, relations, report)
+    repairer = None
+    if repair:
+        repairer = Repair(records, seeding.relations(deployment, seeding.report_growth))
+    return Doctor(records, repairer, Recheck(records), report)
 
 
-def _go(rounds: Iterator[Round]) -> None:
-    for each in rounds:
-        if each.note:
-            say(each.note)
-        with progress_bar(f"Looking at {each.what}", total=each.total, unit=each.what) as bar:
-            for count in each.steps:
-                bar.advance(count)
-
-
-def _so_far(report: Report, *, repairs: bool) -> str:
-    # At least: a repair whose end was not waited for is done, too.
-    mended = f", and at least {report.right_again:,} of them are mended" if repairs else ""
-    waiting = f", and {report.suspected:,} more were to be looked at again" * bool(report.suspected)
+def _so_far(report: Report, *, repair: bool) -> str:
+    # At least, because an interrupt does not wait for the repairs that are under way.
+    repaired = f"; at least {report.repaired.total():,} are repaired" if repair else ""
+    awaiting = f"; {report.awaiting:,} more await a second read" if report.awaiting else ""
     return (
-        f"Stopped after {report.follows:,} follows and {report.edges:,} edges: {report.wrong:,} "
-        f"were found wrong so far{mended}{waiting}. Nothing is done by halves; run it again."
+        f"Stopped after {_examined(report)}: {counted(report.found.total(), 'difference')} found"
+        f"{repaired}{awaiting}. Nothing is half repaired; run it again."
     )
+
+
+def _examined(report: Report) -> str:
+    return f"{counted(report.follows, 'follow')} and {counted(report.edges, 'edge')}"
 
 
 def _print(report: Report) -> None:
     if not report.found.total():
         return
-    table = Table("what", "found", "mended", "meaning")
+    table = Table("what", "found", "repaired", "meaning")
     for kind, meaning in MEANINGS.items():
         if found := report.found[kind]:
-            mended = "-" if kind is Difference.UNREADABLE else f"{report.mended[kind]:,}"
-            table.add_row(kind.value, f"{found:,}", mended, meaning)
+            table.add_row(kind.value, f"{found:,}", f"{report.repaired[kind]:,}", meaning)
     print_result(table)
-    _print_hidden(report)
-    _print_unreadable(report)
-    if not report.examples:
-        return
-    listed = Table("user", "publisher", "what", "follow", "edge at level: version")
-    for look in report.examples:
-        listed.add_row(*(Text(str(value)) for value in _row(look).values()))
-    print_result(listed)
+    _print_examples(
+        ("publisher", "level of its row", "edges up to level"),
+        [
+            (each.publisher_id, each.level, each.seen)
+            for each in islice(report.unreachable.values(), EXAMPLES)
+        ],
+        report.found[Difference.UNREACHABLE],
+    )
+    _print_examples(
+        ("unreadable in", "partition key", "sort key"),
+        [(table.name.lower(), *key) for table, key in report.unreadable],
+        report.found[Difference.UNREADABLE],
+    )
+    if report.unreadable:
+        say("Unreadable items are not repaired: inspect them, and delete them if they are junk.")
     others = report.found[Difference.UNREACHABLE] + report.found[Difference.UNREADABLE]
-    _say_if_cut(len(report.examples), report.wrong - others)
+    _print_examples(
+        ("user", "publisher", "what", "follow", "edge at level: version"),
+        [_row(snapshot) for snapshot in report.examples],
+        report.found.total() - others,
+    )
 
 
-def _print_hidden(report: Report) -> None:
-    if not report.hidden:
+def _print_examples(header: tuple[str, ...], rows: list[tuple[Any, ...]], found: int) -> None:
+    if not rows:
         return
-    listed = Table("publisher", "level of its row", "edges up to level")
-    for hidden in islice(report.hidden.values(), EXAMPLES):
-        listed.add_row(Text(hidden.publisher_id), str(hidden.level), str(hidden.seen))
-    print_result(listed)
-    _say_if_cut(EXAMPLES, len(report.hidden))
+    table = Table(*header)
+    for row in rows:
+        table.add_row(*(Text(str(value)) for value in row))
+    print_result(table)
+    if found > len(rows):
+        say(f"The first {len(rows):,} of {found:,} are listed.")
 
 
-def _print_unreadable(report: Report) -> None:
-    if not report.unreadable:
-        return
-    listed = Table("unreadable in", "partition key", "sort key")
-    for table, key in report.unreadable:
-        listed.add_row(table.name.lower(), *map(Text, key))
-    print_result(listed)
-    _say_if_cut(len(report.unreadable), report.found[Difference.UNREADABLE])
-    say("What is unreadable is not mended: look at these items, and delete them if they are junk.")
+def _row(snapshot: Snapshot) -> tuple[str, ...]:
+    row, placements = snapshot.row, sorted(snapshot.placements.items())
+    follow = f"{row.state} {row.version}" if row.version else "none"
+    edges = ", ".join(f"{level}: {version}" for level, version in placements) or "none"
+    return row.user_id, row.publisher_id, str(snapshot.difference), follow, edges
 
 
-def _say_if_cut(listed: int, found: int) -> None:
-    if found > listed:
-        say(f"The first {listed:,} of {found:,} are listed.")
-
-
-def _conclude(report: Report, *, is_sample: bool, repairs: bool, scope: str) -> None:
-    looked = f"{report.follows:,} follows and {report.edges:,} edges were looked at"
-    if is_sample:
-        looked += ", a sample (--whole looks at all)"
-    if not report.wrong:
-        print_result(f"{looked}: nothing is wrong.")
-        if report.found[Difference.TWICE] and not repairs:
-            say("A repair takes second edges out, so that deliveries read less.")
+def _conclude(report: Report, *, repair: bool, scope: str) -> None:
+    found, left = report.found.total(), report.left
+    conclusion = f"{_examined(report)} were examined: {counted(found, 'difference')} found"
+    if not found:
+        print_result(f"{_examined(report)} were examined: no difference found.")
+    elif repair:
+        print_result(f"{conclusion}, {found - left:,} repaired, {left:,} left.")
         if report.failure:
-            say(f"Some second edges are there still; run it again. The reason: {report.failure}")
-        if is_sample and not report.follows:
-            say("There are no follows to draw from; --whole looks at the edges, too.")
-    elif not report.left:
-        print_result(f"{looked}: {report.wrong:,} were wrong and are mended.")
-    elif not repairs:
-        which = "them" if report.mendable == report.left else f"{report.mendable:,} of them"
-        advice = f" `fanfold doctor {scope} --repair` mends {which}." if report.mendable else ""
-        print_result(f"{looked}: {report.left:,} are wrong.{advice}")
+            say(f"Run it again. The last repair that failed: {report.failure}")
     else:
-        print_result(f"{looked}: {report.left:,} of {report.wrong:,} wrong ones are not mended.")
-        if report.failure:
-            say(f"Run it again. The last of them: {report.failure}")
+        print_result(f"{conclusion}, {report.repairable:,} of which can be repaired.")
+        if report.repairable:
+            say(f"Run `fanfold doctor {scope} --repair` to repair them.")
 
 
-def _row(look: Look) -> dict[str, Any]:
-    row = look.row
-    state = f"{row.state} {row.version}" if row.version else "none"
-    edges = ", ".join(f"{level}: {version}" for level, version in sorted(look.placements.items()))
+def _content(report: Report) -> dict[str, Any]:
     return {
-        "user": row.user_id,
-        "publisher": row.publisher_id,
-        "what": look.difference,
-        "follow": state,
-        "edge": edges or "none",
-    }
-
-
-def _content(report: Report, *, is_sample: bool) -> dict[str, Any]:
-    return {
-        "sample": is_sample,
         "follows": report.follows,
         "edges": report.edges,
         "found": {kind.value: report.found[kind] for kind in Difference},
-        "mended": report.mended.total(),
+        "repaired": report.repaired.total(),
         "left": report.left,
-        "examples": [_example(look) for look in report.examples],
-        "hidden": [asdict(hidden) for hidden in report.hidden.values()],
+        "examples": [_example(snapshot) for snapshot in report.examples],
+        "unreachable": [asdict(publisher) for publisher in report.unreachable.values()],
         "unreadable": [
             {"table": table.name.lower(), table.partition_key: key[0], str(table.sort_key): key[1]}
             for table, key in report.unreadable
@@ -235,12 +203,13 @@ def _content(report: Report, *, is_sample: bool) -> dict[str, Any]:
     }
 
 
-def _example(look: Look) -> dict[str, Any]:
-    row = asdict(look.row)
+def _example(snapshot: Snapshot) -> dict[str, Any]:
+    row = asdict(snapshot.row)
     return {
         **{name: row[name] for name in ("user_id", "publisher_id", "state", "version")},
-        "what": look.difference,
+        "what": snapshot.difference,
         "edges": [
-            {"level": level, "version": look.placements[level]} for level in sorted(look.placements)
+            {"level": level, "version": version}
+            for level, version in sorted(snapshot.placements.items())
         ],
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fanfold.doctor.examine import MOMENT_SECONDS
+from fanfold.doctor.recheck import MOMENT_SECONDS
 from fanfold.settings import Settings
 
 Template = dict[str, Any]

@@ -1,0 +1,115 @@
+"""What an examination finds: differences between follows and edges, and the report on them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TypeAlias
+
+from fanfold.follows.follows_table import Follow
+from fanfold.names import Table
+
+# Differences and unreadable items that a report lists; it counts all of them.
+EXAMPLES = 100
+
+Pair: TypeAlias = tuple[str, str]  # user, publisher
+Placements: TypeAlias = dict[int, int]  # the version of one relation's edge at each level
+Key: TypeAlias = tuple[str, str]  # of an item: partition key, sort key
+
+
+def pair_of(row: Follow) -> Pair:
+    return row.user_id, row.publisher_id
+
+
+class Difference(StrEnum):
+    """How follows and edges can disagree."""
+
+    MISSING = "missing"  # a follow without an edge
+    ORPHANED = "orphaned"  # an edge without a follow
+    OLDER = "older"  # edges of older versions than the row only
+    NEWER = "newer"  # an edge of a newer version, which the next unfollow would not delete
+    UNREACHABLE = "unreachable"  # a publisher with edges above the level of its row
+    UNREADABLE = "unreadable"  # an item that is neither an edge nor a row; never repaired
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One relation at one moment: its row, and where its edge lies."""
+
+    row: Follow
+    placements: Placements
+
+    @property
+    def pair(self) -> Pair:
+        return pair_of(self.row)
+
+    @property
+    def difference(self) -> Difference | None:
+        """How the edge differs from the row; None if they agree.
+
+        Copies of the edge at other levels are no difference if they are of older versions or of the
+        same: readers drop them, and an unfollow deletes them.
+        """
+        if not self.row.is_active:
+            return Difference.ORPHANED if self.placements else None
+        if not self.placements:
+            return Difference.MISSING
+        newest = max(self.placements.values())
+        if newest == self.row.version:
+            return None
+        return Difference.NEWER if newest > self.row.version else Difference.OLDER
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """A publisher with edges above the level of its row."""
+
+    publisher_id: str
+    level: int  # of the row when the examination began
+    seen: int  # the highest level at which there is an edge
+
+
+@dataclass
+class Report:
+    """What was examined, found and repaired so far."""
+
+    follows: int = 0  # without those that have ended
+    edges: int = 0
+    found: Counter[Difference] = field(default_factory=Counter)
+    repaired: Counter[Difference] = field(default_factory=Counter)
+    awaiting: int = 0  # differences that await their second read
+    examples: list[Snapshot] = field(default_factory=list)
+    unreachable: dict[str, Unreachable] = field(default_factory=dict)  # by publisher
+    unreadable: list[tuple[Table, Key]] = field(default_factory=list)
+    failure: str = ""  # why the latest repair that failed did so
+
+    @property
+    def left(self) -> int:
+        """Differences that are not repaired."""
+        return self.found.total() - self.repaired.total()
+
+    @property
+    def repairable(self) -> int:
+        """Those of them that a repair can remove."""
+        return self.left - self.found[Difference.UNREADABLE]
+
+    def add(self, snapshot: Snapshot) -> None:
+        assert snapshot.difference
+        self.found[snapshot.difference] += 1
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(snapshot)
+
+    def add_repair(self, snapshot: Snapshot, failure: str) -> None:
+        assert snapshot.difference
+        self.repaired[snapshot.difference] += not failure
+        self.failure = failure or self.failure
+
+    def add_unreachable(self, publisher: Unreachable) -> None:
+        before = self.unreachable.get(publisher.publisher_id, publisher)
+        self.unreachable[publisher.publisher_id] = replace(publisher, level=before.level)
+        self.found[Difference.UNREACHABLE] = len(self.unreachable)
+
+    def add_unreadable(self, table: Table, keys: list[Key]) -> None:
+        self.found[Difference.UNREADABLE] += len(keys)
+        self.unreadable += [(table, key) for key in keys[: EXAMPLES - len(self.unreadable)]]

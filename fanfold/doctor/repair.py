@@ -1,0 +1,75 @@
+"""Repairs: the edges are made to agree with the row, and a row's level with where the edges are.
+
+A repair may run at any time and more than once; a follow or unfollow that comes meanwhile wins.
+Each raises `TryLater` if it has to be run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fanfold import clock
+from fanfold.aws.items import expressions, number, text
+from fanfold.aws.retries import is_transient
+from fanfold.doctor.findings import Snapshot
+from fanfold.doctor.scan import Records
+from fanfold.errors import TryLater
+from fanfold.follows.follow import TOMBSTONE_SECONDS, Following
+from fanfold.follows.follows_table import UNFOLLOWED, Follow, row_key
+from fanfold.names import EXPIRES_AT
+
+
+@dataclass(frozen=True)
+class Repair:
+    records: Records
+    relations: Following
+
+    def raise_level(self, publisher_id: str, level: int) -> None:
+        """Raise the level of the publisher's row, so that all readers find its edges."""
+        self.records.publishers.raise_to(publisher_id, level, now_ms=clock.now_ms())
+        self.relations.edges.forget()  # the level is cached there
+
+    def reconcile(self, seen: Snapshot) -> None:
+        """Make the edges agree with the row, whatever it says by now."""
+        # An edge newer than its row, as after a restore of the table, survives every reconciling.
+        # Raising the row beyond it deletes nothing that may have come meanwhile.
+        newest = max(seen.placements.values(), default=0)
+        if newest > seen.row.version:
+            self._raise_version(seen.row, newest + 1)
+        self.relations.reconcile(*seen.pair)
+        after = self.records.snapshot(seen.pair)
+        if after and after.difference:
+            raise TryLater(
+                f"The edge of '{seen.row.user_id}' to '{seen.row.publisher_id}' is still "
+                f"{after.difference} after its repair."
+            )
+
+    def _raise_version(self, seen: Follow, version: int) -> None:
+        """Raise the version of the row; where there is none, put a tombstone."""
+        client, table = self.records.following.client, self.records.following.table
+        sets = {"version": number(version)}
+        if not seen.version:
+            expires_at = clock.now_ms() // 1000 + TOMBSTONE_SECONDS
+            sets |= {"state": text(UNFOLLOWED), EXPIRES_AT: number(expires_at)}
+        condition = "#version = :seen" if seen.version else "attribute_not_exists(user_id)"
+        values = {":seen": number(seen.version)} if seen.version else {}
+        try:
+            client.update_item(
+                TableName=table,
+                Key=row_key(seen.user_id, seen.publisher_id),
+                **expressions(sets=sets, condition=condition, values=values),
+            )
+        except client.exceptions.ConditionalCheckFailedException:
+            raise TryLater("A follow changed during its repair.") from None
+
+
+def failure_of(repair: Callable[[], None]) -> str:
+    """Why a repair has to be run again; empty if it succeeded. Raises lasting errors."""
+    try:
+        repair()
+    except Exception as error:
+        if isinstance(error, TryLater) or is_transient(error):
+            return str(error)
+        raise
+    return ""
