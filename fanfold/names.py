@@ -155,6 +155,10 @@ USER_POOL_ID_OUTPUT = "UserPoolId"
 USER_POOL_CLIENT_ID_OUTPUT = "UserPoolClientId"
 
 METRICS_NAMESPACE = "Fanfold"
+FANOUTS_STALLED = "FanoutsStalled"
+ENTRIES_DELIVERED = "EntriesDelivered"
+GROWTHS = "Growths"
+GROWTHS_REFUSED = "GrowthsRefused"
 
 # What speaks to DynamoDB in DELIVER and QUERY; the first unless a stage says otherwise.
 LIBCURL = "libcurl"

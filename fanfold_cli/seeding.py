@@ -8,23 +8,21 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 import fanfold.aws.boto  # noqa: F401 - makes lost connections count as transient
 from fanfold import clock, names
-from fanfold.aws.queues import WorkQueue
 from fanfold.errors import FanfoldError, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
-from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.growth import Growing, Notify
 from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import NotGrown, Shards
-from fanfold.timeline.readers import Readers
 from fanfold_cli import event_sources
 from fanfold_cli.console import ExpectedError, say
 from fanfold_cli.graph import Graph
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
+from functions import _wiring
 
 # Users at a time. With more threads the engine is the bottleneck, with fewer the network.
 THREADS = 8
@@ -60,7 +58,7 @@ def _retry(write: Callable[[], None]) -> None:
 
 def seed(deployment: Deployment, graph: Graph) -> int:
     """Write every follow of the graph; return how many are new."""
-    own = relations(deployment, report_growth)
+    own = following(deployment, report_growth)
     bulk = BulkFollowing(own.following, own.edges, own)
     follows = graph.follows
     new = 0
@@ -95,25 +93,25 @@ def seed(deployment: Deployment, graph: Graph) -> int:
     return new
 
 
-def relations(deployment: Deployment, notify: Notify = lambda *_what: None) -> Following:
+def following(deployment: Deployment, notify: Notify = lambda *_what: None) -> Following:
     """The use case of follows on this stack, with the settings of its deployed functions."""
-    settings, stage = deployment.settings(), event_sources.run_time_settings(deployment)
+    settings = event_sources.run_time_settings(deployment)
     dynamodb = deployment.client("dynamodb")
-    return Following(
-        FollowsTable(dynamodb, settings.following_table, Readers(settings.readers_table)),
+    return _wiring.following(
+        settings,
+        names.API,
         PatientEdges(
             # One attempt: a throttle must reach `Growing`, and a client that retries hides it.
             EdgesTable(deployment.client("dynamodb", attempts=1), settings.followers_table),
             Growing(
                 Levels(PublishersTable(dynamodb, settings.publishers_table)),
-                stage.max_level,
-                stage.growth_cooldown_ms,
+                settings.max_level,
+                settings.growth_cooldown_ms,
                 notify,
             ),
         ),
-        WorkQueue(deployment.client("sqs"), settings.relation_queue_url),
-        stage.max_follows,
-        names.API.seconds,
+        dynamodb,
+        deployment.client("sqs"),
     )
 
 

@@ -1,59 +1,85 @@
-"""What the doors that write edges share: edges that grow write shards, and tell of it."""
+"""What use cases are made of, for the functions and for the command line.
+
+A cold start pays for every import, so each function here imports what it composes.
+"""
 
 from __future__ import annotations
 
-from threading import Lock
+from typing import TYPE_CHECKING
 
-from aws_lambda_powertools import Metrics
-from aws_lambda_powertools.metrics import MetricUnit
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_sqs import SQSClient
 
-from fanfold import names
-from fanfold.aws import boto
-from fanfold.follows.edges import Edges
-from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.growth import Growing
-from fanfold.follows.levels import Levels
-from fanfold.follows.publishers_table import PublishersTable
-from fanfold.follows.sharding import NotGrown, Shards
-from fanfold.settings import Settings
-from functions._worker import logger
+    from fanfold.fanout.lanes import Lanes
+    from fanfold.fanout.publish import Publishing
+    from fanfold.follows.edges import Edges
+    from fanfold.follows.follow import Following
+    from fanfold.names import Function
+    from fanfold.settings import Settings
 
 
-def edges(settings: Settings) -> Edges:
-    """The edges of all publishers."""
-    return Edges(
-        # No retries inside boto3: `Edges` retries, and has to see every throttle.
-        EdgesTable(boto.dynamodb(attempts=1), settings.followers_table),
-        Growing(
-            Levels(PublishersTable(boto.dynamodb(attempts=1), settings.publishers_table)),
-            settings.max_level,
-            settings.growth_cooldown_ms,
-            notify,
-        ),
+def lanes(settings: Settings, sqs: SQSClient) -> Lanes:
+    from fanfold.aws.queues import WorkQueue
+    from fanfold.fanout.lanes import Lanes
+
+    return Lanes(
+        express=WorkQueue(sqs, settings.express_queue_url),
+        bulk=WorkQueue(sqs, settings.bulk_queue_url),
     )
 
 
-# All metrics of a process are kept in one place until they are flushed.
-_one_at_a_time = Lock()
+def publishing(settings: Settings, dynamodb: DynamoDBClient) -> Publishing:
+    from fanfold.fanout.ledger import Ledger
+    from fanfold.fanout.publish import Publishing
+    from fanfold.timeline.posts import Posts
+
+    return Publishing(
+        Posts(dynamodb, settings.posts_table),
+        Ledger(dynamodb, settings.fanouts_table),
+        settings.retention_days,
+    )
 
 
-def notify(publisher_id: str, what: Shards | NotGrown) -> None:
-    """Log a growth or a refused one, and count it in a metric of its own line."""
-    if isinstance(what, NotGrown):
-        logger.info("A publisher does not grow.", publisher_id=publisher_id, why=what.reason)
-        _count("GrowthsRefused")
-    else:
-        logger.warning(
-            "A publisher has grown.",
-            publisher_id=publisher_id,
-            level=what.level,
-            follows_per_second=what.history[-1].rate,
-        )
-        _count("Growths")
+def following(
+    settings: Settings, runs_in: Function, edges: Edges, dynamodb: DynamoDBClient, sqs: SQSClient
+) -> Following:
+    """The use case of follows; RELATE reconciles what a run of `runs_in` may have left half done.
+
+    That is after its timeout, when it has surely stopped.
+    """
+    from fanfold.aws.queues import WorkQueue
+    from fanfold.follows.follow import Following
+    from fanfold.follows.follows_table import FollowsTable
+    from fanfold.timeline.readers import Readers
+
+    return Following(
+        FollowsTable(dynamodb, settings.following_table, Readers(settings.readers_table)),
+        edges,
+        WorkQueue(sqs, settings.relation_queue_url),
+        settings.max_follows,
+        runs_in.seconds,
+    )
 
 
-def _count(metric: str) -> None:
-    with _one_at_a_time:
-        metrics = Metrics(namespace=names.METRICS_NAMESPACE)
-        metrics.add_metric(metric, MetricUnit.Count, 1)
-        metrics.flush_metrics()
+def edges(settings: Settings) -> Edges:
+    """The edges as the functions write them: growths are logged and counted."""
+    from fanfold.aws import boto
+    from fanfold.follows.edges import Edges
+    from fanfold.follows.edges_table import EdgesTable
+    from fanfold.follows.growth import Growing
+    from fanfold.follows.levels import Levels
+    from fanfold.follows.publishers_table import PublishersTable
+    from functions._growth import report_growth
+
+    # No retries inside boto3: `Edges` retries, and has to see every throttle.
+    dynamodb = boto.dynamodb(attempts=1)
+    return Edges(
+        EdgesTable(dynamodb, settings.followers_table),
+        Growing(
+            Levels(PublishersTable(dynamodb, settings.publishers_table)),
+            settings.max_level,
+            settings.growth_cooldown_ms,
+            report_growth,
+        ),
+    )

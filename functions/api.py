@@ -11,30 +11,20 @@ from fanfold import clock, contract, names
 from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.publish import NewPost, Publishing
+from fanfold.fanout.publish import NewPost
 from fanfold.fanout.status import status_for
-from fanfold.follows.follow import Following
-from fanfold.follows.follows_table import FollowsTable
 from fanfold.ids import ref_id_for
 from fanfold.settings import Settings
-from fanfold.timeline.posts import Posts
-from fanfold.timeline.readers import Readers
 from functions import _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
 from functions._intake import body_text, read_publish_request
 
 settings = Settings.from_env()
-dynamodb = boto.dynamodb()
-publish_queue = WorkQueue(boto.sqs(), settings.publish_queue_url)
-fanouts = Ledger(dynamodb, settings.fanouts_table)
-publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
-relations = Following(
-    FollowsTable(dynamodb, settings.following_table, Readers(settings.readers_table)),
-    _wiring.edges(settings),
-    WorkQueue(boto.sqs(), settings.relation_queue_url),
-    settings.max_follows,
-    names.API.seconds,
-)
+dynamodb, sqs = boto.dynamodb(), boto.sqs()
+publish_queue = WorkQueue(sqs, settings.publish_queue_url)
+ledger = Ledger(dynamodb, settings.fanouts_table)
+publishing = _wiring.publishing(settings, dynamodb)
+following = _wiring.following(settings, names.API, _wiring.edges(settings), dynamodb, sqs)
 
 
 def publish(request: Request) -> Answer:
@@ -77,13 +67,13 @@ def retract(request: Request) -> Answer:
 
 def show_delivery(request: Request) -> Answer:
     """How far the delivery of a post of one's own is."""
-    status = status_for(fanouts, request.path_id("ref_id"), publisher_id=request.user_id)
+    status = status_for(ledger, request.path_id("ref_id"), publisher_id=request.user_id)
     return answer(200, asdict(status))
 
 
 def follow(request: Request) -> Answer:
     """Follow a publisher."""
-    relation = relations.follow(
+    relation = following.follow(
         request.user_id, request.path_id("publisher_id"), asked_at=request.received_at
     )
     return answer(200, {"publisher_id": relation.publisher_id, "followed_at": relation.followed_at})
@@ -91,7 +81,7 @@ def follow(request: Request) -> Answer:
 
 def unfollow(request: Request) -> Answer:
     """Stop following a publisher."""
-    relations.unfollow(
+    following.unfollow(
         request.user_id, request.path_id("publisher_id"), asked_at=request.received_at
     )
     return answer(204)
@@ -100,7 +90,7 @@ def unfollow(request: Request) -> Answer:
 def list_following(request: Request) -> Answer:
     """Whom the user follows, a page at a time, in order of publisher id."""
     query = request.query("limit", "after")
-    follows, following_page = relations.list(
+    follows, following_page = following.list(
         request.user_id, limit=request.limit(), after=query.get("after")
     )
     return answer(

@@ -10,16 +10,14 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import names
 from fanfold.aws.items import MAX_PUTS
-from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
-from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
 from fanfold.timeline.posts import Posts
-from functions import _clients
+from functions import _clients, _wiring
 from functions._worker import Received, logger, queue_name, sources, work
 
 settings = Settings.from_env()
@@ -28,10 +26,7 @@ delivering = Delivering(
     Ledger(dynamodb, settings.fanouts_table),
     Posts(dynamodb, settings.posts_table),
     PublishersTable(dynamodb, settings.publishers_table),
-    Lanes(
-        express=WorkQueue(sqs, settings.express_queue_url),
-        bulk=WorkQueue(sqs, settings.bulk_queue_url),
-    ),
+    _wiring.lanes(settings, sqs),
     _clients.transport(settings),
 )
 SOURCES = sources(settings, sqs, names.EXPRESS, names.BULK)
@@ -61,12 +56,12 @@ def take(received: Received) -> None:
         segments=order.segments,
         written=outcome.written,
     )
-    metrics.add_metric("EntriesDelivered", MetricUnit.Count, outcome.written)
+    metrics.add_metric(names.ENTRIES_DELIVERED, MetricUnit.Count, outcome.written)
 
 
 @metrics.log_metrics
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     """Take one message of a lane."""
-    metrics.add_metric("EntriesDelivered", MetricUnit.Count, 0)  # a rejected message says so too
+    metrics.add_metric(names.ENTRIES_DELIVERED, MetricUnit.Count, 0)  # also if it is rejected
     return work(event, context, take, sources=SOURCES)

@@ -8,21 +8,15 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import contract, names
 from fanfold.aws import boto
-from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
 from fanfold.errors import BadInput, PostRetracted
-from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.plan import Planning
-from fanfold.fanout.publish import NewPost, Publishing
+from fanfold.fanout.publish import NewPost
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.follow import Following
-from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import PlanFanout, parse
 from fanfold.settings import Settings
-from fanfold.timeline.posts import Posts
-from fanfold.timeline.readers import Readers
 from functions import _wiring
 from functions._intake import (
     FollowAdded,
@@ -35,28 +29,17 @@ from functions._intake import (
 from functions._worker import Received, logger, sources, work
 
 settings = Settings.from_env()
-dynamodb = boto.dynamodb()
-fanouts = Ledger(dynamodb, settings.fanouts_table)
-followers = EdgesTable(dynamodb, settings.followers_table)
-publishing = Publishing(Posts(dynamodb, settings.posts_table), fanouts, settings.retention_days)
+dynamodb, sqs = boto.dynamodb(), boto.sqs()
+publishing = _wiring.publishing(settings, dynamodb)
 planning = Planning(
-    fanouts,
-    followers,
+    Ledger(dynamodb, settings.fanouts_table),
+    EdgesTable(dynamodb, settings.followers_table),
     PublishersTable(dynamodb, settings.publishers_table),
-    Lanes(
-        express=WorkQueue(boto.sqs(), settings.express_queue_url),
-        bulk=WorkQueue(boto.sqs(), settings.bulk_queue_url),
-    ),
+    _wiring.lanes(settings, sqs),
     boto.threads(AT_A_TIME),
 )
-relations = Following(
-    FollowsTable(dynamodb, settings.following_table, Readers(settings.readers_table)),
-    _wiring.edges(settings),
-    WorkQueue(boto.sqs(), settings.relation_queue_url),
-    settings.max_follows,
-    names.PLAN.seconds,
-)
-SOURCES = sources(settings, boto.sqs(), names.PUBLISH)
+following = _wiring.following(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs)
+SOURCES = sources(settings, sqs, names.PUBLISH)
 # A batch of messages, all at a time: nobody waits behind a celebrity, or for the answers of others.
 MESSAGES = boto.threads(names.PUBLISH.batch_size)
 
@@ -76,11 +59,11 @@ def take(received: Received) -> None:
                 event.ref_id, publisher_id=event.publisher_id, retracted_at=received.sent_at
             )
         case FollowAdded() as event:
-            relations.follow(
+            following.follow(
                 event.user_id, event.publisher_id, asked_at=received.sent_at, unless_newer=True
             )
         case FollowRemoved() as event:
-            relations.unfollow(
+            following.unfollow(
                 event.user_id, event.publisher_id, asked_at=received.sent_at, unless_newer=True
             )
 

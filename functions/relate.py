@@ -8,31 +8,21 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import names
 from fanfold.aws import boto
-from fanfold.aws.queues import WorkQueue
-from fanfold.follows.follow import Following
-from fanfold.follows.follows_table import FollowsTable
 from fanfold.messages import ReconcileRelation, parse
 from fanfold.settings import Settings
-from fanfold.timeline.readers import Readers
 from functions import _wiring
 from functions._worker import Received, logger, sources, work
 
 settings = Settings.from_env()
-dynamodb = boto.dynamodb()
-relations = Following(
-    FollowsTable(dynamodb, settings.following_table, Readers(settings.readers_table)),
-    _wiring.edges(settings),
-    WorkQueue(boto.sqs(), settings.relation_queue_url),
-    settings.max_follows,
-    names.API.seconds,
-)
-SOURCES = sources(settings, boto.sqs(), names.RELATION)
+dynamodb, sqs = boto.dynamodb(), boto.sqs()
+following = _wiring.following(settings, names.API, _wiring.edges(settings), dynamodb, sqs)
+SOURCES = sources(settings, sqs, names.RELATION)
 
 
 def take(received: Received) -> None:
     """Settle one relation."""
     order = ReconcileRelation.from_content(parse(received.body))
-    relations.reconcile(order.user_id, order.publisher_id)
+    following.reconcile(order.user_id, order.publisher_id)
 
 
 @logger.inject_lambda_context

@@ -13,19 +13,16 @@ from fanfold.aws import boto
 from fanfold.aws.dead_letters import DeadLetterQueue, Watch
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.queues import WorkQueue
-from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.sweep import Sweeping
 from fanfold.settings import Settings
+from functions import _wiring
 
 settings = Settings.from_env()
 sweeping = Sweeping(
     Ledger(boto.dynamodb(), settings.fanouts_table),
     WorkQueue(boto.sqs(), settings.publish_queue_url),
-    Lanes(
-        express=WorkQueue(boto.sqs(), settings.express_queue_url),
-        bulk=WorkQueue(boto.sqs(), settings.bulk_queue_url),
-    ),
+    _wiring.lanes(settings, boto.sqs()),
     names.BULK.visibility_seconds,
     EventSourceMappings(
         boto.lambda_(),
@@ -50,9 +47,9 @@ metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Look once at the open fan-outs, and at the dead letters that nobody has explained."""
-    metrics.add_metric("FanoutsStalled", MetricUnit.Count, 0)  # a run that fails says so too
+    metrics.add_metric(names.FANOUTS_STALLED, MetricUnit.Count, 0)  # a run that fails says so too
     # A level, told every minute and first of all: the alarm stays for as long as they do.
-    metrics.add_metric("FanoutsStalled", MetricUnit.Count, sweeping.stalled())
+    metrics.add_metric(names.FANOUTS_STALLED, MetricUnit.Count, sweeping.stalled())
     for swept in sweeping.sweep():
         logger.warning("A fan-out was mended.", fanout_id=swept.fanout_id, what=swept.what)
     for queue, letter in watch.news():

@@ -108,7 +108,7 @@ class Alarms(Construct):
             "A publish was accepted and stays incomplete: SWEEP has sent it again in vain.",
             cloudwatch.Metric(
                 namespace=names.METRICS_NAMESPACE,
-                metric_name="FanoutsStalled",
+                metric_name=names.FANOUTS_STALLED,
                 dimensions_map={"service": service_name(stage, names.SWEEP)},
                 period=Duration.minutes(1),
                 statistic="Sum",

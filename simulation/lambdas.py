@@ -64,9 +64,9 @@ class Environment:
         reading = getattr(self.door, "reading", None)
         if reading is not None:
             reading.hydration.cache.clear()
-        relations = getattr(self.door, "relations", None)
-        if relations is not None:
-            relations.edges.forget()
+        following = getattr(self.door, "following", None)
+        if following is not None:
+            following.edges.forget()
         paces = getattr(self.door, "PACES", {})
         paces.update((queue, Pace(running.world.worker_rate, BURST_ENTRIES)) for queue in paces)
         for each in self.wires:

@@ -255,7 +255,7 @@ MUTATIONS = (
     Mutation(
         "RELATE settles once more",
         "functions/relate.py",
-        "    relations.reconcile(order.user_id, order.publisher_id)",
+        "    following.reconcile(order.user_id, order.publisher_id)",
         "    _ = order",
     ),
     Mutation(

@@ -12,9 +12,7 @@ from bench.endpoint import Stub, in_environment
 from bench.figures import Result, Row
 from bench.paired import Contestant, Rivalry
 from fanfold import names
-from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.deliver import Delivering, Outcome
-from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.segments import SEGMENT_FOLLOWERS
@@ -22,6 +20,7 @@ from fanfold.follows import ring
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.timeline.posts import Posts
 from functions import _clients as product
+from functions import _wiring
 
 # The largest fan-out of one segment: 200 batches, and three pages of followers, because a full page
 # does not say that it is the last.
@@ -69,10 +68,7 @@ def _deliver(transport: str) -> Callable[[], None]:
         Ledger(dynamodb, settings.fanouts_table),
         Posts(dynamodb, settings.posts_table),
         PublishersTable(dynamodb, settings.publishers_table),
-        Lanes(
-            express=WorkQueue(sqs, settings.express_queue_url),
-            bulk=WorkQueue(sqs, settings.bulk_queue_url),
-        ),
+        _wiring.lanes(settings, sqs),
         product.transport(settings),
     )
     command, pace = doors.command(FOLLOWERS), Pace(stub_data.UNLIMITED)

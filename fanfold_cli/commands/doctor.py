@@ -105,7 +105,7 @@ def _doctor(
     )
     repairer = None
     if repair:
-        repairer = Repair(records, seeding.relations(deployment, seeding.report_growth))
+        repairer = Repair(records, seeding.following(deployment, seeding.report_growth))
     return Doctor(records, repairer, Recheck(records), report)
 
 

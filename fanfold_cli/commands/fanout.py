@@ -9,7 +9,6 @@ import typer
 
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import Unsent
-from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import COMPLETE, STALLED, Fanout, Ledger
 from fanfold.fanout.status import Status, status_of
 from fanfold.messages import PlanFanout
@@ -25,6 +24,7 @@ from fanfold_cli.console import (
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
+from functions import _wiring
 
 # More than the largest fan-out takes; one without progress is reported as stalled before.
 PATIENCE_SECONDS = 3600.0
@@ -113,10 +113,7 @@ def _send_again(deployment: Deployment, row: Fanout) -> int:
         command = PlanFanout(fanout_id=row.fanout_id).message(group=row.publisher_id)
         WorkQueue(sqs, settings.publish_queue_url).send(command)
         return 1
-    Lanes(
-        express=WorkQueue(sqs, settings.express_queue_url),
-        bulk=WorkQueue(sqs, settings.bulk_queue_url),
-    ).send_pending(row)
+    _wiring.lanes(settings, sqs).send_pending(row)
     return len(row.pending)
 
 

@@ -57,8 +57,8 @@ def system(clock: Clock) -> Iterator[System]:
             cold.enter_context(patch.object(timeline, "reading", reading))
             for name in ("api", "plan", "relate"):
                 door = service.door(name)
-                relations = replace(door.relations, edges=_wiring.edges(door.settings))
-                cold.enter_context(patch.object(door, "relations", relations))
+                following = replace(door.following, edges=_wiring.edges(door.settings))
+                cold.enter_context(patch.object(door, "following", following))
             # moto's transactions undo what others do meanwhile.
             cold.enter_context(patch.object(service.door("plan"), "MESSAGES", None))
             yield service

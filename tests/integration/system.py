@@ -137,7 +137,7 @@ class System:
     @property
     def edge_client(self) -> Any:
         """The client that puts and removes edges."""
-        return self.door("api").relations.edges.edges_table.client
+        return self.door("api").following.edges.edges_table.client
 
     @staticmethod
     def door(name: str) -> ModuleType:

@@ -567,7 +567,7 @@ def test_an_import_grows_no_further_than_the_stage_allows(
 @pytest.mark.usefixtures("system")
 def test_the_edges_of_an_import_see_each_throttle_and_others_are_tried_again() -> None:
     stack = Stack(REGION, None, outputs(), {"lambda": FakeLambda()})
-    relations = seeding.relations(stack)
+    relations = seeding.following(stack)
     calls: list[str] = []
 
     def throttle(request: Any, **_event: Any) -> AWSResponse:
@@ -600,7 +600,7 @@ class Raw:
 @pytest.mark.parametrize("way", ["put", "ensure"])
 def test_the_edges_of_an_import_wait_for_the_table(system: System, clock: Clock, way: str) -> None:
     stack = Stack(REGION, None, outputs(), {"lambda": FakeLambda()})
-    edges = seeding.relations(stack).edges
+    edges = seeding.following(stack).edges
     free_at = clock.seconds + seeding.PATIENCE_SECONDS / 2
     plain = edges.edges_table.client.put_item
 

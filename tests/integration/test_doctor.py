@@ -494,7 +494,7 @@ def test_a_follow_that_is_under_way_is_no_difference(
 
 def test_the_second_read_comes_after_all_that_may_be_under_way() -> None:
     for door in (api, plan):
-        assert door.relations.reconcile_after_seconds + 10 < MOMENT_SECONDS
+        assert door.following.reconcile_after_seconds + 10 < MOMENT_SECONDS
 
 
 def test_a_row_that_changes_between_the_reads_is_left_to_its_writer(

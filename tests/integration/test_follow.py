@@ -54,14 +54,14 @@ def count_of(system: System, user: str = "bob") -> int:
 @pytest.fixture
 def relations(system: System) -> Following:
     """The use case as the HTTP door has it."""
-    found: Following = system.door("api").relations
+    found: Following = system.door("api").following
     return found
 
 
 @pytest.fixture
 def limited(system: System, relations: Following, monkeypatch: pytest.MonkeyPatch) -> None:
     """A door that lets a user follow three publishers."""
-    monkeypatch.setattr(system.door("api"), "relations", replace(relations, max_follows=3))
+    monkeypatch.setattr(system.door("api"), "following", replace(relations, max_follows=3))
 
 
 def test_a_follow_has_a_row_and_an_edge_and_is_settled_once_more_later(system: System) -> None:

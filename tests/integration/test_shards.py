@@ -128,7 +128,7 @@ def test_a_door_that_has_not_heard_of_a_growth_removes_what_was_written_higher(
 ) -> None:
     system.follow("carol")  # by now this door remembers level 0
     grow(system, 2)
-    plan = system.door("plan").relations  # and this one remembers nothing
+    plan = system.door("plan").following  # and this one remembers nothing
     plan.follow("bob", "ada", asked_at=AT_MS)
     assert system.placements() == [(0, "carol"), (2, "bob")]
     assert system.unfollow("bob").status == 204
@@ -142,7 +142,7 @@ def test_a_late_worker_never_undoes_at_any_level_what_a_newer_version_did(
         system.followers.put("ada", "bob", version=3, level=level)
     before = system.rows(names.FOLLOWERS)
     grow(system, 2)
-    edges = system.door("api").relations.edges
+    edges = system.door("api").following.edges
     edges.remove("ada", "bob", version=2)
     edges.put("ada", "bob", version=1)
     assert system.rows(names.FOLLOWERS) == before

@@ -103,6 +103,7 @@ RULES = (
             "fanfold",
             "aws_lambda_powertools",
             "functions._clients",
+            "functions._growth",
             "functions._http",
             "functions._intake",
             "functions._wiring",
