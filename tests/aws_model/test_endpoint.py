@@ -21,16 +21,8 @@ import fanfold.aws.boto  # noqa: F401 - which of botocore's errors pass
 from aws_model import clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb import database
-from aws_model.endpoint import (
-    NONE,
-    Answer,
-    FaultyBatches,
-    Rates,
-    Request,
-    answering_from,
-    late,
-    serving,
-)
+from aws_model.endpoint import Answer, Request, answering_from, late, serving
+from aws_model.faults import NONE, FaultyBatches, Rates
 from aws_model.sqs import client as sqs
 from fanfold.aws.retries import is_transient
 

@@ -1,7 +1,7 @@
 """Delivery under faults, kills and copies on real sockets: every entry once, and the ledger right.
 
 The lanes of an engine of its own are fed by simulation/worker_processes.py, whose workers reach
-DynamoDB through aws_model/endpoint.py.
+DynamoDB through aws_model/faults.py.
 """
 
 from collections import Counter
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from aws_model import endpoint
-from aws_model.endpoint import Rates
+from aws_model import faults
+from aws_model.faults import Rates
 from fanfold import names
 from fanfold.fanout.ledger import COMPLETE, Ledger
 from fanfold.follows.edges_table import EdgesTable
@@ -157,7 +157,7 @@ def deliver(
     assert stack.endpoint is not None
     with (
         log.open("wb") as written,
-        endpoint.faulty_way_to(stack.endpoint, rates, plan.seed) as front,
+        faults.faulty_way_to(stack.endpoint, rates, plan.seed) as front,
         worker_processes.running(plan, environment(stack, front.url), log=written) as workers,
     ):
         for ref_id, publisher in posts.items():
@@ -193,7 +193,7 @@ def test_everyone_has_every_post_once_whatever_fails_dies_or_comes_twice(
     stack: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = worker_processes.Plan(seed=SEED, kills=0.35, copies=0.35)
-    force = deliver(stack, ALL, rates=endpoint.BAD_DAY, plan=plan, log=tmp_path / "workers.log")
+    force = deliver(stack, ALL, rates=faults.BAD_DAY, plan=plan, log=tmp_path / "workers.log")
     with capsys.disabled():
         print(f"\nBy force: {force}")
     kinds = {"partial", "throttled"}
@@ -210,7 +210,7 @@ def test_a_faulty_table_is_asked_half_as_often_again_at_most(
 ) -> None:
     plan = worker_processes.Plan(seed=SEED)
     log = tmp_path / "workers.log"
-    force = deliver(stack, FAULTS_ONLY, rates=endpoint.BAD_DAY, plan=plan, log=log)
+    force = deliver(stack, FAULTS_ONLY, rates=faults.BAD_DAY, plan=plan, log=log)
     with capsys.disabled():
         print(f"\nFaults only: {force}")
     assert force.asked <= 1.5
@@ -221,7 +221,7 @@ def test_without_faults_every_entry_is_written_once(
     stack: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = worker_processes.Plan(seed=SEED)
-    force = deliver(stack, UNHURT, rates=endpoint.NONE, plan=plan, log=tmp_path / "workers.log")
+    force = deliver(stack, UNHURT, rates=faults.NONE, plan=plan, log=tmp_path / "workers.log")
     with capsys.disabled():
         print(f"\nUnhurt: {force}")
     assert force.asked <= 1.01

@@ -17,18 +17,8 @@ from botocore.config import Config
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
-from aws_model.endpoint import (
-    BATCH,
-    OTHERS,
-    Answer,
-    Backend,
-    FaultyBatches,
-    Rates,
-    Request,
-    answering_from,
-    late,
-    serving,
-)
+from aws_model.endpoint import Answer, Backend, Request, answering_from, late, serving
+from aws_model.faults import BATCH, OTHERS, FaultyBatches, Rates
 from aws_model.sqs import client as sqs
 from fanfold import clock, names
 from fanfold.aws import boto, curl
