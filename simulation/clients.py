@@ -18,7 +18,8 @@ from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 
 from aws_model.dynamodb import client as dynamodb
 from fanfold import clock
-from fanfold.aws.curl import Connections, Ended, Lost, Service, encode, refused
+from fanfold.aws.answers import Lost, encode, refused
+from fanfold.aws.curl import Connections, Ended, Service
 from fanfold.aws.retries import is_transient
 from fanfold.fanout.policy import Send
 from fanfold.fanout.transport import Finished

@@ -126,7 +126,7 @@ MUTATIONS = (
     ),
     Mutation(
         "an empty answer of libcurl's is none",
-        "fanfold/aws/curl.py",
+        "fanfold/aws/answers.py",
         "content = json.loads(body)\n    except ValueError:\n        content = None",
         "content = json.loads(body or '{}')\n    except ValueError:\n        content = None",
     ),

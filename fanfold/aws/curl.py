@@ -1,210 +1,81 @@
-"""AWS's JSON services through libcurl, which signs: the few calls that DELIVER and QUERY make.
+"""AWS's JSON services through libcurl: the few calls of DELIVER and QUERY.
 
-A `Client` has the methods of boto3's client, takes the same requests, gives the same answers and
-raises errors of the same form; the stores cannot tell them apart. What it lacks is all the rest,
-and with it most of the time of a cold start and nearly all of the CPU of a call. (The figures are
-in bench/.) Connections stay open from one invocation to the next; a call on one that was dead
-already is made again by libcurl itself, so calls must bear being made twice.
-
-Nothing here is for threads: one `Connections` belongs to one.
+A `Client` has methods of boto3's client, takes the same requests, gives the same answers and raises
+errors of the same form, so the stores cannot tell them apart. It leaves out everything else, and
+with it most of a cold start and nearly all CPU of a call (figures in bench/). Connections stay open
+between invocations. libcurl repeats a call whose connection turned out to be dead, so every call
+must be idempotent.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import pycurl
 
 from fanfold import clock
-from fanfold.aws.retries import (
-    ATTEMPTS,
-    CONNECT_TIMEOUT_SECONDS,
-    READ_TIMEOUT_SECONDS,
-    is_transient,
-)
-from fanfold.errors import Unanswered
+from fanfold.aws import retries
+from fanfold.aws.answers import Exceptions, Lost, decode, encode, refused
+from fanfold.aws.environment import Credentials, ca_bundle, endpoint, region
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
-# Between two attempts of the same call.
+# Between two attempts of a call.
 BACKOFF_SECONDS = 0.1
-# Names of regions that do not lie under amazonaws.com.
-SUFFIXES = {"cn-": "amazonaws.com.cn", "eusc-": "amazonaws.eu"}
-# What boto3 would obey and this does not; better not to start than to go another way unseen.
-NOT_OBEYED = (
-    "AWS_USE_FIPS_ENDPOINT",
-    "AWS_USE_DUALSTACK_ENDPOINT",
-    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
-)
-# Regions of partitions whose addresses nobody here knows.
-ELSEWHERE = ("us-iso", "eu-iso")
-# A connection that was idle for so long is not used again: its other end, or something between, may
-# have dropped it without a word while Lambda had frozen us.
+# A connection that was idle for longer is not used again: while Lambda had frozen the process, the
+# server or a middlebox may have dropped it unnoticed.
 IDLE_SECONDS = 30
 CHECKSUM = b"\r\nx-amz-crc32:"
 OK = 200
 
 
-class Lost(Unanswered):
-    """The connection failed, or the answer was cut short or garbled."""
-
-
-class Unconfigured(Exception):
-    """The environment lacks what a call needs, or asks for what is not done here."""
-
-
-class Refused(Exception):
-    """The service refused a call; `response` is what it said, in the form of botocore's errors.
-
-    There is one subclass for each code of AWS, at `Client.exceptions`.
-    """
-
-    def __init__(self, response: dict[str, Any], operation: str) -> None:
-        error = response["Error"]
-        super().__init__(f"{operation} was refused: {error['Code']}: {error['Message']}")
-        self.response = response
-
-
-@cache
-def refusal(code: str) -> type[Refused]:
-    """The error type of one of AWS's codes."""
-    return type(code, (Refused,), {})
-
-
-class Exceptions:
-    """`exceptions.SomeCode` is the error type of that code, as a boto3 client has them."""
-
-    def __getattr__(self, code: str) -> type[Refused]:
-        return refusal(code)
-
-
-@dataclass(frozen=True)
-class Service:
-    """What tells one service from another on the wire."""
-
-    name: str  # in its address, and in signatures
-    target: str  # before the operation
+class Service(NamedTuple):
+    name: str  # in its address and in signatures
+    target: str  # the prefix of its operations in the header X-Amz-Target
 
 
 DYNAMODB = Service("dynamodb", "DynamoDB_20120810")
 SQS = Service("sqs", "AmazonSQS")
 
 
-@dataclass(frozen=True)
-class Credentials:
-    """Whom a call is signed for. A Lambda role's are in the environment, and have a token."""
-
-    access_key: str
-    secret_key: str
-    token: str = ""
-
-    @staticmethod
-    def found(env: Mapping[str, str]) -> Credentials:
-        """Those of the environment; raises `Unconfigured` if it has none."""
-        key, secret = env.get("AWS_ACCESS_KEY_ID"), env.get("AWS_SECRET_ACCESS_KEY")
-        if not (key and secret):
-            raise Unconfigured(
-                "There are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, as "
-                "Lambda does."
-            )
-        return Credentials(key, secret, env.get("AWS_SESSION_TOKEN", ""))
-
-
-def region(env: Mapping[str, str]) -> str:
-    """The region that Lambda, or a developer, sets; raises `Unconfigured` if there is none."""
-    found = env.get("AWS_DEFAULT_REGION") or env.get("AWS_REGION")
-    if not found:
-        raise Unconfigured("There is no region: set AWS_REGION, as Lambda does.")
-    return found
-
-
-def endpoint(service: Service, env: Mapping[str, str]) -> str:
-    """Where the service is: at the address that the environment names, or the region's own.
-
-    Raises `Unconfigured` if the environment asks for another kind of address.
-    """
-    for name in NOT_OBEYED:
-        if env.get(name, "").lower() == "true":
-            raise Unconfigured(f"{name} is not obeyed here; deploy with -c transport=boto3.")
-    own = env.get(f"AWS_ENDPOINT_URL_{service.name.upper()}") or env.get("AWS_ENDPOINT_URL")
-    if own:
-        return own
-    where = region(env)
-    if where.startswith(ELSEWHERE):
-        raise Unconfigured(f"The addresses of {where} are not known here; use transport=boto3.")
-    suffix = next((s for prefix, s in SUFFIXES.items() if where.startswith(prefix)), None)
-    return f"https://{service.name}.{where}.{suffix or 'amazonaws.com'}"
-
-
-def authorities(env: Mapping[str, str]) -> str:
-    """The file of certificates that servers are checked against."""
-    if own := env.get("AWS_CA_BUNDLE"):
-        return own
-    # Next to the module, which is not imported for its name: that would cost 8 ms of a cold start.
-    spec = find_spec("certifi")
-    assert spec is not None
-    assert spec.origin is not None
-    return os.path.join(os.path.dirname(spec.origin), "cacert.pem")  # noqa: PTH118, PTH120
-
-
 class Ended(NamedTuple):
-    """A call that has ended: with the answer's body, or failed. `tag` is the caller's own."""
+    """A call that has ended, with the body of its answer or its error; `tag` is the caller's."""
 
     tag: Any
     result: bytes | Exception
 
 
 class _Call:
-    """A handle of libcurl's, for one call after the other."""
+    """A handle of libcurl, used for one call after the other."""
 
     def __init__(self) -> None:
         self.tag: Any = None
         self.operation = ""
-        self.credentials: Credentials | None = None  # that the handle was told
+        self.credentials: Credentials | None = None  # those set on the handle
         self.is_fresh = False
         self.curl = pycurl.Curl()
         self.body: list[bytes] = []
         self.headers: list[bytes] = []
 
-    def ended(self) -> bytes | Exception:
-        """The body of a good answer, or what is wrong with it."""
+    def result(self) -> bytes | Exception:
+        """The body of a good answer, or its error."""
         body = b"".join(self.body)
-        _, is_told, told = b"".join(self.headers).lower().partition(CHECKSUM)
-        if is_told and told.partition(b"\r\n")[0].strip() != b"%d" % zlib.crc32(body):
+        _, has_checksum, rest = b"".join(self.headers).lower().partition(CHECKSUM)
+        if has_checksum and rest.partition(b"\r\n")[0].strip() != b"%d" % zlib.crc32(body):
             return Lost(f"{self.operation}: the answer's checksum is wrong.")
         status = self.curl.getinfo(pycurl.RESPONSE_CODE)
         return body if status == OK else refused(self.operation, status, body)
 
 
-def refused(operation: str, status: int, body: bytes) -> Refused:
-    """The error that an answer tells of; one that is no JSON, as of a proxy, goes by its status."""
-    try:
-        content = json.loads(body)
-        code = content.pop("__type").rpartition("#")[2]
-        if not code.isidentifier():  # what no service sends can name no type
-            raise ValueError
-    except (ValueError, KeyError, AttributeError, TypeError):
-        content, code = {}, str(status)
-    message = content.pop("message", content.pop("Message", None))
-    response = {
-        **content,
-        "Error": {"Code": code, "Message": message or ""},
-        "ResponseMetadata": {"HTTPStatusCode": status},
-    }
-    return refusal(code)(response, operation)
-
-
 class Connections:
-    """Calls to one service from one thread, many at a time, over connections that stay open."""
+    """Concurrent calls to one service over connections that stay open. Not thread-safe."""
 
     def __init__(self, service: Service, env: Mapping[str, str] = os.environ) -> None:
         self.service = service
@@ -213,17 +84,17 @@ class Connections:
         self._idle: list[_Call] = []
         self._in_flight: dict[pycurl.Curl, _Call] = {}
         self._credentials: Credentials | None = None
-        self._url = endpoint(service, env)
-        self._authorities = authorities(env) if self._url.startswith("https:") else ""
+        self._url = endpoint(service.name, env)
+        self._ca_bundle = ca_bundle(env) if self._url.startswith("https:") else ""
 
     def renew(self) -> None:
-        """Look which credentials hold now; at the beginning of an invocation."""
-        found = Credentials.found(self._env)
+        """Read the credentials again, at the beginning of an invocation."""
+        found = Credentials.from_env(self._env)
         if found != self._credentials:
             self._credentials = found
 
     def start(self, operation: str, body: bytes, tag: Any, *, fresh: bool = False) -> None:
-        """Begin a call; a `fresh` one on a connection of its own."""
+        """Begin a call; a `fresh` one gets a new connection."""
         call = self._idle.pop() if self._idle else self._new()
         if call.operation != operation or call.credentials is not self._credentials:
             self._prepare(call, operation)
@@ -236,7 +107,7 @@ class Connections:
         self._multi.add_handle(call.curl)
 
     def finished(self, seconds: float | None) -> list[Ended]:
-        """Wait for calls to end, at most so long, or until one does; those that have ended."""
+        """The calls that have ended; waits until one does, but no longer than `seconds`."""
         if not self._in_flight:
             clock.sleep(seconds or 0)
             return []
@@ -248,27 +119,27 @@ class Connections:
             left = 1.0 if until is None else until - clock.monotonic()
             if left <= 0:
                 return []
-            due = self._multi.timeout()  # when libcurl gives a call up, in milliseconds, or -1
+            due = self._multi.timeout()  # milliseconds until libcurl must run again, or -1
             left = min(1.0, left, due / 1000 if due >= 0 else 1.0)
-            if self._multi.select(left) == -1:  # nothing to wait for yet: a look-up
+            if self._multi.select(left) == -1:  # no socket yet: a name is being resolved
                 clock.sleep(0.001)
 
     def call(self, operation: str, body: bytes, *, fresh: bool = False) -> bytes:
-        """Make one call, and wait for it; its answer, or its error raised."""
+        """Make one call and wait for its answer; raises its error."""
         self.renew()
         self.start(operation, body, None, fresh=fresh)
         try:
             while not (ended := self.finished(None)):
                 pass
         finally:
-            self.forget()  # if this is interrupted, the next call must not get its answer
+            self.forget()  # after an interrupt, the next call must not get this one's answer
         result = ended[0].result
         if isinstance(result, Exception):
             raise result
         return result
 
     def forget(self) -> None:
-        """Break off the calls in flight; they may take effect."""
+        """Abort the calls in flight; AWS may still apply them."""
         for call in self._in_flight.values():
             self._multi.remove_handle(call.curl)
             call.curl.close()
@@ -279,49 +150,50 @@ class Connections:
         more = 1
         while more:
             more, good, bad = self._multi.info_read()
-            for curl in good:
-                call = self._in_flight.pop(curl)
-                ended.append(Ended(call.tag, call.ended()))
-                self._put_back(call)
-            for curl, number, message in bad:
-                call = self._in_flight.pop(curl)
-                ended.append(Ended(call.tag, Lost(f"{call.operation}: {message} ({number}).")))
-                self._put_back(call)
+            ended += [self._end(curl, None) for curl in good]
+            ended += [self._end(curl, f"{message} ({number}).") for curl, number, message in bad]
         return ended
 
-    def _put_back(self, call: _Call) -> None:
-        self._multi.remove_handle(call.curl)
+    def _end(self, curl: pycurl.Curl, failure: str | None) -> Ended:
+        """End a call and keep its handle for another."""
+        call = self._in_flight.pop(curl)
+        result = Lost(f"{call.operation}: {failure}") if failure else call.result()
+        ended = Ended(call.tag, result)
+        self._multi.remove_handle(curl)
         call.body.clear()
         call.headers.clear()
         call.tag = None
         self._idle.append(call)
+        return ended
 
     def _new(self) -> _Call:
         call = _Call()
-        curl = call.curl
-        curl.setopt(pycurl.URL, self._url)
-        curl.setopt(pycurl.WRITEFUNCTION, call.body.append)
-        curl.setopt(pycurl.HEADERFUNCTION, call.headers.append)
-        curl.setopt(pycurl.CONNECTTIMEOUT, CONNECT_TIMEOUT_SECONDS)
-        # In all: a call that nobody answers has ended before DELIVER's patience has.
-        curl.setopt(pycurl.TIMEOUT, READ_TIMEOUT_SECONDS)
-        curl.setopt(pycurl.MAXAGE_CONN, IDLE_SECONDS)
-        curl.setopt(pycurl.NOSIGNAL, 1)
-        curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
-        where = region(self._env)
-        curl.setopt(pycurl.AWS_SIGV4, f"aws:amz:{where}:{self.service.name}")
-        if self._authorities:
-            curl.setopt(pycurl.CAINFO, self._authorities)
+        options = {
+            pycurl.URL: self._url,
+            pycurl.WRITEFUNCTION: call.body.append,
+            pycurl.HEADERFUNCTION: call.headers.append,
+            pycurl.CONNECTTIMEOUT: retries.CONNECT_TIMEOUT_SECONDS,
+            # Of the whole call: it must end before DELIVER gives up waiting for it.
+            pycurl.TIMEOUT: retries.READ_TIMEOUT_SECONDS,
+            pycurl.MAXAGE_CONN: IDLE_SECONDS,
+            pycurl.NOSIGNAL: 1,
+            pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
+            pycurl.AWS_SIGV4: f"aws:amz:{region(self._env)}:{self.service.name}",
+        }
+        if self._ca_bundle:
+            options[pycurl.CAINFO] = self._ca_bundle
+        for option, value in options.items():
+            call.curl.setopt(option, value)
         return call
 
     def _prepare(self, call: _Call, operation: str) -> None:
-        """Tell the handle what its next calls are, and who makes them."""
+        """Set the operation and the credentials of the handle's next calls."""
         assert self._credentials is not None
         call.operation, call.credentials = operation, self._credentials
         headers = [
             "Content-Type: application/x-amz-json-1.0",
             f"X-Amz-Target: {self.service.target}.{operation}",
-            "Accept:",  # libcurl's own headers, left out
+            "Accept:",  # removes libcurl's own header
             "Expect:",
         ]
         if self._credentials.token:
@@ -331,63 +203,41 @@ class Connections:
         call.curl.setopt(pycurl.PASSWORD, self._credentials.secret_key)
 
 
-def encode(request: Mapping[str, Any]) -> bytes:
-    """A request as it goes over the wire."""
-    return json.dumps(request, separators=(",", ":")).encode()
-
-
-def decode(operation: str, body: bytes) -> dict[str, Any]:
-    """An answer read back; raises `Lost` if it is none, as when its headers were cut short."""
-    try:
-        content = json.loads(body)
-    except ValueError:
-        content = None
-    if not isinstance(content, dict):
-        raise Lost(f"{operation}: the answer is no JSON object.")
-    return content
-
-
 @dataclass(frozen=True)
 class Client:
-    """A client of one service, with the methods of boto3's that are needed here."""
+    """The methods of boto3's DynamoDB and SQS clients that DELIVER and QUERY call."""
 
     connections: Connections
-    attempts: int = ATTEMPTS
+    attempts: int = retries.ATTEMPTS
     exceptions: Exceptions = field(default_factory=Exceptions)
 
     def get_item(self, **request: Any) -> dict[str, Any]:
-        """DynamoDB's GetItem."""
         return self._call("GetItem", request)
 
     def update_item(self, **request: Any) -> dict[str, Any]:
-        """DynamoDB's UpdateItem."""
         return self._call("UpdateItem", request)
 
     def query(self, **request: Any) -> dict[str, Any]:
-        """DynamoDB's Query."""
         return self._call("Query", request)
 
     def batch_get_item(self, **request: Any) -> dict[str, Any]:
-        """DynamoDB's BatchGetItem."""
         return self._call("BatchGetItem", request)
 
     def send_message(self, **request: Any) -> dict[str, Any]:
-        """SendMessage of SQS."""
         return self._call("SendMessage", request)
 
     def send_message_batch(self, **request: Any) -> dict[str, Any]:
-        """SendMessageBatch of SQS."""
         return self._call("SendMessageBatch", request)
 
     def _call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         body = encode(request)
         for attempt in clock.tries(self.attempts, BACKOFF_SECONDS):
             try:
-                # Whatever ended one connection may have ended those beside it.
+                # What broke one connection may have broken the other open ones.
                 answer = self.connections.call(operation, body, fresh=attempt > 0)
                 return decode(operation, answer)
             except Exception as error:
-                if attempt == self.attempts - 1 or not is_transient(error):
+                if attempt == self.attempts - 1 or not retries.is_transient(error):
                     raise
         raise AssertionError("There is at least one attempt.")
 

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from fanfold.aws.curl import Connections, Ended, Lost, decode, encode
+from fanfold.aws.answers import Lost, decode, encode
+from fanfold.aws.curl import Connections, Ended
 from fanfold.fanout.policy import Send
 from fanfold.fanout.transport import Finished
 from fanfold.follows.edges_table import EdgesTable, page_of

@@ -11,7 +11,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from aws_model.dynamodb.values import number_text
-from fanfold.aws.curl import Refused
+from fanfold.aws.answers import Refused
 from tests.compat.calls import Call
 
 Answer = dict[str, Any]

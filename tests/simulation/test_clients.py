@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.aws import curl
-from fanfold.aws.curl import DYNAMODB, SQS, Client, Ended, Lost
+from fanfold.aws import answers
+from fanfold.aws.answers import Lost
+from fanfold.aws.curl import DYNAMODB, SQS, Client, Ended
 from fanfold.aws.items import text
 from simulation.clients import BotoClient, Wires
 from simulation.lambdas import installed, queue_url
@@ -35,7 +36,7 @@ def result_of(world: World, act: Callable[[], Any]) -> Any:
 
 
 def body(**request: Any) -> bytes:
-    return curl.encode(request)
+    return answers.encode(request)
 
 
 def test_both_clients_read_and_write_the_same_rows(world: World) -> None:
@@ -100,11 +101,11 @@ def test_a_call_may_be_lost_or_garbled_before_or_after_its_effect(world: World, 
 
     results = result_of(world, act)
     assert any(isinstance(result, Lost) for result in results)
-    assert any(isinstance(result, curl.refusal("InternalServerError")) for result in results)
-    assert any(isinstance(result, curl.refusal("500")) for result in results)  # a proxy's page
+    assert any(isinstance(result, answers.refusal("InternalServerError")) for result in results)
+    assert any(isinstance(result, answers.refusal("500")) for result in results)  # a proxy's page
     for garbled in {result for result in results if isinstance(result, bytes)} | {b""}:
         with pytest.raises(Lost):
-            curl.decode("BatchWriteItem", garbled)
+            answers.decode("BatchWriteItem", garbled)
     assert len(world.rows(names.TIMELINES)) == (60 if fault == "unanswered" else 0)
 
 

@@ -51,7 +51,7 @@ RULES = (
     ),
     Rule(
         "fanfold.aws.curl",
-        (*GROUND, "fanfold.aws", "pycurl", "certifi", "mypy_boto3_*"),
+        (*GROUND, "fanfold.aws", "pycurl", "mypy_boto3_*"),
         "libcurl has one home",
     ),
     Rule(

@@ -15,7 +15,7 @@ from botocore.exceptions import (
 
 from fanfold import names
 from fanfold.aws import boto
-from fanfold.aws.curl import Lost, Refused
+from fanfold.aws.answers import Lost, Refused
 from fanfold.aws.retries import SLOWEST_CALL_SECONDS, is_throttle, is_transient, throttling_reasons
 from fanfold.errors import BadInput, Unsent
 

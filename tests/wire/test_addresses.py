@@ -9,16 +9,12 @@ import pytest
 from botocore.endpoint_provider import EndpointProvider
 from botocore.loaders import Loader
 
-from fanfold.aws.curl import (
-    DYNAMODB,
-    NOT_OBEYED,
-    SQS,
-    Client,
-    Connections,
+from fanfold.aws.curl import DYNAMODB, SQS, Client, Connections, Service
+from fanfold.aws.environment import (
+    UNSUPPORTED,
     Credentials,
-    Service,
     Unconfigured,
-    authorities,
+    ca_bundle,
     endpoint,
     region,
 )
@@ -54,19 +50,19 @@ def addresses_by_botocore(service: Service) -> dict[str, str]:
 def test_a_region_has_the_address_that_boto3_knows(service: Service) -> None:
     known = addresses_by_botocore(service)
     assert {"us-east-1", "cn-north-1", "us-gov-west-1", "eusc-de-east-1"} <= known.keys()
-    assert {name: endpoint(service, {"AWS_REGION": name}) for name in known} == known
+    assert {name: endpoint(service.name, {"AWS_REGION": name}) for name in known} == known
 
 
 def test_the_address_of_a_service_goes_before_that_of_all() -> None:
     env = {"AWS_ENDPOINT_URL": OWN, "AWS_ENDPOINT_URL_DYNAMODB": OTHER}
-    assert endpoint(DYNAMODB, env) == OTHER
-    assert endpoint(SQS, env) == OWN
+    assert endpoint(DYNAMODB.name, env) == OTHER
+    assert endpoint(SQS.name, env) == OWN
 
 
 def test_an_address_of_its_own_needs_no_region_and_an_empty_one_is_none() -> None:
-    assert endpoint(SQS, {"AWS_ENDPOINT_URL_SQS": OWN}) == OWN
+    assert endpoint(SQS.name, {"AWS_ENDPOINT_URL_SQS": OWN}) == OWN
     env = {"AWS_ENDPOINT_URL_SQS": "", "AWS_ENDPOINT_URL": "", "AWS_REGION": "eu-west-1"}
-    assert endpoint(SQS, env) == "https://sqs.eu-west-1.amazonaws.com"
+    assert endpoint(SQS.name, env) == "https://sqs.eu-west-1.amazonaws.com"
 
 
 def test_lambdas_region_goes_before_a_developers() -> None:
@@ -77,15 +73,15 @@ def test_lambdas_region_goes_before_a_developers() -> None:
 @pytest.mark.parametrize("env", [{}, {"AWS_REGION": ""}])
 def test_a_missing_region_is_told(env: dict[str, str]) -> None:
     with pytest.raises(Unconfigured, match="AWS_REGION"):
-        endpoint(DYNAMODB, env)
+        endpoint(DYNAMODB.name, env)
 
 
-@pytest.mark.parametrize("name", NOT_OBEYED)
+@pytest.mark.parametrize("name", UNSUPPORTED)
 def test_a_kind_of_address_that_is_not_known_here_is_refused_with_the_way_out(name: str) -> None:
     for value in ("true", "True"):
         with pytest.raises(Unconfigured, match=f"{name} .*transport=boto3"):
-            endpoint(DYNAMODB, {"AWS_REGION": "us-east-1", name: value})
-    endpoint(DYNAMODB, {"AWS_REGION": "us-east-1", name: "false"})
+            endpoint(DYNAMODB.name, {"AWS_REGION": "us-east-1", name: value})
+    endpoint(DYNAMODB.name, {"AWS_REGION": "us-east-1", name: "false"})
 
 
 @pytest.mark.parametrize(
@@ -99,19 +95,19 @@ def test_a_kind_of_address_that_is_not_known_here_is_refused_with_the_way_out(na
 )
 def test_missing_credentials_are_told(env: dict[str, str]) -> None:
     with pytest.raises(Unconfigured, match="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
-        Credentials.found(env)
+        Credentials.from_env(env)
 
 
 def test_credentials_have_a_token_where_there_is_one() -> None:
     env = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
-    assert Credentials.found(env) == Credentials("key", "secret")
+    assert Credentials.from_env(env) == Credentials("key", "secret")
     env["AWS_SESSION_TOKEN"] = "token"
-    assert Credentials.found(env) == Credentials("key", "secret", "token")
+    assert Credentials.from_env(env) == Credentials("key", "secret", "token")
 
 
 def test_servers_are_checked_against_the_file_that_is_named_or_certifis() -> None:
-    assert authorities({"AWS_CA_BUNDLE": "/own.pem"}) == "/own.pem"
-    assert authorities({}) == certifi.where()
+    assert ca_bundle({"AWS_CA_BUNDLE": "/own.pem"}) == "/own.pem"
+    assert ca_bundle({}) == certifi.where()
 
 
 @pytest.mark.network
@@ -143,4 +139,4 @@ def test_calls_go_where_the_environment_says(serve: Callable[..., Server]) -> No
 @pytest.mark.parametrize("where", ["us-iso-east-1", "us-isob-east-1", "eu-isoe-west-1"])
 def test_a_region_whose_address_is_not_known_is_refused(where: str) -> None:
     with pytest.raises(Unconfigured, match="transport=boto3"):
-        endpoint(DYNAMODB, {"AWS_REGION": where})
+        endpoint(DYNAMODB.name, {"AWS_REGION": where})

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold import clock
-from fanfold.aws import curl
-from fanfold.aws.curl import DYNAMODB, Client, Connections, Lost, Refused, refusal
+from fanfold.aws import answers, curl, retries
+from fanfold.aws.answers import Lost, Refused, refusal
+from fanfold.aws.curl import DYNAMODB, Client, Connections
 from fanfold.aws.retries import THROTTLES, is_throttle, is_transient, throttling_reasons
 from fanfold.follows.ring import END, START
 from fanfold.follows.ring_reader import Read
@@ -180,8 +181,8 @@ def test_a_page_that_is_garbled_is_a_lost_call(server: Server) -> None:
 @pytest.fixture
 def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """A call may take a second; libcurl counts whole ones."""
-    monkeypatch.setattr(curl, "CONNECT_TIMEOUT_SECONDS", 1)
-    monkeypatch.setattr(curl, "READ_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(retries, "CONNECT_TIMEOUT_SECONDS", 1)
+    monkeypatch.setattr(retries, "READ_TIMEOUT_SECONDS", 1)
 
 
 def slow(seconds: float, first: bytes) -> Callable[[Call], Reply]:
@@ -337,7 +338,7 @@ def test_a_cancelled_transaction_passes_by_its_reasons(
 def test_an_errors_code_and_message_are_found_in_each_spelling(
     content: Any, code: str, message: str
 ) -> None:
-    error = curl.refused("GetItem", 400, json.dumps(content).encode())
+    error = answers.refused("GetItem", 400, json.dumps(content).encode())
     assert error.response["Error"] == {"Code": code, "Message": message}
 
 
@@ -349,7 +350,7 @@ def test_an_errors_code_and_message_are_found_in_each_spelling(
     ).map(lambda value: json.dumps(value).encode())
 )
 def test_a_body_that_names_no_code_goes_by_its_status_whatever_it_is(body: bytes) -> None:
-    error = curl.refused("GetItem", 418, body)
+    error = answers.refused("GetItem", 418, body)
     assert error.response["Error"]["Code"] == "418"
     assert not is_transient(error)
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from fanfold import clock
-from fanfold.aws.curl import DYNAMODB, Client, Connections, Lost
+from fanfold.aws.answers import Lost
+from fanfold.aws.curl import DYNAMODB, Client, Connections
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done
 from fanfold.fanout.transport import CONNECTIONS, run

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.aws.curl import DYNAMODB, SQS, Client, Connections, encode
+from fanfold.aws.answers import encode
+from fanfold.aws.curl import DYNAMODB, SQS, Client, Connections
 from fanfold.fanout.transport_curl import ALL_WRITTEN, Body
 from fanfold.timeline.entries import Entries, Entry
 from tests.wire.conftest import environment

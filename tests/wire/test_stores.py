@@ -13,7 +13,8 @@ from botocore.config import Config
 
 from aws_model.endpoint import answering_from, serving
 from fanfold import names
-from fanfold.aws.curl import DYNAMODB, Client, Connections, refusal
+from fanfold.aws.answers import refusal
+from fanfold.aws.curl import DYNAMODB, Client, Connections
 from fanfold.aws.retries import is_transient
 from fanfold.fanout.ledger import Ledger
 from fanfold.names import LIBCURL, TRANSPORTS

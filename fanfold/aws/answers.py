@@ -1,0 +1,72 @@
+"""Requests and answers of AWS's JSON services, with errors in the form of botocore's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from fanfold.errors import Unanswered
+
+
+class Lost(Unanswered):
+    """The connection failed, or the answer was cut short or garbled."""
+
+
+class Refused(Exception):
+    """The service refused a call; `response` is its answer in the form of botocore's errors.
+
+    There is one subclass for each error code of AWS, at `Client.exceptions`.
+    """
+
+    def __init__(self, response: dict[str, Any], operation: str) -> None:
+        error = response["Error"]
+        super().__init__(f"{operation} was refused: {error['Code']}: {error['Message']}")
+        self.response = response
+
+
+@cache
+def refusal(code: str) -> type[Refused]:
+    """The error type of an error code of AWS."""
+    return type(code, (Refused,), {})
+
+
+class Exceptions:
+    """`exceptions.SomeCode` is the error type of that code, as on a boto3 client."""
+
+    def __getattr__(self, code: str) -> type[Refused]:
+        return refusal(code)
+
+
+def refused(operation: str, status: int, body: bytes) -> Refused:
+    """The error in an answer. Where the body is not AWS's JSON, its code is the HTTP status."""
+    try:
+        content = json.loads(body)
+        code = content.pop("__type").rpartition("#")[2]
+        if not code.isidentifier():  # no code of AWS, and no name for a type
+            raise ValueError
+    except (ValueError, KeyError, AttributeError, TypeError):
+        content, code = {}, str(status)
+    message = content.pop("message", content.pop("Message", None))
+    response = {
+        **content,
+        "Error": {"Code": code, "Message": message or ""},
+        "ResponseMetadata": {"HTTPStatusCode": status},
+    }
+    return refusal(code)(response, operation)
+
+
+def encode(request: Mapping[str, Any]) -> bytes:
+    return json.dumps(request, separators=(",", ":")).encode()
+
+
+def decode(operation: str, body: bytes) -> dict[str, Any]:
+    """Read an answer; raises `Lost` if it is not a JSON object, as when it was cut short."""
+    try:
+        content = json.loads(body)
+    except ValueError:
+        content = None
+    if not isinstance(content, dict):
+        raise Lost(f"{operation}: the answer is no JSON object.")
+    return content
