@@ -61,11 +61,11 @@ class ShardReport:
 
     @classmethod
     def of(
-        cls, publisher: str, publishers: PublishersTable, followers: EdgesTable, *, estimate: bool
+        cls, publisher: str, publishers: PublishersTable, edges_table: EdgesTable, *, estimate: bool
     ) -> "ShardReport":
         """Read and count it; to `estimate`, only a page of each shard is read."""
         shards, static_level = publishers.shards(publisher), publishers.static_level()
-        levels = _count(followers, publisher, shards.level, estimate=estimate)
+        levels = _count(edges_table, publisher, shards.level, estimate=estimate)
         return cls(publisher, shards, static_level, levels, estimate)
 
     @property
@@ -158,7 +158,7 @@ def estimated(count: int, reached: str, *, level: int, shard: int) -> int:
     return round(count * width / max(1, int(reached, 16) - shard * width))
 
 
-def _count(followers: EdgesTable, publisher: str, highest: int, *, estimate: bool) -> list[Level]:
+def _count(edges_table: EdgesTable, publisher: str, highest: int, *, estimate: bool) -> list[Level]:
     """Count the edges of every shard of every level, some shards at a time."""
     levels = range(highest + 1)
     reads = [
@@ -174,7 +174,7 @@ def _count(followers: EdgesTable, publisher: str, highest: int, *, estimate: boo
     ):
         try:
             counts = threads.map(
-                lambda read: _count_shard(followers, publisher, read, bar, stop, estimate), reads
+                lambda read: _count_shard(edges_table, publisher, read, bar, stop, estimate), reads
             )
             return [Level(level, list(islice(counts, 2**level))) for level in levels]
         finally:
@@ -182,20 +182,20 @@ def _count(followers: EdgesTable, publisher: str, highest: int, *, estimate: boo
 
 
 def _count_shard(
-    followers: EdgesTable,
+    edges_table: EdgesTable,
     publisher: str,
     read: Read,
     bar: Bar,
     stop: threading.Event,
     estimate: bool,
 ) -> int:
-    request = followers.page_request(publisher, read, COUNT_PAGE)
+    request = edges_table.page_request(publisher, read, COUNT_PAGE)
     del request["ProjectionExpression"]
     # At half the price; who looks at a count does not need the last second's.
     request |= {"Select": "COUNT", "ConsistentRead": False}
     count = 0
     while not stop.is_set():
-        answer = followers.client.query(**request)
+        answer = edges_table.client.query(**request)
         count += (found := answer["Count"])
         bar.advance(found)
         last = answer.get("LastEvaluatedKey")

@@ -239,12 +239,12 @@ MUTATIONS = (
         "fanfold/follows/follow.py",
         "        self.relation_queue.send(again.message(group=user_id, delay_seconds=delay))\n"
         "        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):\n"
-        "            seen = self.following.get(user_id, publisher_id)\n"
+        "            seen = self.follows.get(user_id, publisher_id)\n"
         "            is_late = unless_newer and seen.asked_at > asked_at\n"
         "            changed = seen if is_late else self._change(seen, wanted, asked_at)\n"
         "            if changed:\n",
         "        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):\n"
-        "            seen = self.following.get(user_id, publisher_id)\n"
+        "            seen = self.follows.get(user_id, publisher_id)\n"
         "            is_late = unless_newer and seen.asked_at > asked_at\n"
         "            changed = seen if is_late else self._change(seen, wanted, asked_at)\n"
         "            if changed:\n"

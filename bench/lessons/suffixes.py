@@ -53,21 +53,21 @@ def _client() -> Any:
 class Levels:
     """Ours: computed from the top bits of a hash, and readers read every level."""
 
-    followers: EdgesTable = field(
+    edges_table: EdgesTable = field(
         default_factory=lambda: EdgesTable(_client(), names.FOLLOWERS.name)
     )
 
     def follow(self, follower: str, growths: int) -> None:
-        self.followers.put(PUBLISHER, follower, version=1, level=growths)
+        self.edges_table.put(PUBLISHER, follower, version=1, level=growths)
 
     def unfollow(self, follower: str, growths: int) -> None:
         """Delete it at every level, like `Edges.remove`."""
         for level in range(growths + 1):
-            self.followers.remove(PUBLISHER, follower, version=2, level=level)
+            self.edges_table.remove(PUBLISHER, follower, version=2, level=level)
 
     def read(self, growths: int) -> Counter[str]:
         wanted = RingRead(growths, ring.START, ring.END)
-        pages = self.followers.edges(PUBLISHER, wanted)
+        pages = self.edges_table.edges(PUBLISHER, wanted)
         return Counter(ring.follower_of(edge) for page in pages for edge in page)
 
 

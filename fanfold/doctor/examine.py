@@ -44,7 +44,7 @@ class Doctor:
         Both tables are scanned for one publisher, too: follows are keyed by user, and edges may lie
         in shards that the publisher's row does not know.
         """
-        followers, following = self.records.followers.table, self.records.following.table
+        followers, following = self.records.edges_table.table, self.records.follows.table
         # Edges first: they show up to which level the edge of a follow may lie.
         edges = self._compare_edges(publisher_id)
         yield Phase("Reading edges", "edges", self.records.count(followers), edges)

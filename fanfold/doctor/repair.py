@@ -23,12 +23,12 @@ from fanfold.names import EXPIRES_AT
 @dataclass(frozen=True)
 class Repair:
     records: Records
-    relations: Following
+    following: Following
 
     def raise_level(self, publisher_id: str, level: int) -> None:
         """Raise the level of the publisher's row, so that all readers find its edges."""
         self.records.publishers.raise_to(publisher_id, level, now_ms=clock.now_ms())
-        self.relations.edges.forget()  # the level is cached there
+        self.following.edges.forget()  # the level is cached there
 
     def reconcile(self, seen: Snapshot) -> None:
         """Make the edges agree with the row, whatever it says by now."""
@@ -37,7 +37,7 @@ class Repair:
         newest = max(seen.placements.values(), default=0)
         if newest > seen.row.version:
             self._raise_version(seen.row, newest + 1)
-        self.relations.reconcile(*seen.pair)
+        self.following.reconcile(*seen.pair)
         after = self.records.snapshot(seen.pair)
         if after and after.difference:
             raise TryLater(
@@ -47,7 +47,7 @@ class Repair:
 
     def _raise_version(self, seen: Follow, version: int) -> None:
         """Raise the version of the row; where there is none, put a tombstone."""
-        client, table = self.records.following.client, self.records.following.table
+        client, table = self.records.follows.client, self.records.follows.table
         sets = {"version": number(version)}
         if not seen.version:
             expires_at = clock.now_ms() // 1000 + TOMBSTONE_SECONDS

@@ -36,8 +36,8 @@ Edge: TypeAlias = tuple[Pair, int, int]  # with its level and version
 
 @dataclass(frozen=True)
 class Records:
-    following: FollowsTable
-    followers: EdgesTable
+    follows: FollowsTable
+    edges_table: EdgesTable
     publishers: PublishersTable
     threads: Executor
     _levels: dict[str, int] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Records:
         Each page: how many items were scanned, the rows, and the keys of unreadable items.
         """
         of_one = _filter("publisher_id = :value", publisher_id)
-        for answer in self._scan(self.following.table, of_one):
+        for answer in self._scan(self.follows.table, of_one):
             rows = [(item, _row_of(item)) for item in answer["Items"]]
             unreadable = [_key_of(item, FOLLOWING) for item, row in rows if row is None]
             yield answer["ScannedCount"], [row for _, row in rows if row], unreadable
@@ -59,7 +59,7 @@ class Records:
     ) -> Iterator[tuple[int, dict[Pair, Placements], list[Key]]]:
         """All edges, or those of one publisher, as `rows`; copies may come in different pages."""
         of_one = _filter("begins_with(shard_id, :value)", publisher_id and f"{publisher_id}#")
-        for answer in self._scan(self.followers.table, of_one):
+        for answer in self._scan(self.edges_table.table, of_one):
             items = answer["Items"]
             unreadable = [_key_of(item, FOLLOWERS) for item in items if _edge_of(item) is None]
             yield answer["ScannedCount"], _placements(items), unreadable
@@ -82,12 +82,12 @@ class Records:
             for (user_id, publisher_id), top in levels.items()
             for level in range(top + 1)
         ]
-        return _placements(self._get_all(self.followers.table, keys))
+        return _placements(self._get_all(self.edges_table.table, keys))
 
     def without_row(self, pairs: Collection[Pair]) -> list[Pair]:
         """Those of these pairs that have no readable row."""
         keys = [row_key(*pair) for pair in pairs]
-        rows = filter(None, map(_row_of, self._get_all(self.following.table, keys)))
+        rows = filter(None, map(_row_of, self._get_all(self.follows.table, keys)))
         known = set(map(pair_of, rows))
         return [pair for pair in pairs if pair not in known]
 
@@ -118,11 +118,11 @@ class Records:
 
     def count(self, table: str) -> int | None:
         """About how many items the table holds: DynamoDB counts them every six hours."""
-        return self.following.client.describe_table(TableName=table)["Table"].get("ItemCount")
+        return self.follows.client.describe_table(TableName=table)["Table"].get("ItemCount")
 
     def _row(self, pair: Pair) -> Follow | None:
         """The row, of version 0 where there is none; None for an unreadable one."""
-        items = self._get(self.following.table, [row_key(*pair)])
+        items = self._get(self.follows.table, [row_key(*pair)])
         return _row_of(items[0]) if items else Follow(user_id=pair[0], publisher_id=pair[1])
 
     def _level_now(self, publisher_id: str) -> int:
@@ -132,7 +132,7 @@ class Records:
     def _scan(self, table: str, request: Mapping[str, Any]) -> Iterator[Any]:
         start: dict[str, Any] = {}
         while True:
-            answer = self.following.client.scan(
+            answer = self.follows.client.scan(
                 TableName=table, ConsistentRead=True, **request, **start
             )
             yield answer
@@ -153,7 +153,7 @@ class Records:
         left: Any = keys
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             request: Any = {table: {"Keys": left, "ConsistentRead": True}}
-            answer: Any = self.following.client.batch_get_item(RequestItems=request)
+            answer: Any = self.follows.client.batch_get_item(RequestItems=request)
             found += answer["Responses"].get(table, [])
             left = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
             if not left:

@@ -21,9 +21,9 @@ PAGE = 1_000
 class BulkFollowing:
     """The use case behind `fanfold seed`."""
 
-    following: FollowsTable
+    follows: FollowsTable
     edges: Edges
-    relations: Following
+    following: Following
 
     def follow_all(self, user_id: str, publisher_ids: Sequence[str]) -> int:
         """Let the user follow every one of these publishers; returns how many are new.
@@ -52,8 +52,8 @@ class BulkFollowing:
                 for publisher_id in publisher_ids
                 if not self._row(seen, user_id, publisher_id).is_active
             ]
-            changed = self.following.follow_all(
-                user_id, changes, max_follows=self.relations.max_follows
+            changed = self.follows.follow_all(
+                user_id, changes, max_follows=self.following.max_follows
             )
             if changed is not None:
                 new = {follow.publisher_id for follow in changed}
@@ -69,7 +69,7 @@ class BulkFollowing:
         now = self._rows(follows[0].user_id)
         for follow in follows:
             if now.get(follow.publisher_id) != follow:  # changed meanwhile: the row decides
-                self.relations.reconcile(follow.user_id, follow.publisher_id)
+                self.following.reconcile(follow.user_id, follow.publisher_id)
 
     def _rows(self, user_id: str) -> dict[str, Follow]:
         return {follow.publisher_id: follow for follow in self._pages(user_id)}
@@ -77,7 +77,7 @@ class BulkFollowing:
     def _pages(self, user_id: str) -> Iterator[Follow]:
         after, more = None, True
         while more:
-            rows, more = self.following.page(user_id, after=after, limit=PAGE)
+            rows, more = self.follows.page(user_id, after=after, limit=PAGE)
             yield from rows
             after = rows[-1].publisher_id if rows else None
 

@@ -28,7 +28,7 @@ TOMBSTONE_SECONDS = 30 * 24 * 60 * 60
 class Following:
     """The use case behind the follow routes, the follow messages and RELATE."""
 
-    following: FollowsTable
+    follows: FollowsTable
     edges: Edges
     relation_queue: WorkQueue
     max_follows: int
@@ -56,14 +56,14 @@ class Following:
 
         Of a change that `is_new`, nobody has put the edge yet.
         """
-        row = self.following.get(user_id, publisher_id)
+        row = self.follows.get(user_id, publisher_id)
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             if row.is_active:
                 put = self.edges.put if is_new else self.edges.ensure
                 put(publisher_id, user_id, version=row.version)
             else:
                 self.edges.remove(publisher_id, user_id, version=row.version)
-            now = self.following.get(user_id, publisher_id)
+            now = self.follows.get(user_id, publisher_id)
             if now.version == row.version:
                 return
             row = now
@@ -79,7 +79,7 @@ class Following:
         last = cursor.decode(after, is_position=is_id) if after is not None else None
         found: list[Follow] = []
         for _ in range(MAX_PAGES):
-            rows, more = self.following.page(user_id, after=last, limit=PAGE)
+            rows, more = self.follows.page(user_id, after=last, limit=PAGE)
             found += [row for row in rows if row.is_active]
             last = rows[-1].publisher_id if rows else last
             if len(found) > limit:
@@ -97,7 +97,7 @@ class Following:
         delay = self.reconcile_after_seconds
         self.relation_queue.send(again.message(group=user_id, delay_seconds=delay))
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
-            seen = self.following.get(user_id, publisher_id)
+            seen = self.follows.get(user_id, publisher_id)
             is_late = unless_newer and seen.asked_at > asked_at
             changed = seen if is_late else self._change(seen, wanted, asked_at)
             if changed:
@@ -111,11 +111,11 @@ class Following:
         expires_at = clock.now_ms() // 1000 + TOMBSTONE_SECONDS
         if seen.is_active is wanted:
             is_newest = asked_at > seen.asked_at
-            return self.following.ask_again(wish, expires_at=expires_at) if is_newest else seen
+            return self.follows.ask_again(wish, expires_at=expires_at) if is_newest else seen
         if wanted:
             wish = replace(wish, followed_at=times.to_text(asked_at))
-            return self.following.follow(wish, max_follows=self.max_follows)
-        return self.following.unfollow(wish, expires_at=expires_at)
+            return self.follows.follow(wish, max_follows=self.max_follows)
+        return self.follows.unfollow(wish, expires_at=expires_at)
 
 
 def _contended(user_id: str, publisher_id: str) -> Contended:

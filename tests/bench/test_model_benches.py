@@ -82,7 +82,7 @@ def push(database: Database, users: list[str]) -> object:
 
 
 @pytest.fixture
-def followers() -> EdgesTable:
+def edges_table() -> EdgesTable:
     made = database(Clock())
     made.meter = None
     make_up_followers(made, "ada", 10_000, seed=7)
@@ -90,26 +90,26 @@ def followers() -> EdgesTable:
     return EdgesTable(client, names.FOLLOWERS.name)
 
 
-def read(followers: EdgesTable, lo: str, hi: str, limit: int) -> list[str]:
+def read(edges_table: EdgesTable, lo: str, hi: str, limit: int) -> list[str]:
     edges: list[str] = []
-    page = followers.page("ada", Read(0, 0, lo, hi), limit)
+    page = edges_table.page("ada", Read(0, 0, lo, hi), limit)
     edges += page.edges
     while page.more:
-        page = followers.page("ada", Read(0, 0, edges[-1], hi), limit)
+        page = edges_table.page("ada", Read(0, 0, edges[-1], hi), limit)
         edges += page.edges
     return edges
 
 
-def test_made_up_followers_are_the_same_whatever_the_pages(followers: EdgesTable) -> None:
-    whole = read(followers, ring.START, ring.END, 2_500)
+def test_made_up_followers_are_the_same_whatever_the_pages(edges_table: EdgesTable) -> None:
+    whole = read(edges_table, ring.START, ring.END, 2_500)
     assert whole == sorted(set(whole))
     assert len(whole) == pytest.approx(10_000, rel=0.05)
     parts = [ring.segment_range(segment, 8) for segment in range(8)]
-    assert whole == [edge for part in parts for edge in read(followers, part.lo, part.hi, 321)]
+    assert whole == [edge for part in parts for edge in read(edges_table, part.lo, part.hi, 321)]
 
 
-def test_the_density_of_made_up_followers_tells_their_number(followers: EdgesTable) -> None:
-    page = followers.page("ada", Read(0, 0, ring.START, ring.END), 1_000)
+def test_the_density_of_made_up_followers_tells_their_number(edges_table: EdgesTable) -> None:
+    page = edges_table.page("ada", Read(0, 0, ring.START, ring.END), 1_000)
     estimate = ring.estimate(len(page.edges) - 1, ring.position_of(page.edges[-1]))
     assert estimate == pytest.approx(10_000, rel=0.1)
 

@@ -124,25 +124,25 @@ def a_fanout_without_followers_or_without_a_row(client: Any) -> None:
 
 
 def edges_are_put_and_removed_by_version(client: Any) -> None:
-    followers = EdgesTable(client, names.FOLLOWERS.name)
+    edges_table = EdgesTable(client, names.FOLLOWERS.name)
     for version in (2, 1, 2, 3):
-        followers.put("pub", "ana", version=version, level=0)
-    followers.put("pub", "ana", version=3, level=1)
-    followers.put_all([("pub", f"user-{number}", 1, number % 3) for number in range(60)])
-    followers.remove("pub", "ana", version=2, level=0)
+        edges_table.put("pub", "ana", version=version, level=0)
+    edges_table.put("pub", "ana", version=3, level=1)
+    edges_table.put_all([("pub", f"user-{number}", 1, number % 3) for number in range(60)])
+    edges_table.remove("pub", "ana", version=2, level=0)
     for level in (0, 0, 1, 2):
-        followers.version("pub", "ana", level=level)
-        followers.remove("pub", "ana", version=3, level=level)
+        edges_table.version("pub", "ana", level=level)
+        edges_table.remove("pub", "ana", version=3, level=level)
     after, more = ring.START, True
     while more:
-        page = followers.page("pub", Read(0, 0, after, ring.END), 7)
+        page = edges_table.page("pub", Read(0, 0, after, ring.END), 7)
         after, more = page.edges[-1] if page.edges else after, page.more
-    followers.page("pub", Read(0, 0, after[:16], ring.END))
-    followers.page("pub", Read(0, 0, ring.START, after[:16]))
-    followers.page("nobody", Read(0, 0, ring.START, ring.END))
+    edges_table.page("pub", Read(0, 0, after[:16], ring.END))
+    edges_table.page("pub", Read(0, 0, ring.START, after[:16]))
+    edges_table.page("nobody", Read(0, 0, ring.START, ring.END))
     for shard in range(4):
-        followers.page("pub", Read(2, shard, ring.shard_start(shard, 2), ring.END))
-    list(followers.edges("pub", RingRead(2, ring.START, ring.END), limit=7))
+        edges_table.page("pub", Read(2, shard, ring.shard_start(shard, 2), ring.END))
+    list(edges_table.edges("pub", RingRead(2, ring.START, ring.END), limit=7))
 
 
 def publishers_grow_by_version_and_are_counted_by_window(client: Any) -> None:
@@ -175,17 +175,17 @@ def a_level_of_all_publishers_is_set_and_taken_back(client: Any) -> None:
 
 
 def follows_change_by_version_with_their_count(client: Any) -> None:
-    following = FollowsTable(client, names.FOLLOWING.name, Readers(names.READERS.name))
+    follows = FollowsTable(client, names.FOLLOWING.name, Readers(names.READERS.name))
     unseen = Follow(user_id="ana", publisher_id="pub", state=UNFOLLOWED, version=0, followed_at=NOW)
-    followed = following.follow(unseen, max_follows=2)
-    following.follow(unseen, max_follows=2)
+    followed = follows.follow(unseen, max_follows=2)
+    follows.follow(unseen, max_follows=2)
     assert followed is not None
     others = [replace(unseen, publisher_id=f"pub-{number}") for number in range(2)]
     for wish in (others, others[:1]):
         with suppress(TooManyFollows):
-            following.follow_all("ana", wish, max_follows=2)
-    ended = following.unfollow(followed, expires_at=EXPIRES)
-    following.unfollow(followed, expires_at=EXPIRES)
+            follows.follow_all("ana", wish, max_follows=2)
+    ended = follows.unfollow(followed, expires_at=EXPIRES)
+    follows.unfollow(followed, expires_at=EXPIRES)
     assert ended is not None
     for asked_again in (
         ended,
@@ -193,14 +193,14 @@ def follows_change_by_version_with_their_count(client: Any) -> None:
         replace(ended, version=7),
         replace(unseen, publisher_id="new"),
     ):
-        following.ask_again(replace(asked_again, asked_at=5), expires_at=EXPIRES)
-    following.get("ana", "pub")
-    following.follow(replace(ended, followed_at=LATER), max_follows=2)
-    following.get("ana", "pub")
-    following.get("ana", "nobody")
-    rows, more = following.page("ana", after=None, limit=1)
+        follows.ask_again(replace(asked_again, asked_at=5), expires_at=EXPIRES)
+    follows.get("ana", "pub")
+    follows.follow(replace(ended, followed_at=LATER), max_follows=2)
+    follows.get("ana", "pub")
+    follows.get("ana", "nobody")
+    rows, more = follows.page("ana", after=None, limit=1)
     while more:
-        rows, more = following.page("ana", after=rows[-1].publisher_id if rows else "x", limit=1)
+        rows, more = follows.page("ana", after=rows[-1].publisher_id if rows else "x", limit=1)
 
 
 def timelines_take_entries_and_answer_pages(client: Any) -> None:

@@ -120,10 +120,10 @@ class System:
         self.dynamodb, self.sqs = boto.dynamodb(), boto.sqs()
         self.fanouts = Ledger(self.dynamodb, self.settings.fanouts_table)
         self.posts = Posts(self.dynamodb, self.settings.posts_table)
-        self.followers = EdgesTable(self.dynamodb, self.settings.followers_table)
+        self.edges_table = EdgesTable(self.dynamodb, self.settings.followers_table)
         self.publishers = PublishersTable(self.dynamodb, self.settings.publishers_table)
         self.timelines = Entries(self.dynamodb, self.settings.timelines_table)
-        self.following = FollowsTable(
+        self.follows = FollowsTable(
             self.dynamodb, self.settings.following_table, Readers(self.settings.readers_table)
         )
 
@@ -333,7 +333,7 @@ class System:
         users = sorted(f"follower-{number}" for number in range(count))
         for start in range(0, count, 1000):
             part = users[start : start + 1000]
-            assert not self.followers.put_all((publisher, user, 1, level) for user in part)
+            assert not self.edges_table.put_all((publisher, user, 1, level) for user in part)
         return users
 
 

@@ -63,7 +63,7 @@ def publishers(system: System) -> PublishersTable:
 
 
 @pytest.fixture
-def followers(system: System) -> EdgesTable:
+def edges_table(system: System) -> EdgesTable:
     return EdgesTable(system.dynamodb, system.settings.followers_table)
 
 
@@ -96,11 +96,11 @@ def raise_to(publishers: PublishersTable, *levels: int) -> None:
 
 
 def test_show_counts_every_shard_of_every_level(
-    followers: EdgesTable, publishers: PublishersTable
+    edges_table: EdgesTable, publishers: PublishersTable
 ) -> None:
     raise_to(publishers, 2)
     users = [f"user-{number}" for number in range(60)]
-    assert not followers.put_all(
+    assert not edges_table.put_all(
         ("ada", user, 1, level) for level, user in zip([0, 1, 2] * 20, users, strict=True)
     )
     shown = shards_of("show", "ada", "--json").json
@@ -114,10 +114,10 @@ def test_show_counts_every_shard_of_every_level(
 
 
 def test_show_counts_a_shard_of_several_pages_whole_and_estimates_it_from_the_first(
-    followers: EdgesTable, monkeypatch: pytest.MonkeyPatch
+    edges_table: EdgesTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shard_report, "COUNT_PAGE", 250)
-    assert not followers.put_all(("ada", f"user-{number}", 1, 0) for number in range(1_000))
+    assert not edges_table.put_all(("ada", f"user-{number}", 1, 0) for number in range(1_000))
     assert shards_of("show", "ada", "--json").json["edges"] == 1_000
     shown = shards_of("show", "ada", "--estimate", "--json").json
     assert shown["estimated"] is True
@@ -127,9 +127,9 @@ def test_show_counts_a_shard_of_several_pages_whole_and_estimates_it_from_the_fi
 
 
 def test_show_tells_the_history_and_the_shards_as_tables(
-    clock: Clock, publishers: PublishersTable, followers: EdgesTable
+    clock: Clock, publishers: PublishersTable, edges_table: EdgesTable
 ) -> None:
-    followers.put("ada", "bob", version=1, level=0)
+    edges_table.put("ada", "bob", version=1, level=0)
     publishers.count("ada", 3_000 * WINDOW_SECONDS, now_ms=AT_MS - WINDOW_SECONDS * 1000)
     assert shards_of("grow", "ada", "--level", "1", "--yes").exit_code == 0
     clock.advance(600)
@@ -257,12 +257,12 @@ def test_grow_raises_the_level_and_says_what_it_means(publishers: PublishersTabl
 
 
 def test_a_follower_from_before_a_growth_is_reached_and_a_new_one_is_at_the_new_level(
-    system: System, publishers: PublishersTable, followers: EdgesTable
+    system: System, publishers: PublishersTable, edges_table: EdgesTable
 ) -> None:
-    edges = Edges(followers, Growing(Levels(publishers), 8, 10_000))
+    edges = Edges(edges_table, Growing(Levels(publishers), 8, 10_000))
     edges.put("ada", "early", version=1)
     shards_of("grow", "ada", "--level", "2", "--yes")
-    Edges(followers, Growing(Levels(publishers), 8, 10_000)).put("ada", "late", version=1)
+    Edges(edges_table, Growing(Levels(publishers), 8, 10_000)).put("ada", "late", version=1)
     levels = shards_of("show", "ada", "--json").json["levels"]
     assert [level["edges"] for level in levels] == [1, 0, 1]
     system.publish()
@@ -328,8 +328,10 @@ def test_grow_of_a_publisher_that_nobody_follows_says_so_and_goes_on(
     assert NOBODY not in again.said, "it was said already"
 
 
-def test_grow_of_a_publisher_that_is_followed_does_not_doubt_its_id(followers: EdgesTable) -> None:
-    followers.put("ada", "bob", version=1, level=0)
+def test_grow_of_a_publisher_that_is_followed_does_not_doubt_its_id(
+    edges_table: EdgesTable,
+) -> None:
+    edges_table.put("ada", "bob", version=1, level=0)
     assert NOBODY not in shards_of("grow", "ada", "--level", "1", "--yes").said
 
 
@@ -410,13 +412,13 @@ def test_grow_in_static_mode_says_where_followers_go(publishers: PublishersTable
 
 
 def test_static_keeps_all_publishers_at_a_level_until_dynamic(
-    publishers: PublishersTable, followers: EdgesTable
+    publishers: PublishersTable, edges_table: EdgesTable
 ) -> None:
     kept = shards_of("static", "--level", "2", "--yes")
     assert (kept.exit_code, kept.stdout) == (0, "The mode is static: all publishers at level 2.\n")
     assert "within 60 s" in kept.said
-    Edges(followers, Growing(Levels(publishers), 8, 10_000)).put("ada", "bob", version=1)
-    assert followers_at(followers, "bob") == [2]
+    Edges(edges_table, Growing(Levels(publishers), 8, 10_000)).put("ada", "bob", version=1)
+    assert followers_at(edges_table, "bob") == [2]
     assert publishers.shards("ada").level == 2, "committed before anything is written there"
     again = shards_of("static", "--level", "2")
     assert "was so already" in again.stdout
@@ -440,17 +442,17 @@ def test_static_says_what_it_costs_a_publisher_that_may_be_higher(level: str, sa
 
 
 def test_a_lowered_static_level_loses_no_follower(
-    system: System, publishers: PublishersTable, followers: EdgesTable
+    system: System, publishers: PublishersTable, edges_table: EdgesTable
 ) -> None:
     for level, user in ((3, "early"), (1, "late")):
         shards_of("static", "--level", str(level), "--yes")
-        Edges(followers, Growing(Levels(publishers), 8, 10_000)).put("ada", user, version=1)
-        assert followers_at(followers, user) == [level]
+        Edges(edges_table, Growing(Levels(publishers), 8, 10_000)).put("ada", user, version=1)
+        assert followers_at(edges_table, user) == [level]
     system.publish()
     system.pump("Publish", "Express")
     assert system.reached() == ["early", "late"]
-    Edges(followers, Growing(Levels(publishers), 8, 10_000)).remove("ada", "early", version=2)
-    assert followers_at(followers, "early") == []
+    Edges(edges_table, Growing(Levels(publishers), 8, 10_000)).remove("ada", "early", version=2)
+    assert followers_at(edges_table, "early") == []
 
 
 def test_static_and_dynamic_ask_first(publishers: PublishersTable, asked: list[str]) -> None:
@@ -469,9 +471,9 @@ def test_static_stops_at_what_the_stage_allows(publishers: PublishersTable) -> N
     assert publishers.static_level() is None
 
 
-def followers_at(followers: EdgesTable, user: str) -> list[int]:
+def followers_at(edges_table: EdgesTable, user: str) -> list[int]:
     """The levels at which the user's edge to ada is."""
-    items = followers.client.scan(TableName=followers.table)["Items"]
+    items = edges_table.client.scan(TableName=edges_table.table)["Items"]
     return sorted(
         int(item["shard_id"]["S"].partition("#")[2].partition(".")[0])
         for item in items
@@ -567,7 +569,7 @@ def test_an_import_grows_no_further_than_the_stage_allows(
 @pytest.mark.usefixtures("system")
 def test_the_edges_of_an_import_see_each_throttle_and_others_are_tried_again() -> None:
     stack = Stack(REGION, None, outputs(), {"lambda": FakeLambda()})
-    relations = seeding.following(stack)
+    following = seeding.following(stack)
     calls: list[str] = []
 
     def throttle(request: Any, **_event: Any) -> AWSResponse:
@@ -583,8 +585,8 @@ def test_the_edges_of_an_import_see_each_throttle_and_others_are_tried_again() -
         return len(calls)
 
     with patch("time.sleep"):
-        assert attempts(relations.edges.edges_table.client) == 1
-        assert attempts(relations.following.client) == 3
+        assert attempts(following.edges.edges_table.client) == 1
+        assert attempts(following.follows.client) == 3
 
 
 class Raw:

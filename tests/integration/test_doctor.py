@@ -40,7 +40,7 @@ class Tables:
     def follow(self, *users: str, publisher: str = "ada") -> None:
         """Write the row and the edge of each of these followers."""
         growing = Growing(Levels(self.system.publishers), 8, 10_000)
-        edges = Edges(self.system.followers, growing)
+        edges = Edges(self.system.edges_table, growing)
         for user in users:
             self.row(user, publisher=publisher)
         edges.put_all((publisher, user, 1) for user in users)
@@ -62,10 +62,10 @@ class Tables:
         self.system.dynamodb.put_item(TableName=table, Item=item)
 
     def edge(self, user: str, version: int, *, level: int = 0, publisher: str = "ada") -> None:
-        assert not self.system.followers.put_all([(publisher, user, version, level)])
+        assert not self.system.edges_table.put_all([(publisher, user, version, level)])
 
     def lose_edge(self, user: str, *, level: int = 0, publisher: str = "ada") -> None:
-        self.system.followers.remove(publisher, user, version=1_000_000, level=level)
+        self.system.edges_table.remove(publisher, user, version=1_000_000, level=level)
 
     def grow(self, level: int, *, publisher: str = "ada") -> None:
         self.system.publishers.raise_to(publisher, level, now_ms=AT_MS)
@@ -267,10 +267,10 @@ def test_each_fault_is_found_repaired_and_gone(
     assert (repaired.json["repaired"], repaired.json["left"]) == (1, 0)
     after = examined(*scope)
     assert (after.exit_code, found(after)) == (0, {})
-    assert bool(tables.placements("bob")) is system.following.get("bob", "ada").is_active
+    assert bool(tables.placements("bob")) is system.follows.get("bob", "ada").is_active
     for _ in range(2):
         assert system.follow("bob").status == 200
-        version = system.following.get("bob", "ada").version
+        version = system.follows.get("bob", "ada").version
         assert max(tables.placements("bob").values()) == version
         assert system.unfollow("bob").status == 204
         assert tables.placements("bob") == {}
@@ -302,7 +302,7 @@ def test_a_follow_that_comes_during_the_repair_of_an_orphaned_edge_is_kept(
     assert tables.placements("bob") == {0: 7}, "the tombstone replaces no row; posts still arrive"
     again = examined("--whole", "--repair")
     assert (again.exit_code, found(again)) == (0, {"newer": 1})
-    assert system.following.get("bob", "ada").version == 8
+    assert system.follows.get("bob", "ada").version == 8
     assert tables.placements("bob") == {0: 8}
 
 
@@ -575,8 +575,8 @@ def test_an_interrupted_repair_says_what_it_has_done_and_can_be_run_again(
 
 
 def records_of(system: System, threads: ThreadPoolExecutor, client: Any = None) -> Records:
-    rows = replace(system.following, client=client or system.dynamodb)
-    return Records(rows, system.followers, system.publishers, threads)
+    rows = replace(system.follows, client=client or system.dynamodb)
+    return Records(rows, system.edges_table, system.publishers, threads)
 
 
 @SCOPES

@@ -42,7 +42,7 @@ MESSAGES = plan.MESSAGES
 
 
 def row(system: System, user: str = "bob", publisher: str = "ada") -> Follow:
-    return system.following.get(user, publisher)
+    return system.follows.get(user, publisher)
 
 
 def count_of(system: System, user: str = "bob") -> int:
@@ -52,16 +52,16 @@ def count_of(system: System, user: str = "bob") -> int:
 
 
 @pytest.fixture
-def relations(system: System) -> Following:
+def following(system: System) -> Following:
     """The use case as the HTTP door has it."""
     found: Following = system.door("api").following
     return found
 
 
 @pytest.fixture
-def limited(system: System, relations: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+def limited(system: System, following: Following, monkeypatch: pytest.MonkeyPatch) -> None:
     """A door that lets a user follow three publishers."""
-    monkeypatch.setattr(system.door("api"), "following", replace(relations, max_follows=3))
+    monkeypatch.setattr(system.door("api"), "following", replace(following, max_follows=3))
 
 
 def test_a_follow_has_a_row_and_an_edge_and_is_settled_once_more_later(system: System) -> None:
@@ -164,7 +164,7 @@ def test_the_limit_of_follows_is_exact_and_an_unfollow_makes_room(system: System
         assert system.follow("bob", f"publisher-{number}").status == 200
     answer = system.follow("bob", "publisher-3")
     assert (answer.status, answer.slug) == (409, "too-many-follows")
-    assert system.following.get("bob", "publisher-3").version == 0
+    assert system.follows.get("bob", "publisher-3").version == 0
     assert system.edges("publisher-3") == []
     assert count_of(system) == 3
     assert system.follow("bob", "publisher-0").status == 200, "that is no new follow"
@@ -216,11 +216,11 @@ def test_a_door_that_stops_after_any_call_leaves_edges_that_agree_in_the_end(
 
 
 def unfollow_row(system: System) -> None:
-    assert system.following.unfollow(row(system), expires_at=1)
+    assert system.follows.unfollow(row(system), expires_at=1)
 
 
 def test_an_unfollow_between_the_two_looks_of_settle_is_seen(
-    system: System, relations: Following, monkeypatch: pytest.MonkeyPatch
+    system: System, following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another door's unfollow lands, row and edge, just before our edge is put."""
     plain = system.edge_client.put_item
@@ -229,19 +229,19 @@ def test_an_unfollow_between_the_two_looks_of_settle_is_seen(
     def put(**request: Any) -> Any:
         if not calls:
             unfollow_row(system)
-            system.followers.remove("ada", "bob", version=2, level=0)
+            system.edges_table.remove("ada", "bob", version=2, level=0)
         calls.append(1)
         return plain(**request)
 
     monkeypatch.setattr(system.edge_client, "put_item", put)
-    relations.follow("bob", "ada", asked_at=AT_MS)
+    following.follow("bob", "ada", asked_at=AT_MS)
     assert calls
     assert not row(system).is_active
     assert system.edges() == []
 
 
 def test_a_follow_between_the_two_looks_of_settle_is_seen(
-    system: System, relations: Following, monkeypatch: pytest.MonkeyPatch
+    system: System, following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system.follow("bob")
     plain = system.edge_client.delete_item
@@ -249,28 +249,28 @@ def test_a_follow_between_the_two_looks_of_settle_is_seen(
 
     def delete(**request: Any) -> Any:
         if not calls:
-            again = system.following.follow(row(system), max_follows=9)
+            again = system.follows.follow(row(system), max_follows=9)
             assert again
             assert again.version == 3
         calls.append(1)
         return plain(**request)
 
     monkeypatch.setattr(system.edge_client, "delete_item", delete)
-    relations.unfollow("bob", "ada", asked_at=AT_MS)
+    following.unfollow("bob", "ada", asked_at=AT_MS)
     assert calls
     assert row(system).is_active
     assert system.edges() == ["bob"]
 
 
 def test_a_row_that_never_holds_still_is_told_and_left_to_relate(
-    system: System, relations: Following, monkeypatch: pytest.MonkeyPatch
+    system: System, following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def flip() -> None:
         now = row(system)
         if now.is_active:
             unfollow_row(system)
         else:
-            system.following.follow(now, max_follows=9)
+            system.follows.follow(now, max_follows=9)
 
     for operation in ("put_item", "delete_item"):
         plain = getattr(system.edge_client, operation)
@@ -282,14 +282,14 @@ def test_a_row_that_never_holds_still_is_told_and_left_to_relate(
 
         monkeypatch.setattr(system.edge_client, operation, call)
     with pytest.raises(Contended):
-        relations.follow("bob", "ada", asked_at=AT_MS)
+        following.follow("bob", "ada", asked_at=AT_MS)
     monkeypatch.undo()
     system.pump()
     assert (system.edges() == ["bob"]) is row(system).is_active
 
 
 def test_a_change_that_lost_against_another_is_made_on_what_the_other_left(
-    system: System, relations: Following, monkeypatch: pytest.MonkeyPatch
+    system: System, following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = system.dynamodb.transact_write_items
     calls: list[int] = []
@@ -298,13 +298,13 @@ def test_a_change_that_lost_against_another_is_made_on_what_the_other_left(
         calls.append(1)
         if len(calls) == 1:  # another door follows and unfollows meanwhile
             other = Follow(user_id="bob", publisher_id="ada", state="unfollowed", version=0)
-            followed = system.following.follow(other, max_follows=9)
+            followed = system.follows.follow(other, max_follows=9)
             assert followed
-            system.following.unfollow(followed, expires_at=1)
+            system.follows.unfollow(followed, expires_at=1)
         return plain(**request)
 
     monkeypatch.setattr(system.dynamodb, "transact_write_items", transact)
-    assert relations.follow("bob", "ada", asked_at=AT_MS).version == 3
+    assert following.follow("bob", "ada", asked_at=AT_MS).version == 3
     assert system.edges() == ["bob"]
     assert count_of(system) == 1
 
@@ -349,14 +349,14 @@ def test_a_transaction_that_breaks_a_rule_is_a_fault_of_ours(
 
 
 def test_a_worker_that_is_late_never_undoes_what_a_newer_version_did(system: System) -> None:
-    system.followers.put("ada", "bob", version=3, level=0)
+    system.edges_table.put("ada", "bob", version=3, level=0)
     before = system.rows(names.FOLLOWERS)
-    system.followers.put("ada", "bob", version=1, level=0)
+    system.edges_table.put("ada", "bob", version=1, level=0)
     assert system.rows(names.FOLLOWERS) == before
-    system.followers.remove("ada", "bob", version=2, level=0)
+    system.edges_table.remove("ada", "bob", version=2, level=0)
     assert system.rows(names.FOLLOWERS) == before
-    system.followers.remove("ada", "bob", version=4, level=0)
-    system.followers.remove("ada", "bob", version=2, level=0)
+    system.edges_table.remove("ada", "bob", version=4, level=0)
+    system.edges_table.remove("ada", "bob", version=2, level=0)
     assert system.edges() == []
 
 
@@ -366,8 +366,8 @@ def test_a_worker_that_is_late_never_undoes_what_a_newer_version_did(system: Sys
 def test_relate_puts_a_missing_edge_and_takes_a_wrong_one_away(system: System) -> None:
     system.follow("bob")
     edges = system.rows(names.FOLLOWERS)
-    system.followers.remove("ada", "bob", version=1, level=0)
-    system.followers.put("ada", "carol", version=0, level=0)
+    system.edges_table.remove("ada", "bob", version=1, level=0)
+    system.edges_table.put("ada", "carol", version=0, level=0)
     reconcile = event("relation_queue/relation_settle")
     assert system.take(reconcile) == []
     assert system.take({"Records": [system.record("Relation", _settle("carol"))]}) == []
@@ -405,7 +405,7 @@ def follow_many(system: System, count: int, user: str = "bob") -> list[str]:
         fresh = Follow(
             user_id=user, publisher_id=publisher, state="unfollowed", version=0, followed_at=AT
         )
-        assert system.following.follow(fresh, max_follows=5000)
+        assert system.follows.follow(fresh, max_follows=5000)
     return publishers
 
 
@@ -445,7 +445,7 @@ def test_ended_follows_are_left_out_and_pages_filled_from_what_comes_after(
     publishers = follow_many(system, 24)
     ended = publishers[1:10] + publishers[12:20] + publishers[23:]
     for publisher in ended:
-        assert system.following.unfollow(row(system, "bob", publisher), expires_at=1)
+        assert system.follows.unfollow(row(system, "bob", publisher), expires_at=1)
     pages = walk(system, limit="3")
     assert [len(each) for each in pages] == [3, 3]
     assert list(itertools.chain(*pages)) == [each for each in publishers if each not in ended]
@@ -453,7 +453,7 @@ def test_ended_follows_are_left_out_and_pages_filled_from_what_comes_after(
 
 def test_a_list_that_is_all_tombstones_is_empty(system: System) -> None:
     for publisher in follow_many(system, 5):
-        system.following.unfollow(row(system, "bob", publisher), expires_at=1)
+        system.follows.unfollow(row(system, "bob", publisher), expires_at=1)
     assert walk(system, limit="2") == [[]]
 
 
@@ -493,8 +493,8 @@ def test_a_bad_parameter_is_refused(system: System, query: dict[str, str]) -> No
 
 
 @pytest.fixture
-def bulk(system: System, relations: Following) -> BulkFollowing:
-    return BulkFollowing(system.following, relations.edges, relations)
+def bulk(system: System, following: Following) -> BulkFollowing:
+    return BulkFollowing(system.follows, following.edges, following)
 
 
 def test_many_follows_at_once_have_rows_edges_and_an_exact_count(
@@ -515,9 +515,9 @@ def test_many_follows_at_once_have_rows_edges_and_an_exact_count(
 
 
 def test_many_follows_beyond_the_limit_are_refused(
-    system: System, bulk: BulkFollowing, relations: Following
+    system: System, bulk: BulkFollowing, following: Following
 ) -> None:
-    few = replace(bulk, relations=replace(relations, max_follows=3))
+    few = replace(bulk, following=replace(following, max_follows=3))
     with pytest.raises(TooManyFollows):
         few.follow_all("bob", ["a", "b", "c", "d"])
     assert few.follow_all("bob", ["a", "b"]) == 2
@@ -551,7 +551,7 @@ def test_an_unfollow_while_many_follows_are_written_wins(
 
     def write(**request: Any) -> Any:
         unfollow_row(system)
-        system.followers.remove("ada", "bob", version=2, level=0)
+        system.edges_table.remove("ada", "bob", version=2, level=0)
         return plain(**request)
 
     monkeypatch.setattr(system.edge_client, "batch_write_item", write)
@@ -561,7 +561,7 @@ def test_an_unfollow_while_many_follows_are_written_wins(
 
 
 def test_edges_that_a_table_leaves_unprocessed_are_written_again_or_told(
-    system: System, relations: Following, fail_first: FailFirst, monkeypatch: pytest.MonkeyPatch
+    system: System, following: Following, fail_first: FailFirst, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = system.edge_client.batch_write_item
 
@@ -572,11 +572,11 @@ def test_edges_that_a_table_leaves_unprocessed_are_written_again_or_told(
 
     monkeypatch.setattr(system.edge_client, "batch_write_item", write_one)
     users = [f"user-{number}" for number in range(8)]
-    relations.edges.put_all(("ada", user, 1) for user in users)
+    following.edges.put_all(("ada", user, 1) for user in users)
     assert system.edges() == users
     fail_first(system.edge_client, "put_item", [error("ThrottlingException")] * ATTEMPTS)
     with pytest.raises(TryLater):
-        relations.edges.put_all(("grace", user, 1) for user in users)
+        following.edges.put_all(("grace", user, 1) for user in users)
 
 
 def test_a_list_with_thousands_of_tombstones_goes_on_page_by_page(
@@ -586,7 +586,7 @@ def test_a_list_with_thousands_of_tombstones_goes_on_page_by_page(
     monkeypatch.setattr("fanfold.follows.follow.MAX_PAGES", 2)
     publishers = follow_many(system, 20)
     for publisher in publishers[1:19]:
-        system.following.unfollow(row(system, "bob", publisher), expires_at=1)
+        system.follows.unfollow(row(system, "bob", publisher), expires_at=1)
     pages = walk(system, limit="1")
     assert list(itertools.chain(*pages)) == [publishers[0], publishers[19]]
     assert [] in pages, "a page may be empty and not the last"
@@ -665,8 +665,8 @@ def test_a_message_that_has_read_the_row_gives_way_to_a_request_that_came_after_
     get = FollowsTable.get
     answers: list[int] = []
 
-    def get_and_be_overtaken(following: FollowsTable, user: str, publisher: str) -> Follow:
-        seen = get(following, user, publisher)
+    def get_and_be_overtaken(follows: FollowsTable, user: str, publisher: str) -> Follow:
+        seen = get(follows, user, publisher)
         if not answers:
             monkeypatch.undo()
             answers.append(system.follow("bob").status)
@@ -683,12 +683,12 @@ def test_a_request_beside_a_change_that_is_under_way_is_read_again(
 ) -> None:
     system.follow("bob")
     system.clock.advance(5)
-    client = system.following.client
+    client = system.follows.client
     conflict = client.exceptions.TransactionConflictException
     real = FollowsTable.ask_again
     failures: list[Any] = []
 
-    def fail_once(following: FollowsTable, seen: Follow, *, expires_at: int) -> Follow | None:
+    def fail_once(follows: FollowsTable, seen: Follow, *, expires_at: int) -> Follow | None:
         def update_item(**request: Any) -> Any:
             if not failures:
                 failures.append(request)
@@ -697,7 +697,7 @@ def test_a_request_beside_a_change_that_is_under_way_is_read_again(
             return client.update_item(**request)
 
         fake: Any = SimpleNamespace(update_item=update_item, exceptions=client.exceptions)
-        return real(replace(following, client=fake), seen, expires_at=expires_at)
+        return real(replace(follows, client=fake), seen, expires_at=expires_at)
 
     monkeypatch.setattr(FollowsTable, "ask_again", fail_once)
     assert system.follow("bob").status == 200

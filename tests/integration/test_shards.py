@@ -43,7 +43,7 @@ def forget(system: System) -> None:
 
 def give(system: System, level: int, *users: str) -> None:
     """Write edges at a level, as the doors of that time did."""
-    assert not system.followers.put_all(("ada", user, 1, level) for user in users)
+    assert not system.edges_table.put_all(("ada", user, 1, level) for user in users)
 
 
 def hot() -> Exception:
@@ -139,7 +139,7 @@ def test_a_late_worker_never_undoes_at_any_level_what_a_newer_version_did(
     system: System,
 ) -> None:
     for level in (0, 2):
-        system.followers.put("ada", "bob", version=3, level=level)
+        system.edges_table.put("ada", "bob", version=3, level=level)
     before = system.rows(names.FOLLOWERS)
     grow(system, 2)
     edges = system.door("api").following.edges
