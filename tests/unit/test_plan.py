@@ -31,11 +31,9 @@ ROW = Fanout(
 
 @dataclass
 class Ledger:
-    """One row."""
-
     row: Fanout | None = ROW
-    lost: bool = False  # another PLAN is always quicker
-    is_told: bool = True  # else the first try's answer is lost, and the second finds it planned
+    is_too_late: bool = False  # another PLAN is always quicker
+    loses_answer: bool = False  # boto3's retry finds the fan-out planned
 
     def get(self, fanout_id: str) -> Fanout | None:
         return self.row if self.row and self.row.fanout_id == fanout_id else None
@@ -43,7 +41,7 @@ class Ledger:
     def plan(self, fanout_id: str, *, segments: int, followers: int, level: int, now: str) -> bool:
         assert self.row
         assert fanout_id == self.row.fanout_id
-        if self.lost or not self.row.awaits_plan:
+        if self.is_too_late or not self.row.awaits_plan:
             return False
         self.row = replace(
             self.row,
@@ -54,7 +52,7 @@ class Ledger:
             pending=frozenset(range(segments)),
             changed_at=now,
         )
-        return self.is_told
+        return not self.loses_answer
 
     def complete_without_followers(self, fanout_id: str, *, now: str) -> bool:
         assert self.row
@@ -63,31 +61,25 @@ class Ledger:
 
 
 class Ring(EdgesTable):
-    """A publisher's followers, each at one level, in the pages that a store would read."""
+    """A publisher's followers by level, in the pages that the table would return."""
 
     def __init__(self, *levels: list[str]) -> None:
         self.levels = [sorted(edges) for edges in levels]
-        self.reads: list[tuple[int, int]] = []  # of which level, how many
+        self.reads: list[tuple[int, int]] = []  # level and limit of each
 
     def page(self, publisher_id: str, read: Read, limit: int | None = None) -> Page:
         assert publisher_id == "ada"
         assert limit
-        lo, hi = (
-            ring.shard_start(read.shard, read.level),
-            ring.shard_start(read.shard + 1, read.level),
-        )
-        found = [
-            edge
-            for edge in self.levels[read.level]
-            if max(lo, read.after) < edge < min(hi, read.hi)
-        ]
+        lo = max(read.after, ring.shard_start(read.shard, read.level))
+        hi = min(read.hi, ring.shard_start(read.shard + 1, read.level))
+        found = [edge for edge in self.levels[read.level] if lo < edge < hi]
         self.reads.append((read.level, limit))
         return Page(found[:limit], more=len(found) > limit)
 
 
 @dataclass
 class PublishersTable:
-    """One publisher's level; one that is raised while somebody else works is not this test's."""
+    """One publisher's level, which never changes."""
 
     level: int
 
@@ -109,7 +101,9 @@ class Lane:
 
 
 @dataclass
-class World:
+class Planner:
+    """PLAN, over one row of the ledger and one publisher's followers."""
+
     ledger: Ledger
     ring: Ring
     express: Lane = field(default_factory=Lane)
@@ -126,27 +120,35 @@ class World:
         )
         planning.plan("post-1", redelivered=redelivered)
 
+    @property
+    def row(self) -> Fanout:
+        assert self.ledger.row
+        return self.ledger.row
+
+    @property
+    def sent(self) -> list[Message]:
+        return self.express.sent + self.bulk.sent
+
 
 def edges(followers: int) -> list[str]:
     return sorted(ring.edge(f"f-{each}") for each in range(followers))
 
 
-def world(followers: int, row: Fanout | None = ROW) -> World:
-    return World(Ledger(row), Ring(edges(followers)))
+def planner(followers: int, row: Fanout | None = ROW, **races: bool) -> Planner:
+    return Planner(Ledger(row, **races), Ring(edges(followers)))
 
 
 def planned(segments: int, **changed: Any) -> Fanout:
     pending = changed.pop("pending", frozenset(range(segments)))
-    return replace(ROW, state=DELIVERING, segments=segments, pending=pending, **changed)
+    return replace(ROW, **{"state": DELIVERING, **changed}, segments=segments, pending=pending)
 
 
 @pytest.mark.parametrize("followers", [1, 999, 1_000])
 def test_a_fanout_that_fits_the_sample_is_one_segment_of_the_express_lane(followers: int) -> None:
-    here = world(followers)
-    here.plan()
-    assert here.ledger.row
-    assert (here.ledger.row.segments, here.ledger.row.followers) == (1, followers)
-    (message,) = here.express.sent
+    worker = planner(followers)
+    worker.plan()
+    assert (worker.row.segments, worker.row.followers) == (1, followers)
+    (message,) = worker.express.sent
     assert message.group == "ada"
     assert message.content == {
         "version": 1,
@@ -157,133 +159,121 @@ def test_a_fanout_that_fits_the_sample_is_one_segment_of_the_express_lane(follow
         "position": "",
         "hops": 0,
     }
-    assert not here.bulk.sent
+    assert not worker.bulk.sent
 
 
 def test_a_big_fanout_is_estimated_from_one_read_and_cut_for_the_bulk_lane() -> None:
-    here = world(30_000)
-    here.plan()
-    row = here.ledger.row
-    assert row
-    assert abs(row.followers / 30_000 - 1) < 0.13
-    assert row.segments == 8
-    assert here.ring.reads == [(0, 1_000)]
-    assert [message.content["segment"] for message in here.bulk.sent] == list(range(8))
-    assert {message.group for message in here.bulk.sent} == {"ada"}
-    assert not here.express.sent
+    worker = planner(30_000)
+    worker.plan()
+    assert abs(worker.row.followers / 30_000 - 1) < 0.13
+    assert worker.row.segments == 8
+    assert worker.ring.reads == [(0, 1_000)]
+    assert [message.content["segment"] for message in worker.bulk.sent] == list(range(8))
+    assert {message.group for message in worker.bulk.sent} == {"ada"}
+    assert not worker.express.sent
 
 
 @pytest.mark.parametrize("redelivered", [False, True])
-def test_many_segments_are_sent_on_threads_so_that_nobody_waits_behind_them(
-    redelivered: bool,
-) -> None:
-    here = world(30_000, planned(8) if redelivered else ROW)
-    with ThreadPoolExecutor(2) as here.threads:
-        here.plan(redelivered=redelivered)
-    assert len(here.bulk.sent) == 8
-    assert here.bulk.threads is here.threads
+def test_many_segments_are_sent_on_threads(redelivered: bool) -> None:
+    worker = planner(30_000, planned(8) if redelivered else ROW)
+    with ThreadPoolExecutor(2) as worker.threads:
+        worker.plan(redelivered=redelivered)
+    assert len(worker.bulk.sent) == 8
+    assert worker.bulk.threads is worker.threads
 
 
 @pytest.mark.parametrize("level", [1, 2, 5])
-def test_followers_at_all_levels_are_counted_and_the_level_is_noted(level: int) -> None:
+def test_followers_at_all_levels_are_counted_and_the_level_is_stored(level: int) -> None:
     every = edges(900)
-    here = World(Ledger(), Ring(*(every[at :: level + 1] for at in range(level + 1))))
-    here.plan()
-    assert here.ledger.row
-    assert (here.ledger.row.followers, here.ledger.row.level) == (900, level)
+    worker = Planner(Ledger(), Ring(*(every[at :: level + 1] for at in range(level + 1))))
+    worker.plan()
+    assert (worker.row.followers, worker.row.level) == (900, level)
 
 
-def test_a_follower_who_is_at_two_levels_is_counted_once() -> None:
-    here = World(Ledger(), Ring(edges(500), edges(600)))
-    here.plan()
-    assert here.ledger.row
-    assert here.ledger.row.followers == 600
+def test_a_follower_at_two_levels_is_counted_once() -> None:
+    worker = Planner(Ledger(), Ring(edges(500), edges(600)))
+    worker.plan()
+    assert worker.row.followers == 600
 
 
-@pytest.mark.parametrize("few_at", [0, 1])
-def test_a_big_fanout_is_estimated_from_what_every_level_has_reached(few_at: int) -> None:
-    """A level with few edges is read far ahead, and the other then tells nothing about there."""
-    every = edges(30_000)
-    levels = [every[10:], every[:10]]
-    here = World(Ledger(), Ring(levels[few_at], levels[1 - few_at]))
-    here.plan()
-    assert here.ledger.row
-    assert abs(here.ledger.row.followers / 30_000 - 1) < 0.13
+EVERY = edges(30_000)
 
 
-def test_no_more_edges_are_read_for_an_estimate_than_a_page_of_each_shard_takes() -> None:
-    every = edges(30_000)
-    here = World(Ledger(), Ring(every[0::3], every[1::3], every[2::3]))
-    here.plan()
-    assert here.ledger.row
-    assert abs(here.ledger.row.followers / 30_000 - 1) < 0.13
-    assert len(here.ring.reads) <= 6
+@pytest.mark.parametrize(
+    "levels",
+    [
+        # A level with few edges is read far ahead of the other, which says nothing about that part.
+        [EVERY[10:], EVERY[:10]],
+        [EVERY[:10], EVERY[10:]],
+        [EVERY[0::3], EVERY[1::3], EVERY[2::3]],
+    ],
+)
+def test_a_big_fanout_is_estimated_from_what_every_level_has_reached(
+    levels: list[list[str]],
+) -> None:
+    worker = Planner(Ledger(), Ring(*levels))
+    worker.plan()
+    assert abs(worker.row.followers / 30_000 - 1) < 0.13
+    assert len(worker.ring.reads) <= 6
 
 
-def test_nobody_to_deliver_to_is_complete_and_sends_nothing() -> None:
-    here = world(0)
-    here.plan()
-    assert here.ledger.row
-    assert here.ledger.row.state == COMPLETE
-    assert not here.express.sent + here.bulk.sent
+def test_a_fanout_without_followers_is_complete_and_sends_nothing() -> None:
+    worker = planner(0)
+    worker.plan()
+    assert worker.row.state == COMPLETE
+    assert not worker.sent
 
 
-def test_who_loses_the_race_to_plan_sends_nothing() -> None:
-    here = world(5)
-    here.ledger.lost = True
-    here.plan()
-    assert not here.express.sent + here.bulk.sent
+def test_a_worker_that_loses_the_race_to_plan_sends_nothing() -> None:
+    worker = planner(5, is_too_late=True)
+    worker.plan()
+    assert not worker.sent
 
 
-def test_a_fanout_that_the_ledger_does_not_know_is_bad_input() -> None:
+def test_an_unknown_fanout_is_bad_input() -> None:
     with pytest.raises(BadInput, match="knows no fan-out 'post-1'"):
-        world(5, row=None).plan()
+        planner(5, row=None).plan()
 
 
-def test_a_second_order_for_a_planned_fanout_sends_nothing() -> None:
-    here = world(5, planned(4))
-    here.plan()
-    assert not here.express.sent + here.bulk.sent
-
-
-def test_a_redelivered_order_sends_what_is_pending_from_where_it_is_delivered_to() -> None:
+def test_a_redelivered_command_sends_pending_segments_from_their_stored_positions() -> None:
     row = planned(4, pending=frozenset({3, 1}), resume={3: Resume("d" * 16, 7)})
-    here = world(5, row)
-    here.plan(redelivered=True)
-    sent = [(each.content["segment"], each.content["position"]) for each in here.bulk.sent]
+    worker = planner(5, row)
+    worker.plan(redelivered=True)
+    sent = [(each.content["segment"], each.content["position"]) for each in worker.bulk.sent]
     assert sent == [(1, ""), (3, "d" * 16)]
-    assert here.ledger.row == row
+    assert worker.row == row
 
 
-@pytest.mark.parametrize("redelivered", [True, False])
-@pytest.mark.parametrize("state", [COMPLETE, STALLED])
-def test_a_fanout_that_is_over_is_left_alone(state: str, redelivered: bool) -> None:
-    row = replace(planned(4), state=state)
-    here = world(5, row)
-    here.plan(redelivered=redelivered)
-    assert here.ledger.row == row
-    assert not here.express.sent + here.bulk.sent
+@pytest.mark.parametrize(
+    ("state", "redelivered"),
+    [
+        (DELIVERING, False),
+        (COMPLETE, False),
+        (COMPLETE, True),
+        (STALLED, False),
+        (STALLED, True),
+    ],
+)
+def test_a_planned_fanout_is_left_alone(state: str, redelivered: bool) -> None:
+    row = planned(4, state=state)
+    worker = planner(5, row)
+    worker.plan(redelivered=redelivered)
+    assert worker.row == row
+    assert not worker.sent
 
 
 @pytest.mark.parametrize("state", [QUEUED, STALLED])
-def test_a_fanout_without_a_plan_is_planned_however_late(state: str) -> None:
-    here = world(5, replace(ROW, state=state))
-    here.plan()
-    assert here.ledger.row
-    assert here.ledger.row.state == DELIVERING
-    assert len(here.express.sent) == 1
+@pytest.mark.parametrize("loses_answer", [False, True])
+def test_a_fanout_without_a_plan_is_planned_and_sent(state: str, loses_answer: bool) -> None:
+    worker = planner(5, replace(ROW, state=state), loses_answer=loses_answer)
+    worker.plan()
+    assert worker.row.state == DELIVERING
+    assert len(worker.express.sent) == 1
 
 
-def test_a_message_of_a_segment_is_far_below_what_a_queue_takes_at_once() -> None:
+def test_a_segments_message_is_far_smaller_than_a_tenth_of_a_batch_may_be() -> None:
     row = replace(planned(4096), publisher_id="a" * 128, fanout_id="b" * 128)
     lanes: Any = Lanes(Lane(), Lane())  # type: ignore[arg-type]
     lanes.send_pending(row)
     assert len(lanes.bulk.sent) == 4096
     assert max(len(json.dumps(each.content)) for each in lanes.bulk.sent) < 1024
-
-
-def test_a_plan_whose_answer_was_lost_is_sent_all_the_same() -> None:
-    here = world(3)
-    here.ledger.is_told = False
-    here.plan()
-    assert len(here.express.sent) == 1
