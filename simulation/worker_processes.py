@@ -1,77 +1,72 @@
-"""`python -m simulation.worker_processes`: the lanes' workers, which may be killed.
+"""`python -m simulation.worker_processes`: workers of the lanes, as processes that may be killed.
 
-In the place of an engine's poller, which does one thing at a time. Every worker is a process, a
-warm Lambda environment: it receives one message, hands it to the real door as Lambda would, and
-deletes it if the door did not fail it. While a worker is at a message it may be killed, at random;
-another takes its place, and the message comes again. Some messages are sent a second time.
+They replace the local engine's poller, which handles one batch at a time. Each is a warm Lambda
+environment: it receives a message, invokes the real function, and deletes the message unless that
+failed. During an invocation it may be killed; another worker takes its place, and the message comes
+again. Some messages are sent a second time.
 
-The surroundings are those of the deployed function: its settings, and `AWS_ENDPOINT_URL` and
-`AWS_ENDPOINT_URL_DYNAMODB`. It ends with its standard input, and prints what it counted, as JSON.
+The environment variables are those of the deployed function, with `AWS_ENDPOINT_URL` and
+`AWS_ENDPOINT_URL_DYNAMODB`. It ends with its standard input, and prints its counts as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
-from multiprocessing.connection import Connection, wait
+from dataclasses import asdict, dataclass, fields
+from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
 from random import Random
+from threading import Timer
 from typing import IO, Any
 
 from aws_model.lambda_events import Context, sqs_event
 from fanfold import clock, names
 from fanfold.aws import boto
 from fanfold.aws.retries import is_transient
-from fanfold.settings import Settings
 
 LANES = (names.EXPRESS, names.BULK)
 FORKING = multiprocessing.get_context("fork")
-# How long a worker rests when no lane had a message.
+# The pause of a worker when no lane had a message.
 IDLE_SECONDS = 0.1
-# How long the parent waits at most before it looks at everything again.
-LOOK_SECONDS = 0.5
-# For a runner that is asked to end: it kills its workers, and tells what it counted.
+# For the runner to kill its workers and print its counts.
 END_SECONDS = 10.0
-# Within which a worker is killed: about what a segment of a thousand takes.
+# A worker is killed within this time: about as long as a segment of 1,000 followers takes.
 KILL_SECONDS = 0.5
-# What a copy is known by, so that it is not copied again.
+# Marks a copy, so that it is not copied again.
 COPY: Any = {"copy": {"DataType": "String", "StringValue": "yes"}}
-BEGUN, ENDED, COPIED, FAILED = "begun", "ended", "copied", "failed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How a run goes."""
-
     workers: int = 4
     seed: int = 0
-    kills: float = 0.0  # which part of the invocations is killed, unless it is over by then
-    copies: float = 0.0  # which part of the messages is sent twice
+    kills: float = 0.0  # share of the invocations that are killed, unless they end before
+    copies: float = 0.0  # share of the messages that are sent twice
 
 
 @contextmanager
 def running(plan: Plan, environment: Mapping[str, str], *, log: IO[Any]) -> Iterator[Counter[str]]:
-    """A runner in a process of its own; what it counted is there when it has ended."""
+    """Run the workers of a plan; the counts ("killed", "copied") are filled in at the end."""
     command = [sys.executable, "-m", "simulation.worker_processes"]
     for name, value in asdict(plan).items():
         command += [f"--{name}", str(value)]
-    counted: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     process = subprocess.Popen(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
     )
     try:
-        yield counted
-        told, _ = process.communicate(timeout=END_SECONDS)  # which ends its standard input
-        counted.update(json.loads(told))
+        yield counts
+        printed, _ = process.communicate(timeout=END_SECONDS)  # closes its standard input
+        counts.update(json.loads(printed))
     finally:
         process.kill()  # its workers notice
         process.communicate()
@@ -80,50 +75,55 @@ def running(plan: Plan, environment: Mapping[str, str], *, log: IO[Any]) -> Iter
 # A worker
 
 
-def _work(tell: Connection, plan: Plan) -> None:
-    """Take messages of the lanes, until killed."""
-    # What the door logs goes where the runner logs: its standard output is for the count.
+def _work(plan: Plan, count_copy: Callable[[], None]) -> None:
+    """Handle messages of the lanes until killed."""
+    # The function logs to the runner's standard error; its standard output is for the counts.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    from functions import deliver  # its libraries are the parent's, its connections its own
+    from functions import deliver  # imported here: connections must not be shared
 
-    lanes = [_Lane(lane, deliver.settings, plan) for lane in LANES]
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    while parent.is_alive():
-        taken = [lane.take_one(deliver.handler, tell) for lane in lanes]
-        if not any(taken):
+    urls = [getattr(deliver.settings, lane.url_setting) for lane in LANES]
+    lanes = [_Lane(url, deliver.handler, plan, count_copy) for url in urls]
+    runner = multiprocessing.parent_process()
+    assert runner is not None
+    while runner.is_alive():
+        handled = [lane.handle_one() for lane in lanes]
+        if not any(handled):
             clock.sleep(IDLE_SECONDS)
 
 
 @dataclass(frozen=True)
 class _Lane:
-    queue: names.Queue
-    settings: Settings
+    url: str
+    handler: Any
     plan: Plan
+    count_copy: Callable[[], None]
 
-    @property
-    def url(self) -> str:
-        return str(getattr(self.settings, self.queue.url_setting))
-
-    def take_one(self, handler: Any, tell: Connection) -> bool:
-        """Receive a message, hand it over, delete it unless it failed; False if there was none."""
+    def handle_one(self) -> bool:
+        """Receive and handle a message; False if there was none."""
         messages = self._receive()
         for message in messages:
-            tell.send(BEGUN)
-            if self._is_sent_twice(message):
+            # The same message has the same fate in every run with the same seed.
+            receives = message["Attributes"]["ApproximateReceiveCount"]
+            random = Random(f"{self.plan.seed} {receives} {message['Body']}")
+            is_original = not message.get("MessageAttributes", {}).keys() & COPY.keys()
+            if receives == "1" and is_original and random.random() < self.plan.copies:
                 boto.sqs().send_message(
                     QueueUrl=self.url, MessageBody=message["Body"], MessageAttributes=COPY
                 )
-                tell.send(COPIED)
-            event = sqs_event(self.url.rpartition("/")[2], [message])
-            context = Context(clock.monotonic() + names.DELIVER.seconds, clock.monotonic)
-            answer = handler(event, context)
-            if answer["batchItemFailures"]:
-                tell.send(FAILED)
-            else:
-                self._delete(message["ReceiptHandle"])
-            tell.send(ENDED)
+                self.count_copy()
+            self._invoke(message, random)
         return bool(messages)
+
+    def _invoke(self, message: Any, random: Random) -> None:
+        is_killed, seconds = random.random() < self.plan.kills, random.uniform(0.0, KILL_SECONDS)
+        death = Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL))
+        if is_killed:
+            death.start()
+        event = sqs_event(self.url.rpartition("/")[2], [message])
+        context = Context(clock.monotonic() + names.DELIVER.seconds, clock.monotonic)
+        if not self.handler(event, context)["batchItemFailures"]:
+            self._delete(message["ReceiptHandle"])
+        death.cancel()
 
     def _receive(self) -> list[Any]:
         try:
@@ -136,7 +136,7 @@ class _Lane:
         except Exception as error:
             if not is_transient(error):
                 raise
-            return []  # what it would have brought is shown again
+            return []  # what was received becomes visible again
         messages: list[Any] = list(received.get("Messages", []))
         return messages
 
@@ -145,121 +145,61 @@ class _Lane:
         try:
             sqs.delete_message(QueueUrl=self.url, ReceiptHandle=handle)
         except sqs.exceptions.ReceiptHandleIsInvalid:
-            pass  # it was shown to another worker since; SQS would not mind
+            pass  # another worker has received it since; SQS would accept the handle
         except Exception as error:
             if not is_transient(error):
-                raise  # else it comes again
-
-    def _is_sent_twice(self, message: Any) -> bool:
-        """Drawn from the seed and what the message says, the same in every run."""
-        if message["Attributes"]["ApproximateReceiveCount"] != "1":
-            return False
-        if message.get("MessageAttributes", {}).keys() >= COPY.keys():
-            return False
-        return Random(f"{self.plan.seed} {message['Body']}").random() < self.plan.copies
+                raise  # after a transient error the message comes again
 
 
-# The parent of the workers
+# The runner
 
 
-class _Worker:
-    """A process, and when it is to be killed, if it is at a message."""
+def _run(plan: Plan, stop: int) -> dict[str, int]:
+    """Keep the workers running until the file `stop` can be read from, or ends; return counts."""
+    counts: Counter[str] = Counter()
+    copies = FORKING.Value("i", 0)
 
-    def __init__(self, plan: Plan) -> None:
-        self.hear, tell = FORKING.Pipe(duplex=False)
-        self.process: ForkProcess = FORKING.Process(target=_work, args=(tell, plan), daemon=True)
-        self.process.start()
-        tell.close()
-        self.dies_at = math.inf
+    def count_copy() -> None:
+        with copies.get_lock():  # no worker is killed while it copies
+            copies.value += 1
 
-    def kill(self) -> None:
-        """End it as the system would: it has no say in it."""
-        self.process.kill()
-        self.process.join()
-        self.hear.close()
+    def start() -> ForkProcess:
+        process = FORKING.Process(target=_work, args=(plan, count_copy), daemon=True)
+        process.start()
+        return process
 
-
-@dataclass
-class Runner:
-    """Keeps so many workers at work, and kills some."""
-
-    plan: Plan
-    counted: Counter[str] = field(default_factory=Counter)
-
-    def __post_init__(self) -> None:
-        self._random = Random(self.plan.seed)
-        self._workers = [_Worker(self.plan) for _ in range(self.plan.workers)]
-
-    def run(self, until: Connection) -> None:
-        """Run until `until` can be read from, or is closed."""
-        try:
-            while not self._turn(until):
-                pass
-        finally:
-            for worker in self._workers:
-                worker.kill()
-
-    def _turn(self, until: Connection) -> bool:
-        next_kill = min(worker.dies_at for worker in self._workers)
-        seconds = max(0.0, min(LOOK_SECONDS, next_kill - clock.monotonic()))
-        if until in wait([until, *(worker.hear for worker in self._workers)], seconds):
-            return True
-        for number, worker in enumerate(self._workers):
-            if not self._listen(worker) or self._dies(worker):
-                worker.kill()
-                self._workers[number] = _Worker(self.plan)
-        return False
-
-    def _listen(self, worker: _Worker) -> bool:
-        """Hear what the worker says; False if it is gone."""
-        now = clock.monotonic()
-        while worker.hear.poll():
-            try:
-                said = worker.hear.recv()
-            except EOFError:
-                break
-            self.counted[said] += 1
-            if said == BEGUN:
-                if self._random.random() < self.plan.kills:
-                    worker.dies_at = now + self._random.uniform(0.0, KILL_SECONDS)
-            elif said == ENDED:
-                worker.dies_at = math.inf
-        if worker.process.is_alive():
-            return True
-        self.counted["ended by itself"] += 1
-        return False
-
-    def _dies(self, worker: _Worker) -> bool:
-        """Whether its hour has come."""
-        if clock.monotonic() < worker.dies_at:
-            return False
-        self.counted["killed"] += 1
-        return True
-
-
-def _load_libraries() -> None:
-    """Load once, for all workers to come, what the door takes long to load.
-
-    Not the door itself: it makes handles of libcurl, which no two processes may share.
-    """
-    import functions._worker  # noqa: F401
-
-    boto.dynamodb()
-    boto.sqs()
+    workers = {process.sentinel: process for process in (start() for _ in range(plan.workers))}
+    try:
+        while stop not in (ended := wait([stop, *workers])):
+            for sentinel in [each for each in workers if each in ended]:
+                process = workers.pop(sentinel)
+                process.join()
+                is_killed = process.exitcode == -signal.SIGKILL
+                counts["killed" if is_killed else "ended by itself"] += 1
+                replacement = start()
+                workers[replacement.sentinel] = replacement
+    finally:
+        for process in workers.values():
+            process.kill()
+            process.join()
+    return {**counts, "copied": copies.value}
 
 
 def main() -> int:
-    """Run until the standard input ends, and print what was counted."""
+    """Run the workers until standard input ends, and print the counts."""
     parser = argparse.ArgumentParser(
         prog="python -m simulation.worker_processes", description=__doc__
     )
     for each in fields(Plan):
         parser.add_argument(f"--{each.name}", type=type(each.default), default=each.default)
     plan = Plan(**vars(parser.parse_args()))
-    _load_libraries()
-    runner = Runner(plan)
-    runner.run(Connection(sys.stdin.fileno(), writable=False))
-    print(json.dumps(runner.counted), flush=True)
+    # Loaded once for all workers. Not the function itself: it makes handles of libcurl, which
+    # processes must not share.
+    import functions._worker  # noqa: F401
+
+    boto.dynamodb()
+    boto.sqs()
+    print(json.dumps(_run(plan, sys.stdin.fileno())), flush=True)
     return 0
 
 
