@@ -18,7 +18,7 @@ class Operation:
     begun_ms: int
     ended: float = math.inf
     ended_ms: float = math.inf
-    detail: Any = None
+    answer: Any = None
 
     @property
     def is_acknowledged(self) -> bool:

@@ -29,7 +29,6 @@ NOISE = (
     json.dumps({"version": 1, "type": "fanout.plan", "fanout_id": "unknown"}),
 )
 
-BY_QUEUE = "by queue"
 # In a crowded run, hot timelines delay each of the many posts: beyond this, nothing else happens.
 CROWD_HOT_SECONDS = 30.0
 # A crowd mostly comes in waves, so that many environments see the same throttle at the same time.
@@ -151,79 +150,63 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
     """Follow or unfollow by HTTP."""
     route = contract.FOLLOW if kind == "follow" else contract.UNFOLLOW
 
-    def try_once(_operation: Operation) -> bool:
-        status, _ = _call(world, user, route, path={"publisher_id": publisher})
-        return status in (200, 204)
+    def is_acknowledged(_operation: Operation) -> bool:
+        return _call(world, user, route, path={"publisher_id": publisher})[0] in (200, 204)
 
-    return _operate(world, kind, user, publisher, try_once)
+    return _operate(world, kind, user, publisher, is_acknowledged)
 
 
 def relate_by_queue(world: World, kind: str, user: str, publisher: str) -> None:
     """Follow or unfollow by a queue message, which nobody acknowledges."""
     type_ = contract.FOLLOW_ADDED if kind == "follow" else contract.FOLLOW_REMOVED
-    _begin(world, kind, user, publisher).detail = BY_QUEUE
+    _begin(world, kind, user, publisher)
     _send(world, {"version": 1, "type": type_, "user_id": user, "publisher_id": publisher})
-
-
-def last_post(world: World, publisher: str) -> str:
-    """Publish once more when all is quiescent; returns the post's `ref_id`."""
-    ref_id = f"{publisher}-last"
-    by_http(world, publisher, ref_id)
-    return ref_id
 
 
 def by_http(world: World, publisher: str, ref_id: str) -> Operation:
     """Publish by HTTP; 410, for a post retracted before, is an answer too."""
 
-    def try_once(operation: Operation) -> bool:
+    def is_acknowledged(operation: Operation) -> bool:
         body = {"ref_id": ref_id, "body": {"title": ref_id}}
         status, answer = _call(world, publisher, contract.PUBLISH_POST, body=body)
-        operation.detail = answer if status == 202 else None
+        operation.answer = answer if status == 202 else None
         return status in (202, 410)
 
-    return _operate(world, "publish", publisher, ref_id, try_once)
+    return _operate(world, "publish", publisher, ref_id, is_acknowledged)
 
 
 def by_queue(world: World, publisher: str, ref_id: str) -> Operation:
     """Publish by a queue message, which is accepted as soon as SQS has it."""
 
-    def try_once(_operation: Operation) -> bool:
-        event: dict[str, Any] = {
-            "version": 1,
-            "type": contract.POST_PUBLISHED,
-            "publisher_id": publisher,
-            "ref_id": ref_id,
-            "body": {"title": ref_id},
-        }
-        _send(world, event)
+    def is_acknowledged(_operation: Operation) -> bool:
+        post = {"publisher_id": publisher, "ref_id": ref_id, "body": {"title": ref_id}}
+        _send(world, {"version": 1, "type": contract.POST_PUBLISHED, **post})
         return True
 
-    return _operate(world, "send", publisher, ref_id, try_once)
+    return _operate(world, "send", publisher, ref_id, is_acknowledged)
 
 
 def retract(world: World, publisher: str, ref_id: str) -> Operation:
     """Retract a post by HTTP."""
 
-    def try_once(_operation: Operation) -> bool:
-        status, _ = _call(world, publisher, contract.RETRACT_POST, path={"ref_id": ref_id})
-        return status == 204
+    def is_acknowledged(_operation: Operation) -> bool:
+        return _call(world, publisher, contract.RETRACT_POST, path={"ref_id": ref_id})[0] == 204
 
-    return _operate(world, "retract", publisher, ref_id, try_once)
+    return _operate(world, "retract", publisher, ref_id, is_acknowledged)
 
 
 def read(world: World, user: str, *, limit: int = 2) -> list[str]:
     """Read a timeline page by page; returns the `ref_id` of each post shown, in order."""
     shown: list[str] = []
-    before: str | None = None
+    query = {"limit": str(limit)}
     while True:
-        query = {"limit": str(limit), **({"before": before} if before is not None else {})}
         status, page = _call(world, user, contract.READ_TIMELINE, query=query)
         if status != 200:
             return shown
         shown += [entry["ref_id"] for entry in page["entries"]]
-        before = page["next"]
-        if before is None:
+        if page["next"] is None:
             return shown
+        query["before"] = page["next"]
 
 
 def _begin(world: World, kind: str, user: str, subject: str) -> Operation:
@@ -233,12 +216,12 @@ def _begin(world: World, kind: str, user: str, subject: str) -> Operation:
 
 
 def _operate(
-    world: World, kind: str, user: str, subject: str, try_once: Callable[[Operation], bool]
+    world: World, kind: str, user: str, subject: str, is_acknowledged: Callable[[Operation], bool]
 ) -> Operation:
     """Try until acknowledged, or give up; the operation may have its effect all the same."""
     operation = _begin(world, kind, user, subject)
     for _ in range(world.random.choice((1, 3, 6))):
-        if try_once(operation):
+        if is_acknowledged(operation):
             operation.ended, operation.ended_ms = world.scheduler.turns, world.clock.now_ms()
             world.note(f"acknowledged: {kind} {user} {subject}")
             return operation

@@ -11,6 +11,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from botocore import xform_name
 from botocore.exceptions import ClientError
 
 from aws_model.clock import START_MS, Clock
@@ -28,6 +29,7 @@ from aws_model.dynamodb.capacity import (
 from aws_model.dynamodb.database import Database
 from aws_model.errors import client_error
 from fanfold import names
+from fanfold.aws.retries import is_throttle
 from fanfold.budgets import Budget
 from fanfold.errors import TryLater
 from fanfold.follows import ring
@@ -51,7 +53,6 @@ WINDOW_MS = 10_000
 RELATE_SECONDS = names.API.seconds
 # Containers of RELATE are not throttled, so they learn of a growth late.
 RELATE_CONTAINERS = 20
-FOLLOWERS, PUBLISHERS = Resource(names.FOLLOWERS.name), Resource(names.PUBLISHERS.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,22 +175,15 @@ class Rush:
     def found(self) -> Counter[str]:
         """How often a delivery reads each follower; it costs no units."""
         level = self.publishers.shards(PUBLISHER).level
-        pages = EdgesTable(self.client, names.FOLLOWERS.name).edges(
-            PUBLISHER, RingRead(level, ring.START, ring.END)
-        )
+        edges = EdgesTable(self.client, names.FOLLOWERS.name)
+        pages = edges.edges(PUBLISHER, RingRead(level, ring.START, ring.END))
         return Counter(ring.follower_of(edge) for page in pages for edge in page)
 
     def twice(self) -> int:
-        """Second edges of a follower, at another level; it costs no units."""
-        level = self.publishers.shards(PUBLISHER).level
-        wanted = RingRead(level, ring.START, ring.END)
-        followers, edges, merged = EdgesTable(self.client, names.FOLLOWERS.name), 0, 0
-        while read := wanted.next_read():
-            page = followers.page(PUBLISHER, read)
-            wanted.page_read(read, page)
-            edges += len(page.edges)
-            merged += len(wanted.take())
-        return edges - merged
+        """How many edges a delivery drops, because their follower has one at another level."""
+        pages = self.client.get_paginator("scan").paginate(TableName=names.FOLLOWERS.name)
+        edges: int = sum(page["Count"] for page in pages)
+        return edges - self.found().total()
 
     def lost(self) -> int:
         """Acknowledged followers whom a delivery does not read exactly once."""
@@ -212,36 +206,33 @@ class Timed:
         return self.rush.client.exceptions
 
     def put_item(self, **request: Any) -> Any:
-        """Put an edge, and count it."""
+        """Put an edge."""
         rush, item = self.rush, request["Item"]
-        self._take_time()
-        rush.counts.puts[rush.second] += 1
         try:
-            self._pay("PutItem", Charge(FOLLOWERS, WRITE, item["shard_id"]["S"], 1))
-        except ClientError:
-            rush.counts.throttled[rush.second] += 1
-            rush.throttled.add(ring.follower_of(item["edge"]["S"]))
+            return self._call("PutItem", request, WRITE, item["shard_id"]["S"], 1)
+        except ClientError as error:
+            if is_throttle(error):
+                rush.counts.throttled[rush.second] += 1
+                rush.throttled.add(ring.follower_of(item["edge"]["S"]))
             raise
-        return rush.client.put_item(**request)
+        finally:
+            rush.counts.puts[rush.second] += 1
 
     def get_item(self, **request: Any) -> Any:
         """Get a publisher or an edge."""
-        self._take_time()
         units = read_units(0, consistent=bool(request.get("ConsistentRead")))
-        table = Resource(request["TableName"])
-        partition_key = next(iter(request["Key"].values()))["S"]
-        self._pay("GetItem", Charge(table, READ, partition_key, units))
-        return self.rush.client.get_item(**request)
+        key = next(iter(request["Key"].values()))["S"]
+        return self._call("GetItem", request, READ, key, units)
 
     def update_item(self, **request: Any) -> Any:
         """Update a publisher."""
-        self._take_time()
-        self._pay("UpdateItem", Charge(PUBLISHERS, WRITE, request["Key"]["publisher_id"]["S"], 1))
-        return self.rush.client.update_item(**request)
+        return self._call("UpdateItem", request, WRITE, request["Key"]["publisher_id"]["S"], 1)
 
-    def _take_time(self) -> None:
+    def _call(
+        self, operation: str, request: dict[str, Any], kind: str, key: str, units: float
+    ) -> Any:
         self.rush.scheduler.sleep(call_seconds(self.rush.random))
-
-    def _pay(self, operation: str, charge: Charge) -> None:
+        charge = Charge(Resource(request["TableName"]), kind, key, units)
         if reasons := self.rush.throttle.admit([charge]):
             raise client_error(dynamodb.SERVICE, operation, throttled(reasons))
+        return getattr(self.rush.client, xform_name(operation))(**request)
