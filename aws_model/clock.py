@@ -1,16 +1,16 @@
-"""A clock that stands still until somebody moves it; nothing here is real time."""
+"""Virtual time: a clock that stands still until it is advanced."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-# 2026-11-20T18:00:00Z: a plausible now, so that times of the product look like times.
+# 2026-11-20T18:00:00Z, so that times look plausible.
 START_MS = 1_795_197_600_000
 
 
 @dataclass
 class Clock:
-    """Virtual time, in whole milliseconds since the epoch and in seconds since the start."""
+    """`elapsed` are the seconds since `start_ms`, which is in milliseconds since the epoch."""
 
     start_ms: int = START_MS
     elapsed: float = 0.0
@@ -21,7 +21,6 @@ class Clock:
         return self.start_ms / 1000 + self.elapsed
 
     def now_ms(self) -> int:
-        """Milliseconds since the epoch."""
         return self.start_ms + int(self.elapsed * 1000)
 
     def monotonic(self) -> float:
@@ -29,11 +28,10 @@ class Clock:
         return self.elapsed
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
         if seconds < 0:
             raise ValueError("Time does not go back.")
         self.elapsed += seconds
 
     def advance_to(self, seconds: float) -> None:
-        """Let time pass until `seconds` since the start; one that has passed changes nothing."""
+        """Let time pass until `seconds` since the start, unless that is over."""
         self.elapsed = max(self.elapsed, seconds)

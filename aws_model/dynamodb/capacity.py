@@ -1,4 +1,4 @@
-"""Capacity units counted exactly, and limits on them: apart from the store, and either may be off.
+"""Capacity units counted exactly, and limits on them; the store works with either or neither.
 
 Sources: "DynamoDB read and write operations", "Global secondary indexes: provisioned throughput
 considerations", "Burst and adaptive capacity", "On-demand capacity mode", "Quotas" of the Developer
@@ -22,18 +22,18 @@ READ, WRITE = "Read", "Write"
 
 
 def write_units(*sizes: int) -> int:
-    """Units of a write, by the larger of the item's sizes before and after; none is one."""
+    """Units of a write, by the largest of the item's sizes before and after; at least one."""
     return max(1, -(-max(sizes, default=0) // WRITE_UNIT_BYTES))
 
 
 def read_units(size: int, *, consistent: bool) -> float:
-    """Units of reading so many bytes at once, even if nothing was found."""
+    """Units of one read of `size` bytes; at least one, even if nothing is found."""
     units = max(1, -(-size // READ_UNIT_BYTES))
     return units if consistent else units / 2
 
 
 def index_writes(old: Row | None, new: Row | None, *, same_key: bool) -> list[tuple[Row, int]]:
-    """What a change costs in one index, given its entry before and after: entry and units.
+    """What a change writes to one index, given its entry before and after: entries and units.
 
     Nothing when neither the key nor a projected attribute changed; two writes, one to delete and
     one to put, when the key changed.
@@ -51,13 +51,12 @@ class Resource(NamedTuple):
 
     @property
     def arn(self) -> str:
-        """The resource's name in reasons of throttling."""
         arn = f"arn:aws:dynamodb:eu-central-1:123456789012:table/{self.table}"
         return arn if self.index_name is None else f"{arn}/index/{self.index_name}"
 
 
 class Charge(NamedTuple):
-    """Units that one request takes from one partition key of a resource."""
+    """Units that a request takes from one partition key of a resource."""
 
     resource: Resource
     kind: str
@@ -66,7 +65,7 @@ class Charge(NamedTuple):
 
 
 class Reason(NamedTuple):
-    """Why a request was throttled, as DynamoDB spells it, and where."""
+    """Why a request was throttled, as in `ThrottlingReasons`."""
 
     reason: str
     resource: str
@@ -74,12 +73,12 @@ class Reason(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a table, and likewise an index, takes in a second.
+    """Units that a table, and likewise an index, takes in a second.
 
-    A cold on-demand table takes 4,000 writes and 12,000 reads because it has four physical
-    partitions: so there is no other bucket for that. `partitions` rises with warm throughput. Burst
-    is the time for which unused capacity is kept: up to 300 s of a *provisioned* share, but a
-    partition never goes beyond its own maximum, so here it is one second unless told otherwise.
+    A cold on-demand table takes 4,000 writes and 12,000 reads because it has four partitions, so
+    it needs no limit of its own; a warm one has more `partitions`. `burst_seconds` is how long
+    unused capacity is kept: up to 300 s of a *provisioned* share, but a partition never exceeds
+    its own maximum, so the default is one second.
     """
 
     partitions: int = 4
@@ -93,14 +92,14 @@ class Limits:
 
     @staticmethod
     def warm(write_units_per_second: int, read_units_per_second: int = 0) -> Limits:
-        """Limits of a table with this warm throughput."""
+        """The limits of a table with this warm throughput."""
         partitions = max(4, -(-write_units_per_second // 1_000), -(-read_units_per_second // 3_000))
         return Limits(partitions=partitions)
 
 
 @dataclass
 class Bucket:
-    """Tokens that come back with time; a request larger than the bucket passes when it is full."""
+    """Tokens that come back with time; a full bucket passes even a request larger than itself."""
 
     rate: float
     capacity: float
@@ -108,23 +107,22 @@ class Bucket:
     at: float
 
     def admits(self, units: float, now: float) -> bool:
-        """Whether so many units are there now."""
         self.tokens = min(self.capacity, self.tokens + (now - self.at) * self.rate)
         self.at = now
-        # A hair's breadth, because tokens that came back in parts do not quite sum up.
+        # Tokens that came back in parts do not quite sum up.
         return self.tokens + 1e-6 >= min(units, self.capacity)
 
     def take(self, units: float) -> None:
-        """Take them; after a large request the bucket is in debt."""
+        """Take tokens; after a large request the bucket is in debt."""
         self.tokens -= units
 
 
 @dataclass
 class Throttle:
-    """Token buckets of every resource: each partition, the quota, and the maximum if one is set.
+    """Token buckets of every resource: its partitions, the quota, and the maximum if one is set.
 
-    `limits` are by resource, `default` for all others. `locate` says which partition a key lies in;
-    by default partitions share the hashes evenly, so keys have neighbours.
+    A resource without `limits` has the `default`. `locate(resource, key, partitions)` is the number
+    of a key's partition; without it, partitions share the hashes evenly, so keys have neighbours.
     """
 
     clock: Clock
@@ -134,7 +132,7 @@ class Throttle:
     _buckets: dict[tuple[Resource, str, str, int], Bucket] = field(default_factory=dict)
 
     def admit(self, charges: Sequence[Charge]) -> list[Reason]:
-        """Take all charges, or none and say why."""
+        """Take all charges, or none: then the reasons return."""
         now = self.clock.monotonic()
         taken: list[tuple[Bucket, float]] = []
         reasons: list[Reason] = []
@@ -157,41 +155,37 @@ class Throttle:
         limits = self.limits.get(charge.resource, self.default)
         writes = charge.kind == WRITE
         most = limits.max_write_request_units if writes else limits.max_read_request_units
-        if most is not None:
-            yield "MaxOnDemandThroughput", self._bucket(charge, "max", 0, most, limits, now)
         quota = limits.quota_writes if writes else limits.quota_reads
-        yield "AccountLimit", self._bucket(charge, "quota", 0, quota, limits, now)
         rate = limits.partition_writes if writes else limits.partition_reads
         if self.locate is None:
             number = (hash_of(charge.partition_key) * limits.partitions) >> 64
         else:
             number = self.locate(charge.resource, charge.partition_key, limits.partitions)
-        yield (
-            "KeyRangeThroughput",
-            self._bucket(charge, "partition", number, rate, limits, now),
-        )
+        buckets = (("MaxOnDemandThroughput", 0, most), ("AccountLimit", 0, quota))
+        for limit, which, units in (*buckets, ("KeyRangeThroughput", number, rate)):
+            if units is not None:
+                key = (charge.resource, charge.kind, limit, which)
+                yield limit, self._bucket(key, units, limits.burst_seconds, now)
 
     def _bucket(
-        self, charge: Charge, what: str, number: int, rate: float, limits: Limits, now: float
+        self, key: tuple[Resource, str, str, int], rate: float, seconds: float, now: float
     ) -> Bucket:
-        key = (charge.resource, charge.kind, what, number)
         bucket = self._buckets.get(key)
         if bucket is None or bucket.rate != rate:
-            capacity = rate * limits.burst_seconds
-            bucket = self._buckets[key] = Bucket(rate, capacity, capacity, now)
+            bucket = self._buckets[key] = Bucket(rate, rate * seconds, rate * seconds, now)
         return bucket
 
 
 @dataclass
 class Meter:
-    """Counts what was consumed, by resource and kind; with a throttle it may refuse as well."""
+    """Units consumed by resource and kind; a throttle may refuse them."""
 
     throttle: Throttle | None = None
     units: Counter[tuple[Resource, str]] = field(default_factory=Counter)
     throttled: Counter[str] = field(default_factory=Counter)
 
     def charge(self, charges: Sequence[Charge]) -> list[Reason]:
-        """Count the charges; reasons come back, and nothing is counted, if they are throttled."""
+        """Count the charges; if they are throttled, nothing is counted and the reasons return."""
         if self.throttle is not None and (reasons := self.throttle.admit(charges)):
             self.throttled.update(reason.reason for reason in reasons)
             return reasons
@@ -200,11 +194,9 @@ class Meter:
         return []
 
     def of(self, table: str, kind: str = WRITE, index: str | None = None) -> float:
-        """Units that one resource has consumed."""
         return self.units[Resource(table, index), kind]
 
 
-# Which exception carries which limit, and how it spells the field.
 PROVISIONED = "ProvisionedThroughputExceededException"
 THROTTLING = "ThrottlingException"
 QUOTA = "RequestLimitExceeded"
@@ -213,8 +205,8 @@ QUOTA = "RequestLimitExceeded"
 def throttled(reasons: Sequence[Reason], *, key_range_as: str = PROVISIONED) -> Refused:
     """The error of a throttled call.
 
-    The maximum of an on-demand table and the quota have their own exceptions; a key range comes as
-    either of two, so the caller may choose.
+    The maximum of an on-demand table and the quota have their own exceptions; a key range has one
+    of two, chosen by `key_range_as`.
     """
     limits = {reason.reason for reason in reasons}
     if any("KeyRange" in limit for limit in limits):

@@ -45,7 +45,7 @@ PREDICATES = {
 
 @dataclass
 class Parser:
-    """One expression; `kind` is what the request calls it, for the messages."""
+    """A parser of one expression; `kind` is its parameter's name, for messages."""
 
     kind: str
     text: str

@@ -1,4 +1,4 @@
-"""Items in sorted partitions: what a table is, and each of its indexes once more."""
+"""Items in sorted partitions, which tables and indexes are made of."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any, NamedTuple, TypeAlias
 
 from aws_model.dynamodb.values import Item
 
-# An item's place in its partition: its sort key, if the table has one; in an index behind that the
-# whole key of the table, which makes equal index keys distinct.
+# An item's place in its partition: its sort key, if there is one; in an index followed by the
+# table's key, which tells equal index keys apart.
 Place: TypeAlias = tuple[Any, ...]
-# So few new places are put in one by one; more are sorted in at once.
+# Up to this many new places are inserted one by one; more are sorted in at once.
 FEW = 8
 
 
 class Row(NamedTuple):
-    """An item as stored, with its size."""
+    """A stored item and its size in bytes."""
 
     item: Item
     size: int
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Range:
-    """Which sort keys are meant: between two bounds, and with a prefix."""
+    """The sort keys between two bounds, or with a prefix."""
 
     low: Any = None
     high: Any = None
@@ -36,7 +36,7 @@ class Range:
     is_point: bool = False  # asked for with `=`
 
     def ends_at(self, sort_key: Any, *, forward: bool) -> bool:
-        """Whether nothing can follow: the sort key is the included bound of BETWEEN, <= or >=."""
+        """Whether the sort key is the last one possible: an included bound of BETWEEN, <= or >=."""
         if self.is_point:
             return False
         if forward:
@@ -44,7 +44,6 @@ class Range:
         return self.low is not None and self.low_included and bool(sort_key == self.low)
 
     def holds(self, sort_key: Any) -> bool:
-        """Whether the sort key is in the range."""
         if self.prefix is not None:
             return bool(sort_key.startswith(self.prefix))
         if self.low is not None and not (
@@ -61,7 +60,7 @@ EVERYTHING = Range()
 
 @dataclass(slots=True)
 class Partition:
-    """All items of one partition key. New places wait unsorted until somebody reads."""
+    """All items of one partition key. New places stay unsorted until a read."""
 
     rows: dict[Place, Row] = field(default_factory=dict)
     past: list[tuple[float, Place, Row | None]] = field(default_factory=list)
@@ -72,7 +71,7 @@ class Partition:
         """Store the row; None removes it."""
         if row is None:
             if self.rows.pop(place, None) is not None:
-                places = self._settled()
+                places = self._in_order()
                 del places[bisect_left(places, place)]
             return
         if place not in self.rows:
@@ -85,8 +84,8 @@ class Partition:
     def walk(
         self, within: Range, *, after: Place | None, forward: bool
     ) -> Iterator[tuple[Place, Row]]:
-        """Rows of the range in order, from beyond the place `after` on, which need not be there."""
-        places = self._settled()
+        """Rows of the range in order, behind the place `after`, where no row need be."""
+        places = self._in_order()
         first, end = 0, len(places)
         if within.prefix is not None:
             prefix = within.prefix
@@ -106,13 +105,13 @@ class Partition:
             yield places[index], self.rows[places[index]]
 
     def remember(self, at: float, place: Place, *, since: float) -> None:
-        """Note what is at a place before it changes; forget what was before `since`."""
+        """Keep the row at a place before it changes at `at`; forget rows from before `since`."""
         while self.past and self.past[0][0] < since:
             self.past.pop(0)
         self.past.append((at, place, self.rows.get(place)))
 
     def as_of(self, moment: float) -> Partition:
-        """The partition as it was at an earlier moment, as far back as is remembered."""
+        """The partition at an earlier moment, as far back as it remembers."""
         if not self.past or self.past[-1][0] <= moment:
             return self
         undone = {place: row for at, place, row in reversed(self.past) if at > moment}
@@ -122,7 +121,7 @@ class Partition:
         earlier._sorted = sorted(earlier.rows)
         return earlier
 
-    def _settled(self) -> list[Place]:
+    def _in_order(self) -> list[Place]:
         if len(self._new) > FEW:
             self._sorted += self._new
             self._sorted.sort()
@@ -142,17 +141,16 @@ NO_ROWS = Partition()
 
 @dataclass
 class Space:
-    """The partitions of a table or an index, by partition key."""
+    """All partitions of a table or an index, by partition key."""
 
     partitions: dict[Any, Partition] = field(default_factory=dict)
     _order: list[tuple[int, Any]] | None = None
 
     def partition(self, key: Any) -> Partition:
-        """The partition of this key; an empty one that is not kept if there is none."""
+        """The partition of this key, which may be empty; only `put` adds one."""
         return self.partitions.get(key, NO_ROWS)
 
     def put(self, key: Any, place: Place, row: Row | None) -> None:
-        """Store a row; None removes it."""
         partition = self.partitions.get(key)
         if partition is None:
             if row is None:
@@ -165,7 +163,6 @@ class Space:
             self._order = None
 
     def remember(self, key: Any, place: Place, at: float, *, since: float) -> None:
-        """Note what is at a place before it changes."""
         if key not in self.partitions:
             self.partitions[key] = Partition()
             self._order = None
@@ -174,7 +171,7 @@ class Space:
     def walk(
         self, *, after: tuple[Any, Place] | None, segment: int, segments: int, moment: float | None
     ) -> Iterator[tuple[Any, Place, Row]]:
-        """All rows in the order of a scan: partitions by hash, each in its own order."""
+        """The rows of a segment in the order of a scan: partitions by hash, each in order."""
         if self._order is None:
             self._order = sorted((hash_of(key), key) for key in self.partitions)
         order = self._order
@@ -196,6 +193,6 @@ def _hash(entry: tuple[int, Any]) -> int:
 
 
 def hash_of(key: Any) -> int:
-    """64 bits that spread partition keys; DynamoDB's own hash is not published."""
+    """64 bits that spread partition keys, in place of DynamoDB's hash, which is not public."""
     raw = key if isinstance(key, bytes) else str(key).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(raw, digest_size=8).digest())

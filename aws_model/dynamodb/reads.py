@@ -18,7 +18,7 @@ from aws_model.dynamodb.capacity import (
 from aws_model.dynamodb.database import Database, check_batch
 from aws_model.dynamodb.expressions import Expressions, Values, holds, project
 from aws_model.dynamodb.key_conditions import read_key_condition, refuse_keys
-from aws_model.dynamodb.partitions import Place, Range, Row, Space, hash_of
+from aws_model.dynamodb.partitions import Range, Row, Space, hash_of
 from aws_model.dynamodb.syntax import Condition, Path
 from aws_model.dynamodb.tables import ALL, Index, Key, KeySchema, Table, check_key
 from aws_model.dynamodb.values import Item, item_from_wire, item_to_wire
@@ -109,6 +109,7 @@ class Source:
     table: Table
     index: Index | None
     space: Space
+    key: KeySchema
     consistent: bool
 
     @staticmethod
@@ -117,17 +118,14 @@ class Source:
         consistent = bool(request.get("ConsistentRead"))
         name = request.get("IndexName")
         if name is None:
-            return Source(table, None, table.space, consistent)
+            return Source(table, None, table.space, table.schema.key, consistent)
         index = table.indexes.get(name)
         if index is None:
             raise Invalid(f"The table does not have the specified index: {name}")
         if consistent:
             raise Invalid("Consistent reads are not supported on global secondary indexes")
-        return Source(table, index, index.catch_up(database.clock.now), consistent)
-
-    @property
-    def key(self) -> KeySchema:
-        return self.index.schema.key if self.index else self.table.schema.key
+        space = index.catch_up(database.clock.now)
+        return Source(table, index, space, index.schema.key, consistent)
 
     @property
     def resource(self) -> Resource:
@@ -197,15 +195,14 @@ def query(database: Database, request: Request) -> Answer:
     source.check_select(request, paths)
     start = source.start(request.get("ExclusiveStartKey"))
     forward = bool(request.get("ScanIndexForward", True))
-    after: Place | None = None
-    if start is not None:
-        after = source.place(start).place
-        if start[source.key.partition][1] != partition_key or not _can_start(
-            source, within, start, forward=forward
-        ):
-            raise Invalid(
-                "The provided starting key is outside query boundaries based on provided conditions"
-            )
+    if start is not None and (
+        start[source.key.partition][1] != partition_key
+        or not _can_start(source, within, start, forward=forward)
+    ):
+        raise Invalid(
+            "The provided starting key is outside query boundaries based on provided conditions"
+        )
+    after = source.place(start).place if start is not None else None
     moment = source.moment
     partition = source.space.partition(partition_key)
     if moment is not None:

@@ -1,4 +1,4 @@
-"""One table and its indexes: keys checked, entries derived, changes applied, items expired."""
+"""A table and its indexes: keys checked, entries derived, changes applied, items expired."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ MAX_PARTITION_KEY_BYTES = 2048
 MAX_SORT_KEY_BYTES = 1024
 MAX_ITEM_BYTES = 400 * 1024
 KEYS_ONLY, ALL, INCLUDE = "KEYS_ONLY", "ALL", "INCLUDE"
-# "Within a few days" of its time DynamoDB deletes an item.
+# DynamoDB deletes an item "within a few days" of its time.
 TTL_DELAY_SECONDS = 2 * 24 * 60 * 60
-# An older time is taken for a mistake.
+# DynamoDB takes an older time for a mistake.
 TTL_MAX_AGE_SECONDS = 5 * 365 * 24 * 60 * 60
 
 
@@ -34,7 +34,7 @@ class KeySchema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The key's attributes, the partition key first."""
+        """The partition key first."""
         return (self.partition,) if self.sort is None else (self.partition, self.sort)
 
     def type_of(self, name: str) -> str:
@@ -54,7 +54,7 @@ class IndexSchema:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """A table; `ttl` is the attribute that says when an item expires."""
+    """A table; `ttl` is the attribute with the time at which an item expires."""
 
     name: str
     key: KeySchema
@@ -64,13 +64,13 @@ class TableSchema:
 
 @dataclass
 class Hooks:
-    """What a simulation decides. Delays are seconds, and each function draws one anew.
+    """What a simulation decides. Lags and delays are in seconds, and drawn at each call.
 
-    `read_lag(table)`: how far behind an eventually consistent read looks, at most `max_read_lag`.
-    `index_lag(table, index)`: when a change reaches an index; changes keep their order.
+    `read_lag(table)`: how old an eventually consistent read's data are, at most `max_read_lag`.
+    `index_lag(table, index)`: how late a change reaches an index; changes keep their order.
     `ttl_delay(table)`: how long after its time an item is deleted; None never deletes.
-    `unprocessed(operation, table, count)`: which of so many requests of a batch are left over.
-    `shuffle(items)`: puts the answer of BatchGetItem into some order, in place.
+    `unprocessed(operation, table, count)`: numbers of the `count` requests of a batch left over.
+    `shuffle(items)`: reorders the answer of BatchGetItem in place.
     """
 
     read_lag: Callable[[str], float] | None = None
@@ -82,7 +82,7 @@ class Hooks:
 
 
 class Key(NamedTuple):
-    """Where an item lies: its partition key and its place in there."""
+    """Where an item lies: its partition key, and its place in the partition."""
 
     partition: Any
     place: Place
@@ -90,7 +90,7 @@ class Key(NamedTuple):
 
 @dataclass
 class Index:
-    """An index: its entries, and the changes that have not reached it yet."""
+    """An index's entries, and the changes that have not reached it yet."""
 
     schema: IndexSchema
     table_key: KeySchema
@@ -98,7 +98,7 @@ class Index:
     _coming: deque[tuple[float, Key, Row | None]] = field(default_factory=deque)
 
     def entry(self, item: Item | None) -> tuple[Key, Row] | None:
-        """The item's entry; None if it lacks a key of the index, which makes the index sparse."""
+        """The item's entry; None if it lacks a key of the index, which is sparse."""
         if item is None or any(name not in item for name in self.schema.key.names):
             return None
         key = self.key_of(item)
@@ -110,13 +110,13 @@ class Index:
         return key, Row(kept, size_of_item(kept))
 
     def key_of(self, item: Item) -> Key:
-        """Where an item with the keys of index and table lies."""
+        """Where an item with the keys of index and table lies in the index."""
         names = [self.schema.key.sort] if self.schema.key.sort else []
         place = tuple(item[name][1] for name in (*names, *self.table_key.names))
         return Key(item[self.schema.key.partition][1], place)
 
     def change(self, key: Key, row: Row | None, *, due: float, now: float) -> None:
-        """Let a change reach the index when it is due, and no earlier than those before it."""
+        """Let a change reach the index when it is due, but not before earlier changes."""
         if self._coming:
             due = max(due, self._coming[-1][0])
         if due <= now and not self._coming:
@@ -125,7 +125,6 @@ class Index:
             self._coming.append((due, key, row))
 
     def catch_up(self, now: float) -> Space:
-        """The entries as they are now."""
         while self._coming and self._coming[0][0] <= now:
             _, key, row = self._coming.popleft()
             self.space.put(key.partition, key.place, row)
@@ -153,7 +152,7 @@ class Table:
         return Key(item[schema.partition][1], place)
 
     def checked_key(self, key: Item) -> Key:
-        """Where an item of exactly this key lies; raises `Invalid` for any other attributes."""
+        """Where the item of a key lies; raises `Invalid` if these are not the key's attributes."""
         if key.keys() != set(self.schema.key.names):
             raise Invalid("The provided key element does not match the schema")
         for name in self.schema.key.names:
@@ -163,7 +162,7 @@ class Table:
         return self.key_of(key)
 
     def check_item(self, item: Item) -> int:
-        """Refuse an item that cannot be stored here; its size comes back."""
+        """The size of an item; raises `Invalid` if it cannot be stored here."""
         for name in self.schema.key.names:
             if name not in item:
                 raise Invalid.value(f"Missing the key {name} in the item")
@@ -191,23 +190,21 @@ class Table:
             check_key(index.key, item, index=index.name)
 
     def get(self, key: Key) -> Row | None:
-        """The item as it is now."""
         return self.space.partition(key.partition).rows.get(key.place)
 
     def moment(self, *, consistent: bool) -> float | None:
-        """The moment that a read sees; None is now."""
+        """The moment that a read sees; None for now."""
         if consistent or self._hooks.read_lag is None:
             return None
         lag = min(self._hooks.read_lag(self.schema.name), self._hooks.max_read_lag)
         return self._clock.now - lag if lag > 0 else None
 
     def partition(self, key: Any, moment: float | None) -> Partition:
-        """A partition as it was at a moment."""
         found = self.space.partition(key)
         return found if moment is None else found.as_of(moment)
 
     def charges(self, key: Key, old: Row | None, new: Row | None) -> list[Charge]:
-        """What a change of this item consumes, in the table and in its indexes."""
+        """What a change of an item consumes in the table and its indexes."""
         units = write_units(old.size if old else 0, new.size if new else 0)
         charges = [Charge(self.resource, WRITE, key.partition, units)]
         for index in self.indexes.values():
@@ -249,7 +246,7 @@ class Table:
             self._schedule(key, old, new)
 
     def expire(self) -> None:
-        """Delete the items whose time came long enough ago; it costs no units."""
+        """Delete the items that are due, which consumes nothing."""
         now = self._clock.now
         while self._expiring and self._expiring[0][0] <= now:
             _, _, key, expiry = heapq.heappop(self._expiring)
@@ -258,7 +255,7 @@ class Table:
                 self.change(key, None)
 
     def _schedule(self, key: Key, old: Row | None, new: Row) -> None:
-        """Note when an item may go. Only a number counts, and it is seconds since the epoch."""
+        """Note when an item is due. Its time has to be a number, in seconds since the epoch."""
         assert self.ttl is not None
         expiry = new.item.get(self.ttl)
         if expiry is None or expiry[0] != "N" or self._hooks.ttl_delay is None:
@@ -273,7 +270,7 @@ class Table:
 
 
 def check_key(schema: KeySchema, item: Item, *, index: str | None = None) -> None:
-    """Refuse empty and oversize key values, as far as they are there."""
+    """Refuse empty and oversize values of key attributes; the item may lack some."""
     for name in schema.names:
         kind, content = item.get(name, ("N", None))
         if kind not in ("S", "B"):

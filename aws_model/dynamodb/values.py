@@ -1,7 +1,7 @@
 """Attribute values: read from the wire, checked, compared, measured and written back.
 
 Inside the model a value is `(type, content)` and never changes: text for S, `Decimal` for N, bytes
-for B, a frozenset for the sets, a tuple of values for L, a dict that nobody writes to for M.
+for B, a frozenset for the sets, a tuple of values for L, a dict for M.
 Sources: "Supported data types and naming rules" and "DynamoDB item sizes and formats" of the
 Developer Guide.
 """
@@ -21,7 +21,7 @@ WireItem: TypeAlias = Mapping[str, Mapping[str, Any]]
 SETS = {"SS": "S", "NS": "N", "BS": "B"}
 MAX_NESTING = 32
 MAX_DIGITS = 38
-# Of a positive number: 1E-130 to 9.99...E+125.
+# Magnitudes from 1E-130 to 9.99...E+125.
 MIN_EXPONENT, MAX_EXPONENT = -130, 125
 
 _PLAIN = Context(prec=200)
@@ -79,17 +79,15 @@ def to_wire(value: Value) -> dict[str, Any]:
 
 
 def item_from_wire(wire: WireItem) -> Item:
-    """Read a whole item."""
     return {name: from_wire(value) for name, value in wire.items()}
 
 
 def item_to_wire(item: Item) -> dict[str, Any]:
-    """Write a whole item."""
     return {name: to_wire(value) for name, value in item.items()}
 
 
 def to_number(text: str) -> Decimal:
-    """Read a number: up to 38 significant digits, of a magnitude DynamoDB can hold."""
+    """Read a number; raises `Invalid` if DynamoDB cannot hold it."""
     try:
         number = Decimal(text)
     except (InvalidOperation, TypeError, ValueError):
@@ -100,7 +98,7 @@ def to_number(text: str) -> Decimal:
 
 
 def checked_number(number: Decimal) -> Decimal:
-    """The number itself, if DynamoDB can hold it."""
+    """The number in its one form; raises `Invalid` if DynamoDB cannot hold it."""
     if not number:
         return Decimal(0)
     if number.adjusted() > MAX_EXPONENT:
@@ -116,11 +114,11 @@ def checked_number(number: Decimal) -> Decimal:
     digits = number.as_tuple().digits
     if len(digits) > MAX_DIGITS and len("".join(map(str, digits)).strip("0")) > MAX_DIGITS:
         raise Invalid("Attempting to store more than 38 significant digits in a Number")
-    return number.normalize(_PLAIN)  # one number, one form: it may be a partition key
+    return number.normalize(_PLAIN)  # equal numbers have to be equal partition keys
 
 
 def number_text(number: Decimal) -> str:
-    """A number as DynamoDB answers it: without an exponent, without zeros that say nothing."""
+    """A number as DynamoDB answers it: without an exponent or trailing zeros."""
     text = format(number, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
@@ -128,7 +126,7 @@ def number_text(number: Decimal) -> str:
 
 
 def add(one: Decimal, other: Decimal) -> Decimal:
-    """The sum, refused rather than rounded when it has more digits than a number may have."""
+    """The sum; raises `Invalid` if it has too many digits, and never rounds."""
     return checked_number(_PLAIN.add(one, other))
 
 
@@ -144,8 +142,8 @@ def size_of_item(item: Item) -> int:
 def size_of(value: Value) -> int:
     """Bytes of a value without its name.
 
-    Text counts in UTF-8; a number about one byte for two significant digits and one more; null and
-    boolean one; a list or map three, and one for each element beside the element itself.
+    Text counts in UTF-8; a number is about one byte for two significant digits and one more; null
+    and boolean are one; a list or map is three, and one more for each element.
     """
     kind, content = value
     match kind:
@@ -165,10 +163,10 @@ def size_of(value: Value) -> int:
 
 
 def _size_of_number(number: Decimal) -> int:
-    """One byte for two digits, counted in pairs from the decimal point, one more, one for a minus.
+    """One byte for each pair of digits from the decimal point on, one more, and one for a minus.
 
-    The guide says "approximately"; pairs from the point and the minus are what tables measured by
-    users show. At most 21 bytes.
+    The guide says "approximately"; that pairs begin at the point, and the minus, are measured by
+    users. At most 21 bytes.
     """
     sign, digits, exponent = number.as_tuple()
     text = "".join(map(str, digits))
