@@ -13,8 +13,7 @@ START ?= 0
 BIN := .venv/bin
 CDK := node_modules/.bin/cdk
 READY := .venv/.ready node_modules/.ready
-# Two at a time, 10 minutes instead of 14; a file at one worker, so that what it sets up is made once.
-TEST := $(BIN)/pytest -n 2 --dist loadfile
+PYTEST := $(BIN)/pytest -n 2
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make lock"
@@ -31,11 +30,14 @@ endif
 export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 20
 # Nothing here calls home.
 export CDK_DISABLE_CLI_TELEMETRY := true
+# Keep bytecode: otherwise each of the many processes of a test compiles boto3 and the CDK again.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check verify simulate mutations bench format lock synth clean
+.PHONY: help setup demo quick test check verify static thorough slow simulate mutations bench \
+	format lock synth clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(READY) ## Install everything into this directory: .venv and node_modules
 	@echo "Ready. Next: make demo, or make test."
@@ -43,10 +45,15 @@ setup: $(READY) ## Install everything into this directory: .venv and node_module
 demo: $(READY) ## Deploy to a local engine and watch one post reach its followers
 	@$(BIN)/fanfold demo
 
-test: $(READY) ## Run all tests but the slow ones
-	@$(TEST) -m "not slow"
+quick: .venv/.ready ## Run the unit tests without sockets, in under a minute
+	@$(PYTEST) -m "not (network or thorough)" tests/unit tests/aws_model
 
-check: $(READY) ## What CI runs: lint, format, types, synth, tests
+test: $(READY) ## Run the tests, in under 5 minutes: everything once, and the main job end to end
+	@$(PYTEST) -m "not (thorough or slow or speed)"
+
+check: static test thorough ## What CI runs, in under 15 minutes: static checks and every deterministic test
+
+static: $(READY)
 	@echo "Linting."
 	@$(BIN)/ruff check --quiet .
 	@echo "Checking the format."
@@ -55,8 +62,14 @@ check: $(READY) ## What CI runs: lint, format, types, synth, tests
 	@$(BIN)/mypy --no-error-summary
 	@echo "Synthesizing the app."
 	@$(BIN)/python app.py
-	@echo "Testing."
-	@$(TEST) -m "not slow"
+
+thorough: $(READY)
+	@echo "Running the thorough tests."
+	@$(PYTEST) -m "thorough and not (slow or speed)"
+
+slow: $(READY)
+	@echo "Running the slow tests, and those that measure speed."
+	@$(BIN)/pytest -m "slow or speed"
 
 simulate: .venv/.ready ## Try to lose a post: SEEDS=1000 runs of the whole system from START=0
 	@$(BIN)/python -m simulation --seeds $(SEEDS) --start $(START)
@@ -67,12 +80,10 @@ mutations: .venv/.ready ## Take out one guard after the other, and see the simul
 bench: .venv/.ready ## Measure what the product costs beside its rivals, and keep the results
 	@$(BIN)/python -m bench --save
 
-verify: check ## Check, and what takes longer: the slow tests and the demo
+verify: check slow ## Check, 5,000 simulated runs, the mutations, the speed tests and the demo: up to an hour
 	@echo "Trying to lose a post."
 	@$(BIN)/python -m simulation --seeds 5000
 	@$(BIN)/python -m simulation.mutations
-	@echo "Running the slow tests."
-	@$(BIN)/pytest -m slow || [ $$? -eq 5 ] # 5: there is none
 	@echo "Running the demo, on an engine of its own that ends with it."
 	@export FANFOLD_HOME="$$(mktemp -d)"; \
 	trap '$(BIN)/fanfold local down; rm -rf "$$FANFOLD_HOME"' EXIT; \

@@ -1,12 +1,14 @@
-"""No test reaches AWS: the environment is set before anything of ours is imported."""
+"""The environment of every test, set before the product is imported: no test can reach AWS."""
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-# Whatever the user of this machine has set up stays out of the tests.
+# Remove the developer's own AWS settings.
 for name in [name for name in os.environ if name.startswith(("AWS_ENDPOINT_URL", "POWERTOOLS_"))]:
     del os.environ[name]
 for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "FANFOLD_HOME"):
@@ -22,23 +24,39 @@ os.environ.update(
     POWERTOOLS_SERVICE_NAME="fanfold",
     POWERTOOLS_METRICS_NAMESPACE="Fanfold",
     POWERTOOLS_TRACE_DISABLED="true",
-    # Else Powertools takes its lines away from pytest's own log handler.
+    # Otherwise Powertools hides its lines from pytest's log handler.
     POWERTOOLS_LOG_DEDUPLICATION_DISABLED="true",
 )
 
-# A slow machine is no failure; budgets of time have their own tests.
+# No deadline for an example: the machine may be busy.
 settings.register_profile("fanfold", deadline=None, print_blob=True)
 settings.load_profile("fanfold")
 
 TESTS = Path(__file__).parent
-WITHOUT_SOCKETS = ("unit", "integration", "simulation", "compat")
+WITHOUT_SOCKETS = {"unit", "integration", "simulation", "aws_model", "compat"}
+# What `make check` runs and `make test` leaves out.
+THOROUGH = {"bench", "compat"}
+# The tests of each of these folders share an engine or templates, and so one process.
+IN_ONE_PROCESS = {"e2e", "infra"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark by folder: tests/e2e is e2e, and unit and integration tests open no socket."""
+    """Mark tests by their folder."""
     for item in items:
-        kind = item.path.relative_to(TESTS).parts[0]
-        if kind == "e2e":
-            item.add_marker(pytest.mark.e2e)
-        if kind in WITHOUT_SOCKETS and item.get_closest_marker("network") is None:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in WITHOUT_SOCKETS and item.get_closest_marker("network") is None:
             item.add_marker(pytest.mark.disable_socket)
+        if folder in THOROUGH:
+            item.add_marker(pytest.mark.thorough)
+
+
+class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Hand out single tests, and whole folders where tests share what is slow to set up."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folder = nodeid.split("/")[1]
+        return folder if folder in IN_ONE_PROCESS else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return _Scheduling(config, log)

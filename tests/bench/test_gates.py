@@ -25,6 +25,7 @@ FIGURES = {
 TIMEOUT_SECONDS = 120
 
 
+@pytest.mark.speed
 @pytest.mark.network
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_paired_bench_reaches_most_of_its_targets(name: str) -> None:

@@ -24,7 +24,7 @@ from tests.compat.transcripts import Recorder
 Script = Callable[[Any], None]
 ENGINES = [
     engines.MOTO,
-    pytest.param(engines.MINISTACK, marks=[pytest.mark.e2e, pytest.mark.network]),
+    pytest.param(engines.MINISTACK, marks=pytest.mark.network),
     pytest.param(engines.DYNAMODB_LOCAL, marks=[pytest.mark.slow, pytest.mark.network]),
 ]
 

@@ -11,8 +11,6 @@ import pytest
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import Answer, User, eventually, send
 
-pytestmark = pytest.mark.e2e
-
 
 @pytest.fixture(scope="module")
 def user(stack: Deployment) -> User:

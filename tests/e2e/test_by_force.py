@@ -26,6 +26,8 @@ from simulation import worker_processes
 from tests.e2e.clients import eventually, send
 from tests.lifetimes import LIFETIME_HOURS
 
+pytestmark = pytest.mark.thorough
+
 LANES = (names.EXPRESS, names.BULK)
 # How long a message of a killed worker stays away. As deployed it is six minutes, in case that
 # Lambda is throttled; here it only has to be longer than an invocation takes. The number of

@@ -23,7 +23,8 @@ from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import eventually
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.thorough
+
 
 # Synthesis takes seconds; a run that has nothing to do must not come near.
 QUICK_SECONDS = 5.0

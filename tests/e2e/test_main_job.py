@@ -8,8 +8,6 @@ import pytest
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, eventually, send
 
-pytestmark = pytest.mark.e2e
-
 Make = Callable[[str], User]
 
 

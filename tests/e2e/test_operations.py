@@ -17,8 +17,6 @@ from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, eventually
 
-pytestmark = pytest.mark.e2e
-
 Make = Callable[[str], User]
 Run = Callable[..., Any]
 

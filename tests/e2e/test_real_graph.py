@@ -13,7 +13,8 @@ from fanfold_cli.local.home import CHECKOUT
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import eventually, send
 
-pytestmark = pytest.mark.e2e
+pytestmark = pytest.mark.thorough
+
 
 DATA = CHECKOUT.parent / "shared" / "data" / "follow-graph.csv.gz"
 

@@ -16,8 +16,6 @@ from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User
 
-pytestmark = pytest.mark.e2e
-
 Sign = Callable[[dict[str, Any]], str]
 
 
