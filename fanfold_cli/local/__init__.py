@@ -1,1 +1,1 @@
-"""Deploys onto an engine on this machine; imports the console and `aws` of `fanfold_cli`."""
+"""Deploys onto an engine on this machine; imports `aws`, `console` and `stack` of `fanfold_cli`."""

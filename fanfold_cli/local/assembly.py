@@ -1,4 +1,4 @@
-"""Read what CDK synthesized: the stacks of a cloud assembly, and a hash that tells a change."""
+"""What CDK synthesized: the stacks of a cloud assembly, and hashes to detect changes."""
 
 import hashlib
 import json
@@ -8,20 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-# What no synthesis reads. Everything else counts, so that a new source is never forgotten.
+# Directories that no synthesis reads. All others count, so that a new source is never forgotten.
 NOT_SOURCES: Final = ("bench", "docs", "node_modules", "tests", "__pycache__")
 
 
 @dataclass(frozen=True)
 class SynthesizedStack:
-    """One stack of the assembly: its name in CloudFormation and its template."""
-
-    name: str
+    name: str  # in CloudFormation
     template: dict[str, Any]
 
 
 def read_stacks(assembly: Path) -> list[SynthesizedStack]:
-    """Return every stack of an assembly, those of CDK stages below it included."""
+    """Return every stack of an assembly, including the stacks of CDK stages."""
     stacks = []
     for manifest in sorted(assembly.rglob("manifest.json")):
         artifacts = json.loads(manifest.read_text()).get("artifacts", {})
@@ -34,13 +32,13 @@ def read_stacks(assembly: Path) -> list[SynthesizedStack]:
 
 
 def content_hash(stacks: list[SynthesizedStack]) -> str:
-    """Hash what would be deployed; a template names its assets by their own content's hash."""
+    """Hash the templates, in which the names of assets are hashes of their content."""
     content = sorted((stack.name, json.dumps(stack.template, sort_keys=True)) for stack in stacks)
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def source_hash(app_directory: Path) -> str:
-    """Hash the files that a synthesis may read: when they are the same, its result is."""
+    """Hash every file that a synthesis may read: equal hashes mean equal assemblies."""
     digest = hashlib.sha256()
     for path in _sources(app_directory):
         content = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -59,12 +57,12 @@ def _may_be_source(directory: str) -> bool:
 
 
 def save_deployed(directory: Path, stacks: list[SynthesizedStack]) -> None:
-    """Keep the templates that were deployed, to compare the next ones with."""
+    """Keep the deployed templates, to compare the next ones with them."""
     directory.mkdir(parents=True, exist_ok=True)
     for stack in stacks:
         (directory / f"{stack.name}.json").write_text(json.dumps(stack.template))
 
 
 def read_deployed(directory: Path) -> dict[str, dict[str, Any]]:
-    """Return the templates that were deployed last, by the name of their stack."""
+    """Return the templates that `save_deployed` kept, by the names of their stacks."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(directory.glob("*.json"))}

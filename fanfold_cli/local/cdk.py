@@ -1,4 +1,4 @@
-"""Run the real CDK command line against the local engine."""
+"""Runs the CDK command line against the local engine."""
 
 import os
 import shlex
@@ -12,42 +12,40 @@ from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.local.home import Home
 
-# Another CDK executable than the one that package.json pins, for those who keep it elsewhere.
+# Names a CDK executable to use instead of the one in node_modules.
 CDK_VARIABLE = "FANFOLD_CDK"
 STAGE_CONTEXT = ("--context", "stage=local")
 
-# A deployment of this stack takes under a minute; what takes so much longer hangs.
+# A deployment takes under a minute. After ten minutes it must have hung.
 TIMEOUT_SECONDS = 600
 OUTPUT_TAIL_LINES = 30
 
 
 @dataclass(frozen=True)
 class Cdk:
-    """The CDK command line, an app, and the engine that it deploys to."""
-
     home: Home
     app_directory: Path
-    endpoint: str
+    endpoint: str  # of the engine to deploy to
 
     def bootstrap(self) -> None:
-        """Make the bucket and the roles that `cdk deploy` needs."""
+        """Create the bucket and the roles that `cdk deploy` needs."""
         target = f"aws://{aws.LOCAL_ACCOUNT}/{aws.LOCAL_REGION}"
         # Not in the app's directory: bootstrapping a named environment needs no app.
         self._run("bootstrap", "--no-version-reporting", target, cwd=self.home.path)
 
     def synthesize(self) -> None:
         """Synthesize the app for the local stage into the home's assembly."""
-        # With the Python that runs this, which has the CDK library, wherever it is installed.
+        # The Python that runs this module has the CDK library installed.
         app = shlex.join([sys.executable, "app.py"])
         what = ("--quiet", *STAGE_CONTEXT, "--app", app, "--output", str(self.home.assembly))
         self._run("synth", *what, cwd=self.app_directory)
 
     def deploy(self) -> None:
-        """Deploy the synthesized assembly.
+        """Deploy the synthesized assembly by a direct update, without rollback.
 
-        By a direct update and without rollback, because a rollback of the engine deletes every
-        resource that the update has looked at, the unchanged tables included, and it does not heed
-        `--no-rollback` for a change set. `undo.py` puts the old template back instead.
+        A rollback of the engine deletes every resource that the update has examined, even unchanged
+        tables, and for a change set the engine ignores `--no-rollback`. `rollback.py` restores the
+        old template instead.
         """
         assembly, outputs = str(self.home.assembly), str(self.home.path / "outputs.json")
         careful = ("--method", "direct", "--no-rollback", "--require-approval", "never")
@@ -76,7 +74,7 @@ class Cdk:
 
 
 def find_executable(app_directory: Path) -> str:
-    """Return the CDK command line that package.json pins, or say how to get it."""
+    """Return the path of the CDK command line; raises `ExpectedError` that says how to get it."""
     if shutil.which("node") is None:
         raise ExpectedError(
             "Node.js is not installed, and the CDK command line needs it: install Node.js 20 or "
@@ -91,7 +89,7 @@ def find_executable(app_directory: Path) -> str:
 
 
 def environment(endpoint: str) -> dict[str, str]:
-    """The engine's endpoint and dummy credentials, and nothing that CDK would send or look up."""
+    """The endpoint and dummy credentials of the engine; CDK sends no telemetry."""
     return {
         **aws.local_environment(endpoint),
         "CDK_DISABLE_VERSION_CHECK": "1",
@@ -102,6 +100,6 @@ def environment(endpoint: str) -> dict[str, str]:
 def _failure(command: str, what: str, log: Path) -> ExpectedError:
     tail = "\n".join(log.read_text(errors="replace").splitlines()[-OUTPUT_TAIL_LINES:])
     return ExpectedError(
-        f"{tail}\n\n`cdk {command}` {what}; its last lines are above, all of them in {log}. Correct"
-        " the app and run `fanfold local up` again: the engine keeps running and keeps its data."
+        f"{tail}\n\n`cdk {command}` {what}. Its last lines are above, its log is {log}. Correct "
+        "the app and run `fanfold local up` again: the engine keeps running and keeps its data."
     )

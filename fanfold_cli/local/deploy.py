@@ -1,4 +1,4 @@
-"""Bring the local engine up, deploy this app on it, and lose no data on the way."""
+"""`fanfold local up` and `down`: start the engine, deploy the app without losing data, end it."""
 
 import fcntl
 import time
@@ -16,22 +16,21 @@ from fanfold_cli.console import ExpectedError, say
 from fanfold_cli.local import assembly, engine, gaps
 from fanfold_cli.local.cdk import Cdk, find_executable
 from fanfold_cli.local.home import CHECKOUT, EngineState, Home
-from fanfold_cli.local.rollback import undo_failures
+from fanfold_cli.local.rollback import roll_back_failures
 from fanfold_cli.local.template import stateful_changes
 from fanfold_cli.stack import Deployment, outputs_of
 
-# A working day: long enough for a developer, and then the engine is not forgotten for ever.
+# A working day: enough for a developer, and a forgotten engine ends by itself.
 LIFETIME_HOURS = 8.0
 
 
 @dataclass
 class Progress:
-    """Sentences with the seconds since the beginning, so that every step's time can be read off."""
+    """Prefixes each sentence with the seconds since the start."""
 
     began: float = field(default_factory=time.monotonic)
 
-    def tell(self, sentence: str) -> None:
-        """Say a sentence behind the seconds that have passed."""
+    def report(self, sentence: str) -> None:
         say(f"[{time.monotonic() - self.began:5.1f} s] {sentence}")
 
 
@@ -43,7 +42,7 @@ def bring_up(
     fresh: bool = False,
     app_directory: Path = CHECKOUT,
 ) -> Deployment:
-    """Start the engine unless it runs, deploy what changed, and return the deployed stack."""
+    """Start the engine unless it runs, deploy the app if it changed, and return the stack."""
     find_executable(app_directory)
     home.claim()
     with _alone(home):
@@ -53,7 +52,7 @@ def bring_up(
         )
         sources = assembly.source_hash(app_directory)
         if state.source_hash == sources:
-            progress.tell("No source changed since the last deployment: there is nothing to do.")
+            progress.report("No source changed since the last deployment: there is nothing to do.")
         else:
             with _explained(home, state):
                 state = _deploy(home, state, Cdk(home, app_directory, state.endpoint), progress)
@@ -68,14 +67,14 @@ def _explained(home: Home, state: EngineState) -> Iterator[None]:
     except (ExpectedError, ClientError, BotoCoreError) as error:
         if not state.is_running():
             raise ExpectedError(
-                f"The engine died during the deployment; its log ends:\n{engine.log_tail(home)}\n\n"
-                "Run `fanfold local up` again for a new engine; the data of this one is gone."
+                f"The engine died during the deployment. Its log ends:\n{engine.log_tail(home)}\n\n"
+                "Its data is lost. Run `fanfold local up` to start a new engine."
             ) from error
         if isinstance(error, ExpectedError):
             raise
         raise ExpectedError(
-            f"The engine refused a call: {error}\nIts log ends:\n{engine.log_tail(home)}\n\n"
-            "Run `fanfold local up --fresh` to begin anew, which throws the local data away."
+            f"The engine rejected a call: {error}\nIts log ends:\n{engine.log_tail(home)}\n\n"
+            "Run `fanfold local up --fresh`, which deletes the local data and starts a new engine."
         ) from error
 
 
@@ -84,18 +83,18 @@ def _deploy(home: Home, state: EngineState, cdk: Cdk, progress: Progress) -> Eng
     stacks = assembly.read_stacks(home.assembly)
     synthesized = assembly.content_hash(stacks)
     if state.assembly_hash == synthesized:
-        progress.tell("The stack is the deployed one: there is nothing to do.")
+        progress.report("The stack is the same as the deployed one: there is nothing to do.")
         return state
     _refuse_to_lose_data(home, stacks)
-    _undo(home, state, stacks, progress)
-    progress.tell("CDK deploys the stack.")
-    # Until the gaps are closed, this is not a deployment that a next run may take for done.
+    _roll_back_failures(home, state, stacks, progress)
+    progress.report("CDK deploys the stack.")
+    # If this run stops before the gaps are closed, the next run must deploy again.
     state = replace(state, source_hash=None, assembly_hash=None)
     home.write_state(state)
     try:
         cdk.deploy()
     except ExpectedError:
-        _undo(home, state, stacks, progress)
+        _roll_back_failures(home, state, stacks, progress)
         raise
     assembly.save_deployed(home.deployed, stacks)
     state = _after_deployment(state, stacks, progress)
@@ -103,9 +102,9 @@ def _deploy(home: Home, state: EngineState, cdk: Cdk, progress: Progress) -> Eng
 
 
 def take_down(home: Home) -> bool:
-    """End the engine of this home; say whether there was one."""
+    """End the engine of this home; return whether one was running."""
     home.check()
-    # Nothing is written here either, the lock included: it would no longer be empty.
+    # Write nothing into an empty directory, not even the lock.
     if not home.is_ours():
         return False
     with _alone(home):
@@ -128,8 +127,8 @@ def _alone(home: Home) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ExpectedError(
-                f"Another `fanfold local` is at work in {home.path}: wait until it has ended, or "
-                "choose another directory with --home."
+                f"Another `fanfold local` is running in {home.path}: wait until it ends, or choose "
+                "another directory with --home."
             ) from None
         yield
 
@@ -139,15 +138,15 @@ def _running_engine(
 ) -> EngineState:
     state = home.read_state()
     if state is not None and not state.is_running():
-        progress.tell(
+        progress.report(
             f"The engine that was started at {state.started_at} (process {state.pid}) has ended, "
-            "and its data with it."
+            "and its data is lost."
         )
         engine.stop(home, state)
         state = None
     if state is not None and fresh:
         engine.stop(home, state)
-        progress.tell("The old engine has ended, and its data is thrown away.")
+        progress.report("The old engine has ended, and its data is deleted.")
         state = None
     if state is not None:
         if port not in (None, state.port):
@@ -155,14 +154,16 @@ def _running_engine(
                 f"The engine runs on port {state.port} already: run `fanfold local down` first, or "
                 "leave --port out."
             )
-        progress.tell(
+        progress.report(
             f"The engine is running at {state.endpoint} (process {state.pid}); it ends by itself "
             f"at {state.ends_at}."
         )
         return state
-    progress.tell("The engine starts.")
+    progress.report("The engine starts.")
     state = engine.start(home, lifetime_seconds=lifetime_hours * 3600, port=port)
-    progress.tell(f"The engine answers at {state.endpoint}; it ends by itself at {state.ends_at}.")
+    progress.report(
+        f"The engine answers at {state.endpoint}; it ends by itself at {state.ends_at}."
+    )
     return state
 
 
@@ -170,18 +171,19 @@ def _bootstrap_and_synthesize(
     home: Home, state: EngineState, cdk: Cdk, progress: Progress
 ) -> EngineState:
     if state.bootstrapped:
-        progress.tell("CDK synthesizes the stack.")
+        progress.report("CDK synthesizes the stack.")
         cdk.synthesize()
         return state
-    progress.tell("CDK bootstraps the engine and synthesizes the stack.")
-    # Neither needs the other, and each waits for its own slow start.
+    progress.report("CDK bootstraps the engine and synthesizes the stack.")
+    # In parallel: the two steps are independent, and the start of CDK is slow.
     with ThreadPoolExecutor(max_workers=2) as pool:
         bootstrap, synthesis = pool.submit(cdk.bootstrap), pool.submit(cdk.synthesize)
         bootstrap.result()
-        state = engine.mark_bootstrapped(home, state)
-        progress.tell("The engine is bootstrapped.")
+        state = replace(state, bootstrapped=True)
+        home.write_state(state)
+        progress.report("The engine is bootstrapped.")
         synthesis.result()
-    progress.tell("The stack is synthesized.")
+    progress.report("The stack is synthesized.")
     return state
 
 
@@ -195,19 +197,19 @@ def _refuse_to_lose_data(home: Home, stacks: list[assembly.SynthesizedStack]) ->
     if changes:
         what = "\n".join(change.sentence() for change in changes)
         raise ExpectedError(
-            f"{what}\nThe engine would make it anew and lose what it holds, so nothing was "
-            "deployed and the old stack keeps running. Run `fanfold local up --fresh` to throw the "
-            "local data away and deploy the new stack, or undo the change."
+            f"{what}\nThe engine would replace it and lose its data, so nothing was deployed, and "
+            "the old stack keeps running. Revert the change, or run `fanfold local up --fresh`, "
+            "which deletes the local data and deploys the new stack."
         )
 
 
-def _undo(
+def _roll_back_failures(
     home: Home, state: EngineState, stacks: list[assembly.SynthesizedStack], progress: Progress
 ) -> None:
     cloudformation = aws.client("cloudformation", state.endpoint, aws.LOCAL_REGION)
     deployed = assembly.read_deployed(home.deployed)
-    for stack in undo_failures(cloudformation, (stack.name for stack in stacks), deployed):
-        progress.tell(f"The deployment of {stack} had failed; what was there before it is back.")
+    for name in roll_back_failures(cloudformation, (stack.name for stack in stacks), deployed):
+        progress.report(f"The deployment of {name} had failed and is rolled back.")
 
 
 def _after_deployment(
@@ -221,9 +223,9 @@ def _after_deployment(
         outputs |= outputs_of(described)
         physical = gaps.physical_ids(deployment.client, stack.name)
         outputs |= _reachable_api_url(state.endpoint, stack, physical, outputs)
-        progress.tell(f"The stack {stack.name} is deployed.")
+        progress.report(f"The stack {stack.name} is deployed.")
         closed = gaps.close_gaps(deployment.client, stack.template, physical)
-        progress.tell(f"What the engine leaves out is set and read back: {', '.join(closed)}.")
+        progress.report(f"Completed what the engine ignores: {', '.join(closed)}.")
     return replace(state, outputs=outputs)
 
 
@@ -233,11 +235,11 @@ def _reachable_api_url(
     physical: dict[str, str],
     outputs: dict[str, str],
 ) -> dict[str, str]:
-    # The output is an address of AWS. The engine serves an API below a path of its own; the stage
-    # `$default` is left out of it, which the engine allows, because a shell would expand it.
-    told = outputs.get(names.API_URL_OUTPUT, "")
+    # The output is an address on AWS, but the engine serves APIs below a path. The engine does not
+    # need the stage `$default` in that path, and a shell would expand it.
+    on_aws = outputs.get(names.API_URL_OUTPUT, "")
     for logical_id, resource in stack.template.get("Resources", {}).items():
-        if resource["Type"] == "AWS::ApiGatewayV2::Api" and physical[logical_id] in told:
+        if resource["Type"] == "AWS::ApiGatewayV2::Api" and physical[logical_id] in on_aws:
             url = f"{endpoint}/_aws/execute-api/{physical[logical_id]}"
             return {names.API_URL_OUTPUT: url}
     return {}

@@ -1,16 +1,15 @@
-"""The local engine: MiniStack on loopback, started detached with a lifetime, and ended whole."""
+"""The local engine: starts MiniStack on loopback for a lifetime, and ends all its processes."""
 
+import contextlib
 import importlib.util
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,31 +19,30 @@ from fanfold_cli.local import processes
 from fanfold_cli.local.home import CHECKOUT, EngineState, Home
 
 LOOPBACK = "127.0.0.1"
-# The ones below are for the system alone.
+# Lower ports are reserved for the system.
 LOWEST_PORT = 1024
 HIGHEST_PORT = 65535
 
-# What the stack and `cdk bootstrap` use. With the whole list the engine would also open an MQTT
-# port on every interface.
+# The services that the stack and `cdk bootstrap` use. With all services the engine would also open
+# an MQTT port on every interface.
 SERVICES = (
     "apigateway,cloudformation,cloudwatch,cognito-idp,dynamodb,ecr,events,iam,kms,lambda,logs,"
     "s3,scheduler,sns,sqs,ssm,sts"
 )
 
-# It answers after about two seconds; a loaded machine gets far more.
+# The engine answers after about two seconds; a loaded machine may need far more.
 START_SECONDS = 60.0
-# What the supervisor may take at most to end the engine, and a little for itself.
+# The longest that the supervisor takes to end the engine, and three seconds for itself.
 STOP_SECONDS = processes.GRACE_SECONDS + processes.FORCED_SECONDS + 3.0
 POLL_SECONDS = 0.1
 LOG_TAIL_LINES = 25
 
 
 def start(home: Home, *, lifetime_seconds: float, port: int | None) -> EngineState:
-    """Start an engine in this home and wait until it answers."""
     if importlib.util.find_spec("ministack") is None:
         raise ExpectedError(
             "The local engine is not installed in this Python environment: install the development "
-            "dependencies (`uv pip install -r requirements-dev.txt`) and try again."
+            "dependencies (`make setup`) and try again."
         )
     chosen = port or free_port()
     if not _can_bind(chosen):
@@ -64,12 +62,13 @@ def start(home: Home, *, lifetime_seconds: float, port: int | None) -> EngineSta
 
 
 def stop(home: Home, state: EngineState) -> None:
-    """End the engine of this state, its Lambda workers and its supervisor; nothing is left."""
+    """End the engine, its Lambda workers and its supervisor, and delete the engine's data."""
     if processes.is_alive(state.supervisor_pid, state.supervisor_mark):
-        _terminate(state.supervisor_pid)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(state.supervisor_pid, signal.SIGTERM)
         processes.wait_until_gone(state.supervisor_pid, state.supervisor_mark, STOP_SECONDS)
-    # The supervisor does this itself, unless it was killed. Only a group that is still led by our
-    # engine is ours: once its leader is gone, the number may belong to someone else.
+    # The supervisor ends this group, unless it was killed. The group is ours only while the engine
+    # runs: afterwards the system may have reused its number.
     if state.is_running():
         processes.end_group(state.pid)
     if processes.is_alive(state.supervisor_pid, state.supervisor_mark):
@@ -80,7 +79,6 @@ def stop(home: Home, state: EngineState) -> None:
 
 
 def free_port() -> int:
-    """Return a port of loopback that nothing listens on now."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
@@ -88,16 +86,15 @@ def free_port() -> int:
 
 
 def environment(home: Home, port: int) -> dict[str, str]:
-    """What makes the engine stay on loopback, load little, and write only below its home."""
-    endpoint = f"http://{LOOPBACK}:{port}"
-    # A Lambda worker inherits this. What a developer exported must not reach the functions, which
-    # read their settings from variables.
+    """Variables that keep the engine on loopback, light, and writing only below its home.
+
+    Lambda workers inherit them. Functions read their settings from variables, so no variable that
+    a developer has exported may be among them.
+    """
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "USER")
-    temporary = str(home.data / "tmp")
+    known = aws.local_environment(f"http://{LOOPBACK}:{port}").items()
     return {
-        **_only(aws.local_environment(endpoint), kept, prefix="AWS_"),
-        "NO_PROXY": "127.0.0.1,localhost",
-        "no_proxy": "127.0.0.1,localhost",
+        **{n: v for n, v in known if n in kept or n.startswith("AWS_") or n.lower() == "no_proxy"},
         "BIND_HOST": LOOPBACK,
         "MINISTACK_HOST": LOOPBACK,
         "MINISTACK_REGION": aws.LOCAL_REGION,
@@ -110,7 +107,7 @@ def environment(home: Home, port: int) -> dict[str, str]:
         "DOCKER_HOST": f"unix://{home.data}/no-docker.sock",
         "STATE_DIR": str(home.data / "state"),
         "S3_DATA_DIR": str(home.data / "s3"),
-        "TMPDIR": temporary,
+        "TMPDIR": str(home.data / "tmp"),
         "PYTHONUNBUFFERED": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
@@ -122,10 +119,6 @@ def log_tail(home: Home, lines: int = LOG_TAIL_LINES) -> str:
         return "\n".join(home.log.read_text(errors="replace").splitlines()[-lines:])
     except OSError:
         return "(There is no log.)"
-
-
-def _only(env: Mapping[str, str], names: tuple[str, ...], *, prefix: str) -> dict[str, str]:
-    return {name: v for name, v in env.items() if name in names or name.startswith(prefix)}
 
 
 def _make_empty(home: Home) -> None:
@@ -143,21 +136,15 @@ def _delete_data(home: Home) -> None:
 def _spawn(home: Home, lifetime: float, port: int) -> tuple[subprocess.Popen[bytes], Path]:
     pid_file = home.data / "engine.pid"
     engine = [sys.executable, "-m", "ministack"]
-    supervisor = [
-        sys.executable,
-        "-m",
-        "fanfold_cli.local.supervisor",
-        str(lifetime),
-        str(pid_file),
-    ]
-    env = environment(home, port)
-    # The supervisor is found in the checkout; the engine and its workers must not see it there,
-    # so that a function only imports what its deployed archive holds.
+    supervisor = [sys.executable, "-m", "fanfold_cli.local.supervisor"]
+    # The supervisor is imported from the checkout. The engine and its workers run elsewhere, so
+    # that a function can import only what its deployed archive contains.
+    directory = os.fsdecode(home.data / "tmp")
     with home.log.open("wb") as log:
         process = subprocess.Popen(
-            [*supervisor, os.fsdecode(home.data / "tmp"), *engine],
+            [*supervisor, str(lifetime), str(pid_file), directory, *engine],
             cwd=CHECKOUT,
-            env=env,
+            env=environment(home, port),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -173,11 +160,11 @@ def _state(
     port: int,
     lifetime_seconds: float,
 ) -> EngineState:
-    deadline = time.monotonic() + START_SECONDS
-    while not pid_file.exists():
-        if supervisor.poll() is not None or time.monotonic() > deadline:
-            raise ExpectedError(f"The engine did not start. Its log ends:\n{log_tail(home)}")
-        time.sleep(POLL_SECONDS)
+    processes.wait_until(
+        lambda: pid_file.exists() or supervisor.poll() is not None, START_SECONDS, POLL_SECONDS
+    )
+    if not pid_file.exists():
+        raise ExpectedError(f"The engine did not start. Its log ends:\n{log_tail(home)}")
     pid = int(pid_file.read_text())
     now = datetime.now(UTC).replace(microsecond=0)
     return EngineState(
@@ -194,18 +181,21 @@ def _state(
 
 def _wait_until_it_answers(state: EngineState, home: Home) -> None:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
+
+    def answers() -> bool:
         if not state.is_running():
             raise ExpectedError(f"The engine died while starting. Its log ends:\n{log_tail(home)}")
         try:
             with opener.open(f"{state.endpoint}/_ministack/health", timeout=2):
-                return
+                return True
         except (urllib.error.URLError, OSError):
-            time.sleep(POLL_SECONDS)
-    raise ExpectedError(
-        f"The engine did not answer within {START_SECONDS:.0f} s. Its log ends:\n{log_tail(home)}"
-    )
+            return False
+
+    if not processes.wait_until(answers, START_SECONDS, POLL_SECONDS):
+        raise ExpectedError(
+            f"The engine did not answer within {START_SECONDS:.0f} s: end other programs on this "
+            f"machine, or try again. Its log ends:\n{log_tail(home)}"
+        )
 
 
 def _can_bind(port: int) -> bool:
@@ -216,17 +206,3 @@ def _can_bind(port: int) -> bool:
         except OSError:
             return False
         return True
-
-
-def _terminate(pid: int) -> None:
-    try:
-        os.kill(pid, 15)
-    except ProcessLookupError:
-        return
-
-
-def mark_bootstrapped(home: Home, state: EngineState) -> EngineState:
-    """Remember that the engine has what `cdk bootstrap` makes."""
-    known = replace(state, bootstrapped=True)
-    home.write_state(known)
-    return known

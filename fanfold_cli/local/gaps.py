@@ -1,17 +1,17 @@
-"""Set by API what the engine's CloudFormation leaves out, and read it back."""
+"""Set by API the properties that the engine's CloudFormation ignores, and read them back."""
 
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fanfold_cli.console import ExpectedError
+from fanfold_cli.console import ExpectedError, counted
 from fanfold_cli.local import template as templates
 
 ClientOf = Callable[[str], Any]
 
 
 def physical_ids(client_of: ClientOf, stack: str) -> dict[str, str]:
-    """Return the physical id of every resource of a stack by its logical id."""
+    """Return the physical ids of the resources of a stack, by their logical ids."""
     described = client_of("cloudformation").describe_stack_resources(StackName=stack)
     return {
         resource["LogicalResourceId"]: resource["PhysicalResourceId"]
@@ -22,19 +22,21 @@ def physical_ids(client_of: ClientOf, stack: str) -> dict[str, str]:
 def close_gaps(
     client_of: ClientOf, template: templates.Template, physical: Mapping[str, str]
 ) -> list[str]:
-    """Set redrive policies, times to live and recursion modes; return what was done."""
-    for redrive in templates.redrives(template):
+    """Set redrive policies, times to live and recursion modes; return what was done, in words."""
+    redrives, ttls = templates.redrives(template), templates.times_to_live(template)
+    recursions = templates.recursions(template)
+    for redrive in redrives:
         _set_redrive(client_of("sqs"), redrive, physical)
-    for ttl in templates.times_to_live(template):
+    for ttl in ttls:
         _set_ttl(client_of("dynamodb"), ttl, physical)
-    for recursion in templates.recursions(template):
+    for recursion in recursions:
         _set_recursion(client_of("lambda"), recursion, physical)
     stale = _remove_stale_routes(client_of("apigatewayv2"), template, physical)
     return [
-        f"{len(templates.redrives(template))} redrive policies",
-        f"{len(templates.times_to_live(template))} times to live",
-        f"{len(templates.recursions(template))} recursion modes",
-        f"{stale} stale routes removed",
+        f"set {counted(len(redrives), 'redrive policy', 'redrive policies')}",
+        f"set {counted(len(ttls), 'time to live', 'times to live')}",
+        f"set {counted(len(recursions), 'recursion mode')}",
+        f"removed {counted(stale, 'stale route')}",
     ]
 
 
@@ -58,7 +60,7 @@ def _set_ttl(dynamodb: Any, ttl: templates.TimeToLive, physical: Mapping[str, st
         return dynamodb.describe_time_to_live(TableName=table)["TimeToLiveDescription"]
 
     wanted = {"TimeToLiveStatus": "ENABLED", "AttributeName": ttl.attribute}
-    # DynamoDB refuses to enable what is enabled.
+    # DynamoDB rejects an update that changes nothing.
     if read() != wanted:
         dynamodb.update_time_to_live(
             TableName=table,
@@ -79,7 +81,7 @@ def _set_recursion(lambda_: Any, wanted: templates.Recursion, physical: Mapping[
 def _remove_stale_routes(
     gateway: Any, template: templates.Template, physical: Mapping[str, str]
 ) -> int:
-    # The engine has no update of a route: it makes a second one, and the first still answers.
+    # The engine cannot update a route: it creates a second one, and the first still answers.
     resources = template.get("Resources", {}).items()
 
     def ids_of(type_: str) -> set[str]:
@@ -96,4 +98,7 @@ def _remove_stale_routes(
 
 
 def _not_kept(name: str, resource: str, seen: object) -> ExpectedError:
-    return ExpectedError(f"The engine did not keep {name} of {resource}: it says {seen!r}.")
+    return ExpectedError(
+        f"The engine did not keep {name} of {resource}: it answers {seen!r}. Run `make "
+        "setup`, which installs the version of the engine that is known to work."
+    )

@@ -1,4 +1,4 @@
-"""Where a local engine keeps its things, and the file that says which engine is running."""
+"""The directory of a local engine, and the file in it that describes the running engine."""
 
 import json
 import os
@@ -12,14 +12,14 @@ from fanfold_cli.local import processes
 CHECKOUT = Path(__file__).resolve().parents[2]
 HOME_VARIABLE = "FANFOLD_HOME"
 DEFAULT = CHECKOUT / ".fanfold"
-# Says that a directory is ours. Things in it are deleted, so no other directory may be taken.
+# This file marks a directory as a home. Files in a home are deleted, so no other may be used.
 MARKER = "fanfold-home"
 MARKER_TEXT = "A home of Fanfold's local engine; `fanfold local up` and `down` delete in it.\n"
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineState:
-    """What is known of the engine that was started last, and of the stack on it."""
+    """The engine that was started last, and the stack on it."""
 
     pid: int
     pid_mark: str
@@ -35,19 +35,19 @@ class EngineState:
     outputs: dict[str, str] = field(default_factory=dict)
 
     def is_running(self) -> bool:
-        """Say whether this very engine is there, and not another process with its number."""
+        """Whether this engine runs, and not another process that got its number."""
         return processes.is_alive(self.pid, self.pid_mark)
 
 
 @dataclass(frozen=True)
 class Home:
-    """A directory of one local engine; several engines live side by side in several homes."""
+    """The directory of one local engine; several engines can run, each in its own home."""
 
     path: Path
 
     @classmethod
     def choose(cls, chosen: str | Path | None = None) -> "Home":
-        """Take the named directory, or that of the environment, or `.fanfold` of the checkout."""
+        """The named directory, or the one in FANFOLD_HOME, or `.fanfold` of the checkout."""
         named = chosen or os.environ.get(HOME_VARIABLE) or DEFAULT
         try:
             return cls(Path(named).expanduser().resolve())
@@ -55,14 +55,14 @@ class Home:
             raise ExpectedError(f"The home {named} cannot be used: {error}") from error
 
     def is_ours(self) -> bool:
-        """Say whether this directory was made for an engine, so that things may go from it."""
+        """Whether this directory is marked as a home, so that files in it may be deleted."""
         if (self.path / MARKER).is_file():
             return True
-        # The default one may be older than the marker; its name is ours alone.
+        # A default home may be older than the marker; nobody else uses its name.
         return self.path == DEFAULT and (self.state_file.is_file() or self.log.is_file())
 
     def is_free(self) -> bool:
-        """Say whether there is nothing here yet; raises `ExpectedError` when it is no directory."""
+        """Whether the directory is empty or absent; raises `ExpectedError` if it is a file."""
         try:
             return not self.path.exists() or not any(self.path.iterdir())
         except NotADirectoryError:
@@ -73,7 +73,7 @@ class Home:
             raise _unusable(self.path, error) from error
 
     def check(self) -> None:
-        """Raise `ExpectedError` when this directory belongs to somebody else."""
+        """Raise `ExpectedError` if this directory holds files and is not a home."""
         try:
             ours = self.is_ours()
         except OSError as error:
@@ -86,7 +86,7 @@ class Home:
             )
 
     def claim(self) -> None:
-        """Make this directory and mark it as ours, or raise `ExpectedError` and touch nothing."""
+        """Create and mark this directory, or raise `ExpectedError` and touch nothing."""
         self.check()
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -96,51 +96,49 @@ class Home:
 
     @property
     def log(self) -> Path:
-        """What the engine, its Lambda functions and its supervisor wrote."""
+        """The output of the engine, its Lambda functions and its supervisor."""
         return self.path / "engine.log"
 
     @property
     def data(self) -> Path:
-        """Every file that the engine itself writes; worth nothing once it has ended."""
+        """The files that the engine writes; useless once it has ended."""
         return self.path / "engine"
 
     @property
     def assembly(self) -> Path:
-        """What CDK synthesized last."""
+        """The cloud assembly that CDK synthesized last."""
         return self.path / "cdk.out"
 
     @property
     def deployed(self) -> Path:
-        """The templates that were deployed last, to compare the next ones with."""
+        """The templates that were deployed last."""
         return self.path / "deployed"
 
     @property
     def state_file(self) -> Path:
-        """The state as JSON."""
         return self.path / "state.json"
 
     def read_state(self) -> EngineState | None:
-        """Return the engine started last, or None when there was none."""
+        """Return the engine that was started last; None if there is none or the file is damaged."""
         try:
             raw: dict[str, Any] = json.loads(self.state_file.read_text())
-            # Another version's file still says which engine is to be ended.
+            # A file of another version may have other fields, but it names the engine to end.
             known = {f.name for f in fields(EngineState)}
             return EngineState(**{name: value for name, value in raw.items() if name in known})
         except (OSError, ValueError, TypeError):
             return None
 
     def write_state(self, state: EngineState) -> None:
-        """Replace the state at once, so that no reader sees half of it."""
+        """Replace the file atomically."""
         draft = self.state_file.with_suffix(".draft")
         draft.write_text(json.dumps(asdict(state), indent=2, sort_keys=True))
         draft.replace(self.state_file)
 
     def forget_state(self) -> None:
-        """Remove the state; nothing is running any more."""
         self.state_file.unlink(missing_ok=True)
 
     def running(self) -> EngineState | None:
-        """Return the state of the engine when it is really there."""
+        """Return the state of the engine if its process runs."""
         state = self.read_state()
         return state if state is not None and state.is_running() else None
 

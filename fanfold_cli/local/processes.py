@@ -1,26 +1,29 @@
-"""Processes by number and start, because the system gives a number away again."""
+"""Processes, identified by number and start time because the system reuses numbers.
+
+Standard library only, because the supervisor imports it.
+"""
 
 import contextlib
 import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-# How long a process group may take to end by itself. The engine waits for open connections, and
-# keeps nothing that is worth the wait.
+# The time to end after SIGTERM. The engine waits for open connections, which nobody needs.
 GRACE_SECONDS = 1.0
-# What is killed is gone at once, unless the system is very busy.
+# After SIGKILL a process is gone at once, unless the system is very busy.
 FORCED_SECONDS = 5.0
 POLL_SECONDS = 0.05
 
 
 def start_mark(pid: int) -> str | None:
-    """Return what tells this process from a later one of the same number; None when it is gone."""
+    """Return what differs between two processes of the same number; None if there is no process."""
     stat = Path(f"/proc/{pid}/stat")
     if stat.parent.parent.joinpath("self").exists():
         return _mark_from_proc(stat)
-    # macOS has no /proc; `ps` says there when the process began, to the second.
+    # macOS has no /proc; there `ps` shows the start of the process to the second.
     asked = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
     )
@@ -33,18 +36,18 @@ def _mark_from_proc(stat: Path) -> str | None:
         content = stat.read_text()
     except OSError:
         return None
-    # The name in parentheses may hold anything, so count from its end: state, ..., start.
+    # The name in parentheses may contain spaces and parentheses, so split after the last one. The
+    # first field is then the state (Z: a zombie), the twentieth the start time.
     fields = content.rpartition(")")[2].split()
     return None if fields[0] == "Z" else fields[19]
 
 
 def is_alive(pid: int, mark: str) -> bool:
-    """Say whether the process that had this number and this start is still there."""
+    """Whether the process with this number and this `start_mark` still runs."""
     return start_mark(pid) == mark
 
 
 def group_is_alive(group: int) -> bool:
-    """Say whether any process of the group is left."""
     try:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):
@@ -53,30 +56,27 @@ def group_is_alive(group: int) -> bool:
 
 
 def end_group(group: int, grace_seconds: float = GRACE_SECONDS) -> None:
-    """End every process of a group: kindly first, and by force when the grace is over."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGTERM)
-    if _group_ends(group, grace_seconds):
-        return
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)
-    _group_ends(group, FORCED_SECONDS)
-
-
-def _group_ends(group: int, seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while group_is_alive(group):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(POLL_SECONDS)
-    return True
+    """Send SIGTERM to every process of the group, and SIGKILL after the grace period."""
+    for signal_number, seconds in (
+        (signal.SIGTERM, grace_seconds),
+        (signal.SIGKILL, FORCED_SECONDS),
+    ):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal_number)
+        if wait_until(lambda: not group_is_alive(group), seconds):
+            return
 
 
 def wait_until_gone(pid: int, mark: str, seconds: float) -> bool:
-    """Wait for a process to end; say whether it did."""
+    """Wait for a process to end; return whether it did."""
+    return wait_until(lambda: not is_alive(pid, mark), seconds)
+
+
+def wait_until(claim: Callable[[], bool], seconds: float, poll: float = POLL_SECONDS) -> bool:
+    """Wait until the claim is true; return False if the time is up before."""
     deadline = time.monotonic() + seconds
-    while is_alive(pid, mark):
+    while not claim():
         if time.monotonic() > deadline:
             return False
-        time.sleep(POLL_SECONDS)
+        time.sleep(poll)
     return True

@@ -1,4 +1,4 @@
-"""Take a failed deployment back without losing data, which the engine's own rollback would."""
+"""Roll a failed deployment back without losing data, which the engine's own rollback deletes."""
 
 import json
 import time
@@ -8,6 +8,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from fanfold_cli.console import ExpectedError
+from fanfold_cli.local import processes
 from fanfold_cli.local.template import Template
 
 CREATION_FAILED = "CREATE_FAILED"
@@ -21,31 +22,30 @@ POLL_SECONDS = 0.1
 MARKER = "UndoneUpdate"
 
 
-def undo_failures(
+def roll_back_failures(
     cloudformation: Any, stacks: Iterable[str], deployed: Mapping[str, Template]
 ) -> list[str]:
-    """Bring every stack that failed to a state which the engine deploys on; return their names.
+    """Make every failed stack deployable again; return the names of these stacks.
 
-    A stack that failed to come to be holds nothing, so it is deleted. On a stack whose update
-    failed the deployed template is put back; the engine refuses a direct update of it, but takes a
-    change set.
+    A stack whose creation failed holds no data and is deleted. A stack whose update failed gets its
+    deployed template back, by a change set because the engine refuses a direct update then.
     """
-    undone = []
+    rolled_back = []
     for stack in stacks:
         status = _status(cloudformation, stack)
         if status == CREATION_FAILED:
             cloudformation.delete_stack(StackName=stack)
             _wait(cloudformation, stack)
         elif status == UPDATE_FAILED:
-            _put_back(cloudformation, stack, deployed[stack])
+            _restore(cloudformation, stack, deployed[stack])
         else:
             continue
-        undone.append(stack)
-    return undone
+        rolled_back.append(stack)
+    return rolled_back
 
 
 def with_marker(template: Template) -> dict[str, Any]:
-    """Return the template with a resource that is nothing.
+    """Return the template with one more resource, which does nothing.
 
     After a failed update the engine still compares with the old template, and it does not execute
     a change set without a difference. The next deployment removes the resource.
@@ -54,8 +54,8 @@ def with_marker(template: Template) -> dict[str, Any]:
     return {**template, "Resources": {**template["Resources"], **marker}}
 
 
-def _put_back(cloudformation: Any, stack: str, template: Template) -> None:
-    name = f"undo-{time.time_ns()}"
+def _restore(cloudformation: Any, stack: str, template: Template) -> None:
+    name = f"rollback-{time.time_ns()}"
     cloudformation.create_change_set(
         StackName=stack,
         ChangeSetName=name,
@@ -68,25 +68,26 @@ def _put_back(cloudformation: Any, stack: str, template: Template) -> None:
     if status != DONE:
         raise ExpectedError(
             f"The stack {stack} is {status} after a failed update, and its old template could not "
-            "be put back: run `fanfold local up --fresh` to begin anew, which throws the local "
-            "data away."
+            "be restored: run `fanfold local up --fresh`, which deletes the local data and starts "
+            "a new engine."
         )
 
 
 def _wait(cloudformation: Any, stack: str) -> str | None:
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while (status := _status(cloudformation, stack) or "").endswith("_IN_PROGRESS"):
-        if time.monotonic() > deadline:
-            break
-        time.sleep(POLL_SECONDS)
-    return status
+    """Wait while an operation of the stack is in progress; return the status after that."""
+
+    def is_settled() -> bool:
+        return not (_status(cloudformation, stack) or "").endswith("_IN_PROGRESS")
+
+    processes.wait_until(is_settled, TIMEOUT_SECONDS, POLL_SECONDS)
+    return _status(cloudformation, stack)
 
 
 def _status(cloudformation: Any, stack: str) -> str | None:
     try:
         found = cloudformation.describe_stacks(StackName=stack)["Stacks"]
     except ClientError:
-        # CloudFormation has no other answer for a stack that is not there.
+        # CloudFormation answers with a validation error if there is no such stack.
         return None
     status: str = found[0]["StackStatus"]
     return status

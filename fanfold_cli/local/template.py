@@ -1,13 +1,13 @@
-"""What two synthesized templates differ in, and what the engine will not do by itself: no I/O."""
+"""Reads templates: what differs between two, and what the engine's CloudFormation ignores."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 Template = Mapping[str, Any]
 
-# The engine's CloudFormation makes one of these anew when any property of it changes, and what it
-# held is gone. (DynamoDB and SQS would change most properties in place.)
+# The engine's CloudFormation replaces such a resource, and loses its data, if any of its properties
+# changes. AWS updates most of these properties in place.
 STATEFUL_TYPES: Final = {
     "AWS::DynamoDB::Table": "table",
     "AWS::DynamoDB::GlobalTable": "table",
@@ -19,7 +19,7 @@ TABLE_TYPES: Final = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 
 @dataclass(frozen=True)
 class StatefulChange:
-    """A resource whose data an update would destroy, and why."""
+    """A resource whose data an update would delete: it is removed, or these properties differ."""
 
     logical_id: str
     kind: str
@@ -28,7 +28,6 @@ class StatefulChange:
     properties: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        """Say what happened to the resource, for a person."""
         if self.removed:
             return f"The {self.kind} {self.path} is no longer in the stack."
         return f"The {self.kind} {self.path} changed ({', '.join(self.properties)})."
@@ -36,8 +35,6 @@ class StatefulChange:
 
 @dataclass(frozen=True)
 class Redrive:
-    """After how many receives a queue moves a message, and where to."""
-
     queue: str
     dead_letters: str
     max_receive_count: int
@@ -45,22 +42,18 @@ class Redrive:
 
 @dataclass(frozen=True)
 class TimeToLive:
-    """The attribute of a table that tells when an item may be deleted."""
-
     table: str
     attribute: str
 
 
 @dataclass(frozen=True)
 class Recursion:
-    """Whether Lambda may break a loop that this function is part of."""
-
     function: str
-    mode: str
+    mode: str  # whether Lambda stops a loop that the function is part of
 
 
 def stateful_changes(deployed: Template, synthesized: Template) -> list[StatefulChange]:
-    """List the tables, queues and user pools whose data the engine would throw away."""
+    """List the tables, queues and user pools whose data the engine would delete."""
     new_resources = synthesized.get("Resources", {})
     changes = []
     for logical_id, old in deployed.get("Resources", {}).items():
@@ -78,39 +71,33 @@ def stateful_changes(deployed: Template, synthesized: Template) -> list[Stateful
 
 def redrives(template: Template) -> list[Redrive]:
     """List the redrive policies of a template, with the logical ids of both queues."""
-    found = []
-    for logical_id, resource in _of_type(template, "AWS::SQS::Queue"):
-        policy = resource.get("Properties", {}).get("RedrivePolicy")
-        if policy:
-            target = _logical_id(policy["deadLetterTargetArn"])
-            found.append(Redrive(logical_id, target, int(policy["maxReceiveCount"])))
-    return found
+    return [
+        Redrive(queue, _logical_id(policy["deadLetterTargetArn"]), int(policy["maxReceiveCount"]))
+        for queue, policy in _property(template, "RedrivePolicy", "AWS::SQS::Queue")
+    ]
 
 
 def times_to_live(template: Template) -> list[TimeToLive]:
-    """List the tables of a template that let items expire."""
-    found = []
-    for logical_id, resource in _of_type(template, *TABLE_TYPES):
-        spec = resource.get("Properties", {}).get("TimeToLiveSpecification") or {}
-        if spec.get("Enabled"):
-            found.append(TimeToLive(logical_id, spec["AttributeName"]))
-    return found
+    return [
+        TimeToLive(table, specification["AttributeName"])
+        for table, specification in _property(template, "TimeToLiveSpecification", *TABLE_TYPES)
+        if specification.get("Enabled")
+    ]
 
 
 def recursions(template: Template) -> list[Recursion]:
-    """List the functions of a template that say how their loops are treated."""
     return [
-        Recursion(logical_id, resource["Properties"]["RecursiveLoop"])
-        for logical_id, resource in _of_type(template, "AWS::Lambda::Function")
-        if resource.get("Properties", {}).get("RecursiveLoop")
+        Recursion(function, mode)
+        for function, mode in _property(template, "RecursiveLoop", "AWS::Lambda::Function")
     ]
 
 
-def _of_type(template: Template, *types: str) -> list[tuple[str, Mapping[str, Any]]]:
-    resources = template.get("Resources", {}).items()
-    return [
-        (logical_id, resource) for logical_id, resource in resources if resource["Type"] in types
-    ]
+def _property(template: Template, name: str, *types: str) -> Iterator[tuple[str, Any]]:
+    """The logical id of each resource of these types that has the property, and its value."""
+    for logical_id, resource in template.get("Resources", {}).items():
+        value = resource.get("Properties", {}).get(name)
+        if resource["Type"] in types and value:
+            yield logical_id, value
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
@@ -121,7 +108,7 @@ def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, .
 
 
 def _path(logical_id: str, resource: Mapping[str, Any]) -> str:
-    # CDK writes the path of the construct, which a person knows; the logical id ends in a hash.
+    # The path of the construct, which CDK adds, is easier to read than a logical id with its hash.
     path: str = resource.get("Metadata", {}).get("aws:cdk:path", logical_id)
     return path.removesuffix("/Resource")
 

@@ -209,7 +209,7 @@ def test_a_second_up_without_a_change_deploys_nothing(
     before = running(workshop.home)
     progress = deploy.Progress()
     workshop.up()
-    progress.tell("done")
+    progress.report("done")
     assert running(workshop.home) == before
     err = capsys.readouterr().err
     assert "nothing to do" in err

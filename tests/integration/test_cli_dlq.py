@@ -1,4 +1,4 @@
-"""`fanfold dlq`: dead letters are looked at, and moved back, without losing one."""
+"""`fanfold dlq`: dead letters are listed and moved back, and none is lost."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fanfold_cli.commands.dlq import QUEUES, QueueName
 from tests.integration.cli import Ran, run
 from tests.integration.system import ACCOUNT, AT_MS, REGION, System, error, settings
 
-# moto shows a message again *after* the millisecond at which it should.
+# moto shows a message again one millisecond after its visibility timeout.
 MOMENT = 0.001
 RETENTION_MS = settings().retention_days * 86_400_000
 
 
 class FakeLambda:
-    """Says what feeds a queue, and what its function is told."""
+    """Answers with the mappings of the publish queue and the settings of its function."""
 
     def __init__(self, mappings: int = 1) -> None:
         self.mappings = mappings
@@ -35,7 +35,7 @@ class FakeLambda:
 
 
 class Sqs:
-    """moto's SQS, to which the move tasks are added, or the error of one that knows none."""
+    """moto's SQS with move tasks, or with the error `refuse` for them."""
 
     def __init__(self, system: System, refuse: Exception | None = None) -> None:
         self.system, self.refuse = system, refuse
@@ -66,20 +66,17 @@ class Sqs:
             self.system.delete(source, record)
             self.moved += 1
         left = self.system.waiting(source)
-        return {
-            "Results": [
-                {
-                    "Status": "RUNNING" if left else "COMPLETED",
-                    "ApproximateNumberOfMessagesMoved": self.moved,
-                    "ApproximateNumberOfMessagesToMove": self.moved + left,
-                }
-            ]
+        task = {
+            "Status": "RUNNING" if left else "COMPLETED",
+            "ApproximateNumberOfMessagesMoved": self.moved,
+            "ApproximateNumberOfMessagesToMove": self.moved + left,
         }
+        return {"Results": [task]}
 
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The naps of the command, which take no time here."""
+    """The pauses of the command, which take no time here."""
     naps: list[float] = []
     monkeypatch.setattr("fanfold_cli.redriving.time.sleep", naps.append)
     return naps
@@ -87,7 +84,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.fixture
 def old_sqs(system: System, slept: list[float]) -> Sqs:
-    """An SQS that knows no move tasks."""
+    """An SQS without move tasks."""
     return Sqs(system, error("InvalidAction"))
 
 
@@ -100,8 +97,12 @@ def bury(system: System, queue: str, body: Any, *, reason: str = "", group: str 
     return str(answer["MessageId"])
 
 
+def bury_many(system: System, queue: str, count: int) -> set[str]:
+    return {bury(system, queue, f"{queue} {number}") for number in range(count)}
+
+
 def published(age_ms: int | None) -> Any:
-    """A message that publishes a post so long ago, or without a time."""
+    """A message that publishes a post of this age, or of no time."""
     post: Any = {"version": 1, "type": "post.published", "publisher_id": "ada", "ref_id": "r"}
     if age_ms is not None:
         post["published_at"] = times.to_text(AT_MS - age_ms)
@@ -109,7 +110,7 @@ def published(age_ms: int | None) -> Any:
 
 
 def shown(system: System, queue: str) -> list[Any]:
-    """What can be received of a queue the next moment."""
+    """The messages that a queue shows one millisecond later."""
     system.clock.advance(MOMENT)
     found = []
     while records := system.receive(queue):
@@ -121,6 +122,10 @@ def redrive(sqs: Sqs, *options: str) -> Ran:
     return run("dlq", "redrive", *options, sqs=sqs, lambda_=FakeLambda())
 
 
+def fails(ran: Ran, sentence: str) -> bool:
+    return ran.exit_code == 1 and sentence in ran.said
+
+
 def test_every_queue_can_be_named() -> None:
     assert [name.value for name in QueueName] == list(QUEUES)
     assert tuple(QUEUES.values()) == names.QUEUES
@@ -129,29 +134,17 @@ def test_every_queue_can_be_named() -> None:
 # list
 
 
-def test_the_list_tells_what_is_there_and_no_content(system: System) -> None:
+def test_list_shows_metadata_and_no_content(system: System) -> None:
     first = bury(system, "Publish", "Secret 1", reason="The message is not JSON.")
     system.clock.advance(1)
     second = bury(system, "Bulk", "Secret number 2")
     listed = run("dlq", "list", "--json")
-    assert listed.json["messages"] == [
-        {
-            "queue": "publish",
-            "message_id": first,
-            "sent_at": "2026-11-20T18:00:00.123Z",
-            "receives": 1,
-            "size": 8,
-            "reason": "The message is not JSON.",
-        },
-        {
-            "queue": "bulk",
-            "message_id": second,
-            "sent_at": "2026-11-20T18:00:01.123Z",
-            "receives": 1,
-            "size": 15,
-            "reason": "",
-        },
+    fields = ("queue", "message_id", "sent_at", "receives", "size", "reason")
+    assert [tuple(row[name] for name in fields) for row in listed.json["messages"]] == [
+        ("publish", first, "2026-11-20T18:00:00.123Z", 1, 8, "The message is not JSON."),
+        ("bulk", second, "2026-11-20T18:00:01.123Z", 1, 15, ""),
     ]
+    assert {tuple(row) for row in listed.json["messages"]} == {tuple(sorted(fields))}
     assert listed.json["counts"] == {"publish": 1, "express": 0, "bulk": 1, "relation": 0}
     system.clock.advance(MOMENT)
     table = run("dlq", "list")
@@ -160,9 +153,9 @@ def test_the_list_tells_what_is_there_and_no_content(system: System) -> None:
     assert "Secret" not in table.stdout + listed.stdout
 
 
-def test_a_listing_hides_and_loses_nothing(system: System) -> None:
-    ids = {bury(system, "Bulk", f"{number}") for number in range(25)}
-    for _ in range(12):  # more often than any queue tries
+def test_repeated_listing_hides_and_loses_no_message(system: System) -> None:
+    ids = bury_many(system, "Bulk", 25)
+    for _ in range(12):  # more receives than any redrive policy allows
         rows = run("dlq", "list", "--queue", "bulk", "--json").json["messages"]
         assert {row["message_id"] for row in rows} == ids
         system.clock.advance(MOMENT)
@@ -170,42 +163,40 @@ def test_a_listing_hides_and_loses_nothing(system: System) -> None:
     assert system.waiting("Bulk") == 0
 
 
-def test_a_listing_says_what_it_did_not_look_at(system: System) -> None:
-    for number in range(12):
-        bury(system, "Bulk", f"{number}")
+def test_list_says_how_many_messages_are_beyond_its_limit(system: System) -> None:
+    bury_many(system, "Bulk", 12)
     listed = run("dlq", "list", "--queue", "bulk", "--limit", "5")
     assert "about 12 messages, of which 5 are listed" in listed.said
     assert "No dead letters" in run("dlq", "list", "--queue", "express").said
 
 
-def test_bodies_are_shown_when_asked_for_cut_short_and_harmless(system: System) -> None:
+def test_bodies_are_shown_on_request_shortened_and_without_control_characters(
+    system: System,
+) -> None:
     bury(system, "Bulk", "[red]\x1b[2J" + "x" * 200)
-    assert run("dlq", "list", "--bodies", "--json").json["messages"][0]["body"] == (
-        "[red]\x1b[2J" + "x" * 71
-    )
+    (row,) = run("dlq", "list", "--bodies", "--json").json["messages"]
+    assert row["body"] == "[red]\x1b[2J" + "x" * 71
     system.clock.advance(MOMENT)
     table = run("dlq", "list", "--bodies").stdout
     assert "\x1b[2J" not in table
     assert "[red]" in table
 
 
-# redrive, by hand
-
-
-def test_a_narrow_terminal_shows_each_letter_whole(
+def test_a_narrow_terminal_shows_each_message_on_lines_of_its_own(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system.take({"Records": [system.record("Publish", "{")]})
     monkeypatch.setattr("fanfold_cli.commands.dlq.columns", lambda: 80)
-    shown = run("dlq", "list", "--bodies").stdout.splitlines()
-    names = [line.partition(":")[0].strip() for line in shown if line]
-    assert names == ["queue", "message_id", "sent_at", "receives", "size", "reason", "body"]
-    assert "    reason: The message is not JSON." in shown
+    lines = run("dlq", "list", "--bodies").stdout.splitlines()
+    fields = [line.partition(":")[0].strip() for line in lines if line]
+    assert fields == ["queue", "message_id", "sent_at", "receives", "size", "reason", "body"]
+    assert "    reason: The message is not JSON." in lines
 
 
-def test_where_sqs_has_no_move_task_each_letter_is_sent_back_and_then_deleted(
-    system: System, old_sqs: Sqs
-) -> None:
+# redrive, message by message
+
+
+def test_a_redriven_post_keeps_its_group_and_is_delivered(system: System, old_sqs: Sqs) -> None:
     users = system.give_followers(3)
     system.publish()
     (record,) = system.receive("Publish")
@@ -213,12 +204,7 @@ def test_where_sqs_has_no_move_task_each_letter_is_sent_back_and_then_deleted(
     system.delete("Publish", record)
     done = redrive(old_sqs, "--json")
     assert done.json["moved"] == 1
-    assert done.json["queues"][0] == {
-        "queue": "publish",
-        "moved": 1,
-        "skipped": 0,
-        "how": "loop",
-    }
+    assert done.json["queues"][0] == {"queue": "publish", "moved": 1, "skipped": 0, "how": "loop"}
     (back,) = system.receive("Publish")
     assert back["attributes"]["MessageGroupId"] == "ada"
     assert back["messageAttributes"] == {}
@@ -228,12 +214,9 @@ def test_where_sqs_has_no_move_task_each_letter_is_sent_back_and_then_deleted(
     assert system.reached() == users
 
 
-def test_a_redrive_of_all_queues_moves_every_letter_to_its_own(
-    system: System, old_sqs: Sqs
-) -> None:
+def test_each_message_returns_to_its_own_queue(system: System, old_sqs: Sqs) -> None:
     for queue in names.QUEUES:
-        for number in range(12):
-            bury(system, queue.name, f"{queue.name} {number}")
+        bury_many(system, queue.name, 12)
     assert "Moved 48 messages back." in redrive(old_sqs).stdout
     for queue in names.QUEUES:
         assert system.waiting(f"{queue.name}Dlq") == 0
@@ -243,33 +226,32 @@ def test_a_redrive_of_all_queues_moves_every_letter_to_its_own(
         assert sorted(found) == sorted(f"{queue.name} {number}" for number in range(12))
 
 
-def test_posts_past_their_time_stay_and_that_is_said(system: System, old_sqs: Sqs) -> None:
+def test_expired_posts_stay_visible_and_are_reported(system: System, old_sqs: Sqs) -> None:
     expired = bury(system, "Publish", published(RETENTION_MS))
-    for age in (RETENTION_MS - 1, 0, None):
-        bury(system, "Publish", published(age))
-    bury(system, "Publish", "no JSON")
+    for body in (published(RETENTION_MS - 1), published(0), published(None), "no JSON"):
+        bury(system, "Publish", body)
     done = redrive(old_sqs, "--queue", "publish")
     assert "Moved 4 messages back." in done.stdout
     assert f"{expired} publishes an expired post" in done.said
     assert "Left 1 expired post in" in done.said
     (left,) = shown(system, "PublishDlq")
-    assert left["messageId"] == expired, "and it can be seen at once"
+    assert left["messageId"] == expired
 
 
-def test_a_letter_whose_sending_fails_stays(system: System, old_sqs: Sqs) -> None:
-    ids = {bury(system, "Publish", f"{number}") for number in range(3)}
+def test_a_message_that_cannot_be_sent_stays(system: System, old_sqs: Sqs) -> None:
+    ids = bury_many(system, "Publish", 3)
 
     def fail() -> None:
         raise error("ServiceUnavailable", 503)
 
     old_sqs.before_send = fail
     done = redrive(old_sqs, "--queue", "publish")
-    assert (done.exit_code, "Messages that were not moved are still" in done.said) == (1, True)
+    assert fails(done, "Messages that were not moved are still")
     assert {record["messageId"] for record in shown(system, "PublishDlq")} == ids
     assert system.waiting("Publish") == 0
 
 
-def test_a_letter_that_comes_back_meanwhile_is_not_moved_in_circles(
+def test_a_message_that_fails_again_during_the_redrive_is_not_moved_again(
     system: System, old_sqs: Sqs
 ) -> None:
     bury(system, "Publish", "first")
@@ -279,7 +261,7 @@ def test_a_letter_that_comes_back_meanwhile_is_not_moved_in_circles(
 
 
 @pytest.mark.parametrize(("rate", "seconds"), [("2", 2.0), ("1", 4.0)])
-def test_the_rate_is_kept(
+def test_the_first_of_five_messages_is_moved_at_once_and_the_others_at_the_rate(
     system: System,
     old_sqs: Sqs,
     slept: list[float],
@@ -287,76 +269,54 @@ def test_the_rate_is_kept(
     rate: str,
     seconds: float,
 ) -> None:
-    for number in range(5):
-        bury(system, "Publish", f"{number}")
+    bury_many(system, "Publish", 5)
     monkeypatch.setattr("fanfold_cli.redriving.time.monotonic", lambda: sum(slept))
     redrive(old_sqs, "--queue", "publish", "--rate", rate)
-    assert sum(slept) == pytest.approx(seconds), "the first at once, then one after the other"
+    assert sum(slept) == pytest.approx(seconds)
 
 
-# redrive, by SQS
-
-
-def arn(queue: str) -> str:
-    return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
+# redrive, by a move task of SQS
 
 
 @pytest.mark.parametrize("queue", ["Express", "Bulk", "Relation"])
-def test_sqs_moves_what_cannot_be_past_its_time_to_a_destination_that_is_named(
-    system: System, slept: list[float], queue: str
-) -> None:
+def test_a_move_task_names_its_destination(system: System, slept: list[float], queue: str) -> None:
     sqs = Sqs(system)
-    for number in range(5):
-        bury(system, queue, f"{number}", reason="Sent here by a worker.")
+    bury_many(system, queue, 5)
     done = redrive(sqs, "--queue", queue.lower(), "--rate", "20", "--json")
-    assert sqs.started == [
-        {
-            "SourceArn": arn(f"{queue}Dlq"),
-            "DestinationArn": arn(queue),
-            "MaxNumberOfMessagesPerSecond": 20,
-        }
-    ]
+    arn = f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}"
+    task = {"SourceArn": f"{arn}Dlq", "DestinationArn": arn, "MaxNumberOfMessagesPerSecond": 20}
+    assert sqs.started == [task]
     assert done.json["moved"] == 5
     assert done.json["queues"][0]["how"] == "task"
     assert slept == [redriving.POLL_SECONDS] * 2
     assert system.waiting(queue) == 5
 
 
-def test_posts_are_never_moved_by_a_task_because_it_cannot_choose(
-    system: System, slept: list[float]
-) -> None:
+@pytest.mark.usefixtures("slept")
+def test_posts_are_not_moved_by_a_task_because_it_would_move_expired_ones(system: System) -> None:
     sqs = Sqs(system)
     bury(system, "Publish", published(0))
     assert redrive(sqs, "--json").json["moved"] == 1
     assert sqs.started == []
 
 
-def test_a_task_that_fails_is_told(
-    system: System, slept: list[float], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("slept")
+def test_a_failed_task_and_a_refused_one_are_reported(
+    system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    bury(system, "Bulk", "1")
+    assert fails(redrive(Sqs(system, error("AccessDenied", 403))), "AccessDenied")
     sqs = Sqs(system)
     failed = {"Results": [{"Status": "FAILED", "FailureReason": "CouldNotDetermineDestination"}]}
     monkeypatch.setattr(sqs, "list_message_move_tasks", lambda **_request: failed)
-    bury(system, "Bulk", "1")
-    done = redrive(sqs)
-    assert (done.exit_code, "FAILED CouldNotDetermineDestination" in done.said) == (1, True)
-
-
-def test_another_error_than_an_unknown_operation_is_told(
-    system: System, slept: list[float]
-) -> None:
-    bury(system, "Bulk", "1")
-    done = redrive(Sqs(system, error("AccessDenied", 403)))
-    assert (done.exit_code, "AccessDenied" in done.said) == (1, True)
+    assert fails(redrive(sqs), "FAILED CouldNotDetermineDestination")
     assert system.waiting("BulkDlq") == 1
 
 
-def test_an_empty_queue_is_no_failure(system: System, slept: list[float]) -> None:
+@pytest.mark.usefixtures("slept")
+def test_nothing_is_moved_from_empty_queues_or_without_a_mapping(system: System) -> None:
     sqs = Sqs(system)
     assert "Moved 0 messages back." in redrive(sqs).stdout
     assert sqs.started == []
-
-
-def test_a_queue_that_nothing_is_fed_from_is_told(system: System) -> None:
-    done = run("dlq", "redrive", sqs=Sqs(system), lambda_=FakeLambda(mappings=0))
-    assert (done.exit_code, "has 0 event source mappings" in done.said) == (1, True)
+    done = run("dlq", "redrive", sqs=sqs, lambda_=FakeLambda(mappings=0))
+    assert fails(done, "has 0 event source mappings")

@@ -1,4 +1,4 @@
-"""`fanfold pause` and `fanfold resume`: the lanes' mappings are switched, once, and waited for."""
+"""`fanfold pause` and `fanfold resume`: they switch the event source mappings, and wait."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class InUse(Exception):
 
 
 class FakeLambda:
-    """Two mappings that take a look or two to change, as those of AWS do."""
+    """Mappings that need one read to change, as on AWS; `busy` updates are refused before."""
 
     class exceptions:  # noqa: N801
         ResourceInUseException = InUse
@@ -46,56 +46,56 @@ class FakeLambda:
 
 @pytest.fixture(autouse=True)
 def slept(system: System, monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Waiting takes no time here, but is seen by the clock."""
+    """The pauses of the command: they take no time, but its clock counts them."""
     naps: list[float] = []
     monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", naps.append)
     monkeypatch.setattr("fanfold_cli.commands.pause.time.monotonic", lambda: sum(naps))
     return naps
 
 
-def test_pause_disables_both_lanes_and_waits_until_they_are() -> None:
+def test_pause_disables_both_lanes_and_waits_until_they_are_disabled() -> None:
     fake = FakeLambda()
     ran = run("pause", "--json", lambda_=fake)
     assert (ran.exit_code, fake.asked) == (0, [("Express", False), ("Bulk", False)])
     assert fake.states == {"Express": "Disabled", "Bulk": "Disabled"}
-    assert ran.json == {
-        "lanes": [
-            {"lane": "express", "was": "Enabled", "state": "Disabled", "changed": True},
-            {"lane": "bulk", "was": "Enabled", "state": "Disabled", "changed": True},
-        ]
-    }
+    change = {"was": "Enabled", "state": "Disabled", "changed": True}
+    assert ran.json == {"lanes": [{"lane": "express", **change}, {"lane": "bulk", **change}]}
 
 
-def test_resume_enables_what_was_paused() -> None:
-    fake = FakeLambda("Disabled")
-    ran = run("resume", lambda_=fake)
-    assert fake.asked == [("Express", True), ("Bulk", True)]
-    assert ran.stdout.splitlines() == ["express is running now.", "bulk is running now."]
+@pytest.mark.parametrize(
+    ("arguments", "before", "asked", "lines"),
+    [
+        ("pause --lane express", "Enabled", ["Express"], ["express is paused now."]),
+        ("pause --lane bulk", "Enabled", ["Bulk"], ["bulk is paused now."]),
+        (
+            "resume",
+            "Disabled",
+            ["Express", "Bulk"],
+            ["express is running now.", "bulk is running now."],
+        ),
+        ("pause", "Disabled", [], ["express was paused already.", "bulk was paused already."]),
+        ("resume", "Enabled", [], ["express was running already.", "bulk was running already."]),
+    ],
+)
+def test_only_the_chosen_lanes_that_must_change_are_switched(
+    arguments: str, before: str, asked: list[str], lines: list[str]
+) -> None:
+    fake = FakeLambda(before)
+    ran = run(*arguments.split(), lambda_=fake)
+    assert (ran.exit_code, ran.stdout.splitlines()) == (0, lines)
+    assert fake.asked == [(queue, arguments == "resume") for queue in asked]
 
 
-@pytest.mark.parametrize("lane", ["express", "bulk"])
-def test_one_lane_is_paused_alone(lane: str) -> None:
-    fake = FakeLambda()
-    assert run("pause", "--lane", lane, lambda_=fake).stdout == f"{lane} is paused now.\n"
-    assert fake.asked == [(lane.title(), False)]
-
-
-@pytest.mark.parametrize(("command", "state"), [("pause", "Disabled"), ("resume", "Enabled")])
-def test_the_second_time_nothing_is_changed_and_that_is_said(command: str, state: str) -> None:
-    fake = FakeLambda(state)
-    ran = run(command, lambda_=fake)
-    assert (ran.exit_code, fake.asked) == (0, [])
-    assert ran.stdout.count("already.") == 2
-
-
-def test_a_change_that_is_under_way_is_waited_for(slept: list[float]) -> None:
+def test_a_change_in_progress_is_waited_for(slept: list[float]) -> None:
     fake = FakeLambda("Enabling", busy=2)
     assert run("pause", "--lane", "bulk", lambda_=fake).exit_code == 0
     assert fake.asked == [("Bulk", False)]
     assert len(slept) >= 2
 
 
-def test_a_mapping_that_never_gets_there_is_told(slept: list[float]) -> None:
+def test_a_mapping_that_does_not_change_within_the_patience_is_reported(
+    slept: list[float],
+) -> None:
     ran = run("pause", lambda_=FakeLambda(stuck=True))
     assert (ran.exit_code, "express is still Disabling after 180 s" in ran.said) == (1, True)
     assert sum(slept) > 180

@@ -141,6 +141,18 @@ RULES = (
         ),
         "the operator's tool drives the product; it deploys by the CDK's own command line",
     ),
+    Rule(
+        "fanfold_cli.local",
+        (
+            *GROUND,
+            "botocore",
+            "fanfold_cli.aws",
+            "fanfold_cli.console",
+            "fanfold_cli.local",
+            "fanfold_cli.stack",
+        ),
+        "commands use the local engine, never the other way round",
+    ),
     Rule("aws_model", ("aws_model", "botocore"), "a model of AWS knows nothing of Fanfold"),
     Rule(
         "simulation",
