@@ -1,4 +1,4 @@
-"""Many follows of one user at once, for imports: as safe as one by one, in far fewer calls."""
+"""Many follows of one user at once, for imports: as safe as single follows, in far fewer calls."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class BulkFollowing:
     def follow_all(self, user_id: str, publisher_ids: Sequence[str]) -> int:
         """Let the user follow every one of these publishers; returns how many are new.
 
-        The same two steps as `Following.follow`, rows first and edges after, and the same second
-        look. Running it again after it stopped half-way completes it. Raises `TooManyFollows`
-        before anything of a group of 99 is written.
+        As `Following.follow` does, it writes the rows, then the edges, then reads the rows again.
+        An interrupted call is completed by another one. Raises `TooManyFollows` before anything of
+        a group of 99 is written.
         """
         new = 0
         wanted = sorted(set(publisher_ids))
@@ -40,7 +40,7 @@ class BulkFollowing:
 
     def _follow_group(self, user_id: str, publisher_ids: Sequence[str]) -> int:
         for attempt in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
-            # An import is mostly of new follows: the first attempt assumes that there are no rows.
+            # Most follows of an import are new: the first attempt assumes that no rows exist.
             seen = self._rows(user_id) if attempt else {}
             now = clock.now_ms()
             changes = [
@@ -62,13 +62,13 @@ class BulkFollowing:
         raise Contended(f"The follows of '{user_id}' changed too often meanwhile; try again.")
 
     def _put_edges(self, new: Sequence[Follow], known: Sequence[Follow]) -> None:
-        """Put the edges of follows; those that were known before have one, unless it was lost."""
+        """Put the edges of new follows; those of known ones are there, unless one was lost."""
         self.edges.put_all((f.publisher_id, f.user_id, f.version) for f in new)
         self.edges.ensure_all((f.publisher_id, f.user_id, f.version) for f in known)
         follows = [*new, *known]
         now = self._rows(follows[0].user_id)
         for follow in follows:
-            if now.get(follow.publisher_id) != follow:  # changed meanwhile: the row decides
+            if now.get(follow.publisher_id) != follow:  # changed meanwhile
                 self.following.reconcile(follow.user_id, follow.publisher_id)
 
     def _rows(self, user_id: str) -> dict[str, Follow]:

@@ -1,4 +1,4 @@
-"""The followers of a publisher, as edges in ring order."""
+"""The followers table: the edges of each publisher, in ring order within each shard."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# Edges a page: 100 chunks of 25, about 200 KB, so that one page is read while one is written.
+# About 200 KB a page, and 100 batches to write: a page can be read while the last one is written.
 PAGE_EDGES = 2_500
 
 
 @dataclass(frozen=True)
 class EdgesTable:
-    """The followers table."""
-
     client: DynamoDBClient
     table: str
 
@@ -40,10 +38,10 @@ class EdgesTable:
                 ExpressionAttributeValues={":version": number(version)},
             )
         except self.client.exceptions.ConditionalCheckFailedException:
-            return  # it is there already, or a newer follow put it
+            return  # this version is there already, or a newer one
 
     def version(self, publisher_id: str, follower_id: str, *, level: int) -> int | None:
-        """The version of the edge at `level`, read consistently; None if there is none."""
+        """The version of the edge at `level`, read consistently; None without an edge there."""
         answer = self.client.get_item(
             TableName=self.table,
             Key=edge_key(publisher_id, follower_id, level),
@@ -55,8 +53,8 @@ class EdgesTable:
     def put_all(self, edges: Iterable[tuple[str, str, int, int]]) -> set[tuple[str, str]]:
         """Write edges (publisher, follower, version, level) that no newer follow can have put.
 
-        Returns those (publisher, follower) that were not written: the table took no more of them.
-        Only for who looks at the rows again afterwards, because BatchWriteItem knows no conditions.
+        Returns the (publisher, follower) pairs that the table left unprocessed. Callers must
+        re-read the rows afterwards: BatchWriteItem cannot be conditional.
         """
         keys: dict[tuple[str, str], tuple[str, str]] = {}
         requests: list[Any] = []
@@ -83,7 +81,7 @@ class EdgesTable:
         return unprocessed
 
     def remove(self, publisher_id: str, follower_id: str, *, version: int, level: int) -> None:
-        """Delete the edge at `level` that unfollow `version` ends, unless a newer follow put it."""
+        """Delete the edge at `level` that unfollow `version` ends, but not a newer one."""
         is_absent = "attribute_not_exists(edge)"
         is_older = "version <= :version"
         try:
@@ -99,7 +97,7 @@ class EdgesTable:
     def page(self, publisher_id: str, read: Read, limit: int | None = None) -> Page:
         """A page of one shard's edges, in ring order.
 
-        Read consistently, so that every follow acknowledged before is among them.
+        Read consistently, so that it holds every follow acknowledged before.
         """
         request: Any = self.page_request(publisher_id, read, limit)
         return page_of(self.client.query(**request))
@@ -107,7 +105,7 @@ class EdgesTable:
     def page_request(
         self, publisher_id: str, read: Read, limit: int | None = None
     ) -> dict[str, Any]:
-        """The Query that reads such a page."""
+        """The Query that reads a page."""
         shard_id = text(ring.shard_key(publisher_id, read.level, read.shard))
         lo = ring.position_of(read.after)
         values = {":shard": shard_id, ":lo": text(lo), ":hi": text(read.hi)}
@@ -131,9 +129,9 @@ class EdgesTable:
         limit: int | None = None,
         threads: Executor | None = None,
     ) -> Iterator[list[str]]:
-        """The edges that are wanted, of all levels, in ring order and in parts.
+        """The edges of a read, merged over all levels, in ring order, a part at a time.
 
-        With `threads`, as many pages are read at a time as are wanted at once.
+        With `threads`, the pages that the read asks for at once are read in parallel.
         """
         read_page = partial(self.page, publisher_id, limit=limit)
         while reads := list(iter(wanted.next_read, None)):
@@ -145,13 +143,12 @@ class EdgesTable:
 
 
 def edge_key(publisher_id: str, follower_id: str, level: int) -> dict[str, dict[str, str]]:
-    """The key of a follower's edge at a level: in the shard that its hash begins with."""
+    """The key of a follower's edge at a level; its position on the ring selects the shard."""
     edge = ring.edge(follower_id)
     shard = ring.shard_of(ring.position_of(edge), level)
     return {"shard_id": text(ring.shard_key(publisher_id, level, shard)), "edge": text(edge)}
 
 
 def page_of(answer: Mapping[str, Any]) -> Page:
-    """The page that a Query's answer holds."""
-    # A segment has thousands of these, so without a call for each.
+    # A segment has thousands of edges: no function call for each.
     return Page([item["edge"]["S"] for item in answer["Items"]], "LastEvaluatedKey" in answer)

@@ -1,4 +1,4 @@
-"""Follow and unfollow: the following row decides, then the edges are settled to agree with it."""
+"""Follow and unfollow: change the row, which decides, then reconcile the edges with it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from fanfold.follows.follows_table import Follow, FollowsTable
 from fanfold.ids import is_id
 from fanfold.messages import ReconcileRelation
 
-# Each attempt reads the row anew, so losing all of them takes a user who clicks faster than that.
-# Their pauses are 1.5 s at most, because a reader waits, and the door has 10 s.
+# An attempt fails if the row changes while it runs, so all fail only for a user who clicks faster
+# than that. The pauses last 1.5 s at most: a reader waits, and the door has 10 s.
 ATTEMPTS = 6
 BACKOFF_SECONDS = 0.05
-# Rows read for one page of follows: many at a time, because ended follows are among them, and not
-# without end, because a user who changes their mind every day would run out the door's time.
+# Rows read for one page of follows: many at a time, because tombstones are among them, but at most
+# ten times, because a user with thousands of tombstones would use up the door's 10 s.
 PAGE = 200
 MAX_PAGES = 10
-# A tombstone outlives every message and worker that could still speak of the follow before it.
+# A tombstone outlives every message and worker that can still refer to the follow before it.
 TOMBSTONE_SECONDS = 30 * 24 * 60 * 60
 
 
@@ -37,24 +37,24 @@ class Following:
     def follow(
         self, user_id: str, publisher_id: str, *, asked_at: int, unless_newer: bool = False
     ) -> Follow:
-        """Follow; done already is done again. Raises `TooManyFollows` and `Contended`.
+        """Follow; idempotent. Raises `TooManyFollows` and `Contended`.
 
         When this returns, every publish accepted from now on reaches the user. `asked_at` is the
-        epoch millisecond at which it was asked for. With `unless_newer` what was asked for later
-        stays: queue messages come late, and twice.
+        epoch millisecond of the request. With `unless_newer`, a later request stays in effect:
+        queue messages come late, and twice.
         """
         return self._ask(True, user_id, publisher_id, asked_at, unless_newer=unless_newer)
 
     def unfollow(
         self, user_id: str, publisher_id: str, *, asked_at: int, unless_newer: bool = False
     ) -> Follow:
-        """Stop following, likewise. Raises `Contended`."""
+        """Stop following; the arguments are those of `follow`. Raises `Contended`."""
         return self._ask(False, user_id, publisher_id, asked_at, unless_newer=unless_newer)
 
     def reconcile(self, user_id: str, publisher_id: str, *, is_new: bool = False) -> None:
-        """Make the edge agree with the row, and look again until the row held still meanwhile.
+        """Make the edge agree with the row; repeat until the row has not changed meanwhile.
 
-        Of a change that `is_new`, nobody has put the edge yet.
+        If the change `is_new`, nobody has put its edge yet, so it is put without reading first.
         """
         row = self.follows.get(user_id, publisher_id)
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
@@ -72,9 +72,9 @@ class Following:
     def list(
         self, user_id: str, *, limit: int, after: str | None
     ) -> tuple[list[Follow], str | None]:
-        """One page of whom the user follows, in order of publisher, and the cursor to the next.
+        """One page of a user's follows, in order of publisher, and the cursor to the next page.
 
-        Ended follows are left out and the page is filled from what comes after them.
+        Tombstones are left out, and the page is filled from the rows after them.
         """
         last = cursor.decode(after, is_position=is_id) if after is not None else None
         found: list[Follow] = []
@@ -86,13 +86,14 @@ class Following:
                 return found[:limit], cursor.encode(found[limit - 1].publisher_id)
             if not more:
                 return found, None
-        # Nothing but ended follows for pages and pages: a short page, and more of them behind it.
+        # Too many tombstones: a short page, and more behind it.
         return found, cursor.encode(last) if last else None
 
     def _ask(
         self, wanted: bool, user_id: str, publisher_id: str, asked_at: int, *, unless_newer: bool
     ) -> Follow:
-        # Before anything is changed: wherever we stop, RELATE settles it when we surely have.
+        # Sent before anything is changed and received after this worker's time-out: wherever it
+        # stops, RELATE reconciles the edge.
         again = ReconcileRelation(user_id=user_id, publisher_id=publisher_id)
         delay = self.reconcile_after_seconds
         self.relation_queue.send(again.message(group=user_id, delay_seconds=delay))
@@ -106,7 +107,7 @@ class Following:
         raise _contended(user_id, publisher_id)
 
     def _change(self, seen: Follow, wanted: bool, asked_at: int) -> Follow | None:
-        """The relation as it is from now on; None if somebody else changed it meanwhile."""
+        """Write the wanted state; None if somebody else changed the relation meanwhile."""
         wish = replace(seen, asked_at=asked_at)
         expires_at = clock.now_ms() // 1000 + TOMBSTONE_SECONDS
         if seen.is_active is wanted:

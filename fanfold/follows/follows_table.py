@@ -1,4 +1,4 @@
-"""Whom a user follows. This row decides; the followers' edges are made to agree with it."""
+"""The following table: whom a user follows. Its rows decide; edges are reconciled with them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNFOLLOWED = "unfollowed"
 class Follow:
     """The relation of one user to one publisher; `version` rises with every change.
 
-    One that never was is unfollowed, at version 0.
+    Without a row, it is unfollowed at version 0.
     """
 
     user_id: str
@@ -34,12 +34,11 @@ class Follow:
 
     @property
     def is_active(self) -> bool:
-        """Whether the user follows the publisher now."""
         return self.state == FOLLOWED
 
 
 def follow_of(item: Item) -> Follow:
-    """The relation that an item of the table is, or the key of one that is not there."""
+    """The relation in an item of the table; a bare key makes one that was never followed."""
     return Follow(
         user_id=get_text(item, "user_id"),
         publisher_id=get_text(item, "publisher_id"),
@@ -52,10 +51,9 @@ def follow_of(item: Item) -> Follow:
 
 @dataclass(frozen=True)
 class FollowsTable:
-    """The following table.
+    """Changes a follow and the user's count of follows in one transaction.
 
-    Each change of a follow also changes the user's count of follows, in one transaction: a count
-    that could miss a change would let the limit drift.
+    A count that could miss a change would let the limit drift.
     """
 
     client: DynamoDBClient
@@ -63,7 +61,7 @@ class FollowsTable:
     readers: Readers
 
     def get(self, user_id: str, publisher_id: str) -> Follow:
-        """The relation, read consistently."""
+        """Read consistently."""
         key = row_key(user_id, publisher_id)
         answer = self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True)
         return follow_of(answer.get("Item", key))
@@ -153,7 +151,7 @@ class FollowsTable:
         }
 
     def page(self, user_id: str, *, after: str | None, limit: int) -> tuple[list[Follow], bool]:
-        """Rows of one user in order of publisher, the ended ones among them, and whether more."""
+        """Rows of one user in order of publisher, tombstones too, and whether more follow."""
         request: dict[str, Any] = {
             "TableName": self.table,
             "KeyConditionExpression": "user_id = :user",
@@ -168,7 +166,6 @@ class FollowsTable:
 
 
 def row_key(user_id: str, publisher_id: str) -> dict[str, dict[str, str]]:
-    """The key of a relation."""
     return {"user_id": text(user_id), "publisher_id": text(publisher_id)}
 
 

@@ -1,4 +1,4 @@
-"""The publishers: over how many write shards the followers of each are spread.
+"""The publishers table: how many write shards each publisher's followers are spread over.
 
 Most publishers have no row, and are at level 0.
 """
@@ -16,11 +16,11 @@ from fanfold.settings import HIGHEST_LEVEL
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# A minute: further ahead no clock of Lambda is, nor this one so far behind.
+# Tolerated clock skew: one minute.
 FAR_WINDOWS = 60 // WINDOW_SECONDS
-# Only a publisher that grows all the while changes more often than it can be raised.
+# Raising a level fails only if the publisher grows during each of these attempts.
 ATTEMPTS = 5
-# The row of all publishers; no publisher's id has a '#' in it.
+# The key of the row that applies to all publishers; an id cannot contain '#'.
 ALL = "#all"
 
 
@@ -41,15 +41,13 @@ def _from_item(item: Item) -> Shards:
 
 @dataclass(frozen=True)
 class PublishersTable:
-    """The publishers table."""
-
     client: DynamoDBClient
     table: str
 
     def shards(self, publisher_id: str, *, consistent: bool = True) -> Shards:
         """The publisher's shards.
 
-        Read consistently, the level is as high as that of any edge that was acknowledged before.
+        Read consistently, the level is not lower than that of any edge acknowledged before.
         """
         answer = self.client.get_item(
             TableName=self.table, Key=_key(publisher_id), ConsistentRead=consistent
@@ -80,9 +78,9 @@ class PublishersTable:
         )
 
     def raise_to(self, publisher_id: str, level: int, *, now_ms: int) -> int:
-        """Raise the publisher's level; returns what it is then, which may be higher already.
+        """Raise the publisher's level to at least `level`; returns the level it has then.
 
-        Raises `TryLater` if others change it all the while.
+        Raises `TryLater` if others keep changing it.
         """
         for _ in range(ATTEMPTS):
             seen = self.shards(publisher_id)
@@ -94,23 +92,23 @@ class PublishersTable:
         raise TryLater(f"The level of '{publisher_id}' changed too often meanwhile; try again.")
 
     def static_level(self) -> int | None:
-        """The level that the followers of all publishers are written at; None if it is their own.
+        """The level at which the edges of all publishers are written; None if each has its own.
 
-        Not read consistently: a writer may go by the last one for a while.
+        Not read consistently: writers cache it for a minute anyway.
         """
         answer = self.client.get_item(TableName=self.table, Key=_key(ALL))
         item = answer.get("Item", {})
         return _level(item, "static_level") if "static_level" in item else None
 
     def set_static_level(self, level: int | None) -> None:
-        """Keep all publishers at one level; None gives each its own again, as high as it was."""
+        """Write all publishers at one level, or with None each at its own again."""
         if level is None:
             self._update(ALL, removes=["static_level"])
         else:
             self._update(ALL, sets={"static_level": number(level)})
 
     def count(self, publisher_id: str, follows: int, *, now_ms: int) -> None:
-        """Count accepted follows in the current window; in one that is over, count nothing."""
+        """Count accepted follows in the window of `now_ms`, unless a later one has begun."""
         window = int(now_ms / 1000 // WINDOW_SECONDS)
         begin = {"window": number(window), "follows": number(follows)}
         is_counted = self._update(
@@ -126,7 +124,7 @@ class PublishersTable:
         )
         if is_counted:
             return
-        # A window far ahead was begun by a clock that was wrong; until then, nothing would count.
+        # A window far ahead comes from a wrong clock. Keeping it would stop the count until then.
         self._update(
             publisher_id,
             sets={**begin, "follows_before": number(0)},
@@ -146,7 +144,7 @@ class PublishersTable:
 
 
 def _level(item: Item, name: str) -> int:
-    """A level; one that somebody wrote by hand must not send readers to a million shards."""
+    """A level, bounded: one written by hand must not send readers to a million shards."""
     return min(HIGHEST_LEVEL, get_number(item, name))
 
 

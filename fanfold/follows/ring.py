@@ -1,7 +1,7 @@
 """The follower ring: a publisher's edges in hash order, which can be cut anywhere.
 
-The hash is 64 bits of blake2b as 16 hex digits: text order is ring order, and it does not rise with
-time, so DynamoDB's split-for-heat can divide a big publisher's partition too.
+The hash is 64 bits of blake2b as 16 hex digits, so text order is ring order. It does not rise with
+time, so DynamoDB's split-for-heat can also divide the partition of a big publisher.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ class Range:
 
 
 def position(follower_id: str) -> str:
-    """Where on the ring a follower lies: 16 hex digits."""
+    """A follower's position on the ring: 16 hex digits."""
     return hashlib.blake2b(follower_id.encode(), digest_size=8).hexdigest()
 
 
@@ -42,12 +42,12 @@ def position_of(edge_key: str) -> str:
 
 
 def behind_all(hi: str) -> str:
-    """A position, of full width, that no edge below `hi` lies behind."""
+    """A position of full width that lies behind every edge below `hi`."""
     return hi.ljust(POSITION_DIGITS, END)
 
 
 def shard_of(ring_position: str, level: int) -> int:
-    """The shard, of the 2^level of that level, that a position falls into: its top bits."""
+    """The number of the shard, among 2^level, that holds a position: its top bits."""
     return int(ring_position, 16) >> (64 - level)
 
 
@@ -74,9 +74,9 @@ def segment_range(segment: int, segments: int) -> Range:
 
 
 def estimate(edges: int, reached: str) -> int:
-    """How many edges the whole ring holds, if `edges` of them lie below the position `reached`.
+    """The estimated number of edges on the ring, if `edges` lie below the position `reached`.
 
-    Hashes are uniform, so density tells: with 1,000 edges read, 95 % of estimates fall within 6 %
-    (the relative error of a Poisson count is 1/sqrt(n), and 1.96/sqrt(1000) = 6.2 %).
+    Hashes are uniform, so the count follows from the density: with 1,000 edges read, 95 % of the
+    estimates are within 6 % (the standard error of a Poisson count n is sqrt(n)).
     """
     return round(edges * RING_SIZE / max(1, int(reached, 16)))

@@ -1,8 +1,8 @@
 """Reading a range of a publisher's ring over all its write shards: pure, without I/O.
 
-At level L a publisher's edges lie in 2^L shards, each in ring order; edges of all levels from 0 to
-the publisher's own may be there. `RingRead` says which pages to read next, many at a time, is fed
-with them in any order, and gives the edges of all levels merged, in ring order, each one once.
+At level L a publisher's edges lie in 2^L shards, each in ring order; there may be edges at every
+level from 0 to the publisher's own. `RingRead` says which pages to read next, several at a time,
+takes them in any order, and returns the edges of all levels merged, in ring order, each edge once.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from operator import lt
 
 from fanfold.follows import ring
 
-# Pages read at a time: one of each level keeps the merge going, and where shards are small, several
-# of a level. The 511 shards of an empty ring at level 8 are 32 rounds so.
+# Pages read at a time: one of each level for the merge, and several of a level whose shards are small.
+# The 511 shards of an empty ring at level 8 then take 32 rounds.
 MAX_READS = 16
-# A level whose edges at hand are fewer is read on.
+# A level with fewer edges buffered than this is read on.
 LOW_WATER = 1_250
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Edges of one shard in ring order, and whether more of them follow in the range."""
+    """Edges of one shard in ring order, and whether the range holds more of them."""
 
     edges: Sequence[str]
     more: bool
@@ -43,11 +43,11 @@ class Read:
 
 @dataclass
 class _Shard:
-    """What of the range lies in one shard."""
+    """The part of the range that lies in one shard."""
 
     number: int
     after: str  # read up to here: a position, or the last edge read
-    hi: str  # where it ends, or the range
+    hi: str  # where the shard or the range ends
     is_done: bool = False
     is_reading: bool = False
     edges: list[str] = field(default_factory=list)
@@ -56,16 +56,16 @@ class _Shard:
 @dataclass
 class _Level:
     level: int
-    begin: str  # of the shards from this position on, nothing is read yet
+    begin: str  # shards from this position on have not been begun
     hi: str
-    edges: list[str] = field(default_factory=list)  # read and not taken, before all `shards`
+    edges: list[str] = field(default_factory=list)  # read, not taken, and before all `shards`
     shards: deque[_Shard] = field(default_factory=deque)  # begun, in ring order
-    done: int = 0  # how many shards are read to their end
-    read: int = 0  # how many edges were in them
+    done: int = 0  # shards read to their end
+    read: int = 0  # edges read in all shards
 
     @property
     def reached(self) -> str:
-        """Everything before this, an edge or a position, is read."""
+        """An edge or a position; everything before it has been read."""
         return self.shards[0].after if self.shards else self.begin
 
     @property
@@ -73,12 +73,12 @@ class _Level:
         return not self.shards and self.begin >= self.hi
 
     def next_shard(self, low_water: int) -> _Shard | None:
-        """The first shard of which a page may be read now, begun if need be."""
+        """The first shard of which a page may be read now; it may be a new one."""
         if len(self.edges) >= low_water:
             return None
         lack = low_water - len(self.edges) - sum(len(shard.edges) for shard in self.shards)
         for shard in self.shards:
-            # What the first one holds up is of no use before it is read, however much that is.
+            # Edges behind the first shard cannot be taken before it is read, however many they are.
             is_wanted = lack > 0 or shard is self.shards[0]
             if is_wanted and not (shard.is_done or shard.is_reading):
                 return shard
@@ -90,12 +90,12 @@ class _Level:
         return sum(not shard.is_done for shard in self.shards)
 
     def _shards_for(self, edges: int) -> int:
-        """How many shards hold so many edges, to judge by those that are read."""
+        """How many shards hold this many edges, estimated from the shards read so far."""
         return math.ceil(edges * self.done / max(1, self.read)) if self.done else 1
 
     def _begin(self) -> _Shard:
         number = ring.shard_of(self.begin, self.level)
-        # No further than it goes: an item out of place would come between the edges of the next.
+        # Not beyond the shard's end: a misplaced item would mix with the edges of the next shard.
         hi = min(self.hi, ring.shard_start(number + 1, self.level))
         shard = _Shard(number, self.begin, hi)
         self.shards.append(shard)
@@ -131,7 +131,7 @@ class _Level:
 class RingRead:
     """Reads the edges from position `lo` to below `hi`, at all levels up to `level`.
 
-    A level with `low_water` edges at hand waits for the others.
+    A level with `low_water` edges buffered waits for the others.
     """
 
     level: int
@@ -145,19 +145,19 @@ class RingRead:
 
     @property
     def is_done(self) -> bool:
-        """Whether every level is read to its end; edges may still wait to be taken."""
+        """Whether every level has been read to its end; some edges may not be taken yet."""
         return all(level.is_done for level in self._levels)
 
     @property
     def is_reading(self) -> bool:
-        """Whether a page is on its way."""
+        """Whether a page is being read."""
         return self._reading() > 0
 
     def _reading(self) -> int:
         return sum(shard.is_reading for level in self._levels for shard in level.shards)
 
     def next_read(self) -> Read | None:
-        """A page to read now, where it is needed first; None if none is needed."""
+        """The page to read now that is needed first; None if no more can be used."""
         if self._reading() >= MAX_READS:
             return None
         wanted = [
@@ -172,7 +172,7 @@ class RingRead:
         return Read(level, shard.number, shard.after, shard.hi)
 
     def page_read(self, read: Read, page: Page) -> None:
-        """The page that was asked for; raises `ValueError` if it cannot be one."""
+        """Take a page that was read; raises `ValueError` if it cannot be the page asked for."""
         edges = page.edges
         if edges and (edges[0] <= read.after or not all(map(lt, edges, edges[1:]))):
             raise ValueError("Edges must come in ring order, each one once.")
@@ -181,18 +181,18 @@ class RingRead:
         self._levels[read.level].page_read(read.shard, page)
 
     def read_failed(self, read: Read) -> None:
-        """The page could not be read; it will be asked for again."""
+        """Let `next_read` ask for the page again."""
         self._levels[read.level].read_failed(read.shard)
 
     def take(self) -> list[str]:
-        """The edges that all levels have been read beyond, merged; each is given once."""
+        """The merged edges up to where all levels have been read; each edge is returned once."""
         if len(self._levels) == 1:
             taken, self._levels[0].edges = self._levels[0].edges, []
             return taken
         bound = min(level.reached for level in self._levels)
         found: list[str] = []
         for level in self._levels:
-            # An edge goes on behind its position, so at a position nothing is taken yet.
+            # Edges at a position sort behind it, so a bound that is a position takes none of them.
             count = bisect_right(level.edges, bound)
             found += level.edges[:count]
             del level.edges[:count]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Entry(NamedTuple):
-    """One post's row in any timeline: ids and time only, so one write unit and free edits."""
+    """A post's row in a timeline. Without content: one write unit, and edits of a post are free."""
 
     sort_key: str
     publisher_id: str
@@ -23,15 +23,13 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Entries:
-    """The timelines table."""
-
     client: DynamoDBClient
     table: str
 
     def push(self, entry: Entry, user_ids: Sequence[str]) -> list[str]:
-        """Put the entry into up to 25 timelines; the users whose entry was not written come back.
+        """Put the entry into up to 25 timelines; returns the users whose entry was not written.
 
-        The same entry again overwrites itself. DynamoDB's own errors are raised as they are.
+        Idempotent: an entry overwrites itself.
         """
         request: Any = self.push_request(entry, user_ids)
         return self.unwritten(self.client.batch_write_item(**request))
@@ -47,16 +45,16 @@ class Entries:
         return {"RequestItems": {self.table: puts}}
 
     def unwritten(self, answer: Mapping[str, Any]) -> list[str]:
-        """The users that a BatchWriteItem's answer names as not written."""
+        """The users whose entry a BatchWriteItem left unprocessed, according to its answer."""
         left = answer.get("UnprocessedItems", {}).get(self.table, [])
         return [get_text(request["PutRequest"]["Item"], "user_id") for request in left]
 
     def newest(
         self, user_id: str, *, since: str, before: str | None, limit: int
     ) -> tuple[list[Entry], bool]:
-        """Entries newer than `since`, newest first, from below the sort key `before` on.
+        """At most `limit` entries, newest first, and whether more may follow.
 
-        Returns at most `limit` entries and whether more may follow.
+        They are newer than `since`, and older than the sort key `before` if it is given.
         """
         request: dict[str, Any] = {
             "TableName": self.table,

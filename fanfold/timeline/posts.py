@@ -1,4 +1,4 @@
-"""The posts: what a publisher wrote, once, whoever reads it."""
+"""The posts table: each post's content, stored once for all its readers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Post:
-    """One post. `body` is JSON text, opaque to us; times are text, `expires_at` epoch seconds."""
+    """`body` is JSON text that the service does not read; `expires_at` is in epoch seconds."""
 
     ref_id: str
     publisher_id: str
@@ -29,7 +29,7 @@ class Post:
 
     @property
     def sort_key(self) -> str:
-        """The key of this post's entry in every timeline."""
+        """The sort key of the post's entry in every timeline."""
         return sort_key(self.published_at, self.ref_id)
 
 
@@ -47,16 +47,14 @@ def _from_item(item: Item) -> Post:
 
 @dataclass(frozen=True)
 class Posts:
-    """The posts table."""
-
     client: DynamoDBClient
     table: str
 
     def add(self, post: Post, *, now: int) -> Post:
-        """Store `post` unless its `ref_id` is there, and return what is stored: the first wins.
+        """Store `post` unless its `ref_id` is taken; returns the stored post: the first one wins.
 
-        One that has expired counts as gone, though DynamoDB may take days to delete it. `now` is
-        epoch seconds. Raises `RefIdTaken` if the stored one is another publisher's.
+        An expired post counts as deleted, although DynamoDB may take days to delete it. `now` is in
+        epoch seconds. Raises `RefIdTaken` if the stored post is another publisher's.
         """
         item: dict[str, Any] = {
             "ref_id": text(post.ref_id),
@@ -76,7 +74,7 @@ class Posts:
                 TableName=self.table,
                 Item=item,
                 **is_free,
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves the read that would follow
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves a read
             )
         except self.client.exceptions.ConditionalCheckFailedException as refused:
             response: Any = refused.response
@@ -87,10 +85,10 @@ class Posts:
         return post
 
     def retract(self, ref_id: str, publisher_id: str, *, now: str, expires_at: int) -> None:
-        """Mark the post deleted and drop its content; without a post, leave a tombstone.
+        """Mark the post deleted and remove its content; without a post, leave a tombstone.
 
-        Leaving the outbox as well (its sort key goes), so that no backfill brings it back. Raises
-        `RefIdTaken` if the post is another publisher's. A second call changes nothing.
+        Its sort key is removed too, and with it the post from the outbox index, so that no backfill
+        brings it back. Idempotent. Raises `RefIdTaken` if the post is another publisher's.
         """
         update = expressions(
             sets={
@@ -108,7 +106,7 @@ class Posts:
             raise taken(ref_id) from None
 
     def is_deleted(self, ref_id: str) -> bool:
-        """Whether the post is retracted or gone, read consistently."""
+        """Whether the post is retracted or missing, read consistently."""
         answer = self.client.get_item(
             TableName=self.table,
             Key={"ref_id": text(ref_id)},
@@ -118,11 +116,11 @@ class Posts:
         return "Item" not in answer or "deleted_at" in answer["Item"]
 
     def get(self, ref_ids: Collection[str]) -> tuple[dict[str, Post], set[str]]:
-        """Read up to 100 posts at once: those found, and the ids left for another call."""
+        """Read up to 100 posts at once: the posts found, and the ids that were not processed."""
         request: Any = {
             self.table: {
                 "Keys": [{"ref_id": text(ref_id)} for ref_id in ref_ids],
-                "ConsistentRead": True,  # a retraction that was acknowledged must be seen
+                "ConsistentRead": True,  # to see every acknowledged retraction
             }
         }
         answer = self.client.batch_get_item(RequestItems=request)
@@ -133,5 +131,4 @@ class Posts:
 
 
 def taken(ref_id: str) -> RefIdTaken:
-    """The error for a `ref_id` that is another publisher's."""
     return RefIdTaken(f"The ref_id '{ref_id}' belongs to another publisher; choose another one.")

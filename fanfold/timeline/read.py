@@ -15,18 +15,17 @@ from fanfold.ids import is_sort_key, split_sort_key
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Post, Posts
 
-# A retracted post may be shown for so long by a container that read it just before; documented.
+# A container may show a retracted post for this long if it read the post just before; documented.
 CACHE_SECONDS = 5
-# At 5 KB a post, 10 MB.
+# At 5 KB each, 10 MB.
 CACHE_POSTS = 2_000
-# Keys that BatchGetItem leaves for another call are asked for again so often, with jitter.
+# Calls of BatchGetItem for one page, with jitter between them: one may leave keys unprocessed.
 ATTEMPTS = 5
 BACKOFF_SECONDS = 0.04
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
-
-# What the cache holds of a post that is not to be shown: retracted, or gone.
+# Cached in place of the body of a post that is not to be shown: retracted or missing.
 _GONE = object()
 
 
@@ -36,22 +35,22 @@ def _cache() -> MutableMapping[str, Any]:
 
 @dataclass(frozen=True)
 class Hydration:
-    """Finds the content of posts, in a cache of the warm container or in their table."""
+    """Reads the content of posts through a cache in the warm container."""
 
     posts: Posts
     cache: MutableMapping[str, Any] = field(default_factory=_cache)
 
     def bodies(self, ref_ids: Sequence[str]) -> dict[str, Any]:
-        """The body of each post, None if it has none; posts that are not to be shown are left out.
+        """The bodies by `ref_id`; None for a post without a body.
 
-        Raises `TryLater` if the posts cannot be read just now.
+        Posts that are not to be shown are left out. Raises `TryLater` if posts cannot be read now.
         """
         found: dict[str, Any] = {}
         missing: set[str] = set()
         for ref_id in ref_ids:
             try:
                 found[ref_id] = self.cache[ref_id]
-            except KeyError:  # not in the cache, or too old since a moment ago
+            except KeyError:  # `in` could be true an instant before the entry expires
                 missing.add(ref_id)
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             if missing:
@@ -83,14 +82,14 @@ class Reading:
     ) -> dict[str, Any]:
         """A page of at most `limit` entries, older than the cursor `before` if one is given.
 
-        `next` is the cursor to pass as `before` for the page after it, or None at the end. It names
-        the last entry *looked at*, so entries of retracted posts, which are left out, end nothing.
+        `next` is the cursor for the following page, or None at the end. It is the position of the
+        last entry *read*: leaving out entries of retracted posts does not end the timeline.
         """
         since = times.to_text(clock.now_ms() - self.retention_days * _DAY_MS)
         position = cursor.decode(before, is_position=is_sort_key) if before is not None else None
         if position is not None and position <= since:
-            return {"entries": [], "next": None}  # DynamoDB refuses to start beyond the range
-        # One more than asked tells whether there is a next page, without an empty one at the end.
+            return {"entries": [], "next": None}  # DynamoDB rejects a start key outside the range
+        # One entry more than the limit tells whether a next page exists, so that none is empty.
         entries, more = self.timelines.newest(
             user_id, since=since, before=position, limit=limit + 1
         )
