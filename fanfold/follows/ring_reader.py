@@ -16,8 +16,8 @@ from operator import lt
 
 from fanfold.follows import ring
 
-# Pages read at a time: one of each level for the merge, and several of a level with small shards. The
-# 511 shards of an empty ring at level 8 then take 32 rounds.
+# Pages read at a time: one of each level for the merge, several of a level whose shards are small.
+# The 511 shards of an empty ring at level 8 then take 32 rounds.
 MAX_READS = 16
 # A level with fewer edges buffered than this is read on.
 LOW_WATER = 1_250
