@@ -1,1 +1,1 @@
-"""The product. These modules are its ground: standard library only, readable by everybody."""
+"""The product. The modules of this folder import the standard library only; all may import them."""

@@ -130,7 +130,7 @@ class _Loop:
         held: list[DeadLetter] = []
         try:
             while self.moved + len(self.skipped) < self.count:
-                held = self.dead.take(
+                held = self.dead.receive(
                     hidden_seconds=HIDDEN_SECONDS, wait_seconds=dead_letters.WAIT_SECONDS
                 )
                 if not held:
@@ -139,7 +139,7 @@ class _Loop:
                     self._move(held[0])
                     held.pop(0)
         finally:
-            self.dead.show_again([*held, *self.skipped.values()])
+            self.dead.release([*held, *self.skipped.values()])
 
     def _move(self, message: DeadLetter) -> None:
         if message.is_expired(now=clock.now_ms(), retention_days=self.retention_days):

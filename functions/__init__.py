@@ -1,1 +1,1 @@
-"""The Lambdas, one module each; what starts with `_` they share. Imports `fanfold`."""
+"""The Lambda functions, a module each; they share the modules with `_`. Imports `fanfold`."""

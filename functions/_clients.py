@@ -1,6 +1,6 @@
-"""Which library speaks to AWS: libcurl, fast and light, or boto3, as the stage says.
+"""The library that calls AWS in DELIVER and QUERY: libcurl or boto3, as the stage says.
 
-Each is imported only where it is asked for: boto3 alone is more than half of a cold start.
+Only the chosen one is imported: boto3 alone is more than half of a cold start.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def dynamodb(settings: Settings) -> DynamoDBClient:
-    """A client of DynamoDB, as far as DELIVER and QUERY need one."""
+    """A client with the calls of DELIVER and QUERY."""
     if settings.transport == BOTO3:
         from fanfold.aws import boto
 
@@ -29,7 +29,7 @@ def dynamodb(settings: Settings) -> DynamoDBClient:
 
 
 def sqs(settings: Settings) -> SQSClient:
-    """A client of SQS, as far as DELIVER needs one."""
+    """A client with the calls of DELIVER."""
     if settings.transport == BOTO3:
         from fanfold.aws import boto
 
@@ -40,7 +40,7 @@ def sqs(settings: Settings) -> SQSClient:
 
 
 def transport(settings: Settings) -> Transport:
-    """What makes the calls of a delivery, none of which it makes twice by itself."""
+    """The transport of a delivery. It does not retry: the policy of a delivery does."""
     from fanfold.follows.edges_table import EdgesTable
     from fanfold.timeline.entries import Entries
 

@@ -1,6 +1,6 @@
-"""What the HTTP doors share: decode API Gateway's event, answer, and turn errors into problems.
+"""HTTP: decodes API Gateway's events, encodes answers, and turns errors into problem documents.
 
-API Gateway has routed the request already, so a door is a table from its route keys to actions.
+API Gateway has routed the request, so a function is a table of route keys and actions.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ logger = Logger()
 
 @dataclass(frozen=True)
 class Request:
-    """A request by a known user. Nothing but the token says who that is."""
+    """A request of a user, who is named by the token and by nothing else."""
 
     user_id: str
     event: Event
 
     @property
     def received_at(self) -> int:
-        """Epoch milliseconds at which API Gateway took the request."""
+        """Epoch milliseconds at which API Gateway received the request."""
         return int(self.event["requestContext"]["timeEpoch"])
 
     def path_id(self, name: str) -> str:
-        """The id in the path; raises `BadInput`."""
+        """An id of the path; raises `BadInput`."""
         return check_id(unquote((self.event.get("pathParameters") or {}).get(name, "")), field=name)
 
     def header(self, name: str) -> str | None:
-        """A header's value; names come in lower case."""
+        """A header's value; `name` is in lower case."""
         value = (self.event.get("headers") or {}).get(name)
         return None if value is None else str(value)
 
     def body(self) -> str:
-        """The body as text; raises `BadInput` if it is not UTF-8, `TooLarge` before decoding it."""
+        """The body as text; raises `BadInput` if it is not UTF-8, and `TooLarge`."""
         raw = self.event.get("body") or ""
         if len(raw) > 2 * contract.MAX_REQUEST_BYTES:
             raise TooLarge(
@@ -64,7 +64,7 @@ class Request:
             raise BadInput("The request body is not text in UTF-8; send JSON.") from None
 
     def query(self, *known: str) -> dict[str, str]:
-        """The query parameters; raises `BadInput` for one that is not among the `known`."""
+        """The query parameters; raises `BadInput` for any that is not `known`."""
         given: dict[str, str] = self.event.get("queryStringParameters") or {}
         for name in given:
             if name not in known:
@@ -88,14 +88,14 @@ Action = Callable[[Request], Answer]
 
 
 def answer(status: int, content: Any = None) -> Answer:
-    """An answer in JSON, or without a body where there is no content."""
+    """An answer in JSON, or without a body if there is no content."""
     if content is None:
         return {"statusCode": status}
     return _json(status, content, "application/json")
 
 
 def respond(event: Event, routes: Mapping[str, Action], *, user_claim: str) -> Answer:
-    """Answer one request by the action of its route; every error becomes a problem (RFC 9457)."""
+    """Run the action of the request's route; every error becomes a problem document (RFC 9457)."""
     try:
         action = routes.get(event.get("routeKey", ""))
         if action is None:

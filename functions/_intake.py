@@ -1,6 +1,6 @@
-"""What comes from outside: HTTP bodies and queue messages, through one validation.
+"""Validates what comes from outside: HTTP bodies and messages of other services.
 
-pydantic is imported here and nowhere else, so that DELIVER and QUERY start without it.
+Only this module imports pydantic, so DELIVER and QUERY start without it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ class PublishRequest(_Input):
 
 
 class PostPublished(_Input):
-    """Another service publishes."""
-
     version: int
     type: Literal["post.published"]
     publisher_id: Id
@@ -40,8 +38,6 @@ class PostPublished(_Input):
 
 
 class PostDeleted(_Input):
-    """Another service retracts."""
-
     version: int
     type: Literal["post.deleted"]
     publisher_id: Id
@@ -49,8 +45,6 @@ class PostDeleted(_Input):
 
 
 class FollowAdded(_Input):
-    """Another service says that a user follows a publisher from now on."""
-
     version: int
     type: Literal["follow.added"]
     user_id: Id
@@ -58,8 +52,6 @@ class FollowAdded(_Input):
 
 
 class FollowRemoved(_Input):
-    """Another service says that a user follows a publisher no longer."""
-
     version: int
     type: Literal["follow.removed"]
     user_id: Id
@@ -79,7 +71,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_publish_request(raw: str) -> PublishRequest:
-    """Read the body of an HTTP publish; raises `BadInput` with what to change."""
+    """Read the body of `POST /v1/posts`; raises `BadInput`."""
     if len(raw.encode("utf-8", "surrogatepass")) > contract.MAX_REQUEST_BYTES:
         raise TooLarge(
             f"The request is larger than {contract.MAX_REQUEST_BYTES} bytes; shorten it."
@@ -96,7 +88,7 @@ def read_publish_request(raw: str) -> PublishRequest:
 
 
 def read_event(content: dict[str, Any]) -> Event:
-    """Read a parsed message of the publish queue; raises `BadInput`."""
+    """Read a parsed message of another service; raises `BadInput`."""
     model = EVENTS.get(str(content.get("type")))
     if model is None:
         raise BadInput(f"The message's type is not known; send one of {', '.join(EVENTS)}.")
@@ -110,7 +102,7 @@ def body_text(body: dict[str, JsonValue] | None) -> str:
     try:
         text = json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         size = len(text.encode())
-    except (ValueError, RecursionError):  # NaN, half a surrogate pair, nested without end
+    except (ValueError, RecursionError):  # NaN, half a surrogate pair, nested too deep
         raise BadInput(
             "'body' holds something that JSON text in UTF-8 cannot carry, such as NaN or half a "
             "surrogate pair; take it out."
@@ -135,7 +127,7 @@ def _checked(model: type[Model], content: dict[str, Any]) -> Model:
 
 
 def _sentence(model: type[BaseModel], invalid: ValidationError) -> str:
-    """The first thing that is wrong, and what would be right."""
+    """The first error, with what to change."""
     error = invalid.errors(include_url=False, include_input=False)[0]
     field = str(error["loc"][0]) if error["loc"] else "body"
     match error["type"]:
@@ -156,6 +148,6 @@ def _sentence(model: type[BaseModel], invalid: ValidationError) -> str:
 
 
 def _shown(name: str) -> str:
-    """A sender's own text, short enough and plain enough to be repeated in a sentence."""
-    shown = ascii(name)  # may be ten times as long as the name
+    """A sender's text as ASCII, and short enough to be quoted in a sentence."""
+    shown = ascii(name)  # up to ten times as long as the name
     return shown if len(shown) <= 60 else f"{shown[:60]}...'"

@@ -1,4 +1,4 @@
-"""What the queue doors share: one message at a time, each failing alone, none in a loop."""
+"""Queues: handles the messages of a batch so that each fails alone, and none fails for ever."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from mypy_boto3_sqs import SQSClient
 
-# A message that is begun with less time than two calls that nobody answers could be cut off in the
-# middle, and with it the whole batch.
+# Two unanswered calls. With less time left, a message could run into the timeout of the function,
+# and then the whole batch fails.
 MIN_SECONDS_LEFT = 2.0 * SLOWEST_CALL_SECONDS
-# SQS counts attributes as part of the message, and takes 1 MiB in all.
+# SQS's limit, attributes included.
 MAX_MESSAGE_BYTES = 1_048_576
 MAX_REASON_CHARS = 400
 
@@ -36,26 +36,22 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Received:
-    """One message as a worker sees it."""
-
-    queue: str  # its name, as in its URL
+    queue: str  # the queue's name, as in its URL
     body: str
     sent_at: int  # epoch milliseconds at which SQS accepted it
     redelivered: bool
-    stop_at: float  # seconds of the monotonic clock at which the function ends
+    stop_at: float  # when the function times out, in seconds of the monotonic clock
 
 
 @dataclass(frozen=True)
 class Source:
-    """A queue that a door takes messages from."""
-
     sqs: SQSClient
     dlq_url: str
-    max_receives: int  # after so many tries SQS moves a message to the dead-letter queue
+    max_receives: int
 
 
 def sources(settings: Settings, sqs: SQSClient, *queues: Queue) -> dict[str, Source]:
-    """The queues that a door takes messages from, by the names that their events carry."""
+    """Sources by the name of the queue, as it stands in the events."""
     return {
         queue_name(getattr(settings, queue.url_setting)): Source(
             sqs,
@@ -75,14 +71,14 @@ def work(
     threads: Executor | None = None,
     in_turn: Callable[[str], str | None] = lambda _body: None,
 ) -> dict[str, Any]:
-    """Handle every message of the event; those that fail are named in the answer, to come again.
+    """Handle every message of the event; the answer names those that failed, to be redelivered.
 
-    With `threads`, side by side: most of the time of a message goes by waiting for answers. But
-    those of which `in_turn` says the same would be in each other's way: one after the other.
+    With `threads`, messages are handled concurrently, because they mostly wait for AWS; but those
+    with the same key of `in_turn` contend for a row and are handled one after the other.
 
-    A message that breaks the contract would fail each time: it goes to the dead-letter queue of
-    its queue at once and is acknowledged. Any other error fails the message; the last time, it is
-    logged, because SQS then moves it to the dead-letter queue without a reason.
+    A message that breaks the contract would fail each time, so it is sent to the dead-letter queue
+    at once and acknowledged. Any other error fails the message. The last failure is logged, because
+    SQS then moves the message to the dead-letter queue without a reason.
     """
     stop_at = clock.monotonic() + context.get_remaining_time_in_millis() / 1000
 
@@ -103,7 +99,7 @@ def work(
 def _is_done(
     record: Record, source: Source, handle: Callable[[Received], None], stop_at: float
 ) -> bool:
-    """Handle a message; whether it may be forgotten."""
+    """Handle a message; whether it is done and can be deleted."""
     try:
         _begin(record, source, handle, stop_at)
     except Exception as error:
@@ -138,7 +134,7 @@ def _begin(
 
 
 def _reject(record: Record, error: Exception, source: Source) -> None:
-    """Log without the body, send to the dead-letter queue, and so acknowledge."""
+    """Send a message to the dead-letter queue with the reason; the log leaves out its body."""
     reason = str(error)
     logger.error("A message was rejected.", **_described(record), reason=reason)
     why: dict[str, Any] = {
@@ -153,7 +149,7 @@ def _reject(record: Record, error: Exception, source: Source) -> None:
 
 
 def _log_last_failure(record: Record, error: Exception) -> None:
-    """Say why a message ends in the dead-letter queue, where SQS moves it when it is shown next."""
+    """Log why a message fails; SQS moves it to the dead-letter queue instead of redelivering it."""
     logger.error(
         "A message failed for the last time.",
         **_described(record),
@@ -164,7 +160,7 @@ def _log_last_failure(record: Record, error: Exception) -> None:
 
 
 def _described(record: Record) -> dict[str, Any]:
-    """What tells a message from others, without its body."""
+    """What identifies a message, without its body."""
     body = _bytes(record)
     return {
         "message_id": record["messageId"],
@@ -187,5 +183,5 @@ def _queue_name(record: Record) -> str:
 
 
 def queue_name(url: str) -> str:
-    """The name at the end of a queue's URL, which its ARN ends with too."""
+    """The queue's name, which its URL and its ARN end with."""
     return url.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""The HTTP door for publishing, retracting and following."""
+"""The HTTP API but for timelines: publish, retract, follow."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ following = _wiring.following(settings, names.API, _wiring.edges(settings), dyna
 
 
 def publish(request: Request) -> Answer:
-    """Accept a post; once this is answered with 202, its delivery is owed."""
-    wish = read_publish_request(request.body())
+    """Accept a post; an answer of 202 promises its delivery."""
+    body = read_publish_request(request.body())
     key = request.header("idempotency-key")
     published = publishing.publish(
         NewPost(
             publisher_id=request.user_id,
-            ref_id=wish.ref_id
+            ref_id=body.ref_id
             or (ref_id_for(request.user_id, key) if key is not None else clock.new_id()),
-            published_at=wish.published_at,
-            body=body_text(wish.body),
+            published_at=body.published_at,
+            body=body_text(body.body),
         ),
         accepted_at=request.received_at,
         plan_queue=publish_queue,
@@ -56,7 +56,6 @@ def publish(request: Request) -> Answer:
 
 
 def retract(request: Request) -> Answer:
-    """Take a post back."""
     publishing.retract(
         request.path_id("ref_id"),
         publisher_id=request.user_id,
@@ -66,13 +65,12 @@ def retract(request: Request) -> Answer:
 
 
 def show_delivery(request: Request) -> Answer:
-    """How far the delivery of a post of one's own is."""
+    """The progress of a delivery, for the publisher of the post."""
     status = status_for(ledger, request.path_id("ref_id"), publisher_id=request.user_id)
     return answer(200, asdict(status))
 
 
 def follow(request: Request) -> Answer:
-    """Follow a publisher."""
     relation = following.follow(
         request.user_id, request.path_id("publisher_id"), asked_at=request.received_at
     )
@@ -80,7 +78,6 @@ def follow(request: Request) -> Answer:
 
 
 def unfollow(request: Request) -> Answer:
-    """Stop following a publisher."""
     following.unfollow(
         request.user_id, request.path_id("publisher_id"), asked_at=request.received_at
     )
@@ -88,7 +85,7 @@ def unfollow(request: Request) -> Answer:
 
 
 def list_following(request: Request) -> Answer:
-    """Whom the user follows, a page at a time, in order of publisher id."""
+    """One page of the publishers that the user follows, in order of their ids."""
     query = request.query("limit", "after")
     follows, following_page = following.list(
         request.user_id, limit=request.limit(), after=query.get("after")
@@ -117,5 +114,4 @@ ROUTES = {
 
 @logger.inject_lambda_context
 def handler(event: Event, context: LambdaContext) -> dict[str, Any]:
-    """Answer one HTTP request."""
     return respond(event, ROUTES, user_claim=settings.user_claim)

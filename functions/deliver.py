@@ -1,4 +1,4 @@
-"""The door of both lanes (DELIVER)."""
+"""DELIVER: takes the segments of both lanes."""
 
 from __future__ import annotations
 
@@ -30,20 +30,19 @@ delivering = Delivering(
     _clients.transport(settings),
 )
 SOURCES = sources(settings, sqs, names.EXPRESS, names.BULK)
-# What this worker has learnt about the table outlives the invocation.
+# Kept between invocations, with what this worker has learnt about the table.
 PACES = {
     queue_name(settings.express_queue_url): Pace(settings.express_worker_rate),
-    # Many workers begin at the same moment, and together keep to a share of the table.
+    # Without a burst: many bulk workers begin at once, and together they keep to their share.
     queue_name(settings.bulk_queue_url): Pace(settings.bulk_worker_rate, burst=MAX_PUTS),
 }
 metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 
 
 def take(received: Received) -> None:
-    """Deliver one segment."""
-    order = DeliverSegment.from_content(parse(received.body))
+    command = DeliverSegment.from_content(parse(received.body))
     outcome = delivering.deliver(
-        order,
+        command,
         pace=PACES[received.queue],
         redelivered=received.redelivered,
         stop_at=received.stop_at - HAND_BACK_SECONDS,
@@ -51,9 +50,9 @@ def take(received: Received) -> None:
     logger.info(
         "A segment was worked on.",
         outcome=outcome.what,
-        fanout_id=order.fanout_id,
-        segment=order.segment,
-        segments=order.segments,
+        fanout_id=command.fanout_id,
+        segment=command.segment,
+        segments=command.segments,
         written=outcome.written,
     )
     metrics.add_metric(names.ENTRIES_DELIVERED, MetricUnit.Count, outcome.written)
@@ -62,6 +61,5 @@ def take(received: Received) -> None:
 @metrics.log_metrics
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    """Take one message of a lane."""
     metrics.add_metric(names.ENTRIES_DELIVERED, MetricUnit.Count, 0)  # also if it is rejected
     return work(event, context, take, sources=SOURCES)

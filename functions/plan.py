@@ -1,4 +1,4 @@
-"""The door of the publish queue: what other services send, and the orders to PLAN."""
+"""PLAN: takes the publish queue, with messages of other services and commands to plan."""
 
 from __future__ import annotations
 
@@ -40,16 +40,15 @@ planning = Planning(
 )
 following = _wiring.following(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs)
 SOURCES = sources(settings, sqs, names.PUBLISH)
-# A batch of messages, all at a time: nobody waits behind a celebrity, or for the answers of others.
+# One thread per message of a batch: no message waits for another's calls, or behind a celebrity.
 MESSAGES = boto.threads(names.PUBLISH.batch_size)
 
 
 def take(received: Received) -> None:
-    """Carry out one message of the publish queue."""
     content = parse(received.body)
     if content.get("type") == contract.FANOUT_PLAN:
-        order = PlanFanout.from_content(content)
-        planning.plan(order.fanout_id, redelivered=received.redelivered)
+        command = PlanFanout.from_content(content)
+        planning.plan(command.fanout_id, redelivered=received.redelivered)
         return
     match read_event(content):
         case PostPublished() as event:
@@ -78,14 +77,14 @@ def _publish(event: PostPublished, received: Received) -> None:
     try:
         post = publishing.accept(new, accepted_at=received.sent_at)
     except PostRetracted:
-        # The queue keeps no order: the retraction came first, and is respected.
+        # A standard queue may deliver the retraction first.
         logger.info("A retracted post was not published.", ref_id=event.ref_id)
         return
     planning.plan(post.ref_id, redelivered=received.redelivered)
 
 
 def _follower(body: str) -> str | None:
-    """Whose follow a message is of, if it is one: a user's follows are counted in one row."""
+    """The user of a follow message. One row counts a user's follows, so they must take turns."""
     try:
         user_id = parse(body).get("user_id")
     except BadInput:
@@ -95,5 +94,4 @@ def _follower(body: str) -> str | None:
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    """Take one batch of the publish queue."""
     return work(event, context, take, sources=SOURCES, threads=MESSAGES, in_turn=_follower)

@@ -1,4 +1,4 @@
-"""The door of the relation queue (RELATE): settle once more what a door has settled."""
+"""RELATE: reconciles a follow once more, after the function that changed it has stopped."""
 
 from __future__ import annotations
 
@@ -20,12 +20,10 @@ SOURCES = sources(settings, sqs, names.RELATION)
 
 
 def take(received: Received) -> None:
-    """Settle one relation."""
-    order = ReconcileRelation.from_content(parse(received.body))
-    following.reconcile(order.user_id, order.publisher_id)
+    command = ReconcileRelation.from_content(parse(received.body))
+    following.reconcile(command.user_id, command.publisher_id)
 
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    """Take one batch of the relation queue."""
     return work(event, context, take, sources=SOURCES)

@@ -1,4 +1,4 @@
-"""The door of the clock (SWEEP)."""
+"""SWEEP: what the clock starts every minute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import names
 from fanfold.aws import boto
-from fanfold.aws.dead_letters import DeadLetterQueue, Watch
+from fanfold.aws.dead_letters import DeadLetterQueue, DeadLetterReports
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import Ledger
@@ -33,7 +33,7 @@ sweeping = Sweeping(
         },
     ),
 )
-watch = Watch(
+dead_letters = DeadLetterReports(
     {
         queue.name: DeadLetterQueue(boto.sqs(), getattr(settings, queue.dlq_url_setting))
         for queue in names.QUEUES
@@ -46,17 +46,17 @@ metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 @metrics.log_metrics
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Look once at the open fan-outs, and at the dead letters that nobody has explained."""
-    metrics.add_metric(names.FANOUTS_STALLED, MetricUnit.Count, 0)  # a run that fails says so too
-    # A level, told every minute and first of all: the alarm stays for as long as they do.
+    """Send again what was lost, and report dead letters that have no reason."""
+    metrics.add_metric(names.FANOUTS_STALLED, MetricUnit.Count, 0)  # also if the run fails
+    # A gauge: emitted first and every minute, so the alarm holds while any fan-out is stalled.
     metrics.add_metric(names.FANOUTS_STALLED, MetricUnit.Count, sweeping.stalled())
     for swept in sweeping.sweep():
         logger.warning("A fan-out was mended.", fanout_id=swept.fanout_id, what=swept.what)
-    for queue, letter in watch.news():
+    for queue, message in dead_letters.new():
         logger.error(
             "A dead letter waits.",
-            message_id=letter.message_id,
+            message_id=message.message_id,
             queue=queue,
-            receives=letter.receives,
-            size=letter.size,
+            receives=message.receives,
+            size=message.size,
         )

@@ -1,4 +1,4 @@
-"""The HTTP door for reading one's own timeline (QUERY)."""
+"""QUERY: reads the user's own timeline over HTTP."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ reading = Reading(
 
 
 def read(request: Request) -> Answer:
-    """One page of the user's own timeline."""
     query = request.query("limit", "before", "hydrate")
     hydrate = query.get("hydrate", "true")
     if hydrate not in ("true", "false"):
@@ -44,5 +43,4 @@ ROUTES = {contract.READ_TIMELINE.key: read}
 
 @logger.inject_lambda_context
 def handler(event: Event, context: LambdaContext) -> dict[str, Any]:
-    """Answer one HTTP request."""
     return respond(event, ROUTES, user_claim=settings.user_claim)

@@ -1,1 +1,1 @@
-"""How AWS is called; imports the ground, and boto3 and libcurl in one module each."""
+"""How AWS is called. Imports the modules of `fanfold/`; boto3 and libcurl have one module each."""

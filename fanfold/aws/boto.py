@@ -1,7 +1,6 @@
-"""boto3 clients with their time-outs and retries said aloud.
+"""boto3 clients with explicit time-outs and retries.
 
-botocore 1.44 changed its defaults (a throttled DynamoDB call sleeps about 4 s inside the client),
-so nothing here is left to a default.
+botocore's defaults change: since 1.44 a throttled DynamoDB call sleeps about 4 s in the client.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
 
-# Of a process, which has a batch of such work: twice as many, as seldom more than one needs them.
+# Of one process. A batch has several such tasks, but rarely do more than two need them at once.
 CONNECTIONS = 2 * AT_A_TIME
 
 for kind in (ConnectionError, HTTPClientError):
@@ -40,12 +39,12 @@ def _config(attempts: int, connections: int) -> Config:
 
 @cache
 def dynamodb(attempts: int = ATTEMPTS, connections: int = CONNECTIONS) -> DynamoDBClient:
-    """The DynamoDB client of this process; `attempts=1` where our own code owns the back-off."""
+    """The DynamoDB client of this process; with `attempts=1` for code that retries by itself."""
     return boto3.client("dynamodb", config=_config(attempts, connections))
 
 
 def threads(count: int) -> Executor:
-    """Threads of the caller's own, for so many calls at a time."""
+    """A thread pool of the caller's own, for `count` concurrent calls."""
     return ThreadPoolExecutor(count)
 
 

@@ -1,6 +1,6 @@
-"""The dead-letter queues: looked at without taking anything away.
+"""Dead-letter queues: read without taking anything away.
 
-A dead-letter queue has no redrive policy of its own, so receiving from it buries nothing.
+They have no redrive policy of their own, so a message may be received any number of times.
 """
 
 from __future__ import annotations
@@ -16,58 +16,56 @@ from fanfold.errors import BadInput
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
-# SQS gives and takes no more in one call.
+# SQS's limit for one call.
 PAGE = 10
-# Long enough to ask all of SQS's servers: an empty answer then means an empty queue.
+# Long polling queries all servers of SQS, so an empty answer means an empty queue.
 WAIT_SECONDS = 1
-# Letters that a process remembers to have named; far more than it sees in its life.
-MAX_REMEMBERED = 1_000
+# Ids of reported messages that a process remembers: far more than it sees in its lifetime.
+MAX_REPORTED = 1_000
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetter:
-    """One message of a dead-letter queue, as this receipt shows it."""
+    """A message of a dead-letter queue, as one receive returned it."""
 
     message_id: str
     body: str
     sent_at: int  # epoch milliseconds
-    receives: int  # those of the queue that it comes from count on
-    reason: str  # of the worker that rejected it; empty where SQS moved it
+    receives: int  # including those from the queue that it comes from
+    reason: str  # why a worker rejected it; empty if SQS moved it
     group: str
     receipt: str
 
     @property
     def size(self) -> int:
-        """Bytes of the body."""
+        """Size of the body in bytes."""
         return len(self.body.encode("utf-8", "surrogatepass"))
 
     def is_expired(self, *, now: int, retention_days: int) -> bool:
-        """Whether it publishes a post whose entries would be past their time to live already."""
+        """Whether it publishes a post whose entries would already be past their time to live."""
         try:
             content = json.loads(self.body)
             if not isinstance(content, dict) or content.get("type") != contract.POST_PUBLISHED:
                 return False
             published_at = times.to_ms(content["published_at"])
         except (ValueError, RecursionError, KeyError, TypeError, BadInput):
-            return False  # not to be read, or without a time: its worker decides
+            return False  # unreadable, or without a time: its worker decides
         return published_at + retention_days * _DAY_MS <= now
 
 
 @dataclass(frozen=True)
 class DeadLetterQueue:
-    """One dead-letter queue."""
-
     client: SQSClient
     url: str
 
-    def glance(self) -> list[DeadLetter]:
-        """Some of the letters, ten at most, which all others see all the while."""
-        return self.take(hidden_seconds=0)
+    def peek(self) -> list[DeadLetter]:
+        """Up to ten messages, which stay visible to other readers."""
+        return self.receive(hidden_seconds=0)
 
-    def take(self, *, hidden_seconds: int, wait_seconds: int = 0) -> list[DeadLetter]:
-        """Up to ten letters, hidden from others for so long."""
+    def receive(self, *, hidden_seconds: int, wait_seconds: int = 0) -> list[DeadLetter]:
+        """Up to ten messages, which other readers do not see for `hidden_seconds`."""
         answer = self.client.receive_message(
             QueueUrl=self.url,
             MaxNumberOfMessages=PAGE,
@@ -78,23 +76,22 @@ class DeadLetterQueue:
         )
         return [_from_message(message) for message in answer.get("Messages", [])]
 
-    def show_again(self, letters: Collection[DeadLetter]) -> None:
-        """Let others see them at once."""
-        every = list(letters)
+    def release(self, messages: Collection[DeadLetter]) -> None:
+        """Make received messages visible to other readers at once."""
+        every = list(messages)
         for start in range(0, len(every), PAGE):
             entries: list[Any] = [
-                {"Id": str(number), "ReceiptHandle": letter.receipt, "VisibilityTimeout": 0}
-                for number, letter in enumerate(every[start : start + PAGE])
+                {"Id": str(number), "ReceiptHandle": message.receipt, "VisibilityTimeout": 0}
+                for number, message in enumerate(every[start : start + PAGE])
             ]
-            # One that fails shows itself again when its time is over.
+            # Failed entries are ignored: those messages become visible when their time is over.
             self.client.change_message_visibility_batch(QueueUrl=self.url, Entries=entries)
 
-    def delete(self, letter: DeadLetter) -> None:
-        """Take one away for good."""
-        self.client.delete_message(QueueUrl=self.url, ReceiptHandle=letter.receipt)
+    def delete(self, message: DeadLetter) -> None:
+        self.client.delete_message(QueueUrl=self.url, ReceiptHandle=message.receipt)
 
     def count(self) -> int:
-        """About how many letters there are, those that somebody just looks at among them."""
+        """Approximate number of messages, including those that another reader has received."""
         kinds: Any = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=kinds)
         return sum(int(number) for number in answer["Attributes"].values())
@@ -115,26 +112,26 @@ def _from_message(message: Any) -> DeadLetter:
 
 
 @dataclass(frozen=True)
-class Watch:
-    """Names the letters that no worker sent away itself, each once while this process lives.
+class DeadLetterReports:
+    """Finds the messages that have no reason with them, each once in the life of this process.
 
-    SQS tells nothing by which a letter is new: its receives and its age count on from the queue
-    that it comes from. So the process remembers, and names those that are still there once more
-    after a cold start.
+    Nothing in a message says when it reached the dead-letter queue: its receives and its age
+    include those of the queue that it comes from. So the process remembers what it has reported,
+    and reports it again after a cold start.
     """
 
     queues: Mapping[str, DeadLetterQueue]
-    remembered: dict[str, None] = field(default_factory=dict)
+    reported: dict[str, None] = field(default_factory=dict)  # message ids, the oldest first
 
-    def news(self) -> Iterator[tuple[str, DeadLetter]]:
-        """The letters of a glance at each queue that were not named yet, with the queue's name."""
+    def new(self) -> Iterator[tuple[str, DeadLetter]]:
+        """Peek at each queue; messages without a reason that are not reported yet, by queue."""
         for name, queue in self.queues.items():
-            for letter in queue.glance():
-                if not letter.reason and letter.message_id not in self.remembered:
-                    self._remember(letter)
-                    yield name, letter
+            for message in queue.peek():
+                if not message.reason and message.message_id not in self.reported:
+                    self._remember(message.message_id)
+                    yield name, message
 
-    def _remember(self, letter: DeadLetter) -> None:
-        self.remembered[letter.message_id] = None
-        if len(self.remembered) > MAX_REMEMBERED:
-            del self.remembered[next(iter(self.remembered))]
+    def _remember(self, message_id: str) -> None:
+        self.reported[message_id] = None
+        if len(self.reported) > MAX_REPORTED:
+            del self.reported[next(iter(self.reported))]

@@ -1,6 +1,6 @@
-"""What feeds a queue to its worker: an event source mapping, which an operator may have disabled.
+"""Event source mappings, which take a queue's messages to its function; operators disable them.
 
-The mapping itself is asked, so it does not matter who paused it, by which command or console.
+The state is read from Lambda, so it does not matter with which tool a mapping was disabled.
 """
 
 from __future__ import annotations
@@ -19,13 +19,11 @@ PAUSED = frozenset({"Disabling", DISABLED})
 
 @dataclass(frozen=True)
 class EventSourceMappings:
-    """The event source mappings: their ids by the URL of the queue."""
-
     client: LambdaClient
-    mappings: Mapping[str, str]
+    mappings: Mapping[str, str]  # ids by the URL of the queue
 
     def is_paused(self, queue_url: str) -> bool:
-        """Whether the queue's messages are held back; one whose mapping is not known is not."""
+        """Whether the queue's mapping is disabled; False if no mapping is known."""
         mapping = self.mappings.get(queue_url)
         if not mapping:
             return False

@@ -1,4 +1,4 @@
-"""Sending to a queue so that a message is sent or the caller knows that it was not."""
+"""Sending to a queue: either a message is sent, or the caller gets an error."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     from mypy_boto3_sqs import SQSClient
 
-# SendMessageBatch takes no more.
+# SQS's limit for SendMessageBatch.
 MAX_BATCH = 10
-# SQS takes no more.
+# SQS's limit.
 MAX_DELAY_SECONDS = 900
-# What a queue holds, in three parts.
+# Together, all messages of a queue.
 COUNTS: tuple[
     Literal["ApproximateNumberOfMessages"],
     Literal["ApproximateNumberOfMessagesDelayed"],
@@ -31,27 +31,25 @@ COUNTS: tuple[
     "ApproximateNumberOfMessagesDelayed",
     "ApproximateNumberOfMessagesNotVisible",
 )
-# Entries that a batch answers as failed are sent again so often, with jitter between.
+# Of the entries that SendMessageBatch returns as failed, with jitter between the attempts.
 ATTEMPTS = 4
 BACKOFF_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class WorkQueue:
-    """One queue."""
-
     client: SQSClient
     url: str
 
     def send(self, *messages: Message, threads: Executor | None = None) -> None:
-        """Send every message, in batches; raises `Unsent` if any was refused to the last.
+        """Send all messages in batches; raises `Unsent` if the queue refuses any in each attempt.
 
-        With `threads`, many batches are sent at a time.
+        With `threads`, batches are sent concurrently.
         """
         starts = range(0, len(messages), MAX_BATCH)
         batches = [messages[start : start + MAX_BATCH] for start in starts]
         for _ in for_each(threads, self._send_batch, batches):
-            pass  # an error is raised here
+            pass  # iterating raises a batch's error
 
     def _send_batch(self, messages: Sequence[Message]) -> None:
         left: list[Any] = [
@@ -65,7 +63,7 @@ class WorkQueue:
         ]
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             answer = self.client.send_message_batch(QueueUrl=self.url, Entries=left)
-            # The call answers 200 with entries in it that were not sent.
+            # SQS answers 200 although entries have failed.
             failed = {entry["Id"] for entry in answer.get("Failed", [])}
             if not failed:
                 return
@@ -73,6 +71,6 @@ class WorkQueue:
         raise Unsent(f"{len(left)} of {len(messages)} messages were refused by the queue.")
 
     def backlog(self) -> int:
-        """About how many messages wait, are delayed, or are being worked on."""
+        """Approximate number of messages: visible, delayed and in flight."""
         answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=list(COUNTS))
         return sum(int(answer["Attributes"][count]) for count in COUNTS)

@@ -1,6 +1,6 @@
-"""What every call to AWS keeps to, whoever makes it: its time, its attempts, and which errors pass.
+"""Time-outs, attempts and transient errors of every call to AWS, through either library.
 
-Without a library of AWS: the doors that must start fast read this.
+It imports neither library, because functions that must start fast import it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-# DynamoDB answers in milliseconds; a connection that is silent for so long is dead.
+# DynamoDB answers in milliseconds; a connection that is silent for seconds is dead.
 CONNECT_TIMEOUT_SECONDS = 1
 READ_TIMEOUT_SECONDS = 2
-# A first try and another: a call that nobody answers takes 6 s at most, of the 10 s of a door.
+# One retry: an unanswered call takes 6 s at most, of the 10 s that an HTTP function has.
 ATTEMPTS = 2
 SLOWEST_CALL_SECONDS = ATTEMPTS * (CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS)
 
-# Calls that one piece of work makes at once: pages of a ring of many shards, batches of messages.
+# Concurrent calls of one task, such as pages of a ring or batches of messages.
 AT_A_TIME = 16
 
 THROTTLES = frozenset(
@@ -44,7 +44,7 @@ TRANSIENT = THROTTLES | {
     "TransactionConflictException",
     "TransactionInProgressException",
 }
-# Why actions of a cancelled transaction did not happen, if the same transaction may pass later.
+# Reasons of a cancelled transaction that may succeed when it is repeated.
 TRANSIENT_REASONS = frozenset(
     {
         "None",
@@ -57,12 +57,12 @@ TRANSIENT_REASONS = frozenset(
 
 
 def for_each(threads: Executor | None, call: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """What `call` says to each item, in their order; many at a time where there are threads."""
+    """The results of `call` in the order of the items; concurrent if there are threads."""
     return threads.map(call, items) if threads else map(call, items)
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same call may succeed a moment later: a throttle, a 5xx, a lost connection."""
+    """Whether the same call may soon succeed: after a throttle, a 5xx or a lost connection."""
     if isinstance(error, Unanswered | Unsent):
         return True
     response = _response(error)
@@ -73,14 +73,14 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_throttle(error: BaseException) -> bool:
-    """Whether a table or queue took less than it was offered."""
+    """Whether a table or a queue throttled the call."""
     return _code(_response(error)) in THROTTLES
 
 
 def throttling_reasons(error: BaseException) -> frozenset[str]:
     """Which limits throttled a call, such as `TableWriteKeyRangeThroughputExceeded`.
 
-    Two exceptions of DynamoDB carry them, and spell the field in two ways.
+    DynamoDB spells the field differently in the two exceptions that have it.
     """
     response = _response(error)
     reasons = response.get("ThrottlingReasons") or response.get("throttlingReasons") or ()
@@ -88,7 +88,7 @@ def throttling_reasons(error: BaseException) -> frozenset[str]:
 
 
 def _response(error: BaseException) -> Mapping[str, Any]:
-    """What the service answered, as botocore's `ClientError` and our `wire.Refused` keep it."""
+    """The service's answer in botocore's `ClientError` or in our `Refused`."""
     response: Mapping[str, Any] = getattr(error, "response", None) or {}
     return response
 

@@ -122,12 +122,14 @@ def _read(deployment: Deployment, queue: names.Queue, limit: int) -> tuple[list[
     found: dict[str, DeadLetter] = {}
     try:
         while len(found) < min(limit, count):
-            page = dead.take(hidden_seconds=HIDDEN_SECONDS, wait_seconds=dead_letters.WAIT_SECONDS)
+            page = dead.receive(
+                hidden_seconds=HIDDEN_SECONDS, wait_seconds=dead_letters.WAIT_SECONDS
+            )
             if not page:
                 break
             found |= {message.message_id: message for message in page}
     finally:
-        dead.show_again(found.values())
+        dead.release(found.values())
     messages = sorted(found.values(), key=lambda message: message.sent_at)
     return messages[:limit], max(count, len(found))
 
