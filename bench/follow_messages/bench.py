@@ -1,4 +1,4 @@
-"""How many `follow.added` messages a worker of the publish queue takes, side by side or in turn."""
+"""How many `follow.added` messages a worker of the publish queue handles, in parallel or not."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from simulation import lambdas
 from simulation.schemas import schema_of
 
 BATCH = names.PUBLISH.batch_size
-# A call takes about so long on AWS, beside what both ends of loopback take here.
+# About the duration of a call on AWS, in addition to what both ends of loopback take here.
 CALL_SECONDS = 0.005
 BATCHES, ROUNDS, SHORT_ROUNDS = 10, 5, 2
-# Lambda's vCPU by memory: a whole one at 1,769 MB.
+# Lambda's vCPUs are in proportion to its memory: a whole one at 1,769 MB.
 VCPU = 512 / 1769
 PUBLISHER = "ada00000-0000-4000-8000-000000000001"
 USER = "f0110000-0000-4000-8000-{:012d}"
@@ -50,7 +50,7 @@ class Took:
 
 
 class Worker:
-    """The door of the publish queue, and messages that nobody has seen."""
+    """The function of the publish queue, and new messages for it."""
 
     def __init__(self) -> None:
         from functions import plan  # reads the environment as it is imported
@@ -59,10 +59,10 @@ class Worker:
         self.side_by_side = plan.MESSAGES
         self.follows = 0
 
-    def take(self, batches: int, *, threads: Any) -> Took:
-        """Handle so many batches of follows."""
+    def handle(self, batches: int, *, threads: Any) -> Took:
         self.plan.MESSAGES = threads
-        events = [self._event() for _ in range(batches)]
+        queue = names.PUBLISH.name
+        events = [sqs_event(queue, [self._message() for _ in range(BATCH)]) for _ in range(batches)]
         wall, cpu = time.perf_counter(), time.process_time()
         for event in events:
             answer = self.plan.handler(event, Context())  # type: ignore[arg-type]
@@ -70,9 +70,6 @@ class Worker:
                 raise RuntimeError(f"Not all follows were taken: {answer}")
         count = batches * BATCH
         return Took((time.perf_counter() - wall) / count, (time.process_time() - cpu) / count)
-
-    def _event(self) -> dict[str, Any]:
-        return sqs_event(names.PUBLISH.name, [self._message() for _ in range(BATCH)])
 
     def _message(self) -> dict[str, Any]:
         self.follows += 1
@@ -92,7 +89,6 @@ class Worker:
         }
 
     def edges(self) -> int:
-        """How many edges the table has."""
         client = self.plan.dynamodb
         pages = client.get_paginator("scan").paginate(
             TableName=self.plan.settings.followers_table, Select="COUNT"
@@ -101,7 +97,7 @@ class Worker:
 
 
 def run(*, short: bool) -> Result:
-    """Compare the door with itself, without its threads."""
+    """Compare the function with itself without its threads."""
     with _endpoint() as url:
         os.environ.pop("AWS_PROFILE", None)
         os.environ.update(_environment(url))
@@ -140,10 +136,10 @@ def run(*, short: bool) -> Result:
 
 
 def _compare(worker: Worker, *, rounds: int) -> list[tuple[Took, Took]]:
-    """Side by side and in turn, A B B A, after one unmeasured batch each."""
+    """Measure with and without threads, A B B A, after one unmeasured batch each."""
     ways: list[Callable[[int], Took]] = [
-        lambda batches: worker.take(batches, threads=worker.side_by_side),
-        lambda batches: worker.take(batches, threads=None),
+        lambda batches: worker.handle(batches, threads=worker.side_by_side),
+        lambda batches: worker.handle(batches, threads=None),
     ]
     for way in ways:
         way(1)
@@ -156,7 +152,7 @@ def _compare(worker: Worker, *, rounds: int) -> list[tuple[Took, Took]]:
 
 
 def _environment(url: str) -> dict[str, str]:
-    """What the door is told, with the model in the place of AWS."""
+    """The function's environment variables, with the model in the place of AWS."""
     return {
         **lambdas.settings().to_env(),
         "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
@@ -185,7 +181,7 @@ def _endpoint() -> Iterator[str]:
         process.join()
 
 
-def _serve(told: Connection) -> None:
+def _serve(parent: Connection) -> None:
     cores.pin(cores.STUB)
     clock = Clock()
     database, queues = Database(clock), Queues(clock, Hooks(random=Random(0)))
@@ -196,5 +192,5 @@ def _serve(told: Connection) -> None:
         dynamodb.Client(database, validates=False), sqs.Client(queues, validates=False)
     )
     with serving(late(model, CALL_SECONDS)) as url:
-        told.send(url)
-        told.recv()
+        parent.send(url)
+        parent.recv()
