@@ -29,9 +29,17 @@ def assert_complete(system: System, users: list[str], ref_id: str = "post-1") ->
     assert ref_id not in system.open_fanouts()
 
 
+def planned(system: System, count: int = 60) -> list[str]:
+    """Publish to `count` followers and let PLAN cut the fan-out; returns the followers."""
+    users = system.give_followers(count)
+    system.publish()
+    system.pump("Publish")
+    return users
+
+
 def segment(system: System, **changed: Any) -> Json:
-    """An order to deliver one segment, as an event of the lane that it is for."""
-    order = {
+    """A command to deliver one segment, as an event of its lane."""
+    command = {
         "version": 1,
         "type": "segment.deliver",
         "fanout_id": "post-1",
@@ -41,9 +49,9 @@ def segment(system: System, **changed: Any) -> Json:
         "hops": 0,
     }
     times_received = changed.pop("times_received", 1)
-    order.update(changed)
-    queue = "Express" if order["segments"] == 1 else "Bulk"
-    return {"Records": [system.record(queue, order, times_received=times_received)]}
+    command.update(changed)
+    queue = "Express" if command["segments"] == 1 else "Bulk"
+    return {"Records": [system.record(queue, command, times_received=times_received)]}
 
 
 @pytest.fixture
@@ -72,19 +80,9 @@ def test_every_follower_has_the_post_once_and_the_ledger_is_complete(
     assert (ledger.followers, ledger.segments) == (count, 1)
 
 
-@pytest.mark.usefixtures("small_pages")
-def test_followers_on_more_than_one_page_are_all_reached(system: System) -> None:
-    users = system.give_followers(130)
-    system.publish()
-    system.pump()
-    assert_complete(system, users)
-
-
 @pytest.mark.usefixtures("small_pages", "small_segments")
 def test_a_fanout_of_many_segments_and_pages_is_complete(system: System) -> None:
-    users = system.give_followers(150)
-    system.publish()
-    system.pump("Publish")
+    users = planned(system, 150)
     assert system.waiting("Express") == 0
     assert system.waiting("Bulk") == system.ledger().segments >= 8
     system.pump()
@@ -120,14 +118,6 @@ def test_a_publish_without_followers_completes_at_once(system: System) -> None:
     assert system.waiting("Express") == system.waiting("Bulk") == 0
 
 
-def test_segments_of_one_publisher_are_one_group_of_the_lane(system: System) -> None:
-    system.give_followers(1)
-    system.publish()
-    system.pump("Publish")
-    (record,) = system.receive("Express")
-    assert record["attributes"]["MessageGroupId"] == "ada"
-
-
 def test_a_follow_that_was_acknowledged_before_the_publish_is_served(system: System) -> None:
     assert system.follow("bob").status == 200
     system.publish()
@@ -138,7 +128,7 @@ def test_a_follow_that_was_acknowledged_before_the_publish_is_served(system: Sys
 def test_followers_and_the_ledger_are_read_consistently(
     system: System, fail_first: Callable[..., list[Any]]
 ) -> None:
-    """Else a follow that was acknowledged just now could be missed; moto's reads always are."""
+    """Moto's reads always are, so the requests are checked: a new follow must not be missed."""
     system.give_followers(2)
     calls = [
         *(fail_first(system.dynamodb, name, []) for name in ("query", "get_item")),
@@ -146,7 +136,7 @@ def test_followers_and_the_ledger_are_read_consistently(
     ]
     system.publish()
     system.pump()
-    assert all(calls), "each of them reads"
+    assert all(calls), "each client has read"
     assert all(request.get("ConsistentRead") for request in itertools.chain(*calls))
 
 
@@ -186,7 +176,7 @@ def test_a_message_handled_twice_in_a_row_counts_nothing_twice(system: System) -
         for record in records:
             system.delete(queue, record)
     assert_complete(system, users)
-    assert system.waiting("Express") == 0, "the second order to PLAN sent the segment again"
+    assert system.waiting("Express") == 0, "the second command to PLAN sent the segment again"
 
 
 @pytest.mark.parametrize("segments", [1, 2])
@@ -194,9 +184,7 @@ def test_two_workers_at_the_same_segment_count_it_once(
     system: System, monkeypatch: pytest.MonkeyPatch, segments: int
 ) -> None:
     monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: segments)
-    users = system.give_followers(20)
-    system.publish()
-    system.pump("Publish")
+    users = planned(system, 20)
     deliver = system.door("deliver")
     plain = system.unretried.batch_write_item
     others: list[str] = []
@@ -204,10 +192,10 @@ def test_two_workers_at_the_same_segment_count_it_once(
     def write(**request: Any) -> Any:
         if not others:  # the other worker began before, and ends before, this one
             others.append("begun")
-            order = DeliverSegment(fanout_id="post-1", segment=0, segments=segments)
+            command = DeliverSegment(fanout_id="post-1", segment=0, segments=segments)
             stop_at = clock.monotonic() + 50
             outcome = deliver.delivering.deliver(
-                order, pace=Pace(10_000), redelivered=True, stop_at=stop_at
+                command, pace=Pace(10_000), redelivered=True, stop_at=stop_at
             )
             others.append(outcome.what)
         return plain(**request)
@@ -220,9 +208,7 @@ def test_two_workers_at_the_same_segment_count_it_once(
 
 
 @pytest.mark.parametrize("door", ["api", "publish_queue"])
-def test_a_worker_that_stops_after_any_call_of_plan_is_made_good_by_the_next(
-    system: System, door: str
-) -> None:
+def test_a_crash_after_any_call_of_plan_is_made_good(system: System, door: str) -> None:
     users = system.give_followers(60)
     for calls in itertools.count(1):
         ref_id = f"post-{calls}"
@@ -244,7 +230,7 @@ def test_a_worker_that_stops_after_any_call_of_plan_is_made_good_by_the_next(
 
 
 @pytest.mark.parametrize("segments", [1, 2])
-def test_a_worker_that_stops_after_any_call_of_deliver_is_made_good_by_the_next(
+def test_a_crash_after_any_call_of_deliver_is_made_good(
     system: System, monkeypatch: pytest.MonkeyPatch, segments: int
 ) -> None:
     monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: segments)
@@ -307,28 +293,24 @@ def test_unprocessed_entries_are_written_again_and_counted_once(
     ids=lambda fault: fault.response["Error"]["Code"],
 )
 @pytest.mark.parametrize("operation", ["batch_write_item", "query"])
-def test_a_passing_fault_of_a_table_is_waited_for(
+def test_transient_errors_of_a_table_are_retried(
     system: System,
     monkeypatch: pytest.MonkeyPatch,
     fail_first: Callable[..., list[Any]],
     fault: Exception,
     operation: str,
 ) -> None:
-    users = system.give_followers(60)
-    system.publish()
-    system.pump("Publish")
+    users = planned(system)
     calls = fail_first(system.unretried, operation, [fault, fault])
     assert system.pump_once("Express")
     assert_complete(system, users)
     assert len(calls) > 2
 
 
-def test_a_fault_that_does_not_pass_fails_the_message_and_nothing_is_lost(
+def test_a_permanent_error_fails_the_message_and_loses_nothing(
     system: System, fail_first: Callable[..., list[Any]]
 ) -> None:
-    users = system.give_followers(60)
-    system.publish()
-    system.pump("Publish")
+    users = planned(system)
     fail_first(system.unretried, "batch_write_item", [error("AccessDenied")])
     (record,) = system.receive("Express")
     assert system.take({"Records": [record]}) == [record["messageId"]]
@@ -344,10 +326,8 @@ def test_a_fault_that_does_not_pass_fails_the_message_and_nothing_is_lost(
 def test_a_segment_that_runs_out_of_time_is_continued_where_it_stopped(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    users = system.give_followers(300)
-    system.publish()
-    system.pump("Publish")
-    # With so few in flight, the fourth batch is on its way long before the last is begun.
+    users = planned(system, 300)
+    # With two in flight, the fourth batch is sent long before the last one.
     monkeypatch.setattr("fanfold.fanout.deliver.Delivery", partial(Delivery, max_in_flight=2))
     client = system.unretried
     plain = client.batch_write_item
@@ -379,12 +359,8 @@ def test_a_segment_that_runs_out_of_time_is_continued_where_it_stopped(
     assert system.ledger().resume == {}
 
 
-def test_a_worker_that_stops_between_the_ledger_and_the_hand_back_is_made_good(
-    system: System,
-) -> None:
-    users = system.give_followers(60)
-    system.publish()
-    system.pump("Publish")
+def test_a_crash_between_the_ledger_and_the_hand_back_is_made_good(system: System) -> None:
+    users = planned(system)
     in_order = sorted(users, key=ring.position)
     system.timelines.push(_entry(system), in_order[:25])
     middle = Resume(ring.position(in_order[25]), 25)
@@ -398,12 +374,8 @@ def _entry(system: System) -> Entry:
     return Entry(ledger.sort_key, ledger.publisher_id, ledger.expires_at)
 
 
-def test_a_message_behind_the_ledger_does_nothing_because_another_carries_on(
-    system: System,
-) -> None:
-    system.give_followers(60)
-    system.publish()
-    system.pump("Publish")
+def test_a_message_behind_the_ledger_writes_nothing(system: System) -> None:
+    planned(system)
     system.bodies("Express")
     middle = Resume("8" * 16, 30)
     system.fanouts.store_resume("post-1", 0, middle, now="2026-11-20T18:00:01.000Z")
@@ -413,10 +385,8 @@ def test_a_message_behind_the_ledger_does_nothing_because_another_carries_on(
     assert system.waiting("Express") == 0
 
 
-def test_how_far_a_segment_is_delivered_never_goes_back(system: System) -> None:
-    users = system.give_followers(60)
-    system.publish()
-    system.pump("Publish")
+def test_the_stored_position_of_a_segment_never_goes_back(system: System) -> None:
+    users = planned(system)
 
     def store(position: str, written: int) -> bool:
         resume = Resume(position * 16, written)
@@ -426,34 +396,21 @@ def test_how_far_a_segment_is_delivered_never_goes_back(system: System) -> None:
     assert not store("6", 24), "a slower worker"
     assert system.ledger().resume == {0: Resume("7" * 16, 25)}
     assert store("8", 30)
-    assert store("8", 30), "the same again, after an answer that was lost"
+    assert store("8", 30), "again, after a lost answer"
     assert system.ledger().resume == {0: Resume("8" * 16, 30)}
     assert not system.fanouts.store_resume("post-2", 0, Resume("9" * 16, 1), now="")
     system.fanouts.finish_segment(system.ledger(), 0, written=60, now="2026-11-20T18:00:02.000Z")
-    assert not store("9", 35), "it is not pending any more"
+    assert not store("9", 35), "no longer pending"
     assert system.ledger().resume == {}
     assert len(users) == system.ledger().delivered
-
-
-def test_a_segment_begins_where_the_ledger_says_and_not_where_the_message_says(
-    system: System,
-) -> None:
-    users = system.give_followers(60)
-    system.publish()
-    system.pump("Publish")
-    system.bodies("Express")
-    system.take(segment(system, position="f" * 16))
-    assert_complete(system, users)
 
 
 def test_too_little_time_hands_the_segment_back_with_one_more_hop_and_a_delay(
     system: System,
 ) -> None:
-    system.give_followers(60)
-    system.publish()
-    system.pump("Publish")
+    planned(system)
     system.bodies("Express")
-    system.context.ends_at = 14  # less than what a hand-back needs
+    system.context.ends_at = 14  # less than a hand-back needs
     system.take(segment(system, hops=4))
     assert system.bodies("Express") == [], "not at once"
     system.clock.advance(300)
@@ -462,12 +419,10 @@ def test_too_little_time_hands_the_segment_back_with_one_more_hop_and_a_delay(
     assert system.ledger().resume == {}
 
 
-def test_a_segment_that_gets_no_further_for_too_long_is_rejected_with_the_reason(
+def test_a_segment_without_progress_for_too_long_is_rejected_with_the_reason(
     system: System,
 ) -> None:
-    system.give_followers(60)
-    system.publish()
-    system.pump("Publish")
+    planned(system)
     system.bodies("Express")
     system.context.ends_at = 14
     system.take(segment(system, hops=12))
@@ -485,7 +440,7 @@ def test_a_message_with_no_time_left_comes_again_untouched(system: System) -> No
     assert system.ledger().state == "queued"
 
 
-# Segments that the ledger does not bear out
+# Invalid commands
 
 
 @pytest.mark.parametrize(
@@ -501,12 +456,10 @@ def test_a_message_with_no_time_left_comes_again_untouched(system: System) -> No
         ({"type": "fanout.plan"}, "not a 'segment.deliver'"),
     ],
 )
-def test_an_order_that_cannot_be_true_is_rejected_and_writes_nothing(
+def test_an_invalid_command_is_rejected_and_writes_nothing(
     system: System, changed: Json, says: str
 ) -> None:
-    system.give_followers(3)
-    system.publish()
-    system.pump("Publish")
+    planned(system, 3)
     assert system.take(segment(system, **changed)) == []
     queue = "Bulk" if changed.get("segments", 1) > 1 else "Express"
     ((_, reason),) = system.rejected(queue)
@@ -517,10 +470,8 @@ def test_an_order_that_cannot_be_true_is_rejected_and_writes_nothing(
 # Retraction
 
 
-def test_a_post_retracted_before_its_delivery_is_delivered_to_nobody(system: System) -> None:
-    system.give_followers(3)
-    system.publish()
-    system.pump("Publish")
+def test_a_post_retracted_before_its_delivery_reaches_nobody(system: System) -> None:
+    planned(system, 3)
     assert system.http("api/retract_post").status == 204
     system.pump()
     assert system.reached() == []

@@ -1,4 +1,4 @@
-"""Both transports over real sockets, on the model behind HTTP: nobody is left out."""
+"""Both transports over real sockets, on the model behind HTTP: every follower gets the entry."""
 
 from __future__ import annotations
 
@@ -55,29 +55,29 @@ POST = Post(
     expires_at=FANOUT.expires_at,
     body="{}",
 )
-# So bad that of some hundreds of batches some meet with each fault, before its effect and after.
+# Rates at which a few hundred batches meet every fault, both before and after they are applied.
 BAD_DAY = Rates(partial=0.3, throttled=0.1, broken=0.1, reset=0.1)
-# Worse: a worker gives up for now, and hands back.
+# Rates at which workers hand back.
 WORST_DAY = Rates(partial=0.6, throttled=0.15, broken=0.1, reset=0.05, others=0.15)
-# Faster than two cores are; and each message anew, or throttles would slow the tests down.
+# Faster than two cores; each message has a new pace, because throttles would slow the tests down.
 RATE = 1_000_000
-# One turn is a minute of the queues' time.
+# Each turn advances the queues' clock by a minute.
 TURN_SECONDS, MAX_TURNS = 60, 2_000
 QUOTES = '"quoted" \\ \t\x01 grüße \N{GRINNING FACE}'
 
 
 @dataclass
 class Service:
-    """DELIVER on clients of one transport, on the way that a test says to tables and queues."""
+    """DELIVER through one transport, between which and the tables a test may put faults."""
 
     delivering: Delivering
-    tables: Any  # a client on another way, without faults
+    tables: Any  # a client without faults
     queues: sqs.Queues
     queue_url: str
     outcomes: Counter[str] = field(default_factory=Counter)
 
     def publish(self, users: list[str], *, segments: int = 1) -> None:
-        """Let a post be accepted and planned for these followers."""
+        """Accept and plan a post for these followers."""
         followers = EdgesTable(self.tables, names.FOLLOWERS.name)
         followers.put_all(("ada", user, 1, 0) for user in users)
         Posts(self.tables, names.POSTS.name).add(POST, now=0)
@@ -104,19 +104,19 @@ class Service:
             if self.row().state == COMPLETE:
                 return
             self.queues.clock.advance(TURN_SECONDS)
-            if not self.turn() and self.is_empty():
-                self.sweep()
+            if not self.turn() and self.lanes.bulk.backlog() == 0:  # as SWEEP does
+                self.lanes.send_pending(self.row())
         raise AssertionError(f"It does not end: {self.outcomes}")
 
     def turn(self) -> bool:
-        """Take one message; if it fails for now, it comes again. False if none is there."""
+        """Take one message; a transient failure leaves it in the queue. False if there is none."""
         received = self.sqs.receive_message(QueueUrl=self.queue_url, AttributeNames=["All"])
         for message in received.get("Messages", ()):
-            order = DeliverSegment.from_content(parse(message["Body"]))
+            command = DeliverSegment.from_content(parse(message["Body"]))
             again = int(message["Attributes"]["ApproximateReceiveCount"]) > 1
             try:
                 outcome = self.delivering.deliver(
-                    order, pace=Pace(RATE), redelivered=again, stop_at=clock.monotonic() + 30
+                    command, pace=Pace(RATE), redelivered=again, stop_at=clock.monotonic() + 30
                 )
             except Exception as error:
                 if not is_transient(error):
@@ -127,27 +127,17 @@ class Service:
             self.sqs.delete_message(QueueUrl=self.queue_url, ReceiptHandle=message["ReceiptHandle"])
         return "Messages" in received
 
-    def is_empty(self) -> bool:
-        """Whether no message waits, is delayed or is hidden."""
-        return WorkQueue(self.sqs, self.queue_url).backlog() == 0
-
-    def sweep(self) -> None:
-        """Send what is pending again, as SWEEP does when the lane is empty for long enough."""
-        self.outcomes["swept"] += 1
-        self.lanes.send_pending(self.row())
-
     def row(self) -> Fanout:
         row = self.ledger.get("post-1")
         assert row
         return row
 
     def entries(self) -> list[dict[str, Any]]:
-        """All rows of the timelines."""
         pages = self.tables.get_paginator("scan").paginate(TableName=names.TIMELINES.name)
         return [item for page in pages for item in page["Items"]]
 
     def assert_complete(self, users: list[str]) -> None:
-        """Every follower has exactly the entry, nobody else has one, and the ledger knows."""
+        """Every follower has exactly one entry, nobody else has any, and the ledger agrees."""
         assert sorted(map(_spelled, self.entries())) == sorted(_spelled(_entry(u)) for u in users)
         row = self.row()
         assert (row.state, row.delivered, row.pending) == (COMPLETE, len(users), frozenset())
@@ -171,8 +161,8 @@ Way = Callable[[Backend], Backend]
 
 @contextmanager
 def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """A service of one transport, whose calls to the tables go by `way`."""
-    # Of this service alone: others in this process keep theirs.
+    """DELIVER through one transport, whose calls to the tables pass through `way`."""
+    # Fresh caches for this service; the rest of the process keeps its clients.
     for module, name in (
         (boto, "dynamodb"), (boto, "sqs"), (curl, "connections"), (curl, "dynamodb"), (curl, "sqs")
     ):  # fmt: skip
@@ -200,7 +190,7 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
             ours,
         )
         for each in (tables, client, queue, ours.entries.client):
-            if close := getattr(each, "close", None):  # libcurl's ends by itself
+            if close := getattr(each, "close", None):  # libcurl's client has none
                 ends.callback(close)
         if threads := getattr(ours, "threads", None):
             ends.callback(threads.shutdown)
@@ -211,7 +201,7 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
 def service(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Way], Service]]:
-    """Makes a service, which ends with the test."""
+    """A function that starts a service, which ends with the test."""
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with ExitStack() as ends:
@@ -237,10 +227,8 @@ ODD = [
 # Without faults
 
 
-def test_every_item_is_written_once_and_is_what_it_should_be(
-    service: Callable[[Way], Service],
-) -> None:
-    """Both transports are compared with the same items, and so with each other."""
+def test_every_entry_is_written_once_and_correct(service: Callable[[Way], Service]) -> None:
+    """The expected items are the same for both transports."""
     written: list[str] = []
 
     def capturing(backend: Backend) -> Backend:
@@ -261,10 +249,10 @@ def test_every_item_is_written_once_and_is_what_it_should_be(
     assert here.outcomes == {"delivered": 1}
 
 
-def test_a_delivery_that_breaks_off_leaves_nothing_behind_for_the_next(
+def test_an_aborted_delivery_leaves_no_calls_behind_for_the_next(
     service: Callable[[Way], Service],
 ) -> None:
-    """The second page comes in the wrong order, once, while the first is being written."""
+    """The second page arrives out of order, once, while the first is being written."""
     broken: list[Request] = []
 
     def breaking(backend: Backend) -> Backend:
@@ -290,7 +278,7 @@ def test_a_delivery_that_breaks_off_leaves_nothing_behind_for_the_next(
     here.assert_complete(users)
 
 
-def test_two_deliveries_on_one_transport_are_each_whole(service: Callable[[Way], Service]) -> None:
+def test_deliveries_one_after_another_share_a_transport(service: Callable[[Way], Service]) -> None:
     users = followers(600)
     here = service(lambda backend: backend)
     here.publish(users, segments=8)
@@ -304,12 +292,12 @@ def test_two_deliveries_on_one_transport_are_each_whole(service: Callable[[Way],
 
 @pytest.fixture
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last entries of each segment would be waited for, for seconds."""
+    """Do not wait seconds for the last entries of each segment."""
     monkeypatch.setattr(policy, "BACKOFF_CAP_SECONDS", 0.1)
 
 
 def faulty(rates: Rates, counted: Counter[str]) -> Way:
-    """A way on which calls meet with faults, which are counted."""
+    """Faults at these rates on the way to the tables, counted by kind."""
 
     def way(backend: Backend) -> Backend:
         return FaultyBatches(backend, rates, seed=1, counted=counted).answer
@@ -318,7 +306,7 @@ def faulty(rates: Rates, counted: Counter[str]) -> Way:
 
 
 def assert_met(counted: Counter[str], rates: Rates) -> None:
-    """Every fault that there is a rate of has happened."""
+    """Every fault with a rate above 0 has happened, and no other."""
     for name in ("partial", "throttled"):
         assert bool(counted[name]) is bool(getattr(rates, name))
     for name in ("broken", "reset"):
@@ -338,7 +326,7 @@ def assert_met(counted: Counter[str], rates: Rates) -> None:
     ],
     ids=["a bad day", "a bad day for all calls", "lost answers"],
 )
-def test_every_follower_has_one_entry_whatever_fails(
+def test_every_follower_has_one_entry_despite_faults(
     service: Callable[[Way], Service], rates: Rates, segments: int
 ) -> None:
     counted: Counter[str] = Counter()
@@ -351,7 +339,7 @@ def test_every_follower_has_one_entry_whatever_fails(
 
 
 @pytest.mark.usefixtures("_short_waits")
-def test_workers_that_hand_back_again_and_again_leave_nobody_out(
+def test_repeated_hand_backs_leave_no_follower_out(
     service: Callable[[Way], Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(policy, "RETRY_ENTRIES", 200)

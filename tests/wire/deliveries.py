@@ -1,4 +1,4 @@
-"""A delivery's calls through libcurl, and any call of the general client, on one `Connections`."""
+"""Calls of a delivery through libcurl, and of the general client, on one `Connections`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,16 @@ ENTRY = Entry("2026-11-20T18:00:00.123Z#post-1", "ada", 1_900_000_000)
 
 
 def transport(connections: curl.Connections) -> CurlTransport:
-    """DELIVER's, on tables that this server stands for."""
     client: Any = curl.Client(connections)
     return CurlTransport(EdgesTable(client, "Followers"), Entries(client, "Timelines"), connections)
 
 
 def batch(number: int, *users: str) -> Send:
-    """A batch of entries for these users."""
     return Send(number, [edge(user) for user in users])
 
 
 def make(transport: CurlTransport, *actions: Read | Send) -> list[Finished]:
-    """Make calls, all at once; how each ended, in the order in which they did."""
+    """Start all calls at once, and return how each ended, in the order in which they ended."""
     ended: list[Finished] = []
     with transport.calls(ENTRY) as calls:
         for action in actions:
@@ -40,7 +38,7 @@ def make(transport: CurlTransport, *actions: Read | Send) -> list[Finished]:
 
 
 def by_client(connections: curl.Connections) -> Any:
-    """The answer to one call of the general client, which it makes once."""
+    """The answer to one call of the general client, without retries."""
     client = curl.Client(connections, attempts=1)
     return client.get_item(TableName="Posts", Key={"ref_id": {"S": "post-1"}})
 
