@@ -128,6 +128,5 @@ def read_message(entry: dict[str, Any]) -> Message:
 
 def wrong_value(value: object, name: str, reason: str) -> Refused:
     return Refused(
-        "InvalidParameterValue",
-        f"Value {value} for parameter {name} is invalid. Reason: {reason}.",
+        "InvalidParameterValue", f"Value {value} for parameter {name} is invalid. Reason: {reason}."
     )

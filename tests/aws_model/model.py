@@ -15,17 +15,14 @@ KB = 1024
 NOTES = TableSchema(
     "notes",
     KeySchema("id", "at"),
-    (
-        IndexSchema("by_tag", KeySchema("tag")),
-        IndexSchema("everything", KeySchema("label"), ALL),
-    ),
+    (IndexSchema("by_tag", KeySchema("tag")), IndexSchema("everything", KeySchema("label"), ALL)),
     ttl="expires_at",
 )
 PLAIN = TableSchema("plain", KeySchema("id"))
 
 
 class Model:
-    """A clock, a meter and a client on two tables."""
+    """A database of two tables, with a clock, a meter and a client."""
 
     def __init__(self, hooks: Hooks | None = None, throttle: Throttle | None = None) -> None:
         self.clock = throttle.clock if throttle else Clock()
@@ -43,6 +40,18 @@ class Model:
         found: dict[str, Any] | None = answer.get("Item")
         return found
 
+    def query(self, id: str, **more: Any) -> dict[str, Any]:
+        values = {":id": text(id)}
+        return self.client.query(
+            TableName="notes",
+            KeyConditionExpression="id = :id",
+            ExpressionAttributeValues=values,
+            **more,
+        )
+
+    def put_plain(self, id: str, size: int, **more: Any) -> dict[str, Any]:
+        return self.client.put_item(TableName="plain", Item=sized(id, size), **more)
+
     def ids(self, index: str | None = None, **more: Any) -> list[str]:
         request = {"TableName": "notes", **({"IndexName": index} if index else {}), **more}
         return sorted(item["id"]["S"] for item in self.client.scan(**request)["Items"])
@@ -54,5 +63,5 @@ def note(id: str, at: str = "1", **more: Any) -> dict[str, Any]:
 
 
 def sized(id: str, size: int) -> dict[str, Any]:
-    """An item of `plain` that has exactly so many bytes."""
+    """An item of `plain` with exactly `size` bytes."""
     return {"id": text(id), "x": text("y" * (size - len("id") - len(id) - len("x")))}

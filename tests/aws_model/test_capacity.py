@@ -1,4 +1,4 @@
-"""Units are counted as the Developer Guide's own examples count them."""
+"""Units are counted like the examples of the Developer Guide."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_writes_are_rounded_up_to_1_kb(sizes: tuple[int, ...], units: int) -> No
 def test_a_batch_get_rounds_each_item_and_a_query_their_sum() -> None:
     model = Model()
     for name, size in (("a", 3 * KB // 2), ("b", 13 * KB // 2)):
-        model.client.put_item(TableName="plain", Item=sized(name, size))
+        model.put_plain(name, size)
     keys = [{"id": {"S": "a"}}, {"id": {"S": "b"}}]
     model.client.batch_get_item(RequestItems={"plain": {"Keys": keys, "ConsistentRead": True}})
     assert model.meter.of("plain", READ) == 3
@@ -92,18 +92,13 @@ def test_a_query_of_ten_items_of_40_8_kb_counts_44_kb() -> None:
     model = Model()
     for number in range(10):
         model.put("a", str(number), x="y" * (4178 - len("idaat0x")))
-    answer = model.client.query(
-        TableName="notes",
-        KeyConditionExpression="id = :id",
-        ExpressionAttributeValues={":id": {"S": "a"}},
-        ReturnConsumedCapacity="TOTAL",
-    )
+    answer = model.query("a", ReturnConsumedCapacity="TOTAL")
     assert answer["ConsumedCapacity"] == {"TableName": "notes", "CapacityUnits": 5.5}
 
 
 def test_a_projection_or_count_saves_no_units() -> None:
     model = Model()
-    model.client.put_item(TableName="plain", Item=sized("a", 10 * KB))
+    model.put_plain("a", 10 * KB)
     for more in ({"ProjectionExpression": "id"}, {"Select": "COUNT"}, {}):
         before = model.meter.of("plain", READ)
         model.client.scan(TableName="plain", ConsistentRead=True, **more)
@@ -121,27 +116,24 @@ def test_a_batch_of_half_a_kb_and_three_and_a_half_counts_five() -> None:
 
 def test_a_write_counts_the_larger_of_what_was_there_and_what_is() -> None:
     model = Model()
-    model.client.put_item(TableName="plain", Item=sized("a", 5 * KB))
+    model.put_plain("a", 5 * KB)
     assert model.meter.of("plain") == 5
-    model.client.put_item(TableName="plain", Item=sized("a", 100))
+    model.put_plain("a", 100)
     assert model.meter.of("plain") == 10
-    model.client.delete_item(TableName="plain", Key={"id": {"S": "a"}})
-    assert model.meter.of("plain") == 11
-    model.client.delete_item(TableName="plain", Key={"id": {"S": "a"}})
-    assert model.meter.of("plain") == 12
+    for units in (11, 12):
+        model.client.delete_item(TableName="plain", Key={"id": {"S": "a"}})
+        assert model.meter.of("plain") == units
 
 
 def test_a_failed_condition_counts_the_item_that_is_there() -> None:
     model = Model()
-    model.client.put_item(TableName="plain", Item=sized("a", 5 * KB))
+    model.put_plain("a", 5 * KB)
     with pytest.raises(model.client.exceptions.ConditionalCheckFailedException):
-        model.client.put_item(
-            TableName="plain", Item=sized("a", 100), ConditionExpression="attribute_not_exists(id)"
-        )
+        model.put_plain("a", 100, ConditionExpression="attribute_not_exists(id)")
     assert model.meter.of("plain") == 10
 
 
-def test_a_transaction_counts_twice_also_what_it_only_checks() -> None:
+def test_a_transaction_counts_every_item_twice_even_a_checked_one() -> None:
     model = Model()
     check = {
         "TableName": "plain",
@@ -176,15 +168,12 @@ def test_an_index_of_keys_counts_an_entry_that(
 
 def test_an_index_of_everything_counts_every_change_by_its_own_size() -> None:
     model = Model()
-    model.put("a", label="l", x="y" * 3000)
-    assert model.meter.of("notes", WRITE, "everything") == 3
-    model.put("a", label="l", x="short")
-    assert model.meter.of("notes", WRITE, "everything") == 6
-    model.put("a", label="l", x="short")
-    assert model.meter.of("notes", WRITE, "everything") == 6
+    for content, units in (("y" * 3000, 3), ("short", 6), ("short", 6)):
+        model.put("a", label="l", x=content)
+        assert model.meter.of("notes", WRITE, "everything") == units
 
 
-def test_consumed_capacity_tells_indexes_apart_if_asked() -> None:
+def test_consumed_capacity_lists_indexes_if_the_request_asks_for_them() -> None:
     model = Model()
     answer = model.client.put_item(
         TableName="notes", Item=note("a", tag="t"), ReturnConsumedCapacity="INDEXES"

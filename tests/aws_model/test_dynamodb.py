@@ -1,4 +1,4 @@
-"""What the simulation decides: how late, how much is left over; and what stays put meanwhile."""
+"""The hooks of a simulation, and what holds whatever they do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ParamValidationError
 
 from aws_model.dynamodb.tables import Hooks
-from tests.aws_model.model import KB, Model, note, sized
+from tests.aws_model.model import KB, Model, note
 
 
 def test_an_eventual_read_sees_what_was_and_a_consistent_one_what_is() -> None:
@@ -34,20 +34,12 @@ def test_an_eventual_query_sees_the_partition_of_one_moment() -> None:
     model.put("a", "3")
     model.client.delete_item(TableName="notes", Key=note("a", "1"))
 
-    def query(*, consistent: bool) -> list[str]:
-        answer = model.client.query(
-            TableName="notes",
-            KeyConditionExpression="id = :id",
-            ExpressionAttributeValues={":id": {"S": "a"}},
-            ConsistentRead=consistent,
-        )
-        return [item["at"]["S"] for item in answer["Items"]]
-
-    assert query(consistent=False) == ["1", "2"]
-    assert query(consistent=True) == ["2", "3"]
+    for consistent, places in ((False, ["1", "2"]), (True, ["2", "3"])):
+        items = model.query("a", ConsistentRead=consistent)["Items"]
+        assert [item["at"]["S"] for item in items] == places
 
 
-def test_an_index_lags_and_keeps_the_order_of_changes() -> None:
+def test_changes_reach_an_index_in_order_whatever_their_lags() -> None:
     lags = iter([3.0, 1.0])
     model = Model(Hooks(index_lag=lambda _table, _index: next(lags)))
     model.put("a", tag="t")
@@ -58,7 +50,7 @@ def test_an_index_lags_and_keeps_the_order_of_changes() -> None:
     assert model.ids("by_tag") == []
 
 
-def test_an_index_shows_an_entry_once_it_has_arrived() -> None:
+def test_an_index_shows_an_entry_after_its_lag() -> None:
     model = Model(Hooks(index_lag=lambda _table, _index: 1.0))
     model.put("a", tag="t")
     assert model.ids("by_tag") == []
@@ -66,7 +58,7 @@ def test_an_index_shows_an_entry_once_it_has_arrived() -> None:
     assert model.ids("by_tag") == ["a"]
 
 
-def test_an_expired_item_stays_until_somebody_deletes_it() -> None:
+def test_an_expired_item_stays_until_the_delay_is_over_and_its_deletion_is_free() -> None:
     model = Model(Hooks(ttl_delay=lambda _table: 100))
     model.put("a", tag="t", expires_at=int(model.clock.now) + 10)
     model.put("b", expires_at=str(int(model.clock.now) + 10))
@@ -81,14 +73,14 @@ def test_an_expired_item_stays_until_somebody_deletes_it() -> None:
     assert model.meter.of("notes") == written
 
 
-def test_items_are_never_deleted_without_a_delay() -> None:
+def test_a_delay_of_none_never_deletes_expired_items() -> None:
     model = Model(Hooks(ttl_delay=None))
     model.put("a", expires_at=int(model.clock.now) + 10)
     model.clock.advance(10_000_000)
     assert model.ids() == ["a"]
 
 
-def test_the_simulation_leaves_requests_of_a_batch_for_another_call() -> None:
+def test_a_hook_leaves_requests_of_a_batch_unprocessed() -> None:
     model = Model(Hooks(unprocessed=lambda operation, _table, count: [count - 1]))
     puts = [{"PutRequest": {"Item": note(name)}} for name in "abc"]
     answer = model.client.batch_write_item(RequestItems={"notes": puts})
@@ -104,14 +96,14 @@ def test_the_simulation_leaves_requests_of_a_batch_for_another_call() -> None:
 def test_a_batch_get_ends_at_16_mb_and_names_the_rest() -> None:
     model = Model()
     for number in range(45):
-        model.client.put_item(TableName="plain", Item=sized(f"{number:02}", 380 * KB))
+        model.put_plain(f"{number:02}", 380 * KB)
     keys = [{"id": {"S": f"{number:02}"}} for number in range(45)]
     answer = model.client.batch_get_item(RequestItems={"plain": {"Keys": keys}})
     assert len(answer["Responses"]["plain"]) == 43
     assert answer["UnprocessedKeys"]["plain"]["Keys"] == keys[43:]
 
 
-def test_the_order_of_a_batch_get_is_the_simulations() -> None:
+def test_a_hook_orders_the_answer_of_a_batch_get() -> None:
     model = Model(Hooks(shuffle=lambda items: items.reverse()))
     for name in "ab":
         model.put(name)
@@ -120,7 +112,7 @@ def test_the_order_of_a_batch_get_is_the_simulations() -> None:
     assert [item["id"]["S"] for item in found] == ["b", "a"]
 
 
-def test_what_was_given_or_answered_can_be_changed_without_changing_the_table() -> None:
+def test_changing_a_request_or_an_answer_does_not_change_the_table() -> None:
     model = Model()
     given: dict[str, Any] = {**note("a"), "m": {"M": {"k": {"S": "v"}}}, "s": {"SS": ["x"]}}
     model.client.put_item(TableName="notes", Item=given)
@@ -131,7 +123,7 @@ def test_what_was_given_or_answered_can_be_changed_without_changing_the_table() 
     assert model.get("a") == {**note("a"), "m": {"M": {"k": {"S": "v"}}}, "s": {"SS": ["x"]}}
 
 
-def test_a_transaction_with_a_known_token_is_done_once() -> None:
+def test_a_transaction_runs_once_for_each_token_until_the_token_is_forgotten() -> None:
     model = Model()
     add = {
         "TableName": "plain",
@@ -150,7 +142,7 @@ def test_a_transaction_with_a_known_token_is_done_once() -> None:
     assert found["Item"]["n"] == {"N": "2"}
 
 
-def test_segments_and_pages_of_a_scan_meet_every_item_once() -> None:
+def test_segments_and_pages_of_a_scan_hold_every_item_once() -> None:
     model = Model()
     for number in range(200):
         model.put(f"id-{number % 50}", str(number))
@@ -163,17 +155,12 @@ def test_segments_and_pages_of_a_scan_meet_every_item_once() -> None:
     assert sorted(seen, key=int) == [str(number) for number in range(200)]
 
 
-def test_places_put_in_any_order_are_walked_in_order_between_reads() -> None:
+def test_items_put_in_any_order_are_queried_in_order() -> None:
     model = Model()
     for number in range(300):
         model.put("a", f"{number * 7919 % 300:03}")
         if number % 50 == 49:
-            answer = model.client.query(
-                TableName="notes",
-                KeyConditionExpression="id = :id",
-                ExpressionAttributeValues={":id": {"S": "a"}},
-            )
-            places = [item["at"]["S"] for item in answer["Items"]]
+            places = [item["at"]["S"] for item in model.query("a")["Items"]]
             assert places == sorted(places)
             assert len(places) == number + 1
 

@@ -1,4 +1,4 @@
-"""Whoever asks for too much is told so as DynamoDB tells it, and nothing is half done."""
+"""Throttled calls raise the errors of DynamoDB, and write nothing."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from botocore.exceptions import ClientError
 from aws_model.clock import Clock
 from aws_model.dynamodb.capacity import THROTTLING, Limits, Resource, Throttle
 from fanfold.aws.retries import is_transient
-from tests.aws_model.model import KB, Model, note, sized
+from tests.aws_model.model import KB, Model, note
 
 SMALL = Limits(partitions=1, partition_writes=10, partition_reads=10)
 
 
-def throttled_by(**limits: Any) -> Model:
-    return Model(throttle=Throttle(Clock(), Limits(**limits)))
+def limited(limits: Limits = SMALL) -> Model:
+    return Model(throttle=Throttle(Clock(), limits))
 
 
 def reasons(error: ClientError) -> list[str]:
@@ -36,16 +36,14 @@ def puts_until_throttled(model: Model, most: int = 200) -> tuple[int, ClientErro
 
 
 def test_a_partition_takes_its_units_and_more_with_time() -> None:
-    model = Model(throttle=Throttle(Clock(), SMALL))
-    assert puts_until_throttled(model)[0] == 10
-    model.clock.advance(0.5)
-    assert puts_until_throttled(model)[0] == 5
-    model.clock.advance(100)
-    assert puts_until_throttled(model)[0] == 10
+    model = limited()
+    for seconds, puts in ((0, 10), (0.5, 5), (100, 10)):
+        model.clock.advance(seconds)
+        assert puts_until_throttled(model)[0] == puts
 
 
 def test_unused_capacity_is_kept_for_the_burst() -> None:
-    model = throttled_by(partitions=1, partition_writes=10, burst_seconds=300)
+    model = limited(Limits(partitions=1, partition_writes=10, burst_seconds=300))
     assert puts_until_throttled(model, 4_000)[0] == 3_000
 
 
@@ -56,37 +54,32 @@ def test_unused_capacity_is_kept_for_the_burst() -> None:
             {"partitions": 1, "partition_writes": 5},
             "ProvisionedThroughputExceededException",
             "ThrottlingReasons",
-            "TableWriteKeyRangeThroughputExceeded",
+            "KeyRangeThroughput",
         ),
-        (
-            {"quota_writes": 5},
-            "RequestLimitExceeded",
-            "ThrottlingReasons",
-            "TableWriteAccountLimitExceeded",
-        ),
+        ({"quota_writes": 5}, "RequestLimitExceeded", "ThrottlingReasons", "AccountLimit"),
         (
             {"max_write_request_units": 5},
             "ThrottlingException",
             "throttlingReasons",
-            "TableWriteMaxOnDemandThroughputExceeded",
+            "MaxOnDemandThroughput",
         ),
     ],
 )
 def test_each_limit_has_its_exception_and_reason(
     limits: Mapping[str, Any], code: str, field: str, reason: str
 ) -> None:
-    model = throttled_by(**limits)
+    model = limited(Limits(**limits))
     _, error = puts_until_throttled(model)
     response: Any = error.response
     assert response["Error"]["Code"] == code
-    assert [each["reason"] for each in response[field]] == [reason]
+    assert [each["reason"] for each in response[field]] == [f"TableWrite{reason}Exceeded"]
     assert response[field][0]["resource"].endswith(":table/notes")
     assert isinstance(error, getattr(model.client.exceptions, code))
     assert is_transient(error)
 
 
-def test_a_key_range_may_come_as_the_other_exception() -> None:
-    model = Model(throttle=Throttle(Clock(), SMALL))
+def test_a_throttled_key_range_may_raise_throttling_exception() -> None:
+    model = limited()
     model.database.key_range_as = lambda _table: THROTTLING
     _, error = puts_until_throttled(model)
     assert error.response["Error"]["Code"] == THROTTLING
@@ -94,14 +87,14 @@ def test_a_key_range_may_come_as_the_other_exception() -> None:
 
 
 def test_a_cold_table_takes_4000_writes_a_second_only_when_they_are_spread() -> None:
-    model = throttled_by()
+    model = limited(Limits())
     left = 0
     for batch in range(140):
         puts = [{"PutRequest": {"Item": note(f"{batch}-{number}")}} for number in range(25)]
         answer = model.client.batch_write_item(RequestItems={"notes": puts})
         left += len(answer["UnprocessedItems"].get("notes", []))
     assert left < 25
-    hot = Model(throttle=Throttle(Clock()))
+    hot = limited(Limits())
     assert all(hot.put("one", str(n)) for n in range(1_000))
     with pytest.raises(hot.client.exceptions.ProvisionedThroughputExceededException):
         hot.put("one", "1000")
@@ -120,8 +113,8 @@ def test_a_throttled_index_throttles_the_table_and_nothing_is_written() -> None:
     assert model.meter.of("notes") == 11
 
 
-def test_a_batch_is_done_in_part_and_says_what_is_left() -> None:
-    model = Model(throttle=Throttle(Clock(), SMALL))
+def test_a_throttled_batch_writes_a_part_and_returns_the_rest() -> None:
+    model = limited()
     puts = [{"PutRequest": {"Item": note(f"id-{number}")}} for number in range(25)]
     answer = model.client.batch_write_item(RequestItems={"notes": puts})
     assert answer["UnprocessedItems"] == {"notes": puts[10:]}
@@ -131,8 +124,8 @@ def test_a_batch_is_done_in_part_and_says_what_is_left() -> None:
 
 
 def test_reads_are_throttled_by_their_own_buckets() -> None:
-    model = Model(throttle=Throttle(Clock(), SMALL))
-    model.client.put_item(TableName="plain", Item=sized("a", 10 * KB))
+    model = limited()
+    model.put_plain("a", 10 * KB)
     keys = {"id": {"S": "a"}}
     for _ in range(3):
         model.client.get_item(TableName="plain", Key=keys, ConsistentRead=True)
@@ -146,7 +139,7 @@ def test_reads_are_throttled_by_their_own_buckets() -> None:
 
 
 def test_a_throttled_transaction_is_cancelled_whole() -> None:
-    model = Model(throttle=Throttle(Clock(), SMALL))
+    model = limited()
     puts = [{"Put": {"TableName": "notes", "Item": note(f"id-{n}")}} for n in range(6)]
     with pytest.raises(model.client.exceptions.TransactionCanceledException) as caught:
         model.client.transact_write_items(TransactItems=puts)
@@ -158,10 +151,10 @@ def test_a_throttled_transaction_is_cancelled_whole() -> None:
 
 
 def test_a_request_larger_than_the_bucket_passes_when_it_is_full_and_leaves_a_debt() -> None:
-    model = Model(throttle=Throttle(Clock(), SMALL))
-    model.client.put_item(TableName="plain", Item=sized("a", 30 * KB))
+    model = limited()
+    model.put_plain("a", 30 * KB)
     model.clock.advance(2)
     with pytest.raises(ClientError):
-        model.client.put_item(TableName="plain", Item=sized("b", 30 * KB))
+        model.put_plain("b", 30 * KB)
     model.clock.advance(1.01)
-    model.client.put_item(TableName="plain", Item=sized("b", 30 * KB))
+    model.put_plain("b", 30 * KB)

@@ -98,10 +98,7 @@ def running() -> Any:
 
 def _boto3(running: Stub) -> Any:
     return boto3.client(
-        "dynamodb",
-        endpoint_url=running.url,
-        verify=running.authority,
-        region_name=stub_data.REGION,
+        "dynamodb", endpoint_url=running.url, verify=running.authority, region_name=stub_data.REGION
     )
 
 
