@@ -1,4 +1,4 @@
-"""Paired measuring: the order of the blocks, and what is made of their times."""
+"""Paired measuring: the order of the blocks, and the ratio of their times."""
 
 from bench.paired import Contestant, compare, paired
 
@@ -31,14 +31,14 @@ def test_time_is_counted_for_one_unit_of_work() -> None:
     assert tenth.measure() < whole.measure()
 
 
-def test_the_ratio_is_the_median_of_the_pairs_and_no_mean() -> None:
+def test_the_ratio_is_the_median_of_the_ratios_of_pairs() -> None:
     found = paired([(1.0, 40.0), (2.0, 90.0), (1.0, 50.0), (1.0, 44.0), (1.0, 5_000.0)])
     assert found.ratio == 45
     assert found.low <= found.ratio <= found.high
     assert (found.ours, found.theirs) == (1.0, 50.0)
 
 
-def test_pairs_that_agree_have_a_narrow_interval_and_the_same_one_each_time() -> None:
+def test_equal_pairs_have_an_interval_of_zero_width_and_an_interval_is_reproducible() -> None:
     agreed = paired([(1.0, 45.0)] * 10)
     assert (agreed.low, agreed.high) == (45, 45)
     scattered = [(1.0, 30.0 + each) for each in range(10)]

@@ -1,4 +1,4 @@
-"""The stub endpoint: what it answers is what DynamoDB would, and what was put is known."""
+"""The stub endpoint: it answers like DynamoDB, and counts what was put."""
 
 import json
 from typing import Any
@@ -21,19 +21,19 @@ from fanfold.timeline.posts import Posts
 FOLLOWERS = 60
 
 
-class Client:
-    """The stores' client, answered without a wire between."""
+class DirectClient:
+    """A client of the stub's answers, without a connection."""
 
     def __getattr__(self, method: str) -> Any:
         operation = method.replace("_", "")
         return lambda **request: json.loads(stub_data.answer(operation, request))
 
 
-client: Any = Client()
+client: Any = DirectClient()
 
 
 @pytest.mark.parametrize("limit", [7, 20, 60, 100])
-def test_pages_of_followers_hold_each_one_once_in_ring_order(limit: int) -> None:
+def test_pages_of_followers_hold_each_follower_once_in_ring_order(limit: int) -> None:
     store = EdgesTable(client, stub_data.SETTINGS.followers_table)
     found: list[str] = []
     after, more = ring.START, True
@@ -44,7 +44,7 @@ def test_pages_of_followers_hold_each_one_once_in_ring_order(limit: int) -> None
     assert found == sorted(ring.edge(stub_data.follower(n)) for n in range(FOLLOWERS))
 
 
-def test_a_page_ends_before_the_range_does() -> None:
+def test_a_page_ends_with_its_range() -> None:
     store = EdgesTable(client, stub_data.SETTINGS.followers_table)
     halves = [ring.segment_range(segment, 2) for segment in (0, 1)]
     pages = [store.page(stub_data.publisher(FOLLOWERS), Read(0, 0, h.lo, h.hi)) for h in halves]
@@ -52,7 +52,7 @@ def test_a_page_ends_before_the_range_does() -> None:
     assert not any(page.more for page in pages)
 
 
-def test_the_ledger_has_one_segment_pending_and_completes_with_it() -> None:
+def test_the_ledger_completes_with_its_only_segment() -> None:
     fanouts = Ledger(client, stub_data.SETTINGS.fanouts_table)
     before = fanouts.get(stub_data.post(FOLLOWERS))
     assert before is not None
@@ -81,7 +81,7 @@ def test_a_page_of_a_timeline_is_full_newest_first_and_each_post_is_there() -> N
     assert all(json.loads(post.body)["title"] for post in posts.values())
 
 
-def test_the_items_of_the_rivals_are_those_of_the_product() -> None:
+def test_rivals_write_the_items_of_the_product() -> None:
     (item,) = stub_data.items(stub_data.entry(FOLLOWERS), [stub_data.follower(3)])
     assert item["user_id"] == {"S": stub_data.follower(3)}
     assert set(item) == {"user_id", "sort_key", "publisher_id", "expires_at"}
@@ -103,7 +103,7 @@ def _boto3(running: Stub) -> Any:
 
 
 @pytest.mark.network
-def test_what_was_put_is_counted_and_kept_until_it_is_asked_for(running: Stub) -> None:
+def test_puts_are_counted_and_kept_until_they_are_read(running: Stub) -> None:
     items = stub_data.items(stub_data.entry(FOLLOWERS), [stub_data.follower(n) for n in range(2)])
     puts = [{"PutRequest": {"Item": item}} for item in items]
     request = {stub_data.SETTINGS.timelines_table: puts}
@@ -130,7 +130,7 @@ def test_a_call_that_no_bench_makes_is_refused(running: Stub) -> None:
 
 
 @pytest.mark.network
-def test_the_environment_is_that_of_a_lambda_role(running: Stub) -> None:
+def test_the_environment_is_like_that_of_a_lambda_role(running: Stub) -> None:
     environment = running.environment()
     assert len(environment["AWS_SESSION_TOKEN"]) == TOKEN_CHARS
     assert environment["AWS_ENDPOINT_URL_DYNAMODB"] == running.url
