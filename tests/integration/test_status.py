@@ -1,4 +1,4 @@
-"""What a publisher is told about the delivery of a post."""
+"""The route that shows a publisher the delivery of a post."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def test_a_publisher_sees_the_delivery_go_from_queued_to_complete(
     assert done["completed_at"] == system.ledger().completed_at > AT
 
 
-def test_completion_is_told_for_every_way_to_it(system: System) -> None:
+def test_a_fanout_with_or_without_followers_shows_its_completion(system: System) -> None:
     system.publish("nobody", user="grace")
     system.give_followers(2)
     system.publish("some")
     system.pump()
     for ref_id, user in (("nobody", "grace"), ("some", "ada")):
-        told = delivery(system, ref_id, user=user).body
-        assert (told["state"], told["completed_at"]) == ("complete", AT)
+        shown = delivery(system, ref_id, user=user).body
+        assert (shown["state"], shown["completed_at"]) == ("complete", AT)
 
 
-def test_anothers_post_and_an_unknown_one_are_answered_alike(system: System) -> None:
+def test_another_publishers_post_is_answered_like_an_unknown_one(system: System) -> None:
     before = delivery(system, user="grace")
     system.publish()
     after = delivery(system, user="grace")

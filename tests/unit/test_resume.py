@@ -1,4 +1,4 @@
-"""How far a segment is delivered, as the ledger keeps it: text whose order is progress."""
+"""The resume of a segment as text in the ledger, which sorts by progress."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from fanfold.fanout.policy import max_stragglers_of
 from fanfold.fanout.segments import MAX_SEGMENTS, Resume
 from fanfold.follows import ring
 
-# Wherever a worker can stop: on the ring, or behind all of a segment.
+# Where a worker can stop: on the ring, or behind a whole segment.
 ENDS = [ring.START, ring.behind_all("8" + "0" * 15), ring.behind_all(ring.END)]
 on_the_ring = st.integers(0, ring.RING_SIZE - 1).map(lambda number: f"{number:016x}")
 positions = st.sampled_from(ENDS) | on_the_ring
@@ -19,19 +19,19 @@ resumes = st.builds(Resume, positions, counts, stragglers)
 
 
 @given(resumes)
-def test_what_is_stored_is_read_back(resume: Resume) -> None:
+def test_a_resume_is_read_back_from_its_text(resume: Resume) -> None:
     assert Resume.from_text(resume.to_text()) == resume
 
 
 @given(resumes, resumes)
-def test_the_greater_text_is_further_on(one: Resume, other: Resume) -> None:
+def test_the_text_that_sorts_later_is_further_on(one: Resume, other: Resume) -> None:
     mine, theirs = ((each.position, each.written, each.stragglers) for each in (one, other))
     # DynamoDB compares bytes.
     assert (one.to_text().encode() > other.to_text().encode()) is (mine > theirs)
 
 
 @given(positions, counts, stragglers, stragglers)
-def test_one_more_entry_is_further_on_whoever_lags_behind(
+def test_one_more_entry_is_further_on_whatever_the_stragglers(
     position: str, written: int, before: tuple[str, ...], after: tuple[str, ...]
 ) -> None:
     was = Resume(position, written, before).to_text()
@@ -39,7 +39,7 @@ def test_one_more_entry_is_further_on_whoever_lags_behind(
 
 
 @given(on_the_ring, counts, stragglers)
-def test_behind_all_of_a_segment_is_further_on_than_anywhere_in_it(
+def test_the_end_of_a_segment_is_further_on_than_any_position_in_it(
     position: str, written: int, late: tuple[str, ...]
 ) -> None:
     end = Resume(ring.behind_all(ring.END), 0).to_text()
@@ -47,13 +47,13 @@ def test_behind_all_of_a_segment_is_further_on_than_anywhere_in_it(
 
 
 def test_the_text_is_position_count_and_stragglers() -> None:
-    # Rows are read by the release after the one that wrote them.
+    # The next release reads rows that this one wrote.
     resume = Resume("0123456789abcdef", 42, ("00000000000000ff", "0123456789abcdee"))
     assert resume.to_text() == "0123456789abcdef.0000000042.00000000000000ff.0123456789abcdee"
 
 
 @pytest.mark.parametrize("text", ["0123456789abcdef.42", "0123456789abcdef.0000000042"])
-def test_a_count_of_the_release_before_is_read(text: str) -> None:
+def test_a_text_without_stragglers_or_leading_zeros_is_read(text: str) -> None:
     assert Resume.from_text(text) == Resume("0123456789abcdef", 42)
 
 
@@ -63,8 +63,8 @@ def test_a_straggler_takes_17_bytes_of_the_row(late: tuple[str, ...]) -> None:
     assert len(Resume(ring.START, 0, late).to_text()) == len(alone) + 17 * len(late)
 
 
-def test_the_ledgers_row_has_room_for_the_resumes_of_all_segments() -> None:
-    """Where all of the most segments hand back as many stragglers as they may; a row is 400 KB."""
+def test_the_ledgers_row_holds_the_resumes_of_all_segments() -> None:
+    """Even if each of 4,096 segments hands back all stragglers allowed; a row may be 400 KB."""
     stragglers = ("0" * 16,) * max_stragglers_of(MAX_SEGMENTS)
     text = Resume("0" * 16, 5_000, stragglers).to_text()
     each = len(str(MAX_SEGMENTS)) + len(text) + 1 + len(str(MAX_SEGMENTS)) + 1

@@ -1,4 +1,4 @@
-"""How far a delivery is, as it is told."""
+"""The status of a delivery, from its row of the ledger."""
 
 from dataclasses import asdict, replace
 
@@ -18,7 +18,7 @@ DELIVERING = replace(
 )
 
 
-def test_before_it_is_planned_nothing_is_claimed() -> None:
+def test_the_status_of_an_unplanned_fanout_claims_nothing() -> None:
     for state in ("queued", "stalled"):
         assert asdict(status_of(replace(QUEUED, state=state))) == {
             "ref_id": "post-1",
@@ -33,7 +33,7 @@ def test_before_it_is_planned_nothing_is_claimed() -> None:
         }
 
 
-def test_while_it_is_delivered_the_entries_of_unfinished_segments_count_too() -> None:
+def test_entries_of_unfinished_segments_count_as_delivered() -> None:
     resume = {1: Resume("4" * 16, 700), 3: Resume("c" * 16, 50)}
     status = status_of(replace(DELIVERING, delivered=10_000, resume=resume))
     assert (status.segments_done, status.segments, status.delivered) == (2, 4, 10_750)
@@ -53,12 +53,12 @@ def test_the_lag_is_from_acceptance_to_completion() -> None:
     assert (status.segments_done, status.delivered) == (4, 19_950)
 
 
-def test_two_clocks_that_disagree_make_no_negative_lag() -> None:
+def test_clocks_that_disagree_make_no_negative_lag() -> None:
     done = replace(DELIVERING, state="complete", completed_at="2026-11-20T18:00:00.000Z")
     assert status_of(done).lag_seconds == 0
 
 
-def test_a_post_without_followers_is_complete_with_nothing_to_do() -> None:
+def test_a_post_without_followers_is_complete_with_0_segments() -> None:
     done = replace(QUEUED, state="complete", completed_at=QUEUED.accepted_at)
     status = status_of(done)
     assert (status.followers_estimated, status.segments, status.lag_seconds) == (0, 0, 0)
