@@ -1,4 +1,4 @@
-"""The command line as its users run it, on a stack of moto's tables and queues."""
+"""Runs the command line on a stack of moto's tables and queues."""
 
 from __future__ import annotations
 
@@ -20,11 +20,9 @@ from tests.integration.system import REGION, settings
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a command."""
-
     exit_code: int
     stdout: str
-    said: str  # on stderr, or the sentence of an expected failure
+    said: str  # stderr, or the text of an `ExpectedError`
 
     @property
     def json(self) -> Any:
@@ -33,7 +31,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Stack(Deployment):
-    """The stack, with clients of the test's own where it names some."""
+    """A stack on moto, except for services with a client of the test."""
 
     clients: Mapping[str, Any] = field(default_factory=dict)
 
@@ -46,7 +44,7 @@ def run(*arguments: str, **clients: Any) -> Ran:
     stack = Stack(REGION, None, outputs(), {name.rstrip("_"): c for name, c in clients.items()})
     with (
         patch.object(Deployment, "choose", lambda *_args, **_options: stack),
-        # moto would wait for its clock, which stands still.
+        # moto would wait for its clock, which does not advance.
         patch("fanfold.aws.dead_letters.WAIT_SECONDS", 0),
     ):
         result = CliRunner().invoke(app, list(arguments))
@@ -58,10 +56,12 @@ def run(*arguments: str, **clients: Any) -> Ran:
 
 
 def outputs() -> dict[str, str]:
-    """What the stack would give out."""
-    told = settings()
-    known: dict[str, str] = {table.output: getattr(told, table.setting) for table in names.TABLES}
+    """The outputs of the stack that name its tables and queues."""
+    on_moto = settings()
+    known = {table.output: table.setting for table in names.TABLES}
     for queue in names.QUEUES:
-        known[queue.url_output] = getattr(told, queue.url_setting)
-        known[queue.dlq_url_output] = getattr(told, queue.dlq_url_setting)
-    return known
+        known |= {
+            queue.url_output: queue.url_setting,
+            queue.dlq_url_output: queue.dlq_url_setting,
+        }
+    return {output: getattr(on_moto, setting) for output, setting in known.items()}

@@ -63,27 +63,25 @@ def test_pause_disables_both_lanes_and_waits_until_they_are_disabled() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "before", "asked", "lines"),
+    ("arguments", "before", "is_changed", "outcome"),
     [
-        ("pause --lane express", "Enabled", ["Express"], ["express is paused now."]),
-        ("pause --lane bulk", "Enabled", ["Bulk"], ["bulk is paused now."]),
-        (
-            "resume",
-            "Disabled",
-            ["Express", "Bulk"],
-            ["express is running now.", "bulk is running now."],
-        ),
-        ("pause", "Disabled", [], ["express was paused already.", "bulk was paused already."]),
-        ("resume", "Enabled", [], ["express was running already.", "bulk was running already."]),
+        ("pause --lane express", "Enabled", True, "is paused now."),
+        ("pause --lane bulk", "Enabled", True, "is paused now."),
+        ("resume", "Disabled", True, "is running now."),
+        ("pause", "Disabled", False, "was paused already."),
+        ("resume", "Enabled", False, "was running already."),
     ],
 )
 def test_only_the_chosen_lanes_that_must_change_are_switched(
-    arguments: str, before: str, asked: list[str], lines: list[str]
+    arguments: str, before: str, is_changed: bool, outcome: str
 ) -> None:
     fake = FakeLambda(before)
-    ran = run(*arguments.split(), lambda_=fake)
-    assert (ran.exit_code, ran.stdout.splitlines()) == (0, lines)
-    assert fake.asked == [(queue, arguments == "resume") for queue in asked]
+    command, *option = arguments.split()
+    lanes = option[1:] or ["express", "bulk"]
+    ran = run(command, *option, lambda_=fake)
+    assert (ran.exit_code, ran.stdout.splitlines()) == (0, [f"{lane} {outcome}" for lane in lanes])
+    asked = [(lane.title(), command == "resume") for lane in lanes]
+    assert fake.asked == (asked if is_changed else [])
 
 
 def test_a_change_in_progress_is_waited_for(slept: list[float]) -> None:
