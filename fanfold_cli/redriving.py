@@ -6,7 +6,7 @@ message, sends it, and only then deletes it.
 """
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -61,9 +61,10 @@ def redrive(
             if moved is not None:
                 return Redriven(name, moved, how="task")
         destination = deployment.output(queue.url_output)
-        loop = _Loop(dead, sqs, destination, count, rate, retention_days, bar)
-        loop.run()
-    return Redriven(name, loop.moved, len(loop.skipped))
+        moved, skipped = _by_loop(
+            dead, sqs, destination, count=count, rate=rate, retention_days=retention_days, bar=bar
+        )
+    return Redriven(name, moved, skipped)
 
 
 def _by_task(
@@ -106,55 +107,46 @@ def _is_unknown(error: ClientError) -> bool:
     return error.response.get("Error", {}).get("Code") in UNKNOWN_OPERATION or status == 501
 
 
-@dataclass
-class _Loop:
-    """Receives, sends, and deletes what SQS has confirmed to be sent.
+def _by_loop(
+    dead: DeadLetterQueue,
+    sqs: Any,
+    destination: str,
+    *,
+    count: int,
+    rate: int | None,
+    retention_days: int,
+    bar: Bar,
+) -> tuple[int, int]:
+    """Move `count` messages at most; return how many were moved, and how many had expired.
 
-    An interruption can leave a message in both queues; every worker tolerates duplicates.
+    Without that limit, messages that keep failing would be moved in circles. An interruption can
+    leave a message in both queues; every worker tolerates duplicates.
     """
-
-    dead: DeadLetterQueue
-    sqs: Any
-    destination: str
-    count: int
-    rate: int | None
-    retention_days: int
-    bar: Bar
-    moved: int = 0
-    skipped: dict[str, DeadLetter] = field(default_factory=dict)
-    began: float = 0.0
-
-    def run(self) -> None:
-        """Stop after `count` messages, or one that keeps failing would be moved in circles."""
-        self.began = time.monotonic()
-        held: list[DeadLetter] = []
-        try:
-            while self.moved + len(self.skipped) < self.count:
-                held = self.dead.receive(
-                    hidden_seconds=HIDDEN_SECONDS, wait_seconds=dead_letters.WAIT_SECONDS
-                )
-                if not held:
-                    return
-                while held and self.moved + len(self.skipped) < self.count:
-                    self._move(held[0])
-                    held.pop(0)
-        finally:
-            self.dead.release([*held, *self.skipped.values()])
-
-    def _move(self, message: DeadLetter) -> None:
-        if message.is_expired(now=clock.now_ms(), retention_days=self.retention_days):
-            if message.message_id not in self.skipped:
-                say(f"Message {message.message_id} publishes an expired post, so it stays.")
-            self.skipped[message.message_id] = message
-            return
-        self._wait_for_turn()
-        fair = {"MessageGroupId": message.group} if message.group else {}
-        self.sqs.send_message(QueueUrl=self.destination, MessageBody=message.body, **fair)
-        self.dead.delete(message)
-        self.moved += 1
-        self.bar.reach(self.moved + len(self.skipped))
-
-    def _wait_for_turn(self) -> None:
-        if self.rate is not None:
-            due = self.began + self.moved / self.rate
-            time.sleep(max(0.0, due - time.monotonic()))
+    moved, skipped = 0, dict[str, DeadLetter]()
+    held: list[DeadLetter] = []
+    began = time.monotonic()
+    try:
+        while moved + len(skipped) < count:
+            held = dead.receive(
+                hidden_seconds=HIDDEN_SECONDS, wait_seconds=dead_letters.WAIT_SECONDS
+            )
+            if not held:
+                break
+            while held and moved + len(skipped) < count:
+                message = held[0]
+                if message.is_expired(now=clock.now_ms(), retention_days=retention_days):
+                    if message.message_id not in skipped:
+                        say(f"Message {message.message_id} publishes an expired post, so it stays.")
+                    skipped[message.message_id] = message
+                else:
+                    if rate is not None:
+                        time.sleep(max(0.0, began + moved / rate - time.monotonic()))
+                    fair = {"MessageGroupId": message.group} if message.group else {}
+                    sqs.send_message(QueueUrl=destination, MessageBody=message.body, **fair)
+                    dead.delete(message)
+                    moved += 1
+                    bar.reach(moved + len(skipped))
+                held.pop(0)
+    finally:
+        dead.release([*held, *skipped.values()])
+    return moved, len(skipped)
