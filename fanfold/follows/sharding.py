@@ -18,9 +18,9 @@ PARTITION_WRITES = 1_000
 # A publisher causes the throttle itself if its accepted follows reach a quarter of what its shards
 # can take. Below that, the cause is a neighbour on the same partition, and growing would never end.
 OWN_SHARE = 0.25
-# If two growths raised the rate of accepted follows by less than this factor, they did not help, and
-# the next growth waits for the pause below. One growth is no evidence: the rate is a sample, and the
-# last growth on the way to full rate may gain less than the sampling error.
+# If two growths raised the rate of accepted follows by less than this factor, they did not help,
+# and the next growth waits for the pause below. One growth is no evidence: the rate is a sample,
+# and the last growth on the way to full rate may gain less than the sampling error.
 LEAST_GAIN = 1.05
 NO_GAIN_PAUSE_MS = 10 * 60 * 1000
 # Growths kept in a row. A level reaches its highest in far fewer.

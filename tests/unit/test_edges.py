@@ -18,7 +18,7 @@ from fanfold import clock
 from fanfold.errors import TryLater, Unanswered
 from fanfold.follows import publishers_table
 from fanfold.follows.edges import Edges
-from fanfold.follows.growth import CHECK_SECONDS, HOT_SECONDS, WAIT_SECONDS, Growing
+from fanfold.follows.growth import CHECK_SECONDS, HOT_SECONDS, Growing
 from fanfold.follows.levels import LEVEL_SECONDS, Levels
 from fanfold.follows.patience import ATTEMPTS, BACKOFF_SECONDS, PATIENCE_SECONDS
 from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, WINDOW_SECONDS, Growth, NotGrown, Shards
@@ -40,9 +40,9 @@ class Answered(Exception):
         }
 
 
-HOT = Answered("ThrottlingException", HOT_KEY_RANGE)
-COLD = Answered("ThrottlingException", "TableWriteAccountLimitExceeded")
-DENIED = Answered("AccessDeniedException")
+THROTTLED = "ThrottlingException"
+HOT = Answered(THROTTLED, HOT_KEY_RANGE)
+COLD = Answered(THROTTLED, "TableWriteAccountLimitExceeded")
 LOST = Unanswered("nobody answers")
 
 
@@ -72,58 +72,56 @@ def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     return now
 
 
-def raise_next(errors: list[Exception]) -> None:
-    if errors:
-        raise errors.pop(0).with_traceback(None)
+@dataclass
+class Store:
+    """Notes the calls; each raises the next of `errors`, if that is not None."""
+
+    calls: list[Any]
+    errors: list[Exception | None] = field(default_factory=list)
+
+    def called(self, *call: Any) -> None:
+        self.calls.append(call)
+        if self.errors and (error := self.errors.pop(0)):
+            raise error.with_traceback(None)
 
 
 @dataclass
-class Table:
-    """The followers table: what was done to it; it fails as often as the test says."""
+class Followers(Store):
+    """The followers table."""
 
-    calls: list[Any]
-    errors: list[Exception] = field(default_factory=list)
-    left: set[tuple[str, str]] = field(default_factory=set)
-    placements: dict[tuple[str, str, int], int] = field(
-        default_factory=dict
-    )  # and the versions there
+    left: set[tuple[str, str]] = field(default_factory=set)  # unprocessed in a batch
+    versions: dict[tuple[str, str, int], int] = field(default_factory=dict)
 
     def put(self, publisher_id: str, follower_id: str, *, version: int, level: int) -> None:
-        self._called("put", publisher_id, follower_id, version, level)
+        self.called("put", publisher_id, follower_id, version, level)
 
     def remove(self, publisher_id: str, follower_id: str, *, version: int, level: int) -> None:
-        self._called("remove", publisher_id, follower_id, version, level)
-        del self.placements[publisher_id, follower_id, level]
+        self.called("remove", publisher_id, follower_id, version, level)
+        del self.versions[publisher_id, follower_id, level]
 
     def version(self, publisher_id: str, follower_id: str, *, level: int) -> int | None:
-        self._called("read", publisher_id, follower_id, level)
-        return self.placements.get((publisher_id, follower_id, level))
+        self.called("read", publisher_id, follower_id, level)
+        return self.versions.get((publisher_id, follower_id, level))
 
     def put_all(self, edges: Iterable[tuple[str, str, int, int]]) -> set[tuple[str, str]]:
-        self._called("put_all", *edges)
+        self.called("put_all", *edges)
         return self.left
-
-    def _called(self, *call: Any) -> None:
-        self.calls.append(call)
-        raise_next(self.errors)
 
 
 @dataclass
-class PublishersTable:
-    """The publishers table: rows that the test sets, and what was asked and stored."""
+class Publishers(Store):
+    """The publishers table."""
 
-    calls: list[Any]
     rows: dict[str, Shards] = field(default_factory=dict)
     fixed: int | None = None
-    lost: bool = False  # somebody else is always quicker
-    errors: list[Exception] = field(default_factory=list)
+    lost: bool = False  # another container is always quicker
 
     def shards(self, publisher_id: str, *, consistent: bool = True) -> Shards:
-        self._called("look" if consistent else "glance", publisher_id)
+        self.called("shards" if consistent else "eventual", publisher_id)
         return self.rows.get(publisher_id, Shards())
 
     def update(self, publisher_id: str, *, seen: Shards, shards: Shards) -> bool:
-        self._called("update", publisher_id, seen.level, shards.level)
+        self.called("update", publisher_id, seen.level, shards.level)
         if self.lost or seen.version != self.rows.get(publisher_id, Shards()).version:
             return False
         self.rows[publisher_id] = shards
@@ -132,71 +130,67 @@ class PublishersTable:
     raise_to = publishers_table.PublishersTable.raise_to
 
     def static_level(self) -> int | None:
-        self._called("static")
+        self.called("static")
         return self.fixed
 
     def count(self, publisher_id: str, follows: int, *, now_ms: int) -> None:
-        self._called("count", publisher_id, follows)
-
-    def _called(self, *call: Any) -> None:
-        self.calls.append(call)
-        raise_next(self.errors)
+        self.called("count", publisher_id, follows)
 
 
 class World:
-    """Edges over both tables; `calls` tells what was done, in order."""
+    """Edges over both tables; `calls` holds the calls to both, in order."""
 
     def __init__(self, time: Time) -> None:
         self.time = time
         self.calls: list[Any] = []
-        self.told: list[tuple[str, Shards | NotGrown]] = []
-        self.table = Table(self.calls)
-        self.publishers = PublishersTable(self.calls)
+        self.notified: list[tuple[str, Shards | NotGrown]] = []
+        self.followers = Followers(self.calls)
+        self.publishers = Publishers(self.calls)
         self.edges = self.container()
 
     def container(self) -> Edges:
-        """Edges with empty caches, as a new container has them."""
-        return Edges(
-            self.table,  # type: ignore[arg-type]
-            Growing(
-                Levels(self.publishers),  # type: ignore[arg-type]
-                MAX_LEVEL,
-                COOLDOWN_MS,
-                lambda publisher, what: self.told.append((publisher, what)),
-            ),
-        )
+        """Edges with empty caches, as in a new container."""
+        levels = Levels(self.publishers)  # type: ignore[arg-type]
+        notify = lambda publisher, what: self.notified.append((publisher, what))  # noqa: E731
+        growing = Growing(levels, MAX_LEVEL, COOLDOWN_MS, notify)
+        return Edges(self.followers, growing)  # type: ignore[arg-type]
 
-    def busy(self, rate: int = 100_000, **shards: Any) -> None:
-        """The publisher's row says that follows come fast enough for any growth."""
+    def busy(self, rate: int = 100_000) -> None:
+        """Let the publisher's row say that follows come fast enough for any growth."""
         window = self.time.now_ms() // (1000 * WINDOW_SECONDS)
         follows = rate * WINDOW_SECONDS
         seen = self.publishers.rows.get("ada", Shards())
         self.publishers.rows["ada"] = replace(
-            seen, window=window, follows=follows, follows_before=follows, **shards
+            seen, window=window, follows=follows, follows_before=follows
         )
 
     def put(self, *errors: Exception, publisher: str = "ada") -> list[int]:
-        """Put one edge against these errors; the levels at which it was tried."""
-        self.table.errors[:] = errors
+        """Put one edge; its calls meet these errors. Returns the levels at which it was tried."""
+        self.followers.errors[:] = errors
         before = len(self.calls)
         self.edges.put(publisher, "bob", version=1)
         return [call[4] for call in self.calls[before:] if call[0] == "put"]
 
-    def at_home(self, *levels: int, version: int = 1) -> None:
-        """Bob's edge is at these levels."""
-        self.table.placements.update({("ada", "bob", level): version for level in levels})
-
     def throttled(self, *, after: float = 0.0) -> list[int]:
-        """The same some time later, throttled once."""
+        """Put one edge some time later; its first call is throttled."""
         self.time.seconds += after
         return self.put(HOT)
+
+    def place(self, *levels: int, version: int = 1) -> None:
+        """Give Bob's edge to ada a version at these levels."""
+        self.followers.versions.update({("ada", "bob", level): version for level in levels})
 
     def made(self, *kinds: str) -> list[Any]:
         return [call for call in self.calls if call[0] in kinds]
 
     @property
+    def read_at(self) -> list[int]:
+        """The levels at which edges were read, in order."""
+        return [call[3] for call in self.made("read")]
+
+    @property
     def levels(self) -> list[int]:
-        """The levels that were stored, one after the other."""
+        """The levels that were stored, in order."""
         return [call[3] for call in self.made("update")]
 
 
@@ -209,20 +203,19 @@ def grown_to(level: int, **more: Any) -> Shards:
     return Shards(level=level, version=level, **more)
 
 
-# Where an edge goes
+# Putting
 
 
-def test_an_edge_of_a_publisher_without_a_row_goes_to_level_0(world: World) -> None:
-    world.edges.put("ada", "bob", version=7)
-    assert world.made("put") == [("put", "ada", "bob", 7, 0)]
-    assert not world.made("update", "count", "look")
-
-
-def test_an_edge_goes_to_the_level_that_its_publisher_has(world: World) -> None:
+def test_an_edge_goes_to_the_level_of_its_publisher(world: World) -> None:
     world.publishers.rows = {"ada": grown_to(2), "grace": grown_to(5)}
-    assert world.put() == [2]
-    assert world.put(publisher="grace") == [5]
-    assert world.put(publisher="edsger") == [0]
+    for publisher in ("ada", "grace", "edsger"):  # the last one has no row
+        world.edges.put(publisher, "bob", version=7)
+    assert [call[1:] for call in world.made("put")] == [
+        ("ada", "bob", 7, 2),
+        ("grace", "bob", 7, 5),
+        ("edsger", "bob", 7, 0),
+    ]
+    assert not world.made("update", "count", "shards")
 
 
 def test_a_level_is_remembered_for_a_minute_and_then_read_again(world: World) -> None:
@@ -230,14 +223,14 @@ def test_a_level_is_remembered_for_a_minute_and_then_read_again(world: World) ->
     world.publishers.rows["ada"] = grown_to(3)
     world.time.seconds += LEVEL_SECONDS - 0.1
     assert world.put() == [0]
-    assert world.made("glance") == [("glance", "ada")]
+    assert world.made("eventual") == [("eventual", "ada")]
     world.time.seconds += 0.2
     assert world.put() == [3]
-    assert len(world.made("glance")) == 2
+    assert len(world.made("eventual")) == 2
 
 
 @pytest.mark.parametrize("fixed", [None, 0, 2])
-def test_a_follow_costs_one_put_and_nothing_else_while_the_level_is_known(
+def test_a_follow_costs_one_put_while_the_level_is_remembered(
     world: World, fixed: int | None
 ) -> None:
     world.publishers.fixed = fixed
@@ -247,70 +240,63 @@ def test_a_follow_costs_one_put_and_nothing_else_while_the_level_is_known(
     assert world.calls == [("put", "ada", "bob", 1, fixed or 0)]
 
 
-# A throttle
+# Throttles
 
 
-def test_a_throttle_refreshes_the_level_for_the_very_next_attempt(world: World) -> None:
+def test_a_throttle_refreshes_the_level_for_the_next_attempt(world: World) -> None:
     world.put()
     world.publishers.rows["ada"] = grown_to(2)
     assert world.put(HOT) == [0, 2]
     assert world.put() == [2]
-    assert world.made("look") == [("look", "ada")]
+    assert world.made("shards") == [("shards", "ada")]
 
 
-def test_a_container_looks_at_a_throttled_publisher_once_a_second(world: World) -> None:
+def test_a_container_reads_the_row_of_a_throttled_publisher_once_a_second(world: World) -> None:
     world.throttled()
     for _ in range(7):
         world.throttled(after=CHECK_SECONDS / 8)
-    assert len(world.made("look")) == 1
-    world.throttled(after=CHECK_SECONDS / 8)
-    assert len(world.made("look")) == 2
-
-
-def test_each_publisher_is_looked_at_for_itself(world: World) -> None:
-    world.put(HOT)
+    assert world.made("shards") == [("shards", "ada")]
     world.put(HOT, publisher="grace")
-    assert world.made("look") == [("look", "ada"), ("look", "grace")]
+    assert world.made("shards") == [("shards", "ada"), ("shards", "grace")]
+    world.throttled(after=CHECK_SECONDS / 8)
+    assert len(world.made("shards")) == 3
 
 
-@pytest.mark.parametrize("error", [COLD, Answered("ThrottlingException"), LOST])
-def test_what_no_key_range_refuses_is_tried_again_without_a_look(
+@pytest.mark.parametrize(
+    "error",
+    [
+        LOST,
+        Answered(THROTTLED),
+        *(
+            Answered(code, reason)
+            for code in (THROTTLED, "ProvisionedThroughputExceededException")
+            for reason in (
+                "TableWriteAccountLimitExceeded",
+                "TableWriteMaxOnDemandThroughputExceeded",
+                "TableWriteProvisionedThroughputExceeded",
+                "TableReadKeyRangeThroughputExceeded",
+                "IndexWriteKeyRangeThroughputExceeded",
+            )
+        ),
+    ],
+)
+def test_errors_other_than_a_hot_key_range_of_the_table_grow_nothing(
     world: World, error: Exception
 ) -> None:
     world.busy()
     for _ in range(10):
         world.time.seconds += 5
         assert world.put(error, error) == [0, 0, 0]
-    assert not world.made("look", "update", "count")
+    assert not world.made("shards", "update", "count")
     refused = {("ada", NotGrown("the throttle is of no key range"))}
-    assert set(world.told) == (set() if error is LOST else refused)
-
-
-@pytest.mark.parametrize(
-    "reason",
-    [
-        "TableWriteAccountLimitExceeded",
-        "TableWriteMaxOnDemandThroughputExceeded",
-        "TableWriteProvisionedThroughputExceeded",
-        "TableReadKeyRangeThroughputExceeded",
-        "IndexWriteKeyRangeThroughputExceeded",
-    ],
-)
-def test_a_limit_that_more_shards_meet_just_the_same_grows_nothing(
-    world: World, reason: str
-) -> None:
-    world.busy()
-    for _ in range(10):
-        world.time.seconds += 5
-        world.put(Answered("ProvisionedThroughputExceededException", reason))
-    assert not world.made("update")
+    assert set(world.notified) == (set() if error is LOST else refused)
 
 
 # Growth
 
 
 @pytest.mark.parametrize(("chance", "wait"), [(0.0, 1.0), (0.5, 5.5), (0.999, 9.991)])
-def test_a_container_grows_a_publisher_after_its_own_wait_if_throttled_still(
+def test_a_container_grows_a_publisher_if_it_is_throttled_again_after_a_random_wait(
     world: World, chance: float, wait: float
 ) -> None:
     world.time.chance = chance
@@ -326,11 +312,7 @@ def test_a_container_grows_a_publisher_after_its_own_wait_if_throttled_still(
     assert world.put() == [1]
 
 
-def test_the_wait_is_between_one_and_ten_seconds() -> None:
-    assert WAIT_SECONDS == (1.0, 10.0)
-
-
-def test_a_peak_that_is_over_grows_nothing(world: World) -> None:
+def test_a_short_peak_grows_nothing(world: World) -> None:
     world.busy()
     world.throttled()
     for _ in range(30):
@@ -338,10 +320,10 @@ def test_a_peak_that_is_over_grows_nothing(world: World) -> None:
         world.busy()
         world.put()
     assert not world.levels
-    assert not world.told
+    assert not world.notified
 
 
-def test_a_throttle_long_after_the_last_one_waits_anew(world: World) -> None:
+def test_a_throttle_long_after_the_last_one_starts_a_new_wait(world: World) -> None:
     world.throttled()
     world.time.seconds += HOT_SECONDS
     world.busy()
@@ -349,63 +331,78 @@ def test_a_throttle_long_after_the_last_one_waits_anew(world: World) -> None:
     assert not world.levels
 
 
-def test_a_publisher_that_is_throttled_on_and_on_grows_by_one_level_each_cooldown(
-    world: World,
-) -> None:
-    rate = 1_000
-    for _ in range(40):
-        world.busy(rate)
-        rate += 300  # each growth is seen to help
+def test_lasting_throttles_grow_a_publisher_by_one_level_each_cooldown(world: World) -> None:
+    for number in range(40):
+        world.busy(rate=1_000 + 300 * number)  # each growth helps
         world.throttled(after=1.0)
     assert world.levels == [1, 2, 3, 4]
-    grown = [what for _, what in world.told if isinstance(what, Shards)]
-    times = [shards.last_updated for shards in grown]
+    times = [what.last_updated for _, what in world.notified if isinstance(what, Shards)]
+    assert len(times) == 4
     assert all(b - a >= COOLDOWN_MS for a, b in pairwise(times))
 
 
-def test_a_hot_key_range_counts_also_among_other_reasons(world: World) -> None:
-    both = Answered("ThrottlingException", "TableWriteAccountLimitExceeded", HOT_KEY_RANGE)
-    world.put(both)
-    world.time.seconds += 11
+@pytest.mark.parametrize(
+    "errors",
+    [
+        [Answered(THROTTLED, "TableWriteAccountLimitExceeded", HOT_KEY_RANGE)],
+        [COLD, HOT],
+    ],
+)
+def test_another_throttle_does_not_hide_that_of_a_hot_key_range(
+    world: World, errors: list[Exception]
+) -> None:
+    world.put(*errors)
     world.busy()
-    world.put(both)
+    world.time.seconds += 1
+    world.put(*errors)
     assert world.levels == [1]
 
 
-def test_a_growth_is_told(world: World) -> None:
+def test_a_throttle_of_the_publishers_table_neither_grows_a_publisher_nor_hides_another_throttle(
+    world: World,
+) -> None:
+    world.publishers.errors = [HOT]
+    assert world.put() == [0]
+    assert not world.notified
+    world.throttled()
+    world.busy()
+    world.throttled(after=1.0)
+    assert world.levels == [1]
+
+
+def test_a_growth_is_notified(world: World) -> None:
     world.throttled()
     world.busy(rate=400)
     world.throttled(after=1.0)
-    ((publisher, what),) = world.told
-    assert publisher == "ada"
-    assert what == world.publishers.rows["ada"]
+    ((publisher, what),) = world.notified
+    assert (publisher, what) == ("ada", world.publishers.rows["ada"])
     assert isinstance(what, Shards)
     (growth,) = what.history
     assert growth == Growth(1, world.time.now_ms(), growth.rate)
 
 
-def test_a_refused_growth_is_told_with_the_reason_and_waits_anew(world: World) -> None:
+def test_a_refused_growth_is_notified_with_the_reason_and_starts_a_new_wait(world: World) -> None:
     world.throttled()
     world.throttled(after=1.0)
-    assert world.told == [("ada", NotGrown("its own follows are too few"))]
+    assert world.notified == [("ada", NotGrown("its own follows are too few"))]
     world.time.chance = 0.9
     world.throttled(after=1.0)
-    assert len(world.told) == 2
+    assert len(world.notified) == 2
     for _ in range(8):
         world.throttled(after=1.0)
-    assert len(world.told) == 2
+    assert len(world.notified) == 2
     world.throttled(after=1.2)
-    assert len(world.told) == 3
+    assert len(world.notified) == 3
 
 
-def test_a_growth_that_somebody_else_was_quicker_with_is_theirs(world: World) -> None:
+def test_a_growth_by_another_container_is_seen_at_the_next_read(world: World) -> None:
     world.throttled()
     world.busy()
     world.publishers.lost = True
     assert world.throttled(after=1.0) == [0, 0]
-    assert not world.told
+    assert not world.notified
     world.publishers.rows["ada"] = grown_to(1, last_updated=world.time.now_ms())
-    assert world.throttled(after=1.0) == [0, 1], "seen at the next look"
+    assert world.throttled(after=1.0) == [0, 1]
 
 
 def test_two_containers_that_are_throttled_at_once_grow_the_publisher_once(world: World) -> None:
@@ -414,88 +411,73 @@ def test_two_containers_that_are_throttled_at_once_grow_the_publisher_once(world
     for each in (world, other):
         each.throttled()
     world.busy()
-    for each in (world, other):
-        each.throttled(after=1.0 if each is world else 0.0)
+    world.throttled(after=1.0)
+    other.throttled()
     assert (world.levels, other.levels) == ([1], [])
-    assert other.told == [("ada", NotGrown("the last growth is too short ago"))]
+    assert other.notified == [("ada", NotGrown("the last growth is too short ago"))]
     assert other.put() == [1]
 
 
 @pytest.mark.parametrize("error", [COLD, LOST, Answered("InternalServerError")])
-@pytest.mark.parametrize("calls", [1, 2])
-def test_nothing_that_passes_lets_a_follow_fail_when_its_publisher_may_grow(
-    world: World, error: Exception, calls: int
+@pytest.mark.parametrize(
+    ("errors_before", "kinds"),
+    [(0, ["shards", "count"]), (1, ["shards", "update", "count"])],
+)
+def test_transient_errors_of_a_growth_fail_no_follow(
+    world: World, error: Exception, errors_before: int, kinds: list[str]
 ) -> None:
     world.throttled()
     world.busy()
-    plain = world.publishers._called
-    made: list[Any] = []
-
-    def fail(*call: Any) -> None:
-        plain(*call)
-        made.append(call)
-        if len(made) >= calls:
-            raise error
-
-    world.publishers._called = fail  # type: ignore[method-assign]
-    world.time.chance = 0.0  # counts each follow
+    world.calls.clear()
+    # Chance 0 counts each follow, so the count fails as well.
+    world.publishers.errors = [*[None] * errors_before, error, error]
     assert world.throttled(after=1.0) == [0, 0]
-    kinds = [call[0] for call in made]
-    assert kinds == [["look", "count"], ["look", "update", "count"]][calls - 1]
-    assert not world.told
+    assert [call[0] for call in world.calls if call[0] != "put"] == kinds
+    assert not world.notified
 
 
 # Patience
 
 
-def test_an_edge_that_the_table_does_not_take_is_tried_so_often_and_then_told(
-    world: World,
-) -> None:
-    with pytest.raises(TryLater):
-        world.put(*[HOT] * ATTEMPTS)
-    assert len(world.made("put")) == ATTEMPTS
-    assert world.put(*[HOT] * (ATTEMPTS - 1)) == [0] * ATTEMPTS
-
-
-def test_attempts_are_apart_by_jitter_that_doubles_and_after_the_last_nobody_waits(
+def test_a_put_is_retried_with_jitter_that_doubles_and_then_raises_try_later(
     world: World,
 ) -> None:
     world.time.chance = 0.5
     with pytest.raises(TryLater):
         world.put(*[COLD] * ATTEMPTS)
+    assert len(world.made("put")) == ATTEMPTS
     assert world.time.slept == [0.5 * BACKOFF_SECONDS * 2**n for n in range(ATTEMPTS - 1)]
     assert sum(world.time.slept) / 0.5 < 1.6
+    assert world.put(*[HOT] * (ATTEMPTS - 1)) == [0] * ATTEMPTS
 
 
-# As long as a call takes that nobody answers (fanfold.aws.retries).
+# The length of a call that nobody answers (fanfold.aws.retries).
 SLOWEST = 3.0
-
-
 # A call that began just in time, and one more where a level is raised.
 LATEST = PATIENCE_SECONDS + 2 * SLOWEST
 
 
 def slowly(world: World, *kinds: str, failing: float) -> None:
-    """Let every call of these kinds take long, and then fail with this chance."""
+    """Let every call of these kinds take long, and fail with this probability."""
     chance = random.Random(0)
-    for table in (world.table, world.publishers):
+    for table in (world.followers, world.publishers):
 
-        def called(*call: Any, plain: Any = table._called) -> None:
+        def called(*call: Any, plain: Any = table.called) -> None:
             plain(*call)
             if call[0] in kinds:
                 world.time.seconds += SLOWEST
                 if chance.random() < failing:
                     raise LOST
 
-        table._called = called  # type: ignore[method-assign]
+        table.called = called  # type: ignore[method-assign]
 
 
 def test_no_operation_takes_longer_than_a_door_has(world: World) -> None:
-    every = ("put", "read", "remove", "look", "glance", "static", "count", "update")
+    every = ("put", "read", "remove", "shards", "eventual", "static", "count", "update")
     operations = (world.edges.put, world.edges.ensure, world.edges.remove)
     kinds = itertools.product((0.0, 0.3, 1.0), (None, 2, 6), operations)
     for failing, world.publishers.fixed, operation in kinds:
-        plain = world.table._called, world.publishers._called
+        plain = world.followers.called, world.publishers.called
         world.edges.forget()
         world.publishers.rows["ada"] = grown_to(4)
         slowly(world, *every, failing=failing)
@@ -503,44 +485,38 @@ def test_no_operation_takes_longer_than_a_door_has(world: World) -> None:
         with suppress(TryLater):
             operation("ada", "bob", version=8)
         assert world.time.seconds - began <= LATEST
-        world.table._called, world.publishers._called = plain  # type: ignore[method-assign]
+        world.followers.called, world.publishers.called = plain  # type: ignore[method-assign]
 
 
-def test_a_table_that_answers_nothing_is_given_up_within_the_time_of_a_door(world: World) -> None:
-    slowly(world, "put", failing=1.0)
-    with pytest.raises(TryLater):
-        world.put()
-    assert len(world.made("put")) == 1
-    assert world.time.seconds <= LATEST
-
-
-@pytest.mark.parametrize("failing", [0.3, 1.0])
-def test_an_unfollow_at_many_levels_is_given_up_within_the_time_of_a_door(
-    world: World, failing: float
+@pytest.mark.parametrize(
+    ("operation", "slow", "level", "failing"),
+    [
+        ("put", "put", 0, 1.0),
+        ("remove", "read", 8, 0.3),
+        ("remove", "read", 8, 1.0),
+        ("ensure", "read", 8, 0.3),
+    ],
+)
+def test_a_slow_table_is_given_up_within_the_time_of_a_door(
+    world: World, operation: str, slow: str, level: int, failing: float
 ) -> None:
-    world.publishers.rows["ada"] = grown_to(8)
-    slowly(world, "read", failing=failing)
+    world.publishers.rows["ada"] = grown_to(level)
+    slowly(world, slow, failing=failing)
     with pytest.raises(TryLater):
-        world.edges.remove("ada", "bob", version=8)
+        getattr(world.edges, operation)("ada", "bob", version=8)
     assert world.time.seconds <= LATEST
+    if failing == 1.0:
+        assert len(world.made(slow)) == 1
 
 
-def test_a_look_at_many_levels_is_given_up_within_the_time_of_a_door(world: World) -> None:
-    world.publishers.rows["ada"] = grown_to(8)
-    slowly(world, "read", failing=0.3)
-    with pytest.raises(TryLater):
-        world.edges.ensure("ada", "bob", version=8)
-    assert world.time.seconds <= LATEST
-
-
-def test_what_does_not_pass_is_told_at_once(world: World) -> None:
+def test_an_error_that_is_not_transient_is_raised_at_once(world: World) -> None:
     with pytest.raises(Answered, match="AccessDenied"):
-        world.put(DENIED)
+        world.put(Answered("AccessDeniedException"))
     assert len(world.made("put")) == 1
     assert not world.time.slept
 
 
-def test_a_level_that_cannot_be_read_now_is_read_again(world: World) -> None:
+def test_a_level_that_cannot_be_read_is_read_again(world: World) -> None:
     world.publishers.rows["ada"] = grown_to(2)
     world.publishers.errors = [COLD, LOST]
     assert world.put() == [2]
@@ -550,227 +526,167 @@ def test_a_level_that_cannot_be_read_now_is_read_again(world: World) -> None:
 
 
 @pytest.mark.parametrize("level", [0, 1, 4])
-def test_an_edge_is_removed_from_every_level_where_it_is(world: World, level: int) -> None:
+def test_an_edge_is_removed_from_every_level(world: World, level: int) -> None:
     world.publishers.rows["ada"] = grown_to(level)
-    world.at_home(*range(level + 1))
+    world.place(*range(level + 1))
     world.edges.remove("ada", "bob", version=8)
-    placements = [
+    calls = [
         call
         for each in range(level + 1)
         for call in (("read", "ada", "bob", each), ("remove", "ada", "bob", 8, each))
     ]
-    assert world.calls == [("look", "ada"), *placements]
+    assert world.calls == [("shards", "ada"), *calls]
 
 
-def test_a_removal_writes_nothing_where_no_edge_is_that_it_ends(world: World) -> None:
+def test_a_removal_writes_nothing_where_no_edge_or_a_newer_one_is(world: World) -> None:
     world.publishers.rows["ada"] = grown_to(4)
-    world.at_home(1)
-    world.at_home(3, version=9)
+    world.place(1)
+    world.place(3, version=9)
     world.edges.remove("ada", "bob", version=8)
     assert world.made("remove") == [("remove", "ada", "bob", 8, 1)]
-    assert len(world.made("read")) == 5
+    assert len(world.read_at) == 5
 
 
-def test_a_removal_goes_by_the_level_of_now_and_not_by_a_remembered_one(world: World) -> None:
+def test_a_removal_uses_the_current_level_and_not_a_remembered_one(world: World) -> None:
     world.put()
-    for level in (1, 3):  # somebody else grows it
+    for level in (1, 3):  # another container grows it
         world.publishers.rows["ada"] = grown_to(level)
         world.calls.clear()
         world.edges.remove("ada", "bob", version=8)
-        assert [call[3] for call in world.made("read")] == list(range(level + 1))
+        assert world.read_at == list(range(level + 1))
 
 
-def test_a_removal_is_tried_again_at_the_level_that_failed(world: World) -> None:
+def test_a_removal_is_retried_at_the_level_that_failed(world: World) -> None:
     world.publishers.rows["ada"] = grown_to(2)
-    world.at_home(0)
+    world.place(0)
     world.publishers.errors = [COLD]
-    world.table.errors = [HOT, LOST]
+    world.followers.errors = [HOT, LOST]
     world.edges.remove("ada", "bob", version=8)
-    assert [call[3] for call in world.made("read")] == [0, 0, 0, 1, 2]
-    assert len(world.made("look")) == 2
-    assert not world.table.placements
+    assert world.read_at == [0, 0, 0, 1, 2]
+    assert len(world.made("shards")) == 2
+    assert not world.followers.versions
 
 
-def test_a_removal_that_the_table_does_not_take_is_told(world: World) -> None:
+def test_a_removal_that_stays_throttled_raises_try_later(world: World) -> None:
     world.publishers.rows["ada"] = grown_to(2)
-    world.table.errors = [HOT] * ATTEMPTS
+    world.followers.errors = [HOT] * ATTEMPTS
     with pytest.raises(TryLater):
         world.edges.remove("ada", "bob", version=8)
-    assert [call[3] for call in world.made("read")] == [0] * ATTEMPTS
+    assert world.read_at == [0] * ATTEMPTS
 
 
-def test_removals_that_are_throttled_grow_nothing(world: World) -> None:
+def test_throttled_removals_grow_nothing(world: World) -> None:
     for _ in range(30):
         world.busy()
-        world.at_home(0)
-        world.table.errors = [HOT]
+        world.place(0)
+        world.followers.errors = [HOT]
         world.time.seconds += 1
         world.edges.remove("ada", "bob", version=8)
     assert not world.levels
-    assert not world.told
+    assert not world.notified
 
 
-def test_a_throttle_of_the_publishers_table_grows_nothing_and_hides_none_of_the_followers(
-    world: World,
+# Ensuring an edge that is probably there
+
+
+@pytest.mark.parametrize(
+    ("own", "fixed", "level", "version"),
+    [(3, None, 3, 8), (3, None, 2, 8), (3, None, 0, 8), (0, None, 0, 9), (5, 0, 5, 8)],
+)
+def test_an_edge_as_new_or_newer_at_any_level_is_not_written_again(
+    world: World, own: int, fixed: int | None, level: int, version: int
 ) -> None:
-    world.publishers.errors = [HOT]
-    assert world.put() == [0]
-    assert not world.told
-    world.throttled()
-    world.busy()
-    world.throttled(after=1.0)
-    assert world.levels == [1]
-
-
-def test_a_throttle_for_another_reason_does_not_hide_a_hot_key_range(world: World) -> None:
-    world.put(COLD, HOT)
-    world.busy()
-    world.time.seconds += 1
-    world.put(COLD, HOT)
-    assert world.levels == [1]
-
-
-def test_at_a_static_level_a_hot_publisher_costs_no_looks_and_no_counts(world: World) -> None:
-    world.publishers.fixed = 1
-    world.put()
-    world.calls.clear()
-    for _ in range(30):
-        world.throttled(after=1.0)
-    assert not world.made("look", "update", "count")
-
-
-# An edge that is probably there
-
-
-@pytest.mark.parametrize("home", [3, 2, 0])
-def test_an_edge_that_is_there_at_any_level_is_not_written_again(world: World, home: int) -> None:
-    world.publishers.rows["ada"] = grown_to(3)
-    world.at_home(home, version=8)
+    world.publishers.rows["ada"] = grown_to(own)
+    world.publishers.fixed = fixed
+    world.place(level, version=version)
     world.edges.ensure("ada", "bob", version=8)
-    assert [call[3] for call in world.made("read")] == list(range(3, home - 1, -1))
-    assert not world.made("put")
-
-
-def test_a_newer_edge_is_left_alone(world: World) -> None:
-    world.at_home(0, version=9)
-    world.edges.ensure("ada", "bob", version=8)
+    assert world.read_at == list(range(own, level - 1, -1))
     assert not world.made("put")
 
 
 @pytest.mark.parametrize("placements", [(), (0, 2)])
-def test_an_edge_that_is_missing_or_older_is_put_at_the_level_of_now(
+def test_an_edge_that_is_missing_or_older_is_put_at_the_current_level(
     world: World, placements: tuple[int, ...]
 ) -> None:
-    world.publishers.rows["ada"] = grown_to(3)
-    world.at_home(*placements, version=7)
+    world.edges.levels.to_write("ada")
+    world.publishers.rows["ada"] = grown_to(3)  # by another container
+    world.place(*placements, version=7)
     world.edges.ensure("ada", "bob", version=8)
+    assert world.read_at == [0, 3, 2, 1]
     assert world.made("put") == [("put", "ada", "bob", 8, 3)]
 
 
-def test_an_edge_above_the_level_that_is_remembered_is_seen(world: World) -> None:
+def test_an_edge_above_the_remembered_level_is_found(world: World) -> None:
     world.edges.levels.to_write("ada")
-    world.publishers.rows["ada"] = grown_to(3)  # by a door, meanwhile
-    world.at_home(3, version=8)
+    world.publishers.rows["ada"] = grown_to(3)  # by another container
+    world.place(3, version=8)
     world.edges.ensure("ada", "bob", version=8)
     assert not world.made("put")
-    assert len(world.made("look")) == 1
+    assert len(world.made("shards")) == 1
     world.edges.ensure("ada", "bob", version=8)
-    assert len(world.made("look")) == 1, "the level is remembered"
+    assert len(world.made("shards")) == 1, "the level is remembered"
 
 
-def test_an_edge_above_the_level_that_all_are_kept_at_is_seen(world: World) -> None:
-    world.publishers.rows["ada"] = grown_to(5)
-    world.publishers.fixed = 0
-    world.at_home(5, version=8)
-    world.edges.ensure("ada", "bob", version=8)
-    assert not world.made("put")
-
-
-def test_an_edge_that_is_nowhere_is_put_at_the_level_of_now(world: World) -> None:
-    world.edges.levels.to_write("ada")
-    world.publishers.rows["ada"] = grown_to(2)
-    world.edges.ensure("ada", "bob", version=8)
-    assert [call[3] for call in world.made("read")] == [0, 2, 1]
-    assert world.made("put") == [("put", "ada", "bob", 8, 2)]
-
-
-def test_looking_for_an_edge_is_tried_again_and_given_up(world: World) -> None:
-    world.table.errors = [HOT, LOST]
+def test_reading_an_edge_is_retried_and_then_raises_try_later(world: World) -> None:
+    world.followers.errors = [HOT, LOST]
     world.edges.ensure("ada", "bob", version=8)
     assert len(world.made("read")) == 3
-    world.table.errors = [HOT] * ATTEMPTS
+    world.followers.errors = [HOT] * ATTEMPTS
     with pytest.raises(TryLater):
         world.edges.ensure("ada", "bob", version=8)
-    assert not world.told
+    assert not world.notified
 
 
 # Many at once
 
+THREE = [("ada", "bob", 1), ("grace", "bob", 2), ("ada", "carol", 3)]
+
 
 def test_many_edges_go_to_the_levels_of_their_publishers_in_one_call(world: World) -> None:
     world.publishers.rows["grace"] = grown_to(3)
-    world.edges.put_all([("ada", "bob", 1), ("grace", "bob", 2), ("ada", "carol", 3)])
+    world.edges.put_all(THREE)
     assert world.made("put_all", "put") == [
         ("put_all", ("ada", "bob", 1, 0), ("grace", "bob", 2, 3), ("ada", "carol", 3, 0))
     ]
 
 
-def test_what_a_batch_leaves_is_put_one_by_one(world: World) -> None:
-    world.table.left = {("grace", "bob"), ("ada", "carol")}
-    world.edges.put_all([("ada", "bob", 1), ("grace", "bob", 2), ("ada", "carol", 3)])
+def test_edges_that_a_batch_leaves_unprocessed_are_put_one_by_one(world: World) -> None:
+    world.followers.left = {("grace", "bob"), ("ada", "carol")}
+    world.edges.put_all(THREE)
     assert world.made("put") == [("put", "grace", "bob", 2, 0), ("put", "ada", "carol", 3, 0)]
 
 
-def test_what_a_batch_leaves_tells_why_and_goes_to_the_level_of_now(world: World) -> None:
+def test_a_single_put_after_a_batch_notices_throttles(world: World) -> None:
     world.put()
     world.publishers.rows["ada"] = grown_to(2)
-    world.table.left = {("ada", "bob")}
-    plain = world.table.put
-    tries: list[int] = []
-
-    def put(*args: Any, level: int, **kwargs: Any) -> None:
-        tries.append(level)
-        if len(tries) == 1:
-            raise HOT
-        plain(*args, level=level, **kwargs)
-
-    world.table.put = put  # type: ignore[method-assign]
-    world.edges.put_all([("ada", "bob", 1)])
-    assert tries == [0, 2]
-
-
-def test_what_a_batch_leaves_and_the_table_never_takes_is_told(world: World) -> None:
-    world.table.left = {("ada", "bob")}
-    world.publishers.rows["ada"] = grown_to(0)
-
-    def put(*_args: Any, **_kwargs: Any) -> None:
-        raise HOT
-
-    world.table.put = put  # type: ignore[method-assign]
+    world.calls.clear()
+    world.followers.left = {("ada", "bob")}
+    world.followers.errors = [None, HOT]
+    world.edges.put_all(THREE[:1])
+    assert [call[4] for call in world.made("put")] == [0, 2]
+    world.followers.errors = [None, *[HOT] * ATTEMPTS]
     with pytest.raises(TryLater):
-        world.edges.put_all([("ada", "bob", 1)])
+        world.edges.put_all(THREE[:1])
 
 
-def test_no_edges_at_once_are_none(world: World) -> None:
+def test_an_empty_batch_puts_nothing(world: World) -> None:
     world.edges.put_all([])
-    assert not world.made("put", "glance", "look")
+    assert not world.made("put", "eventual", "shards")
 
 
-def test_levels_that_cannot_be_read_now_are_read_again_for_many_edges(world: World) -> None:
+def test_levels_that_cannot_be_read_are_read_again_for_a_batch(world: World) -> None:
     world.publishers.rows["ada"] = grown_to(2)
     world.publishers.errors = [COLD, LOST]
-    world.edges.put_all([("ada", "bob", 1)])
+    world.edges.put_all(THREE[:1])
     assert world.made("put_all") == [("put_all", ("ada", "bob", 1, 2))]
     world.publishers.errors = [COLD] * ATTEMPTS
     with pytest.raises(TryLater):
         world.edges.put_all([("grace", "bob", 1)])
 
 
-def test_edges_that_are_probably_there_are_looked_for_where_a_put_would_be_a_second_one(
-    world: World,
-) -> None:
+def test_a_batch_of_known_edges_reads_those_of_grown_publishers_first(world: World) -> None:
     world.publishers.rows["grace"] = grown_to(2)
-    world.table.placements["grace", "bob", 0] = 2
+    world.followers.versions["grace", "bob", 0] = 2
     world.edges.ensure_all([("ada", "bob", 1), ("grace", "bob", 2), ("grace", "carol", 3)])
     assert world.made("put_all", "put") == [
         ("put_all", ("ada", "bob", 1, 0)),
@@ -778,33 +694,28 @@ def test_edges_that_are_probably_there_are_looked_for_where_a_put_would_be_a_sec
     ]
 
 
-def test_so_they_are_below_a_level_that_all_are_kept_at(world: World) -> None:
-    world.publishers.fixed = 1
-    world.table.placements["ada", "bob", 0] = 1
-    world.edges.ensure_all([("ada", "bob", 1)])
-    world.publishers.rows["grace"] = grown_to(2)
-    world.publishers.fixed = 0
-    world.edges.forget()
-    world.table.placements["grace", "bob", 2] = 1
-    world.edges.ensure_all([("grace", "bob", 1)])
-    assert not world.made("put")
-    assert not [call for call in world.made("put_all") if len(call) > 1]
-
-
-# One level for all
-
-
-def test_a_static_level_is_committed_for_a_publisher_before_anything_is_written_there(
-    world: World,
+@pytest.mark.parametrize(("own", "fixed", "level"), [(0, 1, 0), (2, 0, 2)])
+def test_a_static_level_does_not_duplicate_edges_at_other_levels(
+    world: World, own: int, fixed: int, level: int
 ) -> None:
+    world.publishers.rows["ada"] = grown_to(own)
+    world.publishers.fixed = fixed
+    world.place(level)
+    world.edges.ensure_all([("ada", "bob", 1)])
+    assert world.made("put", "put_all") == [("put_all",)]
+
+
+# A static level
+
+
+def test_a_static_level_is_committed_before_anything_is_written_there(world: World) -> None:
     world.publishers.fixed = 3
     world.put()
     kinds = [call[0] for call in world.calls]
-    assert kinds == ["static", "glance", "look", "update", "put"]
-    assert world.publishers.rows["ada"].level == 3
+    assert kinds == ["static", "eventual", "shards", "update", "put"]
     assert world.made("put") == [("put", "ada", "bob", 1, 3)]
     world.put(publisher="grace")
-    assert world.publishers.rows["grace"].level == 3
+    assert [world.publishers.rows[each].level for each in ("ada", "grace")] == [3, 3]
 
 
 def test_a_static_level_is_committed_once(world: World) -> None:
@@ -817,12 +728,12 @@ def test_a_static_level_is_committed_once(world: World) -> None:
     assert world.publishers.rows["ada"].version == 1
 
 
-def test_a_static_level_that_others_commit_at_once_is_committed_by_one(world: World) -> None:
+def test_a_static_level_is_committed_on_top_of_a_growth_by_another_container(world: World) -> None:
     world.publishers.fixed = 3
     plain = world.publishers.update
 
     def update(publisher_id: str, *, seen: Shards, shards: Shards) -> bool:
-        world.publishers.rows["ada"] = Shards(level=1, version=1)  # grown by somebody else
+        world.publishers.rows["ada"] = grown_to(1)
         world.publishers.update = plain  # type: ignore[method-assign]
         return plain(publisher_id, seen=seen, shards=shards)
 
@@ -831,35 +742,17 @@ def test_a_static_level_that_others_commit_at_once_is_committed_by_one(world: Wo
     assert (world.publishers.rows["ada"].level, world.publishers.rows["ada"].version) == (3, 2)
 
 
-def test_a_lower_static_level_is_written_at_and_every_level_so_far_is_cleared(
-    world: World,
-) -> None:
-    world.publishers.fixed = 4
-    assert world.put() == [4]
-    world.publishers.fixed = 1
-    world.time.seconds += LEVEL_SECONDS + 1
-    assert world.put() == [1]
-    assert world.publishers.rows["ada"].level == 4, "for readers, the highest ever written at"
-    world.edges.remove("ada", "bob", version=2)
-    assert [call[3] for call in world.made("read")] == [0, 1, 2, 3, 4]
-
-
-def test_without_a_static_level_each_publisher_has_its_own_again(world: World) -> None:
-    world.publishers.fixed = 2
-    world.put()
-    world.publishers.fixed = None
-    world.time.seconds += LEVEL_SECONDS + 1
-    assert world.put() == [2]
+def test_a_static_level_may_be_lowered_and_taken_back(world: World) -> None:
+    for fixed, written_at in ((4, 4), (1, 1), (None, 4)):
+        world.publishers.fixed = fixed
+        world.time.seconds += LEVEL_SECONDS + 1
+        assert world.put() == [written_at]
+        assert world.publishers.rows["ada"].level == 4, "for readers, the highest ever written at"
     assert world.put(publisher="grace") == [0]
-
-
-def test_a_static_level_below_a_publishers_own_is_written_at_and_changes_no_row(
-    world: World,
-) -> None:
+    assert world.levels == [4]
     world.publishers.fixed = 1
-    world.publishers.rows["ada"] = grown_to(5)
-    assert world.put() == [1]
-    assert not world.levels
+    world.edges.remove("ada", "bob", version=2)
+    assert world.read_at == [0, 1, 2, 3, 4]
 
 
 def test_a_static_level_is_read_once_a_minute_for_all_publishers(world: World) -> None:
@@ -873,16 +766,19 @@ def test_a_static_level_is_read_once_a_minute_for_all_publishers(world: World) -
     assert len(world.made("static")) == 2
 
 
-def test_nobody_grows_while_the_level_is_static(world: World) -> None:
+def test_at_a_static_level_throttles_neither_grow_a_publisher_nor_cost_calls(world: World) -> None:
     world.publishers.fixed = 1
+    world.put()
+    assert world.levels == [1]
+    world.calls.clear()
     for _ in range(30):
         world.busy()
         world.throttled(after=1.0)
-    assert world.levels == [1]
-    assert not world.told
+    assert not world.made("shards", "update", "count")
+    assert not world.notified
 
 
-# Counting
+# Counting accepted follows
 
 
 def test_follows_of_a_quiet_publisher_are_not_counted(world: World) -> None:
@@ -891,19 +787,10 @@ def test_follows_of_a_quiet_publisher_are_not_counted(world: World) -> None:
     assert not world.made("count")
 
 
-def test_after_a_throttle_one_follow_in_many_is_counted_for_all_of_them(world: World) -> None:
-    world.throttled()
-    world.calls.clear()
-    world.time.chance = 1 / SAMPLE
-    world.put()
-    assert not world.made("count")
-    world.time.chance = 1 / SAMPLE - 0.001
-    world.put()
-    assert world.made("count") == [("count", "ada", SAMPLE)]
-
-
-@pytest.mark.parametrize("level", [1, 4])
-def test_with_more_shards_fewer_follows_are_counted_for_more(world: World, level: int) -> None:
+@pytest.mark.parametrize("level", [0, 1, 4])
+def test_after_a_throttle_one_follow_in_many_is_counted_for_all_of_them(
+    world: World, level: int
+) -> None:
     world.publishers.rows["ada"] = grown_to(level)
     world.throttled()
     world.calls.clear()
@@ -916,7 +803,7 @@ def test_with_more_shards_fewer_follows_are_counted_for_more(world: World, level
     assert world.made("count") == [("count", "ada", one_in)]
 
 
-def test_what_is_counted_is_about_what_was_accepted(
+def test_the_count_is_about_the_number_of_accepted_follows(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "chance", random.Random(7).random)
@@ -929,7 +816,7 @@ def test_what_is_counted_is_about_what_was_accepted(
     assert len(world.made("count")) < 30_000 / SAMPLE * 1.1
 
 
-def test_a_minute_after_the_last_throttle_nothing_is_counted_any_more(world: World) -> None:
+def test_counting_ends_a_minute_after_the_last_throttle(world: World) -> None:
     world.throttled()
     world.throttled(after=CHECK_SECONDS)
     world.time.seconds += HOT_SECONDS - 1
@@ -941,7 +828,7 @@ def test_a_minute_after_the_last_throttle_nothing_is_counted_any_more(world: Wor
     assert len(world.made("count")) == 1
 
 
-def test_what_was_not_written_is_not_counted(world: World) -> None:
+def test_a_follow_that_was_not_written_is_not_counted(world: World) -> None:
     world.throttled()
     world.calls.clear()
     with pytest.raises(TryLater):
@@ -949,16 +836,10 @@ def test_what_was_not_written_is_not_counted(world: World) -> None:
     assert not world.made("count")
 
 
-def test_a_follow_that_cannot_be_counted_is_a_follow_all_the_same(world: World) -> None:
-    world.throttled()
-    world.publishers.errors = [HOT]
-    assert world.put() == [0]
-
-
 # Threads
 
 
-def test_a_thread_that_reads_a_level_holds_no_other_one_up(world: World) -> None:
+def test_a_thread_that_reads_a_level_does_not_block_another_one(world: World) -> None:
     plain = world.publishers.shards
     is_reading, may_go_on = threading.Event(), threading.Event()
 
@@ -978,63 +859,39 @@ def test_a_thread_that_reads_a_level_holds_no_other_one_up(world: World) -> None
     assert [call[1] for call in world.made("put")] == ["grace", "ada"]
 
 
-class Lock:
-    """Knows which thread holds it."""
-
-    def __init__(self) -> None:
-        self.plain = threading.RLock()
-        self.holders: list[int] = []
-
-    def __enter__(self) -> None:
-        self.plain.acquire()
-        self.holders.append(threading.get_ident())
-
-    def __exit__(self, *_error: object) -> None:
-        self.holders.pop()
-        self.plain.release()
-
-
 class Guarded(TTLCache[str, Any]):
-    """Notes who changes it without holding the lock: it would break under two threads."""
+    """Counts changes by a thread that does not hold the lock: two threads would break it."""
 
-    def __init__(self, lock: Lock, seconds: float) -> None:
+    def __init__(self, lock: Any, seconds: float) -> None:
         super().__init__(100, seconds, timer=lambda: clock.monotonic())
         self.lock = lock
-        self.unguarded: list[str] = []
+        self.unguarded = 0
 
     def __setitem__(self, key: str, value: Any) -> None:
-        if threading.get_ident() not in self.lock.holders:
-            self.unguarded.append(key)
+        self.unguarded += not self.lock._is_owned()
         super().__setitem__(key, value)
 
 
 @pytest.mark.parametrize("fixed", [None, 2])
-def test_no_cache_is_changed_by_two_threads_at_once(world: World, fixed: int | None) -> None:
-    lock: Any = Lock()
-    levels: dict[str, Any] = {
-        "_own": Guarded(lock, LEVEL_SECONDS),
-        "_static": Guarded(lock, CHECK_SECONDS),  # so that it is also read after a throttle
+def test_caches_are_only_changed_under_their_lock(world: World, fixed: int | None) -> None:
+    growing, levels = world.edges.growing, world.edges.levels
+    of_levels: dict[str, Any] = {
+        "_own": Guarded(levels._lock, LEVEL_SECONDS),
+        "_static": Guarded(levels._lock, CHECK_SECONDS),  # so that it is also read after a throttle
     }
-    growing: dict[str, Any] = {
-        "_checked": Guarded(lock, CHECK_SECONDS),
-        "_try_at": Guarded(lock, HOT_SECONDS),
+    of_growing: dict[str, Any] = {
+        "_checked": Guarded(growing._lock, CHECK_SECONDS),
+        "_try_at": Guarded(growing._lock, HOT_SECONDS),
     }
-    caches = levels | growing
-    world.edges = replace(
-        world.edges,
-        growing=replace(
-            world.edges.growing,
-            levels=replace(world.edges.levels, **levels, _lock=lock),
-            **growing,
-            _lock=lock,
-        ),
-    )
+    growing = replace(growing, levels=replace(levels, **of_levels), **of_growing)
+    world.edges = replace(world.edges, growing=growing)
     world.publishers.fixed = fixed
     for _ in range(20):
         world.busy()
         world.throttled(after=1.0)
     assert len(world.levels) >= 1
-    assert [name for name, cache in caches.items() if cache.unguarded] == []
+    caches = {**of_levels, **of_growing}
+    assert {name: cache.unguarded for name, cache in caches.items()} == dict.fromkeys(caches, 0)
 
 
 def test_many_threads_write_each_edge_once_and_grow_a_publisher_once(world: World) -> None:
@@ -1043,14 +900,14 @@ def test_many_threads_write_each_edge_once_and_grow_a_publisher_once(world: Worl
     world.time.seconds += 1
     world.calls.clear()
     refused = threading.Semaphore(3)
-    plain = world.table.put
+    plain = world.followers.put
 
     def put(*args: Any, **kwargs: Any) -> None:
         if refused.acquire(blocking=False):
             raise HOT
         plain(*args, **kwargs)
 
-    world.table.put = put  # type: ignore[method-assign]
+    world.followers.put = put  # type: ignore[method-assign]
 
     def follow(number: int) -> None:
         for each in range(50):
@@ -1059,7 +916,7 @@ def test_many_threads_write_each_edge_once_and_grow_a_publisher_once(world: Worl
     together(*(lambda number=number: follow(number) for number in range(4)))  # type: ignore[misc]
     assert len({call[2] for call in world.made("put")}) == len(world.made("put")) == 200
     assert world.levels == [1]
-    assert len(world.told) == 1
+    assert len(world.notified) == 1
 
 
 def together(*works: Any) -> None:
