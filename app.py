@@ -4,8 +4,9 @@ import sys
 
 from aws_cdk import App
 
+from infra.context import choose
 from infra.stack import FanfoldStack
-from infra.stages import StageError, choose
+from infra.stages import StageError
 
 
 def main() -> None:

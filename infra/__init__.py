@@ -1,1 +1,1 @@
-"""Deploy time: the one package that knows the AWS CDK."""
+"""Deploy time: the only package that imports the AWS CDK; it reads the modules of `fanfold/`."""

@@ -1,4 +1,4 @@
-"""What somebody must be told: failed work, late work, delivery that stands still, hot indexes."""
+"""Alarms: failed and late messages, stalled deliveries, a failing SWEEP, throttled indexes."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -19,25 +19,25 @@ from infra.stages import Stage
 from infra.tables import HouseTable
 from infra.work_queue import WorkQueue
 
-# How old the oldest message of a queue may be. Orders and small fan-outs take seconds; a queue of
-# huge fan-outs may rightly take long, as may a burst of follows behind its pace.
+# The oldest message of a queue may be this old. Commands and small fan-outs take seconds, but huge
+# fan-outs take long, and a burst of follows waits for the rate of RELATE.
 MAX_AGE: Final[Mapping[names.Queue, Duration]] = {
     names.PUBLISH: Duration.minutes(5),
     names.EXPRESS: Duration.minutes(5),
     names.RELATION: Duration.minutes(30),
     names.BULK: Duration.hours(1),
 }
-# SWEEP runs every minute; one failure may pass, three in a row do not.
+# SWEEP runs every minute. One failure may be transient; three in a row are not.
 SWEEP_FAILURES: Final = 3
-# Nobody shares a key of our indexes but the posts of one publisher, so a single throttle is one too
-# many. But a burst on an index that is still cold passes by itself, as DynamoDB splits it within
-# minutes; a key that too many write at stays throttled, minute after minute.
+# A key of an index is shared at most by the posts of one publisher, so no throttle is expected. But
+# DynamoDB throttles a burst on a cold index until it has split it, which takes minutes; a hot key
+# stays throttled longer.
 INDEX_THROTTLES: Final = 1
 INDEX_MINUTES: Final = 5
 
 
 class Alarms(Construct):
-    """Every alarm of the service, and the topic that carries them."""
+    """All alarms, and the topic that they are sent to."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Alarms(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self.topic = _topic(self, stage)
-        _tell_slack(self, stage, self.topic)
+        _notify_slack(self, stage, self.topic)
         for queue in queues:
             self._failed_work(queue)
             self._late_work(queue)
@@ -65,7 +65,7 @@ class Alarms(Construct):
         self._alarm(
             f"{queue.name.name}Failed",
             f"Messages wait in the dead-letter queue of {queue.name.name}: see why, then redrive.",
-            # A maximum, not a sum: the metric is a level.
+            # A maximum, because the metric is a gauge.
             queue.dead_letters.metric_approximate_number_of_messages_visible(
                 period=Duration.minutes(1), statistic="Maximum"
             ),
@@ -90,7 +90,7 @@ class Alarms(Construct):
             cloudwatch.Metric(
                 namespace="AWS/DynamoDB",
                 metric_name="WriteThrottleEvents",
-                # By the table alone CloudWatch counts none of its indexes.
+                # CloudWatch does not count indexes in the metric of the table.
                 dimensions_map={
                     "TableName": placed.table_name,
                     "GlobalSecondaryIndexName": index.name,
@@ -142,7 +142,7 @@ class Alarms(Construct):
             threshold=threshold,
             evaluation_periods=periods,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
-            # An idle queue sends no metrics, nor does an index that is not throttled.
+            # An idle queue and an index without throttles have no data.
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
         )
         alarm.add_alarm_action(actions.SnsAction(self.topic))
@@ -150,7 +150,7 @@ class Alarms(Construct):
 
 def _topic(scope: Construct, stage: Stage) -> sns.Topic:
     topic = sns.Topic(scope, "Topic", enforce_ssl=True)
-    # A topic with a policy of its own loses the default one, and with it CloudWatch's right.
+    # `enforce_ssl` replaces the default policy, which allows CloudWatch to publish.
     stack = Stack.of(scope)
     alarms = stack.format_arn(
         service="cloudwatch",
@@ -174,7 +174,7 @@ def _topic(scope: Construct, stage: Stage) -> sns.Topic:
     return topic
 
 
-def _tell_slack(scope: Construct, stage: Stage, topic: sns.Topic) -> None:
+def _notify_slack(scope: Construct, stage: Stage, topic: sns.Topic) -> None:
     if stage.slack_workspace_id is None or stage.slack_channel_id is None:
         return
     chatbot.SlackChannelConfiguration(
@@ -184,8 +184,7 @@ def _tell_slack(scope: Construct, stage: Stage, topic: sns.Topic) -> None:
         slack_workspace_id=stage.slack_workspace_id,
         slack_channel_id=stage.slack_channel_id,
         notification_topics=[topic],
-        # Whoever is in the channel may look at alarms and nothing else; AWS's own default is
-        # the administrator.
+        # Members of the channel may only read CloudWatch. AWS's default is AdministratorAccess.
         guardrail_policies=[
             iam.ManagedPolicy.from_aws_managed_policy_name("CloudWatchReadOnlyAccess")
         ],

@@ -1,4 +1,4 @@
-"""The HTTP door: the routes of the contract, each behind a verified token."""
+"""The HTTP API: the routes of the contract, each behind a verified token."""
 
 import json
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ from infra.service_function import retention
 from infra.stages import Stage
 from infra.tables import removal_policy
 
-# Requests that may come at once, beside those a second: as an account's 5,000 beside 10,000.
+# The burst limit as a share of the requests a second: an account has 5,000 and 10,000.
 BURST_SHARE: Final = 0.5
 
-# No token, no address of a caller, and the route's pattern instead of the ids in a path.
+# Without tokens and callers' addresses, and with the route's pattern instead of ids in a path.
 ACCESS_LOG: Final = {
     "requestId": "$context.requestId",
     "requestTime": "$context.requestTime",
@@ -37,7 +37,7 @@ ACCESS_LOG: Final = {
 
 
 class HttpDoor(Construct):
-    """An HTTP API whose every route asks for a token of the identity's issuer."""
+    """An HTTP API whose routes all require a token of the identity's issuer."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class HttpDoor(Construct):
             default_authorizer=authorizers.HttpJwtAuthorizer(
                 "Token", identity.issuer, jwt_audience=list(identity.audience)
             ),
-            # The route `$default`: an unknown path gets the door's own problem document.
+            # The route `$default`: the function answers an unknown path with a problem document.
             default_integration=behind[default_door],
             cors_preflight=_cors(stage),
         )
@@ -72,7 +72,7 @@ class HttpDoor(Construct):
                 integration=behind[route.door],
             )
         if stage.cors_origins:
-            # A preflight carries no token, and `$default` would ask for one.
+            # A preflight request has no token, and `$default` requires one.
             self.api.add_routes(
                 path="/{proxy+}",
                 methods=[gateway.HttpMethod.OPTIONS],
@@ -83,7 +83,7 @@ class HttpDoor(Construct):
 
     @property
     def url(self) -> str:
-        """Where the routes begin, without a slash at the end."""
+        """The base URL of the routes, without a slash at the end."""
         return self.api.api_endpoint
 
     def _add_stage(self, stage: Stage) -> None:

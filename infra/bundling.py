@@ -1,4 +1,4 @@
-"""One asset for all functions: our packages and the locked wheels, by uv and without Docker."""
+"""One asset for all functions: our packages and the locked wheels, installed by uv, not Docker."""
 
 import shutil
 import subprocess
@@ -15,8 +15,8 @@ from infra.stages import Stage
 ROOT: Final = Path(__file__).resolve().parent.parent
 PACKAGES: Final = ("functions", "fanfold")
 LOCK: Final = "requirements.txt"
-# What an install leaves beside the packages and no function reads; the scripts in `bin` would even
-# carry the path of this machine's Python.
+# Files of the installation that no function reads. The scripts in `bin` contain the path of this
+# machine's Python, which would change the asset.
 LEFTOVERS: Final = ("bin", ".lock")
 
 
@@ -29,7 +29,7 @@ def bundle(output: Path, *, stage: Stage) -> None:
     if not (ROOT / LOCK).exists():
         raise BundlingError(f"There is no {LOCK} in {ROOT}: make the lock of the runtime first.")
     install = [uv.find_uv_bin(), "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
-    # Never built from source: what would come out fits this machine, not the runtime.
+    # Wheels only: a package that is built here fits this machine, not the runtime.
     wheels = ["--only-binary", ":all:", "--python-platform", stage.wheel_platform]
     version = ["--python-version", stage.python_version]
     target = ["--target", str(output), "--requirement", str(ROOT / LOCK)]
@@ -55,28 +55,28 @@ def bundle(output: Path, *, stage: Stage) -> None:
 
 @jsii.implements(ILocalBundling)
 class UvBundling:
-    """What CDK calls instead of Docker."""
+    """CDK calls this instead of Docker."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
 
     def try_bundle(self, output_dir: str, *_args: object, **_options: object) -> bool:
-        """Bundle, or raise: to return False would make CDK look for Docker and hide why."""
+        """Raises an error instead of returning False, at which CDK would look for Docker."""
         bundle(Path(output_dir), stage=self._stage)
         return True
 
 
 def service_code(stage: Stage) -> lambda_.Code:
-    """The asset of all functions; call it once per stack, as CDK asks."""
+    """The asset of all functions; each stack may call it once."""
     kept = [LOCK, *PACKAGES, *(f"{package}/**" for package in PACKAGES)]
     return lambda_.Code.from_asset(
         str(ROOT),
-        # The asset's hash is made of what is kept: an edit elsewhere deploys nothing.
+        # Excluded files do not count for the asset's hash, so editing them deploys nothing.
         exclude=["*", ".*", *(f"!{path}" for path in kept), "**/__pycache__"],
         bundling=BundlingOptions(
             image=DockerImage.from_registry("unused"),
             local=UvBundling(stage),
-            # Part of the hash, so that a change of runtime alone installs other wheels.
+            # Part of the hash, so that another runtime gets other wheels.
             environment={"RUNTIME": stage.runtime, "WHEELS": stage.wheel_platform},
         ),
     )

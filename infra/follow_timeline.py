@@ -22,7 +22,7 @@ from infra.stages import Stage
 from infra.tables import HouseTable
 from infra.work_queue import WorkQueue
 
-# Every right on a table. No function scans one, and none deletes anything but an edge.
+# All rights on tables. No function may scan one, or delete anything but an edge.
 TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]] = {
     names.TIMELINES: {TIMELINE: ("Query",), DELIVER: ("BatchWriteItem",)},
     names.FOLLOWERS: {
@@ -56,21 +56,20 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
     },
     names.READERS: {API: ("UpdateItem",), PLAN: ("UpdateItem",)},
 }
-# Every sender of a queue.
 SENDERS: Final[Mapping[names.Queue, tuple[names.Function, ...]]] = {
     names.PUBLISH: (API, SWEEP),
     names.EXPRESS: (PLAN, DELIVER, SWEEP),
     names.BULK: (PLAN, DELIVER, SWEEP),
     names.RELATION: (API, PLAN),
 }
-# The queues that SWEEP sends lost messages to again: not while they are paused, or still full.
+# SWEEP sends lost messages to these queues again, unless one is paused or has a backlog.
 SWEPT: Final = (names.PUBLISH, names.EXPRESS, names.BULK)
 
 
 class FollowTimeline(Construct):
     """Tables, queues, functions and the HTTP API of a follow timeline.
 
-    `outputs` are the names and addresses that a client or an operator needs, by their public name.
+    `outputs` are what clients and operators need to know, by public name.
     """
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
@@ -103,27 +102,26 @@ class FollowTimeline(Construct):
 
     @property
     def outputs(self) -> dict[str, str]:
-        """Every public output by its name."""
-        named = {names.API_URL_OUTPUT: self.http.url}
+        outputs = {names.API_URL_OUTPUT: self.http.url}
         if self.identity.pool is not None and self.identity.client is not None:
-            named[names.USER_POOL_ID_OUTPUT] = self.identity.pool.user_pool_id
-            named[names.USER_POOL_CLIENT_ID_OUTPUT] = self.identity.client.user_pool_client_id
+            outputs[names.USER_POOL_ID_OUTPUT] = self.identity.pool.user_pool_id
+            outputs[names.USER_POOL_CLIENT_ID_OUTPUT] = self.identity.client.user_pool_client_id
         for table, placed in self.tables.items():
-            named[table.output] = placed.table_name
+            outputs[table.output] = placed.table_name
         for queue, work in self.queues.items():
-            named[queue.url_output] = work.queue.queue_url
-            named[queue.dlq_url_output] = work.dead_letters.queue_url
-        return named
+            outputs[queue.url_output] = work.queue.queue_url
+            outputs[queue.dlq_url_output] = work.dead_letters.queue_url
+        return outputs
 
     def _place_functions(self) -> None:
         options: dict[names.Function, dict[str, Any]] = {
             DELIVER: {
                 "memory_mb": DELIVER_MEMORY_MB[self._stage.transport],
-                # It sends the rest of a segment to its own lane, up to a limit of hops. Lambda
-                # would take that for a runaway loop and stop it.
+                # It sends the rest of a segment to its own lane, up to a limit of hops, which
+                # Lambda would stop as a runaway loop.
                 "recursive_loop": lambda_.RecursiveLoop.ALLOW,
             },
-            # The run of the next minute is its retry; another would only run beside that.
+            # The next minute's run is the retry; another one would only overlap with it.
             SWEEP: {"retry_attempts": 0},
         }
         code, settings = service_code(self._stage), self._run_time_settings()
@@ -152,12 +150,12 @@ class FollowTimeline(Construct):
             for function in SENDERS[queue]:
                 work.allow_sending(self.functions[function])
             work.allow_rejecting(self.functions[queue.consumer])
-            work.allow_looking_at_dead_letters(sweep)
+            work.allow_peeking_at_dead_letters(sweep)
             if queue in SWEPT:
                 work.allow_measuring(sweep)
 
     def _start_functions(self) -> None:
-        """Start the workers by their queues, and SWEEP by the clock."""
+        """Let queues start the workers, and the clock SWEEP."""
         stage, budget = self._stage, self._stage.budget
         workers = {
             names.PUBLISH: stage.publish_concurrency,
@@ -166,9 +164,9 @@ class FollowTimeline(Construct):
             names.RELATION: budget.relation.max_concurrency,
         }
         for queue, work in self.queues.items():
-            work.feed(self.functions[queue.consumer], max_concurrency=workers[queue])
+            work.start(self.functions[queue.consumer], max_concurrency=workers[queue])
         for queue in SWEPT:
-            self.queues[queue].tell_whether_paused(self.functions[SWEEP])
+            self.queues[queue].allow_seeing_pauses(self.functions[SWEEP])
         events.Rule(
             self,
             "EveryMinute",

@@ -1,4 +1,4 @@
-"""Who the users are: a Cognito pool of the stack's own, or the stage's OIDC issuer."""
+"""Where users come from: a Cognito pool of the stack's own, or the stage's OIDC issuer."""
 
 from aws_cdk import Stack
 from aws_cdk import aws_cognito as cognito
@@ -9,7 +9,7 @@ from infra.tables import removal_policy
 
 
 class Identity(Construct):
-    """The issuer and the audience that the API checks tokens against."""
+    """The issuer and the audience that the API requires of tokens."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
         super().__init__(scope, id_)
@@ -18,12 +18,12 @@ class Identity(Construct):
         if stage.user_pool:
             self.pool = _pool(self, stage)
             self.client = _client(self, self.pool)
-            # Composed, as the tokens carry it; the attribute ProviderURL is not that everywhere.
+            # Composed as tokens contain it; the attribute ProviderURL may differ.
             region = Stack.of(self).region
             self.issuer = f"https://cognito-idp.{region}.amazonaws.com/{self.pool.user_pool_id}"
             self.audience: tuple[str, ...] = (self.client.user_pool_client_id,)
         else:
-            assert stage.jwt_issuer is not None  # `Stage.check` has seen to it.
+            assert stage.jwt_issuer is not None  # `Stage.check` makes sure.
             self.issuer = stage.jwt_issuer
             self.audience = stage.jwt_audience
 
@@ -32,7 +32,7 @@ def _pool(scope: Construct, stage: Stage) -> cognito.UserPool:
     return cognito.UserPool(
         scope,
         "Pool",
-        # Operators make the users; a stack that just came up is not open to the world.
+        # Operators create users, so a new stack is not open to the public.
         self_sign_up_enabled=False,
         password_policy=cognito.PasswordPolicy(
             min_length=12,

@@ -1,4 +1,4 @@
-"""The house Lambda: `functions/<module>.py`, same asset, same runtime, same settings."""
+"""The Lambda function as all are here: same asset, same runtime, same settings."""
 
 from typing import Final
 
@@ -17,12 +17,12 @@ ARCHITECTURES: Final = {
     "arm64": lambda_.Architecture.ARM_64,
     "x86_64": lambda_.Architecture.X86_64,
 }
-# A share of a vCPU that keeps a cold start short; what waits for DynamoDB needs no more.
+# 0.29 vCPU keeps a cold start short, and is enough for a function that waits for DynamoDB.
 MEMORY_MB: Final = 512
 
 
 class ServiceFunction(lambda_.Function):
-    """One door. Its role may write to its own log group, and what is granted to it besides."""
+    """A function whose role may write to its own log group, and gets other rights by grants."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ServiceFunction(lambda_.Function):
             retention=retention(stage),
             removal_policy=removal_policy(stage),
         )
-        # A role of its own: the default one comes with a managed policy for every log group.
+        # CDK's default role has a managed policy that allows every log group.
         role = iam.Role(
             scope, f"{name}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")
         )
@@ -62,8 +62,8 @@ class ServiceFunction(lambda_.Function):
             recursive_loop=recursive_loop,
             retry_attempts=retry_attempts,
             environment={
-                # With the stage in it, because it is a dimension of the metrics: two stages in one
-                # account would else share them, and one would raise the other's alarm.
+                # A dimension of the metrics. It contains the stage, so that two stages in one
+                # account do not raise each other's alarms.
                 "POWERTOOLS_SERVICE_NAME": service_name(stage, function),
                 **settings.to_env(),
             },
@@ -71,7 +71,7 @@ class ServiceFunction(lambda_.Function):
 
 
 def service_name(stage: Stage, function: names.Function) -> str:
-    """What a function calls itself in logs and metrics."""
+    """The function's name in logs and metrics."""
     return f"fanfold-{stage.name}-{function.name}"
 
 

@@ -1,4 +1,4 @@
-"""The stack: it places the construct and names its outputs."""
+"""The stack: the construct and its outputs."""
 
 from aws_cdk import CfnOutput, Stack
 from constructs import Construct
@@ -8,7 +8,7 @@ from infra.stages import Stage
 
 
 class FanfoldStack(Stack):
-    """One stage of Fanfold. Account and region are those of whoever deploys it."""
+    """One stage of Fanfold, in the account and region of the caller's credentials."""
 
     def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
         super().__init__(

@@ -1,107 +1,100 @@
-"""What differs between one deployment and another, as data; `-c field=value` overrides a field."""
+"""What differs between one deployment and another, as data."""
 
-import difflib
 import platform
 import re
 import sys
-from collections.abc import Mapping
-from dataclasses import Field, dataclass, fields, replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final
 
 from fanfold import names
-from fanfold.budgets import (
-    DEFAULT_WRITE_CAPACITY,
-    MAX_WRITE_CAPACITY,
-    MIN_WRITE_CAPACITY,
-    Budget,
-)
+from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, Budget
 from fanfold.settings import HIGHEST_LEVEL, Settings
 
-# Lambda's event source mapping takes no other value of MaximumConcurrency.
+# Lambda's bounds for MaximumConcurrency of an event source mapping.
 MIN_CONCURRENCY: Final = 2
 MAX_CONCURRENCY: Final = 1000
-# What a new on-demand table can take anyway; DynamoDB refuses a smaller warm throughput.
+# A new on-demand table can take this anyway; DynamoDB refuses a smaller warm throughput.
 MIN_WARM_WRITE_UNITS: Final = 4000
-# Ten times what an account has unless it asks for more.
+# Ten times an account's default quota.
 MAX_REQUESTS_PER_SECOND: Final = 100_000
-# The periods that CloudWatch Logs knows, up to two years.
+# The periods that CloudWatch Logs supports, up to two years.
 LOG_RETENTION_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
 
 
 class StageError(ValueError):
-    """A stage that cannot be deployed as it was asked for; the message says what to do."""
+    """The stage cannot be deployed like this; the message says what to change."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One deployment. A field is overridden by the context value of the same name."""
+    """One deployment. A context value overrides the field of the same name."""
 
     name: str
 
-    # Deletion protection on tables and user pool, and RETAIN on all that holds data.
+    # Protects tables and user pool from deletion, and retains all resources that hold data.
     keep_data: bool
     point_in_time_recovery: bool = True
     log_retention_days: int = 30
 
     retention_days: int = Settings.retention_days
     max_follows: int = Settings.max_follows
-    # A publisher's followers grow to 2^max_level write shards at most.
+    # A publisher has at most 2^max_level write shards.
     max_level: int = Settings.max_level
 
-    # Who may call: a Cognito pool of the stack's own, or any OIDC issuer.
+    # Users come from a Cognito pool of the stack's own, or from any OIDC issuer.
     user_pool: bool = False
     jwt_issuer: str | None = None
     jwt_audience: tuple[str, ...] = ()
     user_claim: str = Settings.user_claim
-    # A share of the account's 10,000, so that this API cannot take it all from its neighbours.
+    # Of the account's 10,000, so that this API leaves the rest to the others.
     requests_per_second: int = 2_000
-    # Browsers of these origins may call; none by default.
+    # The origins of browser apps.
     cors_origins: tuple[str, ...] = ()
 
-    # Of the two tables that take the bursts, timelines and followers. Warm throughput is billed
-    # once and can never be lowered; the maximum is a fuse on cost.
+    # Of the tables that take bursts (`names.Table.takes_bursts`). Warm throughput is billed once
+    # and can never be lowered; the maximum limits the cost.
     warm_write_units: int | None = None
     max_write_request_units: int | None = None
 
-    # CloudWatch shows which keys are throttled, of the tables where one may run hot. Billed by the
-    # month, and by the throttled request.
+    # CloudWatch records throttled keys (`names.Table.keys_run_hot`). Billed by the month, and by
+    # the throttled request.
     contributor_insights: bool = False
 
-    # What speaks to DynamoDB in DELIVER and QUERY. boto3 is slower and dearer, and tried by all.
+    # How DELIVER and QUERY call AWS. boto3 is slower and costs more, but everybody uses it.
     transport: str = Settings.transport
 
-    # How many workers of a queue run at a time. Where a lane says nothing, its number follows from
-    # the write capacity; see `budget`.
+    # Concurrent workers of a queue. The default of a lane and of RELATE follows from the write
+    # capacity; see `budget`.
     publish_concurrency: int = 10
     express_concurrency: int | None = None
     bulk_concurrency: int | None = None
     relation_concurrency: int | None = None
 
-    # Told of every alarm, after confirming the subscription.
+    # Gets every alarm, once the subscription is confirmed.
     alarm_email: str | None = None
-    # Told too, through Amazon Q in chat applications; somebody has to authorize the workspace
-    # there once, by hand. Both or neither.
+    # Gets them too, through Amazon Q in chat applications, where somebody must authorize the
+    # workspace once by hand. Give both or neither.
     slack_workspace_id: str | None = None
     slack_channel_id: str | None = None
 
-    # What the functions run on, and the wheels that fit it.
+    # The functions' runtime, and the platform of its wheels.
     runtime: str = "python3.14"
     architecture: str = "arm64"
     wheel_platform: str = "aarch64-manylinux_2_28"
 
     @property
     def python_version(self) -> str:
-        """The Python version of the runtime, as in `3.14`."""
+        """The runtime's version, such as `3.14`."""
         return self.runtime.removeprefix("python")
 
     @property
     def write_capacity(self) -> int:
-        """Write units a second that the timelines table is taken to have, once it is warm."""
+        """Assumed write units a second of the timelines table, once it is warm."""
         return self.max_write_request_units or self.warm_write_units or DEFAULT_WRITE_CAPACITY
 
     @property
     def budget(self) -> Budget:
-        """Workers and rates of the lanes; raises `ValueError` if bulk has too many workers."""
+        """Workers and rates; raises `ValueError` if bulk has too many workers."""
         return Budget.of(
             self.write_capacity,
             express_workers=self.express_concurrency,
@@ -110,33 +103,32 @@ class Stage:
         )
 
     def check(self) -> None:
-        """Raise `StageError` with a sentence that says what to do, if this cannot be deployed."""
+        """Raise `StageError` if this cannot be deployed."""
         _check_numbers(self)
+        _check_texts(self)
         _check_budget(self)
         _check_users(self)
         if self.log_retention_days not in LOG_RETENTION_DAYS:
             known = ", ".join(map(str, LOG_RETENTION_DAYS))
             raise StageError(f"'log_retention_days' must be one of {known}.")
-        if any(not _is_origin(origin) for origin in self.cors_origins):
+        if not all(re.fullmatch(r"https?://[^\s/?#*]+", origin) for origin in self.cors_origins):
             raise StageError(
                 "'cors_origins' must be origins such as https://app.example.com, with commas "
                 "between them and no path."
             )
-        if self.alarm_email is not None and not re.fullmatch(r"[^@\s]+@[^@\s]+", self.alarm_email):
-            raise StageError("'alarm_email' must be an e-mail address.")
         _check_slack(self)
 
 
 DEV: Final = Stage(name="dev", keep_data=False, user_pool=True, log_retention_days=7)
 
-# Users are the one thing that it cannot choose for its operator: a pool is billed per user.
+# Without users: its operator must choose, because a pool is billed per user.
 PROD: Final = Stage(name="prod", keep_data=True, log_retention_days=90)
 
 
 _ARM: Final = platform.machine().lower() in ("aarch64", "arm64")
 _WHEELS: Final = "apple-darwin" if sys.platform == "darwin" else "manylinux_2_28"
 
-# A local engine runs the functions as processes of this machine.
+# A local engine runs the functions as processes on this machine.
 LOCAL: Final = replace(
     DEV,
     name="local",
@@ -147,58 +139,9 @@ LOCAL: Final = replace(
 
 STAGES: Final = {stage.name: stage for stage in (DEV, PROD, LOCAL)}
 
-# What belongs to a stage itself: another stage is data here, not a context value.
-_FIXED: Final = ("name", "runtime", "architecture", "wheel_platform")
-
-
-def choose(context: Mapping[str, Any]) -> Stage:
-    """The stage that the context names, with its overrides; raises `StageError`."""
-    _check_keys(context)
-    name = context.get("stage") or DEV.name
-    stage = STAGES.get(str(name))
-    if stage is None:
-        raise StageError(f"There is no stage {name!r}; choose one of {', '.join(STAGES)}.")
-    overrides = {
-        field.name: _read(field, value)
-        for field in fields(Stage)
-        if field.name not in _FIXED and (value := context.get(field.name)) is not None
-    }
-    chosen = replace(stage, **overrides)
-    chosen.check()
-    return chosen
-
-
-def _check_keys(context: Mapping[str, Any]) -> None:
-    """Refuse a key that looks like one of ours and is none: CDK would ignore it without a word."""
-    known = ["stage", *(field.name for field in fields(Stage))]
-    for key in context:
-        # CDK's own keys have an @, a colon or a hyphen in them.
-        if re.fullmatch(r"[a-z][a-z_]*", key) and key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            meant = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}."
-            raise StageError(f"There is no context value '{key}'; {meant}")
-
-
-def _read(field: Field[Any], value: Any) -> Any:
-    """A context value as its field's type: text from the command line, anything from cdk.json."""
-    text = str(value).strip()
-    if field.type is bool:
-        if text.lower() not in ("true", "false"):
-            raise StageError(f"{field.name!r} must be true or false, not {text!r}.")
-        return text.lower() == "true"
-    if field.type in (int, int | None):
-        if not re.fullmatch(r"-?[0-9]+", text):
-            raise StageError(f"{field.name!r} must be a whole number, not {text!r}.")
-        return int(text)
-    if field.type == tuple[str, ...]:
-        parts = value if isinstance(value, list) else text.split(",")
-        return tuple(part for part in (str(part).strip() for part in parts) if part)
-    if not text:
-        raise StageError(f"{field.name!r} is empty; give it a value, or leave it out.")
-    return text
-
 
 def _check_numbers(stage: Stage) -> None:
+    concurrency = (MIN_CONCURRENCY, MAX_CONCURRENCY)
     bounds: dict[str, tuple[int, int]] = {
         "retention_days": (1, 3650),
         "max_follows": (1, 1_000_000),
@@ -206,15 +149,28 @@ def _check_numbers(stage: Stage) -> None:
         "warm_write_units": (MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY),
         "max_write_request_units": (MIN_WRITE_CAPACITY, MAX_WRITE_CAPACITY),
         "requests_per_second": (10, MAX_REQUESTS_PER_SECOND),
-        "publish_concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),
-        "express_concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),
-        "bulk_concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),
-        "relation_concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),
+        "publish_concurrency": concurrency,
+        "express_concurrency": concurrency,
+        "bulk_concurrency": concurrency,
+        "relation_concurrency": concurrency,
     }
     for name, (low, high) in bounds.items():
         value = getattr(stage, name)
         if value is not None and not low <= value <= high:
             raise StageError(f"{name!r} must be from {low} to {high}, not {value}.")
+
+
+def _check_texts(stage: Stage) -> None:
+    rules = {
+        "user_claim": (r"[A-Za-z0-9_:./-]{1,128}", "the name of a claim of the token, such as sub"),
+        "alarm_email": (r"[^@\s]+@[^@\s]+", "an e-mail address"),
+        "slack_workspace_id": (r"[0-9A-Z]{1,255}", "an id such as T0123ABCDEF, not a name"),
+        "slack_channel_id": (r"[A-Za-z0-9]{1,255}", "an id such as C0123ABCDEF, not a name"),
+    }
+    for name, (pattern, kind) in rules.items():
+        value = getattr(stage, name)
+        if value is not None and not re.fullmatch(pattern, value):
+            raise StageError(f"{name!r} must be {kind}.")
 
 
 def _check_budget(stage: Stage) -> None:
@@ -229,8 +185,6 @@ def _check_budget(stage: Stage) -> None:
 
 
 def _check_users(stage: Stage) -> None:
-    if not re.fullmatch(r"[A-Za-z0-9_:./-]{1,128}", stage.user_claim):
-        raise StageError("'user_claim' must be the name of a claim of the token, such as sub.")
     if stage.user_pool:
         if stage.jwt_issuer or stage.jwt_audience:
             raise StageError(
@@ -258,20 +212,10 @@ def _check_users(stage: Stage) -> None:
 
 def _check_slack(stage: Stage) -> None:
     workspace, channel = stage.slack_workspace_id, stage.slack_channel_id
-    if workspace is None and channel is None:
-        return
-    if workspace is None or channel is None:
+    if (workspace is None) != (channel is None):
         raise StageError("Give 'slack_workspace_id' and 'slack_channel_id' both, or neither.")
-    if stage.name == LOCAL.name:
+    if workspace is not None and stage.name == LOCAL.name:
         raise StageError(
             "A local engine sends nothing to Slack: leave 'slack_workspace_id' and "
             "'slack_channel_id' out."
         )
-    if not re.fullmatch(r"[0-9A-Z]{1,255}", workspace):
-        raise StageError("'slack_workspace_id' must be an id such as T0123ABCDEF, not a name.")
-    if not re.fullmatch(r"[A-Za-z0-9]{1,255}", channel):
-        raise StageError("'slack_channel_id' must be an id such as C0123ABCDEF, not a name.")
-
-
-def _is_origin(text: str) -> bool:
-    return re.fullmatch(r"https?://[^\s/?#*]+", text) is not None

@@ -1,4 +1,4 @@
-"""The house table: on demand, recoverable, and granted action by action."""
+"""The DynamoDB table as all tables here are: on demand, recoverable, granted action by action."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from constructs import Construct
 from fanfold import names
 from infra.stages import Stage
 
-# Not the keys that are accessed: every request would be billed then, not only throttled ones.
+# The other mode records accessed keys too, and bills every request instead of throttled ones.
 _THROTTLED_KEYS: Final = dynamodb.ContributorInsightsSpecification(
     enabled=True, mode=dynamodb.ContributorInsightsMode.THROTTLED_KEYS
 )
@@ -28,7 +28,7 @@ class HouseTable(dynamodb.TableV2):
             partition_key=_key(table.partition_key),
             sort_key=_key(table.sort_key) if table.sort_key else None,
             billing=dynamodb.Billing.on_demand(max_write_request_units=fuse),
-            # Never a local index: with one, DynamoDB cannot split a hot item collection.
+            # Never a local index: it would keep DynamoDB from splitting a hot item collection.
             global_secondary_indexes=[_index(index) for index in table.indexes] or None,
             time_to_live_attribute=table.ttl,
             warm_throughput=None
@@ -45,16 +45,15 @@ class HouseTable(dynamodb.TableV2):
         )
 
     def allow(self, who: iam.IGrantable, *actions: str) -> None:
-        """Grant these actions on the table's items, and nothing on its indexes."""
+        """Grant these actions on the table, but not on its indexes."""
         _grant(who, actions, self.table_arn)
 
     def allow_index(self, who: iam.IGrantable, index: names.Index, *actions: str) -> None:
-        """Grant these actions on one index."""
         _grant(who, actions, f"{self.table_arn}/index/{index.name}")
 
 
 def removal_policy(stage: Stage) -> RemovalPolicy:
-    """What becomes of a resource that holds data when it leaves the stack."""
+    """What CloudFormation does with a resource that holds data when it leaves the stack."""
     return RemovalPolicy.RETAIN if stage.keep_data else RemovalPolicy.DESTROY
 
 

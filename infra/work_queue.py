@@ -1,4 +1,4 @@
-"""A queue that cannot lose work: every message that keeps failing ends in its own DLQ."""
+"""A work queue: a message that keeps failing ends in the dead-letter queue and is not lost."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from fanfold import names
 from infra.stages import Stage
 from infra.tables import removal_policy
 
-# The longest that SQS keeps a message: two weeks to notice and to mend.
+# SQS's maximum: two weeks to notice a failure and to repair its cause.
 RETENTION: Final = Duration.days(14)
 
 
@@ -42,8 +42,8 @@ class WorkQueue(Construct):
             removal_policy=removal_policy(stage),
         )
 
-    def feed(self, consumer: lambda_.IFunction, *, max_concurrency: int) -> None:
-        """Have the function take messages; those that it names as failed come again alone."""
+    def start(self, consumer: lambda_.IFunction, *, max_concurrency: int) -> None:
+        """Invoke the function with messages; only those that it names as failed are redelivered."""
         self.source = sources.SqsEventSource(
             self.queue,
             batch_size=self.name.batch_size,
@@ -53,23 +53,22 @@ class WorkQueue(Construct):
         consumer.add_event_source(self.source)
 
     def allow_sending(self, who: iam.IGrantable) -> None:
-        """Grant sending to the queue, and nothing else."""
         _grant(who, self.queue, "sqs:SendMessage")
 
     def allow_rejecting(self, who: iam.IGrantable) -> None:
-        """Grant sending to the dead-letter queue what would fail each time."""
+        """Grant sending messages that would always fail to the dead-letter queue."""
         _grant(who, self.dead_letters, "sqs:SendMessage")
 
     def allow_measuring(self, who: iam.IGrantable) -> None:
-        """Grant reading how much waits in the queue."""
+        """Grant reading the number of messages."""
         _grant(who, self.queue, "sqs:GetQueueAttributes")
 
-    def allow_looking_at_dead_letters(self, who: iam.IGrantable) -> None:
-        """Grant seeing what is in the dead-letter queue; nothing is taken out of it."""
+    def allow_peeking_at_dead_letters(self, who: iam.IGrantable) -> None:
+        """Grant reading the dead-letter queue, but not deleting from it."""
         _grant(who, self.dead_letters, "sqs:ReceiveMessage")
 
-    def tell_whether_paused(self, who: lambda_.Function) -> None:
-        """Tell the function what feeds this queue, and let it ask whether that is disabled."""
+    def allow_seeing_pauses(self, who: lambda_.Function) -> None:
+        """Give the function the id of the event source mapping, and grant reading its state."""
         who.add_environment(self.name.mapping_setting.upper(), self.source.event_source_mapping_id)
         iam.Grant.add_to_principal(
             grantee=who,
@@ -79,7 +78,7 @@ class WorkQueue(Construct):
 
 
 def _grant(who: iam.IGrantable, queue: sqs.Queue, action: str) -> None:
-    # `grant_send_messages` would add GetQueueAttributes and GetQueueUrl, which nobody needs.
+    # `grant_send_messages` would add GetQueueAttributes and GetQueueUrl, which no function needs.
     iam.Grant.add_to_principal(
         grantee=who, actions=[action], resource_arns=[queue.queue_arn]
     ).assert_success()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from aws_cdk import App
 
+from infra.context import choose
 from infra.stack import FanfoldStack
-from infra.stages import choose
 
 Template = dict[str, Any]
 Synthesize = Callable[..., Template]

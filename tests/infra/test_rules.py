@@ -6,8 +6,8 @@ import pytest
 from aws_cdk import Acknowledgment, App, Validations
 from cdk_nag import AwsSolutionsChecks
 
+from infra.context import choose
 from infra.stack import FanfoldStack
-from infra.stages import choose
 
 POOL_RULES = {
     "AwsSolutions::AwsSolutions-COG8": (

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from fanfold.budgets import Budget
-from infra.stages import DEV, LOCAL, PROD, STAGES, Stage, StageError, choose
+from infra.context import choose
+from infra.stages import DEV, LOCAL, PROD, STAGES, Stage, StageError
 
 
 def with_context(**context: object) -> Stage:

@@ -1,0 +1,59 @@
+"""Reads the stage from the CDK's context: `-c stage=prod`, and `-c field=value` for a field."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import Field, fields, replace
+from typing import Any, Final
+
+from infra.stages import DEV, STAGES, Stage, StageError
+
+# No context value overrides these: they define the stage.
+_FIXED: Final = ("name", "runtime", "architecture", "wheel_platform")
+
+
+def choose(context: Mapping[str, Any]) -> Stage:
+    """The stage that the context names, with the context's overrides; raises `StageError`."""
+    _check_keys(context)
+    name = context.get("stage") or DEV.name
+    stage = STAGES.get(str(name))
+    if stage is None:
+        raise StageError(f"There is no stage {name!r}; choose one of {', '.join(STAGES)}.")
+    overrides = {
+        field.name: _read(field, value)
+        for field in fields(Stage)
+        if field.name not in _FIXED and (value := context.get(field.name)) is not None
+    }
+    chosen = replace(stage, **overrides)
+    chosen.check()
+    return chosen
+
+
+def _check_keys(context: Mapping[str, Any]) -> None:
+    """Refuse a misspelt key, which the CDK would silently ignore."""
+    known = ["stage", *(field.name for field in fields(Stage))]
+    for key in context:
+        # Keys of the CDK contain an @, a colon or a hyphen.
+        if re.fullmatch(r"[a-z][a-z_]*", key) and key not in known:
+            close = difflib.get_close_matches(key, known, n=1)
+            meant = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}."
+            raise StageError(f"There is no context value '{key}'; {meant}")
+
+
+def _read(field: Field[Any], value: Any) -> Any:
+    """A context value as its field's type; cdk.json has typed values, the command line text."""
+    text = str(value).strip()
+    if field.type is bool:
+        if text.lower() not in ("true", "false"):
+            raise StageError(f"{field.name!r} must be true or false, not {text!r}.")
+        return text.lower() == "true"
+    if field.type in (int, int | None):
+        if not re.fullmatch(r"-?[0-9]+", text):
+            raise StageError(f"{field.name!r} must be a whole number, not {text!r}.")
+        return int(text)
+    if field.type == tuple[str, ...]:
+        parts = value if isinstance(value, list) else text.split(",")
+        return tuple(part for part in (str(part).strip() for part in parts) if part)
+    if not text:
+        raise StageError(f"{field.name!r} is empty; give it a value, or leave it out.")
+    return text
