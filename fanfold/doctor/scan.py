@@ -48,8 +48,8 @@ class Records:
 
         Each page: how many items were scanned, the rows, and the keys of unreadable items.
         """
-        of_one = _filter("publisher_id = :value", publisher_id)
-        for answer in self._scan(self.follows.table, of_one):
+        table = self.follows.table
+        for answer in self._scan(table, "publisher_id = :value", publisher_id):
             rows = [(item, _row_of(item)) for item in answer["Items"]]
             unreadable = [_key_of(item, FOLLOWING) for item, row in rows if row is None]
             yield answer["ScannedCount"], [row for _, row in rows if row], unreadable
@@ -58,8 +58,8 @@ class Records:
         self, publisher_id: str | None
     ) -> Iterator[tuple[int, dict[Pair, Placements], list[Key]]]:
         """All edges, or those of one publisher, as `rows`; copies may come in different pages."""
-        of_one = _filter("begins_with(shard_id, :value)", publisher_id and f"{publisher_id}#")
-        for answer in self._scan(self.edges_table.table, of_one):
+        table, prefix = self.edges_table.table, publisher_id and f"{publisher_id}#"
+        for answer in self._scan(table, "begins_with(shard_id, :value)", prefix):
             items = answer["Items"]
             unreadable = [_key_of(item, FOLLOWERS) for item in items if _edge_of(item) is None]
             yield answer["ScannedCount"], _placements(items), unreadable
@@ -100,21 +100,22 @@ class Records:
         return {pair: self._levels[pair[1]] for pair in pairs}
 
     def above(self, edges: Mapping[Pair, Placements]) -> list[Unreachable]:
-        """The publishers of these edges with edges above their level, which count as known now."""
-        levels = self.levels([pair for pair, placements in edges.items() if max(placements) > 0])
-        tops: dict[str, int] = {}
-        for pair, level in levels.items():
-            if (top := max(edges[pair])) > level:
-                tops[pair[1]] = max(top, tops.get(pair[1], 0))
-        found = []
-        for publisher_id, top in tops.items():
-            # Read after the edge: a row is raised before anything is written at its new level.
-            own = self.publishers.shards(publisher_id).level
-            self._levels[publisher_id] = max(own, top)
-            if top > own:
-                self._unreachable[publisher_id] = top
-                found.append(Unreachable(publisher_id, own, top))
-        return found
+        """The publishers with one of these edges above the level of their row.
+
+        From now on, reads of their edges go up to the level of that edge.
+        """
+        high = [pair for pair, placements in edges.items() if max(placements) > 0]
+        found: dict[str, Unreachable] = {}
+        for pair in self.levels(high):
+            publisher_id, seen = pair[1], max(edges[pair])
+            if seen > self._levels[publisher_id]:
+                # Read after the edge: a row is raised before anything is written at its new level.
+                own = self.publishers.shards(publisher_id).level
+                self._levels[publisher_id] = max(own, seen)
+                if seen > own:
+                    self._unreachable[publisher_id] = seen
+                    found[publisher_id] = Unreachable(publisher_id, own, seen)
+        return list(found.values())
 
     def count(self, table: str) -> int | None:
         """About how many items the table holds: DynamoDB counts them every six hours."""
@@ -129,16 +130,17 @@ class Records:
         own = self.publishers.shards(publisher_id).level
         return max(own, self._unreachable.get(publisher_id, 0))
 
-    def _scan(self, table: str, request: Mapping[str, Any]) -> Iterator[Any]:
-        start: dict[str, Any] = {}
+    def _scan(self, table: str, expression: str, value: str | None) -> Iterator[Any]:
+        request: dict[str, Any] = {"TableName": table, "ConsistentRead": True}
+        if value:
+            request["FilterExpression"] = expression
+            request["ExpressionAttributeValues"] = {":value": text(value)}
         while True:
-            answer = self.follows.client.scan(
-                TableName=table, ConsistentRead=True, **request, **start
-            )
+            answer = self.follows.client.scan(**request)
             yield answer
             if "LastEvaluatedKey" not in answer:
                 return
-            start["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
 
     def _get_all(self, table: str, keys: Sequence[Any]) -> list[Item]:
         parts = [keys[start : start + MAX_KEYS] for start in range(0, len(keys), MAX_KEYS)]
@@ -159,12 +161,6 @@ class Records:
             if not left:
                 return found
         raise TryLater("DynamoDB is throttling these reads; run it again.")
-
-
-def _filter(expression: str, value: str | None) -> dict[str, Any]:
-    if value is None:
-        return {}
-    return {"FilterExpression": expression, "ExpressionAttributeValues": {":value": text(value)}}
 
 
 def _placements(items: Iterable[Item]) -> dict[Pair, Placements]:
