@@ -1,4 +1,4 @@
-"""What `fanfold shards show` tells of a publisher: its level, its history, and edges by shard."""
+"""The output of `fanfold shards show`: a publisher's level, its growths, and edges by shard."""
 
 import threading
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Read
 from fanfold.follows.sharding import Shards
-from fanfold_cli.console import print_result, say
+from fanfold_cli.console import counted, print_result, say
 from fanfold_cli.progress import Bar, progress_bar
 
-# Shards counted at a time.
+# Shards counted concurrently.
 THREADS = 8
-# A page of a count: what DynamoDB reads at once, 1 MB, is about 10,000 edges.
+# Edges in one page of a count: about 1 MB, the most that DynamoDB reads at once.
 COUNT_PAGE = 10_000
-# Up to so many shards, each has a line of its own; --json has them all.
+# Shards up to level 4 are listed one by one; --json always has all of them.
 LISTED_SHARDS = 31
 
 
@@ -35,24 +35,20 @@ class Level:
 
     @property
     def edges(self) -> int:
-        """All of them."""
         return sum(self.counts)
 
     @property
     def mean(self) -> float:
-        """Edges of a shard."""
         return self.edges / len(self.counts)
 
     @property
     def skew(self) -> float | None:
-        """The largest shard against the mean; None if all are empty."""
+        """The largest shard divided by the mean; None if all are empty."""
         return max(self.counts) / self.mean if self.edges else None
 
 
 @dataclass(frozen=True)
 class ShardReport:
-    """What is known of a publisher's shards."""
-
     publisher: str
     shards: Shards
     static_level: int | None
@@ -63,18 +59,17 @@ class ShardReport:
     def of(
         cls, publisher: str, publishers: PublishersTable, edges_table: EdgesTable, *, estimate: bool
     ) -> "ShardReport":
-        """Read and count it; to `estimate`, only a page of each shard is read."""
+        """Count the edges; with `estimate`, from one page of each shard."""
         shards, static_level = publishers.shards(publisher), publishers.static_level()
         levels = _count(edges_table, publisher, shards.level, estimate=estimate)
         return cls(publisher, shards, static_level, levels, estimate)
 
     @property
     def edges(self) -> int:
-        """Of all levels."""
         return sum(each.edges for each in self.levels)
 
     def content(self) -> dict[str, Any]:
-        """All of it, for --json."""
+        """The JSON document."""
         shards = self.shards
         return {
             "publisher_id": self.publisher,
@@ -107,16 +102,17 @@ class ShardReport:
         }
 
     def draw(self) -> None:
-        """The same for people, as tables."""
+        """Print it as tables."""
         name, shards = f"'{self.publisher}'", self.shards
-        grown = f"grown last at {times.to_text(shards.last_updated)}"
+        grown = f"last grown at {times.to_text(shards.last_updated)}"
         print_result(
             f"{name} is at level {shards.level}: {shards_at(shards.level)}, "
             f"{grown if shards.version else 'never grown'}, version {shards.version}."
         )
         if self.static_level is not None:
             print_result(
-                f"All publishers are kept at level {self.static_level} (`fanfold shards dynamic`)."
+                f"The static level {self.static_level} is in force for all publishers; "
+                "`fanfold shards dynamic` ends it."
             )
         if shards.history:
             history = Table("level", "since", "follows/s before")
@@ -130,7 +126,7 @@ class ShardReport:
             table.add_row(str(each.level), *(f"{value:,}" for value in numbers), skew)
         print_result(table)
         self._print_each_shard()
-        print_result(f"{'About ' if self.is_estimate else ''}{self.edges:,} edges.")
+        print_result(f"{'About ' if self.is_estimate else ''}{counted(self.edges, 'edge')}.")
         if not self.edges and not shards.version:
             say(f"Nobody follows {name}, and it has never grown: is the id right?")
 
@@ -138,7 +134,7 @@ class ShardReport:
         if len(self.levels) == 1:
             return
         if sum(len(each.counts) for each in self.levels) > LISTED_SHARDS:
-            say("These are too many shards to list each; --json has them all.")
+            say("There are too many shards to list; --json has all of them.")
             return
         table = Table("shard", "edges")
         for each in self.levels:
@@ -148,25 +144,23 @@ class ShardReport:
 
 
 def shards_at(level: int) -> str:
-    """How many shards a level has, in words."""
-    return "1 write shard" if level == 0 else f"{2**level} write shards"
+    return counted(2**level, "write shard")
 
 
 def estimated(count: int, reached: str, *, level: int, shard: int) -> int:
-    """How many edges a shard holds, if `count` of them lie below the position `reached`."""
+    """How many edges a shard holds, judging by `count` edges below the position `reached`."""
     width = ring.RING_SIZE >> level
     return round(count * width / max(1, int(reached, 16) - shard * width))
 
 
 def _count(edges_table: EdgesTable, publisher: str, highest: int, *, estimate: bool) -> list[Level]:
-    """Count the edges of every shard of every level, some shards at a time."""
     levels = range(highest + 1)
     reads = [
         Read(level, shard, ring.shard_start(shard, level), ring.END)
         for level in levels
         for shard in range(2**level)
     ]
-    # A large shard is counted for a minute; who presses Ctrl-C does not wait for it.
+    # Counting a large shard takes a minute; Ctrl-C ends it at the next page.
     stop = threading.Event()
     with (
         progress_bar("Counting", total=None, unit="edges") as bar,
@@ -191,7 +185,7 @@ def _count_shard(
 ) -> int:
     request = edges_table.page_request(publisher, read, COUNT_PAGE)
     del request["ProjectionExpression"]
-    # At half the price; who looks at a count does not need the last second's.
+    # Eventually consistent reads cost half, and a count need not be current to the second.
     request |= {"Select": "COUNT", "ConsistentRead": False}
     count = 0
     while not stop.is_set():
