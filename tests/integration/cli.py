@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
 
 from typer.testing import CliRunner
 
 from fanfold import names
+from fanfold_cli import aws
 from fanfold_cli.aws import ATTEMPTS
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
-from tests.integration.system import REGION, settings
+from tests.integration.system import REGION, error, settings
 
 
 @dataclass(frozen=True)
@@ -65,3 +66,32 @@ def outputs() -> dict[str, str]:
             queue.dlq_url_output: queue.dlq_url_setting,
         }
     return {output: getattr(on_moto, setting) for output, setting in known.items()}
+
+
+class FakeLambda:
+    """Lambda with one event source mapping, of PLAN, and the settings of the stage."""
+
+    def __init__(self, max_level: int = 8) -> None:
+        self.variables = replace(settings(), max_level=max_level).to_env()
+
+    def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
+        assert EventSourceArn.endswith(":Publish")
+        return {"EventSourceMappings": [{"FunctionArn": "the-plan"}]}
+
+    def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
+        assert FunctionName == "the-plan"
+        return {"Environment": {"Variables": self.variables}}
+
+
+class Patched:
+    """DynamoDB with some of its calls replaced."""
+
+    def __init__(self, **calls: Any) -> None:
+        self.calls, self.client = calls, aws.client("dynamodb", None, REGION)
+
+    def __getattr__(self, name: str) -> Any:
+        return self.calls.get(name) or getattr(self.client, name)
+
+
+def throttled(**_request: Any) -> Any:
+    raise error("ThrottlingException")

@@ -14,9 +14,8 @@ import pytest
 
 from fanfold import names
 from fanfold_cli import aws
-from tests.integration.cli import run
+from tests.integration.cli import FakeLambda, run
 from tests.integration.system import REGION, System, error
-from tests.integration.test_cli_shards import FakeLambda
 from tests.integration.test_doctor import Tables
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/operations.md"
@@ -115,7 +114,9 @@ def test_an_import_needs_what_is_documented(tmp_path: Path, tables: Tables) -> N
     tables.row("again", version=3, state="unfollowed")
     follows = ["again,ada", "new,ada", "new,grace", "well,ada"]
     graph.write_text("\n".join(["follower,publisher", *follows]))
-    with patch("fanfold_cli.seeding.THREADS", 1):  # moto's transactions undo what others do
+    with patch(
+        "fanfold_cli.seeding.THREADS", 1
+    ):  # moto's transactions roll back the writes of others
         assert run_with_documented("seed", "--edges", str(graph), like="seed") == (0, set())
 
 

@@ -23,9 +23,8 @@ from fanfold.follows.levels import Levels
 from fanfold.settings import HIGHEST_LEVEL
 from fanfold_cli import aws
 from functions import api, plan
-from tests.integration.cli import Ran, run
+from tests.integration.cli import FakeLambda, Patched, Ran, run, throttled
 from tests.integration.system import AT, AT_MS, Clock, System, error
-from tests.integration.test_cli_shards import FakeLambda, Patched, throttled
 
 NOTHING = {kind.value: 0 for kind in Difference}
 SCOPES = pytest.mark.parametrize("scope", [["--whole"], ["--publisher", "ada"]], ids=" ".join)

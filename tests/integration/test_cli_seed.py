@@ -1,0 +1,169 @@
+"""`fanfold seed`: an import lets publishers grow, waits for the table, and can be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.exceptions import ClientError, ConnectTimeoutError
+
+from fanfold import clock as product_clock
+from fanfold.errors import TryLater
+from fanfold.follows.sharding import HOT_KEY_RANGE
+from fanfold_cli import aws, seeding
+from tests.integration.cli import FakeLambda, Patched, Stack, outputs, run
+from tests.integration.system import AT_MS, REGION, Clock, System, error
+
+
+@pytest.fixture
+def graph(tmp_path: Path) -> Callable[[int], str]:
+    def write(count: int) -> str:
+        path = tmp_path / "follows.csv"
+        lines = [f"ada,user-{number}" for number in range(count)]
+        path.write_text("\n".join(["publisher,follower", *lines]))
+        return str(path)
+
+    return write
+
+
+def hot_table(system: System) -> Patched:
+    """DynamoDB whose partition of `ada` is throttled while she has one shard."""
+
+    def is_hot(shard_id: str) -> bool:
+        if shard_id != "ada#0.0":
+            return False
+        system.clock.advance(1)
+        # Follows accepted elsewhere, so that the rate of this publisher justifies a growth.
+        system.publishers.count("ada", 1_000, now_ms=system.clock.ms)
+        return True
+
+    def batch_write_item(*, RequestItems: Any) -> Any:  # noqa: N803
+        (table, requests), *_ = RequestItems.items()
+        if is_hot(requests[0]["PutRequest"]["Item"]["shard_id"]["S"]):
+            return {"UnprocessedItems": {table: requests}}
+        return hot.client.batch_write_item(RequestItems=RequestItems)
+
+    def put_item(**request: Any) -> Any:
+        if is_hot(request["Item"].get("shard_id", {}).get("S", "")):
+            response: Any = {
+                "Error": {"Code": "ProvisionedThroughputExceededException", "Message": "slow down"},
+                "ThrottlingReasons": [{"reason": HOT_KEY_RANGE, "resource": "the table"}],
+            }
+            raise ClientError(response, "PutItem")
+        return hot.client.put_item(**request)
+
+    hot = Patched(batch_write_item=batch_write_item, put_item=put_item)
+    return hot
+
+
+def test_an_import_lets_its_publisher_grow_and_says_so_once(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    with patch("fanfold_cli.seeding.THREADS", 1):
+        hot = hot_table(system)
+        ran = run("seed", "--edges", graph(30), "--json", dynamodb=hot, lambda_=FakeLambda())
+    assert (ran.exit_code, ran.json) == (0, {"follows": 30, "new": 30})
+    assert system.publishers.shards("ada").level == 1
+    (said,) = [line for line in ran.said.splitlines() if "write shards now" in line]
+    assert "'ada' has 2 write shards now, after" in said
+
+
+def test_an_import_grows_no_further_than_the_stage_allows(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    began = product_clock.monotonic()
+    stage = FakeLambda(max_level=0)
+    ran = run("seed", "--edges", graph(1), dynamodb=hot_table(system), lambda_=stage)
+    assert ran.exit_code == 1
+    assert product_clock.monotonic() - began > seeding.PATIENCE_SECONDS
+    assert "too slowly" in ran.said
+    assert "Follows that were loaded stay" in ran.said
+    assert system.publishers.shards("ada").level == 0
+
+
+class Raw:
+    """A body of one chunk, as botocore reads it."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    def stream(self) -> Iterator[bytes]:
+        yield self.body
+
+
+@pytest.mark.usefixtures("system")
+def test_an_import_retries_throttled_calls_inside_the_client_except_those_for_edges() -> None:
+    stack = Stack(REGION, None, outputs(), {"lambda": FakeLambda()})
+    following = seeding.following(stack)
+    calls: list[str] = []
+
+    def throttle(request: Any, **_event: Any) -> AWSResponse:
+        calls.append(request.url)
+        body = b'{"__type": "ProvisionedThroughputExceededException", "message": "slow down"}'
+        return AWSResponse(request.url, 400, HTTPHeaders(), Raw(body))
+
+    def attempts(client: Any) -> int:
+        client.meta.events.register_first("before-send.dynamodb", throttle)
+        calls.clear()
+        with pytest.raises(ClientError, match="slow down"):
+            client.get_item(TableName="any", Key={"any": {"S": "any"}})
+        return len(calls)
+
+    with patch("time.sleep"):
+        assert attempts(following.edges.edges_table.client) == 1
+        assert attempts(following.follows.client) == 3
+
+
+@pytest.mark.parametrize("way", ["put", "ensure"])
+def test_an_import_waits_for_a_throttled_table_before_it_gives_up(
+    system: System, clock: Clock, way: str
+) -> None:
+    stack = Stack(REGION, None, outputs(), {"lambda": FakeLambda()})
+    edges = seeding.following(stack).edges
+    free_at = clock.seconds + seeding.PATIENCE_SECONDS / 2
+    plain = edges.edges_table.client.put_item
+
+    def put_item(**request: Any) -> Any:
+        if clock.seconds < free_at:
+            raise error("ThrottlingException")
+        return plain(**request)
+
+    with patch.object(edges.edges_table.client, "put_item", put_item):
+        getattr(edges, way)("ada", "bob", version=1)
+        assert system.edges() == ["bob"]
+        free_at = clock.seconds + 2 * seeding.PATIENCE_SECONDS
+        with pytest.raises(TryLater):
+            getattr(edges, way)("ada", "carol", version=1)
+
+
+def test_an_import_that_is_repeated_after_a_growth_puts_no_second_edges(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    for level in range(3):
+        system.publishers.raise_to("ada", level, now_ms=AT_MS)
+        with patch(
+            "fanfold_cli.seeding.THREADS", 1
+        ):  # moto's transactions roll back the writes of others
+            ran = run("seed", "--edges", graph(5), "--json", lambda_=FakeLambda())
+        assert ran.exit_code == 0
+        assert system.edges() == [f"user-{number}" for number in range(5)]
+
+
+def test_an_import_survives_a_lost_connection(
+    system: System,
+    graph: Callable[[int], str],
+    fail_first: Callable[..., list[Any]],
+) -> None:
+    lost = ConnectTimeoutError(endpoint_url="https://dynamodb")
+    client = aws.client("dynamodb", None, REGION)
+    calls = fail_first(client, "batch_write_item", [lost])
+    with patch.object(product_clock, "sleep"):
+        ran = run("seed", "--edges", graph(2), "--json", dynamodb=client, lambda_=FakeLambda())
+    assert ran.json["new"] == 2
+    assert len(calls) == 2, "one for each user"
+    assert system.edges() == ["user-0", "user-1"]
