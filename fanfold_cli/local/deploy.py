@@ -45,7 +45,7 @@ def bring_up(
     """Start the engine unless it runs, deploy the app if it changed, and return the stack."""
     find_executable(app_directory)
     home.claim()
-    with _alone(home):
+    with _locked(home):
         progress = Progress()
         state = _running_engine(
             home, progress, lifetime_hours=lifetime_hours, port=port, fresh=fresh
@@ -54,14 +54,14 @@ def bring_up(
         if state.source_hash == sources:
             progress.report("No source changed since the last deployment: there is nothing to do.")
         else:
-            with _explained(home, state):
+            with _showing_the_log(home, state):
                 state = _deploy(home, state, Cdk(home, app_directory, state.endpoint), progress)
             home.write_state(replace(state, source_hash=sources))
         return Deployment.local(home)
 
 
 @contextmanager
-def _explained(home: Home, state: EngineState) -> Iterator[None]:
+def _showing_the_log(home: Home, state: EngineState) -> Iterator[None]:
     try:
         yield
     except (ExpectedError, ClientError, BotoCoreError) as error:
@@ -97,7 +97,7 @@ def _deploy(home: Home, state: EngineState, cdk: Cdk, progress: Progress) -> Eng
         _roll_back_failures(home, state, stacks, progress)
         raise
     assembly.save_deployed(home.deployed, stacks)
-    state = _after_deployment(state, stacks, progress)
+    state = _complete(state, stacks, progress)
     return replace(state, assembly_hash=synthesized)
 
 
@@ -107,7 +107,7 @@ def take_down(home: Home) -> bool:
     # Write nothing into an empty directory, not even the lock.
     if not home.is_ours():
         return False
-    with _alone(home):
+    with _locked(home):
         state = home.read_state()
         if state is None:
             return False
@@ -117,7 +117,7 @@ def take_down(home: Home) -> bool:
 
 
 @contextmanager
-def _alone(home: Home) -> Iterator[None]:
+def _locked(home: Home) -> Iterator[None]:
     try:
         opened = (home.path / "lock").open("w")
     except OSError as error:
@@ -209,10 +209,10 @@ def _roll_back_failures(
     cloudformation = aws.client("cloudformation", state.endpoint, aws.LOCAL_REGION)
     deployed = assembly.read_deployed(home.deployed)
     for name in roll_back_failures(cloudformation, (stack.name for stack in stacks), deployed):
-        progress.report(f"The deployment of {name} had failed and is rolled back.")
+        progress.report(f"The failed deployment of {name} is rolled back.")
 
 
-def _after_deployment(
+def _complete(
     state: EngineState, stacks: list[assembly.SynthesizedStack], progress: Progress
 ) -> EngineState:
     deployment = Deployment(aws.LOCAL_REGION, state.endpoint, {})

@@ -61,29 +61,22 @@ class Home:
         # A default home may be older than the marker; nobody else uses its name.
         return self.path == DEFAULT and (self.state_file.is_file() or self.log.is_file())
 
-    def is_free(self) -> bool:
-        """Whether the directory is empty or absent; raises `ExpectedError` if it is a file."""
+    def check(self) -> None:
+        """Raise `ExpectedError` if this directory holds files and is not a home."""
         try:
-            return not self.path.exists() or not any(self.path.iterdir())
+            if self.is_ours() or not self.path.exists() or not any(self.path.iterdir()):
+                return
         except NotADirectoryError:
             raise ExpectedError(
                 f"{self.path} is a file: name a directory with --home, or leave it out."
             ) from None
         except OSError as error:
             raise _unusable(self.path, error) from error
-
-    def check(self) -> None:
-        """Raise `ExpectedError` if this directory holds files and is not a home."""
-        try:
-            ours = self.is_ours()
-        except OSError as error:
-            raise _unusable(self.path, error) from error
-        if not ours and not self.is_free():
-            raise ExpectedError(
-                f"{self.path} holds files and is not a home of the local engine (it has no file "
-                f"{MARKER}), so nothing in it was touched: name an empty or a new directory with "
-                "--home, or leave it out."
-            )
+        raise ExpectedError(
+            f"{self.path} holds files and is not a home of the local engine (it has no file "
+            f"{MARKER}), so nothing in it was touched: name an empty or a new directory with "
+            "--home, or leave it out."
+        )
 
     def claim(self) -> None:
         """Create and mark this directory, or raise `ExpectedError` and touch nothing."""

@@ -302,12 +302,12 @@ def test_an_engine_ends_when_its_lifetime_is_over(tmp_path: Path) -> None:
 
 
 def test_two_engines_live_side_by_side(tmp_path: Path) -> None:
-    placements = [Home(tmp_path / name) for name in ("one", "two")]
+    homes = [Home(tmp_path / name) for name in ("one", "two")]
     try:
-        first, second = (engines.start(home, lifetime_seconds=60, port=None) for home in placements)
+        first, second = (engines.start(home, lifetime_seconds=60, port=None) for home in homes)
         assert first.endpoint != second.endpoint
-        deploy.take_down(placements[0])
-        assert running(placements[1]) == second
+        deploy.take_down(homes[0])
+        assert running(homes[1]) == second
     finally:
-        for home in placements:
+        for home in homes:
             deploy.take_down(home)
