@@ -14,6 +14,7 @@ from botocore.exceptions import ClientError
 from aws_model.dynamodb.capacity import Bucket
 from fanfold import contract, names, times
 from fanfold.aws.retries import is_throttle
+from fanfold.fanout.ledger import COMPLETE
 from fanfold.fanout.pacing import BURST_SECONDS
 from fanfold.follows.ring import follower_of, publisher_of
 from fanfold.ids import split_sort_key
@@ -145,8 +146,9 @@ class Observer:
             self.relations.changed(request, task, now_ms)
         elif operation == "update_item" and table == names.PUBLISHERS.name:
             self.violations += self.levels.changed(task.environment, request, now)
-        elif operation == "update_item" and ":complete" in request["ExpressionAttributeValues"]:
-            self.ended_ms[request["Key"]["fanout_id"]["S"]] = now_ms
+        elif operation == "update_item" and table == names.FANOUTS.name:
+            if self.world.row(names.FANOUTS, request["Key"])["state"]["S"] == COMPLETE:
+                self.ended_ms[request["Key"]["fanout_id"]["S"]] = now_ms
         elif operation == "batch_write_item":
             for put in request["RequestItems"].get(names.TIMELINES.name, ()):
                 ref_id = split_sort_key(put["PutRequest"]["Item"]["sort_key"]["S"])[1]
