@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
 from collections.abc import Callable
 from functools import partial
@@ -207,26 +208,37 @@ def test_two_workers_at_the_same_segment_count_it_once(
     assert_complete(system, users)
 
 
-@pytest.mark.parametrize("door", ["api", "publish_queue"])
-def test_a_crash_after_any_call_of_plan_is_made_good(system: System, door: str) -> None:
-    users = system.give_followers(60)
+def crash_after_each_call(system: System, queue: str, send: Callable[[str], None]) -> int:
+    """Crash after each call for one message, see it made good, and return how many calls it took.
+
+    `send` leaves one message about the post in the queue.
+    """
     for calls in itertools.count(1):
         ref_id = f"post-{calls}"
+        send(ref_id)
+        records = system.receive(queue)
+        with CrashAfter(calls) as crash:
+            again = system.take({"Records": records})
+        if not crash.happened:
+            return calls
+        assert again == [records[0]["messageId"]]
+        system.pump()
+        assert_complete(system, system.edges(), ref_id)
+    raise AssertionError
+
+
+@pytest.mark.parametrize("door", ["api", "publish_queue"])
+def test_a_crash_after_any_call_of_plan_is_made_good(system: System, door: str) -> None:
+    def send(ref_id: str) -> None:
         if door == "api":
             system.publish(ref_id)
         else:
             content = {"version": 1, "type": "post.published", "publisher_id": "ada"}
-            body = system.record("Publish", {**content, "ref_id": ref_id})["body"]
+            body = json.dumps({**content, "ref_id": ref_id})
             system.sqs.send_message(QueueUrl=system.url("Publish"), MessageBody=body)
-        records = system.receive("Publish")
-        with CrashAfter(calls) as crash:
-            again = system.take({"Records": records})
-        if not crash.happened:
-            break
-        assert again == [records[0]["messageId"]]
-        system.pump()
-        assert_complete(system, users, ref_id)
-    assert calls > 4, "PLAN makes more calls than that"
+
+    system.give_followers(60)
+    assert crash_after_each_call(system, "Publish", send) > 4
 
 
 @pytest.mark.parametrize("segments", [1, 2])
@@ -234,52 +246,19 @@ def test_a_crash_after_any_call_of_deliver_is_made_good(
     system: System, monkeypatch: pytest.MonkeyPatch, segments: int
 ) -> None:
     monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: segments)
-    users = system.give_followers(30)
-    for calls in itertools.count(1):
-        ref_id = f"post-{calls}"
+    queue = "Express" if segments == 1 else "Bulk"
+
+    def send(ref_id: str) -> None:
         system.publish(ref_id)
         system.pump("Publish")
-        queue = "Express" if segments == 1 else "Bulk"
-        for _ in range(segments - 1):
+        for _ in range(segments - 1):  # the last segment also completes the fan-out
             assert system.pump_once(queue)
-        records = system.receive(queue)  # the last one, which also completes the fan-out
-        with CrashAfter(calls) as crash:
-            again = system.take({"Records": records})
-        if not crash.happened:
-            break
-        assert again == [records[0]["messageId"]]
-        system.pump()
-        assert_complete(system, users, ref_id)
-    assert calls > 5, "DELIVER makes more calls than that"
+
+    system.give_followers(30)
+    assert crash_after_each_call(system, queue, send) > 5
 
 
 # Faults of the tables
-
-
-@pytest.mark.usefixtures("small_pages")
-def test_unprocessed_entries_are_written_again_and_counted_once(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client = system.unretried
-    plain = client.batch_write_item
-    calls: list[int] = []
-
-    def write_some(*, RequestItems: Json) -> Json:  # noqa: N803 - boto3's name
-        calls.append(1)
-        if len(calls) % 3 == 0:
-            return dict(plain(RequestItems=RequestItems))
-        ((table, puts),) = RequestItems.items()
-        some, others = puts[::2], puts[1::2]
-        plain(RequestItems={table: some})
-        others.reverse()  # DynamoDB promises no order
-        return {"UnprocessedItems": {table: others}} if others else {}
-
-    monkeypatch.setattr(client, "batch_write_item", write_some)
-    users = system.give_followers(130)
-    system.publish()
-    system.pump()
-    assert_complete(system, users)
-    assert len(calls) > 6, "nothing was sent again"
 
 
 @pytest.mark.parametrize(
@@ -372,17 +351,6 @@ def test_a_crash_between_the_ledger_and_the_hand_back_is_made_good(system: Syste
 def _entry(system: System) -> Entry:
     ledger = system.ledger()
     return Entry(ledger.sort_key, ledger.publisher_id, ledger.expires_at)
-
-
-def test_a_message_behind_the_ledger_writes_nothing(system: System) -> None:
-    planned(system)
-    system.bodies("Express")
-    middle = Resume("8" * 16, 30)
-    system.fanouts.store_resume("post-1", 0, middle, now="2026-11-20T18:00:01.000Z")
-    before = system.dump()
-    system.take(segment(system))
-    assert system.dump() == before
-    assert system.waiting("Express") == 0
 
 
 def test_the_stored_position_of_a_segment_never_goes_back(system: System) -> None:

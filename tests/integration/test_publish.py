@@ -322,19 +322,18 @@ def test_a_second_retraction_changes_nothing(system: System) -> None:
     assert system.dump() == before
 
 
-def test_a_retraction_before_its_publish_wins_over_http(system: System) -> None:
-    assert system.http("api/retract_post").status == 204
-    answer = system.http("api/publish_post")
-    assert (answer.status, answer.slug) == (410, "post-retracted")
-    assert system.rows_of("Fanouts") == []
-    assert system.waiting("Publish") == 0
-
-
-def test_a_retraction_before_its_publish_wins_over_the_queue(system: System) -> None:
+@pytest.mark.parametrize("door", ["api", "publish_queue"])
+def test_a_retraction_before_its_publish_wins(system: System, door: str) -> None:
     system.give_followers(2)
-    assert system.take(event("publish_queue/post_deleted")) == []
-    assert system.take(event("publish_queue/post_published")) == []
-    assert system.rejected("Publish") == []
+    if door == "api":
+        assert system.http("api/retract_post").status == 204
+        answer = system.http("api/publish_post")
+        assert (answer.status, answer.slug) == (410, "post-retracted")
+        assert system.waiting("Publish") == 0
+    else:
+        assert system.take(event("publish_queue/post_deleted")) == []
+        assert system.take(event("publish_queue/post_published")) == []
+        assert system.rejected("Publish") == []
     system.pump()
     assert system.reached() == []
     assert system.rows_of("Fanouts") == []
