@@ -39,11 +39,8 @@ def client(service: str, endpoint: str | None, region: str | None, attempts: int
 @cache
 def _local_session() -> boto3.Session:
     # The user's profile and configuration files must not redirect a local call.
-    ignored = {
-        "profile": (None, None, None, None),
-        "config_file": (None, None, os.devnull, None),
-        "credentials_file": (None, None, os.devnull, None),
-    }
+    none, nowhere = (None, None, None, None), (None, None, os.devnull, None)
+    ignored = {"profile": none, "config_file": nowhere, "credentials_file": nowhere}
     return boto3.Session(botocore_session=botocore.session.Session(session_vars=ignored))
 
 

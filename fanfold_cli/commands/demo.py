@@ -203,10 +203,7 @@ def _show(run: Run, user: str) -> bool:
     )
     if seen == expected and keys == sorted(keys, reverse=True):
         return True
-    say(
-        f"The timeline of {user} is wrong: it holds {len(seen)} posts of this run instead of "
-        f"{len(expected)}, or the wrong posts, or the wrong order."
-    )
+    say(f"Not as expected: the timeline of {user} must hold {expected}, newest first.")
     return False
 
 

@@ -33,7 +33,7 @@ def up(
             help=r"Port on loopback. \[default: a free one]",
         ),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Throw the local data away.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Delete the local data first.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Start the local engine, deploy this app on it, and print how to call it."""

@@ -51,7 +51,7 @@ def resume(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start delivering again. Posts that waited are delivered, too."""
+    """Start delivering again, including the posts that waited."""
     _switch_lanes(lane, ENABLED, stack, home, as_json=as_json)
 
 

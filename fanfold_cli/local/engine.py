@@ -11,7 +11,6 @@ import sys
 import urllib.error
 import urllib.request
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
@@ -50,8 +49,7 @@ def start(home: Home, *, lifetime_seconds: float, port: int | None) -> EngineSta
             f"Port {chosen} of {LOOPBACK} is taken: choose another with --port, or leave it out."
         )
     _make_empty(home)
-    supervisor, pid_file = _spawn(home, lifetime_seconds, chosen)
-    state = _state(home, supervisor, pid_file, chosen, lifetime_seconds)
+    state = _spawn(home, lifetime_seconds, chosen)
     home.write_state(state)
     try:
         _wait_until_it_answers(state, home)
@@ -133,16 +131,15 @@ def _delete_data(home: Home) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _spawn(home: Home, lifetime: float, port: int) -> tuple[subprocess.Popen[bytes], Path]:
+def _spawn(home: Home, lifetime_seconds: float, port: int) -> EngineState:
     pid_file = home.data / "engine.pid"
-    engine = [sys.executable, "-m", "ministack"]
-    supervisor = [sys.executable, "-m", "fanfold_cli.local.supervisor"]
     # The supervisor is imported from the checkout. The engine and its workers run elsewhere, so
     # that a function can import only what its deployed archive contains.
-    directory = os.fsdecode(home.data / "tmp")
+    arguments = [str(lifetime_seconds), str(pid_file), str(home.data / "tmp")]
+    command = [sys.executable, "-m", "fanfold_cli.local.supervisor", *arguments]
     with home.log.open("wb") as log:
-        process = subprocess.Popen(
-            [*supervisor, str(lifetime), str(pid_file), directory, *engine],
+        supervisor = subprocess.Popen(
+            [*command, sys.executable, "-m", "ministack"],
             cwd=CHECKOUT,
             env=environment(home, port),
             stdin=subprocess.DEVNULL,
@@ -150,16 +147,6 @@ def _spawn(home: Home, lifetime: float, port: int) -> tuple[subprocess.Popen[byt
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    return process, pid_file
-
-
-def _state(
-    home: Home,
-    supervisor: subprocess.Popen[bytes],
-    pid_file: Path,
-    port: int,
-    lifetime_seconds: float,
-) -> EngineState:
     processes.wait_until(
         lambda: pid_file.exists() or supervisor.poll() is not None, START_SECONDS, POLL_SECONDS
     )

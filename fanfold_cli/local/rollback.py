@@ -36,11 +36,10 @@ def roll_back_failures(
         if status == CREATION_FAILED:
             cloudformation.delete_stack(StackName=stack)
             _wait(cloudformation, stack)
+            rolled_back.append(stack)
         elif status == UPDATE_FAILED:
             _restore(cloudformation, stack, deployed[stack])
-        else:
-            continue
-        rolled_back.append(stack)
+            rolled_back.append(stack)
     return rolled_back
 
 
