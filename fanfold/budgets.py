@@ -1,7 +1,7 @@
-"""What each lane may write, and with how many workers: shares of a table's write capacity. Pure.
+"""The shares of the lanes and of RELATE in the write capacity of the timelines table.
 
-The shares are of the timelines table, where an entry is one write unit. Bulk never gets all of it,
-so a small publish finds room beside the largest one. `docs/operations.md` does the sums.
+An entry is one write unit. Bulk never gets all capacity, so a small publish finds some beside the
+largest one. `docs/operations.md` has the calculation.
 """
 
 from __future__ import annotations
@@ -11,67 +11,66 @@ from dataclasses import dataclass
 
 from fanfold import names
 
-# AWS's default quota for one table on demand. A table takes that much once it is warm: a new one
-# begins with 4,000 units a second and the workers slow down to what it takes.
+# AWS's default quota for an on-demand table. A new table begins with 4,000 units a second; workers
+# slow down until it is warm.
 DEFAULT_WRITE_CAPACITY = 40_000
-# A quarter of it, an express worker's, is one batch of 25 a second.
+# An express worker gets a quarter of it: one batch of 25 a second.
 MIN_WRITE_CAPACITY = 100
-# Far beyond what a table has been seen to take; it keeps a mistyped number out.
+# Refuses mistyped numbers; far beyond what any table has been seen to take.
 MAX_WRITE_CAPACITY = 10_000_000
-# An event source mapping takes no fewer concurrent workers.
+# Lambda's minimum for an event source mapping.
 MIN_WORKERS = 2
-# One batch a second: a worker that may write less would hold each batch back.
+# One batch a second; with less, a worker would wait before each batch.
 MIN_WORKER_RATE = 25
 
 BULK_PERCENT = 85
-# A segment has at most 5,000 followers, so it takes 2 to 4 s: its few calls to the ledger, some
-# tens of ms, are small beside it, and so is the CPU that it needs.
+# A segment of at most 5,000 followers then takes 2 to 4 s, beside which its calls to the ledger,
+# some tens of ms, do not matter.
 BULK_WORKER_RATE = 2_000
-# What 150,000 units a second ask for. Above, each worker writes more, and the three lanes together
+# Enough for 150,000 units a second; above that, each worker writes more. So all workers together
 # leave most of an account's 1,000 concurrent executions to others.
 MAX_BULK_WORKERS = 64
 
-# A publish of one segment, at most 5,000 followers, is quick also when it is alone.
+# So that a publish of one segment, at most 5,000 followers, is fast even on a single worker.
 EXPRESS_WORKER_PERCENT = 25
-# 40 workers at the default capacity: enough small publishes at a time to use all of it, though
-# most of their time goes to the ledger.
+# 40 workers at the default capacity: enough to use all of it with small publishes, although they
+# mostly wait for the ledger.
 UNITS_PER_EXPRESS_WORKER = 1_000
 MIN_EXPRESS_WORKERS = 5
 MAX_EXPRESS_WORKERS = 100
 
 RELATION_PERCENT = 10
-# RELATE writes one edge after the other, about 5 ms each, and reads in between.
+# RELATE writes edges one at a time, about 5 ms each, with reads in between.
 RELATION_WORKER_RATE = 200
 MAX_RELATION_WORKERS = 100
 
-# Of DELIVER, by what speaks to DynamoDB there. boto3 takes 49 us of CPU for an entry, so it gets
-# one whole vCPU: with less, Lambda would throttle the worker and not the table. libcurl takes a
-# twentieth: even 10,000 entries a second leave the 0.29 vCPU of 512 MB mostly idle, and less would
-# only make a cold start slower.
+# Of DELIVER by transport. boto3 takes 49 us of CPU for an entry and gets a whole vCPU, so that the
+# table limits the worker, not Lambda. libcurl takes a twentieth: 10,000 entries a second leave the
+# 0.29 vCPU of 512 MB mostly idle, and less memory would only slow down cold starts.
 DELIVER_MEMORY_MB = {names.LIBCURL: 512, names.BOTO3: 1769}
 
 
 @dataclass(frozen=True)
 class Lane:
-    """What the workers of one queue may write."""
+    """Limits of the workers of one queue; rates are entries a second."""
 
-    percent: int  # of the write capacity, at most
-    rate: int  # the same in entries a second
-    max_concurrency: int  # workers at a time
-    worker_rate: int  # entries a second of one worker, at most
+    percent: int  # of the write capacity
+    rate: int  # the same as a rate
+    max_concurrency: int
+    worker_rate: int  # of one worker
 
     @property
     def most(self) -> int:
-        """Entries a second of all workers at their own limits."""
+        """The rate of all workers at their limits."""
         return self.max_concurrency * self.worker_rate
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How a write capacity is divided among the lanes.
+    """How the write capacity is divided.
 
-    Express has no share of its own: it takes what the others leave, which is all of it when they
-    are idle. Its workers slow down when the table throttles them, and so find out how much that is.
+    Express takes what the others leave, which is all of it when they are idle. Its workers learn
+    how much that is when the table throttles them.
     """
 
     write_units_per_second: int
@@ -88,10 +87,10 @@ class Budget:
         bulk_workers: int | None = None,
         relation_workers: int | None = None,
     ) -> Budget:
-        """Divide a capacity; workers that are not given follow from it.
+        """Divide a capacity, which also gives the default numbers of workers.
 
-        Raises `ValueError` with a sentence for a capacity that cannot be divided, and for more bulk
-        workers than there are batches a second for.
+        Raises `ValueError` if the capacity is out of bounds, or gives each of so many bulk workers
+        less than a batch a second.
         """
         units = write_units_per_second
         if not MIN_WRITE_CAPACITY <= units <= MAX_WRITE_CAPACITY:
@@ -108,7 +107,7 @@ class Budget:
 
     @property
     def left_for_express(self) -> int:
-        """Entries a second that express finds at least, however busy the other lanes are."""
+        """The rate that express has at least, however busy the others are."""
         return max(0, self.write_units_per_second - self.bulk.most - self.relation.most)
 
 
@@ -148,7 +147,7 @@ def _relation(units: int, workers: int | None) -> Lane:
 def _power_of_two(wanted: float) -> int:
     """The nearest power of two, by ratio, within the bounds of bulk.
 
-    The number of segments is a power of two as well, so no worker idles in the last round.
+    The number of segments is a power of two too, so no worker idles in the last round.
     """
     within = min(MAX_BULK_WORKERS, max(MIN_WORKERS, wanted))
     return 1 << round(math.log2(within))

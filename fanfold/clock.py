@@ -1,4 +1,4 @@
-"""The only module that reads the clock, sleeps or draws chance; a simulation replaces it whole."""
+"""Time, sleep and randomness. Only this module uses them, so that a simulation can replace it."""
 
 import random as _random
 import time as _time
@@ -12,12 +12,12 @@ def now_ms() -> int:
 
 
 def monotonic() -> float:
-    """Seconds of a clock that never goes back; only differences mean anything."""
+    """Seconds of a clock that never goes back; only differences are meaningful."""
     return _time.monotonic()
 
 
 def sleep(seconds: float) -> None:
-    """Wait; for short, bounded waits only, because a waiting function is paid for."""
+    """Wait. Only for short, bounded waits, because Lambda bills them."""
     _time.sleep(seconds)
 
 
@@ -27,15 +27,15 @@ def chance() -> float:
 
 
 def new_id() -> str:
-    """A fresh id of 32 hex digits, for a post that its publisher did not name."""
+    """A random id of 32 hex digits, for a post that its publisher did not name."""
     return _uuid.uuid4().hex
 
 
 def tries(attempts: int, backoff_seconds: float) -> _Iterator[int]:
-    """The numbers of so many attempts, from 0, with a pause before each but the first.
+    """Count attempts from 0, with a pause before each but the first.
 
-    It is drawn at random up to `backoff_seconds`, and to twice as much each time (full jitter:
-    "Exponential Backoff and Jitter", AWS Architecture Blog).
+    The pause is random, up to `backoff_seconds` and then up to twice as long each time (full jitter
+    as in "Exponential Backoff and Jitter", AWS Architecture Blog).
     """
     for attempt in range(attempts):
         if attempt:

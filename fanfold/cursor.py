@@ -1,7 +1,6 @@
-"""Cursors: opaque, versioned, holding a position and nothing else.
+"""Cursors of pages: opaque, versioned, and with a position alone.
 
-Whose page it is comes from the token, so a forged cursor moves a reader about inside their own
-rows and nowhere else (DESIGN: the query).
+The token says whose rows are read, so a forged cursor only reaches the reader's own rows.
 """
 
 import base64
@@ -15,19 +14,19 @@ _VERSION = "1"
 
 
 def encode(position: str) -> str:
-    """Write a position (a key of the range being read) as a cursor."""
+    """Write a position, which is a key of the range that is read."""
     return _VERSION + base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
 
 
 def decode(cursor: str, *, is_position: Callable[[str], bool]) -> str:
-    """Read a cursor back; one that we did not write, as far as can be told, is `BadInput`."""
+    """Read a cursor; raises `BadInput` for a text that `encode` did not write."""
     try:
         if len(cursor) > MAX_CURSOR_CHARS or not cursor.startswith(_VERSION):
             raise ValueError(cursor)
         packed = cursor[1:].encode("ascii")
         padded = packed + b"=" * (-len(packed) % 4)
         position = base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii")
-        # Base64 has several spellings of one text; only ours is taken.
+        # Base64 can spell one text in several ways; only ours is accepted.
         if not is_position(position) or encode(position) != cursor:
             raise ValueError(cursor)
     except (ValueError, binascii.Error):

@@ -1,10 +1,10 @@
-"""What can go wrong, by name. Each error carries one sentence that tells the sender what to do."""
+"""Errors by name. Each has one sentence that tells the caller what to do."""
 
 from abc import ABCMeta
 
 
 class FanfoldError(Exception):
-    """Something that the caller is told about: an HTTP status, a slug and a sentence."""
+    """An error that is reported to the caller: an HTTP status, a slug and a sentence."""
 
     status = 500
     slug = "internal"
@@ -16,7 +16,7 @@ class FanfoldError(Exception):
 
 
 class BadInput(FanfoldError):
-    """The request or message breaks the contract; sending it again unchanged cannot help."""
+    """The request or message breaks the contract; repeating it unchanged cannot help."""
 
     status = 400
     slug = "bad-input"
@@ -32,15 +32,13 @@ class NoUser(FanfoldError):
 
 
 class NoRoute(FanfoldError):
-    """No such method and path."""
-
     status = 404
     slug = "no-route"
     title = "No such route"
 
 
 class NoPost(FanfoldError):
-    """The user has published no such post; whether somebody else has is not said."""
+    """The user has published no such post. It does not reveal whether another user has."""
 
     status = 404
     slug = "no-post"
@@ -48,15 +46,13 @@ class NoPost(FanfoldError):
 
 
 class RefIdTaken(FanfoldError):
-    """The `ref_id` belongs to another publisher, who used it first."""
-
     status = 409
     slug = "ref-id-taken"
     title = "The ref_id belongs to another publisher"
 
 
 class TooManyFollows(FanfoldError):
-    """The user follows as many publishers as one user may."""
+    """The user already follows as many publishers as one user may."""
 
     status = 409
     slug = "too-many-follows"
@@ -64,7 +60,7 @@ class TooManyFollows(FanfoldError):
 
 
 class PostRetracted(FanfoldError):
-    """The post was retracted by its publisher, before or after it was published."""
+    """Its publisher retracted the post, perhaps before it was published: messages may overtake."""
 
     status = 410
     slug = "post-retracted"
@@ -80,7 +76,7 @@ class TooLarge(BadInput):
 
 
 class TryLater(FanfoldError):
-    """A passing fault, such as a throttle; the same request again is safe and may succeed."""
+    """A transient fault, such as a throttle; repeating the request is safe and may succeed."""
 
     status = 503
     slug = "try-later"
@@ -88,19 +84,19 @@ class TryLater(FanfoldError):
 
 
 class Unanswered(Exception, metaclass=ABCMeta):
-    """A call got no answer that can be read; it may have taken effect. Made again, it may get one.
+    """A call got no readable answer, so AWS may have applied it or not.
 
-    Other libraries' errors of that kind are registered as subclasses, so `isinstance` knows them.
+    Such errors of other libraries are registered as subclasses, so that `isinstance` finds them.
     """
 
 
 class Unsent(Exception):
-    """A queue did not take a message within the attempts that were made; nothing was lost."""
+    """A queue refused a message in every attempt; the sender still has it."""
 
 
 class Contended(TryLater):
-    """Others changed the same row faster than we could; the call had no effect that counts."""
+    """Others kept changing the same row, so every attempt failed."""
 
 
 class Undeliverable(Exception):
-    """An order that was tried for long enough; it belongs in the dead-letter queue, visibly."""
+    """A command that failed often enough; its message belongs in the dead-letter queue."""

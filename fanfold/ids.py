@@ -1,4 +1,4 @@
-"""Ids and the keys made of them."""
+"""Ids, and the keys that contain them."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ _SORT_KEY = re.compile(rf"(\d{{4}}-[0-9T:.-]{{18}}Z)#({ID_PATTERN})", re.ASCII)
 
 
 def is_id(text: str) -> bool:
-    """Whether `text` may stand as a publisher, follower or post id."""
+    """Whether `text` is a valid id of a user or a post."""
     return _ID.fullmatch(text) is not None
 
 
@@ -27,18 +27,18 @@ def check_id(text: str, *, field: str) -> str:
 
 
 def sort_key(published_at: str, ref_id: str) -> str:
-    """A timeline's and the outbox's sort key: `2026-11-20T18:00:00.123Z#ref`."""
+    """The sort key of timelines and of the outbox: `2026-11-20T18:00:00.123Z#ref`."""
     return f"{published_at}#{ref_id}"
 
 
 def split_sort_key(key: str) -> tuple[str, str]:
-    """Take a sort key apart into `published_at` and `ref_id`."""
+    """Split a sort key into `published_at` and `ref_id`."""
     published_at, _, ref_id = key.partition("#")
     return published_at, ref_id
 
 
 def is_sort_key(text: str) -> bool:
-    """Whether `text` is a well-formed sort key with a real date in it."""
+    """Whether `text` is a well-formed sort key with a real date."""
     match = _SORT_KEY.fullmatch(text)
     if not match:
         return False
@@ -50,13 +50,13 @@ def is_sort_key(text: str) -> bool:
 
 
 def ref_id_for(publisher_id: str, idempotency_key: str) -> str:
-    """The `ref_id` of a post whose publisher sent only an Idempotency-Key, always the same one.
+    """The `ref_id` for an Idempotency-Key of a publisher: always the same one.
 
-    Hashed with the publisher, so that two publishers who pick the same key do not collide.
+    The hash includes the publisher, so that equal keys of two publishers do not collide.
     """
     if not 1 <= len(idempotency_key) <= MAX_IDEMPOTENCY_KEY_CHARS:
         raise BadInput(
             f"The Idempotency-Key header must have 1 to {MAX_IDEMPOTENCY_KEY_CHARS} characters."
         )
-    text = f"{publisher_id}#{idempotency_key}"  # an id holds no '#', so no two pairs read alike
+    text = f"{publisher_id}#{idempotency_key}"  # no id contains '#', so this is unambiguous
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

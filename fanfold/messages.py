@@ -1,6 +1,6 @@
-"""The orders that the system sends itself. Standard library only: DELIVER reads them.
+"""Queue messages, and the commands that our functions send each other.
 
-What comes from outside is in intake.py.
+`functions/_intake.py` has the messages of other services.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fanfold.ids import check_id
 
 
 def parse(raw: str) -> dict[str, Any]:
-    """Read a message's JSON object and check its version; raises `BadInput`."""
+    """Read a message's JSON object, whose version must be known; raises `BadInput`."""
     try:
         content = json.loads(raw)
     except (ValueError, RecursionError):
@@ -33,27 +33,24 @@ def parse(raw: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Message:
-    """One message: a small JSON value; `group` makes the queue fair between publishers."""
-
     content: Mapping[str, Any]
-    group: str
+    group: str  # SQS is fair between groups, which are publishers or users
     delay_seconds: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """An order to one of our own workers."""
+    """A message to one of our own workers."""
 
     type: ClassVar[str]
 
     def message(self, *, group: str, delay_seconds: int = 0) -> Message:
-        """The message that carries this order."""
         content = {"version": contract.VERSION, "type": self.type, **asdict(self)}
         return Message(content, group, delay_seconds)
 
     @classmethod
     def from_content(cls, content: dict[str, Any]) -> Self:
-        """Read a parsed message back; raises `BadInput` unless it is exactly such an order."""
+        """Read a parsed message; raises `BadInput` if it has another type or other fields."""
         if content.get("type") != cls.type:
             raise BadInput(
                 f"The message is not a '{cls.type}', the only one that this queue takes."
@@ -61,7 +58,7 @@ class Command:
         values = {name: value for name, value in content.items() if name not in ("version", "type")}
         wanted = {field.name: field.type for field in fields(cls)}
         if values.keys() != wanted.keys():
-            # A sender's own text: cut, and as ASCII, or a queue refuses the reason.
+            # The sender's text, short and as ASCII: SQS would refuse some characters in a reason.
             odd = ", ".join(ascii(name[:40]) for name in sorted(values.keys() ^ wanted.keys()))
             raise BadInput(f"A '{cls.type}' has other fields; missing or unknown: {odd}.")
         for name, kind in wanted.items():
@@ -85,19 +82,19 @@ class PlanFanout(Command):
 
 @dataclass(frozen=True, kw_only=True)
 class DeliverSegment(Command):
-    """Deliver one segment, as far as the ledger says that it is not delivered yet."""
+    """Deliver what the ledger says is missing of one segment."""
 
     type = contract.SEGMENT_DELIVER
     fanout_id: str
     segment: int
     segments: int
-    position: str = ""  # only tells which of two messages is behind; the ledger says where to begin
-    hops: int = 0  # hand-backs since the last that got further
+    position: str = ""  # tells which of two messages is behind; the ledger says where to begin
+    hops: int = 0  # hand-backs without progress
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReconcileRelation(Command):
-    """Make the edges agree with what the following row says."""
+    """Make the edges of a user and a publisher agree with the follow's row."""
 
     type = contract.RELATION_SETTLE
     user_id: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Index:
-    """A global secondary index, always KEYS_ONLY: a projected attribute is written twice."""
+    """A global secondary index. All are KEYS_ONLY: a projected attribute is written twice."""
 
     name: str
     partition_key: str
@@ -17,10 +17,9 @@ class Index:
 
 @dataclass(frozen=True)
 class Table:
-    """An on-demand table whose keys are all strings.
+    """An on-demand table with string keys; `name` is its CDK id.
 
-    `name` is its CDK id, the stem of its stack output (`<name>Table`) and of its setting
-    (`<name>_table`). `ttl` is the attribute with the epoch second after which DynamoDB may delete.
+    `ttl` names the attribute with the epoch second after which DynamoDB may delete the item.
 
     A table that `takes_bursts` gets the stage's warm throughput and its maximum of write units.
     Where `keys_run_hot`, many users read or write one key, so a stage may have CloudWatch record
@@ -37,18 +36,18 @@ class Table:
 
     @property
     def output(self) -> str:
-        """Name of the stack output that holds the physical table name."""
+        """The stack output with the physical table name."""
         return f"{self.name}Table"
 
     @property
     def setting(self) -> str:
-        """Name of the field of `Settings` that holds the physical table name."""
+        """The field of `Settings` with the physical table name."""
         return f"{self.name.lower()}_table"
 
 
 EXPIRES_AT = "expires_at"
 
-# The outbox is read by backfill: a publisher's own posts, newest first.
+# A publisher's own posts by time, for a backfill.
 OUTBOX = Index("outbox", "publisher_id", "sort_key")
 # Sparse: a row has `open_fanout` only until its fan-out is complete, so the index holds the open
 # fan-outs alone. It repeats the fan-out's id: a constant such as status=OPEN would be a hot key.
@@ -114,27 +113,27 @@ class Queue:
 
     @property
     def url_output(self) -> str:
-        """Name of the stack output that holds the queue's URL."""
+        """The stack output with the queue's URL."""
         return f"{self.name}QueueUrl"
 
     @property
     def dlq_url_output(self) -> str:
-        """Name of the stack output that holds the URL of its dead-letter queue."""
+        """The stack output with the URL of its dead-letter queue."""
         return f"{self.name}DlqUrl"
 
     @property
     def url_setting(self) -> str:
-        """Name of the field of `Settings` that holds the queue's URL."""
+        """The field of `Settings` with the queue's URL."""
         return f"{self.name.lower()}_queue_url"
 
     @property
     def dlq_url_setting(self) -> str:
-        """Name of the field of `Settings` that holds the URL of its dead-letter queue."""
+        """The field of `Settings` with the URL of its dead-letter queue."""
         return f"{self.name.lower()}_dlq_url"
 
     @property
     def mapping_setting(self) -> str:
-        """Name of the field of `Settings` that holds the id of the queue's event source mapping."""
+        """The field of `Settings` with the id of the queue's event source mapping."""
         return f"{self.name.lower()}_mapping"
 
 
@@ -160,7 +159,7 @@ ENTRIES_DELIVERED = "EntriesDelivered"
 GROWTHS = "Growths"
 GROWTHS_REFUSED = "GrowthsRefused"
 
-# What speaks to DynamoDB in DELIVER and QUERY; the first unless a stage says otherwise.
+# Libraries that can call AWS in DELIVER and QUERY.
 LIBCURL = "libcurl"
 BOTO3 = "boto3"
 TRANSPORTS = (LIBCURL, BOTO3)

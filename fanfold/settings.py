@@ -1,4 +1,4 @@
-"""What a deployed function is told by its environment: one field, one variable."""
+"""The settings of the deployed functions: each field is an environment variable."""
 
 import os
 from collections.abc import Mapping
@@ -7,17 +7,14 @@ from typing import Any
 
 from fanfold import names
 
-# 1,024 write shards, a million follows a second: no stage may ask for more. PLAN reads every shard
-# of a small publisher: at this level 2,047 queries, 2 s of CPU through boto3, of its 60 s.
+# The most that a stage may set as `max_level`: 1,024 write shards, for a million follows a second.
+# PLAN reads every shard of a small publisher: 2,047 queries, which take 2 s of CPU of its 60 s.
 HIGHEST_LEVEL = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Every setting of the run time. The variable of `timelines_table` is `TIMELINES_TABLE`.
-
-    All values are strings on the wire; whole numbers are read back as `int`.
-    """
+    """Strings and whole numbers. The variable of `timelines_table` is `TIMELINES_TABLE`."""
 
     timelines_table: str
     followers_table: str
@@ -36,31 +33,31 @@ class Settings:
     relation_queue_url: str
     relation_dlq_url: str
 
-    # What speaks to DynamoDB in DELIVER and QUERY, one of `names.TRANSPORTS`.
+    # The library that calls AWS in DELIVER and QUERY, one of `names.TRANSPORTS`.
     transport: str = names.LIBCURL
-    # How many entries a second one worker of a lane may write, so that all workers of the lane
-    # together stay within its share of the table's write capacity (budgets.py).
+    # Entries a second of one worker, so that all workers of the lane stay within its share of the
+    # table's write capacity (budgets.py).
     express_worker_rate: int = 10_000
     bulk_worker_rate: int = 2_125
     # The claim of the verified token that names the user.
     user_claim: str = "sub"
-    # How long an entry, a post and a ledger row live. One month, as OPENREC.tv keeps them.
+    # The life of an entry, a post and a ledger row. OPENREC.tv keeps them for a month too.
     retention_days: int = 30
-    # How many publishers one user may follow; it bounds the growth of one timeline's partition.
+    # The most publishers that one user may follow, which bounds the growth of a timeline.
     max_follows: int = 5000
-    # Write shards of one publisher: 2^8 at most, for 256,000 follows a second.
+    # A publisher has at most 2^max_level write shards: 256, for 256,000 follows a second.
     max_level: int = 8
-    # Milliseconds between two growths of one publisher: what a growth did shows by then.
+    # Between two growths of a publisher. By then, the effect of the first can be measured.
     growth_cooldown_ms: int = 10_000
-    # Ids of the event source mappings. Only SWEEP is told, because a mapping names its function,
-    # and so no function that is fed by one can name the mapping.
+    # Ids of the event source mappings, for SWEEP alone: a mapping refers to its function, so in
+    # CloudFormation the function cannot refer to the mapping.
     publish_mapping: str = ""
     express_mapping: str = ""
     bulk_mapping: str = ""
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":
-        """Read every field from `env`; a missing one without a default raises `KeyError`."""
+        """Raises `KeyError` with all missing variables of fields without a default."""
         values: dict[str, Any] = {}
         missing: list[str] = []
         for field in fields(cls):
@@ -74,5 +71,4 @@ class Settings:
         return cls(**values)
 
     def to_env(self) -> dict[str, str]:
-        """The variables that `from_env` reads back as an equal value."""
         return {f.name.upper(): str(getattr(self, f.name)) for f in fields(self)}

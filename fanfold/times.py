@@ -1,4 +1,4 @@
-"""Instants: fixed-width UTC text with milliseconds, so that text order is time order."""
+"""Times as UTC text of fixed width with milliseconds, which sorts by time."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ def to_text(epoch_ms: int) -> str:
 
 
 def to_ms(text: str, *, field: str = "published_at") -> int:
-    """Read `2026-11-20T18:00:00.123Z` back; anything else raises `BadInput` naming `field`."""
+    """Read `2026-11-20T18:00:00.123Z`; raises `BadInput`, naming `field`, for anything else."""
     try:
         if not _SHAPE.fullmatch(text):
             raise ValueError(text)
