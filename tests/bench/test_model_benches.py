@@ -58,7 +58,7 @@ def database(clock: Clock) -> Database:
     return made
 
 
-def test_timelines_without_images_cost_and_throttle_as_the_model_does() -> None:
+def test_counted_timelines_cost_and_throttle_like_stored_ones() -> None:
     clock, random = Clock(), Random(1)
     real, counted = database(clock), database(clock)
     counted.tables[names.TIMELINES.name] = CountedTimelines(clock)
@@ -100,7 +100,7 @@ def read(edges_table: EdgesTable, lo: str, hi: str, limit: int) -> list[str]:
     return edges
 
 
-def test_made_up_followers_are_the_same_whatever_the_pages(edges_table: EdgesTable) -> None:
+def test_made_up_followers_do_not_depend_on_pages(edges_table: EdgesTable) -> None:
     whole = read(edges_table, ring.START, ring.END, 2_500)
     assert whole == sorted(set(whole))
     assert len(whole) == pytest.approx(10_000, rel=0.05)
@@ -108,7 +108,7 @@ def test_made_up_followers_are_the_same_whatever_the_pages(edges_table: EdgesTab
     assert whole == [edge for part in parts for edge in read(edges_table, part.lo, part.hi, 321)]
 
 
-def test_the_density_of_made_up_followers_tells_their_number(edges_table: EdgesTable) -> None:
+def test_made_up_followers_have_the_density_of_their_number(edges_table: EdgesTable) -> None:
     page = edges_table.page("ada", Read(0, 0, ring.START, ring.END), 1_000)
     estimate = ring.estimate(len(page.edges) - 1, ring.position_of(page.edges[-1]))
     assert estimate == pytest.approx(10_000, rel=0.1)

@@ -1,4 +1,4 @@
-"""The benches of write shards and of the lessons: their short runs, and what they count."""
+"""The benches of write shards and of lessons: their short runs, and their counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.shards.history import read_units_of
 from bench.shards.rush import Counts, Plan, Rush
 from simulation.timed.system import PUBLISHER
 
-# Somewhat more than one partition takes, for somewhat longer than the wait before a growth.
+# A little more than one partition takes, for a little longer than the wait before a growth.
 SMALL = Plan(follows_per_second=1_600, seconds=8, containers=20)
 
 
@@ -27,13 +27,13 @@ def test_a_short_run_reaches_every_target(name: str) -> None:
 # A rush
 
 
-def test_the_same_seed_is_the_same_rush() -> None:
+def test_a_seed_repeats_its_rush() -> None:
     plan = Plan(follows_per_second=400, seconds=2, containers=5, warm_write_units=4_000)
     first, second, other = Rush(plan), Rush(plan), Rush(Plan(**{**vars(plan), "seed": 2}))
     assert first.run() == second.run() != other.run()
 
 
-def test_every_follow_ends_and_every_one_acknowledged_is_found_once() -> None:
+def test_every_follow_ends_and_each_acknowledged_follower_is_found_once() -> None:
     rush = Rush(SMALL)
     counts = rush.run()
     assert counts.offered.total() == pytest.approx(8 * 1_600, rel=0.1)
@@ -44,7 +44,7 @@ def test_every_follow_ends_and_every_one_acknowledged_is_found_once() -> None:
     assert rush.lost() == 0
 
 
-def test_relate_leaves_no_second_edge_though_it_hears_late_of_a_growth() -> None:
+def test_relate_leaves_no_second_edge_although_it_learns_of_a_growth_late() -> None:
     rush = Rush(replace(SMALL, seconds=14))
     counts = rush.run()
     assert len(counts.levels) == 1
@@ -72,7 +72,7 @@ def test_fixed_shards_take_what_their_partitions_take(level: int, taken: int) ->
     assert rush.lost() == 0
 
 
-def test_what_is_lost_or_there_twice_is_counted() -> None:
+def test_a_lost_follower_is_counted() -> None:
     rush = Rush(Plan(follows_per_second=100, seconds=1, containers=2))
     rush.run()
     rush.acknowledged.add("nobody")
@@ -80,7 +80,7 @@ def test_what_is_lost_or_there_twice_is_counted() -> None:
 
 
 def found(*at_once: int) -> Found:
-    """A rush of 100 follows a second, of which so many were taken at once."""
+    """A rush of 100 follows a second; `at_once` says how many the first put took in each."""
     counts = Counts()
     for second, taken in enumerate(at_once):
         counts.offered[second], counts.at_once[second] = 100, taken
@@ -92,7 +92,7 @@ def found(*at_once: int) -> Found:
     ("at_once", "full_at"),
     [((95, 100), 0), ((94, 95), 1), ((100, 94, 95, 99), 2), ((100, 100, 94), 3)],
 )
-def test_full_rate_is_reached_when_it_is_kept_to_the_end(
+def test_full_rate_starts_where_it_lasts_until_the_end(
     at_once: tuple[int, ...], full_at: int
 ) -> None:
     assert found(*at_once).full_at == full_at
@@ -106,7 +106,7 @@ def test_throttles_are_counted_from_full_rate_on() -> None:
 # A ring
 
 
-def test_a_ring_costs_more_the_thinner_it_is_spread() -> None:
+def test_a_ring_costs_more_read_units_at_higher_levels() -> None:
     costs = [read_units_of(2_000, level) for level in (0, 2, 4)]
     assert costs == sorted(costs)
     assert costs[0] == pytest.approx(2_000 * 115 / 4_096, rel=0.05)
@@ -115,7 +115,7 @@ def test_a_ring_costs_more_the_thinner_it_is_spread() -> None:
 # Lessons
 
 
-def test_only_the_index_by_state_throttles_the_tables_own_writes() -> None:
+def test_an_index_by_state_throttles_the_table_and_a_sparse_one_does_not() -> None:
     sparse, by_state = (Writing(schema, 1_000).run(3) for schema in (SPARSE, BY_STATE))
     assert (sparse.writes, sparse.throttled) == (6_000, 0)
     assert by_state.throttled_share > 0.1
@@ -123,7 +123,7 @@ def test_only_the_index_by_state_throttles_the_tables_own_writes() -> None:
     assert max(sparse.table_share, by_state.table_share) < 0.1
 
 
-def test_only_levels_find_everybody_once_and_let_everybody_go() -> None:
+def test_only_levels_find_each_follower_once_and_delete_each_edge() -> None:
     levels, modulo, drawn = show(Levels()), show(Modulo()), show(Drawn())
     assert (levels.missed[0], levels.twice, levels.left) == (0, 0, 0)
     assert modulo.left > FOLLOWS / 4
