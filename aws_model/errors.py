@@ -56,7 +56,6 @@ class Invalid(Refused):
 
 @cache
 def service_model(service: str) -> ServiceModel:
-    """Botocore's description of a service."""
     return ServiceModel(Loader().load_service_model(service, "service-2"), service)
 
 
@@ -90,7 +89,6 @@ def check_parameters(service: str, operation: str, request: Mapping[str, Any]) -
 
 
 def metadata(status: int = 200) -> dict[str, Any]:
-    """`ResponseMetadata` of an answer."""
     return {
         "RequestId": "00000000-0000-0000-0000-000000000000",
         "HTTPStatusCode": status,

@@ -26,8 +26,6 @@ TOKEN_CHARS = 848
 
 @dataclass(frozen=True)
 class Stub:
-    """A running stub."""
-
     url: str
     authority: str  # file of the certificate authority
     pinned: str
@@ -74,7 +72,6 @@ class Stub:
 
 @contextmanager
 def stub() -> Iterator[Stub]:
-    """Start the stub, on a core of its own."""
     authority = trustme.CA()
     certificate = authority.issue_cert(LOOPBACK)
     with tempfile.TemporaryDirectory(prefix="fanfold-bench-") as folder:

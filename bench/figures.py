@@ -35,7 +35,6 @@ class Figure:
         return self.value <= self.target / share
 
     def as_json(self) -> dict[str, Any]:
-        """The figure as one line of `--json` has it."""
         return {**asdict(self), "value": round(self.value, 4)}
 
 

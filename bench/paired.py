@@ -51,7 +51,6 @@ class Paired:
 
     @property
     def interval(self) -> str:
-        """The interval for people to read."""
         return f"95 % between {self.low:.3g} and {self.high:.3g}, {self.pairs} pairs"
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from aws_model.clock import Clock
-from aws_model.dynamodb.partitions import Row, hash_of
+from aws_model.dynamodb.partitions import Entry, Row, hash_of
 from aws_model.errors import Refused
 
 WRITE_UNIT_BYTES = 1024
@@ -32,15 +32,15 @@ def read_units(size: int, *, consistent: bool) -> float:
     return units if consistent else units / 2
 
 
-def index_writes(old: Row | None, new: Row | None, *, same_key: bool) -> list[tuple[Row, int]]:
-    """What a change writes to one index, given its entry before and after: entries and units.
+def index_writes(before: Entry | None, after: Entry | None) -> list[tuple[Row, int]]:
+    """What a changed entry writes to its index: rows and units.
 
-    Nothing when neither the key nor a projected attribute changed; two writes, one to delete and
-    one to put, when the key changed.
+    An entry whose key changes is deleted and put, which are two writes.
     """
-    if old is not None and new is not None and same_key:
-        return [] if old.item == new.item else [(new, write_units(old.size, new.size))]
-    return [(row, write_units(row.size)) for row in (old, new) if row is not None]
+    if before is not None and after is not None and before.key == after.key:
+        return [(after.row, write_units(before.row.size, after.row.size))]
+    rows = [entry.row for entry in (before, after) if entry is not None]
+    return [(row, write_units(row.size)) for row in rows]
 
 
 class Resource(NamedTuple):

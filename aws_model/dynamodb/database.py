@@ -28,7 +28,6 @@ class Database:
     tokens: dict[str, tuple[Any, float]] = field(default_factory=dict)
 
     def create(self, *schemas: TableSchema) -> None:
-        """Make empty tables."""
         for schema in schemas:
             if schema.name in self.tables:
                 raise Refused("ResourceInUseException", f"Table already exists: {schema.name}")
@@ -48,12 +47,10 @@ class Database:
         return self.meter.charge(charges) if self.meter is not None else []
 
     def pay(self, charges: Sequence[Charge]) -> None:
-        """Count the charges, or raise the throttle."""
         if reasons := self.charge(charges):
             raise self.throttled(charges[0].resource.table, reasons)
 
     def throttled(self, table: str, reasons: Sequence[Reason]) -> Refused:
-        """The error of a throttled call."""
         return throttled(reasons, key_range_as=self.key_range_as(table))
 
     def left_over(self, operation: str, tables: Mapping[str, Sequence[Any]]) -> dict[str, set[int]]:

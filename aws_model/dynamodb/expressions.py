@@ -54,7 +54,6 @@ class Expressions:
 
     @staticmethod
     def of(request: Mapping[str, Any]) -> Expressions:
-        """The placeholders of a request."""
         names = request.get("ExpressionAttributeNames")
         values = request.get("ExpressionAttributeValues")
         for kind, given in (("Names", names), ("Values", values)):
@@ -81,7 +80,6 @@ class Expressions:
         return self._parse(Parser.projection, "ProjectionExpression", text)
 
     def check(self) -> None:
-        """Refuse placeholders that no expression uses."""
         for kind, given, used in (
             ("Names", self.names.keys(), self._used_names),
             ("Values", self.values.keys(), self._used_values),
@@ -120,7 +118,6 @@ def _parsed(
 
 
 def find(item: Item, path: Path) -> Value | None:
-    """The value at a path, or None."""
     found = item.get(path.parts[0])  # type: ignore[arg-type]
     for part in path.parts[1:]:
         if found is None:

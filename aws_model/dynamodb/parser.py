@@ -69,11 +69,9 @@ class Parser:
             position = match.end()
 
     def condition(self) -> Condition:
-        """A whole condition, filter or key condition."""
         return self._whole(self._or)
 
     def projection(self) -> tuple[Path, ...]:
-        """A whole projection."""
         return self._apart(self._whole(lambda: self._listed(self._path)))
 
     def update(self) -> tuple[Action, ...]:

@@ -24,6 +24,20 @@ class Row(NamedTuple):
     size: int
 
 
+class Key(NamedTuple):
+    """Where an item lies: its partition key, and its place in the partition."""
+
+    partition: Any
+    place: Place
+
+
+class Entry(NamedTuple):
+    """An item's row in an index."""
+
+    key: Key
+    row: Row
+
+
 @dataclass(frozen=True)
 class Range:
     """The sort keys between two bounds, or with a prefix."""

@@ -18,9 +18,9 @@ from aws_model.dynamodb.capacity import (
 from aws_model.dynamodb.database import Database, check_batch
 from aws_model.dynamodb.expressions import Expressions, Values, holds, project
 from aws_model.dynamodb.key_conditions import read_key_condition, refuse_keys
-from aws_model.dynamodb.partitions import Range, Row, Space, hash_of
+from aws_model.dynamodb.partitions import Key, Range, Row, Space, hash_of
 from aws_model.dynamodb.syntax import Condition, Path
-from aws_model.dynamodb.tables import ALL, Index, Key, KeySchema, Table, check_key
+from aws_model.dynamodb.tables import ALL, Index, KeySchema, Table, check_key
 from aws_model.dynamodb.values import Item, item_from_wire, item_to_wire
 from aws_model.errors import Invalid
 
@@ -157,7 +157,6 @@ class Source:
         return item
 
     def place(self, item: Item) -> Key:
-        """The place of an item with these keys."""
         return self.index.key_of(item) if self.index else self.table.key_of(item)
 
     def check_select(self, request: Request, paths: Sequence[Path] | None) -> None:
@@ -256,8 +255,6 @@ def scan(database: Database, request: Request) -> Answer:
 
 @dataclass
 class _Page:
-    """The rows that one call read."""
-
     items: list[Item]
     scanned: int
     size: int

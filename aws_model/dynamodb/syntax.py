@@ -48,8 +48,6 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Logic:
-    """AND, OR or NOT of conditions."""
-
     operator: str
     parts: tuple[Condition, ...]
 

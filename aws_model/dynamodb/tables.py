@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from aws_model.clock import Clock
 from aws_model.dynamodb.capacity import WRITE, Charge, Resource, index_writes, write_units
-from aws_model.dynamodb.partitions import Partition, Place, Row, Space
+from aws_model.dynamodb.partitions import Entry, Key, Partition, Row, Space
 from aws_model.dynamodb.values import Item, Value, size_of_item
 from aws_model.errors import Invalid
 
@@ -38,14 +38,11 @@ class KeySchema:
         return (self.partition,) if self.sort is None else (self.partition, self.sort)
 
     def type_of(self, name: str) -> str:
-        """S, N or B."""
         return self.types.get(name, "S")
 
 
 @dataclass(frozen=True)
 class IndexSchema:
-    """A global secondary index."""
-
     name: str
     key: KeySchema
     projection: str = KEYS_ONLY
@@ -81,13 +78,6 @@ class Hooks:
     shuffle: Callable[[list[Any]], None] | None = None
 
 
-class Key(NamedTuple):
-    """Where an item lies: its partition key, and its place in the partition."""
-
-    partition: Any
-    place: Place
-
-
 @dataclass
 class Index:
     """An index's entries, and the changes that have not reached it yet."""
@@ -97,7 +87,7 @@ class Index:
     space: Space = field(default_factory=Space)
     _coming: deque[tuple[float, Key, Row | None]] = field(default_factory=deque)
 
-    def entry(self, item: Item | None) -> tuple[Key, Row] | None:
+    def entry(self, item: Item | None) -> Entry | None:
         """The item's entry; None if it lacks a key of the index, which is sparse."""
         if item is None or any(name not in item for name in self.schema.key.names):
             return None
@@ -107,7 +97,7 @@ class Index:
         else:
             wanted = {*self.schema.key.names, *self.table_key.names, *self.schema.included}
             kept = {name: value for name, value in item.items() if name in wanted}
-        return key, Row(kept, size_of_item(kept))
+        return Entry(key, Row(kept, size_of_item(kept)))
 
     def key_of(self, item: Item) -> Key:
         """Where an item with the keys of index and table lies in the index."""
@@ -207,18 +197,9 @@ class Table:
         """What a change of an item consumes in the table and its indexes."""
         units = write_units(old.size if old else 0, new.size if new else 0)
         charges = [Charge(self.resource, WRITE, key.partition, units)]
-        for index in self.indexes.values():
-            before = index.entry(old.item if old else None)
-            after = index.entry(new.item if new else None)
-            if before is None and after is None:
-                continue
-            writes = index_writes(
-                before and before[1],
-                after and after[1],
-                same_key=before is not None and after is not None and before[0] == after[0],
-            )
+        for index, before, after in self._entries(old, new):
             resource = Resource(self.schema.name, index.schema.name)
-            for row, cost in writes:
+            for row, cost in index_writes(before, after):
                 partition = row.item[index.schema.key.partition][1]
                 charges.append(Charge(resource, WRITE, partition, cost))
         return charges
@@ -231,19 +212,25 @@ class Table:
             self.space.remember(key.partition, key.place, now, since=since)
         old = self.get(key) if self.indexes or self.ttl else None
         self.space.put(key.partition, key.place, new)
+        for index, before, after in self._entries(old, new):
+            lag = self._hooks.index_lag
+            due = now + (lag(self.schema.name, index.schema.name) if lag else 0.0)
+            if before is not None and (after is None or before.key != after.key):
+                index.change(before.key, None, due=due, now=now)
+            if after is not None:
+                index.change(after.key, after.row, due=due, now=now)
+        if self.ttl is not None and new is not None:
+            self._schedule(key, old, new)
+
+    def _entries(
+        self, old: Row | None, new: Row | None
+    ) -> Iterator[tuple[Index, Entry | None, Entry | None]]:
+        """The indexes that a change reaches, each with its entry before and after."""
         for index in self.indexes.values():
             before = index.entry(old.item if old else None)
             after = index.entry(new.item if new else None)
-            if before == after:
-                continue
-            lag = self._hooks.index_lag
-            due = now + (lag(self.schema.name, index.schema.name) if lag else 0.0)
-            if before is not None and (after is None or before[0] != after[0]):
-                index.change(before[0], None, due=due, now=now)
-            if after is not None:
-                index.change(after[0], after[1], due=due, now=now)
-        if self.ttl is not None and new is not None:
-            self._schedule(key, old, new)
+            if before != after:
+                yield index, before, after
 
     def expire(self) -> None:
         """Delete the items that are due, which consumes nothing."""

@@ -8,7 +8,7 @@ from typing import Any
 from aws_model.client import Answer, Request
 from aws_model.dynamodb.capacity import consumed
 from aws_model.dynamodb.database import Database
-from aws_model.dynamodb.tables import Key
+from aws_model.dynamodb.partitions import Key
 from aws_model.dynamodb.writes import Change, read_delete, read_put, read_update
 from aws_model.errors import Invalid, Refused
 

@@ -62,7 +62,6 @@ def from_wire(wire: Mapping[str, Any], depth: int = 0) -> Value:
 
 
 def to_wire(value: Value) -> dict[str, Any]:
-    """Write a value as the low-level API spells it."""
     kind, content = value
     match kind:
         case "N":
@@ -131,7 +130,6 @@ def add(one: Decimal, other: Decimal) -> Decimal:
 
 
 def size_of_item(item: Item) -> int:
-    """Bytes of an item: names in UTF-8, and values."""
     total = 0
     for name, value in item.items():
         total += len(name) if name.isascii() else len(name.encode())

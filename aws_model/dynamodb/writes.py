@@ -14,9 +14,9 @@ from aws_model.client import Answer, Request
 from aws_model.dynamodb.capacity import Charge, consumed, consumed_by_table
 from aws_model.dynamodb.database import Database, check_batch
 from aws_model.dynamodb.expressions import Expressions, holds, project
-from aws_model.dynamodb.partitions import Row
+from aws_model.dynamodb.partitions import Key, Row
 from aws_model.dynamodb.syntax import Action, Condition
-from aws_model.dynamodb.tables import MAX_ITEM_BYTES, Key, Table
+from aws_model.dynamodb.tables import MAX_ITEM_BYTES, Table
 from aws_model.dynamodb.updates import apply, check_update
 from aws_model.dynamodb.values import Item, item_from_wire, item_to_wire, size_of_item
 from aws_model.errors import Invalid, Refused
@@ -65,13 +65,11 @@ class Change:
         return {"Item": item_to_wire(self.old.item)}
 
     def make(self) -> None:
-        """Store the new item."""
         if not self.checks_only and (self.new is not None or self.old is not None):
             self.table.change(self.key, self.new)
 
 
 def read_put(database: Database, request: Request) -> Change:
-    """A put, with its item checked."""
     table, expressions = database.table(request["TableName"]), Expressions.of(request)
     condition = expressions.condition(request.get("ConditionExpression"))
     expressions.check()

@@ -48,7 +48,6 @@ class Queues:
         return url
 
     def queue(self, url: str) -> Queue:
-        """A queue by its URL."""
         queue = self.by_url.get(url)
         if queue is None:
             raise Refused(

@@ -117,7 +117,6 @@ def check_entries(entries: Sequence[dict[str, Any]]) -> None:
 
 
 def read_message(entry: dict[str, Any]) -> Message:
-    """The message of a checked request."""
     return Message(
         body=entry["MessageBody"],
         attributes=dict(entry.get("MessageAttributes", {})),

@@ -150,7 +150,6 @@ class Queue:
         return list(self._kept)
 
     def waiting(self) -> int:
-        """The number of messages that can be received now."""
         self._catch_up()
         return len(self._waiting)
 

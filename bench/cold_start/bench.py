@@ -59,7 +59,6 @@ def _is_delivered(answer: Any) -> bool:
 
 
 def run(*, short: bool) -> Result:
-    """Compare the first answers of both functions."""
     starts = (
         Start("deliver", 0.35, "functions.deliver", doors.deliver(FOLLOWERS), _is_delivered),
         Start("query", 0.45, "functions.timeline", doors.timeline(LIMIT), _is_page),

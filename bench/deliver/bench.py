@@ -32,7 +32,6 @@ TARGET = 20.0
 
 
 def run(*, short: bool) -> Result:
-    """Compare the whole job with writing alone, over the same items."""
     rivalry = Rivalry(
         figure="deliver.vs_batch_writer",
         target=TARGET,
@@ -61,7 +60,6 @@ def run(*, short: bool) -> Result:
 
 
 def _deliver(transport: str) -> Callable[[], None]:
-    """Deliver segments like the door."""
     settings = replace(stub_data.SETTINGS, transport=transport)
     dynamodb, sqs = product.dynamodb(settings), product.sqs(settings)
     delivering = Delivering(

@@ -19,7 +19,6 @@ AGAINST = f"peak RSS for {LARGE:,} followers less that for {SMALL:,}"
 
 
 def run(*, short: bool) -> Result:
-    """Compare the peaks of memory of fresh processes that deliver one segment each."""
     runs = range(SHORT_RUNS if short else RUNS)
     sizes = (SMALL, *BETWEEN, LARGE)
     with in_environment() as stub:

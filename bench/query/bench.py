@@ -28,7 +28,6 @@ SINCE = "2020-01-01T00:00:00.000Z"
 
 
 def run(*, short: bool) -> Result:
-    """Compare reading a page with its posts and a bare query."""
     rivalry = Rivalry(
         figure="query.vs_boto3_resource",
         target=TARGET,

@@ -26,7 +26,6 @@ Write = Callable[[], None]
 
 
 def run(*, short: bool) -> Result:
-    """Compare the writers over the same items."""
     rivalry = Rivalry(
         figure="writer.vs_batch_writer",
         target=TARGET,

@@ -12,8 +12,8 @@ from random import Random
 
 from aws_model.clock import Clock
 from aws_model.dynamodb.database import Database
-from aws_model.dynamodb.partitions import Partition, Place, Range, Row
-from aws_model.dynamodb.tables import Hooks, Key, Table
+from aws_model.dynamodb.partitions import Key, Partition, Place, Range, Row
+from aws_model.dynamodb.tables import Hooks, Table
 from aws_model.dynamodb.values import Item, size_of_item
 from fanfold import names
 from fanfold.follows import ring
