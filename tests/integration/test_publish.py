@@ -151,21 +151,15 @@ def test_a_post_as_old_as_the_retention_is_refused_and_a_younger_one_is_not(syst
 
 # What is refused
 
+# Every rule has its unit test; these show what a bad request leaves behind.
 BAD_REQUESTS: dict[str, tuple[str, int, str]] = {
     "empty": ("", 400, "not JSON"),
-    "not JSON": ("title=Hello", 400, "not JSON"),
-    "cut off": ('{"ref_id": "post-1"', 400, "not JSON"),
     "nested without end": ("[" * 8000, 400, "not JSON"),
-    "a list": ("[]", 400, "not a JSON object"),
     "null": ("null", 400, "not a JSON object"),
     "unknown field": ('{"ref": "post-1"}', 400, "Unknown field 'ref'"),
-    "unknown control characters": ('{"a\\u0000b": 1}', 400, "Unknown field 'a\\x00b'"),
-    "unknown half a surrogate pair": ('{"\\ud800": 1}', 400, "not valid"),
     "somebody else's name": ('{"publisher_id": "eve"}', 400, "Unknown field 'publisher_id'"),
-    "body is text": ('{"body": "Hello"}', 400, "'body' is not a JSON object"),
     "body is a list": ('{"body": []}', 400, "'body' is not a JSON object"),
     "body is NaN": ('{"body": {"x": NaN}}', 400, "'body' holds something"),
-    "body is infinite": ('{"body": {"x": 1e999}}', 400, "'body' holds something"),
     "half a surrogate pair": ('{"body": {"x": "\\ud83d"}}', 400, "'body' holds something"),
     "body of 4,097 bytes": (
         json.dumps({"body": {"x": "x" * (4097 - 8)}}),
@@ -178,28 +172,14 @@ BAD_REQUESTS: dict[str, tuple[str, int, str]] = {
         "'body' is 4098 bytes",
     ),
     "request of 16 KB and a byte": (" " * (16 * 1024 - 1) + "{}", 413, "larger than 16384 bytes"),
-    "request of 1 MB": ("x" * 1_000_000, 413, "larger than 16384 bytes"),
-    "ref_id is empty": ('{"ref_id": ""}', 400, "'ref_id' is not a valid id"),
     "ref_id with #": ('{"ref_id": "a#b"}', 400, "'ref_id' is not a valid id"),
-    "ref_id with a line's end": ('{"ref_id": "a\\n"}', 400, "'ref_id' is not a valid id"),
-    "ref_id with a space": ('{"ref_id": "a b"}', 400, "'ref_id' is not a valid id"),
     "ref_id with a slash": ('{"ref_id": "a/b"}', 400, "'ref_id' is not a valid id"),
-    "ref_id with an umlaut": ('{"ref_id": "ä"}', 400, "'ref_id' is not a valid id"),
-    "ref_id too long": (json.dumps({"ref_id": "x" * 129}), 400, "'ref_id' is not a valid id"),
-    "ref_id is a number": ('{"ref_id": 1}', 400, "'ref_id'"),
-    "time without milliseconds": (
-        '{"published_at": "2026-11-20T18:00:00Z"}',
-        400,
-        "'published_at' is not a UTC time with milliseconds",
-    ),
     "time with an offset": (
         '{"published_at": "2026-11-20T18:00:00.000+01:00"}',
         400,
         "'published_at' is not a UTC time",
     ),
     "no such day": ('{"published_at": "2026-02-30T18:00:00.000Z"}', 400, "'published_at'"),
-    "time is empty": ('{"published_at": ""}', 400, "'published_at' is not a UTC time"),
-    "time is a number": ('{"published_at": 1795197600}', 400, "'published_at'"),
     "time of the first year": (
         '{"published_at": "0001-01-01T00:00:00.000Z"}',
         400,
@@ -356,13 +336,6 @@ def test_another_publishers_retraction_on_the_queue_is_rejected(system: System) 
     assert not system.post().deleted
 
 
-@pytest.mark.parametrize("ref_id", ["", "a%23b", "a#b", "x" * 129, "%00"])
-def test_a_path_with_a_bad_id_is_refused(system: System, ref_id: str) -> None:
-    answer = system.http("api/retract_post", path={"ref_id": ref_id})
-    assert (answer.status, answer.slug) == (400, "bad-input")
-    assert "'ref_id'" in answer.body["detail"]
-
-
 def test_an_encoded_id_in_the_path_is_decoded(system: System) -> None:
     system.publish("ada@example.org")
     system.http("api/retract_post", path={"ref_id": "ada%40example.org"})
@@ -419,28 +392,19 @@ def test_only_messages_with_transient_errors_come_again(
 
 
 PUBLISHED: Json = {"version": 1, "type": "post.published", "publisher_id": "a", "ref_id": "r"}
+# Likewise.
 BAD_MESSAGES: dict[str, tuple[Any, str | None]] = {
     "noise": ("\x7fELF noise", "not JSON"),
-    "an empty list": ("[]", "not a JSON object"),
-    "1 MB": ("x" * 1_000_000, "not JSON"),
     "1 MiB, as much as a queue takes": ("x" * 1_048_576, None),
     "nested without end": ("[" * 100_000, "not JSON"),
     "a number without end": ('{"version":1,"x":' + "9" * 5000 + "}", "not JSON"),
-    "no version": ({"type": "post.published"}, "'version': 1"),
     "version 2": ({**PUBLISHED, "version": 2}, "'version': 1"),
-    "version true": ({**PUBLISHED, "version": True}, "'version': 1"),
-    "version in quotes": ({**PUBLISHED, "version": "1"}, "'version': 1"),
-    "no type": ({"version": 1}, "type is not known"),
-    "type is a list": ({"version": 1, "type": ["post.published"]}, "type is not known"),
     "type of another queue": ({"version": 1, "type": "segment.deliver"}, "type is not known"),
     "no publisher": ({**PUBLISHED, "publisher_id": None}, "'publisher_id'"),
     "unknown field": ({**PUBLISHED, "refid": 1}, "Unknown field 'refid'"),
-    "publisher with #": ({**PUBLISHED, "publisher_id": "a#0.0"}, "'publisher_id' is not a valid"),
-    "bad time": ({**PUBLISHED, "published_at": "yesterday"}, "'published_at'"),
     "too old": ({**PUBLISHED, "published_at": "2025-01-01T00:00:00.000Z"}, "30 days ago"),
     "body too large": ({**PUBLISHED, "body": {"x": "x" * 5000}}, "may be 4096"),
     "body of control characters": ({**PUBLISHED, "body": {"x": "\ud800"}}, "surrogate pair"),
-    "a plan of nothing": ({"version": 1, "type": "fanout.plan"}, "fanout_id"),
     "a plan with more": (
         {"version": 1, "type": "fanout.plan", "fanout_id": "x", "\ud800\x00": 1},
         "missing or unknown",
@@ -500,12 +464,6 @@ def test_a_token_without_the_claim_is_401(system: System) -> None:
     answer = system.http("api/claim_missing")
     assert (answer.status, answer.slug) == (401, "no-user")
     assert "'sub'" in answer.body["detail"]
-
-
-@pytest.mark.parametrize("user", ["", "a#b", "x" * 129, "ada\n"])
-def test_a_user_that_cannot_be_an_id_is_401(system: System, user: str) -> None:
-    answer = system.http("api/list_following", user=user)
-    assert (answer.status, answer.slug) == (401, "no-user")
 
 
 def test_the_times_of_the_events_are_those_of_this_file() -> None:

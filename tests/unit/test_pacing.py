@@ -34,9 +34,9 @@ def burst(rate: float) -> float:
     return max(BURST_ENTRIES, rate * BURST_SECONDS)
 
 
-def at_its_ceiling(ceiling: float, *, now: float) -> Pace:
+def at_its_ceiling(ceiling: float, *, now: float, burst: int = BURST_ENTRIES) -> Pace:
     """A pace that was never throttled, past its slow start."""
-    pace = Pace(ceiling)
+    pace = Pace(ceiling, burst)
     pace.may_send_at(MAX_PUTS, now - START_SECONDS)
     pace.may_send_at(MAX_PUTS, now)
     return pace
@@ -156,19 +156,17 @@ def test_the_first_throttle_ends_the_slow_start_at_once() -> None:
 # Bursts
 
 
-@pytest.mark.parametrize(("ceiling", "entries"), [(1.0, 250), (1_000.0, 250), (10_000.0, 1_000)])
+@pytest.mark.parametrize(
+    ("ceiling", "burst", "entries"),
+    [(1.0, 250, 250), (1_000.0, 250, 250), (10_000.0, 250, 1_000), (100.0, MAX_PUTS, MAX_PUTS)],
+)
 @pytest.mark.parametrize("begin", [0.0, 1e9])
 @pytest.mark.parametrize("rest", [0.0, 3600.0])
-def test_after_a_rest_a_tenth_of_a_second_or_250_entries_may_go_at_once(
-    ceiling: float, entries: int, begin: float, rest: float
+def test_after_a_rest_a_tenth_of_a_second_or_the_lanes_burst_may_go_at_once(
+    ceiling: float, burst: int, entries: int, begin: float, rest: float
 ) -> None:
-    pace = at_its_ceiling(ceiling, now=begin)
+    pace = at_its_ceiling(ceiling, now=begin, burst=burst)
     assert sent_at_once(pace, begin + rest) == entries
-
-
-def test_a_lane_may_limit_the_burst_to_one_batch() -> None:
-    pace = Pace(100.0, burst=MAX_PUTS)
-    assert sent_at_once(pace, 6.0) == MAX_PUTS
 
 
 def test_asking_again_at_the_same_time_allows_nothing_more() -> None:
@@ -189,10 +187,16 @@ def test_a_ceiling_below_one_batch_per_second_still_allows_whole_batches(ceiling
 # Downwards: throttles
 
 
-def test_a_throttled_tenth_lowers_the_rate_by_5_5_percent() -> None:
-    pace = at_its_ceiling(1_000.0, now=5.0)
-    pace.answered(100, 10, 5.0)
-    assert pace.rate == pytest.approx(1_000.0 * (1 - 0.1 * 1.1 / 2))
+@pytest.mark.parametrize(
+    ("throttled", "rate"),
+    [(0, 1.0), (10, 1 - 0.1 * 1.1 / 2), (90, 1 - 0.9 * 1.9 / 2), (100, SLOWEST_SHARE)],
+)
+def test_the_rate_falls_by_half_of_a_small_share_and_to_the_minimum_for_all(
+    throttled: int, rate: float
+) -> None:
+    pace = at_its_ceiling(10_000.0, now=5.0)
+    pace.answered(100, throttled, 5.0)
+    assert pace.rate == pytest.approx(10_000.0 * rate)
 
 
 def test_the_rate_falls_once_per_window_not_once_per_batch() -> None:
@@ -202,15 +206,6 @@ def test_the_rate_falls_once_per_window_not_once_per_batch() -> None:
     assert pace.rate == pytest.approx(10_000.0 * kept, rel=0.01)
     pace.answered(24, 12, 5.0 + WINDOW_SECONDS)
     assert pace.rate == pytest.approx(10_000.0 * kept**2, rel=0.02)  # it rises a little between
-
-
-def test_where_nearly_all_is_throttled_the_rate_falls_to_about_what_was_accepted() -> None:
-    pace = at_its_ceiling(10_000.0, now=5.0)
-    pace.answered(100, 90, 5.0)
-    assert 1_000.0 <= pace.rate <= 1_500.0
-    pace = at_its_ceiling(10_000.0, now=5.0)
-    pace.answered(100, 100, 5.0)
-    assert pace.rate == 10_000.0 * SLOWEST_SHARE
 
 
 def test_the_throttled_share_counts_all_answers_of_the_window() -> None:
