@@ -49,14 +49,14 @@ def progress_bar(what: str, *, total: int | None, unit: str) -> Iterator[Bar]:
     """Show the bar until the block ends; a `total` of None is unknown."""
     console = Console(stderr=True)
     is_wide = console.width >= WIDE
-    passed = (TimeElapsedColumn(), TextColumn("passed,")) if is_wide else ()
+    elapsed = (TimeElapsedColumn(), TextColumn("elapsed,")) if is_wide else ()
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn() if is_wide else BarColumn(NARROW_BAR),
         MofNCompleteColumn(),
         TextColumn(unit),
         _Rate(),
-        *passed,
+        *elapsed,
         TimeRemainingColumn(),
         TextColumn("left"),
         console=console,
