@@ -20,13 +20,15 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from multiprocessing.connection import wait
 from multiprocessing.context import ForkProcess
 from random import Random
 from threading import Timer
 from typing import IO, Any
+
+from botocore.exceptions import ClientError
 
 from aws_model.lambda_events import Context, sqs_event
 from fanfold import clock, names
@@ -116,7 +118,7 @@ class _Lane:
 
     def _invoke(self, message: Any, random: Random) -> None:
         is_killed, seconds = random.random() < self.plan.kills, random.uniform(0.0, KILL_SECONDS)
-        death = Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL))
+        death = Timer(seconds, self._die, (message["ReceiptHandle"],))
         if is_killed:
             death.start()
         event = sqs_event(self.url.rpartition("/")[2], [message])
@@ -124,6 +126,14 @@ class _Lane:
         if not self.handler(event, context)["batchItemFailures"]:
             self._delete(message["ReceiptHandle"])
         death.cancel()
+
+    def _die(self, handle: str) -> None:
+        """Kill this process. Its message is visible again at once: nobody waits for its timeout."""
+        with suppress(ClientError):  # handled and deleted meanwhile
+            boto.sqs().change_message_visibility(
+                QueueUrl=self.url, ReceiptHandle=handle, VisibilityTimeout=0
+            )
+        os.kill(os.getpid(), signal.SIGKILL)
 
     def _receive(self) -> list[Any]:
         try:

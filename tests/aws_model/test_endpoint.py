@@ -248,4 +248,4 @@ def test_a_late_backend_gives_the_same_answer_after_its_delay() -> None:
     begun = time.monotonic()
     request = Request("GetItem", {}, b"{}")
     assert late(Table(), 0.05)(request) == Table()(request)
-    assert 0.05 <= time.monotonic() - begun < 1.0
+    assert time.monotonic() - begun >= 0.05

@@ -1,7 +1,6 @@
 """The whole system from seeds: no check is violated, whatever fails; and the checks can fail."""
 
 import re
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -14,19 +13,18 @@ from simulation.faults import RATES
 from simulation.lambdas import installed
 from simulation.world import World
 
-# How many seeds fit into the time depends on the machine; only 20 are asserted.
-BUDGET_SECONDS = 100.0
-MOST_SEEDS = 2_000
 # A position in the ledger with a count, and behind them at least one straggler.
 WITH_STRAGGLER = re.compile(r"'[0-9a-g]{16}\.\d{10}\.[0-9a-f]{16}")
 
 
-def test_no_seed_has_a_violation() -> None:
+@pytest.mark.parametrize(
+    "seeds", [range(40), pytest.param(range(40, 400), marks=pytest.mark.thorough)], ids=str
+)
+def test_no_seed_has_a_violation(seeds: range) -> None:
     faults: Counter[str] = Counter()
     transports: Counter[str] = Counter()
-    end = time.monotonic() + BUDGET_SECONDS
     with installed():
-        for seed in range(MOST_SEEDS):
+        for seed in seeds:
             result = run(seed)
             assert not result.violations, (
                 f"seed {seed}: {result.violations}; to see it again: "
@@ -34,9 +32,6 @@ def test_no_seed_has_a_violation() -> None:
             )
             faults += result.faults
             transports[result.transport] += 1
-            if time.monotonic() > end:
-                break
-    assert seed >= 20
     assert {"throttled", "unanswered", "partial", "unsent", "duplicated", "crashed", "hot"} <= set(
         faults
     )

@@ -228,7 +228,7 @@ def test_waiting_for_calls_ends_when_it_is_to(server: Server, env: dict[str, str
     for calls in range(2):  # none in flight, and one
         begun = time.monotonic()
         assert connections.finished(0.2) == []
-        assert 0.2 <= time.monotonic() - begun < 0.5
+        assert 0.2 <= time.monotonic() - begun < 5.0
         if not calls:
             connections.start("Query", b"{}", "tag")
     connections.forget()
