@@ -26,7 +26,6 @@ class Levels:
     """The level of each publisher, and the reasons of each environment's last throttle."""
 
     levels: dict[str, int] = field(default_factory=dict)
-    growths: int = 0
     was_static: bool = False  # then levels may rise without a throttle, and at any time
     _changed_ms: dict[str, int] = field(default_factory=dict)  # as the row says
     _reasons: dict[str, frozenset[str]] = field(default_factory=dict)  # by environment
@@ -60,7 +59,6 @@ class Levels:
             yield f"{publisher} falls from level {before} to {level}."
         if not environment or self.was_static:
             return  # raised by an operator, or to the static level
-        self.growths += 1
         since_ms = at_ms - self._changed_ms.get(publisher, 0)
         if since_ms < Settings.growth_cooldown_ms:
             yield f"{publisher} grows to level {level} {since_ms} ms after its last growth."

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any, Protocol
 
 from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.capacity import WRITE, Limits, Meter, Resource, Throttle
+from aws_model.dynamodb.capacity import Limits, Meter, Resource, Throttle
 from aws_model.dynamodb.database import Database
 from aws_model.sqs import client as sqs
 from aws_model.sqs.queues import Hooks as QueueHooks
@@ -166,10 +166,6 @@ class System:
         ledger = self.database.table(names.FANOUTS.name)
         row = ledger.get(ledger.checked_key({"fanout_id": ("S", ref_id)}))
         return row is not None and row.item["state"][1] == "complete"
-
-    def write_units(self) -> float:
-        """All that was written, over all tables and their indexes."""
-        return sum(units for (_, kind), units in self.meter.units.items() if kind == WRITE)
 
     def _poll_for(self, operation: str, request: dict[str, Any]) -> None:
         """Have a queue polled when the messages that were sent to it are visible."""
