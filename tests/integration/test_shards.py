@@ -1,4 +1,4 @@
-"""Followers over write shards: followed, unfollowed and delivered to at whatever level they are."""
+"""Follow, unfollow and delivery with edges at several levels of write shards."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ import pytest
 from fanfold import clock, names
 from fanfold.follows.levels import LEVEL_SECONDS
 from fanfold.follows.patience import ATTEMPTS
-from fanfold.follows.publishers_table import FAR_WINDOWS
 from fanfold.follows.sharding import (
     HOT_KEY_RANGE,
     MAX_HISTORY,
     WINDOW_SECONDS,
     Growth,
-    Shards,
     raised,
 )
 from functions import _wiring, plan
@@ -37,17 +35,17 @@ def grow(system: System, level: int, publisher: str = "ada") -> None:
 
 
 def forget(system: System) -> None:
-    """Let what the doors remember grow old."""
+    """Let the levels that the doors remember expire."""
     system.clock.advance(LEVEL_SECONDS + 1)
 
 
 def give(system: System, level: int, *users: str) -> None:
-    """Write edges at a level, as the doors of that time did."""
+    """Write edges at a level."""
     assert not system.edges_table.put_all(("ada", user, 1, level) for user in users)
 
 
 def hot() -> Exception:
-    """A throttle of one key range, as DynamoDB tells it."""
+    """A throttle of one key range, as DynamoDB answers it."""
     throttle = error("ThrottlingException")
     reason = {"reason": HOT_KEY_RANGE, "resource": "arn:aws:dynamodb:::table/Followers"}
     throttle.response["throttlingReasons"] = [reason]  # type: ignore[typeddict-unknown-key]
@@ -65,7 +63,7 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 # Following and unfollowing
 
 
-def test_each_follow_goes_to_the_level_of_its_time_and_an_unfollow_finds_it(
+def test_a_follow_goes_to_the_current_level_and_an_unfollow_finds_it_at_any_level(
     system: System,
 ) -> None:
     for level in (0, 1, 3):
@@ -83,7 +81,7 @@ def test_each_follow_goes_to_the_level_of_its_time_and_an_unfollow_finds_it(
     assert system.placements() == [(3, "user-0")]
 
 
-def test_a_follow_that_is_settled_again_after_a_growth_stays_where_it_is(system: System) -> None:
+def test_reconciling_a_follow_after_a_growth_leaves_its_edge_in_place(system: System) -> None:
     system.follow("bob")
     grow(system, 2)
     forget(system)
@@ -91,7 +89,7 @@ def test_a_follow_that_is_settled_again_after_a_growth_stays_where_it_is(system:
     assert system.placements() == [(0, "bob")]
 
 
-def test_who_follows_again_after_a_growth_has_two_edges_and_is_one_follower(
+def test_a_user_who_follows_again_after_a_growth_has_two_edges_and_counts_once(
     system: System,
 ) -> None:
     system.follow("bob")
@@ -108,7 +106,7 @@ def test_who_follows_again_after_a_growth_has_two_edges_and_is_one_follower(
     assert system.placements() == []
 
 
-def test_a_door_that_has_not_heard_of_a_growth_writes_lower_and_everybody_is_reached(
+def test_a_door_with_an_outdated_level_writes_lower_and_everybody_is_reached(
     system: System,
 ) -> None:
     system.follow("bob")
@@ -123,19 +121,19 @@ def test_a_door_that_has_not_heard_of_a_growth_writes_lower_and_everybody_is_rea
     assert system.reached() == ["bob", "carol", "dave"]
 
 
-def test_a_door_that_has_not_heard_of_a_growth_removes_what_was_written_higher(
+def test_a_door_with_an_outdated_level_removes_edges_above_it(
     system: System,
 ) -> None:
-    system.follow("carol")  # by now this door remembers level 0
+    system.follow("carol")  # now this door remembers level 0
     grow(system, 2)
-    plan = system.door("plan").following  # and this one remembers nothing
+    plan = system.door("plan").following  # this one remembers nothing
     plan.follow("bob", "ada", asked_at=AT_MS)
     assert system.placements() == [(0, "carol"), (2, "bob")]
     assert system.unfollow("bob").status == 204
     assert system.placements() == [(0, "carol")]
 
 
-def test_a_late_worker_never_undoes_at_any_level_what_a_newer_version_did(
+def test_a_late_worker_never_overrides_a_newer_version_at_any_level(
     system: System,
 ) -> None:
     for level in (0, 2):
@@ -155,7 +153,7 @@ def test_a_late_worker_never_undoes_at_any_level_what_a_newer_version_did(
 
 @pytest.mark.usefixtures("small_segments")
 @pytest.mark.parametrize("level", [0, 1, 2, 4])
-def test_everybody_is_reached_once_whatever_levels_they_are_at(system: System, level: int) -> None:
+def test_everybody_is_reached_once_at_any_mixture_of_levels(system: System, level: int) -> None:
     users = [f"user-{number:02d}" for number in range(60)]
     for at in range(level + 1):
         give(system, at, *users[at :: level + 1])
@@ -172,7 +170,9 @@ def test_everybody_is_reached_once_whatever_levels_they_are_at(system: System, l
     assert ledger.segments > 1
 
 
-def test_followers_over_levels_that_fit_the_sample_are_counted_each_once(system: System) -> None:
+def test_followers_at_several_levels_in_the_sample_are_counted_once(
+    system: System,
+) -> None:
     give(system, 0, "bob", "carol")
     give(system, 1, "carol", "dave")
     give(system, 3, "carol", "erin", "frank")
@@ -196,7 +196,7 @@ def test_a_growth_between_plan_and_deliver_is_seen(system: System) -> None:
     assert system.reached() == ["bob", "carol"]
 
 
-def test_the_level_that_plan_saw_is_read_even_if_the_publishers_row_is_gone(
+def test_deliver_reads_the_level_of_the_plan_even_if_the_publishers_row_is_lost(
     system: System,
 ) -> None:
     grow(system, 2)
@@ -226,7 +226,7 @@ def test_the_level_is_read_consistently_for_a_delivery(
     assert level["ConsistentRead"]
 
 
-def test_an_unfollow_reads_the_level_consistently_and_a_follow_need_not(
+def test_an_unfollow_reads_the_level_consistently_and_a_follow_does_not(
     system: System, fail_first: FailFirst
 ) -> None:
     calls = fail_first(system.edge_client, "get_item", [])
@@ -237,7 +237,7 @@ def test_an_unfollow_reads_the_level_consistently_and_a_follow_need_not(
         assert level["ConsistentRead"] is is_consistent
 
 
-def test_a_ring_of_many_shards_is_planned_from_many_pages_at_a_time(
+def test_plan_reads_pages_of_many_shards_in_parallel(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     grow(system, 2)
@@ -262,26 +262,18 @@ def test_a_ring_of_many_shards_is_planned_from_many_pages_at_a_time(
 # Growing
 
 
-def test_of_two_growths_from_the_same_row_one_wins(system: System) -> None:
-    publishers = system.publishers
-    grow(system, 1)
-    seen = publishers.shards("ada")
-    one, other = (raised(seen, level=2, now_ms=AT_MS + each) for each in (1, 2))
-    assert publishers.update("ada", seen=seen, shards=one)
-    assert not publishers.update("ada", seen=seen, shards=other)
-    assert publishers.shards("ada") == one
+@pytest.mark.parametrize("before", [0, 1])
+def test_one_of_two_growths_from_the_same_row_wins(system: System, before: int) -> None:
+    if before:
+        grow(system, before)
+    seen = system.publishers.shards("ada")
+    one, other = (raised(seen, level=2 + each, now_ms=AT_MS + each) for each in (0, 1))
+    assert system.publishers.update("ada", seen=seen, shards=one)
+    assert not system.publishers.update("ada", seen=seen, shards=other)
+    assert system.publishers.shards("ada") == one
 
 
-def test_of_two_first_growths_one_wins(system: System) -> None:
-    first = raised(Shards(), level=1, now_ms=AT_MS)
-    assert system.publishers.update("ada", seen=Shards(), shards=first)
-    assert not system.publishers.update(
-        "ada", seen=Shards(), shards=raised(Shards(), level=5, now_ms=AT_MS)
-    )
-    assert system.publishers.shards("ada") == first
-
-
-def test_a_history_is_kept_as_it_was_and_bounded(system: System) -> None:
+def test_the_history_of_growths_is_stored_and_bounded(system: System) -> None:
     for number in range(MAX_HISTORY + 5):
         system.publishers.count("ada", 100, now_ms=system.clock.ms)
         grow(system, number % 9)
@@ -293,17 +285,17 @@ def test_a_history_is_kept_as_it_was_and_bounded(system: System) -> None:
     assert found.history[-1] == Growth((MAX_HISTORY + 4) % 9, last, 20)
     assert found.last_updated == last
     (row,) = system.rows(names.PUBLISHERS)
-    assert len(json.dumps(row)) < 2_000, "one read unit, for good"
+    assert len(json.dumps(row)) < 2_000, "always one read unit"
 
 
-def test_a_door_that_is_throttled_on_and_on_grows_its_publisher_and_tells(
+def test_a_door_under_lasting_throttles_grows_its_publisher_and_reports_it(
     system: System,
     fail_first: FailFirst,
     caplog: pytest.LogCaptureFixture,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The wait before the first growth: in the middle, so that the next is due after these 12 s.
+    # Half of the longest wait before a growth, so that a second one is due after these 12 s.
     monkeypatch.setattr(clock, "chance", lambda: 0.5)
     for number in range(12):
         system.publishers.count("ada", 5_000, now_ms=system.clock.ms)
@@ -311,7 +303,7 @@ def test_a_door_that_is_throttled_on_and_on_grows_its_publisher_and_tells(
         assert system.follow(f"user-{number:02d}").status == 200
         system.clock.advance(1)
     found = system.publishers.shards("ada")
-    assert found.level == 1, "once in a cooldown"
+    assert found.level == 1, "one growth per cooldown"
     (growth,) = found.history
     assert growth.rate >= 250
     assert {level for level, _ in system.placements()} == {0, 1}
@@ -325,9 +317,7 @@ def test_a_door_that_is_throttled_on_and_on_grows_its_publisher_and_tells(
     assert len(system.reached()) == 12
 
 
-def test_a_growth_that_is_refused_is_told_and_counted(
-    system: System, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_refused_growth_is_counted(system: System, capsys: pytest.CaptureFixture[str]) -> None:
     edges = _wiring.edges(system.settings)
     for _ in range(12):
         edges.growing.failed("ada", hot())
@@ -336,7 +326,7 @@ def test_a_growth_that_is_refused_is_told_and_counted(
     assert system.rows(names.PUBLISHERS) == []
 
 
-def test_a_follow_that_the_table_does_not_take_is_answered_with_try_later_and_mended(
+def test_a_follow_that_stays_throttled_is_answered_with_try_later_and_completed_by_relate(
     system: System, fail_first: FailFirst
 ) -> None:
     fail_first(system.edge_client, "put_item", [hot() for _ in range(ATTEMPTS)])
@@ -347,10 +337,10 @@ def test_a_follow_that_the_table_does_not_take_is_answered_with_try_later_and_me
     assert system.edges() == ["bob"]
 
 
-# One level for all
+# A static level
 
 
-def test_a_static_level_is_written_at_from_the_next_minute_on_and_deliveries_know(
+def test_doors_write_at_a_static_level_within_a_minute_and_deliveries_read_it(
     system: System,
 ) -> None:
     system.follow("bob")
@@ -365,7 +355,7 @@ def test_a_static_level_is_written_at_from_the_next_minute_on_and_deliveries_kno
     assert system.ledger().level == 2
 
 
-def test_a_static_level_that_is_lowered_or_taken_back_loses_nobody(system: System) -> None:
+def test_a_static_level_that_is_lowered_or_removed_loses_nobody(system: System) -> None:
     for number, level in enumerate((3, 1, None, 0)):
         system.publishers.set_static_level(level)
         forget(system)
@@ -386,19 +376,16 @@ def test_a_static_level_that_is_lowered_or_taken_back_loses_nobody(system: Syste
     assert system.placements() == []
 
 
-def test_the_row_of_all_publishers_says_no_level_until_it_is_set(system: System) -> None:
+def test_a_static_level_is_none_until_it_is_set_and_after_it_is_removed(system: System) -> None:
     publishers = system.publishers
     assert publishers.static_level() is None
-    publishers.set_static_level(None)
-    assert publishers.static_level() is None
-    publishers.set_static_level(0)
-    assert publishers.static_level() == 0
-    publishers.set_static_level(None)
-    assert publishers.static_level() is None
+    for level in (None, 0, None):
+        publishers.set_static_level(level)
+        assert publishers.static_level() == level
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-def test_a_door_that_stops_after_any_call_while_it_commits_a_level_is_mended(
+def test_a_door_that_crashes_after_any_call_while_it_commits_a_level_is_repaired(
     system: System, wanted: bool
 ) -> None:
     system.publishers.set_static_level(2)
@@ -420,55 +407,3 @@ def test_a_door_that_stops_after_any_call_while_it_commits_a_level_is_mended(
         system.pump()
         assert system.reached(f"post-{calls}") == ([user] if wanted else [])
     assert calls > 7, "the door makes more calls than that"
-
-
-# How fast follows come
-
-
-def test_follows_of_one_window_add_up(system: System) -> None:
-    now = AT_MS // WINDOW_MS * WINDOW_MS
-    for late in (0, 1, WINDOW_MS - 1):
-        system.publishers.count("ada", 16, now_ms=now + late)
-    found = system.publishers.shards("ada")
-    assert (found.window, found.follows, found.follows_before) == (now // WINDOW_MS, 48, 0)
-    assert (found.level, found.version) == (0, 0)
-
-
-def test_the_next_window_begins_anew_and_remembers_the_one_before(system: System) -> None:
-    now = AT_MS // WINDOW_MS * WINDOW_MS
-    system.publishers.count("ada", 500, now_ms=now)
-    system.publishers.count("ada", 16, now_ms=now + WINDOW_MS)
-    system.publishers.count("ada", 16, now_ms=now + WINDOW_MS)
-    found = system.publishers.shards("ada")
-    assert (found.follows, found.follows_before) == (32, 500)
-    assert found.rate(now + WINDOW_MS) == pytest.approx(532 / WINDOW_SECONDS)
-
-
-@pytest.mark.parametrize("windows", [2, 3, 1_000])
-def test_a_much_later_window_remembers_nothing(system: System, windows: int) -> None:
-    now = AT_MS // WINDOW_MS * WINDOW_MS
-    system.publishers.count("ada", 500, now_ms=now)
-    system.publishers.count("ada", 16, now_ms=now + windows * WINDOW_MS)
-    found = system.publishers.shards("ada")
-    assert (found.follows, found.follows_before) == (16, 0)
-    assert found.window == now // WINDOW_MS + windows
-
-
-def test_of_a_window_that_is_over_nothing_is_counted(system: System) -> None:
-    system.publishers.count("ada", 16, now_ms=AT_MS)
-    before = system.rows(names.PUBLISHERS)
-    for windows in (1, 2, FAR_WINDOWS):
-        system.publishers.count("ada", 500, now_ms=AT_MS - windows * WINDOW_MS)
-    assert system.rows(names.PUBLISHERS) == before
-
-
-def test_counting_and_growing_leave_each_other_alone(system: System) -> None:
-    publishers = system.publishers
-    publishers.count("ada", 500, now_ms=AT_MS)
-    grow(system, 1)
-    seen = publishers.shards("ada")
-    assert seen.history == (Growth(1, AT_MS, 100),)
-    publishers.count("ada", 16, now_ms=AT_MS)
-    assert publishers.update("ada", seen=seen, shards=raised(seen, level=2, now_ms=AT_MS))
-    found = publishers.shards("ada")
-    assert (found.level, found.version, found.follows) == (2, 2, 516)

@@ -1,4 +1,4 @@
-"""Cursors: what we write we read back, and nothing else."""
+"""Cursors: the service reads back exactly the cursors that it writes."""
 
 import base64
 
@@ -17,7 +17,7 @@ def anything(_position: str) -> bool:
 
 
 @given(ascii_positions)
-def test_a_cursor_gives_its_position_back(position: str) -> None:
+def test_a_decoded_cursor_is_its_position(position: str) -> None:
     written = cursor.encode(position)
     assert cursor.decode(written, is_position=anything) == position
     assert len(written) <= contract.MAX_CURSOR_CHARS
@@ -26,7 +26,7 @@ def test_a_cursor_gives_its_position_back(position: str) -> None:
 
 
 @given(st.text())
-def test_any_text_is_refused_or_is_exactly_what_we_would_write(text: str) -> None:
+def test_any_text_is_refused_or_is_a_cursor_of_the_service(text: str) -> None:
     try:
         position = cursor.decode(text, is_position=anything)
     except BadInput:
@@ -35,7 +35,7 @@ def test_any_text_is_refused_or_is_exactly_what_we_would_write(text: str) -> Non
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_behind_our_version_are_refused_or_exactly_ours(packed: bytes) -> None:
+def test_any_bytes_behind_the_version_are_refused_or_the_position(packed: bytes) -> None:
     text = "1" + base64.urlsafe_b64encode(packed).decode().rstrip("=")
     try:
         position = cursor.decode(text, is_position=anything)
@@ -46,7 +46,7 @@ def test_any_bytes_behind_our_version_are_refused_or_exactly_ours(packed: bytes)
 
 
 @given(ascii_positions)
-def test_a_position_that_does_not_fit_is_refused(position: str) -> None:
+def test_a_cursor_with_an_invalid_position_is_refused(position: str) -> None:
     with pytest.raises(BadInput, match="take 'next' from the last answer unchanged"):
         cursor.decode(cursor.encode(position), is_position=lambda _: False)
 
@@ -71,6 +71,6 @@ def test_a_position_that_does_not_fit_is_refused(position: str) -> None:
         "1" + "YWRh" * 64,  # 257 characters
     ],
 )
-def test_a_cursor_that_we_did_not_write_is_refused(text: str) -> None:
+def test_a_cursor_that_the_service_did_not_write_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         cursor.decode(text, is_position=anything)

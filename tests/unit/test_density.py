@@ -1,6 +1,6 @@
-"""How many followers PLAN takes a publisher to have: whatever their number, and at any levels.
+"""PLAN's estimate of a publisher's followers: any number of them, at any levels.
 
-The big lists are made up as they are read, and only their start ever is.
+The edges of big lists are generated when they are read, and only their start is read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from fanfold.follows import ring
 from fanfold.follows.edges_table import PAGE_EDGES, EdgesTable
 from fanfold.follows.ring_reader import Page, Read
 
-# Edges that are made up together, where a list is longer than a few times that.
+# Edges that are generated together in a long list.
 SLICE_EDGES = 500
-# Who follows again after a growth has an edge at the new level too.
+# The share of users who follow again after a growth, and so have an edge at the new level too.
 TWICE = 0.1
 
-# Which share of the edges lies at which level: histories that growing, or a static level, leaves.
+# The weight of each level among the edges, after various growths and static levels.
 HISTORIES: Mapping[str, Mapping[int, float]] = {
     "never grown": {0: 1},
     "just grown, nothing written there yet": {0: 1, 1: 0},
@@ -45,7 +45,7 @@ SIZES = (1_000, 1_100, 2_000, 10_000, 220_000, 1_000_000, 10_000_000)
 
 
 class Edges:
-    """So many edges, uniform on the ring and always the same."""
+    """Edges that are uniform on the ring, and always the same for a seed."""
 
     def __init__(self, count: int, seed: str) -> None:
         self.count = count
@@ -69,12 +69,12 @@ class Edges:
 
 
 class Ring:
-    """A publisher with so many followers, whose edges lie at the levels of a history."""
+    """A publisher whose followers' edges lie at the levels of a history."""
 
     def __init__(self, followers: int, history: Mapping[int, float], seed: int) -> None:
         self.level = max(history)
         self.calls = 0
-        # Each kind of follower by itself: where their edges lie, and the edges.
+        # For each kind of follower: the levels of its edges, and the edges.
         self._kinds: list[tuple[set[int], Edges]] = []
         left, weights = followers, sum(history.values())
         for level, weight in history.items():
@@ -105,7 +105,7 @@ class MadeUp(EdgesTable):
 
 
 def counted(here: Ring) -> int:
-    """What PLAN takes for the number of followers."""
+    """PLAN's estimate of the number of followers."""
     nothing: Any = None
     planning = Planning(nothing, MadeUp(nothing, "Followers", here), nothing, nothing)
     return planning._count("ada", here.level)
@@ -113,7 +113,7 @@ def counted(here: Ring) -> int:
 
 @cache
 def errors(history: str) -> tuple[float, ...]:
-    """How far off the estimates are, of lists of every size."""
+    """The relative errors of estimates for lists of every size."""
     return tuple(
         counted(Ring(size, HISTORIES[history], seed)) / size - 1
         for size in SIZES

@@ -19,10 +19,7 @@ AT = "2026-11-20T18:00:00.123Z"
 
 @dataclass
 class Posts:
-    """Answers as BatchGetItem does; `leave` of the asked ids are left for another call.
-
-    That ends with the call after so many.
-    """
+    """Leaves `leave` of the ids unprocessed, in the first `whole_after` calls."""
 
     posts: dict[str, Post]
     leave: int = 0
@@ -62,7 +59,7 @@ def hydration(posts: Posts) -> Hydration:
 
 
 @pytest.mark.usefixtures("now")
-def test_each_post_has_its_body_unless_it_is_deleted_or_gone() -> None:
+def test_bodies_of_posts_that_are_deleted_or_missing_are_left_out() -> None:
     posts = Posts({"a": post("a"), "b": post("b", deleted=True), "d": post("d")})
     assert hydration(posts).bodies("dcba") == {"d": "d!", "a": "a!"}
 
@@ -82,7 +79,7 @@ def test_an_empty_page_reads_nothing() -> None:
     assert posts.asked == []
 
 
-def test_a_post_is_read_again_when_the_cache_is_too_old(now: list[float]) -> None:
+def test_a_post_is_read_again_when_it_expires_in_the_cache(now: list[float]) -> None:
     posts = Posts({"a": post("a"), "b": post("b")})
     cached = hydration(posts)
     cached.bodies("a")
@@ -95,20 +92,19 @@ def test_a_post_is_read_again_when_the_cache_is_too_old(now: list[float]) -> Non
     assert posts.asked == [{"a"}, {"b"}, {"a"}]
 
 
-@pytest.mark.parametrize("looks", range(12))
-def test_a_post_that_leaves_the_cache_just_now_is_read_again(looks: int) -> None:
-    """Between any two looks at the clock, the cached post may grow too old."""
+@pytest.mark.parametrize("reads_of_clock", range(12))
+def test_a_post_that_expires_during_the_lookup_is_read_again(reads_of_clock: int) -> None:
     times: Iterator[float] = itertools.repeat(0.0)
     cache: TTLCache[str, object] = TTLCache(10, CACHE_SECONDS, timer=lambda: next(times))
     posts = Posts({"a": post("a")})
     cached = Hydration(posts, cache)  # type: ignore[arg-type]
     cached.bodies("a")
-    times = itertools.chain([0.0] * looks, itertools.repeat(CACHE_SECONDS + 1.0))
+    times = itertools.chain([0.0] * reads_of_clock, itertools.repeat(CACHE_SECONDS + 1.0))
     assert cached.bodies("a") == {"a": "a!"}
 
 
 @pytest.mark.usefixtures("now")
-def test_what_is_left_is_asked_for_again_and_nothing_else() -> None:
+def test_only_unprocessed_posts_are_asked_for_again() -> None:
     posts = Posts({name: post(name) for name in "abcd"}, leave=1)
     with pytest.raises(TryLater):
         hydration(posts).bodies("abcd")
@@ -116,13 +112,13 @@ def test_what_is_left_is_asked_for_again_and_nothing_else() -> None:
 
 
 @pytest.mark.usefixtures("now")
-def test_what_the_last_attempt_brings_is_shown() -> None:
+def test_posts_of_the_last_attempt_are_shown() -> None:
     posts = Posts({name: post(name) for name in "ab"}, leave=1, whole_after=ATTEMPTS - 1)
     assert hydration(posts).bodies("ab") == {"a": "a!", "b": "b!"}
 
 
 @pytest.mark.usefixtures("now")
-def test_what_was_left_is_not_taken_for_deleted_afterwards() -> None:
+def test_an_unprocessed_post_is_not_cached_as_deleted() -> None:
     posts = Posts({"a": post("a")}, leave=1)
     cached = hydration(posts)
     with pytest.raises(TryLater):

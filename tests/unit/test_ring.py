@@ -19,8 +19,8 @@ def test_segments_lie_end_to_end_around_the_whole_ring(count: int) -> None:
     parts = [ring.segment_range(number, count) for number in range(count)]
     assert parts[0].lo == ring.START
     assert parts[-1].hi == ring.END
-    for one, following in itertools.pairwise(parts):
-        assert one.lo < one.hi == following.lo
+    for one, other in itertools.pairwise(parts):
+        assert one.lo < one.hi == other.lo
         assert len(one.hi) == ring.POSITION_DIGITS
 
 
@@ -35,18 +35,18 @@ def test_every_edge_lies_in_exactly_one_segment(position: str, count: int, follo
 
 
 @given(positions, st.sampled_from(POWERS), st.text(min_size=1, max_size=5))
-def test_behind_all_is_where_no_edge_of_a_segment_is_left(
+def test_no_edge_of_a_segment_lies_behind_behind_all(
     position: str, count: int, follower: str
 ) -> None:
     part = ring.segment_range(int(position, 16) * count // ring.RING_SIZE, count)
     behind = ring.behind_all(part.hi)
-    assert len(behind) == ring.POSITION_DIGITS  # text order of what the ledger keeps relies on it
+    assert len(behind) == ring.POSITION_DIGITS  # the ledger compares positions as text
     assert f"{position}#{follower}" < behind
-    assert behind >= part.hi, "who begins there has nothing to read"
+    assert behind >= part.hi, "a read from there finds nothing"
 
 
 def test_a_position_is_64_bits_of_blake2b() -> None:
-    # Stored keys depend on it for ever.
+    # Stored keys depend on it.
     assert ring.edge("ada") == "15b0da4321160527#ada"
 
 
@@ -75,7 +75,7 @@ def test_an_estimate_from_a_thousand_real_hashes_is_close(total: int) -> None:
 @pytest.mark.parametrize("total", [2_000, 1_000_000, 10**9])
 def test_estimates_are_right_on_average(total: int) -> None:
     chance = random.Random(total)
-    # The thousandth of `total` uniform positions is where a Poisson process counts to a thousand.
+    # The position of the thousandth of `total` uniform edges has a beta distribution.
     estimates = []
     for _ in range(300):
         reached = chance.betavariate(1_000, total - 999)
@@ -112,7 +112,7 @@ def test_a_segment_has_at_most_5000_followers_until_there_are_4096_of_them(
 
 
 @given(st.integers(1, 5_000 * 4_096))
-def test_no_fanout_is_cut_finer_than_it_needs_to_be(followers: int) -> None:
+def test_a_fanout_has_no_more_segments_than_needed(followers: int) -> None:
     count = segments.count_for(followers)
     assert count & (count - 1) == 0
     assert followers <= count * 5_000

@@ -1,4 +1,4 @@
-"""Reading the ring over all levels: whatever lies where, and however the pages come."""
+"""Reading the ring over all levels: any placements of edges, any order of pages."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Shards:
 
 @dataclass
 class Reading:
-    """One reader, and answers that come in any order, or fail."""
+    """One reader; its pages arrive in any order, or fail."""
 
     shards: Shards
     wanted: RingRead
@@ -169,10 +169,10 @@ def test_ranges_end_to_end_give_the_whole_ring(
 
 
 @given(placements, positions, st.integers(0, 2**32))
-def test_the_range_of_one_position_is_who_lies_there(
+def test_the_range_of_one_position_holds_the_edges_there(
     where: list[tuple[str, int]], position: str, seed: int
 ) -> None:
-    # As DELIVER reads a straggler, of whom it knows the position only.
+    # DELIVER reads a straggler like this: it only knows the position.
     where = [*where, (f"{position}#me", 0), (f"{position}#me", MAX_LEVEL), (f"{position}#you", 3)]
     behind = f"{position}$"  # '$' is the character after '#'
     reading = read_all(where, level=MAX_LEVEL, lo=position, hi=behind, page_size=1, seed=seed)
@@ -204,7 +204,7 @@ def test_a_ring_without_edges_is_one_read_of_each_shard(level: int) -> None:
     assert len(reading.reads) == len(set(reading.reads)) == 2 ** (level + 1) - 1
 
 
-def test_a_range_is_read_from_its_own_shards_alone() -> None:
+def test_a_range_is_read_from_its_own_shards_only() -> None:
     third = ring.segment_range(2, 8)
     reading = read_all([], level=4, lo=third.lo, hi=third.hi)
     assert {(read.level, read.shard) for read in reading.reads} == {
@@ -212,7 +212,7 @@ def test_a_range_is_read_from_its_own_shards_alone() -> None:
     }  # fmt: skip
 
 
-def test_no_more_pages_are_read_at_a_time_than_it_may() -> None:
+def test_at_most_max_reads_pages_are_read_at_a_time() -> None:
     wanted = RingRead(MAX_READS, ring.START, ring.END)
     reads = [wanted.next_read() for _ in range(MAX_READS)]
     assert None not in reads
@@ -221,7 +221,7 @@ def test_no_more_pages_are_read_at_a_time_than_it_may() -> None:
 
 
 def rounds(shards: Shards, wanted: RingRead) -> list[list[Read]]:
-    """Read it, always as much at once as is wanted; the reads of each time."""
+    """Read everything, in rounds of all pages wanted at once; returns the reads of each round."""
     found = []
     while reads := list(iter(wanted.next_read, None)):
         for read in reads:
@@ -238,13 +238,12 @@ def test_a_ring_of_many_shards_and_few_edges_is_read_many_shards_at_a_time(level
     shards = 2 ** (level + 1) - 1
     found = rounds(Shards.of(where), RingRead(level, ring.START, ring.END))
     assert sum(map(len, found)) == shards
-    # The first round is one of each level; it takes few more until the levels are known as sparse.
+    # The first round reads one shard of each level; a few rounds show that the levels are sparse.
     assert len(found) <= 5 + shards / MAX_READS
 
 
 @given(st.integers(1, 10), positions, positions)
-def test_a_shard_is_read_no_further_than_it_goes(level: int, lo: str, hi: str) -> None:
-    """Beyond its own part of the ring lies no edge; an item there would be in the way of others."""
+def test_a_shard_is_not_read_beyond_its_end(level: int, lo: str, hi: str) -> None:
     wanted = RingRead(level, lo, hi)
     while reads := list(iter(wanted.next_read, None)):
         for read in reads:
@@ -253,13 +252,13 @@ def test_a_shard_is_read_no_further_than_it_goes(level: int, lo: str, hi: str) -
             wanted.page_read(read, Page([], more=False))
 
 
-def test_a_shard_that_fills_the_reader_alone_is_read_alone() -> None:
+def test_no_second_shard_is_read_while_one_fills_the_buffer() -> None:
     where = [(ring.edge(f"user-{number}"), 3) for number in range(8 * 2 * LOW_WATER)]
     found = rounds(Shards.of(where), RingRead(3, ring.START, ring.END))
     assert max(sum(read.level == 3 for read in reads) for reads in found) == 1
 
 
-def test_what_was_read_ahead_waits_for_the_shard_before_it() -> None:
+def test_edges_read_ahead_wait_for_the_shard_before_them() -> None:
     wanted = RingRead(2, ring.START, ring.END, low_water=3)
     for read in list(iter(wanted.next_read, None)):  # the first shard of each level
         wanted.page_read(read, Page([], more=False))
@@ -269,7 +268,7 @@ def test_what_was_read_ahead_waits_for_the_shard_before_it() -> None:
     wanted.page_read(ahead[0], Page([f"{at(9 << 60)}#{name}" for name in "abc"], more=False))
     assert wanted.take() == []
     wanted.read_failed(first)
-    # Three are at hand, but behind it.
+    # Three edges are buffered, but behind it.
     assert wanted.next_read() == first
     wanted.page_read(first, Page([], more=False))
     assert wanted.is_reading  # level 1's other shard
@@ -278,7 +277,7 @@ def test_what_was_read_ahead_waits_for_the_shard_before_it() -> None:
     assert len(wanted.take()) == 4
 
 
-def test_pages_are_read_ahead_no_further_than_to_the_low_water() -> None:
+def test_pages_are_read_ahead_only_up_to_the_low_water_mark() -> None:
     wanted = RingRead(3, ring.START, ring.END, low_water=6)
     for read in list(iter(wanted.next_read, None)):
         wanted.page_read(read, Page([], more=False))
@@ -287,7 +286,7 @@ def test_pages_are_read_ahead_no_further_than_to_the_low_water() -> None:
     for read in ahead:
         edge = f"{ring.shard_start(read.shard, 3)}#a"
         wanted.page_read(read, Page([edge, f"{edge}b"], more=True))
-    # Ten edges are at hand; before the first shard is read, none of them is of use.
+    # Ten edges are buffered; none can be taken before the first shard is read.
     assert [read for read in iter(wanted.next_read, None) if read.level == 3] == []
     assert wanted.take() == []
     wanted.read_failed(first)
@@ -301,11 +300,10 @@ def test_the_level_that_is_furthest_behind_is_read_first() -> None:
     assert second
     wanted.page_read(second, Page([f"{at(1 << 62)}#b"], more=True))
     wanted.page_read(first, Page([f"{at(1 << 40)}#a"], more=True))
-    following = wanted.next_read()
-    assert following == Read(0, 0, f"{at(1 << 40)}#a", ring.END)
+    assert wanted.next_read() == Read(0, 0, f"{at(1 << 40)}#a", ring.END)
 
 
-def test_a_level_with_enough_at_hand_waits_for_the_others() -> None:
+def test_a_level_with_enough_edges_waits_for_the_others() -> None:
     wanted = RingRead(1, ring.START, ring.END, low_water=2)
     low, high = wanted.next_read(), wanted.next_read()
     assert low
@@ -336,7 +334,7 @@ def test_a_page_that_failed_is_read_again_from_the_same_place() -> None:
         Page([], more=True),
     ],
 )
-def test_a_page_that_cannot_be_one_is_refused(page: Page) -> None:
+def test_an_impossible_page_is_refused(page: Page) -> None:
     wanted = RingRead(0, at(1), ring.END)
     read = wanted.next_read()
     assert read

@@ -1,4 +1,4 @@
-"""When a publisher grows: each rule on its own, and what holds whatever happens."""
+"""When a publisher grows: each rule by itself, and properties of all histories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
-from fanfold.follows.publishers_table import PublishersTable
+from fanfold.follows.publishers_table import FAR_WINDOWS, PublishersTable
 from fanfold.follows.sharding import (
     LEAST_GAIN,
     MAX_HISTORY,
@@ -38,7 +38,7 @@ MAX_LEVEL = 8
 
 
 def rated(rate: float, *, now: int = NOW, **shards: Any) -> Shards:
-    """Shards whose accepted follows come at this rate, as far as the windows tell."""
+    """Shards whose windows show this rate of accepted follows."""
     window = now // WINDOW_MS
     return Shards(
         window=window,
@@ -53,19 +53,19 @@ def grow(shards: Shards, *, now: int = NOW, max_level: int = MAX_LEVEL) -> Shard
 
 
 def least(level: int) -> float:
-    """The rate from which on a publisher of this level is itself the cause."""
+    """The lowest rate at which a publisher of this level causes a throttle itself."""
     return OWN_SHARE * PARTITION_WRITES * 2**level
 
 
 def stored(clock: Clock) -> PublishersTable:
-    """The publishers, on a table of the model."""
+    """The store of publishers, on a table of the model."""
     database = Database(clock)
     database.create(schema_of(PUBLISHERS))
     client: Any = dynamodb.Client(database)
     return PublishersTable(client, PUBLISHERS.name)
 
 
-# What a growth is
+# One growth
 
 
 def test_a_publisher_without_a_row_grows_to_two_shards() -> None:
@@ -78,7 +78,7 @@ def test_a_publisher_without_a_row_grows_to_two_shards() -> None:
     )
 
 
-def test_a_growth_is_by_one_level_and_one_version_and_leaves_the_count_alone() -> None:
+def test_a_growth_raises_level_and_version_by_one_and_keeps_the_count() -> None:
     before = rated(5_000, level=3, version=7, last_updated=NOW - COOLDOWN_MS)
     after = grow(before)
     assert isinstance(after, Shards)
@@ -96,10 +96,10 @@ def test_only_the_latest_growths_are_remembered() -> None:
     assert [growth.level for growth in shards.history] == list(range(32, 48))
 
 
-# Why there is none
+# Reasons against a growth
 
 
-def test_nobody_grows_beyond_the_highest_level() -> None:
+def test_no_publisher_grows_beyond_the_highest_level() -> None:
     shards = rated(1e6, level=MAX_LEVEL)
     assert grow(shards) == NotGrown("the highest level is reached")
     assert isinstance(grow(shards, max_level=MAX_LEVEL + 1), Shards)
@@ -109,15 +109,14 @@ def test_nobody_grows_beyond_the_highest_level() -> None:
 @pytest.mark.parametrize(
     ("ago", "grows"), [(0, False), (9_999, False), (10_000, True), (-9_999, False), (-60_000, True)]
 )
-def test_a_growth_has_to_cool_down(ago: int, grows: bool) -> None:
+def test_no_publisher_grows_during_the_cooldown(ago: int, grows: bool) -> None:
     found = grow(rated(1_000, last_updated=NOW - ago))
     assert isinstance(found, Shards) is grows
     if not grows:
         assert found == NotGrown("the last growth is too short ago")
 
 
-def test_a_growth_whose_time_lies_ahead_was_a_moment_ago() -> None:
-    # Two machines, two clocks.
+def test_a_growth_with_a_time_slightly_ahead_starts_a_cooldown() -> None:
     assert isinstance(grow(rated(1_000, last_updated=NOW + 200)), NotGrown)
 
 
@@ -128,7 +127,7 @@ def test_a_publisher_grows_only_if_its_own_follows_would_fill_a_quarter(level: i
     assert found == NotGrown("its own follows are too few")
 
 
-def test_a_neighbour_does_not_grow_a_publisher_for_ever() -> None:
+def test_throttles_by_a_neighbour_stop_growing_a_publisher() -> None:
     shards, now = Shards(), NOW
     for _ in range(100):
         now += NO_GAIN_PAUSE_MS
@@ -137,7 +136,7 @@ def test_a_neighbour_does_not_grow_a_publisher_for_ever() -> None:
         shards = replace(shards, window=counted[0], follows=counted[1], follows_before=counted[2])
         found = grow(shards, now=now)
         shards = found if isinstance(found, Shards) else shards
-    assert shards.level == 2  # 600 a second are more than 250 and 500, and less than 1,000
+    assert shards.level == 2  # its 600 a second exceed 250 and 500, but not 1,000
 
 
 @pytest.mark.parametrize(("rate", "grows"), [(3_000, False), (3_149, False), (3_150, True)])
@@ -151,8 +150,8 @@ def test_two_growths_that_changed_nothing_stop_the_third(rate: int, grows: bool)
 
 
 def test_one_growth_is_no_evidence() -> None:
-    # The count is a sample: here 9 % too high at the last growth, of a rush of 10,000 a second on a
-    # table of 40 partitions, where shards that fall on the same one still are throttled.
+    # The rate is a sample, here 9 % too high at the last growth: 10,000 follows a second on a table
+    # of 40 partitions, where shards on the same partition are still throttled.
     history = (
         Growth(3, NOW - 30_000, 3_634),
         Growth(4, NOW - 20_000, 7_388),
@@ -165,7 +164,7 @@ def test_one_growth_is_no_evidence() -> None:
 @pytest.mark.parametrize(
     ("ago", "grows"), [(NO_GAIN_PAUSE_MS - 1, False), (NO_GAIN_PAUSE_MS, True)]
 )
-def test_growths_of_ten_minutes_ago_are_no_evidence_any_more(ago: int, grows: bool) -> None:
+def test_growths_are_no_evidence_after_ten_minutes(ago: int, grows: bool) -> None:
     history = (Growth(1, NOW - ago, 3_000), Growth(2, NOW - COOLDOWN_MS, 3_000))
     found = grow(rated(3_000, level=2, last_updated=NOW - COOLDOWN_MS, history=history))
     assert isinstance(found, Shards) is grows
@@ -177,21 +176,21 @@ def test_only_the_last_two_growths_say_whether_growing_helps() -> None:
     assert isinstance(grow(shards), Shards)
 
 
-# How fast follows come
+# The rate of follows
 
 
-def test_nothing_counted_is_no_rate() -> None:
+def test_the_rate_is_zero_when_nothing_was_counted() -> None:
     assert Shards().rate(NOW) == 0.0
 
 
-def test_the_rate_is_of_the_last_five_seconds_as_far_as_they_lie_in_either_window() -> None:
+def test_the_rate_covers_the_last_five_seconds_of_both_windows() -> None:
     shards = Shards(window=NOW // WINDOW_MS, follows=500, follows_before=1_000)
     assert shards.rate(NOW) == pytest.approx((500 + 1_000) / 5)
     assert shards.rate(NOW + 1_000) == pytest.approx((500 + 800) / 5)
     assert shards.rate(NOW + 4_999) == pytest.approx((500 + 0.2) / 5)
 
 
-def test_a_window_that_nothing_was_counted_in_is_empty() -> None:
+def test_a_window_without_counts_is_empty() -> None:
     shards = Shards(window=NOW // WINDOW_MS, follows=500, follows_before=1_000)
     assert shards.rate(NOW + WINDOW_MS) == pytest.approx(500 / 5)
     assert shards.rate(NOW + WINDOW_MS + 2_500) == pytest.approx(250 / 5)
@@ -200,7 +199,7 @@ def test_a_window_that_nothing_was_counted_in_is_empty() -> None:
 
 
 @given(st.integers(0, 100_000), st.integers(0, WINDOW_MS - 1))
-def test_a_steady_rate_is_told_at_any_time_of_a_window(rate: int, into: int) -> None:
+def test_a_steady_rate_is_the_same_at_any_time_of_a_window(rate: int, into: int) -> None:
     now = NOW + into
     assert rated(rate, now=now).rate(now) == pytest.approx(rate, abs=0.2)
 
@@ -209,17 +208,17 @@ def test_a_steady_rate_is_told_at_any_time_of_a_window(rate: int, into: int) -> 
 def test_a_rate_is_never_negative_and_never_more_than_was_counted(
     follows: int, before: int, late_ms: int
 ) -> None:
-    # Also on a machine whose clock is behind that of who began the window.
+    # Also on a machine whose clock is behind the one that began the window.
     shards = Shards(window=NOW // WINDOW_MS, follows=follows, follows_before=before)
     assert 0 <= shards.rate(NOW + late_ms) <= (follows + before) / WINDOW_SECONDS + 1e-6
 
 
-# Whatever happens
+# Properties of all histories
 
 
 @st.composite
 def throttles(draw: st.DrawFn) -> list[tuple[int, float]]:
-    """Throttles: when (milliseconds after the one before), and own rate."""
+    """Throttles: milliseconds since the previous one, and the publisher's own rate."""
     gap = st.sampled_from([0, 1, 900, 5_000, 9_999, 10_000, 60_000, NO_GAIN_PAUSE_MS])
     rate = st.sampled_from([0.0, 249.0, 250.0, 1_000.0, 1_049.0, 1_051.0, 8_000.0, 1e6])
     return draw(st.lists(st.tuples(gap, rate), max_size=60))
@@ -270,14 +269,17 @@ def test_counted_follows_are_the_rate_of_the_last_windows(
     assert (shards.level, shards.version, shards.history) == (0, 0, ())
 
 
-def test_a_count_that_comes_late_is_left_out() -> None:
+@pytest.mark.parametrize("late_ms", [1, WINDOW_MS, 2 * WINDOW_MS, FAR_WINDOWS * WINDOW_MS])
+def test_a_count_in_a_window_that_is_over_is_left_out(late_ms: int) -> None:
     publishers = stored(Clock())
     publishers.count("ada", 16, now_ms=NOW)
-    publishers.count("ada", 16, now_ms=NOW - 1)  # of the window before, by a slower clock
-    assert publishers.shards("ada").rate(NOW) == pytest.approx(16 / WINDOW_SECONDS)
+    before = publishers.shards("ada")
+    publishers.count("ada", 500, now_ms=NOW - late_ms)  # by a slower clock
+    assert publishers.shards("ada") == before
+    assert before.rate(NOW) == pytest.approx(16 / WINDOW_SECONDS)
 
 
-def test_counts_of_a_clock_that_was_far_ahead_are_thrown_away() -> None:
+def test_counts_by_a_clock_far_ahead_are_discarded() -> None:
     publishers = stored(Clock())
     publishers.count("ada", 5_000, now_ms=NOW + 3_600_000)
     assert publishers.shards("ada").rate(NOW) == 0.0
@@ -285,13 +287,13 @@ def test_counts_of_a_clock_that_was_far_ahead_are_thrown_away() -> None:
     assert publishers.shards("ada").rate(NOW) == pytest.approx(16 / WINDOW_SECONDS)
 
 
-def test_growing_and_counting_leave_each_other_alone() -> None:
+def test_growing_and_counting_do_not_overwrite_each_other() -> None:
     publishers = stored(Clock())
     publishers.count("ada", 5_000, now_ms=NOW)
     seen = publishers.shards("ada")
     found = grow(seen)
     assert isinstance(found, Shards)
-    publishers.count("ada", 16, now_ms=NOW)  # between the look and the growth
+    publishers.count("ada", 16, now_ms=NOW)  # between the read and the growth
     assert publishers.update("ada", seen=seen, shards=found)
     assert not publishers.update("ada", seen=seen, shards=found)  # another container, too late
     after = publishers.shards("ada")
