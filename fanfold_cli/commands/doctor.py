@@ -111,11 +111,11 @@ def _doctor(
 
 def _so_far(report: Report, *, repair: bool) -> str:
     # At least, because an interrupt does not wait for the repairs that are under way.
-    repaired = f"; at least {report.repaired.total():,} are repaired" if repair else ""
-    awaiting = f"; {report.awaiting:,} more await a second read" if report.awaiting else ""
+    repaired = f"; at least {report.repaired.total():,} repaired" if repair else ""
+    awaiting = f"; {report.awaiting:,} more awaiting their second read" if report.awaiting else ""
     return (
         f"Stopped after {_examined(report)}: {counted(report.found.total(), 'difference')} found"
-        f"{repaired}{awaiting}. Nothing is half repaired; run it again."
+        f"{repaired}{awaiting}. It is safe to run it again."
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fanfold import clock as product_clock
-from fanfold.doctor import examine, findings
+from fanfold.doctor import examine, findings, scan
 from fanfold.doctor.examine import Doctor
 from fanfold.doctor.findings import Difference, Report, Snapshot
 from fanfold.doctor.recheck import MOMENT_SECONDS, Recheck
@@ -280,6 +280,7 @@ def test_a_fault_that_is_read_on_several_pages_counts_once(
     tables: Tables, fault: Fault, paged: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(examine, "MAX_SUSPECTS", 0)  # each page waits for its second reads
+    monkeypatch.setattr(scan, "MAX_LEVELS", 0)  # and reads the levels again
     paged(1)
     fault.make(tables)
     assert found(examined("--whole")) == {fault.kind: 1}
@@ -390,8 +391,8 @@ def test_a_level_that_cannot_be_raised_stops_the_repair(restored: Tables) -> Non
     dynamodb = Patched(update_item=throttled)
     ran = run("doctor", "--whole", "--repair", dynamodb=dynamodb, lambda_=FakeLambda())
     assert (ran.exit_code, ran.stdout) == (1, "")
-    assert "1 difference found; at least 0 are repaired" in ran.said
-    assert "run it again. The reason: " in ran.said
+    assert "1 difference found; at least 0 repaired" in ran.said
+    assert "It is safe to run it again. The reason: " in ran.said
     assert restored.system.dump() == before
     assert examined("--whole", "--repair").exit_code == 0
 
@@ -562,7 +563,7 @@ def test_an_interrupted_repair_says_what_it_has_done_and_can_be_run_again(
     ran = run("doctor", "--whole", "--repair", lambda_=FakeLambda())
     assert (ran.exit_code, ran.stdout) == (130, "")
     assert "Stopped after 2 follows and 0 edges: 1 difference found; " in ran.said
-    assert "at least 1 are repaired; 1 more await a second read" in ran.said
+    assert "at least 1 repaired; 1 more awaiting their second read" in ran.said
     assert "run it again" in ran.said
     assert sum(bool(tables.placements(user)) for user in ("bob", "cid", "dan")) == 1
     meanwhile(lambda: None)
@@ -640,16 +641,25 @@ def test_the_tables_and_the_sentence_say_what_differs_and_what_to_do(tables: Tab
     assert "1 difference found, 1 repaired, 0 left." in repaired.stdout
 
 
-def test_a_repair_that_fails_for_now_is_reported_with_the_reason(
-    tables: Tables, clock: Clock
+@pytest.mark.usefixtures("clock")
+@pytest.mark.parametrize(
+    ("fault", "calls", "reason"),
+    [
+        (MISSING, {"put_item": throttled}, "too slowly"),
+        (FAULTS[4], {"delete_item": lambda **_request: {}}, "is still orphaned after its repair"),
+    ],
+    ids=["throttled", "without effect"],
+)
+def test_a_repair_that_fails_is_reported_with_the_reason(
+    tables: Tables, fault: Fault, calls: dict[str, Any], reason: str
 ) -> None:
-    MISSING.make(tables)
-    dynamodb = Patched(put_item=throttled)
+    fault.make(tables)
+    dynamodb = Patched(**calls)
     ran = run("doctor", "--whole", "--repair", dynamodb=dynamodb, lambda_=FakeLambda())
     assert ran.exit_code == 1
     assert "1 difference found, 0 repaired, 1 left." in ran.stdout
-    assert "too slowly" in ran.said
-    assert tables.placements("bob") == {}
+    assert reason in ran.said
+    assert tables.placements("bob") == fault.edges
 
 
 @pytest.mark.usefixtures("system")

@@ -1,4 +1,4 @@
-"""`fanfold shards`: what is counted of the shards, and what is refused before anything is read."""
+"""`fanfold shards` and `fanfold doctor` without a stack: estimates, bad arguments, questions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fanfold_cli.main import app
 from fanfold_cli.shard_report import Level, estimated
 
 
-def test_skew_is_the_largest_shard_against_the_mean() -> None:
+def test_skew_is_the_largest_shard_divided_by_the_mean() -> None:
     level = Level(1, [30, 10])
     assert (level.edges, level.mean, level.skew) == (40, 20, 1.5)
 
@@ -28,7 +28,9 @@ def test_shards_without_edges_have_no_skew() -> None:
 
 
 @pytest.mark.parametrize(("level", "shard"), [(0, 0), (2, 0), (2, 3)])
-def test_a_shard_is_estimated_from_the_density_at_its_start(level: int, shard: int) -> None:
+def test_the_edges_of_a_shard_are_estimated_from_the_density_at_its_start(
+    level: int, shard: int
+) -> None:
     chance = random.Random(1)
     width = ring.RING_SIZE >> level
     edges = sorted(shard * width + chance.randrange(width) for _ in range(100_000))
@@ -46,9 +48,7 @@ def test_a_shard_is_estimated_from_the_density_at_its_start(level: int, shard: i
         (["doctor", "--publisher", ""], ""),
     ],
 )
-def test_a_publisher_that_is_no_id_is_refused_before_anything_else(
-    command: list[str], given: str
-) -> None:
+def test_an_invalid_publisher_id_is_refused(command: list[str], given: str) -> None:
     ran = CliRunner().invoke(app, command)
     assert isinstance(ran.exception, ExpectedError)
     assert str(ran.exception).startswith(f"'{given}' is not a valid id; use 1 to 128 characters")
@@ -56,7 +56,7 @@ def test_a_publisher_that_is_no_id_is_refused_before_anything_else(
 
 @pytest.mark.parametrize("level", ["-1", "x", "1.5", ""])
 @pytest.mark.parametrize("command", [["grow", "ada"], ["static"]])
-def test_a_level_that_is_no_number_from_0_on_is_refused(command: list[str], level: str) -> None:
+def test_a_level_other_than_a_natural_number_is_refused(command: list[str], level: str) -> None:
     ran = CliRunner().invoke(app, ["shards", *command, "--level", level])
     assert ran.exit_code == 2
     assert "--level" in ran.stderr
@@ -79,12 +79,12 @@ def test_the_help_of_the_doctor_says_what_it_costs() -> None:
     assert "minutes, and about $0.30, per million follows" in text
 
 
-def test_a_lost_connection_counts_as_passing_for_the_command_line() -> None:
+def test_a_lost_connection_is_transient_for_the_command_line() -> None:
     code = """
 import fanfold_cli.main
 from botocore.exceptions import ConnectTimeoutError
 from fanfold.aws.retries import is_transient
 assert is_transient(ConnectTimeoutError(endpoint_url="https://dynamodb"))
 """
-    # In a process of its own: in this one, other tests have told of those errors.
+    # In another process: in this one, other tests have registered those errors.
     subprocess.run([sys.executable, "-c", code], check=True)
