@@ -69,14 +69,15 @@ def outputs() -> dict[str, str]:
 
 
 class FakeLambda:
-    """Lambda with one event source mapping, of PLAN, and the settings of the stage."""
+    """Lambda with the event source mapping of PLAN, and the settings of the stage."""
 
-    def __init__(self, max_level: int = 8) -> None:
+    def __init__(self, max_level: int = 8, mappings: int = 1) -> None:
+        self.mappings = mappings
         self.variables = replace(settings(), max_level=max_level).to_env()
 
     def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
         assert EventSourceArn.endswith(":Publish")
-        return {"EventSourceMappings": [{"FunctionArn": "the-plan"}]}
+        return {"EventSourceMappings": [{"FunctionArn": "the-plan"}] * self.mappings}
 
     def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
         assert FunctionName == "the-plan"

@@ -11,27 +11,12 @@ import pytest
 from fanfold import names, times
 from fanfold_cli import redriving
 from fanfold_cli.commands.dlq import QUEUES, QueueName
-from tests.integration.cli import Ran, run
+from tests.integration.cli import FakeLambda, Ran, run
 from tests.integration.system import ACCOUNT, AT_MS, REGION, System, error, settings
 
 # moto shows a message again one millisecond after its visibility timeout.
 MOMENT = 0.001
 RETENTION_MS = settings().retention_days * 86_400_000
-
-
-class FakeLambda:
-    """Answers with the mappings of the publish queue and the settings of its function."""
-
-    def __init__(self, mappings: int = 1) -> None:
-        self.mappings = mappings
-
-    def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
-        assert EventSourceArn.endswith(":Publish")
-        return {"EventSourceMappings": [{"FunctionArn": "the-plan"}] * self.mappings}
-
-    def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
-        assert FunctionName == "the-plan"
-        return {"Environment": {"Variables": settings().to_env()}}
 
 
 class Sqs:
