@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-REGION = "eu-central-1"
-ACCOUNT = "123456789012"
+from aws_model.sqs.messages import ACCOUNT, REGION, arn_of
+
 NEVER_RECEIVED_BEFORE = {"ApproximateReceiveCount": "1", "SentTimestamp": "0"}
 
 
@@ -17,9 +17,9 @@ class Context:
 
     ends_at: float = 60.0  # in seconds of the clock `now`
     now: Callable[[], float] = lambda: 0.0
-    function_name: str = "fanfold"
+    function_name: str = "function"
     memory_limit_in_mb: int = 512
-    invoked_function_arn: str = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:fanfold"
+    invoked_function_arn: str = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:function"
     aws_request_id: str = "52fdfc07-2182-454f-963f-5f0f9a621d72"
 
     def get_remaining_time_in_millis(self) -> int:
@@ -27,9 +27,9 @@ class Context:
 
 
 def sqs_event(queue: str, messages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the event with `messages`, each as ReceiveMessage answers it.
+    """The event with `messages`, each in the form of an answer of ReceiveMessage.
 
-    `MessageId` and `Body` suffice; a message without `Attributes` is received for the first time.
+    `MessageId` and `Body` suffice; without `Attributes`, it is the first receive.
     """
     return {"Records": [_record(queue, message) for message in messages]}
 
@@ -46,6 +46,6 @@ def _record(queue: str, message: Mapping[str, Any]) -> dict[str, Any]:
         },
         "md5OfBody": message.get("MD5OfBody", ""),
         "eventSource": "aws:sqs",
-        "eventSourceARN": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue}",
+        "eventSourceARN": arn_of(queue),
         "awsRegion": REGION,
     }

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, cast
 
-from fanfold import times
+from fanfold import names, times
 from fanfold.aws.items import MAX_PUTS, number, text
 from fanfold.fanout.ledger import COMPLETE, DELIVERING
 from fanfold.follows import ring
@@ -27,24 +27,17 @@ QUEUES = f"https://sqs.{REGION}.amazonaws.com/123456789012"
 # Entries a second, never reached: a worker's pace is no part of what an entry costs.
 UNLIMITED = 1_000_000_000
 
-SETTINGS = Settings(
-    timelines_table="Fanfold-prod-TimelinesA1B2C3D4-1E5F6G7H8J9K",
-    followers_table="Fanfold-prod-FollowersA1B2C3D4-1E5F6G7H8J9K",
-    following_table="Fanfold-prod-FollowingA1B2C3D4-1E5F6G7H8J9K",
-    publishers_table="Fanfold-prod-PublishersA1B2C3D4-1E5F6G7H8J9K",
-    posts_table="Fanfold-prod-PostsA1B2C3D4-1E5F6G7H8J9K",
-    fanouts_table="Fanfold-prod-FanoutsA1B2C3D4-1E5F6G7H8J9K",
-    readers_table="Fanfold-prod-ReadersA1B2C3D4-1E5F6G7H8J9K",
-    publish_queue_url=f"{QUEUES}/Publish",
-    publish_dlq_url=f"{QUEUES}/PublishDlq",
-    express_queue_url=f"{QUEUES}/Express",
-    express_dlq_url=f"{QUEUES}/ExpressDlq",
-    bulk_queue_url=f"{QUEUES}/Bulk",
-    bulk_dlq_url=f"{QUEUES}/BulkDlq",
-    relation_queue_url=f"{QUEUES}/Relation",
-    relation_dlq_url=f"{QUEUES}/RelationDlq",
-    express_worker_rate=UNLIMITED,
-    bulk_worker_rate=UNLIMITED,
+SETTINGS = Settings.from_env(
+    {
+        **{
+            f"{table.name.upper()}_TABLE": f"Fanfold-prod-{table.name}A1B2C3D4-1E5F6G7H8J9K"
+            for table in names.TABLES
+        },
+        **{each.url_setting.upper(): f"{QUEUES}/{each.name}" for each in names.QUEUES},
+        **{each.dlq_url_setting.upper(): f"{QUEUES}/{each.name}Dlq" for each in names.QUEUES},
+        "EXPRESS_WORKER_RATE": str(UNLIMITED),
+        "BULK_WORKER_RATE": str(UNLIMITED),
+    }
 )
 
 DIGITS = 12

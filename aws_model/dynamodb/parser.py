@@ -6,9 +6,7 @@ expressions", "Expression attribute names (aliases)" of the Developer Guide.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import TypeVar
 
 from aws_model.dynamodb.reserved_words import RESERVED_WORDS
@@ -23,15 +21,10 @@ from aws_model.dynamodb.syntax import (
     Placeholder,
     clash,
 )
-from aws_model.errors import Invalid
+from aws_model.dynamodb.tokens import Tokens
 
-TOKEN = re.compile(
-    r"\s*(?:(?P<word>[A-Za-z][A-Za-z0-9_]*)|(?P<name>#[A-Za-z0-9_]+)|(?P<value>:[A-Za-z0-9_]+)"
-    r"|(?P<number>\d+)|(?P<sign><>|<=|>=|[=<>()\[\],.+-]))"
-)
 T = TypeVar("T")
 
-MAX_EXPRESSION_BYTES = 4096
 COMPARATORS = {"=", "<>", "<", "<=", ">", ">="}
 # The operands of each Boolean function.
 PREDICATES = {
@@ -43,30 +36,8 @@ PREDICATES = {
 }
 
 
-@dataclass
-class Parser:
-    """A parser of one expression; `kind` is its parameter's name, for messages."""
-
-    kind: str
-    text: str
-    names: Mapping[str, str]
-    used_names: set[str] = field(default_factory=set)
-    used_values: set[str] = field(default_factory=set)
-    tokens: list[tuple[str, str]] = field(default_factory=list)
-    at: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.text.strip():
-            raise self._invalid("The expression can not be empty;")
-        if len(self.text.encode()) > MAX_EXPRESSION_BYTES:
-            raise self._invalid("Expression size has exceeded the maximum allowed size;")
-        position, text = 0, self.text.rstrip()
-        while position < len(text):
-            match = TOKEN.match(text, position)
-            if match is None:
-                raise self._syntax(text[position:].strip()[:1])
-            self.tokens.append((str(match.lastgroup), match.group(str(match.lastgroup))))
-            position = match.end()
+class Parser(Tokens):
+    """A parser of one expression."""
 
     def condition(self) -> Condition:
         return self._whole(self._or)
@@ -79,7 +50,7 @@ class Parser:
         actions: list[Action] = []
         seen: set[str] = set()
         while self.at < len(self.tokens):
-            clause = self._take_word("SET", "REMOVE", "ADD", "DELETE")
+            clause = self._take("SET", "REMOVE", "ADD", "DELETE")
             if clause in seen:
                 raise self._invalid(
                     f'The "{clause}" section can only be used once in an update expression;'
@@ -151,10 +122,13 @@ class Parser:
             raise self._invalid(f"Invalid function name; function: {function}")
         if function == "size":
             self.at -= 1  # it is an operand, not a condition
+        return self._comparison()
+
+    def _comparison(self) -> Comparison:
         left = self._operand()
         if self._took("BETWEEN"):
             low = self._operand()
-            self._take_word("AND")
+            self._take("AND")
             return Comparison("BETWEEN", left, (low, self._operand()))
         if self._took("IN"):
             return Comparison("IN", left, self._operands())
@@ -266,47 +240,3 @@ class Parser:
                 "paths;"
             )
         return paths
-
-    def _closes(self, opening: int) -> int:
-        """The index of the bracket that matches the one at `opening`."""
-        depth = 0
-        for index in range(opening, len(self.tokens)):
-            depth += {"(": 1, ")": -1}.get(self.tokens[index][1], 0)
-            if depth == 0:
-                return index
-        return -1
-
-    def _kind(self) -> str:
-        return self.tokens[self.at][0] if self.at < len(self.tokens) else "end"
-
-    def _peek(self) -> str:
-        return self.tokens[self.at][1] if self.at < len(self.tokens) else "<EOF>"
-
-    def _next(self) -> str:
-        token = self._peek()
-        self.at += 1
-        return token
-
-    def _took(self, token: str) -> bool:
-        """Take the next token if it is this one, in capitals or not."""
-        if self._peek().upper() != token:
-            return False
-        self.at += 1
-        return True
-
-    def _take(self, sign: str) -> None:
-        if not self._took(sign):
-            raise self._syntax(self._peek())
-
-    def _take_word(self, *words: str) -> str:
-        for word in words:
-            if self._took(word):
-                return word
-        raise self._syntax(self._peek())
-
-    def _syntax(self, token: str) -> Invalid:
-        near = " ".join(each for _, each in self.tokens[max(0, self.at - 1) : self.at + 2])
-        return self._invalid(f'Syntax error; token: "{token}", near: "{near}"')
-
-    def _invalid(self, reason: str) -> Invalid:
-        return Invalid(f"Invalid {self.kind}: {reason}")

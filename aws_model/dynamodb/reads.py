@@ -194,9 +194,11 @@ def query(database: Database, request: Request) -> Answer:
     source.check_select(request, paths)
     start = source.start(request.get("ExclusiveStartKey"))
     forward = bool(request.get("ScanIndexForward", True))
-    if start is not None and (
-        start[source.key.partition][1] != partition_key
-        or not _can_start(source, within, start, forward=forward)
+    if start is not None and not (
+        start[source.key.partition][1] == partition_key
+        and (source.key.sort is None or within.holds(start[source.key.sort][1]))
+        # DynamoDB Local does this, and aws/aws-sdk-ruby #2456 reports it of AWS.
+        and not _is_end(source, within, start, forward=forward)
     ):
         raise Invalid(
             "The provided starting key is outside query boundaries based on provided conditions"
@@ -211,18 +213,6 @@ def query(database: Database, request: Request) -> Answer:
     if page.last is not None and _is_end(source, within, page.last.item, forward=forward):
         page.is_full = False
     return page.answer(database, request, source, partition_key, paths)
-
-
-def _can_start(source: Source, within: Range, start: Item, *, forward: bool) -> bool:
-    """Whether the range may be read from behind this item on.
-
-    DynamoDB refuses a start outside the range, and also one at its very end: DynamoDB Local does,
-    and aws/aws-sdk-ruby #2456 reports it of AWS.
-    """
-    if source.key.sort is None:
-        return True
-    inside = within.holds(start[source.key.sort][1])
-    return inside and not _is_end(source, within, start, forward=forward)
 
 
 def _is_end(source: Source, within: Range, item: Item, *, forward: bool) -> bool:

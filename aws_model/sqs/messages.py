@@ -18,7 +18,7 @@ MAX_DELAY_SECONDS = 900
 MAX_VISIBILITY_SECONDS = 12 * 60 * 60
 MAX_GROUP_CHARS = 128
 ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
-ACCOUNT = "123456789012"
+REGION, ACCOUNT = "eu-central-1", "123456789012"
 # A body may have these characters only: of the control characters three, and no surrogates.
 BODY = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 SENDER = "AIDASSYFHUBOBT7F4XT75"
@@ -61,7 +61,7 @@ class Message:
 
 def arn_of(name: str) -> str:
     """A queue's name as other services write it."""
-    return f"arn:aws:sqs:eu-central-1:{ACCOUNT}:{name}"
+    return f"arn:aws:sqs:{REGION}:{ACCOUNT}:{name}"
 
 
 def size_of(entry: dict[str, Any]) -> int:
