@@ -59,7 +59,7 @@ def _retry(write: Callable[[], None]) -> None:
 def seed(deployment: Deployment, graph: Graph) -> int:
     """Write every follow of the graph; return how many are new."""
     own = following(deployment, report_growth)
-    bulk = BulkFollowing(own.follows, own.edges, own)
+    bulk = BulkFollowing(own)
     follows = graph.follows
     new = 0
     stop = threading.Event()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fanfold import clock, times
 from fanfold.errors import Contended
-from fanfold.follows.edges import Edges
 from fanfold.follows.follow import ATTEMPTS, BACKOFF_SECONDS, Following
-from fanfold.follows.follows_table import Follow, FollowsTable
+from fanfold.follows.follows_table import Follow
 
 # TransactWriteItems takes 100 actions; one is the count of the user's follows.
 MAX_CHANGES = 99
@@ -21,8 +20,6 @@ PAGE = 1_000
 class BulkFollowing:
     """The use case behind `fanfold seed`."""
 
-    follows: FollowsTable
-    edges: Edges
     following: Following
 
     def follow_all(self, user_id: str, publisher_ids: Sequence[str]) -> int:
@@ -39,48 +36,40 @@ class BulkFollowing:
         return new
 
     def _follow_group(self, user_id: str, publisher_ids: Sequence[str]) -> int:
+        unseen = {each: Follow(user_id=user_id, publisher_id=each) for each in publisher_ids}
         for attempt in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             # Most follows of an import are new: the first attempt assumes that no rows exist.
-            seen = self._rows(user_id) if attempt else {}
+            seen = {**unseen, **self._rows(user_id)} if attempt else unseen
             now = clock.now_ms()
             changes = [
-                replace(
-                    self._row(seen, user_id, publisher_id),
-                    followed_at=times.to_text(now),
-                    asked_at=now,
-                )
-                for publisher_id in publisher_ids
-                if not self._row(seen, user_id, publisher_id).is_active
+                replace(seen[each], followed_at=times.to_text(now), asked_at=now)
+                for each in publisher_ids
+                if not seen[each].is_active
             ]
-            changed = self.follows.follow_all(
+            changed = self.following.follows.follow_all(
                 user_id, changes, max_follows=self.following.max_follows
             )
             if changed is not None:
-                new = {follow.publisher_id for follow in changed}
-                self._put_edges(changed, [seen[each] for each in publisher_ids if each not in new])
+                known = [seen[each] for each in publisher_ids if seen[each].is_active]
+                self._put_edges(user_id, changed, known)
                 return len(changed)
         raise Contended(f"The follows of '{user_id}' changed too often meanwhile; try again.")
 
-    def _put_edges(self, new: Sequence[Follow], known: Sequence[Follow]) -> None:
+    def _put_edges(self, user_id: str, new: Sequence[Follow], known: Sequence[Follow]) -> None:
         """Put the edges of new follows; those of known ones are there, unless one was lost."""
-        self.edges.put_all((f.publisher_id, f.user_id, f.version) for f in new)
-        self.edges.ensure_all((f.publisher_id, f.user_id, f.version) for f in known)
-        follows = [*new, *known]
-        now = self._rows(follows[0].user_id)
-        for follow in follows:
+        edges = self.following.edges
+        edges.put_all((f.publisher_id, f.user_id, f.version) for f in new)
+        edges.ensure_all((f.publisher_id, f.user_id, f.version) for f in known)
+        now = self._rows(user_id)
+        for follow in (*new, *known):
             if now.get(follow.publisher_id) != follow:  # changed meanwhile
-                self.following.reconcile(follow.user_id, follow.publisher_id)
+                self.following.reconcile(user_id, follow.publisher_id)
 
     def _rows(self, user_id: str) -> dict[str, Follow]:
-        return {follow.publisher_id: follow for follow in self._pages(user_id)}
-
-    def _pages(self, user_id: str) -> Iterator[Follow]:
-        after, more = None, True
+        found: list[Follow] = []
+        more = True
         while more:
-            rows, more = self.follows.page(user_id, after=after, limit=PAGE)
-            yield from rows
-            after = rows[-1].publisher_id if rows else None
-
-    @staticmethod
-    def _row(seen: dict[str, Follow], user_id: str, publisher_id: str) -> Follow:
-        return seen.get(publisher_id) or Follow(user_id=user_id, publisher_id=publisher_id)
+            after = found[-1].publisher_id if found else None
+            rows, more = self.following.follows.page(user_id, after=after, limit=PAGE)
+            found += rows
+        return {follow.publisher_id: follow for follow in found}

@@ -61,7 +61,7 @@ class Edges:
         """Write edges (publisher, follower, version) that no newer follow can have put.
 
         Callers must re-read the rows afterwards: BatchWriteItem cannot be conditional. What a batch
-        leaves unprocessed is put one by one, which tells why. Raises `TryLater`, as `put` does.
+        leaves unprocessed is put one by one. Raises `TryLater`, as `put` does.
         """
         placed = [
             (*edge, retry_until(new_deadline(), partial(self.levels.to_write, edge[0])))

@@ -474,8 +474,8 @@ def test_a_bad_parameter_is_refused(system: System, query: dict[str, str]) -> No
 
 
 @pytest.fixture
-def bulk(system: System, following: Following) -> BulkFollowing:
-    return BulkFollowing(system.follows, following.edges, following)
+def bulk(following: Following) -> BulkFollowing:
+    return BulkFollowing(following)
 
 
 def test_many_follows_at_once_have_rows_edges_and_an_exact_count(
