@@ -147,21 +147,21 @@ def granted(template: Template) -> dict[str, dict[str, set[str]]]:
 
 
 @pytest.mark.parametrize("module", EXPECTED)
-def test_a_function_may_do_exactly_what_it_does(dev: Template, module: str) -> None:
+def test_a_function_has_exactly_the_rights_that_it_uses(dev: Template, module: str) -> None:
     assert granted(dev)[module] == EXPECTED[module]
 
 
-def test_stages_grant_the_same(dev: Template, prod: Template) -> None:
+def test_all_stages_grant_the_same_rights(dev: Template, prod: Template) -> None:
     assert granted(dev) == granted(prod)
 
 
-def test_nobody_may_delete_anything_but_an_edge(template: Template) -> None:
+def test_no_function_may_delete_anything_but_edges(template: Template) -> None:
     for accesses in granted(template).values():
         for about, actions in accesses.items():
             assert about == "Followers" or "dynamodb:DeleteItem" not in actions
 
 
-def test_no_role_holds_a_wildcard_or_a_managed_policy(template: Template) -> None:
+def test_no_role_has_a_wildcard_or_a_managed_policy(template: Template) -> None:
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::IAM::Role":
             assert "ManagedPolicyArns" not in resource["Properties"]
@@ -172,7 +172,7 @@ def test_no_role_holds_a_wildcard_or_a_managed_policy(template: Template) -> Non
                 assert "*" not in str(statement["Resource"])
 
 
-def test_a_wildcard_in_a_resource_policy_only_ever_refuses(template: Template) -> None:
+def test_resource_policies_use_wildcards_only_to_deny(template: Template) -> None:
     for resource in template["Resources"].values():
         if resource["Type"] in ("AWS::SQS::QueuePolicy", "AWS::SNS::TopicPolicy"):
             for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
@@ -180,7 +180,7 @@ def test_a_wildcard_in_a_resource_policy_only_ever_refuses(template: Template) -
                     assert statement["Effect"] == "Deny"
 
 
-def test_alarms_of_this_account_alone_may_publish_to_the_topic(template: Template) -> None:
+def test_only_alarms_of_this_account_may_publish_to_the_topic(template: Template) -> None:
     (policy,) = [
         resource["Properties"]["PolicyDocument"]
         for resource in template["Resources"].values()

@@ -58,12 +58,12 @@ def test_the_first_message_in_a_dead_letter_queue_raises_an_alarm(template: Temp
             assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
 
 
-def test_the_age_of_every_queue_is_watched(template: Template) -> None:
+def test_the_age_of_every_queue_has_an_alarm(template: Template) -> None:
     expected = {template["Outputs"][q.url_output]["Value"]["Ref"] for q in names.QUEUES}
     assert set(watched(template, "ApproximateAgeOfOldestMessage")) == expected
 
 
-def test_a_fanout_that_stays_incomplete_raises_an_alarm(template: Template) -> None:
+def test_a_stalled_fanout_raises_an_alarm(template: Template) -> None:
     (alarm,) = [a for a in alarms(template) if a["MetricName"] == names.FANOUTS_STALLED]
     assert alarm["Namespace"] == names.METRICS_NAMESPACE
     (dimension,) = alarm["Dimensions"]
@@ -76,14 +76,14 @@ def test_a_fanout_that_stays_incomplete_raises_an_alarm(template: Template) -> N
     assert dimension == {"Name": "service", "Value": told[0]}
 
 
-def test_the_throttled_writes_of_every_index_are_watched(template: Template) -> None:
+def test_throttled_writes_of_every_index_have_an_alarm(template: Template) -> None:
     assert watched_indexes(template) == {
         (template["Outputs"][table.output]["Value"]["Ref"], index.name)
         for table, index in indexes()
     }
 
 
-def test_a_new_index_gets_its_alarm_by_itself(
+def test_a_new_index_gets_an_alarm_automatically(
     monkeypatch: pytest.MonkeyPatch, synthesize: Callable[..., Template]
 ) -> None:
     before = len(indexes())
@@ -97,7 +97,7 @@ def test_a_new_index_gets_its_alarm_by_itself(
     assert len(watched_indexes(template)) == before + 1
 
 
-def test_an_index_may_be_throttled_for_a_moment_but_not_for_minutes(template: Template) -> None:
+def test_an_index_alarm_waits_for_five_minutes_of_throttles(template: Template) -> None:
     for alarm in alarms(template):
         if alarm["MetricName"] == "WriteThrottleEvents":
             assert (alarm["Statistic"], alarm["Period"]) == ("Sum", 60)
@@ -106,7 +106,7 @@ def test_an_index_may_be_throttled_for_a_moment_but_not_for_minutes(template: Te
             assert "DatapointsToAlarm" not in alarm, "all of them, in a row"
 
 
-def test_operators_are_told_what_to_do_about_every_alarm(template: Template) -> None:
+def test_the_operations_page_explains_every_alarm(template: Template) -> None:
     told = OPERATIONS.read_text(encoding="utf-8")
     ids = [
         logical_id
@@ -120,7 +120,7 @@ def test_operators_are_told_what_to_do_about_every_alarm(template: Template) -> 
         assert f"`{found[1]}`" in told
 
 
-def test_every_alarm_tells_the_topic_and_says_what_it_means(template: Template) -> None:
+def test_every_alarm_notifies_the_topic_and_has_a_description(template: Template) -> None:
     (topic,) = [
         logical_id
         for logical_id, resource in template["Resources"].items()
@@ -132,7 +132,7 @@ def test_every_alarm_tells_the_topic_and_says_what_it_means(template: Template) 
         assert alarm["TreatMissingData"] == "notBreaching"
 
 
-def test_an_address_is_subscribed_when_the_stage_names_one(dev: Template, prod: Template) -> None:
+def test_an_alarm_email_is_subscribed_to_the_topic(dev: Template, prod: Template) -> None:
     def addresses(template: Template) -> list[str]:
         return [
             resource["Properties"]["Endpoint"]
@@ -144,9 +144,7 @@ def test_an_address_is_subscribed_when_the_stage_names_one(dev: Template, prod: 
     assert addresses(prod) == ["operators@example.com"]
 
 
-def test_slack_is_told_when_the_stage_names_a_channel(
-    prod: Template, synthesize: Callable[..., Template]
-) -> None:
+def test_a_slack_channel_is_notified(prod: Template, synthesize: Callable[..., Template]) -> None:
     def configured(template: Template) -> list[Template]:
         return [
             resource["Properties"]

@@ -40,14 +40,14 @@ def test_the_routes_are_those_of_the_contract_and_a_default(dev: Template) -> No
     assert set(routes(dev)) == {route.key for route in contract.ROUTES} | {"$default"}
 
 
-def test_every_route_leads_to_its_door(template: Template) -> None:
+def test_every_route_has_its_function(template: Template) -> None:
     found = routes(template)
     for route in contract.ROUTES:
         assert door(template, found[route.key]) == route.door
     assert door(template, found["$default"]) == "api"
 
 
-def test_every_route_asks_for_a_token(template: Template) -> None:
+def test_every_route_requires_a_token(template: Template) -> None:
     id_, _ = authorizer(template)
     for key, route in routes(template).items():
         if key == "OPTIONS /{proxy+}":
@@ -66,7 +66,7 @@ def test_tokens_are_checked_against_the_pools_own_issuer_and_client(dev: Templat
     assert checked["JwtConfiguration"]["Audience"] == [{"Ref": client}]
 
 
-def test_a_configured_issuer_is_taken_as_it_is(prod: Template) -> None:
+def test_a_configured_issuer_is_used_unchanged(prod: Template) -> None:
     _, checked = authorizer(prod)
     assert checked["JwtConfiguration"] == {
         "Issuer": "https://issuer.example.com/",
@@ -75,7 +75,7 @@ def test_a_configured_issuer_is_taken_as_it_is(prod: Template) -> None:
     assert checked["IdentitySource"] == ["$request.header.Authorization"]
 
 
-def test_with_an_issuer_of_ones_own_there_is_no_pool(prod: Template) -> None:
+def test_with_a_configured_issuer_there_is_no_pool(prod: Template) -> None:
     assert not of_type(prod, "AWS::Cognito::UserPool")
     assert names.USER_POOL_ID_OUTPUT not in prod["Outputs"]
     assert names.USER_POOL_CLIENT_ID_OUTPUT not in prod["Outputs"]
@@ -89,7 +89,7 @@ def test_a_pool_of_prod_is_protected(synthesize: Callable[..., Template]) -> Non
     assert names.USER_POOL_ID_OUTPUT in template["Outputs"]
 
 
-def test_users_of_the_pool_are_made_by_operators_and_sign_in_without_a_secret(
+def test_operators_create_the_pools_users_who_sign_in_without_a_client_secret(
     dev: Template,
 ) -> None:
     (pool,) = of_type(dev, "AWS::Cognito::UserPool").values()
@@ -100,7 +100,7 @@ def test_users_of_the_pool_are_made_by_operators_and_sign_in_without_a_secret(
     assert set(client["ExplicitAuthFlows"]) == flows | {"ALLOW_REFRESH_TOKEN_AUTH"}
 
 
-def test_the_stage_is_the_default_one_and_throttled(template: Template) -> None:
+def test_the_api_stage_is_the_default_one_and_throttled(template: Template) -> None:
     (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
     assert stage["StageName"] == "$default"
     assert stage["AutoDeploy"] is True
@@ -108,14 +108,14 @@ def test_the_stage_is_the_default_one_and_throttled(template: Template) -> None:
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == 1_000
 
 
-def test_a_stage_may_let_more_requests_in(synthesize: Callable[..., Template]) -> None:
+def test_a_stage_may_raise_the_request_limit(synthesize: Callable[..., Template]) -> None:
     template = synthesize(stage="dev", requests_per_second="12000")
     (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
     assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == 12_000
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == 6_000
 
 
-def test_the_access_log_is_json_without_token_caller_or_ids(template: Template) -> None:
+def test_the_access_log_is_json_without_tokens_callers_or_ids(template: Template) -> None:
     (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
     logged = set(json.loads(stage["AccessLogSettings"]["Format"]).values())
     assert {"$context.status", "$context.routeKey", "$context.requestId"} <= logged
@@ -124,7 +124,7 @@ def test_the_access_log_is_json_without_token_caller_or_ids(template: Template) 
             assert secret not in variable.lower()
 
 
-def test_no_browser_may_call_unless_its_origin_is_named(dev: Template, prod: Template) -> None:
+def test_only_browsers_of_configured_origins_may_call(dev: Template, prod: Template) -> None:
     (closed,) = of_type(dev, "AWS::ApiGatewayV2::Api").values()
     assert "CorsConfiguration" not in closed
     (opened,) = of_type(prod, "AWS::ApiGatewayV2::Api").values()

@@ -58,20 +58,20 @@ def assert_fits(asset: Path, *, python: str, architecture: str) -> None:
 
 
 @pytest.mark.network
-def test_the_asset_holds_wheels_for_the_runtime_of_aws(aws_asset: Path) -> None:
+def test_the_asset_has_wheels_for_the_lambda_runtime(aws_asset: Path) -> None:
     assert_fits(aws_asset, python="3.14", architecture="aarch64")
 
 
 @pytest.mark.network
 @pytest.mark.skipif(sys.platform != "linux", reason="wheels of other systems hold no ELF files")
-def test_the_local_asset_holds_wheels_for_this_machine(local_asset: Path) -> None:
+def test_the_local_asset_has_wheels_for_this_machine(local_asset: Path) -> None:
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     assert_fits(local_asset, python=version, architecture=os.uname().machine)
 
 
 @pytest.mark.network
 @pytest.mark.skipif(sys.platform != "linux", reason="wheels of other systems hold no ELF files")
-def test_a_wheel_for_another_machine_or_another_python_is_noticed(
+def test_the_check_notices_wheels_for_another_machine_or_python(
     aws_asset: Path, local_asset: Path
 ) -> None:
     for asset, python, architecture in (
@@ -84,7 +84,7 @@ def test_a_wheel_for_another_machine_or_another_python_is_noticed(
 
 
 @pytest.mark.network
-def test_both_assets_hold_the_versions_of_the_lock(aws_asset: Path, local_asset: Path) -> None:
+def test_both_assets_have_the_versions_of_the_lock(aws_asset: Path, local_asset: Path) -> None:
     locked = set(PIN.findall((ROOT / bundling.LOCK).read_text()))
     assert {"pycurl", "certifi"} <= {name for name, _ in locked}
     for asset in (aws_asset, local_asset):
@@ -94,7 +94,7 @@ def test_both_assets_hold_the_versions_of_the_lock(aws_asset: Path, local_asset:
 
 
 @pytest.mark.network
-def test_the_asset_holds_our_packages_and_nothing_of_this_machine(aws_asset: Path) -> None:
+def test_the_asset_has_our_packages_and_no_files_of_this_machine(aws_asset: Path) -> None:
     for package in bundling.PACKAGES:
         expected = {path.name for path in (ROOT / package).glob("*.py")}
         assert {path.name for path in (aws_asset / package).glob("*.py")} == expected
@@ -111,7 +111,7 @@ def test_the_asset_is_small_enough_for_lambda(aws_asset: Path) -> None:
 
 
 @pytest.mark.network
-def test_a_door_loads_from_the_local_asset_alone(local_asset: Path) -> None:
+def test_a_function_can_be_imported_from_the_local_asset_alone(local_asset: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-B", "-c", _LOAD.format(path=str(local_asset))],
         cwd=local_asset,
@@ -136,7 +136,7 @@ assert "https" in pycurl.version_info()[8]
 """
 
 
-def test_a_missing_lock_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_lock_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundling, "ROOT", tmp_path)
     with pytest.raises(bundling.BundlingError, match=r"There is no requirements\.txt"):
         bundling.bundle(tmp_path / "out", stage=DEV)

@@ -33,13 +33,13 @@ def functions(template: Template) -> dict[str, Template]:
     return {properties["Handler"].split(".")[1]: properties for properties in found}
 
 
-def test_every_function_of_the_stack_is_one_of_ours(template: Template) -> None:
+def test_the_stack_has_no_functions_of_cdk_constructs(template: Template) -> None:
     kinds = [resource["Type"] for resource in template["Resources"].values()]
     assert kinds.count("AWS::Lambda::Function") == len(functions(template)) == len(EXPECTED)
 
 
 @pytest.mark.parametrize("module", EXPECTED)
-def test_a_handler_is_a_function_of_a_file_of_ours(dev: Template, module: str) -> None:
+def test_every_handler_exists(dev: Template, module: str) -> None:
     handler = functions(dev)[module]["Handler"]
     name, _, attribute = handler.rpartition(".")
     spec = importlib.util.find_spec(name)
@@ -48,14 +48,14 @@ def test_a_handler_is_a_function_of_a_file_of_ours(dev: Template, module: str) -
     assert f"def {attribute}(" in Path(spec.origin).read_text(encoding="utf-8")
 
 
-def test_timeouts_and_memory_are_as_measured(template: Template) -> None:
+def test_timeouts_and_memory_are_pinned(template: Template) -> None:
     assert {
         module: (properties["Timeout"], properties["MemorySize"])
         for module, properties in functions(template).items()
     } == EXPECTED
 
 
-def test_the_doctor_waits_longer_than_any_worker_that_reads_or_writes_edges(
+def test_the_doctor_waits_longer_than_any_function_that_uses_edges(
     template: Template,
 ) -> None:
     workers = functions(template)
@@ -63,7 +63,7 @@ def test_the_doctor_waits_longer_than_any_worker_that_reads_or_writes_edges(
         assert workers[module]["Timeout"] < MOMENT_SECONDS
 
 
-def test_a_stage_may_go_back_to_boto3_and_deliver_then_has_a_whole_vcpu(
+def test_with_boto3_deliver_has_a_whole_vcpu(
     synthesize: Callable[..., Template], dev: Template
 ) -> None:
     back = synthesize(transport="boto3")
@@ -84,7 +84,7 @@ def test_all_functions_share_one_asset(template: Template) -> None:
     assert len(keys) == 1
 
 
-def test_only_deliver_may_send_to_its_own_queue(template: Template) -> None:
+def test_only_deliver_may_loop_through_its_own_queue(template: Template) -> None:
     allowed = {
         module
         for module, properties in functions(template).items()
@@ -93,7 +93,7 @@ def test_only_deliver_may_send_to_its_own_queue(template: Template) -> None:
     assert allowed == {"deliver"}
 
 
-def test_a_function_is_told_every_setting(template: Template) -> None:
+def test_every_function_has_every_setting_in_its_environment(template: Template) -> None:
     for properties in functions(template).values():
         told = {
             name: value if isinstance(value, str) else value["Ref"]
@@ -118,27 +118,27 @@ def test_two_stages_in_one_account_have_different_service_names(
     assert len(names(dev) | names(prod)) == 2 * len(EXPECTED)
 
 
-def test_the_stage_decides_what_claim_names_the_user(dev: Template, prod: Template) -> None:
+def test_the_stage_decides_which_claim_names_the_user(dev: Template, prod: Template) -> None:
     for template, claim in ((dev, "sub"), (prod, "email")):
         for properties in functions(template).values():
             assert properties["Environment"]["Variables"]["USER_CLAIM"] == claim
 
 
-def test_every_function_logs_to_a_group_of_its_own(template: Template) -> None:
+def test_every_function_has_its_own_log_group(template: Template) -> None:
     groups = [p["LoggingConfig"]["LogGroup"]["Ref"] for p in functions(template).values()]
     assert len(set(groups)) == len(groups)
     for group in groups:
         assert template["Resources"][group]["Type"] == "AWS::Logs::LogGroup"
 
 
-def test_logs_are_kept_for_as_long_as_the_stage_says(dev: Template, prod: Template) -> None:
+def test_the_stage_decides_how_long_logs_are_kept(dev: Template, prod: Template) -> None:
     for template, days in ((dev, 7), (prod, 90)):
         for resource in template["Resources"].values():
             if resource["Type"] == "AWS::Logs::LogGroup":
                 assert resource["Properties"]["RetentionInDays"] == days
 
 
-def test_sweep_runs_every_minute_and_never_beside_itself_by_a_retry(template: Template) -> None:
+def test_sweep_runs_every_minute_and_is_not_retried(template: Template) -> None:
     (rule,) = [r for r in template["Resources"].values() if r["Type"] == "AWS::Events::Rule"]
     assert rule["Properties"]["ScheduleExpression"] == "rate(1 minute)"
     (target,) = rule["Properties"]["Targets"]

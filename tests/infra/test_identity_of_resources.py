@@ -29,7 +29,7 @@ def identities(template: Template) -> dict[str, list[str]]:
     }
 
 
-def test_what_holds_data_keeps_its_logical_id_and_every_output_its_name(dev: Template) -> None:
+def test_resources_with_data_keep_their_logical_ids_and_outputs_their_names(dev: Template) -> None:
     assert identities(dev) == json.loads(PINNED.read_text())
 
 

@@ -55,7 +55,7 @@ def test_every_queue_has_its_own_dead_letter_queue(template: Template) -> None:
         assert "RedrivePolicy" not in queues[dead_letters]["Properties"]
 
 
-def test_a_message_is_tried_at_least_five_times_and_in_a_lane_ten(template: Template) -> None:
+def test_a_message_is_received_at_most_five_times_and_in_a_lane_ten(template: Template) -> None:
     queues = resources(template, "AWS::SQS::Queue")
     for queue, times in (
         (names.PUBLISH, 5),
@@ -72,7 +72,7 @@ def test_messages_are_kept_for_two_weeks(template: Template) -> None:
         assert queue["Properties"]["MessageRetentionPeriod"] == TWO_WEEKS
 
 
-def test_a_message_stays_hidden_for_six_times_its_consumers_timeout(template: Template) -> None:
+def test_the_visibility_timeout_is_six_times_the_consumers_timeout(template: Template) -> None:
     for queue, mapping in mappings(template).items():
         hidden = template["Resources"][queue]["Properties"]["VisibilityTimeout"]
         assert hidden >= 6 * consumer(template, mapping)["Timeout"]
@@ -87,7 +87,7 @@ def test_queues_have_the_receives_and_visibility_that_the_functions_assume(
         assert properties["VisibilityTimeout"] == queue.visibility_seconds
 
 
-def test_sweep_alone_is_told_what_feeds_the_queues_that_it_sends_to(template: Template) -> None:
+def test_only_sweep_knows_the_event_source_mappings_of_its_queues(template: Template) -> None:
     fed = {
         mapping["Properties"]["EventSourceArn"]["Fn::GetAtt"][0]: {"Ref": id_}
         for id_, mapping in resources(template, MAPPING).items()
@@ -100,7 +100,7 @@ def test_sweep_alone_is_told_what_feeds_the_queues_that_it_sends_to(template: Te
             assert told[queue.mapping_setting.upper()] == known
 
 
-def test_every_queue_is_consumed_by_its_door(template: Template) -> None:
+def test_every_queue_has_its_consumer(template: Template) -> None:
     handlers = {
         queue: consumer(template, mapping)["Handler"]
         for queue, mapping in mappings(template).items()
@@ -113,12 +113,12 @@ def test_every_queue_is_consumed_by_its_door(template: Template) -> None:
     }
 
 
-def test_a_failed_message_comes_again_without_its_batch(template: Template) -> None:
+def test_only_failed_messages_of_a_batch_are_redelivered(template: Template) -> None:
     for mapping in mappings(template).values():
         assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
-def test_segments_come_one_at_a_time(template: Template) -> None:
+def test_a_batch_is_ten_messages_or_one_segment(template: Template) -> None:
     found = mappings(template)
     assert {
         queue.name: found[logical_id(template, queue.url_output)]["BatchSize"]
@@ -126,12 +126,12 @@ def test_segments_come_one_at_a_time(template: Template) -> None:
     } == {"Publish": 10, "Express": 1, "Bulk": 1, "Relation": 10}
 
 
-def test_the_workers_of_a_queue_are_bounded(template: Template) -> None:
+def test_the_workers_of_every_queue_are_limited(template: Template) -> None:
     for mapping in mappings(template).values():
         assert 2 <= mapping["ScalingConfig"]["MaximumConcurrency"] <= 1000
 
 
-def test_a_stage_says_how_many_workers_a_queue_has(synthesize: Callable[..., Template]) -> None:
+def test_a_stage_may_set_the_workers_of_every_queue(synthesize: Callable[..., Template]) -> None:
     template = synthesize(
         publish_concurrency="3",
         express_concurrency="40",
@@ -150,7 +150,7 @@ def test_a_stage_says_how_many_workers_a_queue_has(synthesize: Callable[..., Tem
     }
 
 
-def test_lanes_have_the_workers_and_the_rates_of_the_stages_budget(
+def test_lanes_have_the_workers_and_rates_of_the_stages_budget(
     dev: Template, prod: Template
 ) -> None:
     # prod's fuse is 30,000 write units a second; dev has AWS's default, 40,000.
@@ -172,7 +172,7 @@ def test_lanes_have_the_workers_and_the_rates_of_the_stages_budget(
             assert told["BULK_WORKER_RATE"] == str(budget.bulk.worker_rate)
 
 
-def test_bulk_workers_of_a_stages_own_number_keep_to_85_percent_together(
+def test_any_number_of_bulk_workers_keeps_to_85_percent_together(
     synthesize: Callable[..., Template],
 ) -> None:
     template = synthesize(bulk_concurrency="10", max_write_request_units="10000")
@@ -182,7 +182,7 @@ def test_bulk_workers_of_a_stages_own_number_keep_to_85_percent_together(
     assert told["BULK_WORKER_RATE"] == "850"
 
 
-def test_every_queue_and_the_topic_are_reached_over_tls_only(template: Template) -> None:
+def test_queues_and_the_topic_require_tls(template: Template) -> None:
     refused = set()
     for kind, reached in (
         ("AWS::SQS::QueuePolicy", "Queues"),

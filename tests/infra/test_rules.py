@@ -54,7 +54,7 @@ def check(make_app: Callable[..., App], context: dict[str, str], accepted: dict[
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_stack_keeps_the_rules_but_for_what_is_acknowledged(
+def test_the_stack_keeps_all_rules_that_are_not_acknowledged(
     make_app: Callable[..., App], case: str
 ) -> None:
     context, accepted = CASES[case]

@@ -15,7 +15,7 @@ def with_context(**context: object) -> Stage:
     return choose(context)
 
 
-def test_dev_is_chosen_when_nothing_is_named() -> None:
+def test_dev_is_the_default_stage() -> None:
     assert with_context() == DEV
 
 
@@ -25,22 +25,22 @@ def test_a_stage_is_chosen_by_its_name(name: str) -> None:
     assert with_context(stage=name) == STAGES[name]
 
 
-def test_an_unknown_stage_is_refused_with_the_names_of_the_known() -> None:
+def test_an_unknown_stage_is_refused_with_the_known_names() -> None:
     with pytest.raises(StageError, match="There is no stage 'staging'; choose one of dev, prod"):
         with_context(stage="staging")
 
 
-def test_prod_refuses_to_guess_who_its_users_are() -> None:
+def test_prod_requires_a_choice_of_its_users() -> None:
     with pytest.raises(StageError, match=r"jwt_issuer=.*jwt_audience=.*user_pool=true"):
         with_context(stage="prod")
 
 
-def test_prod_takes_a_pool_by_explicit_choice_only() -> None:
+def test_prod_has_a_pool_only_by_choice() -> None:
     assert not PROD.user_pool
     assert with_context(stage="prod", user_pool="true").user_pool
 
 
-def test_prod_takes_any_issuer() -> None:
+def test_prod_may_have_any_issuer() -> None:
     stage = with_context(
         stage="prod", jwt_issuer="https://id.example.com", jwt_audience="a, b", user_claim="email"
     )
@@ -49,7 +49,7 @@ def test_prod_takes_any_issuer() -> None:
     assert stage.user_claim == "email"
 
 
-def test_cdk_json_may_hold_values_that_are_not_text() -> None:
+def test_cdk_json_may_have_typed_values() -> None:
     stage = with_context(
         stage="prod",
         jwt_issuer="https://id.example.com",
@@ -108,7 +108,7 @@ def test_a_bad_value_is_refused_with_its_name(context: dict[str, str], sentence:
         with_context(**context)
 
 
-def test_what_a_function_runs_on_is_no_context_value() -> None:
+def test_the_runtime_is_not_a_context_value() -> None:
     assert with_context(runtime="python3.9", architecture="x86_64") == DEV
 
 
@@ -138,7 +138,7 @@ def test_aws_runs_one_python_on_arm(stage: Stage) -> None:
     ],
 )
 @pytest.mark.parametrize("name", ["dev", "local"])
-def test_the_budget_is_of_the_fuse_or_the_warm_figure_or_the_quota(
+def test_the_budget_divides_the_maximum_or_the_warm_throughput_or_the_quota(
     name: str, context: dict[str, str], capacity: int
 ) -> None:
     stage = with_context(stage=name, **context)
@@ -146,7 +146,7 @@ def test_the_budget_is_of_the_fuse_or_the_warm_figure_or_the_quota(
     assert stage.budget == Budget.of(capacity)
 
 
-def test_a_lane_whose_workers_are_given_keeps_its_rate() -> None:
+def test_a_lane_with_a_given_number_of_workers_keeps_its_rate() -> None:
     budget = with_context(
         express_concurrency="12", bulk_concurrency="10", relation_concurrency="2"
     ).budget
@@ -155,24 +155,24 @@ def test_a_lane_whose_workers_are_given_keeps_its_rate() -> None:
     assert budget.relation.max_concurrency == 2
 
 
-def test_no_stage_pays_for_contributor_insights_unless_it_is_told_to() -> None:
+def test_contributor_insights_are_off_by_default() -> None:
     assert {stage.contributor_insights for stage in STAGES.values()} == {False}
     for name in ("dev", "local"):
         assert with_context(stage=name, contributor_insights="true").contributor_insights
 
 
-def test_every_stage_speaks_through_libcurl_unless_it_is_told_otherwise() -> None:
+def test_libcurl_is_the_default_transport() -> None:
     assert {stage.transport for stage in STAGES.values()} == {"libcurl"}
     for name in ("dev", "local"):
         assert with_context(stage=name, transport="boto3").transport == "boto3"
 
 
 @pytest.mark.parametrize("key", ["retention_dayss", "max_follow", "jwtissuer"])
-def test_a_mistyped_context_value_is_refused_with_the_one_that_was_meant(key: str) -> None:
+def test_a_misspelt_context_value_is_refused_with_a_suggestion(key: str) -> None:
     with pytest.raises(StageError, match=f"no context value '{key}'; did you mean "):
         choose({key: "7"})
 
 
-def test_what_is_cdks_own_context_is_left_alone() -> None:
+def test_context_values_of_the_cdk_are_ignored() -> None:
     own = {"@aws-cdk/core:checkSecretUsage": True, "aws:cdk:bundling-stacks": []}
     assert choose(own) == choose({})

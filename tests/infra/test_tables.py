@@ -26,12 +26,12 @@ def only_replica(resource: Template) -> Template:
     return found
 
 
-def test_every_table_of_the_product_is_there_and_no_other(template: Template) -> None:
+def test_the_stack_has_exactly_the_tables_of_the_product(template: Template) -> None:
     found = [r for r in template["Resources"].values() if r["Type"] == TABLE]
     assert len(found) == len(names.TABLES) == len(tables(template))
 
 
-def test_keys_are_those_that_the_stores_use(template: Template) -> None:
+def test_tables_have_the_keys_that_the_stores_use(template: Template) -> None:
     for table, resource in tables(template).items():
         keys = [key["AttributeName"] for key in resource["Properties"]["KeySchema"]]
         assert keys == [key for key in (table.partition_key, table.sort_key) if key]
@@ -42,7 +42,7 @@ def test_tables_are_billed_by_request(template: Template) -> None:
         assert resource["Properties"]["BillingMode"] == "PAY_PER_REQUEST"
 
 
-def test_what_expires_expires_by_the_attribute_that_the_stores_write(template: Template) -> None:
+def test_items_expire_by_the_attribute_that_the_stores_write(template: Template) -> None:
     for table, resource in tables(template).items():
         expected = {"AttributeName": table.ttl, "Enabled": True} if table.ttl else None
         assert resource["Properties"].get("TimeToLiveSpecification") == expected
@@ -59,7 +59,7 @@ def test_no_table_has_a_local_index(template: Template) -> None:
         assert "LocalSecondaryIndexes" not in resource["Properties"]
 
 
-def test_indexes_hold_keys_only(template: Template) -> None:
+def test_indexes_contain_keys_only(template: Template) -> None:
     for table, resource in tables(template).items():
         indexes = resource["Properties"].get("GlobalSecondaryIndexes", [])
         assert [index["IndexName"] for index in indexes] == [index.name for index in table.indexes]
@@ -67,7 +67,7 @@ def test_indexes_hold_keys_only(template: Template) -> None:
             assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
 
 
-def test_timelines_have_no_index_for_it_would_double_every_write(template: Template) -> None:
+def test_timelines_have_no_index_because_it_would_double_every_write(template: Template) -> None:
     assert "GlobalSecondaryIndexes" not in tables(template)[names.TIMELINES]["Properties"]
 
 
@@ -78,7 +78,7 @@ def test_prod_protects_and_retains_every_table(prod: Template) -> None:
         assert replica["DeletionProtectionEnabled"] is True
 
 
-def test_dev_leaves_no_table_behind(dev: Template) -> None:
+def test_dev_deletes_its_tables(dev: Template) -> None:
     for resource in tables(dev).values():
         assert resource["DeletionPolicy"] == "Delete"
         (replica,) = resource["Properties"]["Replicas"]
@@ -86,7 +86,7 @@ def test_dev_leaves_no_table_behind(dev: Template) -> None:
 
 
 @pytest.mark.parametrize("table", names.TABLES, ids=lambda table: table.name)
-def test_only_the_tables_that_take_bursts_are_warmed_and_fused(
+def test_only_tables_that_take_bursts_have_warm_throughput_and_a_maximum(
     dev: Template, prod: Template, table: names.Table
 ) -> None:
     wanted = tables(prod)[table]["Properties"]
@@ -103,7 +103,7 @@ def test_only_the_tables_that_take_bursts_are_warmed_and_fused(
 
 
 @pytest.mark.parametrize("table", names.TABLES, ids=lambda table: table.name)
-def test_throttled_keys_are_recorded_where_many_meet_at_one_if_the_stage_asks(
+def test_a_stage_may_record_throttled_keys_of_tables_whose_keys_run_hot(
     dev: Template, prod: Template, table: names.Table
 ) -> None:
     throttled = {"Enabled": True, "Mode": "THROTTLED_KEYS"}
@@ -113,7 +113,7 @@ def test_throttled_keys_are_recorded_where_many_meet_at_one_if_the_stage_asks(
     assert "ContributorInsightsSpecification" not in only_replica(tables(dev)[table])
 
 
-def test_no_index_is_recorded_for_it_would_be_billed_and_show_no_throttled_write(
+def test_contributor_insights_are_off_for_indexes(
     prod: Template,
 ) -> None:
     for resource in tables(prod).values():

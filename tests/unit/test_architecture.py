@@ -304,7 +304,7 @@ def test_every_import_keeps_the_rules(package: str) -> None:
     assert not found, "\n".join(found)
 
 
-def test_the_product_is_looked_at() -> None:
+def test_modules_of_the_product_are_found() -> None:
     assert {
         "app",
         "fanfold.follows.ring",

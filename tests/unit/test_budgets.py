@@ -23,7 +23,7 @@ capacities = st.integers(budgets.MIN_WRITE_CAPACITY, budgets.MAX_WRITE_CAPACITY)
         (1_000_000, (100, 250_000), (64, 13_281), 100),
     ],
 )
-def test_a_capacity_is_divided_like_this(
+def test_the_division_of_example_capacities(
     units: int, express: tuple[int, int], bulk: tuple[int, int], relation: int
 ) -> None:
     budget = Budget.of(units)
@@ -33,7 +33,7 @@ def test_a_capacity_is_divided_like_this(
 
 
 @given(capacities)
-def test_bulk_takes_all_of_85_percent_and_never_more(units: int) -> None:
+def test_all_bulk_workers_together_use_85_percent(units: int) -> None:
     bulk = Budget.of(units).bulk
     assert 100 * bulk.most <= 85 * units
     # What division leaves over is less than an entry for each worker.
@@ -53,7 +53,7 @@ def test_bulk_keeps_to_85_percent_with_any_number_of_workers(units: int, workers
 
 
 @given(capacities)
-def test_the_workers_of_bulk_share_out_any_number_of_segments_evenly(units: int) -> None:
+def test_segments_divide_evenly_among_the_bulk_workers(units: int) -> None:
     workers = Budget.of(units).bulk.max_concurrency
     assert 2 <= workers <= 64
     for segments in {count_for(followers) for followers in (5_001, 220_000, 10_000_000)}:
@@ -66,7 +66,7 @@ def test_a_segment_of_bulk_takes_a_few_seconds(units: int) -> None:
 
 
 @given(capacities)
-def test_relation_work_takes_at_most_10_percent_except_on_the_smallest_tables(units: int) -> None:
+def test_relate_takes_at_most_10_percent_except_on_the_smallest_tables(units: int) -> None:
     relation = Budget.of(units).relation
     assert 10 * relation.most <= units or relation.max_concurrency == budgets.MIN_WORKERS
     if units >= 4_000:
@@ -74,14 +74,14 @@ def test_relation_work_takes_at_most_10_percent_except_on_the_smallest_tables(un
 
 
 @given(st.integers(4_000, budgets.MAX_WRITE_CAPACITY))
-def test_express_finds_room_however_busy_the_others_are(units: int) -> None:
+def test_express_has_capacity_however_busy_the_others_are(units: int) -> None:
     budget = Budget.of(units)
     assert budget.left_for_express >= units // 20
     assert budget.left_for_express + budget.bulk.most + budget.relation.most == units
 
 
 @given(capacities)
-def test_one_express_worker_takes_a_quarter_and_all_of_them_more_than_there_is(units: int) -> None:
+def test_express_workers_take_a_quarter_each_and_oversubscribe_together(units: int) -> None:
     express = Budget.of(units).express
     assert express.worker_rate == units // 4
     assert express.most >= units
@@ -89,7 +89,7 @@ def test_one_express_worker_takes_a_quarter_and_all_of_them_more_than_there_is(u
 
 
 @given(capacities)
-def test_every_worker_may_send_a_whole_batch_each_second(units: int) -> None:
+def test_every_worker_may_write_a_batch_a_second(units: int) -> None:
     budget = Budget.of(units)
     assert min(lane.worker_rate for lane in (budget.express, budget.bulk)) >= MAX_PUTS
 
@@ -106,14 +106,14 @@ def test_more_capacity_never_means_fewer_workers_or_a_lower_rate(one: int, other
         assert small.max_concurrency <= large.max_concurrency
 
 
-def test_workers_that_are_given_are_taken() -> None:
+def test_given_numbers_of_workers_replace_the_defaults() -> None:
     budget = Budget.of(40_000, express_workers=7, bulk_workers=6, relation_workers=3)
     assert budget.express.max_concurrency == 7
     assert (budget.bulk.max_concurrency, budget.bulk.worker_rate) == (6, 5_666)
     assert budget.relation.max_concurrency == 3
 
 
-def test_more_bulk_workers_than_batches_a_second_are_refused_with_the_most_there_may_be() -> None:
+def test_too_many_bulk_workers_are_refused_with_the_maximum() -> None:
     assert Budget.of(4_000, bulk_workers=136).bulk.worker_rate == 25
     with pytest.raises(ValueError, match="at most 136 workers, not 137: each of them needs 25"):
         Budget.of(4_000, bulk_workers=137)
@@ -125,7 +125,7 @@ def test_a_capacity_out_of_bounds_is_refused_with_the_bounds(units: int) -> None
         Budget.of(units)
 
 
-def test_a_function_without_a_stage_has_the_budget_of_the_default_capacity() -> None:
+def test_default_settings_have_the_budget_of_the_default_capacity() -> None:
     budget = Budget.of(budgets.DEFAULT_WRITE_CAPACITY)
     assert Settings.express_worker_rate == budget.express.worker_rate
     assert Settings.bulk_worker_rate == budget.bulk.worker_rate

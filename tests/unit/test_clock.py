@@ -16,21 +16,19 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return slept
 
 
-def test_pauses_double_and_lie_between_attempts_only(slept: list[float]) -> None:
+def test_pauses_double_and_stand_between_attempts_only(slept: list[float]) -> None:
     assert list(tries(4, 0.1)) == [0, 1, 2, 3]
     assert slept == [0.05, 0.1, 0.2]
 
 
-def test_who_succeeds_does_not_wait(slept: list[float]) -> None:
+def test_after_a_success_there_is_no_pause(slept: list[float]) -> None:
     for attempt in tries(4, 0.1):
         if attempt == 1:
             break
     assert slept == [0.05]
 
 
-def test_a_pause_is_drawn_anew_each_time(
-    slept: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_pause_is_random(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     draws = iter((0.0, 0.9))
     monkeypatch.setattr(clock, "chance", lambda: next(draws))
     list(tries(3, 1.0))

@@ -45,7 +45,7 @@ def test_every_kind_of_message_has_an_event() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_an_event_is_of_a_trigger_that_we_have(path: Path) -> None:
+def test_every_event_has_a_trigger_of_ours(path: Path) -> None:
     event = read(path)
     kinds = [
         event.get("version") == "2.0" and "requestContext" in event,
@@ -55,7 +55,7 @@ def test_an_event_is_of_a_trigger_that_we_have(path: Path) -> None:
     assert kinds.count(True) == 1
 
 
-def test_a_request_is_told_alike_in_all_its_places() -> None:
+def test_a_request_event_agrees_with_itself() -> None:
     for event in requests():
         context = event["requestContext"]
         assert context["routeKey"] == event["routeKey"]

@@ -46,7 +46,7 @@ def kinds_of(base: type[FanfoldError]) -> list[type[FanfoldError]]:
 
 
 @pytest.mark.parametrize("kind", kinds_of(FanfoldError))
-def test_every_error_becomes_a_problem_with_its_sentence(kind: type[FanfoldError]) -> None:
+def test_every_error_becomes_a_problem_document_with_its_sentence(kind: type[FanfoldError]) -> None:
     problem = ask(raising(kind("Do it like this.")))
     assert problem["headers"]["content-type"] == "application/problem+json"
     assert problem["statusCode"] == kind.status
@@ -85,7 +85,7 @@ def client_error(code: str, status: int = 400) -> ClientError:
         errors.Contended("others"),
     ],
 )
-def test_what_passes_by_itself_is_503_with_the_time_to_wait(error: Exception) -> None:
+def test_a_transient_error_is_503_with_retry_after(error: Exception) -> None:
     problem = ask(raising(error))
     assert problem["statusCode"] == 503
     assert int(problem["headers"]["retry-after"]) >= 1
@@ -95,7 +95,7 @@ def test_what_passes_by_itself_is_503_with_the_time_to_wait(error: Exception) ->
 @pytest.mark.parametrize(
     "error", [client_error("AccessDeniedException"), KeyError("secret-table"), ValueError()]
 )
-def test_a_fault_of_ours_is_500_with_the_request_id_and_nothing_else(error: Exception) -> None:
+def test_an_unknown_error_is_500_with_the_request_id_and_no_detail(error: Exception) -> None:
     problem = ask(raising(error))
     assert problem["statusCode"] == 500
     assert "retry-after" not in problem["headers"]
@@ -107,7 +107,7 @@ def test_an_answer_without_content_has_no_body() -> None:
     assert answer(204) == {"statusCode": 204}
 
 
-def test_an_answer_is_compact_json_with_its_characters_as_they_are() -> None:
+def test_an_answer_is_compact_json_in_utf_8() -> None:
     assert answer(200, {"title": "Grüße"}) == {
         "statusCode": 200,
         "headers": {"content-type": "application/json"},
@@ -116,7 +116,7 @@ def test_an_answer_is_compact_json_with_its_characters_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("route", ["$default", "POST /v1/timeline", "", "GET /v1/timeline/"])
-def test_a_route_that_is_not_there_is_404_before_anybody_is_asked_who_they_are(route: str) -> None:
+def test_an_unknown_route_is_404_even_without_a_user(route: str) -> None:
     problem = ask(raising(AssertionError()), {"routeKey": route})
     assert problem["statusCode"] == 404
     assert "GET /v1/timeline" in problem["body"]
@@ -153,13 +153,13 @@ def test_the_user_is_the_configured_claim_of_the_verified_token() -> None:
         {"authorizer": {"iam": {"userId": "ada"}}},
     ],
 )
-def test_nobody_is_let_in_without_a_claim_that_is_an_id(context: dict[str, Any]) -> None:
+def test_a_claim_that_is_not_an_id_is_refused(context: dict[str, Any]) -> None:
     problem = ask(raising(AssertionError()), event(requestContext=context))
     assert problem["statusCode"] == 401
     assert "'sub'" in problem["body"]
 
 
-def test_no_header_or_parameter_says_who_somebody_is() -> None:
+def test_only_the_token_names_the_user() -> None:
     content = event(
         requestContext={},
         headers={"sub": "ada", "x-user-id": "ada"},
@@ -171,7 +171,7 @@ def test_no_header_or_parameter_says_who_somebody_is() -> None:
 # The parts of a request
 
 
-def test_a_body_is_text_as_it_came_or_decoded() -> None:
+def test_a_body_is_plain_text_or_base64() -> None:
     text = '{"x":"Grüße"}'
     packed = base64.b64encode(text.encode()).decode()
     assert request(body=text, isBase64Encoded=False).body() == text
@@ -187,7 +187,7 @@ def test_a_body_that_is_not_utf_8_is_refused(raw: bytes) -> None:
         request(body=packed, isBase64Encoded=True).body()
 
 
-def test_base64_that_is_cut_off_is_refused() -> None:
+def test_truncated_base64_is_refused() -> None:
     with pytest.raises(BadInput, match="UTF-8"):
         request(body="eyJ4I", isBase64Encoded=True).body()
 
@@ -201,7 +201,7 @@ def test_a_huge_body_is_refused_before_it_is_decoded(encoded: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [(None, 50), ("1", 1), ("100", 100), ("42", 42), ("007", 7)]
 )
-def test_a_limit_within_its_bounds_is_taken(text: str | None, value: int) -> None:
+def test_a_limit_within_its_bounds_is_accepted(text: str | None, value: int) -> None:
     given = None if text is None else {"limit": text}
     assert request(queryStringParameters=given).limit() == value
 
@@ -214,7 +214,7 @@ def test_any_other_limit_is_refused_with_the_bounds(text: str) -> None:
         request(queryStringParameters={"limit": text}).limit()
 
 
-def test_known_parameters_are_handed_out_and_unknown_ones_refused() -> None:
+def test_unknown_parameters_are_refused() -> None:
     given = {"limit": "1", "after": "x"}
     assert request(queryStringParameters=given).query("limit", "after") == given
     assert request().query("limit") == {}
@@ -222,7 +222,7 @@ def test_known_parameters_are_handed_out_and_unknown_ones_refused() -> None:
         request(queryStringParameters=given).query("limit", "before")
 
 
-def test_an_unknown_parameters_name_is_told_short_and_plain() -> None:
+def test_an_unknown_parameters_name_is_quoted_short_and_as_ascii() -> None:
     with pytest.raises(BadInput) as refused:
         request(queryStringParameters={"\n" * 500: "1"}).query("limit")
     assert "\n" not in refused.value.sentence
@@ -236,7 +236,7 @@ def test_an_id_in_the_path_is_decoded(encoded: str) -> None:
 
 
 @pytest.mark.parametrize("path", [None, {}, {"publisher_id": "a%23b"}, {"publisher_id": "%zz"}])
-def test_an_id_in_the_path_that_is_none_is_refused(path: dict[str, str] | None) -> None:
+def test_an_invalid_id_in_the_path_is_refused(path: dict[str, str] | None) -> None:
     with pytest.raises(BadInput, match="'publisher_id' is not a valid id"):
         request(pathParameters=path).path_id("publisher_id")
 
@@ -247,5 +247,5 @@ def test_a_header_is_its_value_or_none() -> None:
     assert request().header("idempotency-key") is None
 
 
-def test_a_request_arrived_when_the_gateway_took_it() -> None:
+def test_a_request_has_the_time_of_api_gateway() -> None:
     assert request().received_at == 1_795_197_600_123

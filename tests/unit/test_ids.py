@@ -22,7 +22,7 @@ def test_every_text_of_the_alphabet_is_an_id(text: str) -> None:
 
 
 @given(st.text())
-def test_any_other_text_is_no_id(text: str) -> None:
+def test_any_other_text_is_not_an_id(text: str) -> None:
     assert ids.is_id(text) is (1 <= len(text) <= 128 and set(text) <= set(ALPHABET))
 
 
@@ -35,14 +35,14 @@ def test_the_sentence_names_the_field_and_what_is_allowed(text: str) -> None:
 
 
 @given(instants, valid_ids)
-def test_a_sort_key_is_taken_apart_as_it_was_made(ms: int, ref_id: str) -> None:
+def test_a_sort_key_can_be_split_again(ms: int, ref_id: str) -> None:
     key = ids.sort_key(times.to_text(ms), ref_id)
     assert ids.split_sort_key(key) == (times.to_text(ms), ref_id)
     assert ids.is_sort_key(key)
 
 
 @given(instants, valid_ids, instants, valid_ids)
-def test_sort_keys_are_in_order_of_time(
+def test_sort_keys_sort_by_time(
     first_ms: int, first_id: str, second_ms: int, second_id: str
 ) -> None:
     first = ids.sort_key(times.to_text(first_ms), first_id)
@@ -65,12 +65,12 @@ def test_sort_keys_are_in_order_of_time(
         "2026-11-20T18:00:00.123+#a",
     ],
 )
-def test_what_is_no_sort_key_is_told_from_one(text: str) -> None:
+def test_a_malformed_sort_key_is_recognized(text: str) -> None:
     assert not ids.is_sort_key(text)
 
 
 @given(st.text())
-def test_any_text_can_be_asked_whether_it_is_a_sort_key(text: str) -> None:
+def test_is_sort_key_accepts_any_text(text: str) -> None:
     assert not ids.is_sort_key(text)
 
 
@@ -96,7 +96,7 @@ def test_an_idempotency_key_out_of_bounds_is_refused(key: str) -> None:
 
 
 @given(valid_ids)
-def test_an_edge_gives_its_follower_and_position_back(follower: str) -> None:
+def test_an_edge_contains_its_follower_and_position(follower: str) -> None:
     edge = ring.edge(follower)
     assert ring.follower_of(edge) == follower
     assert ring.position_of(edge) == ring.position(follower)

@@ -31,7 +31,7 @@ def sentence_of(raw: str) -> str:
     return refused.value.sentence
 
 
-def test_a_whole_request_is_read() -> None:
+def test_a_request_with_every_field_is_read() -> None:
     wish = _intake.read_publish_request(
         '{"ref_id":"post-1","published_at":"2026-11-20T18:00:00.123Z","body":{"title":"Hello"}}'
     )
@@ -40,7 +40,7 @@ def test_a_whole_request_is_read() -> None:
 
 
 @pytest.mark.parametrize("raw", ["{}", '{"ref_id":null,"published_at":null,"body":null}'])
-def test_everything_in_a_request_may_be_left_out(raw: str) -> None:
+def test_every_field_of_a_request_is_optional(raw: str) -> None:
     wish = _intake.read_publish_request(raw)
     assert (wish.ref_id, wish.published_at, wish.body) == (None, None, None)
 
@@ -66,7 +66,7 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize(("raw", "sentence"), SENTENCES.items())
-def test_the_first_thing_wrong_is_told_with_what_would_be_right(raw: str, sentence: str) -> None:
+def test_the_first_error_is_reported_with_what_to_change(raw: str, sentence: str) -> None:
     assert sentence_of(raw) == sentence
 
 
@@ -82,7 +82,7 @@ def test_a_request_may_have_16_kb_and_no_byte_more() -> None:
 
 @example(json.dumps({"\U0001f600" * 41: None}))
 @given(st.text() | json_values.map(json.dumps))
-def test_any_request_is_read_or_refused_in_one_short_plain_sentence(raw: str) -> None:
+def test_any_request_is_read_or_refused_in_one_short_ascii_sentence(raw: str) -> None:
     try:
         wish = _intake.read_publish_request(raw)
         _intake.body_text(wish.body)
@@ -119,7 +119,7 @@ def test_a_message_becomes_the_event_of_its_type(
     assert type(_intake.read_event(content)) is model
 
 
-def test_the_types_of_the_contract_are_those_that_are_read() -> None:
+def test_every_type_of_the_contract_is_read() -> None:
     assert set(_intake.EVENTS) == {
         contract.POST_PUBLISHED,
         contract.POST_DELETED,
@@ -136,7 +136,7 @@ def test_a_missing_field_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", [None, 1, [], {}, "post.liked", "fanout.plan", "segment.deliver"])
-def test_an_unknown_type_is_told_the_known_ones(kind: Any) -> None:
+def test_an_unknown_type_is_refused_with_the_known_ones(kind: Any) -> None:
     with pytest.raises(BadInput, match=r"send one of post\.published, .*follow\.removed"):
         _intake.read_event({**PUBLISHED, "type": kind})
 
@@ -154,7 +154,7 @@ def test_a_body_is_stored_as_it_is_or_refused(body: dict[str, Any]) -> None:
     assert len(text.encode()) <= contract.MAX_BODY_BYTES
 
 
-def test_no_body_is_empty_text_and_an_empty_one_is_not() -> None:
+def test_a_missing_body_is_empty_text_and_an_empty_body_is_json() -> None:
     assert _intake.body_text(None) == ""
     assert _intake.body_text({}) == "{}"
 
@@ -174,7 +174,7 @@ def test_a_body_that_json_cannot_carry_is_refused(value: Any) -> None:
 
 
 @pytest.mark.parametrize("depth", [100, 300, 900, 2_000])
-def test_a_deep_body_is_stored_or_refused_but_no_fault(depth: int) -> None:
+def test_a_deeply_nested_body_is_stored_or_refused(depth: int) -> None:
     raw = '{"body":' + '{"x":' * depth + "1" + "}" * depth + "}"
     try:
         assert _intake.body_text(_intake.read_publish_request(raw).body)

@@ -79,13 +79,13 @@ def packages(modules: frozenset[str]) -> set[str]:
     return {name.partition(".")[0] for name in modules}
 
 
-def test_every_door_is_looked_at() -> None:
+def test_every_function_is_pinned() -> None:
     doors = {path.stem for path in (ROOT / "functions").glob("[!_]*.py")}
     assert {door for door, _ in LOADS} == doors
 
 
 @pytest.mark.parametrize(("door", "transport"), LOADS)
-def test_a_door_loads_what_is_pinned_and_nothing_else(door: str, transport: str) -> None:
+def test_a_function_loads_exactly_the_pinned_packages(door: str, transport: str) -> None:
     found, pinned = packages(loaded(door, transport)), LOADS[door, transport]
     more, less = sorted(found - pinned), sorted(pinned - found)
     assert not more, f"functions.{door} on {transport} now loads {', '.join(more)} at its start."
@@ -93,7 +93,7 @@ def test_a_door_loads_what_is_pinned_and_nothing_else(door: str, transport: str)
 
 
 @pytest.mark.parametrize("door", ["deliver", "timeline"])
-def test_of_botocore_a_light_door_loads_the_name_and_nothing_below(door: str) -> None:
+def test_a_light_function_loads_no_module_below_botocore(door: str) -> None:
     # Half a millisecond: Powertools asks whether it could add itself to botocore's user agent.
     below = [name for name in loaded(door, LIBCURL) if name.startswith("botocore.")]
     assert not below, f"functions.{door} now loads {', '.join(sorted(below))} at its start."

@@ -35,7 +35,7 @@ def test_every_locked_package_has_one_version_and_its_hashes(lock: str) -> None:
     assert all("--hash=sha256:" in entry for entry in entries)
 
 
-def test_tests_run_what_lambda_runs() -> None:
+def test_tests_run_the_versions_that_lambda_runs() -> None:
     assert pins(RUN_TIME) <= pins(DEVELOPMENT)
     assert pins(UV) <= pins(DEVELOPMENT)
 

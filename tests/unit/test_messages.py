@@ -18,7 +18,7 @@ ORDERS: list[Command] = [
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
-def test_an_order_is_read_back_as_it_was_sent(order: Command) -> None:
+def test_a_command_is_read_as_it_was_sent(order: Command) -> None:
     message = order.message(group="ada", delay_seconds=7)
     assert (message.group, message.delay_seconds) == ("ada", 7)
     content = parse(json.dumps(message.content))
@@ -27,14 +27,14 @@ def test_an_order_is_read_back_as_it_was_sent(order: Command) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
-def test_an_order_is_small_and_names_no_followers(order: Command) -> None:
+def test_a_command_is_small_and_names_no_followers(order: Command) -> None:
     content = order.message(group="ada").content
     assert len(json.dumps(content)) < 1024
     assert all(isinstance(value, str | int) for value in content.values())
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
-def test_an_order_with_a_field_too_few_or_too_many_is_refused(order: Command) -> None:
+def test_a_command_with_missing_or_unknown_fields_is_refused(order: Command) -> None:
     content = dict(order.message(group="ada").content)
     for name in [name for name in content if name not in ("version", "type")]:
         less = {key: value for key, value in content.items() if key != name}
@@ -46,7 +46,7 @@ def test_an_order_with_a_field_too_few_or_too_many_is_refused(order: Command) ->
 
 @pytest.mark.parametrize("value", [None, True, -1, 1.0, "1", [], {}])
 @pytest.mark.parametrize("name", ["segment", "segments", "hops"])
-def test_a_number_is_a_whole_number_of_0_or_more(name: str, value: Any) -> None:
+def test_a_number_must_be_a_whole_number_of_0_or_more(name: str, value: Any) -> None:
     content = {**ORDERS[1].message(group="ada").content, name: value}
     with pytest.raises(BadInput, match=f"'{name}' is not a whole number"):
         DeliverSegment.from_content(content)
@@ -54,14 +54,14 @@ def test_a_number_is_a_whole_number_of_0_or_more(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("value", [None, True, 1, [], {}])
 @pytest.mark.parametrize("name", ["fanout_id", "position"])
-def test_a_text_is_a_string(name: str, value: Any) -> None:
+def test_a_text_must_be_a_string(name: str, value: Any) -> None:
     content = {**ORDERS[1].message(group="ada").content, name: value}
     with pytest.raises(BadInput, match=f"'{name}' is not a string"):
         DeliverSegment.from_content(content)
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.type)
-def test_an_order_of_another_type_is_refused_with_the_one_that_is_taken(order: Command) -> None:
+def test_a_command_of_another_type_is_refused_with_the_expected_type(order: Command) -> None:
     content = {**order.message(group="ada").content, "type": "post.published"}
     with pytest.raises(BadInput, match=order.type):
         type(order).from_content(content)
@@ -74,7 +74,7 @@ def test_only_version_1_is_read(version: Any) -> None:
 
 
 @given(st.text() | st.sampled_from(["[" * 100_000, "9" * 5_000, "[]", "null", '"x"', "NaN"]))
-def test_any_text_is_refused_as_bad_input(raw: str) -> None:
+def test_a_message_that_is_not_a_json_object_is_refused(raw: str) -> None:
     with pytest.raises(BadInput):
         parse(raw)
 
@@ -88,7 +88,7 @@ names = st.sampled_from(["fanout_id", "segment", "segments", "position", "hops"]
 
 
 @given(st.dictionaries(names, json_values))
-def test_any_object_that_is_no_order_is_refused_in_one_sentence(
+def test_an_object_that_is_not_a_command_is_refused_in_one_sentence(
     content: dict[str, Any],
 ) -> None:
     with pytest.raises(BadInput) as refused:

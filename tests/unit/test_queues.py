@@ -75,7 +75,7 @@ def test_messages_are_sent_ten_at_a_time(count: int, calls: int, threads: Execut
     assert len(sqs.calls) == calls
 
 
-def test_with_threads_batches_are_sent_side_by_side() -> None:
+def test_with_threads_batches_are_sent_concurrently() -> None:
     both = Barrier(2, timeout=5)
 
     def wait(_call: int, _ids: list[str]) -> list[str]:
@@ -86,7 +86,7 @@ def test_with_threads_batches_are_sent_side_by_side() -> None:
         queue(FakeSqs(wait)).send(*messages(20), threads=threads)
 
 
-def test_a_message_has_its_group_and_a_delay_that_sqs_takes() -> None:
+def test_a_message_has_its_group_and_at_most_sqss_longest_delay() -> None:
     sqs = FakeSqs()
     queue(sqs).send(Message({"n": 1}, "ada", 7), Message({"n": 2}, "grace", 5_000))
     ((first, second),) = sqs.calls
@@ -95,7 +95,7 @@ def test_a_message_has_its_group_and_a_delay_that_sqs_takes() -> None:
     assert first["MessageBody"] == '{"n":1}'
 
 
-def test_what_was_refused_is_sent_again_by_its_id_and_nothing_else(slept: list[float]) -> None:
+def test_only_failed_entries_are_sent_again(slept: list[float]) -> None:
     sqs = FakeSqs(lambda call, ids: ids[1::3] if call == 1 else [])
     queue(sqs).send(*messages(10))
     assert sqs.bodies() == list(range(10))
@@ -103,7 +103,7 @@ def test_what_was_refused_is_sent_again_by_its_id_and_nothing_else(slept: list[f
     assert len(slept) == 1
 
 
-def test_a_queue_that_refuses_to_the_last_is_told() -> None:
+def test_entries_that_fail_in_every_attempt_raise_unsent() -> None:
     sqs = FakeSqs(lambda _call, ids: [ids[-1]])
     with pytest.raises(Unsent, match="1 of 10 messages"):
         queue(sqs).send(*messages(10))
@@ -111,15 +111,13 @@ def test_a_queue_that_refuses_to_the_last_is_told() -> None:
     assert sqs.bodies() == list(range(9))
 
 
-def test_a_refusal_in_a_later_batch_is_told_too(threads: Executor | None) -> None:
+def test_a_failure_in_a_later_batch_raises_unsent_too(threads: Executor | None) -> None:
     sqs = FakeSqs(lambda _call, ids: ids if len(ids) < 10 else [])
     with pytest.raises(Unsent, match="2 of 2"):
         queue(sqs).send(*messages(42), threads=threads)
 
 
-def test_each_wait_is_below_its_ceiling(
-    slept: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_pause_is_below_its_limit(slept: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clock, "chance", lambda: 0.5)
     with pytest.raises(Unsent):
         queue(FakeSqs(lambda _call, ids: ids)).send(*messages(1))
@@ -128,7 +126,7 @@ def test_each_wait_is_below_its_ceiling(
 
 @settings(max_examples=50)
 @given(st.integers(0, 35), st.randoms(use_true_random=False), st.floats(0, 0.9))
-def test_every_message_is_sent_exactly_once_or_the_caller_knows(
+def test_every_message_is_sent_exactly_once_or_unsent_is_raised(
     count: int, chance: Any, share: float
 ) -> None:
     sqs = FakeSqs(lambda _call, ids: [each for each in ids if chance.random() < share])
@@ -142,7 +140,7 @@ def test_every_message_is_sent_exactly_once_or_the_caller_knows(
             assert sqs.bodies() == list(range(count))
 
 
-def test_the_backlog_is_what_waits_is_delayed_or_is_being_worked_on() -> None:
+def test_the_backlog_counts_visible_delayed_and_in_flight_messages() -> None:
     class Counting:
         def get_queue_attributes(self, *, QueueUrl: str, AttributeNames: list[str]) -> Any:  # noqa: N803
             assert QueueUrl == "the-queue"

@@ -55,7 +55,7 @@ def client_error(code: str, status: int = 400, **more: Any) -> ClientError:
     ],
     ids=repr,
 )
-def test_a_throttle_a_server_fault_and_a_lost_connection_pass(error: Exception) -> None:
+def test_throttles_server_faults_and_lost_connections_are_transient(error: Exception) -> None:
     assert is_transient(error)
 
 
@@ -79,7 +79,7 @@ def test_a_throttle_a_server_fault_and_a_lost_connection_pass(error: Exception) 
     ],
     ids=repr,
 )
-def test_what_would_fail_again_does_not_pass(error: Exception) -> None:
+def test_errors_that_would_recur_are_not_transient(error: Exception) -> None:
     assert not is_transient(error)
 
 
@@ -94,7 +94,7 @@ THROTTLES = [
 
 
 @pytest.mark.parametrize("code", THROTTLES)
-def test_every_throttle_passes_whoever_made_the_call(code: str) -> None:
+def test_every_throttle_is_transient_through_both_libraries(code: str) -> None:
     error = client_error(code)
     ours = Refused(dict(error.response), "UpdateItem")
     assert is_throttle(error)
@@ -114,12 +114,12 @@ def test_every_throttle_passes_whoever_made_the_call(code: str) -> None:
     ],
     ids=repr,
 )
-def test_nothing_else_is_a_throttle(error: Exception) -> None:
+def test_other_errors_are_no_throttles(error: Exception) -> None:
     assert not is_throttle(error)
 
 
 @pytest.mark.parametrize("field", ["ThrottlingReasons", "throttlingReasons"])
-def test_a_throttle_names_the_limits_that_it_met_in_either_spelling(field: str) -> None:
+def test_throttling_reasons_are_found_in_both_spellings(field: str) -> None:
     met = [
         {"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:table"},
         {"reason": "TableWriteAccountLimitExceeded", "resource": "arn:table"},
@@ -132,12 +132,12 @@ def test_a_throttle_names_the_limits_that_it_met_in_either_spelling(field: str) 
     }
 
 
-def test_a_throttle_without_reasons_names_no_limit() -> None:
+def test_a_throttle_may_have_no_reasons() -> None:
     assert throttling_reasons(client_error("ThrottlingException")) == frozenset()
     assert throttling_reasons(KeyError("x")) == frozenset()
 
 
-def test_no_client_waits_for_its_own_retries_longer_than_a_door_has_time() -> None:
+def test_an_unanswered_call_ends_before_the_functions_timeout() -> None:
     door, lane = boto.dynamodb(), boto.dynamodb(attempts=1, connections=33)
     for client in (door, lane, boto.sqs()):
         config: Any = client.meta.config

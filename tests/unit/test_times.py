@@ -11,14 +11,14 @@ instants = st.integers(-62_135_596_800_000, 253_402_300_799_999)  # the years 1 
 
 
 @given(instants)
-def test_an_instant_is_read_back_as_it_was_written(ms: int) -> None:
+def test_a_time_is_read_as_it_was_written(ms: int) -> None:
     text = times.to_text(ms)
     assert len(text) == times.WIDTH == 24
     assert times.to_ms(text) == ms
 
 
 @given(instants, instants)
-def test_text_order_is_time_order(first: int, second: int) -> None:
+def test_texts_sort_by_time(first: int, second: int) -> None:
     assert (times.to_text(first) < times.to_text(second)) == (first < second)
 
 
@@ -31,7 +31,7 @@ def test_text_order_is_time_order(first: int, second: int) -> None:
         (-62_135_596_800_000, "0001-01-01T00:00:00.000Z"),
     ],
 )
-def test_an_instant_is_written_in_utc_with_milliseconds(ms: int, text: str) -> None:
+def test_a_time_is_written_in_utc_with_milliseconds(ms: int, text: str) -> None:
     assert times.to_text(ms) == text
 
 

@@ -74,7 +74,7 @@ def test_each_message_is_handled_and_fails_alone(threads: Executor | None) -> No
     assert dlq.bodies == ["3"]
 
 
-def test_with_threads_a_whole_batch_is_handled_at_a_time() -> None:
+def test_with_threads_a_batch_is_handled_concurrently() -> None:
     all_of_them = Barrier(BATCH, timeout=5)
 
     def meet(_received: Received) -> None:
@@ -84,7 +84,7 @@ def test_with_threads_a_whole_batch_is_handled_at_a_time() -> None:
         assert failed_of(10, meet, threads, Dlq()) == []
 
 
-def test_messages_that_would_wait_for_each_other_are_handled_in_turn(
+def test_messages_with_the_same_key_are_handled_in_turn(
     threads: Executor | None,
 ) -> None:
     begun: list[str] = []

@@ -1,4 +1,4 @@
-"""Servers on loopback for the wire client, over HTTP and over TLS."""
+"""Servers on loopback for libcurl's client, over HTTP and TLS."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ REGION = "eu-central-1"
 
 @dataclass(frozen=True)
 class Certificates:
-    """A server's side of TLS, and the file of who vouches for it."""
+    """The TLS context of a server, and the file with its certificate authority."""
 
     context: ssl.SSLContext
     authority: str
 
 
 def certificates(folder: Path, *names: str) -> Certificates:
-    """A certificate for these names by an authority of its own."""
+    """A certificate for these names, by a new authority."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(*names).configure_cert(context)
@@ -37,20 +37,20 @@ def certificates(folder: Path, *names: str) -> Certificates:
 
 @pytest.fixture(scope="session")
 def tls(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """A certificate of this machine's."""
+    """A certificate for loopback."""
     return certificates(tmp_path_factory.mktemp("tls"), LOOPBACK)
 
 
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Libcurl obeys the proxy of whoever runs the tests."""
+    """Without the proxy of this machine's environment, which libcurl would use."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Server]]:
-    """Makes servers, which end with the test."""
+    """Starts servers that stop at the end of the test."""
     with ExitStack() as ends:
 
         def make(answer: Answering = lambda _call: OK, **more: Any) -> Server:
@@ -61,12 +61,12 @@ def serve() -> Iterator[Callable[..., Server]]:
 
 @pytest.fixture
 def server(serve: Callable[..., Server]) -> Server:
-    """One without TLS, which answers everything with an empty object."""
+    """A server without TLS that answers `{}` to every call."""
     return serve()
 
 
 def environment(url: str, **more: str) -> dict[str, str]:
-    """What a Lambda function is told, but for a session's token."""
+    """The environment of a Lambda function, without a session token."""
     return {
         "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
         "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",

@@ -27,7 +27,7 @@ def batch(number: int, *users: str) -> Send:
 
 
 def make(transport: CurlTransport, *actions: Read | Send) -> list[Finished]:
-    """Start all calls at once, and return how each ended, in the order in which they ended."""
+    """Start all calls at once; their results in the order in which they ended."""
     ended: list[Finished] = []
     with transport.calls(ENTRY) as calls:
         for action in actions:

@@ -1,4 +1,4 @@
-"""A server of our own on loopback: it answers as the test says, and keeps what it was asked."""
+"""A server on loopback that gives scripted answers and records the requests."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from typing import Any, BinaryIO
 
 LOOPBACK = "127.0.0.1"
 JSON = "application/x-amz-json-1.0"
-# What becomes of the connection after an answer.
+# What happens to the connection after an answer.
 KEEP, CLOSE, RESET, SILENCE = "keep", "close", "reset", "silence"
-# Nothing here takes so long; a thread that is forgotten ends all the same.
+# Longer than any test, so that a leaked thread ends too.
 TIMEOUT_SECONDS = 30
 
 
 @dataclass(frozen=True)
 class Call:
-    """A request as it came over the wire, and the number of the connection that it came on."""
+    """A request as it arrived, and the number of its connection."""
 
     connection: int
     method: str
@@ -32,7 +32,7 @@ class Call:
     body: bytes
 
     def header(self, name: str) -> str:
-        """The one header of this name, or nothing."""
+        """The only header of this name, or an empty text."""
         found = [value for each, value in self.headers if each.lower() == name]
         assert len(found) <= 1, f"{name} came more than once"
         return found[0] if found else ""
@@ -48,7 +48,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """What goes back, byte for byte, and what becomes of the connection then."""
+    """The bytes of an answer, and what happens to the connection afterwards."""
 
     raw: bytes
     then: str = KEEP
@@ -78,7 +78,7 @@ def reply(
 
 
 def refusal(code: str, status: str = "400 Bad Request", **more: Any) -> Reply:
-    """An error of AWS's as DynamoDB spells it."""
+    """An error in DynamoDB's form."""
     kind = f"com.amazonaws.dynamodb.v20120810#{code}"
     return reply({"__type": kind, "message": "No.", **more}, status)
 
@@ -89,7 +89,7 @@ Answering = Callable[[Call], Reply]
 
 @dataclass
 class Server:
-    """Answers every call by `answer`, which may be changed at any time."""
+    """Answers every call by `answer`, which a test may change at any time."""
 
     url: str
     answer: Answering
@@ -100,7 +100,7 @@ class Server:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer_in_turn(self, *replies: Reply) -> None:
-        """The next calls' answers, one each; good ones follow."""
+        """Set the answers to the next calls; later calls succeed."""
         left = list(replies)
 
         def answer(_call: Call) -> Reply:
@@ -111,11 +111,11 @@ class Server:
 
     @property
     def connections(self) -> set[int]:
-        """Those that a call came on."""
+        """The connections that calls arrived on."""
         return {call.connection for call in self.calls}
 
     def close_connections(self) -> None:
-        """Close all that are open, as a server does with those that are idle for too long."""
+        """Close all open connections, as a server does with idle ones."""
         with self._lock:
             for each in self._sockets:
                 with suppress(OSError):
@@ -196,7 +196,7 @@ def serving(
         yield server
     finally:
         with suppress(OSError):
-            listening.shutdown(socket.SHUT_RDWR)  # else `accept` goes on waiting
+            listening.shutdown(socket.SHUT_RDWR)  # ends `accept`
         listening.close()
         accepting.join()
         server.close_connections()

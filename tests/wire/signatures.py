@@ -1,4 +1,4 @@
-"""The signature of a request as it came, computed by botocore."""
+"""Computes the signature of a received request with botocore."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AUTHORIZATION = re.compile(
 
 @dataclass(frozen=True)
 class Signer:
-    """Who may have signed a request, and for which service."""
+    """The credentials and the scope of a signature."""
 
     access_key: str
     secret_key: str
@@ -27,7 +27,7 @@ class Signer:
     region: str
 
     def signed(self, call: Call) -> bool:
-        """Whether the request's signature is this one's, over all that it says is signed."""
+        """Whether the signature is right for all headers that it says it covers."""
         return call.header("authorization") == self._authorization(call)
 
     def _authorization(self, call: Call) -> str:

@@ -1,4 +1,4 @@
-"""Where calls go and who is said to make them: what the environment decides, and what it lacks."""
+"""The environment: endpoints, regions, credentials and the CA bundle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OTHER = "http://127.0.0.1:8000"
 
 
 def addresses_by_botocore(service: Service) -> dict[str, str]:
-    """Every region of the partitions that Fanfold can be deployed to, with its address."""
+    """The endpoint of every region that Fanfold can be deployed to."""
     loader = Loader()
     partitions = loader.load_data("partitions")
     rules = loader.load_service_model(service.name, "endpoint-rule-set-1")
@@ -47,37 +47,37 @@ def addresses_by_botocore(service: Service) -> dict[str, str]:
 
 
 @SERVICES
-def test_a_region_has_the_address_that_boto3_knows(service: Service) -> None:
+def test_every_region_has_the_endpoint_of_botocore(service: Service) -> None:
     known = addresses_by_botocore(service)
     assert {"us-east-1", "cn-north-1", "us-gov-west-1", "eusc-de-east-1"} <= known.keys()
     assert {name: endpoint(service.name, {"AWS_REGION": name}) for name in known} == known
 
 
-def test_the_address_of_a_service_goes_before_that_of_all() -> None:
+def test_a_services_own_endpoint_variable_takes_precedence() -> None:
     env = {"AWS_ENDPOINT_URL": OWN, "AWS_ENDPOINT_URL_DYNAMODB": OTHER}
     assert endpoint(DYNAMODB.name, env) == OTHER
     assert endpoint(SQS.name, env) == OWN
 
 
-def test_an_address_of_its_own_needs_no_region_and_an_empty_one_is_none() -> None:
+def test_an_endpoint_variable_needs_no_region_and_an_empty_one_is_ignored() -> None:
     assert endpoint(SQS.name, {"AWS_ENDPOINT_URL_SQS": OWN}) == OWN
     env = {"AWS_ENDPOINT_URL_SQS": "", "AWS_ENDPOINT_URL": "", "AWS_REGION": "eu-west-1"}
     assert endpoint(SQS.name, env) == "https://sqs.eu-west-1.amazonaws.com"
 
 
-def test_lambdas_region_goes_before_a_developers() -> None:
+def test_aws_default_region_takes_precedence() -> None:
     assert region({"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "us-east-1"}) == "us-east-1"
     assert region({"AWS_REGION": "us-east-1"}) == "us-east-1"
 
 
 @pytest.mark.parametrize("env", [{}, {"AWS_REGION": ""}])
-def test_a_missing_region_is_told(env: dict[str, str]) -> None:
+def test_a_missing_region_is_refused(env: dict[str, str]) -> None:
     with pytest.raises(Unconfigured, match="AWS_REGION"):
         endpoint(DYNAMODB.name, env)
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
-def test_a_kind_of_address_that_is_not_known_here_is_refused_with_the_way_out(name: str) -> None:
+def test_an_unsupported_kind_of_endpoint_is_refused_with_the_alternative(name: str) -> None:
     for value in ("true", "True"):
         with pytest.raises(Unconfigured, match=f"{name} .*transport=boto3"):
             endpoint(DYNAMODB.name, {"AWS_REGION": "us-east-1", name: value})
@@ -93,28 +93,26 @@ def test_a_kind_of_address_that_is_not_known_here_is_refused_with_the_way_out(na
         {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""},
     ],
 )
-def test_missing_credentials_are_told(env: dict[str, str]) -> None:
+def test_missing_credentials_are_refused(env: dict[str, str]) -> None:
     with pytest.raises(Unconfigured, match="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
         Credentials.from_env(env)
 
 
-def test_credentials_have_a_token_where_there_is_one() -> None:
+def test_credentials_may_have_a_token() -> None:
     env = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
     assert Credentials.from_env(env) == Credentials("key", "secret")
     env["AWS_SESSION_TOKEN"] = "token"
     assert Credentials.from_env(env) == Credentials("key", "secret", "token")
 
 
-def test_servers_are_checked_against_the_file_that_is_named_or_certifis() -> None:
+def test_servers_are_checked_against_the_given_ca_bundle_or_certifis() -> None:
     assert ca_bundle({"AWS_CA_BUNDLE": "/own.pem"}) == "/own.pem"
     assert ca_bundle({}) == certifi.where()
 
 
 @pytest.mark.network
 @pytest.mark.parametrize("lacks", ["AWS_REGION", "AWS_ACCESS_KEY_ID"])
-def test_a_call_that_lacks_something_is_told_not_sent_and_not_tried_again(
-    server: Server, lacks: str
-) -> None:
+def test_an_unconfigured_call_is_neither_sent_nor_retried(server: Server, lacks: str) -> None:
     env = environment(server.url)
     kept = env.pop(lacks)
     client = Client(Connections(DYNAMODB, env))
@@ -127,7 +125,7 @@ def test_a_call_that_lacks_something_is_told_not_sent_and_not_tried_again(
 
 
 @pytest.mark.network
-def test_calls_go_where_the_environment_says(serve: Callable[..., Server]) -> None:
+def test_calls_go_to_the_endpoint_of_the_environment(serve: Callable[..., Server]) -> None:
     tables, others = serve(), serve()
     env = environment(others.url, AWS_ENDPOINT_URL_DYNAMODB=tables.url)
     Client(Connections(DYNAMODB, env)).get_item()
@@ -137,6 +135,6 @@ def test_calls_go_where_the_environment_says(serve: Callable[..., Server]) -> No
 
 
 @pytest.mark.parametrize("where", ["us-iso-east-1", "us-isob-east-1", "eu-isoe-west-1"])
-def test_a_region_whose_address_is_not_known_is_refused(where: str) -> None:
+def test_a_region_without_a_known_endpoint_is_refused(where: str) -> None:
     with pytest.raises(Unconfigured, match="transport=boto3"):
         endpoint(DYNAMODB.name, {"AWS_REGION": where})

@@ -1,6 +1,6 @@
-"""Answers that are late, cut short, garbled or refusals: what the caller is told, and what then.
+"""Late, truncated and garbled answers, and refusals: which error they raise, and what follows.
 
-Each is met by the general client, and by a delivery's call; after each, the same call is answered.
+Both the general client and a delivery get each of them; afterwards, the same call succeeds.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ pytestmark = pytest.mark.network
 HTML = {"Content-Type": "text/html"}
 REASONS = [{"reason": "TableWriteKeyRangeThroughputExceeded", "resource": "arn:table"}]
 
-# What cannot be an answer, whatever it says: the call may have taken effect.
+# Unreadable answers: AWS may have applied the call.
 GARBLED = {
-    "a body shorter than it is said to be": reply(b'{"a":', length=100, then=CLOSE),
+    "a body shorter than its length": reply(b'{"a":', length=100, then=CLOSE),
     "a body that ends in a reset": reply(b'{"a":', length=100, then=RESET),
-    "no answer but the end": Reply(b"", CLOSE),
-    "no answer but a reset": Reply(b"", RESET),
+    "a close without an answer": Reply(b"", CLOSE),
+    "a reset without an answer": Reply(b"", RESET),
     "half a status": Reply(b"HTTP/1.1 20", CLOSE),
     "a status and no header": Reply(b"HTTP/1.1 200 OK\r\n", CLOSE),
     "headers that do not end": Reply(b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\n", CLOSE),
     "a chunk that does not end": Reply(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{}", CLOSE
     ),
-    "something else than HTTP": Reply(b"SSH-2.0-OpenSSH\r\n", CLOSE),
+    "another protocol": Reply(b"SSH-2.0-OpenSSH\r\n", CLOSE),
     "a wrong checksum": reply({"a": 1}, headers={"x-amz-crc32": "1"}),
     "a wrong checksum in capitals": reply(headers={"x-amz-crc32": None, "X-AMZ-CRC32": "1"}),
     "a checksum that is no number": reply(headers={"x-amz-crc32": "abc"}),
@@ -68,7 +68,7 @@ GARBLED = {
     "null": reply(b"null"),
     "JSON in no encoding": reply(b'{"a": "\xff"}'),
 }
-# What the service, or something before it, says plainly: code, whether it passes.
+# Errors of the service or of a proxy: the answer, its code, whether it is transient.
 REFUSALS = {
     "an error of DynamoDB": (aws_refusal("ValidationException"), "ValidationException", False),
     "no rights": (aws_refusal("AccessDeniedException"), "AccessDeniedException", False),
@@ -105,13 +105,13 @@ def connections_to(server: Server, **more: str) -> Connections:
 
 
 def assert_answered(way: Callable[[Connections], Any], connections: Connections) -> None:
-    """The same call, made again on the same connections, has its answer."""
+    """The same call succeeds on the same connections."""
     assert not way(connections)
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("bad", GARBLED.values(), ids=GARBLED.keys())
-def test_what_is_no_answer_is_a_lost_call_that_was_made_once(
+def test_an_unreadable_answer_is_a_lost_call_without_a_retry(
     server: Server, way: Callable[[Connections], Any], bad: Reply
 ) -> None:
     connections = connections_to(server)
@@ -125,9 +125,9 @@ def test_what_is_no_answer_is_a_lost_call_that_was_made_once(
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("bad", "code", "passes"), REFUSALS.values(), ids=REFUSALS.keys())
-def test_a_refusal_has_the_type_of_its_code_and_was_made_once(
-    server: Server, way: Callable[[Connections], Any], bad: Reply, code: str, passes: bool
+@pytest.mark.parametrize(("bad", "code", "transient"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_a_refusal_has_the_type_of_its_code_and_no_retry(
+    server: Server, way: Callable[[Connections], Any], bad: Reply, code: str, transient: bool
 ) -> None:
     connections = connections_to(server)
     server.answer_in_turn(bad)
@@ -137,7 +137,7 @@ def test_a_refusal_has_the_type_of_its_code_and_was_made_once(
     assert error.response["Error"]["Code"] == code
     status = int(bad.raw.split()[1])
     assert error.response["ResponseMetadata"] == {"HTTPStatusCode": status}
-    assert is_transient(error) is passes
+    assert is_transient(error) is transient
     assert not is_throttle(error)
     assert len(server.calls) == 1
     assert_answered(way, connections)
@@ -146,7 +146,7 @@ def test_a_refusal_has_the_type_of_its_code_and_was_made_once(
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("code", sorted(THROTTLES))
 @pytest.mark.parametrize("field", ["ThrottlingReasons", "throttlingReasons", ""])
-def test_a_throttle_passes_and_names_its_limits(
+def test_a_throttle_is_transient_and_has_its_reasons(
     server: Server, way: Callable[[Connections], Any], code: str, field: str
 ) -> None:
     connections = connections_to(server)
@@ -162,7 +162,7 @@ def test_a_throttle_passes_and_names_its_limits(
     assert_answered(way, connections)
 
 
-def test_a_page_that_is_garbled_is_a_lost_call(server: Server) -> None:
+def test_a_garbled_page_is_a_lost_call(server: Server) -> None:
     read = Read(0, 0, START, END)
     connections = transport(connections_to(server))
     for bad in (reply(b'{"Items": ['), reply(b"")):
@@ -180,13 +180,13 @@ def test_a_page_that_is_garbled_is_a_lost_call(server: Server) -> None:
 
 @pytest.fixture
 def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call may take a second; libcurl counts whole ones."""
+    """Time-outs of one second, the shortest that libcurl supports."""
     monkeypatch.setattr(retries, "CONNECT_TIMEOUT_SECONDS", 1)
     monkeypatch.setattr(retries, "READ_TIMEOUT_SECONDS", 1)
 
 
 def slow(seconds: float, first: bytes) -> Callable[[Call], Reply]:
-    """Send something after a while, and then nothing."""
+    """Send the beginning of an answer after `seconds`, and nothing more."""
 
     def answer(_call: Call) -> Reply:
         time.sleep(seconds)
@@ -206,7 +206,7 @@ def slow(seconds: float, first: bytes) -> Callable[[Call], Reply]:
     ],
     ids=["nothing", "half of the headers", "half of the body"],
 )
-def test_an_answer_that_is_late_is_lost_on_time(
+def test_a_late_answer_is_lost_at_the_timeout(
     server: Server, way: Callable[[Connections], Any], seconds: float, first: bytes
 ) -> None:
     connections = connections_to(server)
@@ -226,11 +226,11 @@ def test_an_answer_that_is_late_is_lost_on_time(
     assert_answered(way, connections)
 
 
-# Nobody there
+# Unreachable servers
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_refused_connection_is_lost_until_somebody_is_there(
+def test_a_refused_connection_is_lost_until_a_server_listens(
     serve: Callable[..., Server], way: Callable[[Connections], Any]
 ) -> None:
     with serving() as gone:
@@ -243,8 +243,8 @@ def test_a_refused_connection_is_lost_until_somebody_is_there(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_host_that_nobody_knows_is_lost(way: Callable[[Connections], Any]) -> None:
-    # A name longer than names may be: no resolver is asked.
+def test_an_unknown_host_is_a_lost_call(way: Callable[[Connections], Any]) -> None:
+    # A label of 64 characters is invalid, so libcurl asks no resolver.
     connections = Connections(DYNAMODB, environment(f"http://{'x' * 64}.example"))
     with pytest.raises(Lost, match="resolve") as caught:
         way(connections)
@@ -253,7 +253,7 @@ def test_a_host_that_nobody_knows_is_lost(way: Callable[[Connections], Any]) -> 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("wrong", ["authority", "name"])
-def test_a_server_that_cannot_prove_who_it_is_is_told_nothing(
+def test_a_server_without_a_trusted_certificate_gets_no_request(
     serve: Callable[..., Server],
     tls: Certificates,
     tmp_path: Path,
@@ -272,7 +272,7 @@ def test_a_server_that_cannot_prove_who_it_is_is_told_nothing(
 
 
 @pytest.mark.parametrize("status", ["301 Moved Permanently", "302 Found", "307 Temporary Redirect"])
-def test_a_redirect_is_refused_and_nobody_else_is_told_who_calls(
+def test_a_redirect_is_refused_and_not_followed(
     serve: Callable[..., Server], server: Server, status: str
 ) -> None:
     other = serve()
@@ -285,10 +285,10 @@ def test_a_redirect_is_refused_and_nobody_else_is_told_who_calls(
     assert_answered(by_client, connections)
 
 
-# What an error says
+# The content of errors
 
 
-def test_an_error_carries_what_the_service_said(server: Server) -> None:
+def test_an_error_has_the_whole_answer_of_the_service(server: Server) -> None:
     item = {"ref_id": {"S": "post-1"}, "text": {"S": "grüße"}}
     server.answer_in_turn(aws_refusal("ConditionalCheckFailedException", Item=item))
     client = Client(connections_to(server))
@@ -304,7 +304,7 @@ def test_an_error_carries_what_the_service_said(server: Server) -> None:
     assert str(caught.value) == "UpdateItem was refused: ConditionalCheckFailedException: No."
 
 
-def test_two_clients_have_one_type_for_a_code(server: Server) -> None:
+def test_two_clients_share_the_error_type_of_a_code(server: Server) -> None:
     one, other = Client(connections_to(server)), Client(connections_to(server))
     server.answer_in_turn(aws_refusal("ConditionalCheckFailedException"))
     with pytest.raises(other.exceptions.ConditionalCheckFailedException):
@@ -312,21 +312,21 @@ def test_two_clients_have_one_type_for_a_code(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    ("codes", "passes"),
+    ("codes", "transient"),
     [
         (["None", "ThrottlingError"], True),
         (["ConditionalCheckFailed"], True),
         (["ThrottlingError", "ValidationError"], False),
     ],
 )
-def test_a_cancelled_transaction_passes_by_its_reasons(
-    server: Server, codes: list[str], passes: bool
+def test_a_cancelled_transaction_is_transient_by_its_reasons(
+    server: Server, codes: list[str], transient: bool
 ) -> None:
     reasons = [{"Code": code, "Message": None} for code in codes]
     server.answer_in_turn(aws_refusal("TransactionCanceledException", CancellationReasons=reasons))
     with pytest.raises(refusal("TransactionCanceledException")) as caught:
         by_client(connections_to(server))
-    assert is_transient(caught.value) is passes
+    assert is_transient(caught.value) is transient
 
 
 @pytest.mark.parametrize(
@@ -354,7 +354,7 @@ def test_an_errors_code_and_message_are_found_in_each_spelling(
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     ).map(lambda value: json.dumps(value).encode())
 )
-def test_a_body_that_names_no_code_goes_by_its_status_whatever_it_is(body: bytes) -> None:
+def test_an_error_without_a_code_has_its_http_status_as_code(body: bytes) -> None:
     error = answers.refused("GetItem", 418, body)
     assert error.response["Error"]["Code"] == "418"
     assert not is_transient(error)
@@ -364,11 +364,11 @@ def test_a_body_that_names_no_code_goes_by_its_status_whatever_it_is(body: bytes
 
 
 TRANSIENT = {
-    **{name: bad for name, (bad, _, passes) in REFUSALS.items() if passes},
+    **{name: bad for name, (bad, _, transient) in REFUSALS.items() if transient},
     **{code: aws_refusal(code) for code in sorted(THROTTLES)},
     **GARBLED,
 }
-LASTING = {name: bad for name, (bad, _, passes) in REFUSALS.items() if not passes}
+PERMANENT = {name: bad for name, (bad, _, transient) in REFUSALS.items() if not transient}
 
 
 @pytest.fixture
@@ -378,14 +378,12 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("bad", TRANSIENT.values(), ids=TRANSIENT.keys())
-def test_the_client_makes_a_call_that_may_pass_once_more_and_no_more(
-    server: Server, bad: Reply
-) -> None:
+def test_the_client_retries_a_transient_error_once(server: Server, bad: Reply) -> None:
     client = Client(connections_to(server))
     server.answer_in_turn(bad, reply({"Item": {}}))
     assert client.get_item(TableName="Posts") == {"Item": {}}
     assert len(server.calls) == 2
-    server.close_connections()  # or libcurl may find one that has ended, and say it again
+    server.close_connections()  # libcurl would repeat a call on a connection that had ended
     client = Client(connections_to(server))
     server.answer_in_turn(bad, bad, OK)
     with pytest.raises((Lost, Refused)) as caught:
@@ -395,15 +393,15 @@ def test_the_client_makes_a_call_that_may_pass_once_more_and_no_more(
 
 
 @pytest.mark.usefixtures("at_once")
-@pytest.mark.parametrize("bad", LASTING.values(), ids=LASTING.keys())
-def test_the_client_does_not_repeat_what_would_fail_again(server: Server, bad: Reply) -> None:
+@pytest.mark.parametrize("bad", PERMANENT.values(), ids=PERMANENT.keys())
+def test_the_client_does_not_retry_other_errors(server: Server, bad: Reply) -> None:
     server.answer_in_turn(bad)
     with pytest.raises(Refused):
         Client(connections_to(server)).get_item(TableName="Posts")
     assert len(server.calls) == 1
 
 
-def test_the_client_waits_a_random_while_before_it_calls_again(
+def test_the_client_waits_a_random_time_before_a_retry(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits: list[float] = []

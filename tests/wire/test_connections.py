@@ -1,4 +1,4 @@
-"""Connections that stay open: how many there are, whose calls they carry, and what ends them."""
+"""Connections that stay open: how many there are, with which credentials, and what ends them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.wire.server import CLOSE, OK, RESET, SILENCE, Call, Reply, Server, re
 from tests.wire.signatures import Signer
 
 pytestmark = pytest.mark.network
-# More than libcurl needs to see that idle connections have ended: it looks once a second.
+# libcurl notices closed idle connections once a second.
 IDLE_SECONDS = 1.2
 
 
@@ -43,7 +43,7 @@ def connections_to(server: Server, env: dict[str, str]) -> Connections:
 
 
 def all_at_once(count: int) -> Callable[[Call], Reply]:
-    """Answer when so many calls are there, so that each of them is on a connection of its own."""
+    """Answer when `count` calls have arrived, so that each of them has its own connection."""
     gate = threading.Barrier(count)
 
     def answer(_call: Call) -> Reply:
@@ -54,15 +54,13 @@ def all_at_once(count: int) -> Callable[[Call], Reply]:
 
 
 def deliver(connections: Connections, count: int) -> None:
-    """So many batches, all in flight."""
+    """Deliver `count` batches concurrently."""
     ended = make(transport(connections), *(batch(n, f"user-{n}") for n in range(count)))
-    assert not any(call.result for call in ended)  # nothing is left over, and nothing failed
+    assert not any(call.result for call in ended)  # no errors and no unprocessed users
     assert {call.action.batch for call in ended} == set(range(count))  # type: ignore[union-attr]
 
 
-def test_calls_one_after_the_other_share_one_connection(
-    either: Server, env: dict[str, str]
-) -> None:
+def test_sequential_calls_share_one_connection(either: Server, env: dict[str, str]) -> None:
     connections = connections_to(either, env)
     for way in [*WAYS, *WAYS, *WAYS]:
         assert not way(connections)
@@ -71,7 +69,7 @@ def test_calls_one_after_the_other_share_one_connection(
 
 
 @pytest.mark.parametrize("count", [2, CONNECTIONS])
-def test_calls_in_flight_have_a_connection_each_and_the_next_delivery_uses_them_again(
+def test_concurrent_calls_have_a_connection_each_which_the_next_delivery_reuses(
     either: Server, env: dict[str, str], count: int
 ) -> None:
     connections = connections_to(either, env)
@@ -110,7 +108,7 @@ def test_connections_stay_open_while_calls_end_one_by_one(
     assert server.opened == 40
 
 
-def test_what_the_server_closed_meanwhile_is_not_noticed(
+def test_connections_that_the_server_closed_while_idle_are_replaced(
     either: Server, env: dict[str, str]
 ) -> None:
     connections = connections_to(either, env)
@@ -128,7 +126,7 @@ def test_what_the_server_closed_meanwhile_is_not_noticed(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_the_server_closes_just_now_is_not_noticed(
+def test_a_connection_that_the_server_closes_after_an_answer_is_replaced(
     either: Server, env: dict[str, str], way: Callable[[Connections], Any]
 ) -> None:
     connections = connections_to(either, env)
@@ -140,10 +138,10 @@ def test_what_the_server_closes_just_now_is_not_noticed(
 
 @pytest.mark.parametrize("then", [CLOSE, RESET])
 @pytest.mark.parametrize("way", WAYS)
-def test_a_call_on_a_connection_that_was_dead_already_is_made_again_at_once(
+def test_libcurl_repeats_a_call_whose_connection_was_dead(
     server: Server, env: dict[str, str], way: Callable[[Connections], Any], then: str
 ) -> None:
-    """By libcurl, which cannot know whether the server took it: calls bear being made twice."""
+    """Libcurl cannot know whether the server applied the call, so calls must be idempotent."""
     connections = connections_to(server, env)
     assert not way(connections)
     server.answer_in_turn(Reply(b"", then))
@@ -152,7 +150,7 @@ def test_a_call_on_a_connection_that_was_dead_already_is_made_again_at_once(
     assert server.calls[1].body == server.calls[2].body
 
 
-# Who calls
+# Credentials
 
 OLD, NEW = ("ASIAOLD", "old-secret", "old/token="), ("ASIANEW", "new/secret+", "new-token")
 
@@ -168,7 +166,7 @@ def signed_by(calls: list[Call], credentials: tuple[str, str, str]) -> list[bool
     return [signer.signed(c) and c.header("x-amz-security-token") == token for c in calls]
 
 
-def test_new_credentials_sign_every_call_from_the_next_invocation_on(
+def test_new_credentials_are_used_from_the_next_invocation_on(
     server: Server, env: dict[str, str]
 ) -> None:
     give(env, OLD)
@@ -182,10 +180,10 @@ def test_new_credentials_sign_every_call_from_the_next_invocation_on(
     by_client(connections)
     assert signed_by(server.calls[8:], NEW) == [True] * 9
     assert not any(signed_by(server.calls[8:], OLD))
-    assert server.opened == 8, "they are not worth a new connection"
+    assert server.opened == 8, "no new connections"
 
 
-def test_a_token_that_is_gone_is_not_sent_any_more(server: Server, env: dict[str, str]) -> None:
+def test_a_removed_token_is_no_longer_sent(server: Server, env: dict[str, str]) -> None:
     give(env, OLD)
     connections = connections_to(server, env)
     by_client(connections)
@@ -197,7 +195,9 @@ def test_a_token_that_is_gone_is_not_sent_any_more(server: Server, env: dict[str
     assert signed_by(server.calls, (*NEW[:2], "")) == [False, True, True]
 
 
-def test_one_delivery_is_signed_by_whom_it_began_with(server: Server, env: dict[str, str]) -> None:
+def test_a_delivery_keeps_the_credentials_that_it_began_with(
+    server: Server, env: dict[str, str]
+) -> None:
     give(env, OLD)
     connections = connections_to(server, env)
     with transport(connections).calls(ENTRY) as calls:
@@ -210,7 +210,7 @@ def test_one_delivery_is_signed_by_whom_it_began_with(server: Server, env: dict[
     assert signed_by(server.calls, OLD) == [True, True]
 
 
-def test_a_handle_makes_other_calls_than_before(server: Server, env: dict[str, str]) -> None:
+def test_a_handle_can_change_its_operation(server: Server, env: dict[str, str]) -> None:
     client = Client(connections_to(server, env))
     client.get_item()
     client.update_item()
@@ -218,10 +218,10 @@ def test_a_handle_makes_other_calls_than_before(server: Server, env: dict[str, s
     assert [call.operation for call in server.calls] == ["GetItem", "UpdateItem", "GetItem"]
 
 
-# Waiting and breaking off
+# Waiting and aborting
 
 
-def test_waiting_for_calls_ends_when_it_is_to(server: Server, env: dict[str, str]) -> None:
+def test_waiting_for_calls_ends_at_the_timeout(server: Server, env: dict[str, str]) -> None:
     connections = connections_to(server, env)
     server.answer = lambda _call: Reply(b"", SILENCE)
     connections.renew()
@@ -234,9 +234,7 @@ def test_waiting_for_calls_ends_when_it_is_to(server: Server, env: dict[str, str
     connections.forget()
 
 
-def test_calls_that_are_broken_off_are_never_heard_of_again(
-    server: Server, env: dict[str, str]
-) -> None:
+def test_answers_of_aborted_calls_are_ignored(server: Server, env: dict[str, str]) -> None:
     connections = connections_to(server, env)
     gate = threading.Event()
 
@@ -246,7 +244,7 @@ def test_calls_that_are_broken_off_are_never_heard_of_again(
 
     server.answer = late
 
-    def break_off() -> None:
+    def abort() -> None:
         with transport(connections).calls(ENTRY) as calls:
             for number in range(10):
                 calls.start(batch(number, f"user-{number}"))
@@ -255,7 +253,7 @@ def test_calls_that_are_broken_off_are_never_heard_of_again(
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        break_off()
+        abort()
     assert len(server.calls) == 10
     server.answer = lambda _call: OK
     gate.set()
@@ -266,7 +264,7 @@ def test_calls_that_are_broken_off_are_never_heard_of_again(
     assert len(server.calls) == 10 + 3 * 11
 
 
-def test_one_lost_call_takes_no_other_with_it(server: Server, env: dict[str, str]) -> None:
+def test_a_lost_call_does_not_affect_concurrent_calls(server: Server, env: dict[str, str]) -> None:
     connections = connections_to(server, env)
     gate = threading.Barrier(6)
 
@@ -282,10 +280,7 @@ def test_one_lost_call_takes_no_other_with_it(server: Server, env: dict[str, str
     assert not any(results.values())
 
 
-def test_a_call_made_again_trusts_no_other_open_connection(
-    serve: Callable[..., Server], env: dict[str, str]
-) -> None:
-    """Whatever fell silent on one connection may have fallen silent on those beside it."""
+def test_a_retry_uses_a_new_connection(serve: Callable[..., Server], env: dict[str, str]) -> None:
     server = serve()
     connections = connections_to(server, env)
     both = threading.Barrier(2)
@@ -307,7 +302,7 @@ def test_a_call_made_again_trusts_no_other_open_connection(
 
 
 @pytest.mark.parametrize("silent", ["Query", "BatchWriteItem"])
-def test_a_delivery_outlives_calls_that_nobody_answers(
+def test_a_delivery_survives_unanswered_calls(
     serve: Callable[..., Server], env: dict[str, str], silent: str
 ) -> None:
     server = serve()

@@ -1,4 +1,4 @@
-"""What goes over the wire and comes back is what the stores said, whatever is in it."""
+"""Requests and answers keep every character on the wire."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ ODD = [
     " ",
     "x" * 2000,
 ]
-# Half of a pair of surrogates is no character, and no id has one; JSON knows it all the same.
+# Half a surrogate pair is no character, but JSON can spell it.
 USERS = st.lists(st.text(st.characters()), min_size=1, max_size=25)
 
 
 @given(USERS)
-def test_a_body_is_the_request_that_the_store_would_make(users: list[str]) -> None:
+def test_a_prebuilt_body_equals_the_request_of_the_store(users: list[str]) -> None:
     body = Body(TIMELINES, ENTRY).of(users)
     assert json.loads(body) == TIMELINES.push_request(ENTRY, users)
 
 
 @pytest.mark.parametrize("odd", ODD)
-def test_an_odd_user_beside_plain_ones_is_spelled_as_json_does(odd: str) -> None:
+def test_a_user_id_that_needs_escaping_is_escaped(odd: str) -> None:
     users = ["ada", odd, "bob"]
     assert Body(TIMELINES, ENTRY).of(users) == encode(TIMELINES.push_request(ENTRY, users))
 
 
 @given(st.text(st.characters(exclude_characters="\0\\", exclude_categories=["Cs"])))
-def test_the_entry_of_a_body_may_be_any_text(text: str) -> None:
+def test_a_prebuilt_body_may_contain_any_text(text: str) -> None:
     entry = Entry(f"2026#{text}", text, 7)
     body = Body(TIMELINES, entry).of(["ada", "bob"])
     assert json.loads(body) == TIMELINES.push_request(entry, ["ada", "bob"])
 
 
-def test_a_batch_that_is_all_written_is_known_without_reading_it() -> None:
+def test_a_batch_without_unprocessed_items_is_recognized_without_parsing() -> None:
     assert TIMELINES.unwritten(json.loads(ALL_WRITTEN)) == []
 
 
@@ -78,7 +78,7 @@ def test_a_request_and_its_answer_keep_every_character(server: Server, ascii: bo
 
 
 @pytest.mark.network
-def test_who_is_left_over_comes_back_by_name(server: Server) -> None:
+def test_unprocessed_users_are_returned(server: Server) -> None:
     left = [*ODD[:3], "日本語", "ada"]
 
     def answer(call: Any) -> Any:

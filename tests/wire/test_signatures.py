@@ -1,4 +1,4 @@
-"""Every request is signed as AWS wants it: botocore computes the same from what came."""
+"""Signatures: botocore computes the same ones from the requests as they arrived."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.wire.signatures import Signer, signed_headers
 pytestmark = pytest.mark.network
 KEY = "ASIAIOSFODNN7EXAMPLE"
 SECRET = "a/secret+with=signs"
-# As long as a Lambda role's, with every character that one may have.
+# As long as the token of a Lambda role, with every character that may occur in one.
 TOKEN = "IQoJb3JpZ2luX2VjE/+=" * 50
 ODD = ['"', "\\", "\t\n\x00\x7f", "grüße", "\N{GRINNING FACE}", "x" * 900, "a b&c=d?e#f/../%20"]
 SIGNED = {"content-type", "host", "x-amz-date", "x-amz-target"}
@@ -50,7 +50,7 @@ def speak(env: dict[str, str]) -> None:
 
 @pytest.fixture(params=["http", "https"])
 def capturing(request: Any, serve: Callable[..., Server], tls: Certificates) -> Server:
-    """A server that keeps what it is asked, with and without TLS."""
+    """A server with and without TLS, which records requests."""
     return serve(answer, context=tls.context if request.param == "https" else None)
 
 
@@ -60,7 +60,7 @@ def is_signed(call: Call, signer: Signer) -> bool:
 
 
 @pytest.mark.parametrize("token", ["", TOKEN], ids=["without a token", "with a token"])
-def test_every_request_is_signed_and_a_wrong_secret_or_scope_would_be_seen(
+def test_every_request_is_signed_and_the_check_notices_a_wrong_secret_or_scope(
     capturing: Server, tls: Certificates, token: str
 ) -> None:
     env = environment(
@@ -100,15 +100,15 @@ def test_every_request_is_signed_and_a_wrong_secret_or_scope_would_be_seen(
         assert (call.method, call.path) == ("POST", "/")
 
 
-def test_a_request_is_dated_now_in_utc(server: Server) -> None:
+def test_a_request_has_the_current_date_in_utc(server: Server) -> None:
     Client(Connections(DYNAMODB, environment(server.url))).get_item()
     (call,) = server.calls
     dated = datetime.strptime(call.header("x-amz-date"), "%Y%m%dT%H%M%S%z")
-    assert abs(datetime.now(UTC) - dated) < timedelta(seconds=30)  # AWS bears five minutes
+    assert abs(datetime.now(UTC) - dated) < timedelta(seconds=30)  # AWS tolerates five minutes
 
 
-def test_nothing_is_sent_but_what_aws_asks_for(server: Server) -> None:
-    """No `Expect`, which would cost a round trip, and nothing that only browsers say."""
+def test_only_headers_that_aws_needs_are_sent(server: Server) -> None:
+    """No `Expect`, which would cost a round trip, and no headers of browsers."""
     Client(Connections(DYNAMODB, environment(server.url))).get_item(Key="x" * 2_000_000)
     (call,) = server.calls
     assert {name.lower() for name, _ in call.headers} == {

@@ -1,4 +1,4 @@
-"""The stores are answered over the wire as in process, errors and all."""
+"""Stores get the same answers and errors over the wire as in process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, proxies={})
 
 
 class WholeClient(Client):
-    """The client with every other operation that some door of ours makes, by the same means."""
+    """The client with the other operations of the product, which the tests call alike."""
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
         operation = "".join(part.capitalize() for part in name.split("_"))
@@ -39,7 +39,7 @@ class WholeClient(Client):
 
 @contextmanager
 def over_http(transport: str) -> Iterator[Any]:
-    """A client by one transport of the model behind HTTP."""
+    """A client of the model over HTTP, through one of the libraries."""
     with engines.on_model() as model, serving(answering_from(model)) as url:
         if transport == LIBCURL:
             yield WholeClient(Connections(DYNAMODB, environment(url)), attempts=1)
@@ -50,7 +50,7 @@ def over_http(transport: str) -> Iterator[Any]:
 
 
 def is_spelled_by_json(program: Program) -> bool:
-    """Not so with binary values, which the product has none of."""
+    """Without binary values, which the product does not use."""
     try:
         json.dumps(program.calls)
     except TypeError:
@@ -64,12 +64,12 @@ SPELLED = [Case.of(each) for each in PROGRAMS if is_spelled_by_json(each)]
 
 @pytest.mark.parametrize("case", STORES, ids=lambda case: case.name)
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_store_is_answered_over_http_as_in_process(transport: str, case: Case) -> None:
+def test_a_store_gets_the_same_answers_over_http_as_in_process(transport: str, case: Case) -> None:
     assert_same(case, transport)
 
 
 @pytest.mark.parametrize("case", SPELLED, ids=lambda case: case.name)
-def test_calls_are_answered_through_libcurl_as_in_process(case: Case) -> None:
+def test_libcurls_client_gets_the_same_answers_as_in_process(case: Case) -> None:
     assert_same(case, LIBCURL)
 
 
@@ -79,7 +79,7 @@ def assert_same(case: Case, transport: str) -> None:
     assert over.answers == within.answers
 
 
-def test_an_error_over_the_wire_is_one_that_the_stores_know() -> None:
+def test_stores_recognize_errors_of_libcurls_client() -> None:
     with over_http(LIBCURL) as client:
         fanouts = Ledger(client, names.FANOUTS.name)
         assert fanouts.open(STORED)
