@@ -36,7 +36,7 @@ MEANINGS = {
     Difference.ORPHANED: "edges without a follow: posts arrive that nobody asked for",
     Difference.OLDER: "edges older than their follow: posts arrive all the same",
     Difference.NEWER: "edges newer than their follow: an unfollow would not delete them",
-    Difference.UNREACHABLE: "publishers with edges above the level of their row: never read",
+    Difference.UNREACHABLE: "publishers with edges above the level of their row: not delivered to",
     Difference.UNREADABLE: "items that are neither edges nor follows: never repaired",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +21,6 @@ from fanfold.follows.follows_table import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.follows.growth import Growing
 from fanfold.follows.levels import Levels
 from fanfold.settings import HIGHEST_LEVEL
-from fanfold_cli import aws
 from functions import api, plan
 from tests.integration.cli import FakeLambda, Patched, Ran, run, throttled
 from tests.integration.system import AT, AT_MS, Clock, System, error
@@ -103,25 +102,12 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Callable[..., No
     return let
 
 
-@pytest.fixture
-def paged(system: System) -> Iterator[Callable[[int], None]]:
-    """Let each page of a Scan hold at most this many items."""
-    limits = [10_000]
-
-    def cut(params: dict[str, Any], **_event: Any) -> None:
-        params.setdefault("Limit", limits[0])
-
-    # A client takes its event handlers from the session when it is made, which the command does.
-    plain = aws.client
-
-    def client(service: str, *where: Any) -> Any:
-        made = plain(service, *where)
-        made.meta.events.register("provide-client-params.dynamodb.Scan", cut)
-        return made
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("fanfold_cli.stack.aws.client", client)
-        yield lambda limit: limits.__setitem__(0, limit)
+def paged(limit: int) -> Patched:
+    """DynamoDB whose Scans give pages of at most this many items."""
+    pages: Patched = Patched(
+        scan=lambda **request: pages.client.scan(**{"Limit": limit, **request})
+    )
+    return pages
 
 
 def examined(*options: str, **clients: Any) -> Ran:
@@ -277,13 +263,12 @@ def test_each_fault_is_found_repaired_and_gone(
 
 @pytest.mark.parametrize("fault", [FAULTS[3], FAULTS[5], FAULTS[8], FAULTS[10]], ids=str)
 def test_a_fault_that_is_read_on_several_pages_counts_once(
-    tables: Tables, fault: Fault, paged: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    tables: Tables, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(examine, "MAX_SUSPECTS", 0)  # each page waits for its second reads
     monkeypatch.setattr(scan, "MAX_LEVELS", 0)  # and reads the levels again
-    paged(1)
     fault.make(tables)
-    assert found(examined("--whole")) == {fault.kind: 1}
+    assert found(examined("--whole", dynamodb=paged(1))) == {fault.kind: 1}
 
 
 def test_a_follow_that_comes_during_the_repair_of_an_orphaned_edge_is_kept(
@@ -356,14 +341,12 @@ def test_a_repair_raises_the_row_before_it_reconciles(
     restored: Tables,
     scope: list[str],
     waiting: int,
-    paged: Callable[[int], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(examine, "MAX_SUSPECTS", waiting)
-    paged(1)
     system = restored.system
     restored.edge("eve", 3, level=1)
-    ran = examined(*scope, "--repair")
+    ran = examined(*scope, "--repair", dynamodb=paged(1))
     assert (ran.exit_code, ran.json["left"]) == (0, 0)
     assert found(ran).keys() == {"unreachable", "orphaned"}
     assert ran.json["unreachable"] == [{"publisher_id": "ada", "level": 0, "seen": 2}]
@@ -521,11 +504,10 @@ def test_a_row_that_changes_during_a_read_gives_no_snapshot(tables: Tables) -> N
 
 
 def test_with_too_many_suspects_scanning_waits_for_their_second_reads(
-    tables: Tables, paged: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(examine, "MAX_SUSPECTS", 3)
     monkeypatch.setattr(findings, "EXAMPLES", 5)
-    paged(1)
     for number in range(12):
         tables.row(f"user-{number}")
     awaiting: list[int] = []
@@ -536,7 +518,7 @@ def test_with_too_many_suspects_scanning_waits_for_their_second_reads(
         return plain(recheck, wait=wait)
 
     monkeypatch.setattr(Recheck, "due", due)
-    ran = examined("--whole")
+    ran = examined("--whole", dynamodb=paged(1))
     assert found(ran) == {"missing": 12}
     assert max(awaiting) == 4
     assert len(ran.json["examples"]) == 5
@@ -545,12 +527,10 @@ def test_with_too_many_suspects_scanning_waits_for_their_second_reads(
 
 def test_an_interrupted_repair_says_what_it_has_done_and_can_be_run_again(
     tables: Tables,
-    paged: Callable[[int], None],
     meanwhile: Callable[..., None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(examine, "MAX_SUSPECTS", 0)  # each page is repaired before the next
-    paged(1)
     for user in ("bob", "cid", "dan"):
         tables.row(user)
     waits = iter(range(1, 9))
@@ -560,7 +540,7 @@ def test_an_interrupted_repair_says_what_it_has_done_and_can_be_run_again(
             raise KeyboardInterrupt
 
     meanwhile(press_ctrl_c)
-    ran = run("doctor", "--whole", "--repair", lambda_=FakeLambda())
+    ran = run("doctor", "--whole", "--repair", dynamodb=paged(1), lambda_=FakeLambda())
     assert (ran.exit_code, ran.stdout) == (130, "")
     assert "Stopped after 2 follows and 0 edges: 1 difference found; " in ran.said
     assert "at least 1 repaired; 1 more awaiting their second read" in ran.said
@@ -581,14 +561,13 @@ def records_of(system: System, threads: ThreadPoolExecutor, client: Any = None) 
 
 @SCOPES
 def test_more_rows_than_a_batch_and_a_page_are_all_compared(
-    tables: Tables, paged: Callable[[int], None], scope: list[str]
+    tables: Tables, scope: list[str]
 ) -> None:
-    paged(40)
     tables.grow(2)
     tables.follow(*(f"user-{number}" for number in range(150)))
     tables.lose_edge("user-7", level=2)
     tables.edge("orphan", 1, level=1)
-    ran = examined(*scope)
+    ran = examined(*scope, dynamodb=paged(40))
     assert (ran.json["follows"], ran.json["edges"]) == (150, 150)
     assert found(ran) == {"missing": 1, "orphaned": 1}
 
