@@ -1,7 +1,7 @@
 """Growing a publisher's write shards when single writes of its edges are throttled.
 
-Only single writes: the answer to a throttled one says which limit it met, that to a batch does not.
-What fails here fails no follow.
+Only the answer to a throttled single write says which limit it met; the answer to a batch does not.
+A transient error here does not fail the follow.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Notify = Callable[[str, Shards | NotGrown], None]
 class Growing:
     """Decides when this container tries to grow a publisher.
 
-    `notify` is called with every growth of this container's, and with every reason against one.
+    `notify` is called with each growth by this container, and with each reason against one.
     """
 
     levels: Levels

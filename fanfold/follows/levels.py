@@ -33,7 +33,7 @@ def ttl_cache(seconds: float) -> Callable[[], MutableMapping[Any, Any]]:
 
 @dataclass(frozen=True)
 class Levels:
-    """The levels to write at and to look for edges at."""
+    """The levels at which to write edges, and at which to read them."""
 
     publishers: PublishersTable
 

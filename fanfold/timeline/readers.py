@@ -1,4 +1,4 @@
-"""The readers: how many publishers each user follows."""
+"""The readers table: how many publishers each user follows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from fanfold.aws.items import expressions, number, text
 
 @dataclass(frozen=True)
 class Readers:
-    """The readers table."""
-
     table: str
 
     def followed(self, user_id: str, publishers: int, *, max_follows: int) -> dict[str, Any]:
-        """The Update, for a transaction, that counts new follows of so many publishers.
+        """The Update, for a transaction, that counts new follows of this many publishers.
 
         Its condition fails if the user would then follow more than `max_follows`.
         """

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import random
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -913,26 +915,14 @@ def test_many_threads_write_each_edge_once_and_grow_a_publisher_once(world: Worl
         for each in range(50):
             world.edges.put("ada", f"user-{number}-{each}", version=1)
 
-    together(*(lambda number=number: follow(number) for number in range(4)))  # type: ignore[misc]
+    together(*(partial(follow, number) for number in range(4)))
     assert len({call[2] for call in world.made("put")}) == len(world.made("put")) == 200
     assert world.levels == [1]
     assert len(world.notified) == 1
 
 
-def together(*works: Any) -> None:
-    """Run these in threads of their own; raises what the first of them raised."""
-    errors: list[BaseException] = []
-
-    def run(work: Any) -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001 - raised below
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,)) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
+def together(*works: Callable[[], None]) -> None:
+    """Run these in threads of their own; raises the first error."""
+    with ThreadPoolExecutor(len(works)) as threads:
+        for work in [threads.submit(work) for work in works]:
+            work.result()
