@@ -7,7 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -518,10 +518,33 @@ def test_an_error_that_is_not_transient_is_raised_at_once(world: World) -> None:
     assert not world.time.slept
 
 
-def test_a_level_that_cannot_be_read_is_read_again(world: World) -> None:
-    world.publishers.rows["ada"] = grown_to(2)
-    world.publishers.errors = [COLD, LOST]
-    assert world.put() == [2]
+@pytest.mark.parametrize(
+    ("operation", "call"),
+    [
+        ("put", "put"),
+        ("put", "eventual"),
+        ("ensure", "read"),
+        ("ensure", "shards"),
+        ("remove", "read"),
+        ("remove", "shards"),
+    ],
+)
+def test_a_call_is_repeated_after_transient_errors_and_then_raises_try_later(
+    world: World, operation: str, call: str
+) -> None:
+    store = world.followers if call in ("put", "read") else world.publishers
+    for errors in ([COLD, LOST], [COLD] * ATTEMPTS):
+        world.edges = world.container()
+        world.edges.levels.to_write("edsger")  # caches the static level
+        if call == "shards":
+            world.edges.levels.to_write("ada")
+        world.calls.clear()
+        store.errors = [*errors]
+        with pytest.raises(TryLater) if len(errors) == ATTEMPTS else nullcontext():
+            getattr(world.edges, operation)("ada", "bob", version=8)
+        assert len(world.made(call)) == min(ATTEMPTS, len(errors) + 1)
+        assert not store.errors
+    assert bool(world.notified) is (call == "put")
 
 
 # Removing
@@ -567,14 +590,6 @@ def test_a_removal_is_retried_at_the_level_that_failed(world: World) -> None:
     assert world.read_at == [0, 0, 0, 1, 2]
     assert len(world.made("shards")) == 2
     assert not world.followers.versions
-
-
-def test_a_removal_that_stays_throttled_raises_try_later(world: World) -> None:
-    world.publishers.rows["ada"] = grown_to(2)
-    world.followers.errors = [HOT] * ATTEMPTS
-    with pytest.raises(TryLater):
-        world.edges.remove("ada", "bob", version=8)
-    assert world.read_at == [0] * ATTEMPTS
 
 
 def test_throttled_removals_grow_nothing(world: World) -> None:
@@ -627,16 +642,6 @@ def test_an_edge_above_the_remembered_level_is_found(world: World) -> None:
     assert len(world.made("shards")) == 1
     world.edges.ensure("ada", "bob", version=8)
     assert len(world.made("shards")) == 1, "the level is remembered"
-
-
-def test_reading_an_edge_is_retried_and_then_raises_try_later(world: World) -> None:
-    world.followers.errors = [HOT, LOST]
-    world.edges.ensure("ada", "bob", version=8)
-    assert len(world.made("read")) == 3
-    world.followers.errors = [HOT] * ATTEMPTS
-    with pytest.raises(TryLater):
-        world.edges.ensure("ada", "bob", version=8)
-    assert not world.notified
 
 
 # Many at once
