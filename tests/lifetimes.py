@@ -1,5 +1,5 @@
-"""How long an engine of the tests lives, should nothing end it."""
+"""The lifetime of a test's engine, in case nothing ends it before."""
 
-# Modules come in random order: the first test of a run may start an engine that the last one asks.
-# No run of CI takes longer than 90 minutes; an engine whose tests were killed still ends by itself.
+# Tests run in random order, so an engine may serve from the first test to the last. No run takes
+# longer than 90 minutes. An engine whose tests were killed still ends by itself.
 LIFETIME_HOURS = 2.0

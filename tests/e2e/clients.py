@@ -1,4 +1,4 @@
-"""The service as its clients see it: HTTP with a token, and messages on the publish queue."""
+"""The service as its clients see it: HTTP with a token, messages on a queue, and their results."""
 
 import json
 import time
@@ -10,11 +10,14 @@ import urllib3
 
 from fanfold import contract
 from fanfold.aws.queues import WorkQueue
+from fanfold.fanout.ledger import COMPLETE, Ledger
+from fanfold.ids import split_sort_key
 from fanfold.messages import Message
 from fanfold_cli.stack import Deployment
 
-# Far more than a delivery on the engine takes; a test that waits so long has failed.
-PATIENCE_SECONDS = 60.0
+# Much longer than a delivery takes, even on a busy machine: after this, a test has failed.
+PATIENCE_SECONDS = 300.0
+REQUEST_SECONDS = 120.0
 POLL_SECONDS = 0.1
 
 http = urllib3.PoolManager(maxsize=8)
@@ -22,8 +25,6 @@ http = urllib3.PoolManager(maxsize=8)
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP answer."""
-
     status: int
     kind: str
     content: Any
@@ -31,8 +32,6 @@ class Answer:
 
 @dataclass(frozen=True)
 class User:
-    """Somebody with a token."""
-
     stack: Deployment
     name: str
     token: str
@@ -46,7 +45,6 @@ class User:
         raw: bytes | None = None,
         **headers: str,
     ) -> Answer:
-        """Call a route with the user's token."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.token:
             sent["authorization"] = f"Bearer {self.token}"
@@ -57,7 +55,7 @@ class User:
             body=body,
             headers=sent,
             retries=False,
-            timeout=30,
+            timeout=REQUEST_SECONDS,
         )
         return Answer(
             answer.status,
@@ -66,35 +64,46 @@ class User:
         )
 
     def publish(self, **content: Any) -> Any:
-        """Publish a post; the accepted answer."""
+        """Publish a post, and return the content of the answer 202."""
         answer = self.call("POST", "/v1/posts", content)
         assert answer.status == 202, answer
         return answer.content
 
     def follow(self, publisher: "User") -> None:
-        """Follow a publisher."""
         assert self.call("PUT", f"/v1/following/{publisher.name}").status == 200
 
     def timeline(self, query: str = "") -> Any:
-        """A page of the user's own timeline."""
         answer = self.call("GET", f"/v1/timeline{query}")
         assert answer.status == 200, answer
         return answer.content
 
     def ref_ids(self) -> list[str]:
-        """The posts on the first page of the user's own timeline."""
+        """The posts on the first page of the user's timeline."""
         return [entry["ref_id"] for entry in self.timeline("?limit=100")["entries"]]
 
 
 def send(stack: Deployment, *events: dict[str, Any]) -> None:
-    """Put events on the publish queue, as another service would."""
+    """Send events to the publish queue, as another service does."""
     queue = WorkQueue(stack.client("sqs"), stack.settings().publish_queue_url)
     queue.send(*(Message({"version": contract.VERSION, **event}, "other") for event in events))
 
 
+def entries(stack: Deployment) -> list[tuple[str, str]]:
+    """Every entry of every timeline, as user and post."""
+    scan = stack.client("dynamodb").get_paginator("scan")
+    pages = scan.paginate(TableName=stack.settings().timelines_table, ConsistentRead=True)
+    items = [item for page in pages for item in page["Items"]]
+    return [(item["user_id"]["S"], split_sort_key(item["sort_key"]["S"])[1]) for item in items]
+
+
+def is_complete(ledger: Ledger, ref_id: str) -> bool:
+    row = ledger.get(ref_id)
+    return row is not None and row.state == COMPLETE
+
+
 def eventually(claim: Callable[[], bool], *, patience: float = PATIENCE_SECONDS) -> None:
-    """Wait until the claim holds."""
+    """Wait until the claim holds; fail after `patience` seconds."""
     end = time.monotonic() + patience
     while not claim():
-        assert time.monotonic() < end, "it did not come true in time"
+        assert time.monotonic() < end, f"not true within {patience:.0f} s"
         time.sleep(POLL_SECONDS)

@@ -1,18 +1,20 @@
 """One local engine for all end-to-end tests, with the real app deployed on it."""
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
+from tests.e2e.clients import User
 from tests.lifetimes import LIFETIME_HOURS
 
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """The home of a running engine with the app deployed; it ends with the tests."""
+    """The home of a running engine with the app deployed; the engine ends with the tests."""
     home = Home(tmp_path_factory.mktemp("engine"))
     try:
         deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS)
@@ -23,5 +25,15 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 @pytest.fixture(scope="session")
 def stack(engine: Home) -> Deployment:
-    """The deployed app: its settings, clients, API address and tokens."""
     return Deployment.local(engine)
+
+
+@pytest.fixture
+def make(stack: Deployment) -> Callable[[str], User]:
+    """Make users whose names no other test has."""
+
+    def make_user(name: str) -> User:
+        unique = f"{name}-{uuid.uuid4().hex[:8]}"
+        return User(stack, unique, stack.token(unique))
+
+    return make_user

@@ -1,4 +1,4 @@
-"""Bad input at the real doors: a sentence that says what to do, the right status, nothing lost."""
+"""Bad input to the deployed functions: the right status, a helpful sentence, and nothing lost."""
 
 import base64
 import json
@@ -14,13 +14,12 @@ from tests.e2e.clients import Answer, User, eventually, send
 
 @pytest.fixture(scope="module")
 def user(stack: Deployment) -> User:
-    """Somebody with a token."""
     name = f"user-{uuid.uuid4().hex[:8]}"
     return User(stack, name, stack.token(name))
 
 
 def check_problem(answer: Answer, status: int, hint: str) -> None:
-    """The answer is a problem (RFC 9457) of this status, and its sentence says `hint`."""
+    """Check that the answer is a problem document (RFC 9457) with this status and hint."""
     assert answer.status == status, answer
     assert answer.kind == "application/problem+json"
     assert answer.content["status"] == status
@@ -86,39 +85,39 @@ def test_a_limit_outside_its_bounds_is_refused(user: User, path: str, limit: str
 @pytest.mark.parametrize(
     "cursor", ["garbage", "1", "1!!!!", "2MTIz", "1IyM", "1MTIzZ", "1" + "A" * 300]
 )
-def test_a_cursor_that_is_not_ours_is_refused(user: User, cursor: str) -> None:
+def test_a_foreign_cursor_is_refused(user: User, cursor: str) -> None:
     hint = "take 'next' from the last answer unchanged"
     check_problem(user.call("GET", f"/v1/timeline?before={cursor}"), 400, hint)
     check_problem(user.call("GET", f"/v1/following?after={cursor}"), 400, hint)
 
 
-def test_a_cursor_beyond_the_retention_is_the_end(user: User) -> None:
+def test_a_cursor_older_than_the_retention_reads_an_empty_page(user: User) -> None:
     position = base64.urlsafe_b64encode(b"2001-01-01T00:00:00.000Z#a").decode().rstrip("=")
     assert user.timeline(f"?before=1{position}") == {"entries": [], "next": None}
 
 
-def test_a_parameter_that_the_route_does_not_know_is_refused(user: User) -> None:
+def test_an_unknown_parameter_is_refused_with_the_known_ones(user: User) -> None:
     check_problem(user.call("GET", "/v1/timeline?befor=x"), 400, "limit, before, hydrate")
 
 
-def test_an_unknown_route_is_answered_with_those_there_are(user: User) -> None:
+def test_an_unknown_route_is_answered_with_the_known_ones(user: User) -> None:
     check_problem(user.call("GET", "/v1/nothing"), 404, "GET /v1/timeline")
     check_problem(user.call("PATCH", "/v1/posts"), 404, "POST /v1/posts")
 
 
 @pytest.mark.parametrize("publisher", ["a%23b", "x" * 129, "%20"])
-def test_a_publisher_that_is_no_id_cannot_be_followed(user: User, publisher: str) -> None:
+def test_following_an_invalid_publisher_id_is_refused(user: User, publisher: str) -> None:
     check_problem(user.call("PUT", f"/v1/following/{publisher}"), 400, "'publisher_id'")
 
 
 @pytest.mark.parametrize("method_path", ["GET /v1/timeline", "POST /v1/posts", "GET /v1/nothing"])
-def test_without_a_token_nothing_is_answered(stack: Deployment, method_path: str) -> None:
+def test_a_request_without_a_valid_token_gets_401(stack: Deployment, method_path: str) -> None:
     method, path = method_path.split()
     for token in ("", "garbage", "a.b.c"):
         assert User(stack, "nobody", token).call(method, path).status == 401
 
 
-def test_messages_that_no_code_wrote_end_in_the_dead_letter_queue_and_hold_nobody_up(
+def test_malformed_messages_become_dead_letters_and_delay_no_others(
     stack: Deployment,
 ) -> None:
     settings, sqs = stack.settings(), stack.client("sqs")
@@ -129,7 +128,7 @@ def test_messages_that_no_code_wrote_end_in_the_dead_letter_queue_and_hold_nobod
     follower.follow(publisher)
     ref_id = uuid.uuid4().hex
     good = {"type": "post.published", "publisher_id": publisher_name, "ref_id": ref_id}
-    # The engine takes no message over 256 KiB, reason included; a whole MiB is tested on moto.
+    # The engine refuses messages over 256 KiB, the reason included; tests on moto send a MiB.
     noise = base64.b64encode(os.urandom(150_000)).decode()
     bad = [
         "not JSON",

@@ -15,15 +15,14 @@ import pytest
 from aws_model import faults
 from aws_model.faults import Rates
 from fanfold import names
-from fanfold.fanout.ledger import COMPLETE, Ledger
+from fanfold.fanout.ledger import Ledger
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.ids import split_sort_key
 from fanfold_cli import aws
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from simulation import worker_processes
-from tests.e2e.clients import eventually, send
+from tests.e2e.clients import entries, eventually, is_complete, send
 from tests.lifetimes import LIFETIME_HOURS
 
 pytestmark = pytest.mark.thorough
@@ -108,14 +107,6 @@ def users(count: int) -> list[str]:
     return [f"reader-{number:05d}" for number in range(count)]
 
 
-def rows(stack: Deployment) -> list[tuple[str, str]]:
-    """All entries of all timelines, as pairs of reader and post."""
-    scan = stack.client("dynamodb").get_paginator("scan")
-    pages = scan.paginate(TableName=stack.settings().timelines_table, ConsistentRead=True)
-    items = [item for page in pages for item in page["Items"]]
-    return [(item["user_id"]["S"], split_sort_key(item["sort_key"]["S"])[1]) for item in items]
-
-
 def left(stack: Deployment, url: str) -> int:
     """The number of messages in a queue: visible, in flight and delayed."""
     kinds = ["", "NotVisible", "Delayed"]
@@ -152,7 +143,7 @@ def deliver(
 ) -> Outcome:
     """Publish to every audience, deliver, and check every row, every count and every queue."""
     follow(stack, audiences)
-    before = rows(stack)
+    before = entries(stack)
     posts = {f"post-of-{publisher}": publisher for publisher in audiences}
     assert stack.endpoint is not None
     with (
@@ -163,15 +154,13 @@ def deliver(
         for ref_id, publisher in posts.items():
             event = {"type": "post.published", "publisher_id": publisher, "ref_id": ref_id}
             send(stack, event, event)
-        fanouts = Ledger(stack.client("dynamodb"), stack.settings().fanouts_table)
-
-        def is_complete(ref_id: str) -> bool:
-            row = fanouts.get(ref_id)
-            return row is not None and row.state == COMPLETE
+        ledger = Ledger(stack.client("dynamodb"), stack.settings().fanouts_table)
 
         def is_at_rest() -> bool:
             queues = [stack.output(queue.url_output) for queue in names.QUEUES]
-            return all(map(is_complete, posts)) and not any(left(stack, url) for url in queues)
+            return all(is_complete(ledger, ref_id) for ref_id in posts) and not any(
+                left(stack, url) for url in queues
+            )
 
         eventually(is_at_rest, patience=PATIENCE_SECONDS)
     expected = [
@@ -179,9 +168,9 @@ def deliver(
         for ref_id, publisher in posts.items()
         for user in users(audiences[publisher])
     ]
-    assert sorted(rows(stack)) == sorted([*before, *expected])
+    assert sorted(entries(stack)) == sorted([*before, *expected])
     for ref_id, publisher in posts.items():
-        row = fanouts.get(ref_id)
+        row = ledger.get(ref_id)
         assert row is not None
         assert (row.delivered, row.pending) == (audiences[publisher], frozenset())
     dead = {queue.name: left(stack, stack.output(queue.dlq_url_output)) for queue in names.QUEUES}

@@ -34,7 +34,6 @@ LOOPBACK = "0100007F"
 
 
 def running(home: Home) -> EngineState:
-    """The state of the engine that runs in this home."""
     state = home.running()
     assert state is not None
     return state
@@ -53,14 +52,13 @@ def status_of(stack: Deployment, token: str) -> int:
 
 
 def members(group: int) -> list[int]:
-    """The processes of a process group."""
     listed = subprocess.run(["ps", "-eo", "pid=,pgid="], capture_output=True, text=True, check=True)
     pairs = (line.split() for line in listed.stdout.splitlines())
     return [int(pid) for pid, of in pairs if int(of) == group]
 
 
 def listening_addresses(pid: int) -> set[str]:
-    """The addresses in hexadecimal that a process listens on; Linux only."""
+    """The addresses that a process listens on, in hexadecimal; Linux only."""
     sockets = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         target = str(descriptor.readlink())
@@ -75,7 +73,7 @@ def listening_addresses(pid: int) -> set[str]:
     return found
 
 
-# What a deployment leaves behind.
+# The deployed stack
 
 
 def test_every_queue_has_its_redrive_policy(stack: Deployment) -> None:
@@ -104,13 +102,13 @@ def test_the_settings_name_what_is_deployed(stack: Deployment) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Reads /proc.")
 def test_nothing_of_the_engine_listens_beyond_loopback(engine: Home, stack: Deployment) -> None:
-    assert status_of(stack, stack.token("listener")) == 200  # So that a Lambda worker is there too.
+    assert status_of(stack, stack.token("listener")) == 200  # so that a Lambda worker runs too
     group = members(running(engine).pid)
     assert len(group) > 1
     assert set().union(*(listening_addresses(pid) for pid in group)) == {LOOPBACK}
 
 
-def test_status_tells_the_endpoint_and_the_outputs(engine: Home) -> None:
+def test_status_shows_the_process_and_the_outputs(engine: Home) -> None:
     result = CliRunner().invoke(app, ["local", "status", "--json", "--home", str(engine.path)])
     known = json.loads(result.stdout)
     assert result.exit_code == 0
@@ -119,10 +117,10 @@ def test_status_tells_the_endpoint_and_the_outputs(engine: Home) -> None:
     assert known["outputs"].keys() >= {"ApiUrl", "TimelinesTable", "PublishQueueUrl"}
 
 
-# Users.
+# Users
 
 
-def test_a_token_is_alone_on_stdout_and_opens_the_api(engine: Home, stack: Deployment) -> None:
+def test_the_token_command_prints_only_a_valid_token(engine: Home, stack: Deployment) -> None:
     arguments = ["local", "token", "--user", "alice", "--home", str(engine.path)]
     first, again = (CliRunner().invoke(app, arguments) for _ in range(2))
     assert first.exit_code == again.exit_code == 0
@@ -142,18 +140,18 @@ def test_a_missing_and_a_forged_token_are_refused(stack: Deployment) -> None:
     assert status_of(stack, "") == 401
 
 
-# A second `up`, on a copy of the app that the tests change.
+# A second `up`, on a copy of the app that the tests change
 
 
 @dataclass
 class Workshop:
-    """An engine of its own, and a copy of the app that may be changed."""
+    """A copy of the app that tests may change, deployed on an engine of its own."""
 
     home: Home
     directory: Path
 
     def up(self) -> Deployment:
-        """What `fanfold local up` does."""
+        """Do what `fanfold local up` does."""
         return deploy.bring_up(self.home, lifetime_hours=1, app_directory=self.directory)
 
     def edit(self, path: str, text: str) -> None:
@@ -162,13 +160,12 @@ class Workshop:
             file.write(text)
 
     def restore(self, path: str) -> None:
-        """Bring back a file of the copy as the checkout has it."""
+        """Copy a file from the checkout again."""
         shutil.copy(CHECKOUT / path, self.directory / path)
 
 
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
-    """A deployed copy of the app."""
     directory = tmp_path_factory.mktemp("checkout")
     for path in ("app.py", "cdk.json", "requirements.txt"):
         shutil.copy(CHECKOUT / path, directory / path)
@@ -192,14 +189,12 @@ def put_post(stack: Deployment, ref_id: str) -> None:
 
 
 def has_post(stack: Deployment, ref_id: str) -> bool:
-    """Say whether the row is still there."""
     key = {"ref_id": {"S": ref_id}}
     table = stack.settings().posts_table
     return "Item" in stack.client("dynamodb").get_item(TableName=table, Key=key)
 
 
 def code_hashes(stack: Deployment) -> set[str]:
-    """What the deployed functions are made of."""
     listed = stack.client("lambda").list_functions()["Functions"]
     return {function["CodeSha256"] for function in listed}
 
@@ -221,7 +216,7 @@ def test_a_second_up_without_a_change_does_not_synthesize(workshop: Workshop) ->
     assert time.monotonic() - began < SYNTHESIS_SECONDS
 
 
-def test_a_changed_function_is_deployed_and_the_data_is_kept(workshop: Workshop) -> None:
+def test_a_changed_function_is_deployed_without_losing_data(workshop: Workshop) -> None:
     stack = workshop.up()
     put_post(stack, "before-the-change")
     token, before = stack.token("alice"), code_hashes(stack)
@@ -235,7 +230,7 @@ def test_a_changed_function_is_deployed_and_the_data_is_kept(workshop: Workshop)
 def test_a_changed_queue_is_refused_and_the_old_stack_keeps_running(workshop: Workshop) -> None:
     stack = workshop.up()
     put_post(stack, "before-the-refusal")
-    # Every queue at once, so that the test need not know how the app makes its queues.
+    # All queues, so that the test does not depend on how the app makes its queues.
     changed = (
         "\n\nfrom aws_cdk import aws_sqs\n"
         "\n_init = aws_sqs.Queue.__init__\n\n\n"
@@ -254,7 +249,7 @@ def test_a_changed_queue_is_refused_and_the_old_stack_keeps_running(workshop: Wo
     assert status_of(stack, stack.token("alice")) == 200
 
 
-def test_a_failed_update_is_taken_back_and_the_data_is_kept(workshop: Workshop) -> None:
+def test_a_failed_update_is_rolled_back_without_losing_data(workshop: Workshop) -> None:
     stack = workshop.up()
     put_post(stack, "before-the-failure")
     broken = (
@@ -276,10 +271,10 @@ def test_a_failed_update_is_taken_back_and_the_data_is_kept(workshop: Workshop) 
     assert has_post(workshop.up(), "before-the-failure")
 
 
-# The life of an engine.
+# The life of an engine
 
 
-def test_down_leaves_no_process_and_may_be_said_twice(tmp_path: Path) -> None:
+def test_down_ends_all_processes_and_can_be_repeated(tmp_path: Path) -> None:
     home = Home(tmp_path)
     state = engines.start(home, lifetime_seconds=60, port=None)
     assert processes.group_is_alive(state.pid)
@@ -297,12 +292,12 @@ def test_down_ends_an_engine_whose_supervisor_was_killed(tmp_path: Path) -> None
     assert not processes.group_is_alive(state.pid)
 
 
-def test_an_engine_ends_when_its_lifetime_is_over(tmp_path: Path) -> None:
+def test_an_engine_ends_at_the_end_of_its_lifetime(tmp_path: Path) -> None:
     home = Home(tmp_path)
     state = engines.start(home, lifetime_seconds=2, port=None)
-    assert processes.wait_until_gone(state.pid, state.pid_mark, seconds=20)
-    # The first process of the group is gone; the supervisor ends the others after it.
-    eventually(lambda: not processes.group_is_alive(state.pid), patience=20)
+    assert processes.wait_until_gone(state.pid, state.pid_mark, seconds=60)
+    # The supervisor ends the other processes of the group after the first.
+    eventually(lambda: not processes.group_is_alive(state.pid), patience=60)
     assert home.running() is None
 
 

@@ -1,9 +1,7 @@
-"""Publish, fan out, read: as a client would, with real tokens, through the real queue."""
+"""The main job, as clients see it: publish, fan out and read, with real tokens and queues."""
 
 import uuid
 from collections.abc import Callable
-
-import pytest
 
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, eventually, send
@@ -11,18 +9,7 @@ from tests.e2e.clients import User, eventually, send
 Make = Callable[[str], User]
 
 
-@pytest.fixture
-def make(stack: Deployment) -> Make:
-    """Make a user of a name that no other test has."""
-
-    def make_user(name: str) -> User:
-        unique = f"{name}-{uuid.uuid4().hex[:8]}"
-        return User(stack, unique, stack.token(unique))
-
-    return make_user
-
-
-def test_a_post_by_http_is_in_the_timeline_of_the_follower_and_of_nobody_else(make: Make) -> None:
+def test_a_post_by_http_reaches_the_follower_and_nobody_else(make: Make) -> None:
     publisher, follower, stranger = make("publisher"), make("follower"), make("stranger")
     follower.follow(publisher)
     accepted = publisher.publish(body={"title": "Hello"})
@@ -38,7 +25,7 @@ def test_a_post_by_http_is_in_the_timeline_of_the_follower_and_of_nobody_else(ma
     assert stranger.ref_ids() == []
 
 
-def test_a_post_by_queue_message_arrives_the_same_way(stack: Deployment, make: Make) -> None:
+def test_a_post_by_queue_message_reaches_the_follower(stack: Deployment, make: Make) -> None:
     publisher, follower = make("publisher"), make("follower")
     follower.follow(publisher)
     ref_id = uuid.uuid4().hex
@@ -47,7 +34,7 @@ def test_a_post_by_queue_message_arrives_the_same_way(stack: Deployment, make: M
     eventually(lambda: follower.ref_ids() == [ref_id])
 
 
-def test_the_same_ref_id_again_is_the_same_publish_and_the_stored_time_wins(make: Make) -> None:
+def test_publishing_a_ref_id_again_changes_nothing_and_keeps_the_first_time(make: Make) -> None:
     publisher, follower, other = make("publisher"), make("follower"), make("other")
     follower.follow(publisher)
     ref_id = uuid.uuid4().hex
@@ -58,7 +45,7 @@ def test_the_same_ref_id_again_is_the_same_publish_and_the_stored_time_wins(make
     eventually(lambda: follower.ref_ids() == [ref_id])
 
 
-def test_an_idempotency_key_makes_a_retry_the_same_publish(make: Make) -> None:
+def test_the_same_idempotency_key_of_the_same_user_is_the_same_post(make: Make) -> None:
     publisher, other = make("publisher"), make("other")
     first, again, different, others = (
         user.call("POST", "/v1/posts", {}, idempotency_key=key).content["ref_id"]
@@ -68,7 +55,7 @@ def test_an_idempotency_key_makes_a_retry_the_same_publish(make: Make) -> None:
     assert len({first, different, others}) == 3
 
 
-def test_a_timeline_is_paged_newest_first_and_every_entry_comes_once(make: Make) -> None:
+def test_a_timeline_is_paged_newest_first_with_every_entry_once(make: Make) -> None:
     publishers, follower = [make("publisher"), make("publisher")], make("follower")
     for publisher in publishers:
         follower.follow(publisher)
@@ -85,7 +72,7 @@ def test_a_timeline_is_paged_newest_first_and_every_entry_comes_once(make: Make)
     assert [ref_id for page in pages for ref_id in page] == accepted[::-1]
 
 
-def test_a_cursor_of_one_reader_shows_another_only_their_own_timeline(make: Make) -> None:
+def test_a_cursor_of_another_reader_shows_only_the_callers_own_timeline(make: Make) -> None:
     publisher, one, another = make("publisher"), make("one"), make("another")
     one.follow(publisher)
     publisher.publish()
@@ -95,7 +82,7 @@ def test_a_cursor_of_one_reader_shows_another_only_their_own_timeline(make: Make
     assert another.timeline(f"?before={cursor}") == {"entries": [], "next": None}
 
 
-def test_after_an_unfollow_nothing_more_arrives(make: Make) -> None:
+def test_an_unfollow_ends_the_delivery_of_new_posts(make: Make) -> None:
     publisher, leaver, stayer = make("publisher"), make("leaver"), make("stayer")
     for follower in (leaver, stayer):
         follower.follow(publisher)
@@ -106,7 +93,7 @@ def test_after_an_unfollow_nothing_more_arrives(make: Make) -> None:
     assert leaver.call("GET", "/v1/following").content == {"following": [], "next": None}
 
 
-def test_whom_a_user_follows_is_listed_in_pages(make: Make) -> None:
+def test_the_list_of_followed_publishers_is_paged(make: Make) -> None:
     publishers, follower = [make(f"p{number}") for number in range(3)], make("follower")
     for publisher in publishers:
         follower.follow(publisher)
@@ -122,11 +109,11 @@ def test_a_retracted_post_is_left_out(make: Make) -> None:
     follower.follow(publisher)
     kept, retracted = publisher.publish()["ref_id"], publisher.publish()["ref_id"]
     assert publisher.call("DELETE", f"/v1/posts/{retracted}").status == 204
-    # An answer of up to five seconds ago may come from a warm container's cache; see the docs.
+    # A warm container may answer from its cache for five seconds.
     eventually(lambda: follower.ref_ids() == [kept])
 
 
-def test_a_retraction_that_comes_before_its_post_is_respected(
+def test_a_post_that_is_retracted_before_it_is_published_is_never_delivered(
     stack: Deployment, make: Make
 ) -> None:
     publisher, follower = make("publisher"), make("follower")
@@ -141,7 +128,7 @@ def test_a_retraction_that_comes_before_its_post_is_respected(
     assert follower.ref_ids() == [marker]
 
 
-def test_follows_by_queue_message_work_like_those_by_http(stack: Deployment, make: Make) -> None:
+def test_a_follow_by_queue_message_takes_effect(stack: Deployment, make: Make) -> None:
     publisher, follower = make("publisher"), make("follower")
     relation = {"user_id": follower.name, "publisher_id": publisher.name}
     send(stack, {"type": "follow.added", **relation})
@@ -152,7 +139,7 @@ def test_follows_by_queue_message_work_like_those_by_http(stack: Deployment, mak
     eventually(lambda: not follower.call("GET", "/v1/following").content["following"])
 
 
-def test_ids_with_every_allowed_character_work_in_paths_and_keys(make: Make) -> None:
+def test_ids_with_all_allowed_characters_work_in_paths_and_keys(make: Make) -> None:
     publisher, follower = make("a_b.c:d|e@f+g=h-i"), make("follower")
     follower.follow(publisher)
     accepted = publisher.publish(ref_id=f"r_.:|@+=-{uuid.uuid4().hex}")

@@ -1,4 +1,4 @@
-"""The operator's side on the engine: a pause, dead letters, and the status of a delivery."""
+"""What an operator does on the engine: pause, redrive dead letters, read a delivery's status."""
 
 import json
 import uuid
@@ -24,19 +24,8 @@ LONG_AGO = "2026-01-01T00:00:00.000Z"
 
 
 @pytest.fixture
-def make(stack: Deployment) -> Make:
-    """Make a user of a name that no other test has."""
-
-    def make_user(name: str) -> User:
-        unique = f"{name}-{uuid.uuid4().hex[:8]}"
-        return User(stack, unique, stack.token(unique))
-
-    return make_user
-
-
-@pytest.fixture
 def fanfold(engine: Home) -> Run:
-    """Run `fanfold … --json` on the engine; what it answers."""
+    """Run `fanfold … --json` on the engine, and return the parsed output."""
 
     def run(*arguments: str) -> Any:
         ran = CliRunner().invoke(app, [*arguments, "--json", "--home", str(engine.path)])
@@ -48,16 +37,16 @@ def fanfold(engine: Home) -> Run:
 
 @pytest.fixture
 def sweep(stack: Deployment) -> Callable[[], None]:
-    """Let SWEEP look now, and not only at the next minute."""
+    """Invoke SWEEP now, without waiting for the next minute."""
     client = stack.client("lambda")
     known = client.list_functions()["Functions"]
     (name,) = [f["FunctionName"] for f in known if f["Handler"] == "functions.sweep.handler"]
 
-    def look() -> None:
+    def invoke() -> None:
         answer = client.invoke(FunctionName=name, Payload=b"{}")
         assert "FunctionError" not in answer, answer["Payload"].read()
 
-    return look
+    return invoke
 
 
 def test_a_publisher_sees_the_delivery_complete(make: Make, fanfold: Run) -> None:
@@ -74,7 +63,7 @@ def test_a_publisher_sees_the_delivery_complete(make: Make, fanfold: Run) -> Non
     assert (refused.status, refused.kind) == (404, "application/problem+json")
 
 
-def test_a_pause_holds_deliveries_back_and_nothing_is_sent_again_meanwhile(
+def test_a_pause_stops_deliveries_and_sweep_sends_nothing_again(
     stack: Deployment, make: Make, fanfold: Run, sweep: Callable[[], None]
 ) -> None:
     publisher, follower = make("publisher"), make("follower")
@@ -91,7 +80,7 @@ def test_a_pause_holds_deliveries_back_and_nothing_is_sent_again_meanwhile(
         for _ in range(3):
             overdue(stack, ref_id)
             sweep()
-        assert express.backlog() == 1, "what waits there, and no second one"
+        assert express.backlog() == 1, "SWEEP sent the segment again"
         held = fanouts.get(ref_id)
         assert held is not None
         assert (held.state, held.rounds, held.delivered) == ("delivering", 0, 0)
@@ -103,7 +92,7 @@ def test_a_pause_holds_deliveries_back_and_nothing_is_sent_again_meanwhile(
 
 
 def overdue(stack: Deployment, ref_id: str) -> None:
-    """Let the ledger believe that nothing has happened for very long."""
+    """Set the last change of the ledger's row to long ago."""
     stack.client("dynamodb").update_item(
         TableName=stack.settings().fanouts_table,
         Key={"fanout_id": {"S": ref_id}},
@@ -112,7 +101,7 @@ def overdue(stack: Deployment, ref_id: str) -> None:
     )
 
 
-def test_dead_letters_are_listed_and_moved_back(
+def test_dead_letters_are_listed_and_redriven_unless_too_old(
     stack: Deployment, make: Make, fanfold: Run
 ) -> None:
     publisher, follower = make("publisher"), make("follower")
@@ -138,7 +127,7 @@ def test_dead_letters_are_listed_and_moved_back(
     sqs.purge_queue(QueueUrl=settings.publish_dlq_url)
 
 
-def test_where_the_engine_knows_no_move_tasks_a_lane_is_redriven_all_the_same(
+def test_a_queue_is_redriven_message_by_message_where_move_tasks_are_missing(
     stack: Deployment, fanfold: Run
 ) -> None:
     settings = stack.settings()
@@ -163,7 +152,7 @@ def test_queues_have_the_max_receives_that_the_functions_assume(stack: Deploymen
         assert int(json.loads(policy)["maxReceiveCount"]) == queue.max_receives
 
 
-def test_sweep_alone_is_told_what_feeds_its_queues(stack: Deployment) -> None:
+def test_sweep_has_the_ids_of_its_queues_event_source_mappings(stack: Deployment) -> None:
     functions = stack.client("lambda").list_functions()["Functions"]
     (sweep,) = [f for f in functions if f["Handler"] == "functions.sweep.handler"]
     for queue in (names.PUBLISH, names.EXPRESS, names.BULK):

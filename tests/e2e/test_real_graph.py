@@ -5,47 +5,32 @@ from pathlib import Path
 
 import pytest
 
-from fanfold.fanout.ledger import COMPLETE, Ledger
-from fanfold.ids import split_sort_key
+from fanfold.fanout.ledger import Ledger
 from fanfold_cli import graph, seeding
 from fanfold_cli.graph import Graph
 from fanfold_cli.local.home import CHECKOUT
 from fanfold_cli.stack import Deployment
-from tests.e2e.clients import eventually, send
+from tests.e2e.clients import entries, eventually, is_complete, send
 
 pytestmark = pytest.mark.thorough
-
 
 DATA = CHECKOUT.parent / "shared" / "data" / "follow-graph.csv.gz"
 
 
 @pytest.fixture(scope="module")
 def real() -> Graph:
-    """The whole real graph."""
     if not DATA.exists():
         pytest.skip(f"the real graph is not beside this checkout: {DATA}")
     return graph.read(Path(DATA))
 
 
 def largest(whole: Graph, count: int) -> Graph:
-    """The part of the graph that follows its largest publishers."""
+    """The follows of the publishers with the most followers."""
     return Graph({name: whole.followers[name] for name in whole.largest()[:count]})
 
 
-def rows(stack: Deployment, ref_ids: set[str]) -> list[tuple[str, str]]:
-    """Who has which of these posts, from the timelines table itself."""
-    scan = stack.client("dynamodb").get_paginator("scan")
-    pages = scan.paginate(TableName=stack.settings().timelines_table, ConsistentRead=True)
-    entries = [
-        (item["user_id"]["S"], split_sort_key(item["sort_key"]["S"])[1])
-        for page in pages
-        for item in page["Items"]
-    ]
-    return [entry for entry in entries if entry[1] in ref_ids]
-
-
 def check(stack: Deployment, part: Graph) -> None:
-    """Load the graph, let every publisher post once, and compare every row."""
+    """Load the graph, publish one post of each publisher, and compare every entry."""
     assert seeding.seed(stack, part) == part.edges
     posts = {f"{publisher}-{uuid.uuid4().hex}": publisher for publisher in part.followers}
     expected = sorted(
@@ -55,15 +40,10 @@ def check(stack: Deployment, part: Graph) -> None:
     )
     for ref_id, publisher in posts.items():
         send(stack, {"type": "post.published", "publisher_id": publisher, "ref_id": ref_id})
-    fanouts = Ledger(stack.client("dynamodb"), stack.settings().fanouts_table)
-
-    def is_complete(ref_id: str) -> bool:
-        row = fanouts.get(ref_id)
-        return row is not None and row.state == COMPLETE
-
+    ledger = Ledger(stack.client("dynamodb"), stack.settings().fanouts_table)
     for ref_id in posts:
-        eventually(lambda ref_id=ref_id: is_complete(ref_id))  # type: ignore[misc]
-    assert sorted(rows(stack, set(posts))) == expected
+        eventually(lambda ref_id=ref_id: is_complete(ledger, ref_id))  # type: ignore[misc]
+    assert sorted(entry for entry in entries(stack) if entry[1] in posts) == expected
 
 
 def test_posts_by_the_largest_real_publishers_reach_exactly_their_followers(

@@ -1,4 +1,4 @@
-"""Who may call: only users with a valid token of the stack's own issuer, for its own client."""
+"""The API accepts only valid tokens of the stack's own issuer, for its own client."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ Sign = Callable[[dict[str, Any]], str]
 
 
 def status(stack: Deployment, token: str) -> int:
-    """What reading a timeline with this token is answered with."""
+    """The status of reading a timeline with this token."""
     return User(stack, "somebody", token).call("GET", "/v1/timeline").status
 
 
@@ -56,9 +56,9 @@ def resign(engine: Home, token: str) -> Sign:
     return lambda changes: signed(part(token, 0), {**part(token, 1), **changes}, key)
 
 
-def test_a_valid_token_is_let_in(stack: Deployment, token: str, resign: Sign) -> None:
+def test_a_valid_token_is_accepted(stack: Deployment, token: str, resign: Sign) -> None:
     assert status(stack, token) == 200
-    assert status(stack, resign({})) == 200  # so what is refused below is refused for its claims
+    assert status(stack, resign({})) == 200  # so the other tokens are refused for their claims
 
 
 def test_an_expired_token_is_refused(stack: Deployment, resign: Sign) -> None:
@@ -70,7 +70,7 @@ def test_a_token_of_another_issuer_is_refused(stack: Deployment, resign: Sign) -
     assert status(stack, resign({"iss": "https://cognito-idp.us-east-1.amazonaws.com/x"})) == 401
 
 
-def test_a_token_that_somebody_else_signed_is_refused(stack: Deployment, token: str) -> None:
+def test_a_token_signed_by_another_key_is_refused(stack: Deployment, token: str) -> None:
     stranger = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     assert status(stack, signed(part(token, 0), part(token, 1), stranger)) == 401
 
@@ -104,7 +104,7 @@ def test_a_token_for_another_client_of_the_same_pool_is_refused(stack: Deploymen
     assert status(stack, other_token(stack, stack.output(names.USER_POOL_ID_OUTPUT))) == 401
 
 
-def test_a_token_whose_claim_is_no_id_gets_a_problem_that_says_so(
+def test_a_token_whose_sub_is_not_a_valid_id_gets_a_problem_document(
     stack: Deployment, resign: Sign
 ) -> None:
     answer = User(stack, "x", resign({"sub": "a#b"})).call("GET", "/v1/timeline")

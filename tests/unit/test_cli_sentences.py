@@ -11,7 +11,7 @@ from fanfold_cli import graph
 from fanfold_cli.console import ExpectedError, counted
 from fanfold_cli.main import app
 
-GZIPPED = gzip.compress(b"publisher,follower\n" + b"a,b\n" * 1000)
+GZIPPED = gzip.compress(b"publisher,follower\n" + b"a,b\n" * 1000, mtime=0)
 
 
 def failure(*arguments: str) -> str:
@@ -48,7 +48,7 @@ def test_local_token_does_not_advise_an_option_that_it_lacks(tmp_path: Path) -> 
         ("edges.csv.gz", GZIPPED[:10] + b"\xff" * 20 + GZIPPED[30:], "cannot be read as CSV"),
         (
             "edges.csv.gz",
-            gzip.compress("publisher,follower\na,b\n".encode("utf-16")),
+            gzip.compress("publisher,follower\na,b\n".encode("utf-16"), mtime=0),
             "not text in UTF-8(?!.*must end in)",
         ),
     ],
