@@ -1,12 +1,11 @@
-"""Who may do what: exact actions on exact resources."""
+"""Rights: exact actions on exact resources."""
 
 from typing import Any
 
 import pytest
 
 from fanfold import names
-
-Template = dict[str, Any]
+from tests.infra.template import Template, functions, of_type, output_id
 
 CONSUME = {
     "sqs:ChangeMessageVisibility",
@@ -22,7 +21,7 @@ QUERY, SCAN = {"dynamodb:Query"}, {"dynamodb:Scan"}
 SEND, MEASURE, LOOK = {"sqs:SendMessage"}, {"sqs:GetQueueAttributes"}, {"sqs:ReceiveMessage"}
 ASK = {"lambda:GetEventSourceMapping"}
 
-# The whole of what each function may do, besides writing its own log.
+# All rights of each function, besides writing its own log.
 EXPECTED = {
     "api": {
         "Followers": EDIT_EDGES,
@@ -89,20 +88,19 @@ def as_list(value: Any) -> list[Any]:
 
 
 def known_ids(template: Template) -> dict[str, str]:
-    """Short names of tables, queues and what feeds them by their logical id."""
-    known = {template["Outputs"][t.output]["Value"]["Ref"]: t.name for t in names.TABLES}
+    """Short names of tables, queues and event source mappings by logical id."""
+    known = {output_id(template, table.output): table.name for table in names.TABLES}
     for queue in names.QUEUES:
-        known[template["Outputs"][queue.url_output]["Value"]["Ref"]] = f"{queue.name}Queue"
-        known[template["Outputs"][queue.dlq_url_output]["Value"]["Ref"]] = f"{queue.name}Dlq"
-    for logical_id, resource in template["Resources"].items():
-        if resource["Type"] == "AWS::Lambda::EventSourceMapping":
-            queue_id = resource["Properties"]["EventSourceArn"]["Fn::GetAtt"][0]
-            known[logical_id] = known[queue_id].replace("Queue", "Mapping")
+        known[output_id(template, queue.url_output)] = f"{queue.name}Queue"
+        known[output_id(template, queue.dlq_url_output)] = f"{queue.name}Dlq"
+    for logical_id, mapping in of_type(template, "AWS::Lambda::EventSourceMapping").items():
+        queue_id = mapping["EventSourceArn"]["Fn::GetAtt"][0]
+        known[logical_id] = known[queue_id].replace("Queue", "Mapping")
     return known
 
 
 def target(template: Template, resource: Any) -> str:
-    """The short name of what a statement is about, with the path below it."""
+    """The short name of a statement's resource, with the path below it."""
     match resource:
         case {"Fn::GetAtt": [logical_id, "Arn"]}:
             below = ""
@@ -118,20 +116,16 @@ def target(template: Template, resource: Any) -> str:
 
 
 def granted(template: Template) -> dict[str, dict[str, set[str]]]:
-    """By module: what its role may do to what."""
-    modules = {}
-    for resource in template["Resources"].values():
-        if resource["Type"] == "AWS::Lambda::Function":
-            properties = resource["Properties"]
-            module = properties["Handler"].split(".")[1]
-            modules[properties["Role"]["Fn::GetAtt"][0]] = (module, properties)
+    """The actions that each module's role allows, by resource."""
+    modules = {
+        properties["Role"]["Fn::GetAtt"][0]: (module, properties)
+        for module, properties in functions(template).items()
+    }
     found: dict[str, dict[str, set[str]]] = {module: {} for module, _ in modules.values()}
-    for resource in template["Resources"].values():
-        if resource["Type"] != "AWS::IAM::Policy":
-            continue
-        for role in resource["Properties"]["Roles"]:
+    for policy in of_type(template, "AWS::IAM::Policy").values():
+        for role in policy["Roles"]:
             module, _ = modules[role["Ref"]]
-            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
+            for statement in policy["PolicyDocument"]["Statement"]:
                 assert statement["Effect"] == "Allow"
                 for about in as_list(statement["Resource"]):
                     actions = found[module].setdefault(target(template, about), set())
@@ -162,30 +156,25 @@ def test_no_function_may_delete_anything_but_edges(template: Template) -> None:
 
 
 def test_no_role_has_a_wildcard_or_a_managed_policy(template: Template) -> None:
-    for resource in template["Resources"].values():
-        if resource["Type"] == "AWS::IAM::Role":
-            assert "ManagedPolicyArns" not in resource["Properties"]
-            assert "Policies" not in resource["Properties"]
-        if resource["Type"] == "AWS::IAM::Policy":
-            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
-                assert not [action for action in as_list(statement["Action"]) if "*" in action]
-                assert "*" not in str(statement["Resource"])
+    for role in of_type(template, "AWS::IAM::Role").values():
+        assert "ManagedPolicyArns" not in role
+        assert "Policies" not in role
+    for policy in of_type(template, "AWS::IAM::Policy").values():
+        for statement in policy["PolicyDocument"]["Statement"]:
+            assert not [action for action in as_list(statement["Action"]) if "*" in action]
+            assert "*" not in str(statement["Resource"])
 
 
 def test_resource_policies_use_wildcards_only_to_deny(template: Template) -> None:
-    for resource in template["Resources"].values():
-        if resource["Type"] in ("AWS::SQS::QueuePolicy", "AWS::SNS::TopicPolicy"):
-            for statement in resource["Properties"]["PolicyDocument"]["Statement"]:
+    for kind in ("AWS::SQS::QueuePolicy", "AWS::SNS::TopicPolicy"):
+        for policy in of_type(template, kind).values():
+            for statement in policy["PolicyDocument"]["Statement"]:
                 if "*" in str([statement["Action"], statement["Principal"]]):
                     assert statement["Effect"] == "Deny"
 
 
 def test_only_alarms_of_this_account_may_publish_to_the_topic(template: Template) -> None:
-    (policy,) = [
-        resource["Properties"]["PolicyDocument"]
-        for resource in template["Resources"].values()
-        if resource["Type"] == "AWS::SNS::TopicPolicy"
-    ]
-    (allowed,) = [s for s in policy["Statement"] if s["Effect"] == "Allow"]
+    (policy,) = of_type(template, "AWS::SNS::TopicPolicy").values()
+    (allowed,) = [s for s in policy["PolicyDocument"]["Statement"] if s["Effect"] == "Allow"]
     assert allowed["Principal"] == {"Service": "cloudwatch.amazonaws.com"}
     assert allowed["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}

@@ -1,32 +1,27 @@
-"""Nothing fails in silence."""
+"""Alarms: what they watch, whom they notify, and that operators find them explained."""
 
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fanfold import names
 from infra.follow_timeline import TABLE_ACTIONS
-
-Template = dict[str, Any]
+from tests.infra.template import Template, of_type, variables
 
 ROOT = Path(__file__).parents[2]
 OPERATIONS = ROOT / "docs/operations.md"
+ALARM = "AWS::CloudWatch::Alarm"
 
 
 def alarms(template: Template) -> list[Template]:
-    return [
-        resource["Properties"]
-        for resource in template["Resources"].values()
-        if resource["Type"] == "AWS::CloudWatch::Alarm"
-    ]
+    return list(of_type(template, ALARM).values())
 
 
 def watched(template: Template, metric: str) -> list[str]:
-    """Logical ids of the queues that an alarm of this metric looks at."""
+    """Logical ids of the queues with an alarm on this metric."""
     return [
         dimension["Value"]["Fn::GetAtt"][0]
         for alarm in alarms(template)
@@ -36,7 +31,7 @@ def watched(template: Template, metric: str) -> list[str]:
 
 
 def watched_indexes(template: Template) -> set[tuple[str, str]]:
-    """Logical id of the table, and name of the index, of each alarm on throttled writes."""
+    """Logical id of the table and name of the index, for each alarm on throttled writes."""
     return {
         (dimensions["TableName"]["Ref"], dimensions["GlobalSecondaryIndexName"])
         for alarm in alarms(template)
@@ -67,13 +62,8 @@ def test_a_stalled_fanout_raises_an_alarm(template: Template) -> None:
     (alarm,) = [a for a in alarms(template) if a["MetricName"] == names.FANOUTS_STALLED]
     assert alarm["Namespace"] == names.METRICS_NAMESPACE
     (dimension,) = alarm["Dimensions"]
-    told = [
-        resource["Properties"]["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
-        for resource in template["Resources"].values()
-        if resource["Type"] == "AWS::Lambda::Function"
-        and resource["Properties"]["Handler"] == "functions.sweep.handler"
-    ]
-    assert dimension == {"Name": "service", "Value": told[0]}
+    service = variables(template)["sweep"]["POWERTOOLS_SERVICE_NAME"]
+    assert dimension == {"Name": "service", "Value": service}
 
 
 def test_throttled_writes_of_every_index_have_an_alarm(template: Template) -> None:
@@ -103,29 +93,21 @@ def test_an_index_alarm_waits_for_five_minutes_of_throttles(template: Template) 
             assert (alarm["Statistic"], alarm["Period"]) == ("Sum", 60)
             assert (alarm["Threshold"], alarm["EvaluationPeriods"]) == (1, 5)
             assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
-            assert "DatapointsToAlarm" not in alarm, "all of them, in a row"
+            assert "DatapointsToAlarm" not in alarm, "all five must breach"
 
 
 def test_the_operations_page_explains_every_alarm(template: Template) -> None:
-    told = OPERATIONS.read_text(encoding="utf-8")
-    ids = [
-        logical_id
-        for logical_id, resource in template["Resources"].items()
-        if resource["Type"] == "AWS::CloudWatch::Alarm"
-    ]
+    page = OPERATIONS.read_text(encoding="utf-8")
+    ids = of_type(template, ALARM)
     assert ids
     for logical_id in ids:
         found = re.fullmatch(r"FanfoldAlarms(\w+)[0-9A-F]{8}", logical_id)
         assert found
-        assert f"`{found[1]}`" in told
+        assert f"`{found[1]}`" in page
 
 
 def test_every_alarm_notifies_the_topic_and_has_a_description(template: Template) -> None:
-    (topic,) = [
-        logical_id
-        for logical_id, resource in template["Resources"].items()
-        if resource["Type"] == "AWS::SNS::Topic"
-    ]
+    (topic,) = of_type(template, "AWS::SNS::Topic")
     for alarm in alarms(template):
         assert alarm["AlarmActions"] == [{"Ref": topic}]
         assert alarm["AlarmDescription"].endswith(".")
@@ -134,36 +116,22 @@ def test_every_alarm_notifies_the_topic_and_has_a_description(template: Template
 
 def test_an_alarm_email_is_subscribed_to_the_topic(dev: Template, prod: Template) -> None:
     def addresses(template: Template) -> list[str]:
-        return [
-            resource["Properties"]["Endpoint"]
-            for resource in template["Resources"].values()
-            if resource["Type"] == "AWS::SNS::Subscription"
-        ]
+        return [each["Endpoint"] for each in of_type(template, "AWS::SNS::Subscription").values()]
 
     assert addresses(dev) == []
     assert addresses(prod) == ["operators@example.com"]
 
 
 def test_a_slack_channel_is_notified(prod: Template, synthesize: Callable[..., Template]) -> None:
-    def configured(template: Template) -> list[Template]:
-        return [
-            resource["Properties"]
-            for resource in template["Resources"].values()
-            if resource["Type"].startswith("AWS::Chatbot::")
-        ]
-
-    assert configured(prod) == []
+    kind = "AWS::Chatbot::SlackChannelConfiguration"
+    assert of_type(prod, kind) == {}
     template = synthesize(slack_workspace_id="T0123ABCDEF", slack_channel_id="C0123ABCDEF")
-    (slack,) = configured(template)
-    (topic,) = [
-        logical_id
-        for logical_id, resource in template["Resources"].items()
-        if resource["Type"] == "AWS::SNS::Topic"
-    ]
+    (slack,) = of_type(template, kind).values()
+    (topic,) = of_type(template, "AWS::SNS::Topic")
     assert (slack["SlackWorkspaceId"], slack["SlackChannelId"]) == ("T0123ABCDEF", "C0123ABCDEF")
     assert slack["SnsTopicArns"] == [{"Ref": topic}]
     (guardrail,) = slack["GuardrailPolicies"]
-    assert "CloudWatchReadOnlyAccess" in str(guardrail), "not the administrator"
+    assert "CloudWatchReadOnlyAccess" in str(guardrail)
     role = template["Resources"][slack["IamRoleArn"]["Fn::GetAtt"][0]]["Properties"]
     assert "chatbot.amazonaws.com" in str(role["AssumeRolePolicyDocument"])
     assert "ManagedPolicyArns" not in role

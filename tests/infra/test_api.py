@@ -1,20 +1,10 @@
-"""Rules for the HTTP door and for who may pass."""
+"""The HTTP API: routes, tokens, users and limits."""
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 from fanfold import contract, names
-
-Template = dict[str, Any]
-
-
-def of_type(template: Template, kind: str) -> dict[str, Template]:
-    return {
-        logical_id: resource["Properties"]
-        for logical_id, resource in template["Resources"].items()
-        if resource["Type"] == kind
-    }
+from tests.infra.template import Template, of_type
 
 
 def routes(template: Template) -> dict[str, Template]:
@@ -28,7 +18,7 @@ def authorizer(template: Template) -> tuple[str, Template]:
     return found
 
 
-def door(template: Template, route: Template) -> str:
+def function_of(template: Template, route: Template) -> str:
     """The module of functions/ that answers this route."""
     integration = route["Target"]["Fn::Join"][1][1]["Ref"]
     uri = template["Resources"][integration]["Properties"]["IntegrationUri"]
@@ -43,15 +33,15 @@ def test_the_routes_are_those_of_the_contract_and_a_default(dev: Template) -> No
 def test_every_route_has_its_function(template: Template) -> None:
     found = routes(template)
     for route in contract.ROUTES:
-        assert door(template, found[route.key]) == route.door
-    assert door(template, found["$default"]) == "api"
+        assert function_of(template, found[route.key]) == route.door
+    assert function_of(template, found["$default"]) == "api"
 
 
 def test_every_route_requires_a_token(template: Template) -> None:
     id_, _ = authorizer(template)
     for key, route in routes(template).items():
         if key == "OPTIONS /{proxy+}":
-            continue  # A preflight, which carries none; asserted below.
+            continue  # a preflight request; see the test of browsers
         assert route["AuthorizationType"] == "JWT"
         assert route["AuthorizerId"] == {"Ref": id_}
 

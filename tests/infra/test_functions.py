@@ -3,14 +3,12 @@
 import importlib.util
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fanfold.doctor.recheck import MOMENT_SECONDS
 from fanfold.settings import Settings
-
-Template = dict[str, Any]
+from tests.infra.template import Template, functions, of_type, variables
 
 # Seconds and megabytes by module.
 EXPECTED = {
@@ -23,19 +21,8 @@ EXPECTED = {
 }
 
 
-def functions(template: Template) -> dict[str, Template]:
-    """Properties of each function by its module."""
-    found = [
-        resource["Properties"]
-        for resource in template["Resources"].values()
-        if resource["Type"] == "AWS::Lambda::Function"
-    ]
-    return {properties["Handler"].split(".")[1]: properties for properties in found}
-
-
 def test_the_stack_has_no_functions_of_cdk_constructs(template: Template) -> None:
-    kinds = [resource["Type"] for resource in template["Resources"].values()]
-    assert kinds.count("AWS::Lambda::Function") == len(functions(template)) == len(EXPECTED)
+    assert len(of_type(template, "AWS::Lambda::Function")) == len(EXPECTED)
 
 
 @pytest.mark.parametrize("module", EXPECTED)
@@ -69,8 +56,7 @@ def test_with_boto3_deliver_has_a_whole_vcpu(
     back = synthesize(transport="boto3")
     for template, transport, memory in ((dev, "libcurl", 512), (back, "boto3", 1769)):
         assert functions(template)["deliver"]["MemorySize"] == memory
-        for properties in functions(template).values():
-            assert properties["Environment"]["Variables"]["TRANSPORT"] == transport
+        assert {given["TRANSPORT"] for given in variables(template).values()} == {transport}
 
 
 def test_functions_run_on_arm_and_the_newest_python(template: Template) -> None:
@@ -94,34 +80,29 @@ def test_only_deliver_may_loop_through_its_own_queue(template: Template) -> None
 
 
 def test_every_function_has_every_setting_in_its_environment(template: Template) -> None:
-    for properties in functions(template).values():
-        told = {
-            name: value if isinstance(value, str) else value["Ref"]
-            for name, value in properties["Environment"]["Variables"].items()
+    for given in variables(template).values():
+        texts = {
+            name: value if isinstance(value, str) else value["Ref"] for name, value in given.items()
         }
-        settings = Settings.from_env(told)
-        assert told == {
-            "POWERTOOLS_SERVICE_NAME": told["POWERTOOLS_SERVICE_NAME"],
-            **settings.to_env(),
-        }
+        service = texts.pop("POWERTOOLS_SERVICE_NAME")
+        assert service
+        assert texts == Settings.from_env(texts).to_env()
 
 
 def test_two_stages_in_one_account_have_different_service_names(
     dev: Template, prod: Template
 ) -> None:
-    def names(template: Template) -> set[str]:
-        return {
-            properties["Environment"]["Variables"]["POWERTOOLS_SERVICE_NAME"]
-            for properties in functions(template).values()
-        }
-
-    assert len(names(dev) | names(prod)) == 2 * len(EXPECTED)
+    names = [
+        given["POWERTOOLS_SERVICE_NAME"]
+        for template in (dev, prod)
+        for given in variables(template).values()
+    ]
+    assert len(set(names)) == 2 * len(EXPECTED)
 
 
 def test_the_stage_decides_which_claim_names_the_user(dev: Template, prod: Template) -> None:
     for template, claim in ((dev, "sub"), (prod, "email")):
-        for properties in functions(template).values():
-            assert properties["Environment"]["Variables"]["USER_CLAIM"] == claim
+        assert {given["USER_CLAIM"] for given in variables(template).values()} == {claim}
 
 
 def test_every_function_has_its_own_log_group(template: Template) -> None:
@@ -133,21 +114,16 @@ def test_every_function_has_its_own_log_group(template: Template) -> None:
 
 def test_the_stage_decides_how_long_logs_are_kept(dev: Template, prod: Template) -> None:
     for template, days in ((dev, 7), (prod, 90)):
-        for resource in template["Resources"].values():
-            if resource["Type"] == "AWS::Logs::LogGroup":
-                assert resource["Properties"]["RetentionInDays"] == days
+        groups = of_type(template, "AWS::Logs::LogGroup").values()
+        assert {group["RetentionInDays"] for group in groups} == {days}
 
 
 def test_sweep_runs_every_minute_and_is_not_retried(template: Template) -> None:
-    (rule,) = [r for r in template["Resources"].values() if r["Type"] == "AWS::Events::Rule"]
-    assert rule["Properties"]["ScheduleExpression"] == "rate(1 minute)"
-    (target,) = rule["Properties"]["Targets"]
+    (rule,) = of_type(template, "AWS::Events::Rule").values()
+    assert rule["ScheduleExpression"] == "rate(1 minute)"
+    (target,) = rule["Targets"]
     sweep = template["Resources"][target["Arn"]["Fn::GetAtt"][0]]["Properties"]
     assert sweep["Handler"] == "functions.sweep.handler"
     assert sweep["Timeout"] < 60
-    (invocation,) = [
-        resource["Properties"]
-        for resource in template["Resources"].values()
-        if resource["Type"] == "AWS::Lambda::EventInvokeConfig"
-    ]
+    (invocation,) = of_type(template, "AWS::Lambda::EventInvokeConfig").values()
     assert invocation["MaximumRetryAttempts"] == 0

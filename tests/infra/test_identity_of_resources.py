@@ -2,9 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
-Template = dict[str, Any]
+from tests.infra.template import Template, resources
 
 PINNED = Path(__file__).with_name("pinned.json")
 KEPT_TYPES = (
@@ -18,14 +17,7 @@ KEPT_TYPES = (
 def identities(template: Template) -> dict[str, list[str]]:
     return {
         "outputs": sorted(template["Outputs"]),
-        **{
-            kind: sorted(
-                logical_id
-                for logical_id, resource in template["Resources"].items()
-                if resource["Type"] == kind
-            )
-            for kind in KEPT_TYPES
-        },
+        **{kind: sorted(resources(template, kind)) for kind in KEPT_TYPES},
     }
 
 

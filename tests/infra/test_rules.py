@@ -1,4 +1,4 @@
-"""The AwsSolutions rules of cdk-nag: what they find is mended, or acknowledged with a reason."""
+"""The AwsSolutions rules of cdk-nag: findings are repaired, or acknowledged with a reason."""
 
 from collections.abc import Callable
 

@@ -2,21 +2,18 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from fanfold import names
-
-Template = dict[str, Any]
+from tests.infra.template import Template, of_type, output_id
 
 TABLE = "AWS::DynamoDB::GlobalTable"
 
 
 def tables(template: Template) -> dict[names.Table, Template]:
     return {
-        table: template["Resources"][template["Outputs"][table.output]["Value"]["Ref"]]
-        for table in names.TABLES
+        table: template["Resources"][output_id(template, table.output)] for table in names.TABLES
     }
 
 
@@ -27,8 +24,7 @@ def only_replica(resource: Template) -> Template:
 
 
 def test_the_stack_has_exactly_the_tables_of_the_product(template: Template) -> None:
-    found = [r for r in template["Resources"].values() if r["Type"] == TABLE]
-    assert len(found) == len(names.TABLES) == len(tables(template))
+    assert len(of_type(template, TABLE)) == len(names.TABLES) == len(tables(template))
 
 
 def test_tables_have_the_keys_that_the_stores_use(template: Template) -> None:
