@@ -27,7 +27,7 @@ from aws_model.errors import Invalid
 
 Values = Mapping[str, Value]
 Parsed = TypeVar("Parsed")
-# A program has few texts: what differs between its calls is in the placeholders.
+# A program has few texts; its calls differ in the placeholders.
 CACHED = 4096
 TYPES = {"S", "N", "B", "SS", "NS", "BS", "M", "L", "NULL", "BOOL"}
 ORDERED = {"S", "N", "B"}

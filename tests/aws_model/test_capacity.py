@@ -45,7 +45,7 @@ def test_an_items_size_is_that_of_its_names_and_values() -> None:
     assert size_of_item(item_from_wire({"id": {"S": "ab"}, "größe": {"N": "7"}})) == 2 + 2 + 7 + 2
 
 
-def test_a_timeline_entry_is_far_below_one_unit() -> None:
+def test_a_timeline_entry_is_smaller_than_200_bytes() -> None:
     entry = {
         "user_id": {"S": "u" * 36},
         "sort_key": {"S": "2026-11-20T18:00:00.123Z#" + "r" * 32},

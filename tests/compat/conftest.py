@@ -1,4 +1,4 @@
-"""Engines for the agreement suite, each started once when the first test asks for it."""
+"""Engines for the agreement tests, each started once, for the first test that needs it."""
 
 from collections.abc import Iterator
 

@@ -27,13 +27,13 @@ from tests.lifetimes import LIFETIME_HOURS
 HERE = Path(__file__).parent
 CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 1}, read_timeout=30)
 MODEL, MOTO, MINISTACK, DYNAMODB_LOCAL = "model", "moto", "ministack", "dynamodb-local"
-# The first fetch takes most of a minute where the registry is near.
+# The first fetch takes most of a minute with a near repository.
 FETCH_SECONDS = 300
 
 
 @cache
 def client_of(url: str | None) -> Any:
-    """One client for all programs: to make one takes longer than most of them."""
+    """One client for all programs: making a client takes longer than most programs."""
     return boto3.client("dynamodb", endpoint_url=url, config=CONFIG)
 
 
@@ -48,7 +48,7 @@ def on_model() -> Iterator[Client]:
 
 @contextmanager
 def on_moto(tables: Iterable[str]) -> Iterator[Any]:
-    """The tables that are needed on moto, in this process."""
+    """The needed tables on moto, in this process."""
     with mock_aws():
         client = client_of(None)
         for name in tables:
@@ -58,7 +58,7 @@ def on_moto(tables: Iterable[str]) -> Iterator[Any]:
 
 @contextmanager
 def on_endpoint(url: str, tables: Iterable[str]) -> Iterator[Any]:
-    """The tables that are needed on an engine behind HTTP; gone afterwards."""
+    """The needed tables on an engine behind HTTP; deleted afterwards."""
     client = client_of(url)
     try:
         for name in tables:
@@ -81,7 +81,7 @@ def ministack(home: Path) -> Iterator[str]:
 
 @contextmanager
 def dynamodb_local(directory: Path) -> Iterator[str]:
-    """DynamoDB Local on loopback; its endpoint. Skips where it cannot be fetched or run."""
+    """DynamoDB Local on loopback; its endpoint. Skips if it cannot be fetched or run."""
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
             pytest.skip(f"DynamoDB Local needs {tool}, and it is not installed")
@@ -119,5 +119,5 @@ def dynamodb_local(directory: Path) -> Iterator[str]:
                 pytest.skip("DynamoDB Local did not start with this Java")
             yield f"http://127.0.0.1:{port}"
         finally:
-            process.stdin.close()  # it ends with its input, also if this process dies
+            process.stdin.close()  # it ends with its input, even if this process dies
             process.wait(timeout=30)

@@ -1,6 +1,6 @@
-"""Where an engine is known to answer otherwise than the model, and why the model stands by it.
+"""Known differences between an engine and the model, and why the model is right.
 
-In all of these DynamoDB Local agrees with the model, but for its own, which come last.
+DynamoDB Local agrees with the model in all of them, except for its own, which come last.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.compat.engines import DYNAMODB_LOCAL, MINISTACK, MOTO
 
 @dataclass(frozen=True)
 class Gap:
-    """Calls of a program, counted from 0, that an engine answers otherwise."""
+    """Calls of a program, counted from 0, that an engine answers differently."""
 
     engine: str
     program: str
@@ -21,16 +21,15 @@ class Gap:
     because: str
 
     def covers(self, engine: str, program: str) -> bool:
-        """Whether this gap is about that program on that engine."""
         return (self.engine, self.program) == (engine, program)
 
 
 LENIENT = "it does not check this, and goes on"
 BREAKS = "it breaks down over this request instead of refusing it"
-OTHER_NAME = "it refuses this by another name"
-STRICT = "it does not know this form, or not all of its answer"
-PAGES = "its pages end elsewhere, and it says that there is more only if there is"
-STORED = "what it took before, and should not have, is stored"
+OTHER_NAME = "it refuses this with another error code"
+STRICT = "it does not support this form, or not all of its answer"
+PAGES = "its pages end elsewhere, and it announces a next page only if there is one"
+STORED = "it stored what it should have refused before"
 INDEX_KEY = (
     "it lets an update give an index key another type; the API reference of TransactWriteItems "
     "names 'secondary index key to unsupported type' as a refusal"

@@ -1,4 +1,4 @@
-"""Programs of single calls: each finds out one rule of DynamoDB's, on every engine alike."""
+"""Programs of single calls, each about one rule of DynamoDB, for every engine."""
 
 from __future__ import annotations
 

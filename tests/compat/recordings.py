@@ -1,7 +1,6 @@
-"""What DynamoDB Local answered, kept so that the model is held to it where there is no Java.
+"""Recorded answers of DynamoDB Local, which the model has to give even where there is no Java.
 
-`python -m tests.compat.recordings` asks it again and writes the file anew; the live test fails when
-the two differ.
+`python -m tests.compat.recordings` records them again; the live test fails if they have changed.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 RECORDED = Path(__file__).parent / "dynamodb-local.jsonl"
-# Longer text says nothing more.
+# Longer text is cut.
 MAX_CHARS = 60
 
 
 def shortened(value: Any) -> Any:
-    """An answer as JSON can carry it and a person can read it."""
+    """An answer in JSON that people can read."""
     if isinstance(value, dict):
         return {str(name): shortened(each) for name, each in value.items()}
     if isinstance(value, list):
@@ -38,7 +37,7 @@ def recorded() -> dict[str, list[Any]]:
 
 
 def main() -> None:
-    """Ask DynamoDB Local and write what it answers."""
+    """Record the answers of DynamoDB Local."""
     from tests.compat import engines
     from tests.compat.test_agreement import CASES, record
 

@@ -1,4 +1,4 @@
-"""The product's own stores as programs: whatever expressions they use is what is compared."""
+"""The product's own stores as programs: they compare the expressions that the product uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model answers as the engines do, call by call, but for gaps that are known and listed."""
+"""The model answers like the engines, call by call, except for the gaps that are listed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.compat.recordings import recorded, shortened
 from tests.compat.stores import SCRIPTS
 from tests.compat.transcripts import Recorder
 
-# A script is long and speaks for itself; a program is a list of calls.
+# A script calls the stores of the product; a program is a list of calls.
 Script = Callable[[Any], None]
 ENGINES = [
     engines.MOTO,
@@ -31,15 +31,13 @@ ENGINES = [
 
 @dataclass(frozen=True)
 class Case:
-    """A program or script with its name."""
-
     name: str
     run: Callable[[Recorder], None]
     tables: tuple[str, ...]
 
     @staticmethod
     def of(what: Program | Script) -> Case:
-        """A case that can be run on any engine."""
+        """A case that runs on any engine."""
         if isinstance(what, Program):
             text = repr(what.calls)
             tables = tuple(name for name in CREATIONS if repr(name) in text)
@@ -52,12 +50,12 @@ CASES = [*map(Case.of, PROGRAMS), *map(Case.of, SCRIPTS)]
 
 
 def record(case: Case, engine: AbstractContextManager[Any]) -> Recorder:
-    """The calls of a case and what an engine answered. A gap may end a script early."""
+    """The calls of a case and the engine's answers. A gap may end a script early."""
     with engine as client:
         recorder = Recorder(client)
         try:
             case.run(recorder)
-        except Exception as error:  # noqa: BLE001 - a transcript says it by its length
+        except Exception as error:  # noqa: BLE001 - the transcript is shorter then
             recorder.answers.append({"ended": type(error).__name__})
         return recorder
 
@@ -71,7 +69,7 @@ def engine_of(name: str, case: Case, request: pytest.FixtureRequest) -> Abstract
 
 
 def differences(calls: Sequence[Call], ours: list[Any], theirs: list[Any]) -> dict[int, str]:
-    """The numbers of the calls that were answered differently, and how."""
+    """The calls that were answered differently, by number, and how."""
     found = {}
     for number in range(max(len(ours), len(theirs))):
         one, other = ours[number : number + 1], theirs[number : number + 1]
@@ -101,7 +99,7 @@ def test_the_model_answers_as_dynamodb_local_did(case: Case) -> None:
 
 
 def check_differences(engine: str, case: Case, found: dict[int, str]) -> None:
-    """Every difference is a gap that is listed, and every such gap is one."""
+    """Every difference is a listed gap, and every listed gap is a difference."""
     known = {number for gap in GAPS if gap.covers(engine, case.name) for number in gap.calls}
     unknown = [text for number, text in found.items() if number not in known]
     assert not unknown, "\n".join(unknown)

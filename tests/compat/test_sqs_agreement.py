@@ -1,7 +1,7 @@
 """The model of SQS against moto and the local engine: the same small programs, step by step.
 
-Order, message ids and receipt handles are each engine's own, so what is compared is what a worker
-sees: bodies, counts, and which error a wrong call gets.
+Order, message ids and receipt handles differ between engines, so the tests compare what a worker
+sees: bodies, counts, and the errors of wrong calls.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tests.compat.engines import CONFIG, MINISTACK, MOTO
 
 VISIBILITY_SECONDS = 30
 MAX_RECEIVES = 2
-# Longer than the delay of a second that the programs use, on any busy machine.
+# The wait is longer than the delay, even on a busy machine.
 DELAY_SECONDS, WAIT_SECONDS = 1, 1.6
 
 
 @dataclass
 class Engine:
-    """A client, a queue and its dead-letter queue, how time passes, and what was seen."""
+    """A client, a queue and its dead-letter queue, how time passes, and what the program saw."""
 
     client: Any
     url: str
@@ -40,7 +40,7 @@ class Engine:
     seen: list[Any] = field(default_factory=list)
 
     def note(self, call: Callable[[], Any]) -> None:
-        """Note what a call comes to, or which error it raises."""
+        """Note the result of a call, or the error that it raises."""
         try:
             self.seen.append(call())
         except ClientError as error:
@@ -61,7 +61,7 @@ class Engine:
         return sorted(answer.get("Messages", []), key=lambda message: str(message["Body"]))
 
     def bodies(self, url: str | None = None) -> list[tuple[str, str]]:
-        """Body and receive count of what is received."""
+        """Body and receive count of each received message."""
         return [
             (message["Body"], message["Attributes"]["ApproximateReceiveCount"])
             for message in self.receive(url)
@@ -176,8 +176,8 @@ PROGRAMS = (
     a_queue_or_handle_that_is_not_there_is_refused,
 )
 
-# Where an engine answers otherwise than SQS, and why the model does not follow it. One that has
-# closed fails, so that it is taken out.
+# Where an engine differs from SQS, and why the model does not. A gap that has closed fails, so that
+# somebody deletes it.
 GAPS = {
     (MINISTACK, "a_wrong_batch_is_refused_whole"): (
         "It takes an empty batch, and one with an id twice; SQS refuses both."

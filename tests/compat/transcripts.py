@@ -15,15 +15,15 @@ from fanfold.aws.answers import Refused
 from tests.compat.calls import Call
 
 Answer = dict[str, Any]
-# What no two engines need to agree on.
+# Engines need not agree on these.
 UNCOMPARED = {"ResponseMetadata", "ConsumedCapacity", "ItemCollectionMetrics"}
-# These come in no order.
+# Operations whose items have no order.
 UNORDERED = {"scan", "batch_get_item"}
 
 
 @dataclass
 class Recorder:
-    """A client that notes every call and its answer, and which functions of the product made it."""
+    """A client that records calls, their answers, and the product's functions that made them."""
 
     client: Any
     calls: list[Call] = field(default_factory=list)
@@ -35,7 +35,6 @@ class Recorder:
         return self.client.exceptions
 
     def get_paginator(self, operation: str) -> Any:
-        """One that asks page by page, through this recorder."""
         return _Pages(self, operation)
 
     def __getattr__(self, operation: str) -> Callable[..., Any]:
@@ -61,11 +60,11 @@ class Recorder:
         return call
 
     def make(self, calls: Iterable[Call]) -> None:
-        """Make calls whatever they answer."""
+        """Make the calls, even after errors."""
         for operation, request in calls:
             try:
                 getattr(self, operation)(**request)
-            except Exception:  # noqa: BLE001 - noted; an engine may break down as well
+            except Exception:  # noqa: BLE001 - recorded; an engine may crash as well
                 continue
 
 
@@ -86,7 +85,7 @@ class _Pages:
 
 
 def comparable(operation: str, answer: Answer) -> Answer:
-    """An answer without what is the engine's own, and with what has no order in order."""
+    """An answer without what engines need not agree on, with unordered items sorted."""
     kept = {name: _plain(value) for name, value in answer.items() if name not in UNCOMPARED}
     for name in ("UnprocessedItems", "UnprocessedKeys", "Attributes"):
         if not kept.get(name, True):
@@ -115,7 +114,6 @@ def comparable_error(error: ClientError | Refused) -> Answer:
 
 
 def _number(text: str) -> str:
-    """One number, one form."""
     try:
         return number_text(Decimal(text))
     except InvalidOperation:
