@@ -156,5 +156,5 @@ def test_sweep_has_the_ids_of_its_queues_event_source_mappings(stack: Deployment
     functions = stack.client("lambda").list_functions()["Functions"]
     (sweep,) = [f for f in functions if f["Handler"] == "functions.sweep.handler"]
     for queue in (names.PUBLISH, names.EXPRESS, names.BULK):
-        told = sweep["Environment"]["Variables"][queue.mapping_setting.upper()]
-        assert told == mapping_of(stack, queue)["UUID"]
+        mapping_id = sweep["Environment"]["Variables"][queue.mapping_setting.upper()]
+        assert mapping_id == mapping_of(stack, queue)["UUID"]

@@ -16,22 +16,21 @@ from moto import mock_aws
 from fanfold import clock as product_clock
 from fanfold.timeline.read import Hydration
 from functions import _wiring
-from tests.integration import system as world
 from tests.integration.dynamodb_rules import check_expressions
-from tests.integration.system import Clock, System
+from tests.integration.system import Clock, System, create_tables_and_queues, settings
 
-# The entry points read their settings and build their clients when they are imported, once in a
-# process. moto answers such clients too, and the names are the same for each test.
-os.environ.update(world.settings().to_env())
+# On import, once in a process, the functions read their settings and make their clients.
+# moto answers these clients too, and all tests use the same names.
+os.environ.update(settings().to_env())
 
 
 @pytest.fixture
 def clock() -> Iterator[Clock]:
-    """The time of the product and of SQS: it stands still but for sleeping and `advance`."""
+    """The time of the product and of SQS, which only `sleep` and `advance` change."""
     now = Clock()
     with (
         patch.object(product_clock, "now_ms", lambda: now.ms),
-        # Waiting for an answer takes real time, so this clock goes on as well.
+        # It also follows real time: a wait for an answer would never time out otherwise.
         patch.object(product_clock, "monotonic", lambda: time.monotonic() + now.seconds),
         patch.object(product_clock, "sleep", now.advance),
         patch("moto.sqs.models.unix_time_millis", lambda: now.ms),
@@ -44,13 +43,13 @@ def clock() -> Iterator[Clock]:
 def system(clock: Clock) -> Iterator[System]:
     """The service with empty tables and queues."""
     with mock_aws():
-        service = System(clock, world.settings())
-        world.create_tables_and_queues(service)
+        service = System(clock, settings())
+        create_tables_and_queues(service)
         for client in (service.dynamodb, service.unretried, service.edge_client):
             client.meta.events.register(
                 "provide-client-params.dynamodb", check_expressions, unique_id="rules"
             )
-        with ExitStack() as cold:  # empty caches, with this clock
+        with ExitStack() as cold:  # with empty caches, which use this clock
             timeline = service.door("timeline")
             hydration = Hydration(timeline.reading.hydration.posts)
             reading = replace(timeline.reading, hydration=hydration)
@@ -59,7 +58,7 @@ def system(clock: Clock) -> Iterator[System]:
                 door = service.door(name)
                 following = replace(door.following, edges=_wiring.edges(door.settings))
                 cold.enter_context(patch.object(door, "following", following))
-            # moto's transactions undo what others do meanwhile.
+            # One message at a time: a transaction on moto rolls back concurrent writes.
             cold.enter_context(patch.object(service.door("plan"), "MESSAGES", None))
             yield service
 
@@ -68,9 +67,9 @@ def system(clock: Clock) -> Iterator[System]:
 def fail_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[Any, str, Sequence[Exception]], list[Any]]:
-    """Let a client's first calls of an operation fail; the calls made are noted in the answer."""
+    """Make the first calls of a client's operation fail; return the list of all its calls."""
 
-    def spoil(client: Any, operation: str, errors: Sequence[Exception]) -> list[Any]:
+    def fail(client: Any, operation: str, errors: Sequence[Exception]) -> list[Any]:
         plain, left, calls = getattr(client, operation), list(errors), []
 
         def call(**request: Any) -> Any:
@@ -82,4 +81,4 @@ def fail_first(
         monkeypatch.setattr(client, operation, call)
         return calls
 
-    return spoil
+    return fail

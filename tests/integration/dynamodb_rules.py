@@ -1,4 +1,4 @@
-"""Rules of DynamoDB's expressions that moto does not keep, kept here for every call of a test."""
+"""Rules for DynamoDB's expressions that moto lacks, checked at every call of a test."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from botocore.exceptions import ClientError
 from moto.dynamodb.parsing.reserved_keywords import ReservedKeywords
 
 OPERATORS = {"SET", "REMOVE", "ADD", "DELETE", "AND", "OR", "NOT", "BETWEEN", "IN"}
-# A word, not followed by a bracket (a function), and neither a placeholder nor a part of one.
+# A name: neither a function, which has a bracket behind it, nor a placeholder or a part of one.
 WORD = re.compile(r"(?<![:#\w])([A-Za-z_]\w*)(?!\w|\s*\()")
 
 
 def check_expressions(params: Mapping[str, Any], **_event: Any) -> None:
-    """Refuse what DynamoDB refuses: reserved words as names, placeholders too few or too many.
+    """Refuse reserved words as names, and undefined or unused placeholders, as DynamoDB does.
 
     Registered for botocore's event `provide-client-params.dynamodb`, before the call is made.
     """

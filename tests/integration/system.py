@@ -1,4 +1,4 @@
-"""The whole service in one process: its handlers, on the tables and queues of moto."""
+"""The whole service in one process: its Lambda handlers on moto's tables and queues."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EVENTS = Path(__file__).parents[2] / "events"
 ACCOUNT = "123456789012"
 REGION = "eu-central-1"
 VISIBILITY_SECONDS = 360
-# When the events of events/ say that they were received.
+# The time of receipt in the events of events/.
 AT = "2026-11-20T18:00:00.123Z"
 AT_MS = 1_795_197_600_123
 
@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 
 def settings() -> Settings:
-    """Settings whose queue URLs are the ones that moto hands out for the names of `names`.
+    """Settings with the queue URLs that moto assigns to the queues of `names`.
 
     Through boto3: moto answers nothing else.
     """
@@ -63,12 +63,12 @@ def event(name: str) -> Json:
 
 
 class Crash(Exception):
-    """The worker is gone."""
+    """The process has ended."""
 
 
 @dataclass
 class CrashAfter:
-    """Within it the process is gone after so many AWS calls, of which the last takes effect."""
+    """Inside this context, the process ends after `calls` AWS calls; the last one is applied."""
 
     calls: int
     happened: bool = False
@@ -96,7 +96,7 @@ class CrashAfter:
 
 
 class Clock:
-    """Stands still but for sleeping and for who moves it on."""
+    """A clock that only `advance` moves."""
 
     def __init__(self) -> None:
         self.ms = AT_MS
@@ -109,7 +109,7 @@ class Clock:
 
 @dataclass
 class System:
-    """The service, and what tests do to it."""
+    """The service with its clients and stores, and helpers to drive and inspect it."""
 
     clock: Clock
     settings: Settings
@@ -127,21 +127,21 @@ class System:
             self.dynamodb, self.settings.following_table, Readers(self.settings.readers_table)
         )
 
-    # Doors
+    # Functions
 
     @property
     def unretried(self) -> Any:
-        """The client that makes the calls of a delivery."""
+        """DELIVER's client, which does not retry."""
         return self.door("deliver").delivering.transport.entries.client
 
     @property
     def edge_client(self) -> Any:
-        """The client that puts and removes edges."""
+        """The client for edges, which does not retry."""
         return self.door("api").following.edges.edges_table.client
 
     @staticmethod
     def door(name: str) -> ModuleType:
-        """The module of functions/."""
+        """Import a module of functions/."""
         return importlib.import_module(f"functions.{name}")
 
     def http(
@@ -155,7 +155,7 @@ class System:
         query: Json | None = None,
         headers: Json | None = None,
     ) -> Answer:
-        """Send the event `name` of events/, changed where the test says so."""
+        """Send the event `name` of events/ with the given changes."""
         request = event(name)
         if user is not None:
             request["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = user
@@ -173,7 +173,6 @@ class System:
         return Answer(self.door(door).handler(request, self.context))
 
     def publish(self, ref_id: str = "post-1", *, user: str = "ada", **fields: Any) -> Answer:
-        """Publish over HTTP."""
         return self.http("api/publish_post", user=user, body={"ref_id": ref_id, **fields})
 
     def follow(self, user: str, publisher: str = "ada") -> Answer:
@@ -186,7 +185,7 @@ class System:
         return self.http("timeline/read_timeline", user=user, query=query)
 
     def take(self, content: Json) -> list[str]:
-        """Hand an SQS event to its handler; returns the ids of the messages that come again."""
+        """Invoke the handler of an SQS event; return the ids of the failed messages."""
         queue = content["Records"][0]["eventSourceARN"].rpartition(":")[2]
         self.handled.append((queue, copy.deepcopy(content)))
         answer = self.door(HANDLERS[queue]).handler(content, self.context)
@@ -198,7 +197,7 @@ class System:
     # Queues
 
     def record(self, queue: str, body: Any, *, times_received: int = 1) -> Json:
-        """A message as Lambda sees it, which no queue holds."""
+        """A Lambda record of a message that is in no queue."""
         record: Json = event("publish_queue/fanout_plan")["Records"][0]
         raw = body if isinstance(body, str) else json.dumps(body)
         digest = hashlib.sha256(raw.encode()).hexdigest()
@@ -210,7 +209,7 @@ class System:
         return record
 
     def receive(self, queue: str, limit: int = 10) -> list[Json]:
-        """Receive messages of a queue as records of an event."""
+        """Receive messages from a queue, as records of an event."""
         answer = self.sqs.receive_message(
             QueueUrl=self.url(queue),
             MaxNumberOfMessages=limit,
@@ -224,7 +223,7 @@ class System:
         return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{queue}"
 
     def bodies(self, queue: str) -> list[Json]:
-        """Receive and delete all messages of a queue that are to be received now."""
+        """Receive and delete all visible messages of a queue; return their bodies."""
         found = []
         while records := self.receive(queue):
             for record in records:
@@ -233,7 +232,7 @@ class System:
         return found
 
     def rejected(self, queue: str) -> list[tuple[str, str]]:
-        """Receive all of the dead-letter queue: bodies and reasons."""
+        """Receive and delete all dead letters of a queue; return bodies and reasons."""
         found = []
         while records := self.receive(f"{queue}Dlq"):
             for record in records:
@@ -246,7 +245,7 @@ class System:
         self.sqs.delete_message(QueueUrl=self.url(queue), ReceiptHandle=record["receiptHandle"])
 
     def waiting(self, queue: str) -> int:
-        """Messages of a queue, the delayed and the hidden ones among them."""
+        """The number of messages in a queue: visible, in flight and delayed."""
         attributes: Json = self.sqs.get_queue_attributes(
             QueueUrl=self.url(queue), AttributeNames=["All"]
         )["Attributes"]  # type: ignore[assignment]
@@ -254,7 +253,7 @@ class System:
         return sum(int(attributes[f"ApproximateNumberOfMessages{kind}"]) for kind in kinds)
 
     def pump(self, *queues: str) -> None:
-        """Feed messages to the handlers, as the event source mapping does, until none is left."""
+        """Invoke the handlers, as event source mappings do, until the queues are empty."""
         queues = queues or tuple(HANDLERS)
         for _ in range(1000):
             moved = [self.pump_once(queue) for queue in queues]
@@ -262,11 +261,11 @@ class System:
                 continue
             if not any(self.waiting(queue) for queue in queues):
                 return
-            self.clock.advance(VISIBILITY_SECONDS / 10)  # some are hidden or delayed
-        raise AssertionError("The queues do not run empty.")
+            self.clock.advance(VISIBILITY_SECONDS / 10)  # the rest is in flight or delayed
+        raise AssertionError("The queues do not become empty.")
 
     def pump_once(self, queue: str) -> bool:
-        """Feed one batch; False if there is none to be received now."""
+        """Invoke the handler with one batch; False if no message is visible."""
         records = self.receive(queue, 1 if HANDLERS[queue] == "deliver" else 10)
         if not records:
             return False
@@ -276,7 +275,7 @@ class System:
                 self.delete(queue, record)
         return True
 
-    # What came of it
+    # Results
 
     def ledger(self, fanout_id: str = "post-1") -> Fanout:
         fanout = self.fanouts.get(fanout_id)
@@ -292,21 +291,21 @@ class System:
         return posts[ref_id]
 
     def rows(self, table: names.Table) -> list[Json]:
-        """Every item of a table, in order."""
+        """All items of a table, sorted."""
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=table.name)
         items = [item for page in pages for item in page["Items"]]
         return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
 
     def rows_of(self, table: str) -> list[Json]:
-        """The same, by the table's name."""
+        """All items of the table with this name, sorted."""
         return self.rows(next(each for each in names.TABLES if each.name == table))
 
     def dump(self) -> Json:
-        """All tables."""
+        """All items of all tables, by table name."""
         return {table.name: self.rows(table) for table in names.TABLES}
 
     def reached(self, ref_id: str = "post-1") -> list[str]:
-        """Whose timelines hold the post, in order, once for each entry."""
+        """The owners of timelines with the post, sorted, one for each entry."""
         return sorted(
             item["user_id"]["S"]
             for item in self.rows(names.TIMELINES)
@@ -314,11 +313,11 @@ class System:
         )
 
     def edges(self, publisher: str = "ada") -> list[str]:
-        """The followers that a fan-out would reach now, in order."""
+        """The followers whom a fan-out would reach now, sorted."""
         return sorted({user for _, user in self.placements(publisher)})
 
     def placements(self, publisher: str = "ada") -> list[tuple[int, str]]:
-        """Every edge of a publisher: at which level, and to whom; in order."""
+        """All edges of a publisher, as level and follower, sorted."""
         found = []
         for item in self.rows(names.FOLLOWERS):
             shard_id, edge = item["shard_id"]["S"], item["edge"]["S"]
@@ -329,7 +328,7 @@ class System:
         return sorted(found)
 
     def give_followers(self, count: int, publisher: str = "ada", *, level: int = 0) -> list[str]:
-        """Write so many edges at once, at one level; returns the followers in order."""
+        """Write `count` edges at one level; return the followers, sorted."""
         users = sorted(f"follower-{number}" for number in range(count))
         for start in range(0, count, 1000):
             part = users[start : start + 1000]
@@ -338,7 +337,7 @@ class System:
 
 
 class Answer:
-    """A handler's HTTP answer."""
+    """The HTTP answer of a handler."""
 
     def __init__(self, raw: Json) -> None:
         self.status: int = raw["statusCode"]
@@ -347,14 +346,14 @@ class Answer:
 
     @property
     def slug(self) -> str:
-        """The kind of problem that it tells."""
+        """The type of the problem document, without its prefix."""
         assert self.headers["content-type"] == "application/problem+json"
         assert self.body["status"] == self.status
         return str(self.body["type"]).removeprefix("urn:fanfold:problem:")
 
 
 def error(code: str, status: int = 400) -> ClientError:
-    """An error as a client raises it."""
+    """An error as boto3 raises it."""
     return ClientError(
         {"Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}},  # type: ignore[typeddict-item]
         "Operation",
@@ -362,7 +361,7 @@ def error(code: str, status: int = 400) -> ClientError:
 
 
 def create_tables_and_queues(system: System) -> None:
-    """What the stack creates, as far as the run time can tell."""
+    """Create the stack's tables and queues."""
     for table in names.TABLES:
         keys = [table.partition_key, table.sort_key]
         indexes: list[Json] = []
