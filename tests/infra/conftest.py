@@ -19,7 +19,7 @@ CDK_JSON = Path(__file__).parents[2] / "cdk.json"
 
 @pytest.fixture(scope="session")
 def flags() -> dict[str, Any]:
-    """The feature flags that a deployment has too."""
+    """The feature flags of cdk.json, as in a deployment."""
     context: dict[str, Any] = json.loads(CDK_JSON.read_text())["context"]
     return context
 
@@ -36,7 +36,7 @@ def make_app(flags: dict[str, Any]) -> Callable[..., App]:
 
 @pytest.fixture(scope="session")
 def synthesize(make_app: Callable[..., App]) -> Synthesize:
-    """Synthesize the stage that the context names; the answer is its template."""
+    """Synthesize the stage that the context names, and return its template."""
 
     def synthesize_stage(**context: str) -> Template:
         app = make_app(**context)
@@ -49,7 +49,7 @@ def synthesize(make_app: Callable[..., App]) -> Synthesize:
 
 @pytest.fixture(scope="session")
 def dev(synthesize: Synthesize) -> Template:
-    """The stage that one gets without asking."""
+    """The default stage."""
     return synthesize()
 
 
@@ -71,6 +71,6 @@ def prod(synthesize: Synthesize) -> Template:
 
 @pytest.fixture(params=["dev", "prod"])
 def template(request: pytest.FixtureRequest) -> Template:
-    """Each of the stages: what a rule says holds for all of them."""
+    """The template of each stage in turn."""
     chosen: Template = request.getfixturevalue(request.param)
     return chosen

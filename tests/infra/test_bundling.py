@@ -1,4 +1,4 @@
-"""The asset: wheels of the runtime, not of this machine, and our packages."""
+"""The asset: wheels for the runtime, not for this machine, and our packages."""
 
 import os
 import re
@@ -37,12 +37,12 @@ def local_asset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shared_objects(asset: Path) -> list[Path]:
-    """Modules and the libraries that they bring along, such as `libcurl-330bcbb6.so.4.8.0`."""
+    """Compiled modules and their libraries, such as `libcurl-330bcbb6.so.4.8.0`."""
     return [path for path in asset.rglob("*.so*") if path.is_file()]
 
 
 def machine(path: Path) -> str:
-    """The machine that a shared object is for, as its ELF header says."""
+    """The machine in the ELF header of a shared object."""
     header = path.read_bytes()[:20]
     assert header[:4] == b"\x7fELF", path
     return MACHINES[int.from_bytes(header[18:20], "little")]
@@ -106,7 +106,7 @@ def test_the_asset_has_our_packages_and_no_files_of_this_machine(aws_asset: Path
 @pytest.mark.network
 def test_the_asset_is_small_enough_for_lambda(aws_asset: Path) -> None:
     files = [path for path in aws_asset.rglob("*") if path.is_file()]
-    # Lambda's limit unpacked is 250 MB; half of it would already say that something slipped in.
+    # Lambda's limit is 250 MB unpacked; half of it would already be a sign of stray files.
     assert sum(path.stat().st_size for path in files) < 125_000_000
 
 
@@ -130,7 +130,7 @@ import aws_lambda_powertools, boto3, certifi, pycurl, fanfold.contract, fanfold.
 for library in boto3, certifi, pycurl:
     assert library.__file__.startswith({path!r}), library.__file__
 assert certifi.where().startswith({path!r}), certifi.where()
-# DELIVER's calls are signed by libcurl itself, and go over TLS.
+# libcurl signs DELIVER's calls itself, and sends them over TLS.
 assert pycurl.AWS_SIGV4
 assert "https" in pycurl.version_info()[8]
 """

@@ -1,4 +1,4 @@
-"""A stage is data, and a wrong one is refused with a sentence."""
+"""Stages are data; a wrong one is refused with a sentence."""
 
 import platform
 import sys

@@ -1,4 +1,4 @@
-"""Who may import whom, and who may read the clock: rules as data, and a checker for them."""
+"""Which module may import which, and read the clock: rules as data, and their checker."""
 
 import ast
 import sys
@@ -11,10 +11,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# The modules beside the rooms of fanfold/: standard library only, so everybody may read them.
+# The modules beside the folders of fanfold/ import the standard library only, so all may read them.
 GROUND = tuple(f"fanfold.{path.stem}" for path in sorted((ROOT / "fanfold").glob("[!_]*.py")))
-# Decisions are values and pure functions: they run in a simulation, a property test and a synth
-# without any library, and only read each other.
+# Values and pure functions: they run in a simulation, a property test and a synth without any
+# library, and import only each other.
 DECISIONS = (
     *(name for name in GROUND if name != "fanfold.clock"),
     "fanfold.aws.items",
@@ -27,71 +27,34 @@ DECISIONS = (
     "fanfold.fanout.policy",
     "fanfold.fanout.segments",
 )
+SHARED = tuple(f"functions.{path.stem}" for path in sorted((ROOT / "functions").glob("_[!_]*.py")))
+AWS = (*GROUND, "fanfold.aws", "mypy_boto3_*")
+TIMELINE = (*AWS, "fanfold.timeline")
+FOLLOWS = (*TIMELINE, "fanfold.follows")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a module and all below it may import, besides the standard library."""
+    """What a module and all below it may import besides the standard library."""
 
     module: str
     may_import: tuple[str, ...]
     because: str
 
 
-# The longest name that covers a module decides; the rooms stand in the order of their imports.
+# The rule with the longest name that covers a module applies.
 RULES = (
-    Rule("fanfold", GROUND, "the ground stands on the standard library"),
+    Rule("fanfold", GROUND, "the modules of fanfold/ import the standard library only"),
     *(Rule(module, DECISIONS, "decisions are pure") for module in DECISIONS),
     Rule("fanfold.clock", (), "a simulation replaces it whole"),
-    Rule("fanfold.aws", (*GROUND, "fanfold.aws", "mypy_boto3_*"), "it calls, and decides nothing"),
-    Rule(
-        "fanfold.aws.boto",
-        (*GROUND, "fanfold.aws", "boto3", "botocore", "mypy_boto3_*"),
-        "boto3 has one home",
-    ),
-    Rule(
-        "fanfold.aws.curl",
-        (*GROUND, "fanfold.aws", "pycurl", "mypy_boto3_*"),
-        "libcurl has one home",
-    ),
-    Rule(
-        "fanfold.timeline",
-        (*GROUND, "fanfold.aws", "fanfold.timeline", "mypy_boto3_*"),
-        "a reader does not know who follows, nor how a post is delivered",
-    ),
-    Rule(
-        "fanfold.follows",
-        (
-            *GROUND,
-            "fanfold.aws",
-            "fanfold.timeline",
-            "fanfold.follows",
-            "mypy_boto3_*",
-        ),
-        "a follow does not know how a post is delivered",
-    ),
-    Rule(
-        "fanfold.follows.levels",
-        (*GROUND, "fanfold.follows", "cachetools"),
-        "two modules cache: this one and the next",
-    ),
-    Rule(
-        "fanfold.timeline.read",
-        (*GROUND, "fanfold.timeline", "cachetools"),
-        "two modules cache: this one and the one before",
-    ),
-    Rule(
-        "fanfold.fanout",
-        (
-            *GROUND,
-            "fanfold.aws",
-            "fanfold.timeline",
-            "fanfold.follows",
-            "fanfold.fanout",
-            "mypy_boto3_*",
-        ),
-        "the product knows neither doors nor deployment",
-    ),
+    Rule("fanfold.aws", AWS, "it calls AWS, and decides nothing"),
+    Rule("fanfold.aws.boto", (*AWS, "boto3", "botocore"), "only this module imports boto3"),
+    Rule("fanfold.aws.curl", (*AWS, "pycurl"), "only this module imports libcurl"),
+    Rule("fanfold.timeline", TIMELINE, "a timeline knows neither followers nor deliveries"),
+    Rule("fanfold.timeline.read", (*GROUND, "fanfold.timeline", "cachetools"), "it caches posts"),
+    Rule("fanfold.follows", FOLLOWS, "a follow does not know how a post is delivered"),
+    Rule("fanfold.follows.levels", (*GROUND, "fanfold.follows", "cachetools"), "it caches levels"),
+    Rule("fanfold.fanout", (*FOLLOWS, "fanfold.fanout"), "it knows neither Lambda nor deployment"),
     Rule(
         "fanfold.doctor",
         (*GROUND, "fanfold.aws", "fanfold.follows", "fanfold.doctor"),
@@ -99,30 +62,24 @@ RULES = (
     ),
     Rule(
         "functions",
-        (
-            "fanfold",
-            "aws_lambda_powertools",
-            "functions._clients",
-            "functions._growth",
-            "functions._http",
-            "functions._intake",
-            "functions._wiring",
-            "functions._worker",
-            "mypy_boto3_*",
-        ),
-        "a door never opens another door",
+        ("fanfold", "aws_lambda_powertools", *SHARED, "mypy_boto3_*"),
+        "a function does not import another function",
     ),
-    Rule("functions._http", ("fanfold", "aws_lambda_powertools"), "it serves every HTTP door"),
+    Rule(
+        "functions._http",
+        ("fanfold", "aws_lambda_powertools"),
+        "it serves all HTTP functions",
+    ),
     Rule(
         "functions._worker",
         ("fanfold", "aws_lambda_powertools", "mypy_boto3_*"),
-        "it serves every worker",
+        "it serves all workers",
     ),
-    Rule("functions._intake", (*DECISIONS, "pydantic"), "pydantic stays at the publish edge"),
+    Rule("functions._intake", (*DECISIONS, "pydantic"), "only this module imports pydantic"),
     Rule(
         "infra",
         ("infra", "aws_cdk", "constructs", "jsii", "uv", *DECISIONS),
-        "deploy time reads the ground, and nothing else",
+        "deploy time reads the modules of fanfold/ alone",
     ),
     Rule("app", ("aws_cdk", "infra"), "the CDK app places the stack"),
     Rule(
@@ -165,7 +122,7 @@ RULES = (
             "botocore",
             "greenlet",
         ),
-        "a simulation runs the real doors, and keeps their metrics quiet",
+        "a simulation runs the real functions, and silences their metrics",
     ),
     Rule(
         "bench",
@@ -186,11 +143,11 @@ RULES = (
             "rich",
             "trustme",
         ),
-        "a benchmark runs the real doors and their rivals",
+        "a benchmark runs the real functions and their rivals",
     ),
 )
 
-# Within the product and its doors, only CLOCK reads the time or draws chance.
+# In the product and its functions, only CLOCK reads the time or uses randomness.
 CLOCK = "fanfold.clock"
 CLOCKED = ("fanfold", "functions")
 CLOCK_MODULES = ("time", "random", "uuid", "secrets")
@@ -201,28 +158,28 @@ CLOCK_CALLS = (
     "datetime.date.today",
 )
 
-# Tests may import anything; the other one is not ours.
+# Tests may import anything; node_modules is not ours.
 UNRULED = ("tests", "node_modules")
 
 
 def covers(pattern: str, name: str) -> bool:
-    """Tell if `name` is the module of `pattern`, or below it; `*` ends a pattern of siblings."""
+    """Whether `name` is the module of `pattern` or below it; a `*` at the end matches any rest."""
     if pattern.endswith("*"):
         return name.startswith(pattern.removesuffix("*"))
     return name == pattern or name.startswith(f"{pattern}.")
 
 
 def rule_for(module: str) -> Rule | None:
-    """Return the rule with the longest name that covers the module."""
+    """The rule with the longest name that covers the module."""
     fitting = [rule for rule in RULES if covers(rule.module, module)]
     return max(fitting, key=lambda rule: len(rule.module), default=None)
 
 
 def imported(tree: ast.AST, module: str) -> Iterator[tuple[int, str, str]]:
-    """Each import, wherever it stands: its line, the full name, and what it is called here.
+    """All imports of a module: the line, the full name, and the local name.
 
     `from fanfold import ring` and `from fanfold.ring import START` both name `fanfold.ring`, the
-    second with a tail that no rule looks at. A plain `import a.b` calls nothing by another name.
+    second with a rest that no rule considers. A plain `import a.b` has no local name.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -247,7 +204,7 @@ def dotted(node: ast.expr) -> str | None:
 
 
 def clock_readings(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
-    """Each place that names one of CLOCK_CALLS, by whatever name `datetime` goes there."""
+    """All uses of CLOCK_CALLS, by whatever local name."""
     names = {called: full for _, full, called in imported(tree, module) if called}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and (spelled := dotted(node)):
@@ -258,7 +215,7 @@ def clock_readings(tree: ast.AST, module: str) -> Iterator[tuple[int, str]]:
 
 
 def violations(source: str, module: str) -> list[str]:
-    """Each rule that the module breaks, as one line that says where and why."""
+    """A line for each broken rule, with the place and the reason."""
     rule = rule_for(module)
     if rule is None:
         return [f"{module}: no rule says what it may import; add one to RULES"]
@@ -280,7 +237,7 @@ def violations(source: str, module: str) -> list[str]:
 
 @cache
 def modules() -> dict[str, Path]:
-    """Every module of the checkout that a rule should cover, by name."""
+    """The files of all modules that need a rule, by name of the module."""
     packages = [
         path
         for path in ROOT.iterdir()
@@ -294,7 +251,7 @@ def modules() -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("package", sorted({name.partition(".")[0] for name in modules()}))
-def test_every_import_keeps_the_rules(package: str) -> None:
+def test_all_imports_keep_the_rules(package: str) -> None:
     found = [
         violation
         for name, path in modules().items()
@@ -315,11 +272,11 @@ def test_modules_of_the_product_are_found() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.module)
-def test_every_rule_is_about_a_module_that_exists(rule: Rule) -> None:
+def test_every_rule_is_about_an_existing_module(rule: Rule) -> None:
     assert rule.module in modules()
 
 
-def test_every_module_named_by_a_rule_as_allowed_exists_or_is_a_library() -> None:
+def test_rules_allow_existing_modules_only() -> None:
     ours = {name.partition(".")[0] for name in modules()}
     named = {name for rule in RULES for name in rule.may_import if name.partition(".")[0] in ours}
     assert named <= set(modules())
@@ -328,7 +285,7 @@ def test_every_module_named_by_a_rule_as_allowed_exists_or_is_a_library() -> Non
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        # The product knows neither doors nor deployment.
+        # The product knows neither Lambda nor deployment.
         ("fanfold.fanout.plan", "import functions.plan"),
         ("fanfold.fanout.plan", "from functions import plan"),
         ("fanfold.fanout.plan", "import infra"),
@@ -336,7 +293,7 @@ def test_every_module_named_by_a_rule_as_allowed_exists_or_is_a_library() -> Non
         ("fanfold.fanout.plan", "from aws_lambda_powertools import Logger"),
         ("fanfold.fanout.plan", "from fanfold_cli import demo"),
         ("fanfold.fanout.plan", "import tests.conftest"),
-        # Libraries stay where they are needed.
+        # A library has one home.
         ("fanfold.fanout.plan", "import boto3"),
         ("fanfold.fanout.plan", "from pydantic import BaseModel"),
         ("fanfold.fanout.plan", "from cachetools import TTLCache"),
@@ -348,14 +305,14 @@ def test_every_module_named_by_a_rule_as_allowed_exists_or_is_a_library() -> Non
         ("fanfold.fanout.policy", "from fanfold import clock"),
         ("fanfold.names", "import boto3"),
         ("fanfold.clock", "from fanfold import times"),
-        # A door never opens another door.
+        # A function does not import another function.
         ("functions.plan", "from functions import deliver"),
         ("functions.plan", "from functions.deliver import handler"),
         ("functions.plan", "import boto3"),
         ("functions.plan", "from infra.stages import Stage"),
         ("functions._http", "from functions._worker import work"),
         ("functions._worker", "from functions._http import answer"),
-        # Deploy time takes names, and nothing else.
+        # Deploy time reads the modules of fanfold/ alone.
         ("infra.tables", "from fanfold.timeline.posts import Posts"),
         ("infra.tables", "from fanfold.timeline import posts"),
         ("infra.tables", "import functions.api"),
@@ -370,7 +327,7 @@ def test_every_module_named_by_a_rule_as_allowed_exists_or_is_a_library() -> Non
         ("bench.fanout", "from tests.integration import system"),
         # A prefix of a name is another name.
         ("infra.tables", "import fanfold.names_and_more"),
-        # However it is written, and wherever it stands.
+        # Any form of import, anywhere in the module.
         ("fanfold.fanout.plan", "def late():\n    import boto3"),
         ("fanfold.fanout.plan", "if TYPE_CHECKING:\n    import aws_cdk"),
         ("functions.plan", "from . import deliver"),
@@ -387,11 +344,11 @@ def test_every_module_named_by_a_rule_as_allowed_exists_or_is_a_library() -> Non
         ("fanfold.times", "import datetime as dt\ndt.datetime.today()"),
         ("fanfold.times", "import datetime as dt\ndt.date.today()"),
         ("functions.api", "from datetime import datetime\nnow = datetime.now"),
-        # A package that nobody has thought about.
+        # A package without a rule.
         ("helpers.misc", "import json"),
     ],
 )
-def test_a_broken_rule_is_found(module: str, source: str) -> None:
+def test_the_checker_finds_a_broken_rule(module: str, source: str) -> None:
     assert len(violations(source, module)) == 1
 
 
@@ -419,5 +376,5 @@ def test_a_broken_rule_is_found(module: str, source: str) -> None:
         ("fanfold.fanout.plan", "from fanfold import clock\nclock.now_ms()\nself.time.now()"),
     ],
 )
-def test_what_the_rules_allow_passes(module: str, source: str) -> None:
+def test_the_checker_accepts_allowed_imports(module: str, source: str) -> None:
     assert violations(source, module) == []

@@ -1,4 +1,4 @@
-"""Budgets: no lane takes more than its share, and no worker idles."""
+"""Budgets: no lane gets more than its share, and no worker idles."""
 
 import pytest
 from hypothesis import given
@@ -36,7 +36,7 @@ def test_the_division_of_example_capacities(
 def test_all_bulk_workers_together_use_85_percent(units: int) -> None:
     bulk = Budget.of(units).bulk
     assert 100 * bulk.most <= 85 * units
-    # What division leaves over is less than an entry for each worker.
+    # The remainder of the division is less than an entry per worker.
     assert bulk.most > bulk.rate - bulk.max_concurrency
 
 

@@ -1,4 +1,4 @@
-"""The example events are what AWS sends, and there is one for each route and message."""
+"""The example events have the form that AWS sends, one for each route and message."""
 
 import hashlib
 import json

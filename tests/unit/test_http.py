@@ -1,4 +1,4 @@
-"""What the HTTP doors share."""
+"""Requests, answers and problem documents of the HTTP API."""
 
 import base64
 import json
@@ -122,7 +122,7 @@ def test_an_unknown_route_is_404_even_without_a_user(route: str) -> None:
     assert "GET /v1/timeline" in problem["body"]
 
 
-# Who asks
+# Users
 
 
 def test_the_user_is_the_configured_claim_of_the_verified_token() -> None:

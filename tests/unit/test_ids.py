@@ -1,4 +1,4 @@
-"""Ids and the keys made of them."""
+"""Ids, and the keys that contain them."""
 
 import string
 

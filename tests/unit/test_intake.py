@@ -1,4 +1,4 @@
-"""What comes from outside, and what its sender is told."""
+"""Validation of HTTP bodies and messages, and the sentences that senders get."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What importing a door loads, and so what a cold start waits for: pinned, package by package."""
+"""Importing a function loads exactly the pinned packages, for which a cold start waits."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from fanfold.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 
-# Powertools' logger brings the next two, and looks whether botocore is there.
+# Powertools' logger imports the next two, and tries to find botocore.
 POWERTOOLS = {"aws_lambda_powertools", "jmespath", "typing_extensions", "botocore"}
 OF_LIBCURL = {"pycurl"}
 OF_BOTO3 = {"boto3", "botocore", "certifi", "dateutil", "jmespath", "s3transfer", "six", "urllib3"}
@@ -27,20 +27,20 @@ OF_PYDANTIC = {
     "typing_inspection",
 }
 
-# Each door and transport: the packages that are neither ours nor Python's.
+# The installed packages by function and transport.
 LOADS = {
     ("deliver", LIBCURL): POWERTOOLS | OF_LIBCURL,
     ("deliver", BOTO3): POWERTOOLS | OF_BOTO3,
     ("timeline", LIBCURL): POWERTOOLS | OF_LIBCURL | {"cachetools"},
     ("timeline", BOTO3): POWERTOOLS | OF_BOTO3 | {"cachetools"},
-    # The others start with boto3, whatever the stage says.
+    # The other functions always use boto3.
     ("api", LIBCURL): POWERTOOLS | OF_BOTO3 | OF_PYDANTIC | {"cachetools"},
     ("plan", LIBCURL): POWERTOOLS | OF_BOTO3 | OF_PYDANTIC | {"cachetools"},
     ("relate", LIBCURL): POWERTOOLS | OF_BOTO3 | {"cachetools"},
     ("sweep", LIBCURL): POWERTOOLS | OF_BOTO3,
 }
 
-# Prints the modules that importing a door adds: those that were installed, and all.
+# Prints the modules that importing a function adds: those of installed packages, and all.
 SCRIPT = """
 import importlib, json, sys, sysconfig
 before = set(sys.modules)
@@ -56,23 +56,25 @@ print(json.dumps([
 
 
 def loaded(door: str, transport: str) -> frozenset[str]:
-    """Modules of installed packages that a fresh process has after importing the door."""
+    """Modules of installed packages that a new process loads with the function."""
     return _modules(door, transport)[0]
 
 
 @cache
 def _modules(door: str, transport: str) -> tuple[frozenset[str], frozenset[str]]:
-    told = {each.name.upper(): each.name for each in fields(Settings) if each.default is MISSING}
+    required = {
+        each.name.upper(): each.name for each in fields(Settings) if each.default is MISSING
+    }
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, f"functions.{door}"],
-        env={**os.environ, **told, "TRANSPORT": transport},
+        env={**os.environ, **required, "TRANSPORT": transport},
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    installed, all_of_them = json.loads(done.stdout)
-    return frozenset(installed), frozenset(all_of_them)
+    installed, every = json.loads(done.stdout)
+    return frozenset(installed), frozenset(every)
 
 
 def packages(modules: frozenset[str]) -> set[str]:
@@ -80,8 +82,8 @@ def packages(modules: frozenset[str]) -> set[str]:
 
 
 def test_every_function_is_pinned() -> None:
-    doors = {path.stem for path in (ROOT / "functions").glob("[!_]*.py")}
-    assert {door for door, _ in LOADS} == doors
+    modules = {path.stem for path in (ROOT / "functions").glob("[!_]*.py")}
+    assert {door for door, _ in LOADS} == modules
 
 
 @pytest.mark.parametrize(("door", "transport"), LOADS)
@@ -94,13 +96,13 @@ def test_a_function_loads_exactly_the_pinned_packages(door: str, transport: str)
 
 @pytest.mark.parametrize("door", ["deliver", "timeline"])
 def test_a_light_function_loads_no_module_below_botocore(door: str) -> None:
-    # Half a millisecond: Powertools asks whether it could add itself to botocore's user agent.
+    # `botocore` itself takes half a millisecond: Powertools looks for its user agent.
     below = [name for name in loaded(door, LIBCURL) if name.startswith("botocore.")]
     assert not below, f"functions.{door} now loads {', '.join(sorted(below))} at its start."
 
 
 def test_deliver_loads_neither_planning_nor_threads() -> None:
-    # Each class of ours is half a millisecond of a cold start, too.
+    # A class of ours takes half a millisecond of a cold start, too.
     _, found = _modules("deliver", LIBCURL)
     assert "fanfold.fanout.deliver" in found
     assert not found & {

@@ -1,4 +1,4 @@
-"""The orders that the system sends itself."""
+"""The commands that our functions send each other."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Sending to a queue: every message is sent, or the caller knows that it was not."""
+"""Sending to a queue: every message is sent, or the caller gets an error."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from fanfold.messages import Message
 
 @dataclass
 class FakeSqs:
-    """Takes messages as SQS does; `refuse` says which of a call's ids are answered as failed."""
+    """Accepts messages as SQS does; `refuse` returns the ids of a call that fail."""
 
     refuse: Callable[[int, list[str]], list[str]] = lambda _call, _ids: []
     calls: list[list[dict[str, Any]]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Which errors pass by themselves, and which of them are throttles."""
+"""Which errors are transient, and which of them are throttles."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Instants as fixed-width text."""
+"""Times as text of fixed width."""
 
 import pytest
 from hypothesis import given

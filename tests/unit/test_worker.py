@@ -1,4 +1,4 @@
-"""A batch of messages: each is handled, each fails alone, side by side where that is asked for."""
+"""A batch of messages: each is handled and fails alone, concurrently with threads."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ BATCH = names.PUBLISH.batch_size
 
 @dataclass
 class Dlq:
-    """What was sent to the dead-letter queue."""
-
     bodies: list[str] = field(default_factory=list)
 
     def send_message(self, *, MessageBody: str, **_more: Any) -> None:  # noqa: N803
