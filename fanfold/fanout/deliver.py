@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fanfold import clock, times
 from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, SLOWEST_CALL_SECONDS
@@ -126,8 +126,8 @@ class Delivering:
         hops = 0 if end.progress else command.hops + 1
         if hops > MAX_HOPS:
             raise Undeliverable(
-                f"Segment {command.segment} of '{command.fanout_id}' got no further in {MAX_HOPS} "
-                "hand-backs; find out what holds the timelines table up, then redrive."
+                f"Segment {command.segment} of '{command.fanout_id}' made no progress in "
+                f"{MAX_HOPS} hand-backs; find out what throttles the timelines table, then redrive."
             )
         now = times.to_text(clock.now_ms())
         if not end.progress:
@@ -136,13 +136,7 @@ class Delivering:
             resume = Resume(end.position, end.written, end.stragglers)
             if not self.ledger.store_resume(fanout.fanout_id, command.segment, resume, now=now):
                 return  # another worker is further on, or done
-        rest = DeliverSegment(
-            fanout_id=command.fanout_id,
-            segment=command.segment,
-            segments=command.segments,
-            position=end.position,
-            hops=hops,
-        )
+        rest = replace(command, position=end.position, hops=hops)
         ceiling = min(HOP_CAP_SECONDS, HOP_BASE_SECONDS * 2**hops)
         delay = 1 + int(clock.chance() * ceiling)
         message = rest.message(group=fanout.publisher_id, delay_seconds=delay)

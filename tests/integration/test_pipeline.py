@@ -395,7 +395,7 @@ def test_a_segment_without_progress_for_too_long_is_rejected_with_the_reason(
     system.context.ends_at = 14
     system.take(segment(system, hops=12))
     ((_, reason),) = system.rejected("Express")
-    assert "no further in 12 hand-backs" in reason
+    assert "no progress in 12 hand-backs" in reason
     assert system.open_fanouts() == ["post-1"], "it stays visibly open"
 
 
