@@ -28,7 +28,7 @@ def run(*, short: bool) -> Result:
     ours = shown[OURS]
     throttled = max(written["sparse", rate].throttled_share for rate in rates)
     writes = f"the ledger's writes at up to {max(rates):,} fan-outs/s"
-    doubled = f"{FOLLOWS:,} whose shards doubled twice, read at the level of now"
+    doubled = f"{FOLLOWS:,} whose shards doubled twice, read at the current level"
     unfollowed = "the same after all have unfollowed"
     return Result(
         figures=[
@@ -42,7 +42,7 @@ def run(*, short: bool) -> Result:
         ],
         setting={
             "tables": "warm for 40,000 write units/s, table and index, on the capacity model",
-            "fan-outs": f"of one segment, {seconds} s; what is throttled is not tried again",
+            "fan-outs": f"of one segment, {seconds} s; throttled writes are not retried",
             "shards": f"1, 2, 4 over {FOLLOWS:,} follows; one in 100 is sent twice",
         },
         chart=Lines(
@@ -58,7 +58,7 @@ def run(*, short: bool) -> Result:
 
 
 def _index(name: str, rate: int, found: Written) -> Row:
-    used = f"of {found.writes:,} writes; the table itself is used to {found.table_share:.1%}"
+    used = f"of {found.writes:,} writes; {found.table_share:.1%} of the table itself is used"
     reasons = ", ".join(found.reasons)
     note = f"{used}; {reasons}" if reasons else used
     return Row(
@@ -73,8 +73,8 @@ def _suffixes(name: str, found: Shown) -> list[Row]:
             f"{name}: a stale reader misses",
             one,
             "followers",
-            f"with a number of shards that is one growth old; {now} if of now, {two:,} if two",
+            f"whose number of shards is one doubling old; {now} if current, {two:,} if two old",
         ),
-        Row(f"{name}: there twice", found.twice, "followers", "after a follow is sent again"),
+        Row(f"{name}: stored twice", found.twice, "followers", "after a follow is sent again"),
         Row(f"{name}: left behind", found.left, "edges", "after all have unfollowed"),
     ]
