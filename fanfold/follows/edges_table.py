@@ -41,7 +41,7 @@ class EdgesTable:
             return  # this version is there already, or a newer one
 
     def version(self, publisher_id: str, follower_id: str, *, level: int) -> int | None:
-        """The version of the edge at `level`, read consistently; None without an edge there."""
+        """The version of the edge at `level`, read consistently; None if there is no edge."""
         answer = self.client.get_item(
             TableName=self.table,
             Key=edge_key(publisher_id, follower_id, level),
