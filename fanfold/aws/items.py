@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-# BatchWriteItem takes no more puts, and BatchGetItem no more keys.
+# The limits of one BatchWriteItem and of one BatchGetItem.
 MAX_PUTS = 25
 MAX_KEYS = 100
 
@@ -41,10 +41,10 @@ def expressions(
 ) -> dict[str, Any]:
     """The expressions of a conditional write, as keyword arguments of update_item or put_item.
 
-    The clauses map attribute names, or paths such as `resume.3`, to values. What SET writes may
-    also be an expression, as text. Expressions call attributes `#name`, so that no reserved word
-    needs an exception, and the values of the clauses `:name` (`:resume_3`); further ones come in
-    `values`, with their colon.
+    The clauses name attributes, or paths such as `resume.3`; a value of `sets` may also be text: an
+    expression. Expressions and condition refer to attributes as `#name`, so that reserved words need
+    no care, and to values of the clauses as `:name` (`:resume_3`). All other values they refer to
+    are in `values`, with the colon in their names.
     """
     given: dict[str, Value] = {}
 
