@@ -42,9 +42,9 @@ def expressions(
     """The expressions of a conditional write, as keyword arguments of update_item or put_item.
 
     The clauses name attributes, or paths such as `resume.3`; a value of `sets` may also be text: an
-    expression. Expressions and condition refer to attributes as `#name`, so that reserved words need
-    no care, and to values of the clauses as `:name` (`:resume_3`). All other values they refer to
-    are in `values`, with the colon in their names.
+    expression. Expressions and condition refer to attributes as `#name`, so that reserved words
+    need no care, and to values of the clauses as `:name` (`:resume_3`). All other values are in
+    `values`, with the colon in their names.
     """
     given: dict[str, Value] = {}
 
