@@ -92,8 +92,8 @@ SWEEP = Function("sweep", 55)
 
 FUNCTIONS = (API, TIMELINE, PLAN, DELIVER, RELATE, SWEEP)
 
-# AWS's recommendation for an event source mapping: Lambda may retry a throttled invocation for as
-# long before the batch becomes visible to another worker.
+# AWS recommends six timeouts, so that a batch stays hidden while Lambda retries a throttled
+# invocation with it.
 VISIBILITY_PER_TIMEOUT = 6
 
 
@@ -104,7 +104,7 @@ class Queue:
     name: str
     consumer: Function
     batch_size: int
-    max_receives: int  # after that many, SQS moves a message to the dead-letter queue
+    max_receives: int  # by then, SQS moves a message to the dead-letter queue
 
     @property
     def visibility_seconds(self) -> int:

@@ -44,9 +44,9 @@ def publishing(settings: Settings, dynamodb: DynamoDBClient) -> Publishing:
 def following(
     settings: Settings, runs_in: Function, edges: Edges, dynamodb: DynamoDBClient, sqs: SQSClient
 ) -> Following:
-    """The use case of follows; RELATE reconciles what a run of `runs_in` may have left half done.
+    """The use case of follows, for the function `runs_in`.
 
-    That is after its timeout, when it has surely stopped.
+    RELATE reconciles each change after that function's timeout, when its run has surely ended.
     """
     from fanfold.aws.queues import WorkQueue
     from fanfold.follows.follow import Following

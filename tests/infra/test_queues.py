@@ -146,8 +146,8 @@ def test_any_number_of_bulk_workers_keeps_to_85_percent_together(
     template = synthesize(bulk_concurrency="10", max_write_request_units="10000")
     bulk = mappings(template)[output_id(template, names.BULK.url_output)]
     assert bulk["ScalingConfig"] == {"MaximumConcurrency": 10}
-    told = consumer(template, bulk)["Environment"]["Variables"]
-    assert told["BULK_WORKER_RATE"] == "850"
+    given = consumer(template, bulk)["Environment"]["Variables"]
+    assert given["BULK_WORKER_RATE"] == "850"
 
 
 def test_queues_and_the_topic_require_tls(template: Template) -> None:

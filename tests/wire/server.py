@@ -67,13 +67,18 @@ def reply(
     A body that is not bytes is spelled as JSON; a header that is None is left out.
     """
     content = body if isinstance(body, bytes) else json.dumps(body or {}).encode()
-    told = {
+    sent = {
         "Content-Type": JSON,
         "Content-Length": len(content) if length is None else length,
         "x-amz-crc32": zlib.crc32(content),
         **(headers or {}),
     }
-    lines = [f"HTTP/1.1 {status}", *(f"{n}: {v}" for n, v in told.items() if v is not None), "", ""]
+    lines = [
+        f"HTTP/1.1 {status}",
+        *(f"{n}: {v}" for n, v in sent.items() if v is not None),
+        "",
+        "",
+    ]
     return Reply("\r\n".join(lines).encode() + content, then)
 
 

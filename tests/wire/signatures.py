@@ -49,6 +49,6 @@ class Signer:
 
 def signed_headers(call: Call) -> list[str]:
     """The names of the headers that the signature covers."""
-    told = AUTHORIZATION.fullmatch(call.header("authorization"))
-    assert told, call.header("authorization")
-    return told["signed"].split(";")
+    header = AUTHORIZATION.fullmatch(call.header("authorization"))
+    assert header, call.header("authorization")
+    return header["signed"].split(";")
