@@ -213,7 +213,7 @@ def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
         reached = {user for user, each in fresh.entries if each == ref_id}
         if wrong := reached ^ wanted[publisher]:
             yield f"{ref_id} reached {sorted(reached)}: wrong about {sorted(wrong)}."
-        delivered = int(fresh.fanouts[ref_id].get("delivered", {"N": "0"})["N"])
+        delivered = int(fresh.fanouts.get(ref_id, {}).get("delivered", {"N": "0"})["N"])
         if delivered != len(wanted[publisher]):
             yield f"{ref_id} was delivered {delivered} times to {len(wanted[publisher])}."
 
