@@ -12,6 +12,7 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import clock
+from fanfold.aws.dead_letters import MAX_REASON_CHARS, DeadLetterQueue
 from fanfold.aws.retries import SLOWEST_CALL_SECONDS, for_each, is_transient
 from fanfold.errors import FanfoldError, TryLater, Undeliverable
 from fanfold.names import Queue
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 # Two unanswered calls. With less time left, a message could run into the timeout of the function,
 # and then the whole batch fails.
 MIN_SECONDS_LEFT = 2.0 * SLOWEST_CALL_SECONDS
-# SQS's limit, attributes included.
-MAX_MESSAGE_BYTES = 1_048_576
-MAX_REASON_CHARS = 400
 
 logger = Logger()
 
@@ -45,8 +43,7 @@ class Received:
 
 @dataclass(frozen=True)
 class Source:
-    sqs: SQSClient
-    dlq_url: str
+    dead_letters: DeadLetterQueue
     max_receives: int
 
 
@@ -54,9 +51,7 @@ def sources(settings: Settings, sqs: SQSClient, *queues: Queue) -> dict[str, Sou
     """Sources by the name of the queue, as it stands in the events."""
     return {
         queue_name(getattr(settings, queue.url_setting)): Source(
-            sqs,
-            getattr(settings, queue.dlq_url_setting),
-            queue.max_receives,
+            DeadLetterQueue(sqs, getattr(settings, queue.dlq_url_setting)), queue.max_receives
         )
         for queue in queues
     }
@@ -137,15 +132,7 @@ def _reject(record: Record, error: Exception, source: Source) -> None:
     """Send a message to the dead-letter queue with the reason; the log leaves out its body."""
     reason = str(error)
     logger.error("A message was rejected.", **_described(record), reason=reason)
-    why: dict[str, Any] = {
-        "reason": {"DataType": "String", "StringValue": reason[:MAX_REASON_CHARS]}
-    }
-    fits = len(_bytes(record)) + 4 * MAX_REASON_CHARS < MAX_MESSAGE_BYTES
-    source.sqs.send_message(
-        QueueUrl=source.dlq_url,
-        MessageBody=record["body"],
-        MessageAttributes=why if fits else {},
-    )
+    source.dead_letters.add(record["body"], reason=reason)
 
 
 def _log_last_failure(record: Record, error: Exception) -> None:
@@ -161,17 +148,13 @@ def _log_last_failure(record: Record, error: Exception) -> None:
 
 def _described(record: Record) -> dict[str, Any]:
     """What identifies a message, without its body."""
-    body = _bytes(record)
+    body = str(record["body"]).encode("utf-8", "surrogatepass")
     return {
         "message_id": record["messageId"],
         "queue": _queue_name(record),
         "sha256": hashlib.sha256(body).hexdigest(),
         "size": len(body),
     }
-
-
-def _bytes(record: Record) -> bytes:
-    return str(record["body"]).encode("utf-8", "surrogatepass")
 
 
 def _receives(record: Record) -> int:

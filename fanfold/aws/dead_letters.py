@@ -1,4 +1,4 @@
-"""Dead-letter queues: read without taking anything away.
+"""Dead-letter queues: messages are sent there with a reason, and read without taking any away.
 
 They have no redrive policy of their own, so a message may be received any number of times.
 """
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 PAGE = 10
 # Long polling queries all servers of SQS, so an empty answer means an empty queue.
 WAIT_SECONDS = 1
+# SQS's limit for a message, attributes included.
+MAX_MESSAGE_BYTES = 1_048_576
+MAX_REASON_CHARS = 400
 # Ids of reported messages that a process remembers: far more than it sees in its lifetime.
 MAX_REPORTED = 1_000
 
@@ -59,6 +62,17 @@ class DeadLetter:
 class DeadLetterQueue:
     client: SQSClient
     url: str
+
+    def add(self, body: str, *, reason: str) -> None:
+        """Send a rejected message; a reason that does not fit beside the body is left out."""
+        why: dict[str, Any] = {
+            "reason": {"DataType": "String", "StringValue": reason[:MAX_REASON_CHARS]}
+        }
+        size = len(body.encode("utf-8", "surrogatepass"))
+        fits = size + 4 * MAX_REASON_CHARS < MAX_MESSAGE_BYTES
+        self.client.send_message(
+            QueueUrl=self.url, MessageBody=body, MessageAttributes=why if fits else {}
+        )
 
     def peek(self) -> list[DeadLetter]:
         """Up to ten messages, which stay visible to other readers."""

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.aws.dead_letters import PAGE, DeadLetterReports
-from functions._worker import MAX_REASON_CHARS
+from fanfold.aws.dead_letters import MAX_REASON_CHARS, PAGE, DeadLetterReports
 from tests.integration.system import Json, System, error
 
 LAST = "A message failed for the last time."
