@@ -34,7 +34,6 @@ def shown(number: float) -> str:
 
 
 def wanted(figure: Figure) -> str:
-    """The target in words: `at least 35 x`."""
     bound = "at least" if figure.better == "higher" else "at most"
     return f"{bound} {shown(figure.target)} {figure.unit}"
 

@@ -70,7 +70,6 @@ def edges(followers: int) -> tuple[str, ...]:
 
 
 def entry(followers: int) -> Entry:
-    """The entry that DELIVER writes for the post."""
     published_at = times.to_text(_PUBLISHED_MS)
     return Entry(sort_key(published_at, post(followers)), publisher(followers), _EXPIRES_AT)
 

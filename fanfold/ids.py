@@ -32,7 +32,6 @@ def sort_key(published_at: str, ref_id: str) -> str:
 
 
 def split_sort_key(key: str) -> tuple[str, str]:
-    """Split a sort key into `published_at` and `ref_id`."""
     published_at, _, ref_id = key.partition("#")
     return published_at, ref_id
 

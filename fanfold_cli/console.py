@@ -59,7 +59,6 @@ def print_values(values: Mapping[str, object]) -> None:
 
 
 def columns() -> int:
-    """The width of stdout in characters."""
     console = Console()
     return console.width if console.is_terminal else PIPE_COLUMNS
 

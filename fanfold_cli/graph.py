@@ -30,7 +30,6 @@ class Graph:
 
     @property
     def follows(self) -> dict[str, list[str]]:
-        """The publishers that each user follows."""
         by_user: dict[str, list[str]] = defaultdict(list)
         for publisher, users in self.followers.items():
             for user in users:

@@ -45,8 +45,6 @@ SEGMENT_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Publish:
-    """The estimate for one post."""
-
     followers: int
     lane: str
     segments: int

@@ -69,7 +69,6 @@ class ShardReport:
         return sum(each.edges for each in self.levels)
 
     def content(self) -> dict[str, Any]:
-        """The JSON document."""
         shards = self.shards
         return {
             "publisher_id": self.publisher,
@@ -102,7 +101,6 @@ class ShardReport:
         }
 
     def draw(self) -> None:
-        """Print it as tables."""
         name, shards = f"'{self.publisher}'", self.shards
         grown = f"last grown at {times.to_text(shards.last_updated)}"
         print_result(

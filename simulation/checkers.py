@@ -292,6 +292,5 @@ CHECKS: tuple[Callable[[Evidence], Iterator[str]], ...] = (
 
 
 def violations(world: World) -> list[str]:
-    """Every violation of a run, after the name of its check."""
     found = Evidence(world)
     return [f"{check.__name__}: {line}" for check in CHECKS for line in check(found)]

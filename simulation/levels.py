@@ -32,7 +32,6 @@ class Levels:
     _follows: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def rejected(self, environment: str, request: dict[str, Any], error: ClientError) -> None:
-        """A call was answered with an error."""
         if request.get("TableName") == names.FOLLOWERS.name and is_throttle(error):
             self._reasons[environment] = throttling_reasons(error)
 

@@ -57,7 +57,6 @@ class Relations:
     _open: list[Change] = field(default_factory=list)
 
     def changed(self, request: dict[str, Any], task: Task, now_ms: float) -> None:
-        """A transaction was applied."""
         for each in request["TransactItems"]:
             update = each.get("Update", {})
             if update.get("TableName") == names.FOLLOWING.name:
@@ -139,7 +138,6 @@ class Observer:
                 self._check_segment(content)
 
     def applied(self, operation: str, request: dict[str, Any]) -> None:
-        """A call has had its effect."""
         table, task = request.get("TableName"), self.world.scheduler.current
         now, now_ms = self.world.clock.elapsed, self.world.clock.now_ms()
         if operation == "transact_write_items":

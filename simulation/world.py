@@ -104,11 +104,9 @@ class World:
         self.sqs = sqs.Client(self.queues, validates=False)
 
     def client(self, service: str) -> Any:
-        """The model's client of a service."""
         return {"dynamodb": self.dynamodb, "sqs": self.sqs, "lambda": self.triggers}[service]
 
     def note(self, what: str, detail: object = "") -> None:
-        """Add a line to the trace."""
         scheduler = self.scheduler
         self.trace.append(
             f"{scheduler.turns:6d} {scheduler.now:10.3f} "

@@ -42,7 +42,6 @@ def read_key_condition(
 
 
 def refuse_keys(schema: KeySchema, only: Condition | None) -> None:
-    """Refuse a filter on the key, which is for the key condition."""
     if only is not None:
         for path in _paths(only):
             if path.parts[0] in schema.names:

@@ -37,8 +37,6 @@ PREDICATES = {
 
 
 class Parser(Tokens):
-    """A parser of one expression."""
-
     def condition(self) -> Condition:
         return self._whole(self._or)
 

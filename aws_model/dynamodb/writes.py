@@ -141,7 +141,6 @@ def _write(database: Database, change: Change) -> Answer:
 
 
 def update_item(database: Database, request: Request) -> Answer:
-    """Update one item, or make it."""
     change, actions = read_update(database, request)
     charges = _run(database, change)
     wish = request.get("ReturnValues", "NONE")

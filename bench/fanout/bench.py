@@ -59,7 +59,6 @@ class Run:
 
     @property
     def rows(self) -> list[Row]:
-        """The run as rows of the table."""
         counts, seconds = self.system.counts, self.written.last_at
         name, bulk = self.case.name, self.system.budget.bulk
         handed_back = counts.outcomes["handed back"]

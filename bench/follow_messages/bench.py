@@ -43,8 +43,6 @@ TARGET = 2.0
 
 @dataclass(frozen=True)
 class Took:
-    """Seconds for one follow."""
-
     wall: float
     cpu: float
 

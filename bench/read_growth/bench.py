@@ -113,7 +113,6 @@ class Timelines:
             self.client.batch_write_item(RequestItems={TABLE: puts})
 
     def page(self, follows: int, *, hydrate: bool) -> list[Any]:
-        """The first page as the product reads it."""
         return _page(self.client, follows, hydrate=hydrate)
 
     def replayed(self, follows: int) -> Replayed:

@@ -61,7 +61,6 @@ class Found:
 
     @property
     def line(self) -> list[tuple[float, float]]:
-        """Follows taken, by second."""
         return [(each, self.counts.accepted[each]) for each in range(self.plan.seconds)]
 
     @property
@@ -156,7 +155,6 @@ def run(*, short: bool) -> Result:
 
 
 def rush(plan: Plan) -> Found:
-    """Run one rush in this process."""
     rushed = Rush(plan)
     return Found(plan, rushed.run(), rushed.lost(), rushed.twice())
 

@@ -206,7 +206,6 @@ class Timed:
         return self.rush.client.exceptions
 
     def put_item(self, **request: Any) -> Any:
-        """Put an edge."""
         rush, item = self.rush, request["Item"]
         try:
             return self._call("PutItem", request, WRITE, item["shard_id"]["S"], 1)
@@ -219,13 +218,11 @@ class Timed:
             rush.counts.puts[rush.second] += 1
 
     def get_item(self, **request: Any) -> Any:
-        """Get a publisher or an edge."""
         units = read_units(0, consistent=bool(request.get("ConsistentRead")))
         key = next(iter(request["Key"].values()))["S"]
         return self._call("GetItem", request, READ, key, units)
 
     def update_item(self, **request: Any) -> Any:
-        """Update a publisher."""
         return self._call("UpdateItem", request, WRITE, request["Key"]["publisher_id"]["S"], 1)
 
     def _call(

@@ -18,15 +18,12 @@ SHORT = (1_000, 10_000)
 
 @dataclass(frozen=True)
 class Spent:
-    """The write units of one publish."""
-
     followers: int
     entries: float
     others: dict[str, float]  # by table or index
 
     @property
     def per_entry(self) -> float:
-        """Units for one follower."""
         return (self.entries + sum(self.others.values())) / self.followers
 
 

@@ -50,11 +50,9 @@ def threads(count: int) -> Executor:
 
 @cache
 def sqs() -> SQSClient:
-    """The SQS client of this process."""
     return boto3.client("sqs", config=_config(ATTEMPTS, CONNECTIONS))
 
 
 @cache
 def lambda_() -> LambdaClient:
-    """The Lambda client of this process."""
     return boto3.client("lambda", config=_config(ATTEMPTS, CONNECTIONS))

@@ -244,17 +244,14 @@ class Client:
 
 @cache
 def connections(service: Service) -> Connections:
-    """The connections of this process to a service."""
     return Connections(service)
 
 
 @cache
 def dynamodb() -> DynamoDBClient:
-    """The DynamoDB client of this process."""
     return cast("DynamoDBClient", Client(connections(DYNAMODB)))
 
 
 @cache
 def sqs() -> SQSClient:
-    """The SQS client of this process."""
     return cast("SQSClient", Client(connections(SQS)))

@@ -35,8 +35,6 @@ _PLANNED_STATES = {":delivering": text(DELIVERING), ":stalled": text(STALLED)}
 
 @dataclass(frozen=True, kw_only=True)
 class Fanout:
-    """One row of the ledger."""
-
     fanout_id: str
     publisher_id: str
     sort_key: str
@@ -82,8 +80,6 @@ def _from_item(item: Item) -> Fanout:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The fanouts table."""
-
     client: DynamoDBClient
     table: str
 

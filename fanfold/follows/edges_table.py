@@ -105,7 +105,6 @@ class EdgesTable:
     def page_request(
         self, publisher_id: str, read: Read, limit: int | None = None
     ) -> dict[str, Any]:
-        """The Query that reads a page."""
         shard_id = text(ring.shard_key(publisher_id, read.level, read.shard))
         lo = ring.position_of(read.after)
         values = {":shard": shard_id, ":lo": text(lo), ":hi": text(read.hi)}

@@ -170,7 +170,6 @@ def row_key(user_id: str, publisher_id: str) -> dict[str, dict[str, str]]:
 
 
 def _changed(seen: Follow, **changes: Any) -> Follow:
-    """The next version of a relation."""
     return replace(seen, version=seen.version + 1, **changes)
 
 

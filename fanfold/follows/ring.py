@@ -62,7 +62,6 @@ def shard_key(publisher_id: str, level: int, shard: int) -> str:
 
 
 def publisher_of(shard_key: str) -> str:
-    """The publisher that the partition key of a shard names."""
     return shard_key.partition("#")[0]
 
 

@@ -208,7 +208,6 @@ def _show(run: Run, user: str) -> bool:
 
 
 def _read(run: Run, user: str) -> list[Mapping[str, Any]]:
-    """All entries of a timeline, page by page."""
     api, entries, older = run.api(user), [], ""
     while True:
         path = f"{contract.READ_TIMELINE.path}?limit={PAGE}{older}"

@@ -112,7 +112,6 @@ def environment(home: Home, port: int) -> dict[str, str]:
 
 
 def log_tail(home: Home, lines: int = LOG_TAIL_LINES) -> str:
-    """The last lines of the engine's log."""
     try:
         return "\n".join(home.log.read_text(errors="replace").splitlines()[-lines:])
     except OSError:

@@ -11,7 +11,6 @@ ClientOf = Callable[[str], Any]
 
 
 def physical_ids(client_of: ClientOf, stack: str) -> dict[str, str]:
-    """Return the physical ids of the resources of a stack, by their logical ids."""
     described = client_of("cloudformation").describe_stack_resources(StackName=stack)
     return {
         resource["LogicalResourceId"]: resource["PhysicalResourceId"]

@@ -104,7 +104,6 @@ class Home:
 
     @property
     def deployed(self) -> Path:
-        """The templates that were deployed last."""
         return self.path / "deployed"
 
     @property
@@ -131,7 +130,6 @@ class Home:
         self.state_file.unlink(missing_ok=True)
 
     def running(self) -> EngineState | None:
-        """Return the state of the engine if its process runs."""
         state = self.read_state()
         return state if state is not None and state.is_running() else None
 

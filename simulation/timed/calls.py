@@ -28,7 +28,6 @@ EDGE_SECONDS = 0.00001
 
 
 def call_seconds(random: Random) -> float:
-    """Draw the duration of one call."""
     return random.lognormvariate(math.log(CALL_MEDIAN_SECONDS), CALL_SIGMA)
 
 

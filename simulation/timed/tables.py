@@ -29,8 +29,6 @@ SLICE_EDGES = 2_500
 
 @dataclass
 class Written:
-    """The entries written of one post."""
-
     users: set[str] = field(default_factory=set)
     puts: int = 0
     last_at: float = 0.0
