@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from fanfold.budgets import Budget
-from fanfold.fanout.segments import SAMPLE_EDGES, count_for
+from fanfold.fanout.plan import SAMPLE_EDGES, count_for
 
 MB_PER_GB = 1024
 

@@ -12,7 +12,6 @@ from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import clock
-from fanfold.aws.dead_letters import MAX_REASON_CHARS, DeadLetterQueue
 from fanfold.aws.retries import SLOWEST_CALL_SECONDS, for_each, is_transient
 from fanfold.errors import FanfoldError, TryLater, Undeliverable
 from fanfold.names import Queue
@@ -26,6 +25,9 @@ if TYPE_CHECKING:
 # Two unanswered calls. With less time left, a message could run into the timeout of the function,
 # and then the whole batch fails.
 MIN_SECONDS_LEFT = 2.0 * SLOWEST_CALL_SECONDS
+
+# Of an error that may quote a whole message.
+MAX_LOGGED_CHARS = 400
 
 logger = Logger()
 
@@ -43,7 +45,8 @@ class Received:
 
 @dataclass(frozen=True)
 class Source:
-    dead_letters: DeadLetterQueue
+    sqs: SQSClient
+    dlq_url: str
     max_receives: int
 
 
@@ -51,7 +54,7 @@ def sources(settings: Settings, sqs: SQSClient, *queues: Queue) -> dict[str, Sou
     """Sources by the name of the queue, as it stands in the events."""
     return {
         queue_name(getattr(settings, queue.url_setting)): Source(
-            DeadLetterQueue(sqs, getattr(settings, queue.dlq_url_setting)), queue.max_receives
+            sqs, getattr(settings, queue.dlq_url_setting), queue.max_receives
         )
         for queue in queues
     }
@@ -132,7 +135,10 @@ def _reject(record: Record, error: Exception, source: Source) -> None:
     """Send a message to the dead-letter queue with the reason; the log leaves out its body."""
     reason = str(error)
     logger.error("A message was rejected.", **_described(record), reason=reason)
-    source.dead_letters.add(record["body"], reason=reason)
+    # Imported here: a cold start need not wait for what is rarely called.
+    from fanfold.aws.dead_letters import DeadLetterQueue
+
+    DeadLetterQueue(source.sqs, source.dlq_url).add(record["body"], reason=reason)
 
 
 def _log_last_failure(record: Record, error: Exception) -> None:
@@ -142,7 +148,7 @@ def _log_last_failure(record: Record, error: Exception) -> None:
         **_described(record),
         receives=_receives(record),
         error=type(error).__name__,
-        reason=str(error)[:MAX_REASON_CHARS],
+        reason=str(error)[:MAX_LOGGED_CHARS],
     )
 
 

@@ -15,7 +15,7 @@ from fanfold import names
 from fanfold.fanout.deliver import Delivering, Outcome
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.segments import SEGMENT_FOLLOWERS
+from fanfold.fanout.plan import SEGMENT_FOLLOWERS
 from fanfold.follows import ring
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.timeline.posts import Posts

@@ -1,21 +1,47 @@
 """The backlog of a delivery: which edges are unread, unsent, in flight or to be retried. Pure.
 
-It knows no rules of time or pace: when an edge is retried, and when to stop, the policy decides.
+It knows no rules of time or pace: retries.py says when an edge is retried, the policy when to stop.
 """
 
-import heapq
+from __future__ import annotations
+
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
 from fanfold.aws.items import MAX_PUTS
+from fanfold.fanout.retries import Retries
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import Page, Read, RingRead
 
+# More entries than any segment has; fixed, so that text sorts as the numbers do.
+_WRITTEN_DIGITS = 10
+
 # Sorts after every edge at a position, because an edge continues with '#'.
 _AFTER_EDGES = "~"
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Where the next worker of a segment begins, and how many entries are written before that.
+
+    `stragglers` are earlier positions whose followers still lack the entry.
+    """
+
+    position: str
+    written: int
+    stragglers: tuple[str, ...] = ()
+
+    def to_text(self) -> str:
+        """Fixed-width position, then the count: of two resumes, the one further on sorts later."""
+        return ".".join((self.position, f"{self.written:0{_WRITTEN_DIGITS}}", *self.stragglers))
+
+    @staticmethod
+    def from_text(value: str) -> Resume:
+        position, written, *stragglers = value.split(".")
+        return Resume(position, int(written), tuple(stragglers))
 
 
 @dataclass
@@ -28,10 +54,10 @@ class Backlog:
     level: int
     start: str
     hi: str
+    retries: Retries
     stragglers: Sequence[str] = ()
 
     unread: deque[RingRead] = field(default_factory=deque)  # ranges in ring order
-    retries: list[tuple[float, str]] = field(default_factory=list)  # a heap of (due time, edge)
     in_flight: dict[int, Sequence[str]] = field(default_factory=dict)  # edges by batch
     _edges: list[str] = field(default_factory=list)  # read and not dropped, in ring order
     _next: int = 0  # index of the first edge that was never sent
@@ -81,8 +107,7 @@ class Backlog:
         Edges at the position of an unwritten one stay: they count together or not at all.
         """
         sent = chain.from_iterable(self.in_flight.values())
-        again = (edge for _, edge in self.retries)
-        first_unwritten = min(chain(sent, again), default=self._edges[self._next])
+        first_unwritten = min(chain(sent, self.retries), default=self._edges[self._next])
         count = bisect_left(self._edges, ring.position_of(first_unwritten))
         del self._edges[:count]
         self._next -= count
@@ -94,7 +119,7 @@ class Backlog:
     def batch_size(self, now: float) -> int:
         """How many entries a batch may hold at `now`; 0 if it has to wait for a page or a retry."""
         unsent = len(self._edges) - self._next
-        is_due = bool(self.retries) and self.retries[0][0] <= now
+        is_due = self.retries.next_at <= now
         # The last edges of a page wait for the next page, so that batches are full.
         if unsent >= MAX_PUTS or is_due or (unsent and not self.unread):
             return min(MAX_PUTS, unsent + len(self.retries))
@@ -102,26 +127,19 @@ class Backlog:
 
     def begin_batch(self, now: float) -> tuple[int, Sequence[str]]:
         """Put the next edges in flight, retries first: the number of their batch, and the edges."""
-        due: list[str] = []
-        while self.retries and self.retries[0][0] <= now and len(due) < MAX_PUTS:
-            due.append(heapq.heappop(self.retries)[1])
+        due = self.retries.take_due(now)
         fresh = self._edges[self._next : self._next + MAX_PUTS - len(due)]
         self._next += len(fresh)
         self._batches += 1
         self.in_flight[self._batches] = edges = due + fresh
         return self._batches, edges
 
-    def retry(self, times: Iterable[float], edges: Iterable[str]) -> None:
-        """Let each edge be sent again, from its time on."""
-        for retry in zip(times, edges, strict=True):
-            heapq.heappush(self.retries, retry)
-
     def rest(self, max_stragglers: int) -> tuple[str, int, tuple[str, ...]]:
         """What another worker has to do: position to begin at, entries written before, stragglers.
 
         Nothing may be in flight.
         """
-        unwritten = [*(edge for _, edge in self.retries), *self._edges[self._next :]]
+        unwritten = [*self.retries, *self._edges[self._next :]]
         unread = [each.lo for each in self.unread if each.hi != self.hi]
         owed = {ring.position_of(edge) for edge in (*unwritten, *unread)}
         position = self._reached()

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from fanfold import clock, times
 from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, SLOWEST_CALL_SECONDS
 from fanfold.errors import BadInput, Undeliverable
+from fanfold.fanout.backlog import Resume
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import COMPLETE, STALLED, Fanout, Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
-from fanfold.fanout.segments import Resume
 from fanfold.fanout.transport import Transport, run
 from fanfold.follows import ring
 from fanfold.follows.publishers_table import PublishersTable

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fanfold.aws.items import Item, Value, expressions, get_number, get_text, number, text
-from fanfold.fanout.segments import Resume
+from fanfold.fanout.backlog import Resume
 from fanfold.names import EXPIRES_AT, GIVEN_UP, OPEN, Index
 
 if TYPE_CHECKING:

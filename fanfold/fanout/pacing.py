@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+# Only a ceiling, far above what the pace allows: at 5.5 ms a call, 64 batches in flight are 290,000
+# entries per second.
+MAX_IN_FLIGHT = 64
 # Unused rate is saved up for this long. It makes up for most of the time that a worker spends on
 # the ledger between two segments, and bounds how far a lane may exceed its rate.
 BURST_SECONDS = 0.1

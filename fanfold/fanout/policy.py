@@ -13,26 +13,13 @@ from dataclasses import dataclass, field
 
 from fanfold.aws.items import MAX_PUTS
 from fanfold.fanout.backlog import Backlog
-from fanfold.fanout.pacing import Pace
+from fanfold.fanout.pacing import MAX_IN_FLIGHT, Pace
+from fanfold.fanout.retries import Retries
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import Page, Read
 
-# Only a ceiling, far above what the pace allows: at 5.5 ms a call, 64 batches in flight are 290,000
-# entries per second.
-MAX_IN_FLIGHT = 64
-# Full jitter: a random wait below base * 2^attempt, at most the cap (AWS Builders' Library,
-# "Timeouts, retries, and backoff with jitter").
-BACKOFF_BASE_SECONDS = 0.05
-BACKOFF_CAP_SECONDS = 1.0
 # A worker that has written nothing for this long hands back: waiting is paid for and helps nobody.
 PATIENCE_SECONDS = 3.0
-# From its third throttle on, an entry counts as a hot key, not as back-pressure from the table. So
-# do the stragglers of an earlier worker.
-HOT_KEY_ATTEMPTS = 2
-# How many entries one run may send again: this share of those written, and as many as may be in
-# flight when a throttle begins. A table that throttles more gets time: the rest is handed back.
-RETRY_SHARE = 0.2
-RETRY_ENTRIES = MAX_PUTS * MAX_IN_FLIGHT
 # Stragglers are handed back as positions, so that no follower behind them is written again. At most
 # one batch per segment; and at most 4,096 per fan-out (17 bytes each), so that the ledger's row
 # stays below 250 KB.
@@ -113,17 +100,17 @@ class Delivery:
     max_in_flight: int = MAX_IN_FLIGHT
 
     _backlog: Backlog = field(init=False)
+    _retries: Retries = field(init=False)
     _read_attempts: int = 0
     _read_not_before: float = -math.inf
-    _attempts: dict[str, int] = field(default_factory=dict)  # failed ones, by edge
-    _retried: int = 0
     _written: int = 0
     _progress_at: float = math.inf  # until the first action is asked for
     _stopping: bool = False
     _failure: Exception | None = None
 
     def __post_init__(self) -> None:
-        self._backlog = Backlog(self.level, self.start, self.hi, self.stragglers)
+        self._retries = Retries(self.chance)
+        self._backlog = Backlog(self.level, self.start, self.hi, self._retries, self.stragglers)
 
     # What to do next
 
@@ -153,20 +140,19 @@ class Delivery:
     def _must_stop(self, now: float) -> bool:
         if self._failure or now >= self.stop_at:
             return True
-        if self._retried > RETRY_ENTRIES + RETRY_SHARE * self._written:
+        if self._retries.exceed_budget(self._written):
             return True
-        held_up = bool(self._backlog.retries) or self._read_attempts > 0
+        held_up = bool(self._retries) or self._read_attempts > 0
         return held_up and now >= self._progress_at + PATIENCE_SECONDS
 
     def _wake_at(self, now: float) -> float:
         """When the passing of time alone changes what to do next, apart from the pace."""
-        retries = self._backlog.retries
         times = [self.stop_at]
-        if retries and retries[0][0] > now:
-            times.append(retries[0][0])
+        if self._retries.next_at > now:
+            times.append(self._retries.next_at)
         if self._backlog.unread and self._read_not_before > now:
             times.append(self._read_not_before)
-        if retries or self._read_attempts:
+        if self._retries or self._read_attempts:
             times.append(self._progress_at + PATIENCE_SECONDS)
         return min(times)
 
@@ -192,7 +178,7 @@ class Delivery:
         self._backlog.read_failed(read)
         if retryable:
             if now >= self._read_not_before:  # pages that fail together back off once
-                self._read_not_before = now + self._backoff(self._read_attempts)
+                self._read_not_before = now + self._retries.backoff(self._read_attempts)
                 self._read_attempts += 1
         else:
             self._failure = self._failure or error
@@ -212,7 +198,7 @@ class Delivery:
         if len(again) != len(unprocessed):
             raise ValueError("The table returned entries as unprocessed that were not sent.")
         self._report_throttle(written, again, now)
-        self._retry(again, now)
+        self._retries.add(again, now)
 
     def batch_failed(
         self, batch: int, error: Exception, *, retryable: bool, throttled: bool, now: float
@@ -223,25 +209,13 @@ class Delivery:
             self._failure = self._failure or error
         if throttled:
             self._report_throttle(0, again, now)
-        self._retry(again, now)
+        self._retries.add(again, now)
 
     def _report_throttle(self, written: int, throttled: Iterable[str], now: float) -> None:
         """Let the pace slow down, but not because of hot keys."""
         by_table = sum(
-            edge > self.start and self._attempts.get(edge, 0) < HOT_KEY_ATTEMPTS
+            # Stragglers of an earlier worker count as hot keys, too.
+            edge > self.start and not self._retries.is_hot_key(edge)
             for edge in throttled
         )
         self.pace.answered(written + by_table, by_table, now)
-
-    def _retry(self, edges: Sequence[str], now: float) -> None:
-        self._retried += len(edges)
-        times = []
-        for edge in edges:
-            attempt = self._attempts.get(edge, 0)
-            self._attempts[edge] = attempt + 1
-            times.append(now + self._backoff(attempt))
-        self._backlog.retry(times, edges)
-
-    def _backoff(self, attempt: int) -> float:
-        ceiling = min(BACKOFF_CAP_SECONDS, BACKOFF_BASE_SECONDS * 2.0 ** min(attempt, 16))
-        return self.chance() * ceiling

@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol
 
 from fanfold import clock
 from fanfold.aws.retries import is_throttle, is_transient
-from fanfold.fanout.policy import MAX_IN_FLIGHT, Delivery, Done, Failed, HandBack, Send, Wait
+from fanfold.fanout.pacing import MAX_IN_FLIGHT
+from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, Send, Wait
 from fanfold.follows.ring_reader import MAX_READS, Page, Read
 from fanfold.timeline.entries import Entry
 

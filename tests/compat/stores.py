@@ -9,8 +9,8 @@ from typing import Any
 
 from fanfold import names
 from fanfold.errors import RefIdTaken, TooManyFollows
+from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Fanout, Ledger
-from fanfold.fanout.segments import Resume
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import UNFOLLOWED, Follow, FollowsTable

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.aws.dead_letters import MAX_REASON_CHARS, PAGE, DeadLetterReports
+from fanfold.aws.dead_letters import PAGE, DeadLetterReports
+from functions._worker import MAX_LOGGED_CHARS
 from tests.integration.system import Json, System, error
 
 LAST = "A message failed for the last time."
@@ -65,7 +66,7 @@ def test_the_last_failure_is_logged_with_its_reason_and_sqs_moves_the_message(
     (line,) = logged(caplog, LAST)
     assert (line.message_id, line.queue) == (record["messageId"], queue)
     assert (line.receives, line.size) == (max_receives(queue), len(record["body"]))
-    assert (line.error, line.reason) == ("RuntimeError", broken[:MAX_REASON_CHARS])
+    assert (line.error, line.reason) == ("RuntimeError", broken[:MAX_LOGGED_CHARS])
     assert len(line.sha256) == 64
     assert record["body"] not in str(vars(line))
     assert system.waiting(f"{queue}Dlq") == 0, "the worker sends nothing there"

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from fanfold import clock
+from fanfold.fanout.backlog import Resume
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery
-from fanfold.fanout.segments import Resume
 from fanfold.follows import ring
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
@@ -58,7 +58,7 @@ def segment(system: System, **changed: Any) -> Json:
 @pytest.fixture
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut a fan-out into segments of about ten followers, counted from a sample of twenty."""
-    monkeypatch.setattr("fanfold.fanout.segments.SEGMENT_FOLLOWERS", 10)
+    monkeypatch.setattr("fanfold.fanout.plan.SEGMENT_FOLLOWERS", 10)
     monkeypatch.setattr("fanfold.fanout.plan.SAMPLE_EDGES", 20)
 
 

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from fanfold.aws.event_sources import EventSourceMappings
-from fanfold.fanout.segments import Resume
+from fanfold.fanout.backlog import Resume
 from fanfold.fanout.sweep import MAX_ROUNDS, NEARLY_EMPTY, QUEUED_TOO_LONG_SECONDS
 from tests.integration.system import VISIBILITY_SECONDS, Crash, CrashAfter, System, error, event
 

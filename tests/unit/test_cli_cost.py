@@ -15,8 +15,8 @@ from aws_model.dynamodb.database import Database
 from fanfold import names
 from fanfold.budgets import DELIVER_MEMORY_MB, MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, Budget
 from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.plan import SEGMENT_FOLLOWERS
 from fanfold.fanout.publish import NewPost, Publishing
-from fanfold.fanout.segments import SEGMENT_FOLLOWERS
 from fanfold.timeline.posts import Posts
 from fanfold_cli.commands import cost
 from fanfold_cli.console import ExpectedError

@@ -11,12 +11,12 @@ import pytest
 from fanfold import clock
 from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanout import deliver
+from fanfold.fanout.backlog import Resume
 from fanfold.fanout.deliver import MAX_HOPS, Delivering, Outcome
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import COMPLETE, DELIVERING, STALLED, Fanout
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
-from fanfold.fanout.segments import Resume
 from fanfold.follows import ring
 from fanfold.follows.sharding import Shards
 from fanfold.messages import DeliverSegment, Message

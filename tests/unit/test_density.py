@@ -17,8 +17,7 @@ from typing import Any
 
 import pytest
 
-from fanfold.fanout.plan import Planning
-from fanfold.fanout.segments import SAMPLE_EDGES
+from fanfold.fanout.plan import SAMPLE_EDGES, Planning
 from fanfold.follows import ring
 from fanfold.follows.edges_table import PAGE_EDGES, EdgesTable
 from fanfold.follows.ring_reader import Page, Read

@@ -101,12 +101,14 @@ def test_a_light_function_loads_no_module_below_botocore(door: str) -> None:
     assert not below, f"functions.{door} now loads {', '.join(sorted(below))} at its start."
 
 
-def test_deliver_loads_neither_planning_nor_threads() -> None:
+def test_deliver_loads_no_planning_no_threads_and_nothing_that_is_rarely_called() -> None:
     # A class of ours takes half a millisecond of a cold start, too.
     _, found = _modules("deliver", LIBCURL)
     assert "fanfold.fanout.deliver" in found
     assert not found & {
         "fanfold.fanout.plan",
+        "fanfold.follows.levels",
+        "fanfold.aws.dead_letters",
         "concurrent.futures",
         "fanfold.aws.boto",
     }

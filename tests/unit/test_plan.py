@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from fanfold.errors import BadInput
+from fanfold.fanout.backlog import Resume
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout
 from fanfold.fanout.plan import Planning
-from fanfold.fanout.segments import Resume
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read

@@ -13,15 +13,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fanfold.aws.items import MAX_PUTS
-from fanfold.fanout.pacing import BURST_ENTRIES, SLOWEST, Pace
+from fanfold.fanout.backlog import Resume
+from fanfold.fanout.pacing import BURST_ENTRIES, MAX_IN_FLIGHT, SLOWEST, Pace
 from fanfold.fanout.policy import (
-    BACKOFF_BASE_SECONDS,
-    MAX_IN_FLIGHT,
     MAX_STRAGGLERS,
     MAX_STRAGGLERS_PER_FANOUT,
     PATIENCE_SECONDS,
-    RETRY_ENTRIES,
-    RETRY_SHARE,
     Delivery,
     Done,
     Failed,
@@ -30,7 +27,7 @@ from fanfold.fanout.policy import (
     Wait,
     max_stragglers_of,
 )
-from fanfold.fanout.segments import Resume
+from fanfold.fanout.retries import BACKOFF_BASE_SECONDS, RETRY_ENTRIES, RETRY_SHARE
 from fanfold.follows import ring
 from fanfold.follows.ring import follower_of, position_of
 from fanfold.follows.ring_reader import MAX_READS, Page, Read
@@ -189,7 +186,7 @@ def delivery_on(tables: FaultyTables, *, seconds: float = UNHURRIED, **options: 
     """A delivery to the whole ring, unless `options` say otherwise, with `seconds` of time."""
     whole = {"start": ring.START, "hi": ring.END, "level": tables.level, "pace": Pace(1e9)}
     return Delivery(
-        stop_at=tables.now + seconds, chance=tables.chance.random, **{**whole, **options}
+        stop_at=tables.now + seconds, **{"chance": tables.chance.random, **whole, **options}
     )
 
 
@@ -310,8 +307,7 @@ def test_patience_ends_exactly_at_the_time_waited_for(begins: float, seed: int) 
 
 def test_empty_pages_of_many_shards_count_as_progress() -> None:
     # Reading all shards takes longer than patience, and every third page fails.
-    delivery = delivery_on(tables_of(0), level=6)
-    delivery.chance = lambda: 0.0
+    delivery = delivery_on(tables_of(0), level=6, chance=lambda: 0.0)
     now, reads = 0.0, 0
     while isinstance(action := delivery.next(now), Read):
         now += 1.0
@@ -325,8 +321,7 @@ def test_empty_pages_of_many_shards_count_as_progress() -> None:
 
 
 def test_pages_that_are_throttled_together_back_off_once() -> None:
-    delivery = delivery_on(tables_of(0), level=8)
-    delivery.chance = lambda: 0.99
+    delivery = delivery_on(tables_of(0), level=8, chance=lambda: 0.99)
     for read in reads_of(delivery, 0.0):
         delivery.page_read(read, Page([], more=False), now=0.0)
     waits, now = [], 0.0

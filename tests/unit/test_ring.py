@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold.fanout import segments
+from fanfold.fanout import plan
 from fanfold.follows import ring
 
 POWERS = [2**power for power in range(13)]
@@ -108,12 +108,12 @@ def test_an_estimate_at_the_very_start_of_the_ring_is_a_number() -> None:
 def test_a_segment_has_at_most_5000_followers_until_there_are_4096_of_them(
     followers: int, count: int
 ) -> None:
-    assert segments.count_for(followers) == count
+    assert plan.count_for(followers) == count
 
 
 @given(st.integers(1, 5_000 * 4_096))
 def test_a_fanout_has_no_more_segments_than_needed(followers: int) -> None:
-    count = segments.count_for(followers)
+    count = plan.count_for(followers)
     assert count & (count - 1) == 0
     assert followers <= count * 5_000
     assert count == 1 or followers > count // 2 * 5_000

@@ -2,8 +2,8 @@
 
 from dataclasses import asdict, replace
 
+from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Fanout
-from fanfold.fanout.segments import Resume
 from fanfold.fanout.status import status_of
 
 QUEUED = Fanout(

@@ -13,7 +13,6 @@ import pytest
 
 from aws_model.lambda_events import Context, sqs_event
 from fanfold import names
-from fanfold.aws.dead_letters import DeadLetterQueue
 from fanfold.errors import BadInput, TryLater
 from functions._worker import Received, Source, work
 
@@ -50,7 +49,7 @@ def failed_of(
     dlq: Dlq,
     in_turn: Callable[[str], str | None] = lambda _body: None,
 ) -> list[str]:
-    source = Source(DeadLetterQueue(cast("Any", dlq), "url"), max_receives=5)
+    source = Source(cast("Any", dlq), "url", max_receives=5)
     context: Any = Context(ends_at=1e12)
     answer = work(
         event(count), context, handle, sources={QUEUE: source}, threads=threads, in_turn=in_turn
