@@ -82,6 +82,13 @@ def before_first(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     return interfere
 
 
+def test_relate_waits_until_the_function_that_changed_the_row_has_timed_out(
+    system: System,
+) -> None:
+    delays = [system.door(name).following.reconcile_after_seconds for name in ("api", "plan")]
+    assert delays == [10, 60]
+
+
 def test_a_follow_has_a_row_and_an_edge_and_is_reconciled_again_later(system: System) -> None:
     answer = system.http("api/follow")
     assert (answer.status, answer.body) == (200, {"publisher_id": "ada", "followed_at": AT})

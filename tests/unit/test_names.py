@@ -1,0 +1,27 @@
+"""Names that others rely on: metrics, alarms and dashboards outside this repository."""
+
+import re
+from pathlib import Path
+
+from fanfold import names
+from simulation.mutations import MUTATIONS
+
+RELIABILITY = Path(__file__).parents[2] / "docs/reliability.md"
+
+
+def test_the_public_metrics_keep_their_names() -> None:
+    assert names.METRICS_NAMESPACE == "Fanfold"
+    assert names.ENTRIES_DELIVERED == "EntriesDelivered"
+    assert names.FANOUTS_STALLED == "FanoutsStalled"
+    assert (names.GROWTHS, names.GROWTHS_REFUSED) == ("Growths", "GrowthsRefused")
+
+
+def test_every_mutation_that_the_docs_name_exists() -> None:
+    named = [
+        guard
+        for row in RELIABILITY.read_text().splitlines()
+        for guards in re.findall(r"M: (.*?)[;|]", row)
+        for guard in re.findall(r"\*([^*]+)\*", guards)
+    ]
+    assert len(named) > 10
+    assert not [each for each in named if not any(each in mutation.guard for mutation in MUTATIONS)]
