@@ -4,10 +4,10 @@ Standard library only: synthesizing the stack needs neither boto3 nor pydantic.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """A global secondary index. All are KEYS_ONLY: a projected attribute is written twice."""
 
     name: str
@@ -72,8 +72,7 @@ READERS = Table("Readers", "user_id")
 TABLES = (TIMELINES, FOLLOWERS, FOLLOWING, PUBLISHERS, POSTS, FANOUTS, READERS)
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """A Lambda function; `name` is its module in `functions/` and the stem of its CDK id."""
 
     name: str

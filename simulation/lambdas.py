@@ -25,7 +25,7 @@ from aws_model.sqs.messages import ACCOUNT
 from fanfold import clock, names
 from fanfold.aws import boto, curl
 from fanfold.aws.retries import ATTEMPTS
-from fanfold.fanout import backlog, deliver, plan, policy, retries, transport_boto3
+from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transport_boto3
 from fanfold.fanout.pacing import Pace
 from fanfold.follows import edges_table, growth, ring_reader, sharding
 from fanfold.settings import Settings
@@ -105,7 +105,7 @@ class Lambdas:
 
     def restart(self) -> None:
         """Make every environment cold and free, for the next run."""
-        retries.RETRY_ENTRIES = running.world.retry_entries
+        batch_retries.RETRY_ENTRIES = running.world.retry_entries
         for environment in (each for known in self.environments.values() for each in known):
             environment.is_busy = False
             environment.start_cold()
@@ -190,9 +190,9 @@ def installed() -> Iterator[None]:
         (backlog, "RingRead", partial(ring_reader.RingRead, low_water=4)),
         (edges_table, "PAGE_EDGES", 3),
         (backlog, "MAX_PUTS", MAX_PUTS),
-        (retries, "MAX_PUTS", MAX_PUTS),
+        (batch_retries, "MAX_PUTS", MAX_PUTS),
         (policy, "MAX_STRAGGLERS", 2),
-        (retries, "RETRY_ENTRIES", retries.RETRY_ENTRIES),  # each run has its own
+        (batch_retries, "RETRY_ENTRIES", batch_retries.RETRY_ENTRIES),  # each run has its own
         (sharding, "PARTITION_WRITES", SHARD_WRITES),
         (growth, "SAMPLE", 1),
         (growth, "WAIT_SECONDS", (0.5, 1.0)),

@@ -1,6 +1,6 @@
 """The backlog of a delivery: which edges are unread, unsent, in flight or to be retried. Pure.
 
-It knows no rules of time or pace: retries.py says when an edge is retried, the policy when to stop.
+It knows no rules of time or pace: batch_retries.py says when to retry, the policy when to stop.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from fanfold.aws.items import MAX_PUTS
-from fanfold.fanout.retries import Retries
+from fanfold.fanout.batch_retries import Retries
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import Page, Read, RingRead
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from fanfold.aws.items import MAX_PUTS
 from fanfold.fanout.backlog import Backlog
+from fanfold.fanout.batch_retries import Retries
 from fanfold.fanout.pacing import MAX_IN_FLIGHT, Pace
-from fanfold.fanout.retries import Retries
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import Page, Read
 

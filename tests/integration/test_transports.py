@@ -24,7 +24,7 @@ from fanfold import clock, names
 from fanfold.aws import boto, curl
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
-from fanfold.fanout import retries
+from fanfold.fanout import batch_retries
 from fanfold.fanout.deliver import Delivering
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import COMPLETE, Fanout, Ledger
@@ -293,7 +293,7 @@ def test_deliveries_one_after_another_share_a_transport(service: Callable[[Way],
 @pytest.fixture
 def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not wait seconds for the last entries of each segment."""
-    monkeypatch.setattr(retries, "BACKOFF_CAP_SECONDS", 0.1)
+    monkeypatch.setattr(batch_retries, "BACKOFF_CAP_SECONDS", 0.1)
 
 
 def faulty(rates: Rates, counted: Counter[str]) -> Way:
@@ -342,7 +342,7 @@ def test_every_follower_has_one_entry_despite_faults(
 def test_repeated_hand_backs_leave_no_follower_out(
     service: Callable[[Way], Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retries, "RETRY_ENTRIES", 200)
+    monkeypatch.setattr(batch_retries, "RETRY_ENTRIES", 200)
     counted: Counter[str] = Counter()
     users = followers(1_000)
     here = service(faulty(WORST_DAY, counted))

@@ -25,7 +25,7 @@ DECISIONS = (
     "fanfold.fanout.backlog",
     "fanfold.fanout.pacing",
     "fanfold.fanout.policy",
-    "fanfold.fanout.retries",
+    "fanfold.fanout.batch_retries",
 )
 SHARED = tuple(f"functions.{path.stem}" for path in sorted((ROOT / "functions").glob("_[!_]*.py")))
 AWS = (*GROUND, "fanfold.aws", "mypy_boto3_*")

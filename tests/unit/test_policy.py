@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fanfold.aws.items import MAX_PUTS
 from fanfold.fanout.backlog import Resume
+from fanfold.fanout.batch_retries import BACKOFF_BASE_SECONDS, RETRY_ENTRIES, RETRY_SHARE
 from fanfold.fanout.pacing import BURST_ENTRIES, MAX_IN_FLIGHT, SLOWEST, Pace
 from fanfold.fanout.policy import (
     MAX_STRAGGLERS,
@@ -27,7 +28,6 @@ from fanfold.fanout.policy import (
     Wait,
     max_stragglers_of,
 )
-from fanfold.fanout.retries import BACKOFF_BASE_SECONDS, RETRY_ENTRIES, RETRY_SHARE
 from fanfold.follows import ring
 from fanfold.follows.ring import follower_of, position_of
 from fanfold.follows.ring_reader import MAX_READS, Page, Read
