@@ -42,7 +42,7 @@ help: ## Show this list
 setup: $(READY) ## Install everything into this directory: .venv and node_modules
 	@echo "Ready. Next: make demo, or make test."
 
-demo: $(READY) ## Deploy to a local engine and watch one post reach its followers
+demo: $(READY) ## Deploy to a local engine and watch posts reach their followers
 	@$(BIN)/fanfold demo
 
 quick: .venv/.ready ## Run the unit tests without sockets, in under a minute
