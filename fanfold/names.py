@@ -154,6 +154,10 @@ USER_POOL_CLIENT_ID_OUTPUT = "UserPoolClientId"
 
 METRICS_NAMESPACE = "Fanfold"
 FANOUTS_STALLED = "FanoutsStalled"
+# Ages of the oldest open fan-outs in seconds, 0 if there is none: of those with one segment or
+# without a plan, and of those with more. SWEEP emits them at the end of a run that came through.
+OLDEST_SMALL_OPEN_SECONDS = "OldestSmallOpenSeconds"
+OLDEST_LARGE_OPEN_SECONDS = "OldestLargeOpenSeconds"
 ENTRIES_DELIVERED = "EntriesDelivered"
 GROWTHS = "Growths"
 GROWTHS_REFUSED = "GrowthsRefused"

@@ -13,6 +13,8 @@ def test_the_public_metrics_keep_their_names() -> None:
     assert names.METRICS_NAMESPACE == "Fanfold"
     assert names.ENTRIES_DELIVERED == "EntriesDelivered"
     assert names.FANOUTS_STALLED == "FanoutsStalled"
+    assert names.OLDEST_SMALL_OPEN_SECONDS == "OldestSmallOpenSeconds"
+    assert names.OLDEST_LARGE_OPEN_SECONDS == "OldestLargeOpenSeconds"
     assert (names.GROWTHS, names.GROWTHS_REFUSED) == ("Growths", "GrowthsRefused")
 
 
