@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Context, Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from aws_model.errors import Invalid
@@ -25,6 +26,8 @@ MAX_DIGITS = 38
 MIN_EXPONENT, MAX_EXPONENT = -130, 125
 
 _PLAIN = Context(prec=200)
+# A set of thousands of numbers is measured and written at every change of its item.
+NUMBERS_KEPT = 16_384
 
 
 def from_wire(wire: Mapping[str, Any], depth: int = 0) -> Value:
@@ -116,6 +119,7 @@ def checked_number(number: Decimal) -> Decimal:
     return number.normalize(_PLAIN)  # equal numbers have to be equal partition keys
 
 
+@lru_cache(NUMBERS_KEPT)
 def number_text(number: Decimal) -> str:
     """A number as DynamoDB answers it: without an exponent or trailing zeros."""
     text = format(number, "f")
@@ -157,9 +161,12 @@ def size_of(value: Value) -> int:
             return 3 + sum(1 + size_of(each) for each in content)
         case "M":
             return 3 + len(content) + size_of_item(content)
+        case "NS":
+            return sum(map(_size_of_number, content))
     return sum(size_of((SETS[kind], each)) for each in content)
 
 
+@lru_cache(NUMBERS_KEPT)
 def _size_of_number(number: Decimal) -> int:
     """One byte for each pair of digits from the decimal point on, one more, and one for a minus.
 
