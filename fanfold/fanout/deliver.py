@@ -9,7 +9,7 @@ from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, S
 from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import COMPLETE, STALLED, Fanout, Ledger
+from fanfold.fanout.ledger import ABANDONED, COMPLETE, STALLED, Fanout, Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.fanout.transport import Transport, run
@@ -59,6 +59,8 @@ class Delivering:
         hand-backs without progress, and whatever error the transport failed with.
         """
         fanout = self._ledger_row(command)
+        if fanout.state == ABANDONED:
+            return Outcome("abandoned")
         if command.segment not in fanout.pending:
             self._complete(fanout)
             return Outcome("not pending")

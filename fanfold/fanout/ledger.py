@@ -21,6 +21,7 @@ QUEUED = "queued"
 DELIVERING = "delivering"
 COMPLETE = "complete"
 STALLED = "stalled"
+ABANDONED = "abandoned"  # ended by an operator; nothing reopens it
 
 _OPEN = OPEN.partition_key
 _GIVEN_UP = GIVEN_UP.partition_key
@@ -31,6 +32,10 @@ _AWAITS_PLAN = {
 }
 _IS_PLANNED = "#state IN (:delivering, :stalled)"
 _PLANNED_STATES = {":delivering": text(DELIVERING), ":stalled": text(STALLED)}
+_HAS_NOT_ENDED = {
+    "condition": f"#state = :queued OR {_IS_PLANNED}",
+    "values": {":queued": text(QUEUED), **_PLANNED_STATES},
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,14 +185,21 @@ class Ledger:
             fanout_id,
             sets={f"resume.{segment}": text(resume.to_text()), **_progress(fanout_id, now)},
             removes=[_GIVEN_UP],
-            condition=f"{is_pending} AND ({is_first} OR {is_as_far})",
-            values={":number": number(segment)},
+            condition=f"{is_pending} AND ({is_first} OR {is_as_far}) AND {_IS_PLANNED}",
+            values={":number": number(segment), **_PLANNED_STATES},
         )
 
     def touch(self, fanout_id: str, *, now: str) -> None:
         """Note that a worker tried, although it made no progress."""
-        exists = "attribute_exists(#state)"
-        self._update(fanout_id, sets={"changed_at": text(now)}, condition=exists)
+        self._update(fanout_id, sets={"changed_at": text(now)}, **_HAS_NOT_ENDED)
+
+    def abandon(self, fanout_id: str, *, now: str) -> bool:
+        """End a fan-out for good, as a person decided; False if it has ended already.
+
+        Entries that are written stay. What is pending stays in the row, to tell what was not.
+        """
+        sets = {"state": text(ABANDONED), "changed_at": text(now)}
+        return self._applies(fanout_id, sets=sets, removes=[_OPEN, _GIVEN_UP], **_HAS_NOT_ENDED)
 
     def next_round(self, fanout: Fanout, *, now: str) -> bool:
         """Count one more round of SWEEP; False if the fan-out changed meanwhile."""

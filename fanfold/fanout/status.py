@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fanfold import times
 from fanfold.errors import NoPost
-from fanfold.fanout.ledger import Fanout, Ledger
+from fanfold.fanout.ledger import COMPLETE, Fanout, Ledger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,7 @@ class Status:
     """One fan-out according to the ledger; the fields are those of the public answer."""
 
     ref_id: str
-    state: str  # queued, delivering, complete or stalled
+    state: str  # queued, delivering, complete, stalled or abandoned
     followers_estimated: int | None  # None until it is planned
     delivered: int
     segments_done: int
@@ -26,10 +26,11 @@ class Status:
 
 def status_of(fanout: Fanout) -> Status:
     completed_at = fanout.completed_at or None
+    is_planned = fanout.segments > 0 or fanout.state == COMPLETE
     return Status(
         ref_id=fanout.fanout_id,
         state=fanout.state,
-        followers_estimated=None if fanout.awaits_plan else fanout.followers,
+        followers_estimated=fanout.followers if is_planned else None,
         # A segment that was handed back is not finished, but its first entries are written.
         delivered=fanout.delivered + sum(resume.written for resume in fanout.resume.values()),
         segments_done=fanout.segments - len(fanout.pending),
