@@ -41,6 +41,9 @@ def _pool(scope: Construct, stage: Stage) -> cognito.UserPool:
             require_digits=True,
             require_symbols=True,
         ),
+        # A new address counts only once its owner has confirmed it; the old one does until then.
+        auto_verify=cognito.AutoVerifiedAttrs(email=True),
+        keep_original=cognito.KeepOriginalAttrs(email=True),
         account_recovery=cognito.AccountRecovery.EMAIL_ONLY,
         deletion_protection=stage.keep_data,
         removal_policy=removal_policy(stage),
@@ -57,4 +60,7 @@ def _client(scope: Construct, pool: cognito.UserPool) -> cognito.UserPoolClient:
         auth_flows=cognito.AuthFlow(admin_user_password=True, user_password=True),
         disable_o_auth=True,
         prevent_user_existence_errors=True,
+        # Whoever has a user's access token may write these. Operators write the rest, such as the
+        # address that resets the password. Not empty: without any, Cognito allows them all.
+        write_attributes=cognito.ClientAttributes().with_standard_attributes(locale=True),
     )

@@ -17,6 +17,9 @@ MAX_CONCURRENCY: Final = 1000
 MIN_WARM_WRITE_UNITS: Final = 4000
 # Ten times an account's default quota.
 MAX_REQUESTS_PER_SECOND: Final = 100_000
+# What Cognito's access tokens say about their user and no user can change. Cognito never gives a
+# `sub` to a second user; an operator may give the `username` of a deleted user to another one.
+POOL_CLAIMS: Final = ("sub", "username")
 # The periods that CloudWatch Logs supports, up to two years.
 LOG_RETENTION_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
 
@@ -190,6 +193,12 @@ def _check_users(stage: Stage) -> None:
             raise StageError(
                 "Users come either from the stack's own pool or from an issuer: give "
                 "-c user_pool=false beside 'jwt_issuer' and 'jwt_audience', or leave those out."
+            )
+        if stage.user_claim not in POOL_CLAIMS:
+            raise StageError(
+                f"'user_claim' must be one of {', '.join(POOL_CLAIMS)} with a pool of the stack's "
+                f"own, not {stage.user_claim!r}: its access tokens hold no other claim that users "
+                "cannot choose themselves, and whoever chooses it reads that user's timeline."
             )
         return
     if stage.jwt_issuer is None:

@@ -104,6 +104,14 @@ def test_a_token_for_another_client_of_the_same_pool_is_refused(stack: Deploymen
     assert status(stack, other_token(stack, stack.output(names.USER_POOL_ID_OUTPUT))) == 401
 
 
+def test_an_id_token_gets_a_problem_document(stack: Deployment, resign: Sign) -> None:
+    client = stack.output(names.USER_POOL_CLIENT_ID_OUTPUT)
+    id_token = resign({"token_use": "id", "aud": client})
+    answer = User(stack, "x", id_token).call("GET", "/v1/timeline")
+    assert (answer.status, answer.kind) == (401, "application/problem+json")
+    assert "send the access token" in answer.content["detail"]
+
+
 def test_a_token_whose_sub_is_not_a_valid_id_gets_a_problem_document(
     stack: Deployment, resign: Sign
 ) -> None:

@@ -90,6 +90,26 @@ def test_operators_create_the_pools_users_who_sign_in_without_a_client_secret(
     assert set(client["ExplicitAuthFlows"]) == flows | {"ALLOW_REFRESH_TOKEN_AUTH"}
 
 
+def test_the_pools_users_cannot_change_their_address_or_names(dev: Template) -> None:
+    (client,) = of_type(dev, "AWS::Cognito::UserPoolClient").values()
+    # Without a list, a client may write every standard attribute; an empty list counts as none.
+    assert client["WriteAttributes"] == ["locale"]
+
+
+def test_an_address_counts_only_once_it_is_verified(dev: Template) -> None:
+    (pool,) = of_type(dev, "AWS::Cognito::UserPool").values()
+    assert pool["AutoVerifiedAttributes"] == ["email"]
+    assert pool["UserAttributeUpdateSettings"] == {
+        "AttributesRequireVerificationBeforeUpdate": ["email"]
+    }
+
+
+def test_nothing_that_would_replace_the_pool_is_set(dev: Template) -> None:
+    (pool,) = of_type(dev, "AWS::Cognito::UserPool").values()
+    fixed = {"AliasAttributes", "UsernameAttributes", "UsernameConfiguration", "Schema"}
+    assert not fixed & set(pool)
+
+
 def test_the_api_stage_is_the_default_one_and_throttled(template: Template) -> None:
     (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
     assert stage["StageName"] == "$default"

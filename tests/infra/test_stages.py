@@ -49,6 +49,12 @@ def test_prod_may_have_any_issuer() -> None:
     assert stage.user_claim == "email"
 
 
+@pytest.mark.parametrize("claim", ["sub", "username"])
+def test_with_the_stacks_own_pool_the_user_is_what_cognito_fixes(claim: str) -> None:
+    assert with_context(user_claim=claim).user_claim == claim
+    assert with_context(stage="local", user_claim=claim).user_claim == claim
+
+
 def test_cdk_json_may_have_typed_values() -> None:
     stage = with_context(
         stage="prod",
@@ -87,6 +93,9 @@ def test_cdk_json_may_have_typed_values() -> None:
         ({"log_retention_days": "8"}, "'log_retention_days' must be one of 1, 3, 5, 7"),
         ({"user_claim": "two words"}, "'user_claim' must be the name of a claim"),
         ({"user_claim": ""}, "'user_claim' is empty"),
+        ({"user_claim": "email"}, "'user_claim' must be one of sub, username .* not 'email'"),
+        ({"user_claim": "cognito:username"}, "'user_claim' must be one of sub, username"),
+        ({"user_claim": "preferred_username"}, "'user_claim' must be one of sub, username"),
         ({"jwt_issuer": "https://id.example.com"}, "give -c user_pool=false beside 'jwt_issuer'"),
         ({"user_pool": "false", "jwt_issuer": "id.example.com"}, "'jwt_issuer' must be the https"),
         ({"user_pool": "false", "jwt_issuer": "https://id.example.com"}, "'jwt_audience' is missi"),

@@ -11,7 +11,7 @@ from fanfold import errors
 from fanfold.errors import BadInput, FanfoldError, TooLarge
 from functions._http import Action, Answer, Event, Request, answer, respond
 
-CLAIMS = {"sub": "ada", "email": "ada@example.org"}
+CLAIMS = {"sub": "ada", "email": "ada@example.org", "email_verified": "true"}
 
 
 def event(**changed: Any) -> dict[str, Any]:
@@ -157,6 +157,43 @@ def test_a_claim_that_is_not_an_id_is_refused(context: dict[str, Any]) -> None:
     problem = ask(raising(AssertionError()), event(requestContext=context))
     assert problem["statusCode"] == 401
     assert "'sub'" in problem["body"]
+
+
+def with_claims(claim: str, **claims: Any) -> Answer:
+    context = {"authorizer": {"jwt": {"claims": claims}}}
+    return ask(lambda _request: answer(204), event(requestContext=context), claim)
+
+
+@pytest.mark.parametrize("kind", ["id", "refresh", "", None])
+def test_a_token_that_is_not_for_apis_is_refused(kind: str | None) -> None:
+    problem = with_claims("sub", sub="ada", token_use=kind)
+    assert problem["statusCode"] == 401
+    assert "send the access token" in problem["body"]
+
+
+@pytest.mark.parametrize("kind", [{"token_use": "access"}, {}])
+def test_an_access_token_is_accepted_and_so_is_one_of_an_issuer_that_marks_none(
+    kind: dict[str, str],
+) -> None:
+    assert with_claims("sub", sub="ada", **kind)["statusCode"] == 204
+
+
+@pytest.mark.parametrize("claim", ["email", "phone_number"])
+@pytest.mark.parametrize("verified", ["true", "True", True])  # API Gateway passes strings
+def test_a_verified_address_may_name_the_user(claim: str, verified: Any) -> None:
+    answered = with_claims(claim, **{claim: "ada@example.org", f"{claim}_verified": verified})
+    assert answered["statusCode"] == 204
+
+
+@pytest.mark.parametrize("claim", ["email", "phone_number"])
+@pytest.mark.parametrize(
+    "verified", [{}, {"": "false"}, {"": ""}, {"": False}, {"": None}, {"": ["true"]}]
+)
+def test_an_address_that_is_not_verified_names_nobody(claim: str, verified: dict[str, Any]) -> None:
+    said = {f"{claim}_verified": each for each in verified.values()}
+    problem = with_claims(claim, sub="ada", **{claim: "victim@example.org"}, **said)
+    assert problem["statusCode"] == 401
+    assert f"'{claim}_verified'" in problem["body"]
 
 
 def test_only_the_token_names_the_user() -> None:
