@@ -21,7 +21,11 @@ QUEUED = "queued"
 DELIVERING = "delivering"
 COMPLETE = "complete"
 STALLED = "stalled"
-ABANDONED = "abandoned"  # ended by an operator; nothing reopens it
+# Its entries' time to live was over before all were written.
+EXPIRED = "expired"
+ABANDONED = "abandoned"  # ended by an operator
+# Nothing reopens a fan-out in one of these states, and its messages are done.
+ENDED = frozenset({COMPLETE, EXPIRED, ABANDONED})
 
 _OPEN = OPEN.partition_key
 _GIVEN_UP = GIVEN_UP.partition_key
@@ -32,10 +36,8 @@ _AWAITS_PLAN = {
 }
 _IS_PLANNED = "#state IN (:delivering, :stalled)"
 _PLANNED_STATES = {":delivering": text(DELIVERING), ":stalled": text(STALLED)}
-_HAS_NOT_ENDED = {
-    "condition": f"#state = :queued OR {_IS_PLANNED}",
-    "values": {":queued": text(QUEUED), **_PLANNED_STATES},
-}
+_HAS_NOT_ENDED = "#state IN (:queued, :delivering, :stalled)"
+_STATES = {":queued": text(QUEUED), **_PLANNED_STATES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,7 @@ class Fanout:
     publisher_id: str
     sort_key: str
     accepted_at: str
-    expires_at: int
+    expires_at: int  # epoch second at which the time to live of its entries ends
     state: str = QUEUED
     segments: int = 0
     followers: int = 0  # estimated by PLAN
@@ -60,6 +62,10 @@ class Fanout:
     def awaits_plan(self) -> bool:
         """Whether PLAN has yet to fix the plan, even if SWEEP has given it up meanwhile."""
         return self.state == QUEUED or (self.state == STALLED and not self.segments)
+
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether an entry written now would be one that no timeline shows."""
+        return now_ms >= self.expires_at * 1000
 
 
 def _from_item(item: Item) -> Fanout:
@@ -191,15 +197,30 @@ class Ledger:
 
     def touch(self, fanout_id: str, *, now: str) -> None:
         """Note that a worker tried, although it made no progress."""
-        self._update(fanout_id, sets={"changed_at": text(now)}, **_HAS_NOT_ENDED)
+        sets = {"changed_at": text(now)}
+        self._update(fanout_id, sets=sets, condition=_HAS_NOT_ENDED, values=_STATES)
 
     def abandon(self, fanout_id: str, *, now: str) -> bool:
         """End a fan-out for good, as a person decided; False if it has ended already.
 
         Entries that are written stay. What is pending stays in the row, to tell what was not.
         """
-        sets = {"state": text(ABANDONED), "changed_at": text(now)}
-        return self._applies(fanout_id, sets=sets, removes=[_OPEN, _GIVEN_UP], **_HAS_NOT_ENDED)
+        return self._end(fanout_id, ABANDONED, now=now, condition=_HAS_NOT_ENDED, values=_STATES)
+
+    def expire(self, fanout: Fanout, *, now: str) -> bool:
+        """End a fan-out whose entries nobody would see; False if it has ended already.
+
+        Also False if it has nothing pending, which is completed instead, or if another post has
+        taken its id.
+        """
+        is_delivered = "attribute_exists(#segments) AND attribute_not_exists(#pending)"
+        return self._end(
+            fanout.fanout_id,
+            EXPIRED,
+            now=now,
+            condition=f"{_HAS_NOT_ENDED} AND #sort_key = :sort_key AND NOT ({is_delivered})",
+            values={":sort_key": text(fanout.sort_key), **_STATES},
+        )
 
     def next_round(self, fanout: Fanout, *, now: str) -> bool:
         """Count one more round of SWEEP; False if the fan-out changed meanwhile."""
@@ -226,6 +247,10 @@ class Ledger:
         )
         for answer in pages:
             yield from (get_text(item, index.partition_key) for item in answer["Items"])
+
+    def _end(self, fanout_id: str, state: str, *, now: str, **clauses: Any) -> bool:
+        sets = {"state": text(state), "changed_at": text(now)}
+        return self._applies(fanout_id, sets=sets, removes=[_OPEN, _GIVEN_UP], **clauses)
 
     def _applies(self, fanout_id: str, **clauses: Any) -> bool:
         return self._update(fanout_id, **clauses) is not None

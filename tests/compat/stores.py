@@ -123,6 +123,37 @@ def a_fanout_without_followers_or_without_a_row(client: Any) -> None:
     fanouts.store_resume("nowhere", 0, Resume("0" * 16, 1), now=NOW)
 
 
+def a_fanout_expires_or_is_abandoned_unless_it_has_ended(client: Any) -> None:
+    fanouts = Ledger(client, names.FANOUTS.name)
+    fanouts.expire(STORED, now=NOW)
+    for ref_id, segments in (("queued", 0), ("planned", 2), ("delivered", 2), ("complete", 1)):
+        fanout = replace(STORED, fanout_id=ref_id, segments=segments)
+        fanouts.open(fanout)
+        if segments:
+            fanouts.plan(ref_id, segments=segments, followers=3, level=0, now=NOW)
+        if ref_id in ("delivered", "complete"):
+            for segment in range(segments):
+                fanouts.finish_segment(fanout, segment, written=3, now=NOW)
+        fanouts.expire(replace(fanout, sort_key=f"{LATER}#{ref_id}"), now=LATER)
+        fanouts.expire(fanout, now=LATER)
+    for ref_id in ("queued", "planned"):
+        fanouts.plan(ref_id, segments=1, followers=3, level=0, now=NOW)
+        fanouts.complete_without_followers(ref_id, now=NOW)
+    planned = fanouts.get("planned")
+    assert planned is not None
+    fanouts.store_resume("planned", 0, Resume("4" + "0" * 15, 10), now=NOW)
+    fanouts.finish_segment(planned, 0, written=3, now=NOW)
+    fanouts.next_round(planned, now=NOW)
+    fanouts.touch("planned", now=NOW)
+    fanouts.get("planned")
+    list(fanouts.open_ids(page=2))
+    fanouts.abandon("planned", now=NOW)
+    fanouts.open(replace(STORED, fanout_id="given up"))
+    for _ in range(2):
+        fanouts.abandon("given up", now=LATER)
+    fanouts.get("given up")
+
+
 def edges_are_put_and_removed_by_version(client: Any) -> None:
     edges_table = EdgesTable(client, names.FOLLOWERS.name)
     for version in (2, 1, 2, 3):
@@ -223,6 +254,7 @@ SCRIPTS: list[Callable[[Any], None]] = [
     a_fanout_of_one_segment_is_finished_at_once,
     a_fanout_of_many_segments_resumes_stalls_and_completes,
     a_fanout_without_followers_or_without_a_row,
+    a_fanout_expires_or_is_abandoned_unless_it_has_ended,
     edges_are_put_and_removed_by_version,
     publishers_grow_by_version_and_are_counted_by_window,
     a_level_of_all_publishers_is_set_and_taken_back,
