@@ -14,6 +14,21 @@ from fanfold import contract
 from fanfold.errors import BadInput
 from fanfold.ids import check_id
 
+# The message attribute with the time at which a message that was moved or rejected was first sent:
+# epoch milliseconds in decimal digits. Moving a message gives it a new `SentTimestamp`.
+FIRST_SENT_AT = "first_sent_at"
+# An older one is not believed: nothing that we keep remembers what was asked for meanwhile. SQS
+# keeps a message for 14 days in its queue, and then for 14 in the dead-letter queue.
+MAX_FIRST_SENT_MS = 28 * 24 * 60 * 60 * 1000
+
+
+def first_sent_at(attribute: str, *, sent_at: int) -> int:
+    """When a message was first sent, by its attribute if that can be believed, else `sent_at`."""
+    if not (attribute.isascii() and attribute.isdecimal() and len(attribute) <= len(str(sent_at))):
+        return sent_at
+    first = int(attribute)
+    return first if 0 <= sent_at - first <= MAX_FIRST_SENT_MS else sent_at
+
 
 def parse(raw: str) -> dict[str, Any]:
     """Read a message's JSON object, whose version must be known; raises `BadInput`."""

@@ -14,6 +14,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import clock
 from fanfold.aws.retries import SLOWEST_CALL_SECONDS, for_each, is_transient
 from fanfold.errors import FanfoldError, TryLater, Undeliverable
+from fanfold.messages import FIRST_SENT_AT, first_sent_at
 from fanfold.names import Queue
 from fanfold.settings import Settings
 
@@ -38,7 +39,8 @@ Record = Mapping[str, Any]
 class Received:
     queue: str  # the queue's name, as in its URL
     body: str
-    sent_at: int  # epoch milliseconds at which SQS accepted it
+    sent_at: int  # epoch milliseconds at which SQS accepted it, anew at each redrive
+    first_sent_at: int  # the same of the first time: that of the sender's wish
     redelivered: bool
     stop_at: float  # when the function times out, in seconds of the monotonic clock
 
@@ -119,7 +121,8 @@ def _begin(
     received = Received(
         queue=_queue_name(record),
         body=record["body"],
-        sent_at=int(record["attributes"].get("SentTimestamp", 0)),
+        sent_at=_sent_at(record),
+        first_sent_at=_first_sent_at(record),
         redelivered=_receives(record) > 1,
         stop_at=stop_at,
     )
@@ -138,7 +141,9 @@ def _reject(record: Record, error: Exception, source: Source) -> None:
     # Imported here: a cold start need not wait for what is rarely called.
     from fanfold.aws.dead_letters import DeadLetterQueue
 
-    DeadLetterQueue(source.sqs, source.dlq_url).add(record["body"], reason=reason)
+    DeadLetterQueue(source.sqs, source.dlq_url).add(
+        record["body"], reason=reason, first_sent_at=_first_sent_at(record)
+    )
 
 
 def _log_last_failure(record: Record, error: Exception) -> None:
@@ -165,6 +170,15 @@ def _described(record: Record) -> dict[str, Any]:
 
 def _receives(record: Record) -> int:
     return int(record["attributes"].get("ApproximateReceiveCount", 1))
+
+
+def _sent_at(record: Record) -> int:
+    return int(record["attributes"].get("SentTimestamp", 0))
+
+
+def _first_sent_at(record: Record) -> int:
+    attribute = record.get("messageAttributes", {}).get(FIRST_SENT_AT, {})
+    return first_sent_at(attribute.get("stringValue", ""), sent_at=_sent_at(record))
 
 
 def _queue_name(record: Record) -> str:

@@ -50,21 +50,16 @@ def take(received: Received) -> None:
         command = PlanFanout.from_content(content)
         planning.plan(command.fanout_id, redelivered=received.redelivered)
         return
+    at = received.first_sent_at
     match read_event(content):
         case PostPublished() as event:
             _publish(event, received)
         case PostDeleted() as event:
-            publishing.retract(
-                event.ref_id, publisher_id=event.publisher_id, retracted_at=received.sent_at
-            )
+            publishing.retract(event.ref_id, publisher_id=event.publisher_id, retracted_at=at)
         case FollowAdded() as event:
-            following.follow(
-                event.user_id, event.publisher_id, asked_at=received.sent_at, unless_newer=True
-            )
+            following.follow(event.user_id, event.publisher_id, asked_at=at, unless_newer=True)
         case FollowRemoved() as event:
-            following.unfollow(
-                event.user_id, event.publisher_id, asked_at=received.sent_at, unless_newer=True
-            )
+            following.unfollow(event.user_id, event.publisher_id, asked_at=at, unless_newer=True)
 
 
 def _publish(event: PostPublished, received: Received) -> None:
@@ -75,7 +70,7 @@ def _publish(event: PostPublished, received: Received) -> None:
         body=body_text(event.body),
     )
     try:
-        post = publishing.accept(new, accepted_at=received.sent_at)
+        post = publishing.accept(new, accepted_at=received.first_sent_at)
     except PostRetracted:
         # A standard queue may deliver the retraction first.
         logger.info("A retracted post was not published.", ref_id=event.ref_id)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanfold import contract, times
 from fanfold.errors import BadInput
+from fanfold.messages import FIRST_SENT_AT, first_sent_at
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -36,6 +37,7 @@ class DeadLetter:
     message_id: str
     body: str
     sent_at: int  # epoch milliseconds
+    first_sent_at: int  # the same of the sender's wish: it outlives rejections and redrives
     receives: int  # including those from the queue that it comes from
     reason: str  # why a worker rejected it; empty if SQS moved it
     group: str
@@ -63,10 +65,11 @@ class DeadLetterQueue:
     client: SQSClient
     url: str
 
-    def add(self, body: str, *, reason: str) -> None:
+    def add(self, body: str, *, reason: str, first_sent_at: int) -> None:
         """Send a rejected message; a reason that does not fit beside the body is left out."""
         why: dict[str, Any] = {
-            "reason": {"DataType": "String", "StringValue": reason[:MAX_REASON_CHARS]}
+            "reason": {"DataType": "String", "StringValue": reason[:MAX_REASON_CHARS]},
+            FIRST_SENT_AT: {"DataType": "String", "StringValue": str(first_sent_at)},
         }
         size = len(body.encode("utf-8", "surrogatepass"))
         fits = size + 4 * MAX_REASON_CHARS < MAX_MESSAGE_BYTES
@@ -112,14 +115,16 @@ class DeadLetterQueue:
 
 
 def _from_message(message: Any) -> DeadLetter:
-    attributes = message.get("Attributes", {})
-    reason = message.get("MessageAttributes", {}).get("reason", {})
+    attributes, more = message.get("Attributes", {}), message.get("MessageAttributes", {})
+    sent_at = int(attributes.get("SentTimestamp", 0))
+    first = more.get(FIRST_SENT_AT, {}).get("StringValue", "")
     return DeadLetter(
         message_id=message["MessageId"],
         body=message["Body"],
-        sent_at=int(attributes.get("SentTimestamp", 0)),
+        sent_at=sent_at,
+        first_sent_at=first_sent_at(first, sent_at=sent_at),
         receives=int(attributes.get("ApproximateReceiveCount", 0)),
-        reason=reason.get("StringValue", ""),
+        reason=more.get("reason", {}).get("StringValue", ""),
         group=attributes.get("MessageGroupId", ""),
         receipt=message["ReceiptHandle"],
     )

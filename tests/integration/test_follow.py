@@ -35,6 +35,7 @@ from tests.integration.system import (
     event,
 )
 
+DAY = 86_400
 FailFirst = Callable[..., list[Any]]
 # As they are deployed; on moto, the fixture does without.
 MESSAGES = plan.MESSAGES
@@ -593,6 +594,30 @@ def test_a_redelivered_follow_message_does_not_undo_an_unfollow_since(
     assert system.unfollow("bob").status == 204
     assert system.take(copy.deepcopy(added)) == []
     assert (row(system).state, system.edges()) == ("unfollowed", [])
+
+
+def redriven(message: Json, *, first_sent_at: int, system: System) -> Json:
+    """The message as a redrive sends it now."""
+    again = copy.deepcopy(message)
+    for record in again["Records"]:
+        record["attributes"]["SentTimestamp"] = str(system.clock.ms)
+        text = {"dataType": "String", "stringValue": str(first_sent_at)}
+        record["messageAttributes"] = {"first_sent_at": text}
+    return again
+
+
+def test_a_redriven_follow_counts_as_asked_for_when_it_was_first_sent(system: System) -> None:
+    added, first_sent_at = follow_event(system, "added"), system.clock.ms
+    system.clock.advance(5)
+    assert system.unfollow("bob").status == 204
+    system.clock.advance(20 * DAY)
+    assert system.take(redriven(added, first_sent_at=first_sent_at, system=system)) == []
+    assert (row(system).state, system.edges()) == ("unfollowed", [])
+    removed, first_sent_at = follow_event(system, "removed", user="carl"), system.clock.ms
+    system.clock.advance(20 * DAY)
+    assert system.follow("bob").status == 200
+    assert system.take(redriven(removed, first_sent_at=first_sent_at, system=system)) == []
+    assert row(system, "carl").asked_at == first_sent_at
 
 
 @pytest.mark.parametrize("kinds", [*itertools.product(("added", "removed"), repeat=3)])

@@ -472,6 +472,20 @@ def test_the_times_of_the_events_are_those_of_this_file() -> None:
     assert int(sent) == AT_MS
 
 
+def test_a_redriven_post_was_accepted_when_it_was_first_sent(system: System) -> None:
+    first_sent_at, (user,) = system.clock.ms, system.give_followers(1)
+    body = {"version": 1, "type": "post.published", "publisher_id": "ada", "ref_id": "post-1"}
+    system.clock.advance(20 * 60 * 60)
+    record = system.record("Publish", {**body, "published_at": "2026-11-20T19:00:00.000Z"})
+    text = {"dataType": "String", "stringValue": str(first_sent_at)}
+    record["messageAttributes"] = {"first_sent_at": text}
+    assert system.take({"Records": [record]}) == []
+    system.pump()
+    assert system.post().accepted_at == AT
+    (entry,) = system.timeline(user).body["entries"]
+    assert entry["published_at"] == AT, "never after the acceptance"
+
+
 # A `ref_id` that is used again after its post has expired: DynamoDB deletes late, and row by row
 
 MONTH_SECONDS = 31 * 24 * 60 * 60

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.errors import BadInput
-from fanfold.messages import Command, DeliverSegment, PlanFanout, ReconcileRelation, parse
+from fanfold.messages import (
+    MAX_FIRST_SENT_MS,
+    Command,
+    DeliverSegment,
+    PlanFanout,
+    ReconcileRelation,
+    first_sent_at,
+    parse,
+)
 
 ORDERS: list[Command] = [
     PlanFanout(fanout_id="post-1"),
@@ -95,3 +103,29 @@ def test_an_object_that_is_not_a_command_is_refused_in_one_sentence(
         DeliverSegment.from_content({**content, "type": "segment.deliver", "more": 1})
     assert refused.value.sentence.isascii()
     assert "\n" not in refused.value.sentence
+
+
+SENT_AT = 1_795_000_000_000
+
+
+@pytest.mark.parametrize("first", [SENT_AT, SENT_AT - 1, SENT_AT - MAX_FIRST_SENT_MS])
+def test_a_message_that_was_moved_counts_from_its_first_time(first: int) -> None:
+    assert first_sent_at(str(first), sent_at=SENT_AT) == first
+
+
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        "",
+        "yesterday",
+        "-5",
+        "1e12",
+        "\u0661\u0662",
+        "9" * 5000,
+        str(SENT_AT + 1),
+        str(SENT_AT - MAX_FIRST_SENT_MS - 1),
+        "0",
+    ],
+)
+def test_a_first_time_that_cannot_be_believed_is_ignored(attribute: str) -> None:
+    assert first_sent_at(attribute, sent_at=SENT_AT) == SENT_AT

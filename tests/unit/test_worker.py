@@ -23,9 +23,11 @@ BATCH = names.PUBLISH.batch_size
 @dataclass
 class Dlq:
     bodies: list[str] = field(default_factory=list)
+    attributes: list[Any] = field(default_factory=list)
 
-    def send_message(self, *, MessageBody: str, **_more: Any) -> None:  # noqa: N803
+    def send_message(self, *, MessageBody: str, MessageAttributes: Any, **_more: Any) -> None:  # noqa: N803
         self.bodies.append(MessageBody)
+        self.attributes.append(MessageAttributes)
 
 
 @pytest.fixture(params=["one by one", "side by side"])
@@ -104,3 +106,27 @@ def test_messages_with_the_same_key_are_handled_in_turn(
         assert [each for each in begun if int(each) % 3 == line] == [
             str(each) for each in range(line, 10, 3)
         ]
+
+
+def test_a_message_that_was_moved_tells_both_its_times_and_takes_the_first_one_along() -> None:
+    first, sent, dlq = 1_795_000_000_000, 1_795_000_500_000, Dlq()
+    seen: list[Received] = []
+
+    def handle(received: Received) -> None:
+        seen.append(received)
+        raise BadInput("Never.")
+
+    moved = {
+        "MessageId": "moved",
+        "Body": "{}",
+        "Attributes": {"SentTimestamp": str(sent), "ApproximateReceiveCount": "1"},
+        "MessageAttributes": {"first_sent_at": {"DataType": "String", "StringValue": str(first)}},
+    }
+    source = Source(cast("Any", dlq), "url", max_receives=5)
+    context: Any = Context(ends_at=1e12)
+    assert work(sqs_event(QUEUE, [moved]), context, handle, sources={QUEUE: source}) == {
+        "batchItemFailures": []
+    }
+    assert [(each.sent_at, each.first_sent_at) for each in seen] == [(sent, first)]
+    (attributes,) = dlq.attributes
+    assert attributes["first_sent_at"] == {"DataType": "String", "StringValue": str(first)}
