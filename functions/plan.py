@@ -57,9 +57,9 @@ def take(received: Received) -> None:
         case PostDeleted() as event:
             publishing.retract(event.ref_id, publisher_id=event.publisher_id, retracted_at=at)
         case FollowAdded() as event:
-            following.follow(event.user_id, event.publisher_id, asked_at=at, unless_newer=True)
+            following.follow(event.user_id, event.publisher_id, asked_at=at, by_message=True)
         case FollowRemoved() as event:
-            following.unfollow(event.user_id, event.publisher_id, asked_at=at, unless_newer=True)
+            following.unfollow(event.user_id, event.publisher_id, asked_at=at, by_message=True)
 
 
 def _publish(event: PostPublished, received: Received) -> None:

@@ -16,7 +16,11 @@ from fanfold.fanout.deliver import MAX_HOPS
 from fanfold.ids import split_sort_key
 from simulation import workload
 from simulation.observers import pair_of
+from simulation.wishes import unexplained
 from simulation.world import World, accepted_ms
+
+# A message is stamped by a clock of whole milliseconds, and each change moves `asked_at` on by one.
+ROUNDING_MS = 10
 
 
 class Evidence:
@@ -172,7 +176,7 @@ def a_stored_post_keeps_its_first_answer(found: Evidence) -> Iterator[str]:
 def edges_agree_with_the_following_rows(found: Evidence) -> Iterator[str]:
     """Each followed row has an edge, no other row has one, and the counts of follows are exact."""
     world = found.world
-    pairs = {pair_of(row) for row in world.rows(names.FOLLOWERS)}
+    pairs = world.edges()
     followed = {
         (row["user_id"]["S"], row["publisher_id"]["S"])
         for row in world.rows(names.FOLLOWING)
@@ -190,6 +194,19 @@ def edges_agree_with_the_following_rows(found: Evidence) -> Iterator[str]:
     for row in world.rows(names.READERS):
         if int(row.get("follows", {"N": "0"})["N"]) != counts[row["user_id"]["S"]]:
             yield f"The count of follows of {row['user_id']['S']} is not exact."
+
+
+def follows_change_as_they_were_asked_to(found: Evidence) -> Iterator[str]:
+    """Requests are linearizable; a message has one effect, or none after a later wish."""
+    world = found.world
+    dead_letters = " ".join(message.body for _, message in world.dead_letters())
+    for (user, publisher), wishes in found.history.wishes.items():
+        if f'"{user}"' in dead_letters:
+            continue
+        changes = world.observer.relations.changes((user, publisher))
+        skew_ms = abs(world.door_skew_ms) + ROUNDING_MS
+        for sentence in unexplained(changes, wishes, skew_ms=skew_ms):
+            yield f"{user} at {publisher}: {sentence}"
 
 
 def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
@@ -282,6 +299,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     timelines_show_what_they_should,
     a_stored_post_keeps_its_first_answer,
     edges_agree_with_the_following_rows,
+    follows_change_as_they_were_asked_to,
     dead_letters_are_noise_or_were_tried_out,
     small_faults_need_no_sweep,
     writes_are_in_proportion,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
+
+from simulation.wishes import Wish
 
 
 @dataclass(eq=False)
@@ -30,6 +33,8 @@ class History:
     """All operations of a run, in the order in which they began."""
 
     operations: list[Operation] = field(default_factory=list)
+    # By user and publisher: each message, and each try of a request, which ends with its answer.
+    wishes: dict[tuple[str, str], list[Wish]] = field(default_factory=lambda: defaultdict(list))
 
     def of(
         self, *kinds: str, user: str | None = None, subject: str | None = None

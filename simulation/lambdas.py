@@ -90,7 +90,7 @@ class Lambdas:
         try:
             answer = environment.door.handler(event, Context(task.deadline, clock.monotonic))
             if not _is_failure(answer):
-                relations.completed(task, world.clock.now_ms())
+                relations.completed(task, world.clock.now_ms(), world.edges)
             return answer
         except Crash:
             # A crash ends the invocation, but not always the environment.

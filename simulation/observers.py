@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ class Change:
     """A row changed to `state`, or an edge that was put late."""
 
     task: Task
+    pair: Pair
     at_ms: float
     state: str = ""
     completed_ms: float = math.inf  # when its invocation succeeded; infinite if it did not
@@ -62,21 +63,37 @@ class Relations:
             if update.get("TableName") == names.FOLLOWING.name:
                 pair = update["Key"]["user_id"]["S"], update["Key"]["publisher_id"]["S"]
                 state = update["ExpressionAttributeValues"][":state"]["S"]
-                self._add(self.rows[pair], Change(task, now_ms, state))
+                self._add(self.rows[pair], Change(task, pair, now_ms, state))
 
     def put_late(self, pair: Pair, task: Task, now_ms: float) -> None:
         """An edge is put that is older than its row; its task will notice when it reads again."""
-        self._add(self.late[pair], Change(task, now_ms))
+        self._add(self.late[pair], Change(task, pair, now_ms))
 
     def _add(self, changes: list[Change], change: Change) -> None:
         changes.append(change)
         self._open.append(change)
 
-    def completed(self, task: Task, now_ms: float) -> None:
-        """The task's invocation succeeded."""
-        for change in self._open:
-            if change.task is task:
-                change.completed_ms = now_ms
+    def changes(self, pair: Pair) -> list[tuple[float, bool]]:
+        """When a user began to follow (true) and ended it, in alternation."""
+        found: list[tuple[float, bool]] = []
+        for change in self.rows[pair]:
+            follows = change.state == "followed"
+            # A transaction that is repeated after a lost answer has no second effect.
+            if follows is not (found[-1][1] if found else False):
+                found.append((change.at_ms, follows))
+        return found
+
+    def completed(self, task: Task, now_ms: float, edges: Callable[[], Collection[Pair]]) -> None:
+        """The task's invocation succeeded.
+
+        Where there is no edge of a follow, or still one of an unfollow, PLAN left it to RELATE.
+        """
+        changes = [change for change in self._open if change.task is task]
+        if changes and task.name.startswith(names.PLAN.name):
+            there = edges()
+            changes = [c for c in changes if (c.pair in there) is (c.state == "followed")]
+        for change in changes:
+            change.completed_ms = now_ms
         self.stopped(task)
 
     def stopped(self, task: Task) -> None:

@@ -18,6 +18,7 @@ from fanfold.follows.sharding import raised
 from simulation.history import Operation
 from simulation.lambdas import MAPPED, lambdas, queue_url
 from simulation.scheduler import Crash
+from simulation.wishes import Wish
 from simulation.world import World
 
 NOISE = (
@@ -47,6 +48,9 @@ def play(world: World) -> None:
         world.start_client(publisher, partial(_publisher, world, publisher))
     if world.is_crowded:
         _crowd(world, users, publishers[0])
+    if world.is_hasty:
+        for user in ("h0", "h1"):
+            world.start_client(user, partial(_hasty, world, user, publishers[0]))
     if random.random() < 0.3:
         world.start_client("noise", partial(_noise, world))
     if random.random() < 0.2:
@@ -93,6 +97,17 @@ def _crowd(world: World, users: list[str], publisher: str) -> None:
     world.start_client(f"{publisher} again", post)
     if random.random() < 0.3:
         world.start_client("shards", partial(_shards, world, publisher))
+
+
+def _hasty(world: World, user: str, publisher: str) -> None:
+    """Follow and unfollow within a fraction of a second, by request and by message."""
+    random = world.random
+    for _ in range(random.randint(1, 4)):
+        world.scheduler.sleep(random.uniform(0, 10))
+        for _ in range(random.randint(2, 4)):
+            act = random.choice((relate, relate_by_queue))
+            act(world, random.choice(("follow", "unfollow")), user, publisher)
+            world.scheduler.sleep(random.choice((0.0, random.uniform(0, 0.3))))
 
 
 def _shards(world: World, publisher: str) -> None:
@@ -151,7 +166,11 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
     route = contract.FOLLOW if kind == "follow" else contract.UNFOLLOW
 
     def is_acknowledged(_operation: Operation) -> bool:
-        return _call(world, user, route, path={"publisher_id": publisher})[0] in (200, 204)
+        wish = Wish(kind == "follow", world.clock.now_ms())
+        world.history.wishes[user, publisher].append(wish)
+        answer = _call(world, user, route, path={"publisher_id": publisher}, clock=world.door_ms())
+        wish.ended, wish.is_due = world.clock.now_ms(), answer[0] in (200, 204)
+        return wish.is_due
 
     return _operate(world, kind, user, publisher, is_acknowledged)
 
@@ -159,7 +178,9 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
 def relate_by_queue(world: World, kind: str, user: str, publisher: str) -> None:
     """Follow or unfollow by a queue message, which nobody acknowledges."""
     type_ = contract.FOLLOW_ADDED if kind == "follow" else contract.FOLLOW_REMOVED
-    _begin(world, kind, user, publisher)
+    begun = _begin(world, kind, user, publisher)
+    wish = Wish(kind == "follow", begun.begun_ms, is_message=True)
+    world.history.wishes[user, publisher].append(wish)
     _send(world, {"version": 1, "type": type_, "user_id": user, "publisher_id": publisher})
 
 
@@ -238,6 +259,7 @@ def _call(
     path: dict[str, str] | None = None,
     body: Any = None,
     query: dict[str, str] | None = None,
+    clock: int | None = None,
 ) -> tuple[int, Any]:
     """Invoke a route's function as API Gateway does; 502 if its process dies."""
     event: dict[str, Any] = {
@@ -249,7 +271,7 @@ def _call(
         "requestContext": {
             "authorizer": {"jwt": {"claims": {"sub": user}}},
             "requestId": "simulated",
-            "timeEpoch": world.clock.now_ms(),
+            "timeEpoch": world.clock.now_ms() if clock is None else clock,
         },
         "body": None if body is None else json.dumps(body),
         "isBase64Encoded": False,

@@ -26,7 +26,7 @@ from simulation.clients import running
 from simulation.faults import Faults, HotPartitions, crowd
 from simulation.history import History
 from simulation.lambdas import dlq_url, lambdas
-from simulation.observers import Observer
+from simulation.observers import Observer, pair_of
 from simulation.scheduler import Scheduler
 from simulation.schemas import schema_of
 from simulation.triggers import Triggers
@@ -36,6 +36,13 @@ MAX_QUIESCENCE_SECONDS = 4 * 60 * 60.0
 TRACE_LINES = 4_000
 # The share of runs in which a publisher has more followers than one write shard takes.
 CROWDED = 0.2
+# The share of runs in which users change their mind faster than clocks agree and messages arrive.
+HASTY = 0.3
+# How far the clock that stamps requests to follow is ahead of that of SQS. Posts are stamped by the
+# true clock, as the checks judge by `accepted_at` who follows in time.
+DOOR_SKEWS_MS = (0, -250, 250)
+# After how many seconds the copy of a message comes, in a hasty run.
+COPY_SECONDS = (0.0, 0.1, 1.0, 10.0)
 
 
 @dataclass
@@ -73,6 +80,10 @@ class World:
         # In some, each worker may write only a few entries a second, or retry only a few.
         self.worker_rate = self.random.choice((10_000.0, 10_000.0, 20.0, 2.0))
         self.retry_entries = self.random.choice((1_600, 1_600, 4))
+        # From another generator too, so that all other runs stay as they were.
+        self.hasty = Random(f"{self.seed} hasty")
+        self.is_hasty = self.hasty.random() < HASTY
+        self.door_skew_ms = self.hasty.choice(DOOR_SKEWS_MS) if self.is_hasty else 0
         self.observer = Observer(self)
 
     def _create_tables(self) -> None:
@@ -92,6 +103,7 @@ class World:
         hooks = QueueHooks(
             random=self.random,
             is_duplicated=lambda _random, _queue, _message: self.faults.strikes("duplicated"),
+            copy_seconds=self._copy_seconds,
             fail=self.faults.unsent,
         )
         self.queues = Queues(self.clock, hooks)
@@ -102,6 +114,13 @@ class World:
                 visibility_seconds=queue.visibility_seconds,
             )
         self.sqs = sqs.Client(self.queues, validates=False)
+
+    def _copy_seconds(self) -> float:
+        return self.hasty.choice(COPY_SECONDS) if self.is_hasty else 0.0
+
+    def door_ms(self) -> int:
+        """The time with which a request to follow is stamped."""
+        return self.clock.now_ms() + self.door_skew_ms
 
     def client(self, service: str) -> Any:
         return {"dynamodb": self.dynamodb, "sqs": self.sqs, "lambda": self.triggers}[service]
@@ -153,6 +172,10 @@ class World:
         answer = self.dynamodb.get_item(TableName=table.name, Key=key, ConsistentRead=True)
         found: dict[str, Any] = answer.get("Item", {})
         return found
+
+    def edges(self) -> set[tuple[str, str]]:
+        """The user and the publisher of each edge, at whatever level it lies."""
+        return {pair_of(row) for row in self.rows(names.FOLLOWERS)}
 
     def dead_letters(self) -> list[tuple[names.Queue, Message]]:
         """Every dead letter, with the queue whose consumer failed it."""

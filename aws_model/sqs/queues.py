@@ -31,6 +31,7 @@ class Hooks:
     it, any of the `window` oldest.
     `is_duplicated(random, queue, message)`: whether a copy of a received message stays, to be
     received again even if the message is deleted.
+    `copy_seconds()`: how long after the message such a copy may be received; 0 without it.
     `fail(queue, entries)`: numbers of the entries of a batch that are not sent.
     `comes_short(random, queue, count)`: how many messages, at most `count`, one receive brings.
     """
@@ -39,6 +40,7 @@ class Hooks:
     window: int = 20
     choose: Callable[[Random, str, Sequence[Message]], int] | None = None
     is_duplicated: Callable[[Random, str, Message], bool] | None = None
+    copy_seconds: Callable[[], float] | None = None
     fail: Callable[[str, Sequence[dict[str, Any]]], Collection[int]] | None = None
     comes_short: Callable[[Random, str, int], int] | None = None
 
@@ -178,7 +180,8 @@ class Queue:
             message.first_received_at = self.clock.now
         duplicated = self.hooks.is_duplicated
         if duplicated is not None and duplicated(self.hooks.random, self.name, message):
-            self._accept(replace(message, handle=""), 0)
+            seconds = self.hooks.copy_seconds() if self.hooks.copy_seconds is not None else 0.0
+            self._accept(replace(message, handle=""), seconds)
         self._by_handle.pop(message.handle, None)
         message.handle = f"{self.name}#{self._next()}"
         self._by_handle[message.handle] = message

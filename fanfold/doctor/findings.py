@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
-from fanfold.follows.follows_table import Follow
+from fanfold.follows.wishes import Follow
 from fanfold.names import Table
 
 # Differences and unreadable items that a report lists; it counts all of them.

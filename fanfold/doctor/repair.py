@@ -16,7 +16,8 @@ from fanfold.doctor.findings import Snapshot
 from fanfold.doctor.scan import Records
 from fanfold.errors import TryLater
 from fanfold.follows.follow import TOMBSTONE_SECONDS, Following
-from fanfold.follows.follows_table import UNFOLLOWED, Follow, row_key
+from fanfold.follows.follows_table import row_key
+from fanfold.follows.wishes import UNFOLLOWED, Follow
 from fanfold.names import EXPIRES_AT
 
 

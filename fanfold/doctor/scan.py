@@ -13,15 +13,9 @@ from fanfold.doctor.findings import Key, Pair, Placements, Snapshot, Unreachable
 from fanfold.errors import TryLater
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable, edge_key
-from fanfold.follows.follows_table import (
-    FOLLOWED,
-    UNFOLLOWED,
-    Follow,
-    FollowsTable,
-    follow_of,
-    row_key,
-)
+from fanfold.follows.follows_table import FollowsTable, follow_of, row_key
 from fanfold.follows.publishers_table import PublishersTable
+from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import FOLLOWERS, FOLLOWING, Table
 from fanfold.settings import HIGHEST_LEVEL
 

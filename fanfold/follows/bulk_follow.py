@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from fanfold import clock, times
+from fanfold import clock
 from fanfold.errors import Contended
 from fanfold.follows.follow import ATTEMPTS, BACKOFF_SECONDS, Following
-from fanfold.follows.follows_table import Follow
+from fanfold.follows.wishes import Follow, granted
 
 # TransactWriteItems takes 100 actions; one is the count of the user's follows.
 MAX_CHANGES = 99
@@ -26,6 +26,7 @@ class BulkFollowing:
         """Let the user follow every one of these publishers; returns how many are new.
 
         As `Following.follow` does, it writes the rows, then the edges, then reads the rows again.
+        A follow that exists is not asked for again: an unfollow message that is under way ends it.
         An interrupted call is completed by another one. Raises `TooManyFollows` before anything of
         a group of 99 is written.
         """
@@ -42,7 +43,7 @@ class BulkFollowing:
             seen = {**unseen, **self._rows(user_id)} if attempt else unseen
             now = clock.now_ms()
             changes = [
-                replace(seen[each], followed_at=times.to_text(now), asked_at=now)
+                granted(seen[each], True, asked_at=now, by_message=False)
                 for each in publisher_ids
                 if not seen[each].is_active
             ]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from fanfold import clock, cursor, times
+from fanfold import clock, cursor
 from fanfold.aws.queues import WorkQueue
-from fanfold.errors import Contended
+from fanfold.errors import Contended, TryLater
 from fanfold.follows.edges import Edges
-from fanfold.follows.follows_table import Follow, FollowsTable
+from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.patience import check, new_deadline
+from fanfold.follows.wishes import Follow, granted
 from fanfold.ids import is_id
 from fanfold.messages import ReconcileRelation
 
@@ -20,8 +22,9 @@ BACKOFF_SECONDS = 0.05
 # ten times, because a user with thousands of tombstones would use up the door's 10 s.
 PAGE = 200
 MAX_PAGES = 10
-# A tombstone outlives every message and worker that can still refer to the follow before it.
-TOMBSTONE_SECONDS = 30 * 24 * 60 * 60
+# A tombstone outlives every message of an earlier wish: sent up to 28 days after the wish
+# (`MAX_FIRST_SENT_MS`), and then kept by SQS for 14.
+TOMBSTONE_SECONDS = 45 * 24 * 60 * 60
 
 
 @dataclass(frozen=True)
@@ -35,27 +38,28 @@ class Following:
     reconcile_after_seconds: int
 
     def follow(
-        self, user_id: str, publisher_id: str, *, asked_at: int, unless_newer: bool = False
+        self, user_id: str, publisher_id: str, *, asked_at: int, by_message: bool = False
     ) -> Follow:
         """Follow; idempotent. Raises `TooManyFollows` and `Contended`.
 
         When this returns, every publish accepted from now on reaches the user. `asked_at` is the
-        epoch millisecond of the request. With `unless_newer`, a later request stays in effect:
-        queue messages come late, and twice.
+        epoch millisecond of the wish. `by_message`, a later wish stays in effect, because messages
+        come late, and twice; and where the edge cannot be put now, it is left to RELATE.
         """
-        return self._ask(True, user_id, publisher_id, asked_at, unless_newer=unless_newer)
+        return self._ask(True, user_id, publisher_id, asked_at, by_message=by_message)
 
     def unfollow(
-        self, user_id: str, publisher_id: str, *, asked_at: int, unless_newer: bool = False
+        self, user_id: str, publisher_id: str, *, asked_at: int, by_message: bool = False
     ) -> Follow:
         """Stop following; the arguments are those of `follow`. Raises `Contended`."""
-        return self._ask(False, user_id, publisher_id, asked_at, unless_newer=unless_newer)
+        return self._ask(False, user_id, publisher_id, asked_at, by_message=by_message)
 
     def reconcile(self, user_id: str, publisher_id: str, *, is_new: bool = False) -> None:
         """Make the edge agree with the row; repeat until the row has not changed meanwhile.
 
         If the change `is_new`, nobody has put its edge yet, so it is put without reading first.
         """
+        deadline = new_deadline()
         row = self.follows.get(user_id, publisher_id)
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             if row.is_active:
@@ -67,6 +71,7 @@ class Following:
             if now.version == row.version:
                 return
             row = now
+            check(deadline)
         raise _contended(user_id, publisher_id)
 
     def list(
@@ -90,7 +95,7 @@ class Following:
         return found, cursor.encode(last) if last else None
 
     def _ask(
-        self, wanted: bool, user_id: str, publisher_id: str, asked_at: int, *, unless_newer: bool
+        self, wanted: bool, user_id: str, publisher_id: str, asked_at: int, *, by_message: bool
     ) -> Follow:
         # Sent before anything is changed and received after this worker's time-out: wherever it
         # stops, RELATE reconciles the edge.
@@ -99,22 +104,25 @@ class Following:
         self.relation_queue.send(again.message(group=user_id, delay_seconds=delay))
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             seen = self.follows.get(user_id, publisher_id)
-            is_late = unless_newer and seen.asked_at > asked_at
-            changed = seen if is_late else self._change(seen, wanted, asked_at)
+            wish = granted(seen, wanted, asked_at=asked_at, by_message=by_message)
+            changed = self._write(wish, seen)
             if changed:
-                self.reconcile(user_id, publisher_id, is_new=changed.version > seen.version)
+                try:
+                    self.reconcile(user_id, publisher_id, is_new=changed.version > seen.version)
+                except TryLater:
+                    if not by_message:
+                        raise
                 return changed
         raise _contended(user_id, publisher_id)
 
-    def _change(self, seen: Follow, wanted: bool, asked_at: int) -> Follow | None:
-        """Write the wanted state; None if somebody else changed the relation meanwhile."""
-        wish = replace(seen, asked_at=asked_at)
+    def _write(self, wish: Follow, seen: Follow) -> Follow | None:
+        """Write `wish` over the relation `seen`; None if somebody else changed it meanwhile."""
+        if wish is seen:
+            return seen
         expires_at = clock.now_ms() // 1000 + TOMBSTONE_SECONDS
-        if seen.is_active is wanted:
-            is_newest = asked_at > seen.asked_at
-            return self.follows.ask_again(wish, expires_at=expires_at) if is_newest else seen
-        if wanted:
-            wish = replace(wish, followed_at=times.to_text(asked_at))
+        if wish.state == seen.state:
+            return self.follows.ask_again(wish, expires_at=expires_at)
+        if wish.is_active:
             return self.follows.follow(wish, max_follows=self.max_follows)
         return self.follows.unfollow(wish, expires_at=expires_at)
 

@@ -8,33 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
 from fanfold.errors import TooManyFollows
+from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import EXPIRES_AT
 from fanfold.timeline.readers import Readers
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-
-FOLLOWED = "followed"
-UNFOLLOWED = "unfollowed"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Follow:
-    """The relation of one user to one publisher; `version` rises with every change.
-
-    Without a row, it is unfollowed at version 0.
-    """
-
-    user_id: str
-    publisher_id: str
-    state: str = UNFOLLOWED
-    version: int = 0
-    followed_at: str = ""
-    asked_at: int = 0  # epoch milliseconds of the request or message that changed it last
-
-    @property
-    def is_active(self) -> bool:
-        return self.state == FOLLOWED
 
 
 def follow_of(item: Item) -> Follow:
@@ -81,9 +60,10 @@ class FollowsTable:
         if not seen:
             return []
         if len(seen) > max_follows:
-            raise _too_many(user_id)
+            raise _too_many(user_id, max_follows)
         count = self.readers.followed(user_id, len(seen), max_follows=max_follows)
-        return self._change([_changed(each, state=FOLLOWED) for each in seen], count)
+        changed = [_changed(each, state=FOLLOWED) for each in seen]
+        return self._change(changed, count, max_follows=max_follows)
 
     def unfollow(self, seen: Follow, *, expires_at: int) -> Follow | None:
         """End the follow `seen`, leaving a tombstone that lives until epoch second `expires_at`.
@@ -91,7 +71,8 @@ class FollowsTable:
         None if somebody else changed it meanwhile; read it again.
         """
         ended = _changed(seen, state=UNFOLLOWED)
-        changed = self._change([ended], self.readers.unfollowed(seen.user_id), expires_at)
+        count = self.readers.unfollowed(seen.user_id)
+        changed = self._change([ended], count, expires_at=expires_at)
         return changed[0] if changed else None
 
     def ask_again(self, seen: Follow, *, expires_at: int) -> Follow | None:
@@ -112,7 +93,12 @@ class FollowsTable:
         return noted
 
     def _change(
-        self, changed: list[Follow], count: dict[str, Any], expires_at: int = 0
+        self,
+        changed: list[Follow],
+        count: dict[str, Any],
+        *,
+        expires_at: int = 0,
+        max_follows: int = 0,
     ) -> list[Follow] | None:
         updates = [*(self._update(each, expires_at) for each in changed), count]
         actions: list[Any] = [{"Update": update} for update in updates]
@@ -122,8 +108,9 @@ class FollowsTable:
             reasons = [reason.get("Code") for reason in cancelled.response["CancellationReasons"]]
             if not set(reasons) <= {"None", "ConditionalCheckFailed", "TransactionConflict"}:
                 raise
+            # If a row changed meanwhile, the user may follow that publisher already: read it again.
             if reasons[-1] == "ConditionalCheckFailed" and set(reasons[:-1]) == {"None"}:
-                raise _too_many(changed[0].user_id) from None
+                raise _too_many(changed[0].user_id, max_follows) from None
             return None
         return changed
 
@@ -173,8 +160,8 @@ def _changed(seen: Follow, **changes: Any) -> Follow:
     return replace(seen, version=seen.version + 1, **changes)
 
 
-def _too_many(user_id: str) -> TooManyFollows:
+def _too_many(user_id: str, max_follows: int) -> TooManyFollows:
     return TooManyFollows(
-        f"'{user_id}' follows as many publishers as one user may; "
-        "unfollow one before following another."
+        f"'{user_id}' may follow at most {max_follows:,} publishers and would then follow more; "
+        "unfollow one, then follow again."
     )

@@ -13,10 +13,11 @@ from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Fanout, Ledger
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.follows_table import UNFOLLOWED, Follow, FollowsTable
+from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Read, RingRead
 from fanfold.follows.sharding import WINDOW_SECONDS, raised
+from fanfold.follows.wishes import UNFOLLOWED, Follow
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Readers

@@ -17,9 +17,9 @@ from fanfold.doctor.recheck import MOMENT_SECONDS, Recheck
 from fanfold.doctor.scan import Records
 from fanfold.follows import ring
 from fanfold.follows.edges import Edges
-from fanfold.follows.follows_table import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.follows.growth import Growing
 from fanfold.follows.levels import Levels
+from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.settings import HIGHEST_LEVEL
 from functions import api, plan
 from tests.integration.cli import FakeLambda, Patched, Ran, run, throttled

@@ -19,8 +19,9 @@ from fanfold.aws import boto
 from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import Following
-from fanfold.follows.follows_table import Follow, FollowsTable
+from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.patience import ATTEMPTS
+from fanfold.follows.wishes import Follow
 from functions import plan
 from functions._worker import Received
 from tests.integration.system import (
@@ -133,7 +134,7 @@ def test_an_unfollow_leaves_a_tombstone_and_no_edge_and_is_idempotent(system: Sy
     assert system.http("api/unfollow").status == 204
     assert (row(system).state, row(system).version) == ("unfollowed", 2)
     (item,) = system.rows(names.FOLLOWING)
-    assert int(item["expires_at"]["N"]) == system.clock.ms // 1000 + 30 * 86_400
+    assert int(item["expires_at"]["N"]) == system.clock.ms // 1000 + 45 * DAY
     assert (system.edges(), count_of(system)) == ([], 0)
     before = system.dump()
     assert system.unfollow("bob").status == 204
@@ -144,7 +145,7 @@ def test_unfollowing_without_a_follow_leaves_a_tombstone_alone(system: System) -
     assert system.unfollow("bob").status == 204
     (item,) = system.rows(names.FOLLOWING)
     assert (row(system).state, row(system).version) == ("unfollowed", 1)
-    assert int(item["expires_at"]["N"]) == system.clock.ms // 1000 + 30 * 86_400
+    assert int(item["expires_at"]["N"]) == system.clock.ms // 1000 + 45 * DAY
     assert count_of(system) == 0
     assert system.follow("bob").status == 200
     assert (row(system).version, count_of(system), system.edges()) == (2, 1, ["bob"])
@@ -193,6 +194,47 @@ def test_the_limit_of_follows_is_exact_for_each_user_and_an_unfollow_makes_room(
     system.unfollow("bob", "publisher-0")
     assert system.follow("bob", "publisher-3").status == 200
     assert count_of(system) == 3
+
+
+TOO_MANY = (
+    "'bob' may follow at most 3 publishers and would then follow more; "
+    "unfollow one, then follow again."
+)
+
+
+@pytest.mark.usefixtures("limited")
+def test_a_follow_message_beyond_the_limit_is_a_dead_letter_that_says_what_to_do(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = system.door("plan")
+    monkeypatch.setattr(door, "following", replace(door.following, max_follows=3))
+    for number in range(3):
+        assert system.follow("bob", f"publisher-{number}").status == 200
+    added = follow_event(system, "added")
+    assert system.take(copy.deepcopy(added)) == []
+    ((body, reason),) = system.rejected("Publish")
+    assert (body, reason) == (added["Records"][0]["body"], TOO_MANY)
+    assert system.follow("bob").body["detail"] == TOO_MANY
+    assert (row(system).version, count_of(system)) == (0, 3)
+    system.unfollow("bob", "publisher-0")
+    assert system.take(added) == []
+    assert (row(system).is_active, count_of(system)) == (True, 3)
+
+
+@pytest.mark.usefixtures("limited")
+def test_a_follow_that_lost_a_race_for_the_last_place_to_itself_is_no_follow_too_many(
+    system: System, before_first: Callable[..., list[Any]]
+) -> None:
+    for number in range(2):
+        assert system.follow("bob", f"publisher-{number}").status == 200
+
+    def follow_elsewhere() -> None:
+        assert system.follows.follow(row(system), max_follows=3)
+
+    calls = before_first(system.dynamodb, "transact_write_items", follow_elsewhere)
+    assert system.follow("bob").status == 200
+    assert calls, "both conditions failed: that of the row and that of the count"
+    assert (row(system).is_active, count_of(system)) == (True, 3)
 
 
 @pytest.mark.parametrize("publisher", ["a%23b", "x" * 129, ""])
@@ -594,6 +636,51 @@ def test_a_redelivered_follow_message_does_not_undo_an_unfollow_since(
     assert system.unfollow("bob").status == 204
     assert system.take(copy.deepcopy(added)) == []
     assert (row(system).state, system.edges()) == ("unfollowed", [])
+
+
+@pytest.mark.parametrize("ahead_ms", [0, 1, 300])
+@pytest.mark.parametrize("kinds", [("added", "unfollow"), ("removed", "follow")])
+def test_a_copy_of_a_message_never_undoes_a_request_answered_since_whatever_the_clocks(
+    system: System, kinds: tuple[str, str], ahead_ms: int
+) -> None:
+    """SQS and API Gateway each have a clock, and the one of SQS may be ahead."""
+    kind, request = kinds
+    system.follow("bob") if kind == "removed" else None
+    message = follow_event(system, kind)
+    message["Records"][0]["attributes"]["SentTimestamp"] = str(system.clock.ms + ahead_ms)
+    assert system.take(copy.deepcopy(message)) == []
+    assert row(system).is_active is (kind == "added")
+    answered = system.follow("bob") if request == "follow" else system.unfollow("bob")
+    assert answered.status in (200, 204)
+    before = row(system)
+    assert before.is_active is (request == "follow")
+    for _ in range(2):
+        assert system.take(copy.deepcopy(message)) == []
+        assert row(system) == before
+    system.pump()
+    assert system.edges() == (["bob"] if request == "follow" else [])
+
+
+def test_a_request_for_what_is_so_already_keeps_out_a_copy_of_the_opposite_message(
+    system: System,
+) -> None:
+    removed = follow_event(system, "removed")
+    removed["Records"][0]["attributes"]["SentTimestamp"] = str(system.clock.ms + 300)
+    system.follow("bob")
+    system.take(copy.deepcopy(removed))
+    system.follow("bob")
+    assert system.follow("bob").status == 200
+    assert system.take(removed) == []
+    assert row(system).is_active
+
+
+def test_opposite_messages_of_one_millisecond_each_take_effect_once(system: System) -> None:
+    added, removed = follow_event(system, "added"), follow_event(system, "removed")
+    states = []
+    for message in (added, removed, added, removed, added):
+        assert system.take(copy.deepcopy(message)) == []
+        states.append(row(system).is_active)
+    assert states == [True, False, False, False, False]
 
 
 def redriven(message: Json, *, first_sent_at: int, system: System) -> Json:

@@ -22,6 +22,7 @@ DECISIONS = (
     "fanfold.follows.ring",
     "fanfold.follows.ring_reader",
     "fanfold.follows.sharding",
+    "fanfold.follows.wishes",
     "fanfold.fanout.backlog",
     "fanfold.fanout.pacing",
     "fanfold.fanout.policy",

@@ -1,0 +1,57 @@
+"""What becomes of a follow when somebody wishes to follow or unfollow, by request or by message.
+
+Pure. Two facts make it hard: messages come late and more than once, and the clocks that stamp
+requests and messages differ. The rule for both:
+
+* A request takes effect while it is being answered, whatever the clocks say.
+* A message takes effect once, after it was sent, or never, if a wish of a later time came before.
+
+So `asked_at` never goes back, and a change moves it on. Once a message was handled, in whatever
+way, either its wish is the state, or `asked_at` is later than the message, whose copies are then
+known to be late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fanfold import times
+
+FOLLOWED = "followed"
+UNFOLLOWED = "unfollowed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Follow:
+    """The relation of one user to one publisher; `version` rises with every change.
+
+    Without a row, it is unfollowed at version 0.
+    """
+
+    user_id: str
+    publisher_id: str
+    state: str = UNFOLLOWED
+    version: int = 0
+    followed_at: str = ""
+    asked_at: int = 0  # epoch milliseconds: a wish of an earlier time that comes now is late
+
+    @property
+    def is_active(self) -> bool:
+        return self.state == FOLLOWED
+
+
+def granted(seen: Follow, wanted: bool, *, asked_at: int, by_message: bool) -> Follow:
+    """The relation after a wish of `asked_at`; `seen` itself where nothing is to be written.
+
+    A message gives way to wishes of a later time, a request does not.
+    """
+    if by_message and asked_at < seen.asked_at:
+        return seen
+    if seen.is_active is wanted:
+        return replace(seen, asked_at=asked_at) if asked_at > seen.asked_at else seen
+    return replace(
+        seen,
+        state=FOLLOWED if wanted else UNFOLLOWED,
+        followed_at=times.to_text(asked_at) if wanted else seen.followed_at,
+        asked_at=max(asked_at, seen.asked_at + 1),
+    )
