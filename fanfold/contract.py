@@ -59,7 +59,9 @@ POST_PUBLISHED: Final = "post.published"
 POST_DELETED: Final = "post.deleted"
 FOLLOW_ADDED: Final = "follow.added"
 FOLLOW_REMOVED: Final = "follow.removed"
+EVENTS: Final = (POST_PUBLISHED, POST_DELETED, FOLLOW_ADDED, FOLLOW_REMOVED)
 # Commands that our functions send each other.
 FANOUT_PLAN: Final = "fanout.plan"
 SEGMENT_DELIVER: Final = "segment.deliver"
 RELATION_SETTLE: Final = "relation.settle"
+ORDERS: Final = (FANOUT_PLAN, SEGMENT_DELIVER, RELATION_SETTLE)

@@ -1,8 +1,9 @@
 """What commands print: results on stdout, everything else as sentences on stderr."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import typer
@@ -66,3 +67,29 @@ def columns() -> int:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """The count with its noun: `1 message`, `2,000 messages`."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+def refuse_without_terminal(*, yes: bool) -> None:
+    """Raise `ExpectedError` if a question could not be asked, and is not answered already."""
+    if not yes and not has_terminal():
+        raise ExpectedError(
+            "Nothing was changed: there is no terminal to ask on. --yes answers the question."
+        )
+
+
+def has_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def ask(question: str, *, yes: bool) -> None:
+    """Raise `ExpectedError` unless the user agrees, or has agreed by `--yes`."""
+    if yes:
+        return
+    try:
+        # `confirm` writes its last space to stdout, even with `err`.
+        with redirect_stdout(sys.stderr):
+            agreed = typer.confirm(question, err=True)
+    except (typer.Abort, RuntimeError):  # stdin is at its end, or closed
+        raise ExpectedError("Nothing was changed; --yes answers the question.") from None
+    if not agreed:
+        raise ExpectedError("Nothing was changed.")

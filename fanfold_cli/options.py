@@ -28,6 +28,7 @@ StackOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object; errors go to stderr.")
 ]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 def checked_id(given: str) -> str:

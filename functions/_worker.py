@@ -13,7 +13,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import clock
 from fanfold.aws.retries import SLOWEST_CALL_SECONDS, for_each, is_transient
-from fanfold.errors import FanfoldError, TryLater, Undeliverable
+from fanfold.errors import FanfoldError, TooManyFollows, TryLater, Undeliverable
 from fanfold.messages import FIRST_SENT_AT, first_sent_at
 from fanfold.names import Queue
 from fanfold.settings import Settings
@@ -139,10 +139,16 @@ def _reject(record: Record, error: Exception, source: Source) -> None:
     reason = str(error)
     logger.error("A message was rejected.", **_described(record), reason=reason)
     # Imported here: a cold start need not wait for what is rarely called.
-    from fanfold.aws.dead_letters import DeadLetterQueue
+    from fanfold.aws.dead_letters import CONTRACT, GAVE_UP, DeadLetterQueue
 
+    # A user may unfollow somebody, and the stage may raise its limit.
+    may_succeed = isinstance(error, Undeliverable | TooManyFollows)
     DeadLetterQueue(source.sqs, source.dlq_url).add(
-        record["body"], reason=reason, first_sent_at=_first_sent_at(record)
+        record["body"],
+        reason=reason,
+        kind=GAVE_UP if may_succeed else CONTRACT,
+        first_sent_at=_first_sent_at(record),
+        group=record["attributes"].get("MessageGroupId", ""),
     )
 
 

@@ -6,13 +6,13 @@ They have no redrive policy of their own, so a message may be received any numbe
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fanfold import contract, times
 from fanfold.errors import BadInput
-from fanfold.messages import FIRST_SENT_AT, first_sent_at
+from fanfold.messages import FIRST_SENT_AT, MAX_FIRST_SENT_MS, first_sent_at
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -24,10 +24,16 @@ WAIT_SECONDS = 1
 # SQS's limit for a message, attributes included.
 MAX_MESSAGE_BYTES = 1_048_576
 MAX_REASON_CHARS = 400
+# The kinds of letters that a worker sent: one breaks the contract and always will, or a worker gave
+# up on it and a retry may help. A letter that SQS moved has no kind, nor has one of a worker of the
+# version before; both may be retried, since what breaks the contract comes back with its kind.
+CONTRACT = "contract"
+GAVE_UP = "gave_up"
 # Ids of reported messages that a process remembers: far more than it sees in its lifetime.
 MAX_REPORTED = 1_000
 
 _DAY_MS = 24 * 60 * 60 * 1000
+_TYPES = (*contract.EVENTS, *contract.ORDERS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,24 +46,43 @@ class DeadLetter:
     first_sent_at: int  # the same of the sender's wish: it outlives rejections and redrives
     receives: int  # including those from the queue that it comes from
     reason: str  # why a worker rejected it; empty if SQS moved it
+    kind: str  # `CONTRACT`, `GAVE_UP` or empty
     group: str
     receipt: str
 
     @property
     def size(self) -> int:
         """Size of the body in bytes."""
-        return len(self.body.encode("utf-8", "surrogatepass"))
+        return _size(self.body)
+
+    @property
+    def type(self) -> str:
+        """The type that the body names, or an empty text if it names none that is known."""
+        known = self._content().get("type")
+        return known if isinstance(known, str) and known in _TYPES else ""
 
     def is_expired(self, *, now: int, retention_days: int) -> bool:
         """Whether it publishes a post whose entries would already be past their time to live."""
+        content = self._content()
+        if content.get("type") != contract.POST_PUBLISHED:
+            return False
+        try:
+            published_at = times.to_ms(content["published_at"])
+        except (KeyError, TypeError, ValueError, BadInput):
+            published_at = self.first_sent_at  # without a time; if it has a wrong one, PLAN says so
+        return min(published_at, self.first_sent_at) + retention_days * _DAY_MS <= now
+
+    def is_too_old(self, *, now: int) -> bool:
+        """Whether workers would take this event for a new one, because it was sent so long ago."""
+        return self.type in contract.EVENTS and self.first_sent_at + MAX_FIRST_SENT_MS <= now
+
+    def _content(self) -> dict[str, Any]:
+        """The body's JSON object, which is empty if the body holds none."""
         try:
             content = json.loads(self.body)
-            if not isinstance(content, dict) or content.get("type") != contract.POST_PUBLISHED:
-                return False
-            published_at = times.to_ms(content["published_at"])
-        except (ValueError, RecursionError, KeyError, TypeError, BadInput):
-            return False  # unreadable, or without a time: its worker decides
-        return published_at + retention_days * _DAY_MS <= now
+        except (ValueError, RecursionError):
+            return {}
+        return content if isinstance(content, dict) else {}
 
 
 @dataclass(frozen=True)
@@ -65,17 +90,14 @@ class DeadLetterQueue:
     client: SQSClient
     url: str
 
-    def add(self, body: str, *, reason: str, first_sent_at: int) -> None:
-        """Send a rejected message; a reason that does not fit beside the body is left out."""
-        why: dict[str, Any] = {
-            "reason": {"DataType": "String", "StringValue": reason[:MAX_REASON_CHARS]},
-            FIRST_SENT_AT: {"DataType": "String", "StringValue": str(first_sent_at)},
+    def add(self, body: str, *, reason: str, kind: str, first_sent_at: int, group: str) -> None:
+        """Send a rejected message, with what is known about it as far as it fits."""
+        about = {
+            "kind": kind,
+            FIRST_SENT_AT: str(first_sent_at),
+            "reason": reason[:MAX_REASON_CHARS],
         }
-        size = len(body.encode("utf-8", "surrogatepass"))
-        fits = size + 4 * MAX_REASON_CHARS < MAX_MESSAGE_BYTES
-        self.client.send_message(
-            QueueUrl=self.url, MessageBody=body, MessageAttributes=why if fits else {}
-        )
+        send(self.client, self.url, body, about, group=group)
 
     def peek(self) -> list[DeadLetter]:
         """Up to ten messages, which stay visible to other readers."""
@@ -107,11 +129,41 @@ class DeadLetterQueue:
     def delete(self, message: DeadLetter) -> None:
         self.client.delete_message(QueueUrl=self.url, ReceiptHandle=message.receipt)
 
+    def delete_page(self, messages: Sequence[DeadLetter]) -> list[DeadLetter]:
+        """Delete up to ten messages; return those that SQS refused to delete."""
+        entries: list[Any] = [
+            {"Id": str(number), "ReceiptHandle": message.receipt}
+            for number, message in enumerate(messages)
+        ]
+        answer = self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
+        # SQS answers 200 although entries have failed.
+        return [messages[int(entry["Id"])] for entry in answer.get("Failed", [])]
+
     def count(self) -> int:
         """Approximate number of messages, including those that another reader has received."""
         kinds: Any = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=kinds)
         return sum(int(number) for number in answer["Attributes"].values())
+
+
+def send(
+    client: SQSClient, url: str, body: str, attributes: Mapping[str, str], *, group: str
+) -> None:
+    """Send a message with as many of its attributes as fit beside its body, in their order."""
+    room = MAX_MESSAGE_BYTES - _size(body)
+    fitting: dict[str, Any] = {}
+    for name, value in attributes.items():
+        room -= _size(name) + len("String") + _size(value)
+        if room < 0:
+            break
+        fitting[name] = {"DataType": "String", "StringValue": value}
+    fair: dict[str, Any] = {"MessageGroupId": group} if group else {}
+    client.send_message(QueueUrl=url, MessageBody=body, MessageAttributes=fitting, **fair)
+
+
+def _size(text: str) -> int:
+    """Size in bytes; half a surrogate pair, which JSON may hold, counts too."""
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _from_message(message: Any) -> DeadLetter:
@@ -125,6 +177,7 @@ def _from_message(message: Any) -> DeadLetter:
         first_sent_at=first_sent_at(first, sent_at=sent_at),
         receives=int(attributes.get("ApproximateReceiveCount", 0)),
         reason=more.get("reason", {}).get("StringValue", ""),
+        kind=more.get("kind", {}).get("StringValue", ""),
         group=attributes.get("MessageGroupId", ""),
         receipt=message["ReceiptHandle"],
     )

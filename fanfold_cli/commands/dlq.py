@@ -1,31 +1,35 @@
-"""`fanfold dlq`: list the dead letters of a stack, and move them back to their queues."""
+"""`fanfold dlq`: list and show the dead letters of a stack, move them back, or drop them."""
 
+from collections import Counter
 from dataclasses import asdict
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from fanfold import names, times
-from fanfold.aws import dead_letters
-from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
-from fanfold_cli import event_sources, redriving
-from fanfold_cli.console import columns, counted, failing_with, print_json, print_result, say
-from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold.aws.dead_letters import CONTRACT
+from fanfold_cli import dropping, event_sources, letter_file, letter_list, move_tasks, redriving
+from fanfold_cli.console import (
+    ExpectedError,
+    counted,
+    failing_with,
+    print_json,
+    print_result,
+    print_values,
+    refuse_without_terminal,
+    say,
+)
+from fanfold_cli.holding import QUEUES, holding
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
 from fanfold_cli.stack import Deployment
 
-# The longest that a listing takes; if it is killed, the messages reappear after this time.
-HIDDEN_SECONDS = 30
 LIMIT = 100
-BODY_CHARS = 80
-# The columns of the terminal that the table of messages needs.
-WIDE = 130
 
-app = typer.Typer(help="List the dead letters, and move them back.", no_args_is_help=True)
-
-QUEUES = {queue.name.lower(): queue for queue in names.QUEUES}
+app = typer.Typer(
+    help="List and show the dead letters, move them back, or drop them.", no_args_is_help=True
+)
 
 
 class QueueName(StrEnum):
@@ -40,16 +44,23 @@ class QueueName(StrEnum):
 QueueOption = Annotated[
     QueueName | None, typer.Option("--queue", help=r"One queue. \[default: all of them]")
 ]
+SomeIds = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="ID", help="Message ids, as `fanfold dlq list` shows them."),
+]
 
 
 @app.command("list")
-def show(
+def list_(
     queue: QueueOption = None,
     limit: Annotated[
         int, typer.Option(min=1, max=10_000, help="List at most this many of each queue.")
     ] = LIMIT,
     bodies: Annotated[
-        bool, typer.Option("--bodies", help=f"Show the first {BODY_CHARS} characters of each.")
+        bool,
+        typer.Option(
+            "--bodies", help=f"Show the first {letter_list.BODY_CHARS} characters of each."
+        ),
     ] = False,
     stack: StackOption = None,
     home: HomeOption = None,
@@ -62,8 +73,8 @@ def show(
     notes: list[str] = []
     for name, each in _chosen(queue).items():
         with failing_with(f"The dead-letter queue of {name} cannot be read"):
-            messages, counts[name] = _read(deployment, each, limit)
-        rows += [_row(name, message, bodies) for message in messages]
+            messages, counts[name] = letter_list.read(deployment, each, limit)
+        rows += [letter_list.row(name, message, bodies) for message in messages]
         if counts[name] > len(messages):
             notes.append(
                 f"{name} holds about {counted(counts[name], 'message')}, of which "
@@ -72,97 +83,171 @@ def show(
     if as_json:
         print_json({"messages": rows, "counts": counts})
         return
-    _print(rows)
+    letter_list.draw(rows)
     for note in notes if rows else [*notes, "No dead letters were found."]:
         say(note)
 
 
 @app.command()
+def show(
+    message_id: Annotated[
+        str, typer.Argument(metavar="ID", help="A message id, as `fanfold dlq list` shows it.")
+    ],
+    queue: QueueOption = None,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one dead letter with its whole body; exit code 1 if no queue has it."""
+    deployment = Deployment.choose(stack, home)
+    with (
+        failing_with("The dead letters cannot be read"),
+        holding(deployment, _chosen(queue).values(), {message_id}) as held,
+    ):
+        found = [(each.name, letter) for each in held for letter in each.letters.values()]
+    if not found:
+        raise ExpectedError(_not_found([message_id]))
+    ((name, letter),) = found
+    about = {
+        **letter_list.row(name, letter, bodies=False),
+        "first_sent_at": times.to_text(letter.first_sent_at),
+        "group": letter.group,
+        "type": letter.type,
+    }
+    if as_json:
+        print_json({**about, "body": letter.body})
+        return
+    print_values({key: letter_list.printable(value) for key, value in about.items()})
+    print_result(letter_list.visible(letter.body))
+
+
+@app.command()
 def redrive(
+    ids: SomeIds = None,
     queue: QueueOption = None,
     rate: Annotated[
         int | None,
-        typer.Option(min=1, max=redriving.MAX_RATE, help="Messages a second, at most."),
+        typer.Option(min=1, max=move_tasks.MAX_RATE, help="Messages a second, at most."),
     ] = None,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Move dead letters back to their queues, except posts that have expired."""
+    """Move dead letters back to their queues, all or those named; what cannot succeed stays."""
     deployment = Deployment.choose(stack, home)
+    chosen, missing = _chosen(queue).values(), list[str]()
     with failing_with(
         "The redrive stopped; run it again. Messages that were not moved are still in the "
         "dead-letter queue. The error"
     ):
         days = event_sources.run_time_settings(deployment).retention_days
-        done = [
-            redriving.redrive(deployment, each, rate=rate, retention_days=days)
-            for each in _chosen(queue).values()
-        ]
-    moved, skipped = sum(each.moved for each in done), sum(each.skipped for each in done)
+        if ids:
+            done, missing = redriving.redrive_these(
+                deployment, chosen, ids, rate=rate, retention_days=days
+            )
+        else:
+            done = [
+                redriving.redrive(deployment, each, rate=rate, retention_days=days)
+                for each in chosen
+            ]
+    moved = sum(each.moved for each in done)
+    stayed = sum((Counter(each.stayed) for each in done), Counter[str]())
     if as_json:
-        print_json({"moved": moved, "skipped": skipped, "queues": [asdict(each) for each in done]})
+        print_json(
+            {
+                "moved": moved,
+                "stayed": stayed,
+                "not_found": missing,
+                "queues": [asdict(each) for each in done],
+            }
+        )
+    else:
+        print_result(f"Moved {counted(moved, 'message')} back.")
+        redriving.say_what_stayed(stayed, "the dead-letter queue")
+        if CONTRACT in stayed:
+            say("`fanfold dlq list` says why, and `fanfold dlq drop` removes them.")
+    _end(missing)
+
+
+@app.command()
+def drop(
+    ids: SomeIds = None,
+    queue: QueueOption = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All letters of the queue that --queue names.")
+    ] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(help=r"The new file to write them to. \[default: dead-letters-TIME.jsonl]"),
+    ] = None,
+    yes: YesOption = False,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete dead letters, after writing them to a file that `restore` reads; asks first."""
+    if bool(ids) == every or (every and queue is None):
+        raise typer.BadParameter("name message ids, or --queue and --all")
+    refuse_without_terminal(yes=yes)
+    deployment = Deployment.choose(stack, home)
+    file = to or dropping.default_file()
+    done = dropping.drop(
+        deployment, _chosen(queue).values(), None if every else ids, file=file, yes=yes
+    )
+    kept = [letter.message_id for letter in done.kept]
+    if as_json:
+        print_json(
+            {
+                "dropped": len(done.dropped),
+                "file": str(done.file) if done.file else None,
+                "not_dropped": kept,
+                "not_found": done.missing,
+            }
+        )
+    else:
+        where = f"; {file} holds them" if done.file else ""
+        print_result(f"Dropped {counted(len(done.dropped), 'letter')}{where}.")
+    if kept:
+        say(f"SQS did not delete {', '.join(kept)}; run the command again for them.")
+    _end(done.missing, is_incomplete=bool(kept))
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `drop` has written.")],
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Send dropped letters back to their queues; a letter sent twice does no harm."""
+    letters = letter_file.read(file)
+    deployment = Deployment.choose(stack, home)
+    with failing_with("Nothing was sent back"):
+        days = event_sources.run_time_settings(deployment).retention_days
+        for queue in {queue.name: queue for queue, _ in letters}.values():
+            move_tasks.refuse_while_running(deployment, queue)
+    sent, stayed = redriving.restore(deployment, letters, retention_days=days)
+    if as_json:
+        print_json({"sent": sent, "stayed": stayed})
         return
-    print_result(f"Moved {counted(moved, 'message')} back.")
-    if skipped:
-        say(f"Left {counted(skipped, 'expired post')} in the dead-letter queue.")
+    print_result(f"Sent {counted(sent, 'letter')} back.")
+    redriving.say_what_stayed(stayed, str(file))
+
+
+def _not_found(ids: list[str]) -> str:
+    return (
+        f"No dead letter that can be read now has the id {', '.join(ids)}. `fanfold dlq list` "
+        "shows the ids; one that another command holds is back within ten minutes."
+    )
+
+
+def _end(missing: list[str], *, is_incomplete: bool = False) -> None:
+    """Exit with code 1 if a letter was not found or not dropped."""
+    if missing:
+        say(_not_found(missing))
+    if missing or is_incomplete:
+        raise typer.Exit(1)
 
 
 def _chosen(name: QueueName | None) -> dict[str, names.Queue]:
     return QUEUES if name is None else {name.value: QUEUES[name]}
-
-
-def _read(deployment: Deployment, queue: names.Queue, limit: int) -> tuple[list[DeadLetter], int]:
-    """Return the oldest of the messages read, `limit` at most, and about how many there are.
-
-    Messages are hidden while the listing reads on, so that each is received once.
-    """
-    dead = DeadLetterQueue(deployment.client("sqs"), deployment.output(queue.dlq_url_output))
-    count = dead.count()
-    found: dict[str, DeadLetter] = {}
-    try:
-        while len(found) < min(limit, count):
-            page = dead.receive(
-                hidden_seconds=HIDDEN_SECONDS, wait_seconds=dead_letters.WAIT_SECONDS
-            )
-            if not page:
-                break
-            found |= {message.message_id: message for message in page}
-    finally:
-        dead.release(found.values())
-    messages = sorted(found.values(), key=lambda message: message.sent_at)
-    return messages[:limit], max(count, len(found))
-
-
-def _row(queue: str, message: DeadLetter, bodies: bool) -> dict[str, Any]:
-    row = {
-        "queue": queue,
-        "message_id": message.message_id,
-        "sent_at": times.to_text(message.sent_at),
-        "receives": message.receives,
-        "size": message.size,
-        "reason": message.reason,
-    }
-    return row | ({"body": message.body[:BODY_CHARS]} if bodies else {})
-
-
-def _print(rows: list[dict[str, Any]]) -> None:
-    shown = [{name: _printable(value) for name, value in row.items()} for row in rows]
-    if columns() < WIDE:
-        for row in shown:
-            print_result("".join(f"{name:>10}: {value}\n" for name, value in row.items()))
-    elif shown:
-        table = Table()
-        for name in shown[0]:
-            is_whole = name in ("queue", "message_id", "sent_at")
-            table.add_column(name, overflow="fold", no_wrap=is_whole)
-        for row in shown:
-            # `Text` shows brackets of a message as they are; a string would be read as markup.
-            table.add_row(*map(Text, row.values()))
-        print_result(table)
-
-
-def _printable(value: object) -> str:
-    """Replace control characters, which could steer the terminal."""
-    text = str(value)
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

@@ -1,7 +1,5 @@
 """`fanfold shards`: show the write shards of a publisher, add some, or set one level for all."""
 
-import sys
-from contextlib import redirect_stdout
 from typing import Annotated
 
 import typer
@@ -17,13 +15,14 @@ from fanfold.follows.sharding import PARTITION_WRITES
 from fanfold_cli import event_sources
 from fanfold_cli.console import (
     ExpectedError,
+    ask,
     counted,
     failing_with,
     print_json,
     print_result,
     say,
 )
-from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
 from fanfold_cli.shard_report import ShardReport, shards_at
 from fanfold_cli.stack import Deployment
 
@@ -45,7 +44,6 @@ LevelOption = Annotated[
         "round up to a power of two: 5,000 follows a second need 8 shards, which is level 3.",
     ),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 
 @app.command()
@@ -102,7 +100,7 @@ def grow(
             )
             if not seen.version and not _is_followed(deployment, publisher):
                 say(f"Nobody follows '{publisher}' yet; is the id right?")
-            _ask(f"Grow '{publisher}' from level {was} to level {level}?", yes=yes)
+            ask(f"Grow '{publisher}' from level {was} to level {level}?", yes=yes)
             level = publishers.raise_to(publisher, level, now_ms=clock.now_ms())
         static_level = publishers.static_level()
     if as_json:
@@ -170,7 +168,7 @@ def _set(
         was = publishers.static_level()
         if level != was:
             say(meaning)
-            _ask(
+            ask(
                 "End the static level?" if level is None else f"Set level {level} for all?", yes=yes
             )
             publishers.set_static_level(level)
@@ -197,19 +195,6 @@ def _check_level(deployment: Deployment, level: int) -> None:
 def _reads(level: int) -> str:
     """How many shards a delivery reads: those of all levels up to this one."""
     return counted(2 ** (level + 1) - 1, "shard")
-
-
-def _ask(question: str, *, yes: bool) -> None:
-    if yes:
-        return
-    try:
-        # `confirm` writes its last space to stdout, even with `err`.
-        with redirect_stdout(sys.stderr):
-            agreed = typer.confirm(question, err=True)
-    except (typer.Abort, RuntimeError):  # stdin is at its end, or closed
-        raise ExpectedError("Nothing was changed; --yes answers the question.") from None
-    if not agreed:
-        raise ExpectedError("Nothing was changed.")
 
 
 def _is_followed(deployment: Deployment, publisher: str) -> bool:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fanfold import names, times
-from fanfold_cli import redriving
-from fanfold_cli.commands.dlq import QUEUES, QueueName
+from fanfold_cli import move_tasks
+from fanfold_cli.commands.dlq import QueueName
+from fanfold_cli.holding import QUEUES
 from tests.integration.cli import FakeLambda, Ran, run
-from tests.integration.system import ACCOUNT, AT_MS, REGION, System, error, settings
+from tests.integration.system import ACCOUNT, AT, AT_MS, REGION, System, error, settings
 
 # moto shows a message again one millisecond after its visibility timeout.
 MOMENT = 0.001
-RETENTION_MS = settings().retention_days * 86_400_000
+DAY_MS = 86_400_000
+RETENTION_MS = settings().retention_days * DAY_MS
 
 
 class Sqs:
@@ -42,6 +45,10 @@ class Sqs:
         return {"TaskHandle": "the-task"}
 
     def list_message_move_tasks(self, *, SourceArn: str, MaxResults: int) -> Any:  # noqa: N803
+        if self.refuse:
+            raise self.refuse
+        if not self.started:
+            return {"Results": []}
         assert (SourceArn, MaxResults) == (self.started[-1]["SourceArn"], 1)
         source, to = (
             self.started[-1][k].rpartition(":")[2] for k in ("SourceArn", "DestinationArn")
@@ -63,7 +70,7 @@ class Sqs:
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses of the command, which take no time here."""
     naps: list[float] = []
-    monkeypatch.setattr("fanfold_cli.redriving.time.sleep", naps.append)
+    monkeypatch.setattr("fanfold_cli.redriving.time.sleep", naps.append)  # the module `time`
     return naps
 
 
@@ -73,11 +80,13 @@ def old_sqs(system: System, slept: list[float]) -> Sqs:
     return Sqs(system, error("InvalidAction"))
 
 
-def bury(system: System, queue: str, body: Any, *, reason: str = "", group: str = "") -> str:
+def bury(system: System, queue: str, body: Any, *, group: str = "", **about: Any) -> str:
+    """Put a letter into a dead-letter queue, with attributes such as its `kind`; its id."""
     raw = body if isinstance(body, str) else json.dumps(body)
     more: Any = {"MessageGroupId": group} if group else {}
-    if reason:
-        more["MessageAttributes"] = {"reason": {"DataType": "String", "StringValue": reason}}
+    more["MessageAttributes"] = {
+        name: {"DataType": "String", "StringValue": str(value)} for name, value in about.items()
+    }
     answer = system.sqs.send_message(QueueUrl=system.url(f"{queue}Dlq"), MessageBody=raw, **more)
     return str(answer["MessageId"])
 
@@ -120,14 +129,22 @@ def test_every_queue_can_be_named() -> None:
 
 
 def test_list_shows_metadata_and_no_content(system: System) -> None:
-    first = bury(system, "Publish", "Secret 1", reason="The message is not JSON.")
+    first = bury(system, "Publish", "Secret 1", reason="The message is not JSON.", kind="contract")
     system.clock.advance(1)
     second = bury(system, "Bulk", "Secret number 2")
     listed = run("dlq", "list", "--json")
-    fields = ("queue", "message_id", "sent_at", "receives", "size", "reason")
+    fields = ("queue", "message_id", "sent_at", "receives", "size", "kind", "reason")
     assert [tuple(row[name] for name in fields) for row in listed.json["messages"]] == [
-        ("publish", first, "2026-11-20T18:00:00.123Z", 1, 8, "The message is not JSON."),
-        ("bulk", second, "2026-11-20T18:00:01.123Z", 1, 15, ""),
+        (
+            "publish",
+            first,
+            "2026-11-20T18:00:00.123Z",
+            1,
+            8,
+            "contract",
+            "The message is not JSON.",
+        ),
+        ("bulk", second, "2026-11-20T18:00:01.123Z", 1, 15, "", ""),
     ]
     assert {tuple(row) for row in listed.json["messages"]} == {tuple(sorted(fields))}
     assert listed.json["counts"] == {"publish": 1, "express": 0, "bulk": 1, "relation": 0}
@@ -171,10 +188,19 @@ def test_a_narrow_terminal_shows_each_message_on_lines_of_its_own(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     system.take({"Records": [system.record("Publish", "{")]})
-    monkeypatch.setattr("fanfold_cli.commands.dlq.columns", lambda: 80)
+    monkeypatch.setattr("fanfold_cli.letter_list.columns", lambda: 80)
     lines = run("dlq", "list", "--bodies").stdout.splitlines()
     fields = [line.partition(":")[0].strip() for line in lines if line]
-    assert fields == ["queue", "message_id", "sent_at", "receives", "size", "reason", "body"]
+    assert fields == [
+        "queue",
+        "message_id",
+        "sent_at",
+        "receives",
+        "size",
+        "kind",
+        "reason",
+        "body",
+    ]
     assert "    reason: The message is not JSON." in lines
 
 
@@ -189,10 +215,11 @@ def test_a_redriven_post_keeps_its_group_and_is_delivered(system: System, old_sq
     system.delete("Publish", record)
     done = redrive(old_sqs, "--json")
     assert done.json["moved"] == 1
-    assert done.json["queues"][0] == {"queue": "publish", "moved": 1, "skipped": 0, "how": "loop"}
+    assert done.json["queues"][0] == {"queue": "publish", "moved": 1, "stayed": {}, "how": "loop"}
     (back,) = system.receive("Publish")
     assert back["attributes"]["MessageGroupId"] == "ada"
-    assert back["messageAttributes"] == {}
+    first = {"stringValue": str(AT_MS), "dataType": "String"}
+    assert back["messageAttributes"] == {"first_sent_at": first}
     assert (system.waiting("PublishDlq"), system.waiting("Publish")) == (0, 1)
     system.clock.advance(1000)
     system.pump()
@@ -264,7 +291,10 @@ def test_the_first_of_five_messages_is_moved_at_once_and_the_others_at_the_rate(
 
 
 @pytest.mark.parametrize("queue", ["Express", "Bulk", "Relation"])
-def test_a_move_task_names_its_destination(system: System, slept: list[float], queue: str) -> None:
+def test_many_orders_are_moved_by_a_task_that_names_its_destination(
+    system: System, slept: list[float], monkeypatch: pytest.MonkeyPatch, queue: str
+) -> None:
+    monkeypatch.setattr("fanfold_cli.redriving.MAX_LOOPED", 4)
     sqs = Sqs(system)
     bury_many(system, queue, 5)
     done = redrive(sqs, "--queue", queue.lower(), "--rate", "20", "--json")
@@ -273,12 +303,15 @@ def test_a_move_task_names_its_destination(system: System, slept: list[float], q
     assert sqs.started == [task]
     assert done.json["moved"] == 5
     assert done.json["queues"][0]["how"] == "task"
-    assert slept == [redriving.POLL_SECONDS] * 2
+    assert slept == [move_tasks.POLL_SECONDS] * 2
     assert system.waiting(queue) == 5
 
 
 @pytest.mark.usefixtures("slept")
-def test_posts_are_not_moved_by_a_task_because_it_would_move_expired_ones(system: System) -> None:
+def test_events_are_never_moved_by_a_task_because_it_forgets_when_they_were_sent(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fanfold_cli.redriving.MAX_LOOPED", 0)
     sqs = Sqs(system)
     bury(system, "Publish", published(0))
     assert redrive(sqs, "--json").json["moved"] == 1
@@ -289,8 +322,11 @@ def test_posts_are_not_moved_by_a_task_because_it_would_move_expired_ones(system
 def test_a_failed_task_and_a_refused_one_are_reported(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("fanfold_cli.redriving.MAX_LOOPED", 0)
+    monkeypatch.setattr("fanfold_cli.move_tasks.refuse_while_running", lambda *_: None)
     bury(system, "Bulk", "1")
-    assert fails(redrive(Sqs(system, error("AccessDenied", 403))), "AccessDenied")
+    refused = Sqs(system, error("AccessDenied", 403))
+    assert fails(redrive(refused), "AccessDenied")
     sqs = Sqs(system)
     failed = {"Results": [{"Status": "FAILED", "FailureReason": "CouldNotDetermineDestination"}]}
     monkeypatch.setattr(sqs, "list_message_move_tasks", lambda **_request: failed)
@@ -305,3 +341,135 @@ def test_nothing_is_moved_from_empty_queues_or_without_a_mapping(system: System)
     assert sqs.started == []
     done = run("dlq", "redrive", sqs=sqs, lambda_=FakeLambda(mappings=0))
     assert fails(done, "has 0 event source mappings")
+
+
+def test_few_orders_are_moved_one_by_one_so_that_what_breaks_the_contract_stays(
+    system: System, slept: list[float]
+) -> None:
+    sqs = Sqs(system)
+    bury_many(system, "Bulk", 2)
+    broken = bury(system, "Bulk", "junk", reason="No.", kind="contract")
+    done = redrive(sqs, "--queue", "bulk")
+    assert "Moved 2 messages back." in done.stdout
+    assert "Left 1 letter that breaks the contract in the dead-letter queue." in done.said
+    assert "`fanfold dlq drop`" in done.said
+    assert (sqs.started, slept) == ([], [])
+    assert [record["messageId"] for record in shown(system, "BulkDlq")] == [broken]
+
+
+# redrive, what stays
+
+
+def test_only_letters_of_kind_contract_stay_those_without_a_kind_are_retried(
+    system: System, old_sqs: Sqs
+) -> None:
+    broken = {bury(system, "Publish", f"junk {n}", reason="No.", kind="contract") for n in range(2)}
+    bury(system, "Publish", "gave up", reason="Too often.", kind="gave_up")
+    bury(system, "Publish", "of the version before", reason="No.")
+    bury(system, "Publish", "moved by SQS")
+    done = redrive(old_sqs, "--json")
+    assert (done.json["moved"], done.json["stayed"]) == (3, {"contract": 2})
+    assert {record["messageId"] for record in shown(system, "PublishDlq")} == broken
+
+
+def test_a_post_without_a_time_expires_by_its_first_time(system: System, old_sqs: Sqs) -> None:
+    bury(system, "Publish", published(None), first_sent_at=AT_MS - 7 * DAY_MS + 1)
+    old = bury(system, "Publish", published(None), first_sent_at=AT_MS - 7 * DAY_MS)
+    week = FakeLambda()
+    week.variables["RETENTION_DAYS"] = "7"
+    done = run("dlq", "redrive", "--json", sqs=old_sqs, lambda_=week)
+    assert (done.json["moved"], done.json["stayed"]) == (1, {"expired": 1})
+    assert [record["messageId"] for record in shown(system, "PublishDlq")] == [old]
+
+
+def test_a_letter_that_is_redriven_again_and_again_keeps_its_first_time(
+    system: System, old_sqs: Sqs, tmp_path: Path
+) -> None:
+    bury(system, "Publish", {"version": 1, "type": "follow.added", "user_id": "a b"}, group="p")
+    for _ in range(3):
+        system.clock.advance(3600)
+        (letter,) = run("dlq", "list", "--json").json["messages"]
+        system.clock.advance(MOMENT)
+        sent = run("dlq", "show", letter["message_id"], "--json").json
+        assert (sent["first_sent_at"], sent["group"]) == (AT, "p")
+        system.clock.advance(MOMENT)
+        file = str(tmp_path / letter["message_id"])
+        drop = "drop", letter["message_id"], "--yes", "--to", file
+        for command in (drop, ("restore", file)):
+            assert run("dlq", *command, sqs=old_sqs, lambda_=FakeLambda()).exit_code == 0
+        system.pump("Publish")  # which rejects it again
+
+
+def test_an_unfollow_that_was_redriven_does_not_undo_a_later_follow(
+    system: System, old_sqs: Sqs
+) -> None:
+    removed = {"version": 1, "type": "follow.removed", "user_id": "u", "publisher_id": "ada"}
+    bury(system, "Publish", removed)
+    system.clock.advance(60)
+    system.follow("u")
+    redrive(old_sqs, "--queue", "publish")
+    system.pump()
+    assert system.edges() == ["u"]
+
+
+def test_an_event_that_would_count_as_new_stays(system: System, old_sqs: Sqs) -> None:
+    added = {"version": 1, "type": "follow.added", "user_id": "u", "publisher_id": "ada"}
+    plan = {"version": 1, "type": "fanout.plan", "fanout_id": "post-1"}
+    for body, days in ((added, 28), (plan, 28), (added, 27)):
+        bury(system, "Publish", body, first_sent_at=AT_MS - days * DAY_MS)
+    done = redrive(old_sqs, "--json")
+    assert (done.json["moved"], done.json["stayed"]) == (2, {"too old": 1})
+
+
+# redrive by id
+
+
+def test_named_letters_are_moved_and_the_others_stay_visible(system: System, old_sqs: Sqs) -> None:
+    ids = sorted(bury_many(system, "Bulk", 25))
+    other = bury(system, "Publish", "{}")
+    done = redrive(old_sqs, ids[3], ids[17], other, "--json")
+    assert (done.exit_code, done.json["moved"], done.json["not_found"]) == (0, 3, [])
+    assert {each["how"] for each in done.json["queues"]} == {"loop"}
+    left = {record["messageId"] for record in shown(system, "BulkDlq")}
+    assert left == set(ids) - {ids[3], ids[17]}
+    assert (system.waiting("Bulk"), system.waiting("Publish")) == (2, 1)
+
+
+def test_an_id_that_no_queue_has_is_said_and_the_others_are_moved(
+    system: System, old_sqs: Sqs
+) -> None:
+    known = bury(system, "Express", "1", group="ada")
+    done = redrive(old_sqs, "unknown", known, "unknown")
+    assert (done.exit_code, done.stdout) == (1, "Moved 1 message back.\n")
+    assert "No dead letter that can be read now has the id unknown." in done.said
+    (record,) = system.receive("Express")
+    assert record["attributes"]["MessageGroupId"] == "ada"
+    again = redrive(old_sqs, known)
+    assert (again.exit_code, again.stdout) == (1, "Moved 0 messages back.\n")
+
+
+def test_a_named_letter_that_breaks_the_contract_stays_too(system: System, old_sqs: Sqs) -> None:
+    broken = bury(system, "Publish", "junk", reason="No.", kind="contract")
+    done = redrive(old_sqs, broken)
+    assert "Left 1 letter that breaks the contract" in done.said
+    assert [record["messageId"] for record in shown(system, "PublishDlq")] == [broken]
+
+
+def test_a_letter_that_was_sent_but_not_deleted_comes_twice_and_does_no_harm(
+    system: System, old_sqs: Sqs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = system.give_followers(3)
+    post = {"version": 1, "type": "post.published", "publisher_id": "ada", "ref_id": "r"}
+    message_id = bury(system, "Publish", post)
+
+    def fail(**_request: Any) -> Any:
+        raise error("ServiceUnavailable", 503)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(system.sqs, "delete_message", fail)
+        assert fails(redrive(old_sqs, message_id), "The redrive stopped; run it again.")
+    system.clock.advance(MOMENT)
+    assert redrive(old_sqs, message_id).exit_code == 0
+    assert (system.waiting("Publish"), system.waiting("PublishDlq")) == (2, 0)
+    system.pump()
+    assert system.reached("r") == users

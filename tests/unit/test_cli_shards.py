@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fanfold.follows import ring
-from fanfold_cli.commands import shards
+from fanfold_cli import console
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.main import app
 from fanfold_cli.shard_report import Level, estimated
@@ -68,7 +68,7 @@ def test_a_question_leaves_nothing_on_stdout(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
     with nullcontext() if answer == "y\n" else pytest.raises(ExpectedError):
-        shards._ask("Sure?", yes=False)
+        console.ask("Sure?", yes=False)
     asked = capsys.readouterr()
     assert (asked.out, asked.err) == ("", "Sure? [y/N]: ")
 

@@ -13,7 +13,8 @@ import pytest
 
 from aws_model.lambda_events import Context, sqs_event
 from fanfold import names
-from fanfold.errors import BadInput, TryLater
+from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetterQueue
+from fanfold.errors import BadInput, RefIdTaken, TooManyFollows, TryLater, Undeliverable
 from functions._worker import Received, Source, work
 
 QUEUE = "Publish"
@@ -24,10 +25,12 @@ BATCH = names.PUBLISH.batch_size
 class Dlq:
     bodies: list[str] = field(default_factory=list)
     attributes: list[Any] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
 
-    def send_message(self, *, MessageBody: str, MessageAttributes: Any, **_more: Any) -> None:  # noqa: N803
+    def send_message(self, *, MessageBody: str, MessageAttributes: Any, **more: Any) -> None:  # noqa: N803
         self.bodies.append(MessageBody)
         self.attributes.append(MessageAttributes)
+        self.groups.append(more.get("MessageGroupId", ""))
 
 
 @pytest.fixture(params=["one by one", "side by side"])
@@ -130,3 +133,50 @@ def test_a_message_that_was_moved_tells_both_its_times_and_takes_the_first_one_a
     assert [(each.sent_at, each.first_sent_at) for each in seen] == [(sent, first)]
     (attributes,) = dlq.attributes
     assert attributes["first_sent_at"] == {"DataType": "String", "StringValue": str(first)}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (BadInput("Never."), "contract"),
+        (RefIdTaken("Never."), "contract"),
+        (TooManyFollows("Not now."), "gave_up"),
+        (Undeliverable("Too often."), "gave_up"),
+    ],
+)
+def test_a_dead_letter_says_whether_a_retry_may_help_and_keeps_its_group(
+    error: Exception, kind: str
+) -> None:
+    dlq = Dlq()
+
+    def handle(_received: Received) -> None:
+        raise error
+
+    attributes = {"SentTimestamp": "1795000000000", "MessageGroupId": "ada"}
+    letter = {"MessageId": "1", "Body": "{}", "Attributes": attributes}
+    source = Source(cast("Any", dlq), "url", max_receives=5)
+    context: Any = Context(ends_at=1e12)
+    work(sqs_event(QUEUE, [letter]), context, handle, sources={QUEUE: source})
+    values = {name: value["StringValue"] for name, value in dlq.attributes[0].items()}
+    assert values == {"kind": kind, "first_sent_at": "1795000000000", "reason": str(error)}
+    assert dlq.groups == ["ada"]
+
+
+@pytest.mark.parametrize(
+    ("room", "names"),
+    [
+        (0, set()),
+        (4 + 6 + 8 - 1, set()),
+        (4 + 6 + 8, {"kind"}),
+        (18 + 13 + 6 + 13, {"kind", "first_sent_at"}),
+        (50 + 6 + 6 + 8, {"kind", "first_sent_at", "reason"}),
+    ],
+)
+def test_a_large_dead_letter_takes_along_what_fits(room: int, names: set[str]) -> None:
+    """Names, the type `String` and values count, in bytes."""
+    dlq = Dlq()
+    body = "x" * (MAX_MESSAGE_BYTES - room)
+    DeadLetterQueue(cast("Any", dlq), "url").add(
+        body, reason="\u00e9" * 4, kind="contract", first_sent_at=1_795_000_000_000, group=""
+    )
+    assert dlq.attributes[0].keys() == names

@@ -1,0 +1,93 @@
+"""Drop dead letters: write them to a file that can be restored, and only then delete them."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from fanfold import clock, contract, names, times
+from fanfold.aws.dead_letters import CONTRACT, DeadLetter
+from fanfold_cli import letter_file, move_tasks
+from fanfold_cli.console import ask, counted, failing_with, say
+from fanfold_cli.holding import Held, holding, not_found
+from fanfold_cli.stack import Deployment
+
+# What dropping a letter means, by what it is.
+ORDER = "nothing is lost: SWEEP asks again for what is pending, or `fanfold fanout abandon` ends it"
+SETTLE = "then run `fanfold doctor --publisher PUBLISHER`: edges may differ from the follow"
+WISH = "a wish that was accepted is lost for good"
+BROKEN = "it broke the contract, so nothing was accepted; tell its sender"
+UNKNOWN = "nothing here reads such a message; ask its sender what it was"
+
+
+@dataclass(frozen=True)
+class Dropped:
+    file: Path | None  # None if there was nothing to write
+    dropped: list[DeadLetter]
+    kept: list[DeadLetter]  # those that SQS refused to delete
+    missing: list[str]  # ids that no queue had
+
+
+def default_file() -> Path:
+    """A name that the next second does not use again, in the working directory."""
+    now = times.to_text(clock.now_ms()).partition(".")[0]
+    return Path(f"dead-letters-{now.replace(':', '')}Z.jsonl")
+
+
+def drop(
+    deployment: Deployment,
+    queues: Collection[names.Queue],
+    ids: Collection[str] | None,
+    *,
+    file: Path,
+    yes: bool,
+) -> Dropped:
+    """Drop the letters with these ids, or all of these queues with None.
+
+    Raises `ExpectedError`; then nothing was dropped, or the file holds what was.
+    """
+    letter_file.refuse_existing(file)
+    with (
+        failing_with("The dead letters cannot be read, so nothing was dropped"),
+        holding(deployment, queues, ids) as found,
+    ):
+        held = [each for each in found if each.letters]
+        missing = not_found(ids, held)
+        if not held:
+            return Dropped(None, [], [], missing)
+        for each in held:
+            move_tasks.refuse_while_running(deployment, each.queue)
+        letters = [(each.queue, letter) for each in held for letter in each.oldest_first()]
+        _say_what_it_means([letter for _, letter in letters])
+        say(f"They are first written to {file}; `fanfold dlq restore` sends them back from there.")
+        ask(f"Drop {counted(len(letters), 'letter')}?", yes=yes)
+        for each in held:
+            each.check_time()
+        letter_file.write(file, letters)
+        with failing_with(
+            f"Not all letters were dropped; {file} holds them all, and those that were not dropped "
+            "are still in their queue. Run the command again. The error"
+        ):
+            dropped = [letter for each in held for letter in _deleted(each)]
+        kept = [letter for each in held for letter in each.oldest_first()]
+    return Dropped(file, dropped, kept, missing)
+
+
+def _deleted(held: Held) -> Iterator[DeadLetter]:
+    return held.delete(held.oldest_first())
+
+
+def _say_what_it_means(letters: list[DeadLetter]) -> None:
+    kinds = Counter((_meaning(letter), letter.type or "of no known type") for letter in letters)
+    for (meaning, type_), count in sorted(kinds.items()):
+        say(f"{counted(count, 'letter')} ({type_}): {meaning}.")
+
+
+def _meaning(letter: DeadLetter) -> str:
+    if letter.type == contract.RELATION_SETTLE:
+        return SETTLE
+    if letter.type in contract.ORDERS:
+        return ORDER
+    if letter.kind == CONTRACT:
+        return BROKEN
+    return WISH if letter.type in contract.EVENTS else UNKNOWN

@@ -1,0 +1,130 @@
+"""The file that dropped letters are written to, and restored from: one JSON object a line."""
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from fanfold import names
+from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetter
+from fanfold.messages import FIRST_SENT_AT
+from fanfold_cli.console import ExpectedError, counted
+from fanfold_cli.holding import MAX_LETTERS, QUEUES
+
+FIELDS = ("queue", "id", "group", "attributes", "body")
+# Bodies are users' content.
+OWNER_ONLY = 0o600
+
+Letters = list[tuple[names.Queue, DeadLetter]]
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise `ExpectedError` early, before anybody is asked."""
+    if os.path.lexists(path):
+        raise ExpectedError(
+            f"{path} exists already and is never overwritten, so nothing was dropped; name another "
+            "file with --to."
+        )
+
+
+def write(path: Path, letters: Iterable[tuple[names.Queue, DeadLetter]]) -> None:
+    """Write a new file that survives a crash of this machine; raises `ExpectedError`, or is whole.
+
+    On return, file and folder entry are on the disk.
+    """
+    refuse_existing(path)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
+        try:
+            # ASCII: JSON escapes the rest, even half a surrogate pair, which UTF-8 cannot hold.
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                for queue, letter in letters:
+                    file.write(json.dumps(_content(queue, letter)) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            _sync_folder(path.parent)
+        except BaseException:
+            path.unlink()
+            raise
+    except OSError as error:
+        raise ExpectedError(
+            f"{path} cannot be written, so nothing was dropped: {error.strerror}. Name another "
+            "file with --to."
+        ) from None
+
+
+def read(path: Path) -> Letters:
+    """All letters of a file; raises `ExpectedError` with the number of a line that is malformed."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise ExpectedError(f"{path} cannot be read: {error.strerror}.") from None
+    if len(lines) > MAX_LETTERS:
+        raise ExpectedError(
+            f"{path} has {counted(len(lines), 'line')}, and this command takes up to "
+            f"{MAX_LETTERS:,}; nothing was sent. Cut it with `split -l {MAX_LETTERS}`, and "
+            "restore each part."
+        )
+    return [_letter(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _content(queue: names.Queue, letter: DeadLetter) -> dict[str, Any]:
+    attributes = {
+        "sent_at": str(letter.sent_at),
+        FIRST_SENT_AT: str(letter.first_sent_at),
+        "receives": str(letter.receives),
+        "kind": letter.kind,
+        "reason": letter.reason,
+    }
+    values = (queue.name.lower(), letter.message_id, letter.group, attributes, letter.body)
+    return dict(zip(FIELDS, values, strict=True))
+
+
+def _letter(line: bytes, where: str) -> tuple[names.Queue, DeadLetter]:
+    def refuse(fault: str) -> ExpectedError:
+        return ExpectedError(
+            f"{where}: {fault}. Nothing was sent; repair the file or take the line out."
+        )
+
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        raise refuse("it is not JSON") from None
+    if not isinstance(content, dict) or set(content) != set(FIELDS):
+        raise refuse(f"it must be an object with the fields {', '.join(FIELDS)}")
+    attributes = content["attributes"]
+    texts = [content[name] for name in FIELDS if name != "attributes"]
+    if not isinstance(attributes, dict) or not all(
+        isinstance(each, str) for each in (*texts, *attributes.values())
+    ):
+        raise refuse("'attributes' must be an object, and all values must be strings")
+    queue = QUEUES.get(content["queue"])
+    if queue is None:
+        raise refuse(f"'queue' must be one of {', '.join(QUEUES)}")
+    first = attributes.get(FIRST_SENT_AT, "")
+    if not (first.isascii() and first.isdecimal() and len(first) <= len("9999999999999")):
+        raise refuse(f"'{FIRST_SENT_AT}' of its attributes must be milliseconds since 1970")
+    letter = DeadLetter(
+        message_id=content["id"],
+        body=content["body"],
+        sent_at=int(first),
+        first_sent_at=int(first),
+        receives=0,
+        reason=attributes.get("reason", ""),
+        kind=attributes.get("kind", ""),
+        group=content["group"],
+        receipt="",
+    )
+    if not 0 < letter.size <= MAX_MESSAGE_BYTES:
+        raise refuse("'body' must have between 1 byte and 1 MiB")
+    return queue, letter
+
+
+def _sync_folder(folder: Path) -> None:
+    """Without it, a crash of the machine could lose the name of a file that is on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,80 @@
+"""Dead letters as a terminal shows them: a list of many, and the whole body of one."""
+
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from fanfold import names, times
+from fanfold.aws import dead_letters
+from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
+from fanfold_cli.console import columns, print_result
+from fanfold_cli.stack import Deployment
+
+# The longest that a listing takes; if it is killed, the messages reappear after this time.
+LIST_SECONDS = 30
+BODY_CHARS = 80
+# The columns of the terminal that the table of messages needs.
+WIDE = 140
+
+
+def read(deployment: Deployment, queue: names.Queue, limit: int) -> tuple[list[DeadLetter], int]:
+    """The oldest of the messages read, `limit` at most, and about how many there are.
+
+    Messages are hidden while the listing reads on, so that each is received once.
+    """
+    dead = DeadLetterQueue(deployment.client("sqs"), deployment.output(queue.dlq_url_output))
+    count = dead.count()
+    found: dict[str, DeadLetter] = {}
+    try:
+        while len(found) < min(limit, count):
+            page = dead.receive(hidden_seconds=LIST_SECONDS, wait_seconds=dead_letters.WAIT_SECONDS)
+            if not page:
+                break
+            found |= {message.message_id: message for message in page}
+    finally:
+        dead.release(found.values())
+    messages = sorted(found.values(), key=lambda message: message.sent_at)
+    return messages[:limit], max(count, len(found))
+
+
+def row(queue: str, message: DeadLetter, bodies: bool) -> dict[str, Any]:
+    about = {
+        "queue": queue,
+        "message_id": message.message_id,
+        "sent_at": times.to_text(message.sent_at),
+        "receives": message.receives,
+        "size": message.size,
+        "kind": message.kind,
+        "reason": message.reason,
+    }
+    return about | ({"body": message.body[:BODY_CHARS]} if bodies else {})
+
+
+def draw(rows: list[dict[str, Any]]) -> None:
+    shown = [{name: printable(value) for name, value in row.items()} for row in rows]
+    if columns() < WIDE:
+        for row in shown:
+            print_result("".join(f"{name:>10}: {value}\n" for name, value in row.items()))
+    elif shown:
+        table = Table()
+        for name in shown[0]:
+            is_whole = name in ("queue", "message_id", "sent_at")
+            table.add_column(name, overflow="fold", no_wrap=is_whole)
+        for row in shown:
+            # `Text` shows brackets of a message as they are; a string would be read as markup.
+            table.add_row(*map(Text, row.values()))
+        print_result(table)
+
+
+def printable(value: object) -> str:
+    """Replace control characters, which could steer the terminal."""
+    text = str(value)
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def visible(body: str) -> str:
+    """The whole body; control characters and half surrogate pairs as their escapes."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in body
+    )

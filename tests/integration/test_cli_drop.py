@@ -1,0 +1,509 @@
+"""`fanfold dlq show|drop|restore`: a letter is read whole, and dropped without being lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanfold import names
+from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
+from fanfold_cli import holding
+from tests.integration.cli import FakeLambda, Ran, run
+from tests.integration.system import AT, AT_MS, VISIBILITY_SECONDS, System, error
+from tests.integration.test_cli_dlq import MOMENT, Sqs, bury, bury_many, fails, shown
+
+ODD = "a\x1b[2J\u202eb\r\n[red]\N{GRINNING FACE} caf\u00e9 \\ud800"
+ORDER = {"version": 1, "type": "fanout.plan", "fanout_id": "post-1"}
+SETTLE = {"version": 1, "type": "relation.settle", "user_id": "u", "publisher_id": "ada"}
+FOLLOW = {"version": 1, "type": "follow.added", "user_id": "u", "publisher_id": "ada"}
+POST = {"version": 1, "type": "post.published", "publisher_id": "ada", "ref_id": "r"}
+
+
+@pytest.fixture
+def sqs(system: System) -> Sqs:
+    """An SQS that knows move tasks, none of which has run."""
+    return Sqs(system)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, which is empty."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], list[str]]:
+    """Give the command a terminal on which each question gets this answer; return the questions."""
+
+    def answer(yes: bool) -> list[str]:
+        questions: list[str] = []
+
+        def confirm(question: str, *, err: bool) -> bool:
+            assert err, "stdout is for the result"
+            questions.append(question)
+            return yes
+
+        monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
+        monkeypatch.setattr("typer.confirm", confirm)
+        return questions
+
+    return answer
+
+
+def dlq(sqs: Sqs, *arguments: str) -> Ran:
+    return run("dlq", *arguments, sqs=sqs, lambda_=FakeLambda())
+
+
+def lines_of(file: Path) -> list[Any]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def waiting(system: System) -> dict[str, int]:
+    return {queue.name: system.waiting(f"{queue.name}Dlq") for queue in names.QUEUES}
+
+
+# show
+
+
+def test_show_prints_the_whole_body_with_visible_control_characters(
+    system: System, sqs: Sqs
+) -> None:
+    bury_many(system, "Publish", 12)
+    letter = bury(system, "Bulk", ODD + "x" * 5000, reason="No.\x07", kind="contract", group="ada")
+    ran = dlq(sqs, "show", letter)
+    assert ran.exit_code == 0
+    assert "x" * 5000 in ran.stdout
+    assert "a\\x1b[2J\\u202eb\\r\n[red]\N{GRINNING FACE} caf\u00e9 \\ud800" in ran.stdout
+    assert not {"\x1b", "\u202e", "\r", "\x07"} & set(ran.stdout)
+    for value in (letter, AT, "contract", "ada", "bulk"):
+        assert value in ran.stdout
+    system.clock.advance(MOMENT)
+    shown_json = dlq(sqs, "show", letter, "--queue", "bulk", "--json").json
+    assert shown_json["body"] == ODD + "x" * 5000
+    assert (shown_json["kind"], shown_json["group"], shown_json["receives"]) == (
+        "contract",
+        "ada",
+        2,
+    )
+    assert (shown_json["sent_at"], shown_json["first_sent_at"]) == (AT, AT)
+    assert len(shown(system, "BulkDlq")) == 1
+    assert len(shown(system, "PublishDlq")) == 12, "what was searched is visible again"
+
+
+def test_half_a_surrogate_pair_is_shown_as_its_escape() -> None:
+    from fanfold_cli.letter_list import visible
+
+    assert visible("\ud800\x00") == "\\ud800\\x00"
+
+
+@pytest.mark.parametrize("what", [("show",), ("drop", "--yes"), ("redrive",)])
+def test_an_unknown_id_is_a_sentence_and_exit_code_1(
+    system: System, sqs: Sqs, folder: Path, what: tuple[str, ...]
+) -> None:
+    ids = bury_many(system, "Relation", 11)
+    ran = dlq(sqs, *what, "no-such-id")
+    assert ran.exit_code == 1
+    assert "No dead letter that can be read now has the id no-such-id." in ran.said
+    assert {record["messageId"] for record in shown(system, "RelationDlq")} == ids
+    assert list(folder.iterdir()) == []
+
+
+# drop
+
+
+def test_dropped_letters_are_in_a_private_file_and_can_be_restored(
+    system: System, sqs: Sqs, folder: Path
+) -> None:
+    users = system.give_followers(2)
+    post = bury(system, "Publish", POST, reason="Why.", kind="gave_up", group="ada")
+    bury(system, "Bulk", "kept")
+    system.clock.advance(5)
+    done = dlq(sqs, "drop", post, "--to", "letters.jsonl", "--yes", "--json")
+    assert done.json == {
+        "dropped": 1,
+        "file": "letters.jsonl",
+        "not_dropped": [],
+        "not_found": [],
+    }
+    assert waiting(system) == {"Publish": 0, "Express": 0, "Bulk": 1, "Relation": 0}
+    assert len(shown(system, "BulkDlq")) == 1
+    file = folder / "letters.jsonl"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    (line,) = lines_of(file)
+    attributes = line.pop("attributes")
+    assert line == {"queue": "publish", "id": post, "group": "ada", "body": json.dumps(POST)}
+    assert (attributes["first_sent_at"], attributes["kind"]) == (str(AT_MS), "gave_up")
+
+    assert dlq(sqs, "restore", str(file)).stdout == "Sent 1 letter back.\n"
+    (record,) = system.receive("Publish")
+    assert record["attributes"]["MessageGroupId"] == "ada"
+    assert record["messageAttributes"]["first_sent_at"]["stringValue"] == str(AT_MS)
+    system.clock.advance(VISIBILITY_SECONDS)
+    system.pump()
+    assert system.reached("r") == users
+    assert system.ledger("r").accepted_at == AT, "it counts from its first time"
+
+
+def test_all_letters_of_a_queue_are_dropped_beyond_a_page(
+    system: System, sqs: Sqs, folder: Path
+) -> None:
+    ids = bury_many(system, "Bulk", 25)
+    bury_many(system, "Publish", 2)
+    done = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes")
+    (file,) = folder.iterdir()
+    assert file.name == "dead-letters-2026-11-20T180000Z.jsonl"
+    assert done.stdout == f"Dropped 25 letters; {file.name} holds them.\n"
+    assert {line["id"] for line in lines_of(file)} == ids
+    assert waiting(system) == {"Publish": 2, "Express": 0, "Bulk": 0, "Relation": 0}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--all",), ("--queue", "bulk"), ("an-id", "--all")])
+def test_drop_wants_either_ids_or_a_whole_queue(
+    system: System, sqs: Sqs, arguments: tuple[str, ...]
+) -> None:
+    bury(system, "Bulk", "1")
+    ran = dlq(sqs, "drop", *arguments, "--yes")
+    assert ran.exit_code == 2
+    assert "--queue and --all" in ran.said
+    assert len(shown(system, "BulkDlq")) == 1
+
+
+def test_the_question_says_what_dropping_means(
+    system: System, sqs: Sqs, folder: Path, answers: Callable[[bool], list[str]]
+) -> None:
+    asked = answers(False)
+    for body in (ORDER, ORDER, FOLLOW, "junk"):
+        bury(system, "Publish", body)
+    bury(system, "Publish", {**POST, "ref_id": "#"}, reason="No.", kind="contract")
+    bury(system, "Publish", SETTLE)
+    ran = dlq(sqs, "drop", "--queue", "publish", "--all")
+    assert (ran.exit_code, ran.stdout, ran.said) == (1, "", "Nothing was changed.")
+    assert asked == ["Drop 6 letters?"]
+    assert len(shown(system, "PublishDlq")) == 6, "visible again at once"
+    assert list(folder.iterdir()) == []
+    answers(True)
+    system.clock.advance(VISIBILITY_SECONDS)
+    said = dlq(sqs, "drop", "--queue", "publish", "--all").said
+    assert "2 letters (fanout.plan): nothing is lost: SWEEP asks again" in said
+    assert "1 letter (follow.added): a wish that was accepted is lost for good" in said
+    assert "1 letter (post.published): it broke the contract" in said
+    assert "1 letter (relation.settle): then run `fanfold doctor" in said
+    assert "1 letter (of no known type): nothing here reads such a message" in said
+    assert waiting(system)["Publish"] == 0
+
+
+def test_drop_refuses_without_a_terminal_and_without_yes(
+    system: System, sqs: Sqs, folder: Path
+) -> None:
+    bury(system, "Bulk", "1")
+    ran = dlq(sqs, "drop", "--queue", "bulk", "--all")
+    assert fails(ran, "there is no terminal to ask on. --yes answers")
+    assert list(folder.iterdir()) == []
+    (record,) = shown(system, "BulkDlq")
+    assert record["attributes"]["ApproximateReceiveCount"] == "1", "it was not even looked for"
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_file_is_never_overwritten(system: System, sqs: Sqs, folder: Path, is_link: bool) -> None:
+    file = folder / "letters.jsonl"
+    if is_link:
+        file.symlink_to(folder / "elsewhere")
+    else:
+        file.write_text("mine")
+    letter = bury(system, "Bulk", "1")
+    assert fails(dlq(sqs, "drop", letter, "--to", str(file), "--yes"), "is never overwritten")
+    assert len(shown(system, "BulkDlq")) == 1
+    assert is_link or file.read_text() == "mine"
+    assert not (folder / "elsewhere").exists()
+
+
+def test_a_file_that_cannot_be_written_drops_nothing(
+    system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letter = bury(system, "Bulk", "1")
+    assert fails(dlq(sqs, "drop", letter, "--to", "no/such/folder", "--yes"), "nothing was dropped")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fanfold_cli.letter_file.os.fsync", full)
+    system.clock.advance(MOMENT)
+    assert fails(dlq(sqs, "drop", letter, "--to", "full", "--yes"), "No space left on device")
+    assert list(folder.iterdir()) == []
+    assert len(shown(system, "BulkDlq")) == 1
+
+
+def test_file_and_folder_are_on_the_disk_before_anything_is_deleted(
+    system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letter, steps, plain = bury(system, "Bulk", "1"), list[str](), os.fsync
+
+    def fsync(descriptor: int) -> None:
+        is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+        steps.append("folder" if is_folder else f"file of {os.fstat(descriptor).st_size} bytes")
+        plain(descriptor)
+
+    delete = system.sqs.delete_message_batch
+
+    def deleting(**request: Any) -> Any:
+        steps.append("delete")
+        return delete(**request)
+
+    monkeypatch.setattr("fanfold_cli.letter_file.os.fsync", fsync)
+    monkeypatch.setattr(system.sqs, "delete_message_batch", deleting)
+    dlq(sqs, "drop", letter, "--to", "file", "--yes")
+    assert steps == [f"file of {(folder / 'file').stat().st_size} bytes", "folder", "delete"]
+
+
+def test_letters_that_were_written_but_not_deleted_are_dropped_by_a_second_run(
+    system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = system.give_followers(2)
+    letter = bury(system, "Publish", POST)
+
+    def fail(**_request: Any) -> Any:
+        raise error("ServiceUnavailable", 503)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(system.sqs, "delete_message_batch", fail)
+        ran = dlq(sqs, "drop", letter, "--to", "first", "--yes")
+    assert fails(ran, "Not all letters were dropped; first holds them all")
+    system.clock.advance(MOMENT)
+    assert dlq(sqs, "drop", letter, "--to", "second", "--yes").exit_code == 0
+    assert waiting(system)["Publish"] == 0
+    for file in ("first", "second"):  # both hold it: the duplicate is the same publish
+        assert dlq(sqs, "restore", file).exit_code == 0
+    assert system.waiting("Publish") == 2
+    system.pump()
+    assert system.reached("r") == users
+
+
+def test_letters_that_sqs_does_not_delete_are_named_and_not_counted(
+    system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = bury_many(system, "Bulk", 12)
+    delete = system.sqs.delete_message_batch
+
+    def partly(**request: Any) -> Any:
+        first, *rest = request["Entries"]
+        answer: Any = delete(**{**request, "Entries": rest}) if rest else {}
+        return {**answer, "Failed": [{"Id": first["Id"], "SenderFault": False, "Code": "Busy"}]}
+
+    monkeypatch.setattr(system.sqs, "delete_message_batch", partly)
+    done = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes")
+    assert done.exit_code == 1
+    assert done.stdout.startswith("Dropped 10 letters; ")
+    left = {record["messageId"] for record in shown(system, "BulkDlq")}
+    assert len(left) == 2
+    assert left < ids
+    assert "SQS did not delete " in done.said
+    assert all(letter in done.said for letter in left)
+
+
+def test_letters_that_were_held_for_too_long_are_not_dropped(
+    system: System,
+    sqs: Sqs,
+    folder: Path,
+    answers: Callable[[bool], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers(True)
+    letter = bury(system, "Bulk", "1")
+
+    def ponder(_question: str, *, err: bool) -> bool:
+        system.clock.advance(holding.HIDDEN_SECONDS)
+        return err
+
+    monkeypatch.setattr("typer.confirm", ponder)
+    assert fails(dlq(sqs, "drop", letter), "visible to others again, so nothing more was done")
+    assert list(folder.iterdir()) == []
+    assert len(shown(system, "BulkDlq")) == 1
+
+
+def test_a_receipt_that_expires_during_the_deletion_does_not_count_as_dropped(
+    system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bury_many(system, "Bulk", 11)
+    delete = system.sqs.delete_message_batch
+
+    def slowly(**request: Any) -> Any:
+        answer = delete(**request)
+        system.clock.advance(holding.HIDDEN_SECONDS)
+        return answer
+
+    monkeypatch.setattr(system.sqs, "delete_message_batch", slowly)
+    ran = dlq(sqs, "drop", "--queue", "bulk", "--all", "--to", "file", "--yes")
+    assert fails(ran, "Run the command again")
+    assert len(shown(system, "BulkDlq")) == 1
+
+
+# restore
+
+
+def test_a_letter_of_a_megabyte_and_odd_characters_comes_back_as_it_was(
+    system: System, sqs: Sqs
+) -> None:
+    large, odd = "x" * MAX_MESSAGE_BYTES, ODD
+    bury(system, "Bulk", large)
+    bury(system, "Express", odd, group="ada")
+    dlq(sqs, "drop", "--queue", "bulk", "--all", "--to", "large", "--yes")
+    dlq(sqs, "drop", "--queue", "express", "--all", "--to", "odd", "--yes")
+    assert waiting(system) == dict.fromkeys(waiting(system), 0)
+    assert dlq(sqs, "restore", "large").exit_code == 0
+    assert dlq(sqs, "restore", "odd").exit_code == 0
+    (record,) = system.receive("Bulk")
+    assert record["body"] == large
+    assert record["messageAttributes"] == {}, "there is no room for one"
+    (record,) = system.receive("Express")
+    assert record["body"] == odd
+
+
+LINE = {
+    "queue": "bulk",
+    "id": "1",
+    "group": "",
+    "attributes": {"first_sent_at": str(AT_MS)},
+    "body": "x",
+}
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("{", "it is not JSON"),
+        ("", "it is not JSON"),
+        ("\udcff", "it is not JSON"),
+        ("[" * 100_000, "it is not JSON"),
+        ("[]", "it must be an object"),
+        (json.dumps({**LINE, "more": 1}), "it must be an object"),
+        (json.dumps({**LINE, "queue": "other"}), "'queue' must be one of publish, express"),
+        (json.dumps({**LINE, "body": 1}), "all values must be strings"),
+        (json.dumps({**LINE, "body": ""}), "'body' must have"),
+        (json.dumps({**LINE, "body": "x" * (MAX_MESSAGE_BYTES + 1)}), "'body' must have"),
+        (json.dumps({**LINE, "attributes": []}), "'attributes' must be an object"),
+        (json.dumps({**LINE, "attributes": {}}), "'first_sent_at'"),
+        (json.dumps({**LINE, "attributes": {"first_sent_at": "-1"}}), "'first_sent_at'"),
+    ],
+)
+def test_a_malformed_line_is_refused_by_number_before_anything_is_sent(
+    system: System, sqs: Sqs, folder: Path, line: str, fault: str
+) -> None:
+    file = folder / "letters"
+    whole = json.dumps(LINE)
+    file.write_bytes("\n".join([whole, line, whole, ""]).encode("utf-8", "surrogateescape"))
+    ran = dlq(sqs, "restore", str(file))
+    assert fails(ran, f"{file}, line 2: ")
+    assert fault in ran.said
+    assert system.waiting("Bulk") == 0
+
+
+def test_a_file_that_is_missing_or_too_long_is_refused(
+    sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert fails(dlq(sqs, "restore", "nothing"), "cannot be read: No such file")
+    monkeypatch.setattr("fanfold_cli.letter_file.MAX_LETTERS", 2)
+    (folder / "long").write_text((json.dumps(LINE) + "\n") * 3)
+    assert fails(dlq(sqs, "restore", "long"), "Cut it with `split -l 2`")
+
+
+def test_a_restore_that_stops_says_at_which_line_and_may_be_run_again(
+    system: System, sqs: Sqs, folder: Path
+) -> None:
+    lines = [{**LINE, "body": str(number)} for number in range(3)]
+    (folder / "letters").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    sent: list[int] = []
+
+    def fail() -> None:
+        sent.append(1)
+        if len(sent) == 2:
+            raise error("ServiceUnavailable", 503)
+
+    sqs.before_send = fail
+    ran = dlq(sqs, "restore", "letters")
+    assert fails(ran, "Line 2 was not sent back, and 1 after it. Run the command again")
+    assert dlq(sqs, "restore", "letters", "--json").json == {"sent": 3, "stayed": {}}
+    bodies = [record["body"] for record in shown(system, "Bulk")]
+    assert sorted(bodies) == ["0", "0", "1", "2"]
+
+
+def test_letters_that_would_have_no_effect_are_not_restored(system: System, sqs: Sqs) -> None:
+    bury(system, "Publish", POST)
+    bury(system, "Publish", "junk", reason="No.", kind="contract")
+    dlq(sqs, "drop", "--queue", "publish", "--all", "--to", "letters", "--yes")
+    system.clock.advance(31 * 86_400)
+    ran = dlq(sqs, "restore", "letters")
+    assert "Left 1 expired post in letters." in ran.said
+    assert [record["body"] for record in shown(system, "Publish")] == ["junk"]
+
+
+# all of them
+
+
+@pytest.mark.parametrize("what", ["drop", "restore", "redrive", "redrive by id"])
+@pytest.mark.parametrize("status", ["RUNNING", "CANCELLING", "COMPLETED"])
+def test_nothing_is_changed_while_sqs_moves_the_letters(
+    system: System,
+    sqs: Sqs,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    what: str,
+    status: str,
+) -> None:
+    monkeypatch.setattr(
+        sqs, "list_message_move_tasks", lambda **_: {"Results": [{"Status": status}]}
+    )
+    letter = bury(system, "Bulk", "1")
+    (folder / "letters").write_text(json.dumps(LINE) + "\n")
+    arguments = {
+        "drop": ("drop", letter, "--to", "file", "--yes"),
+        "restore": ("restore", "letters"),
+        "redrive": ("redrive", "--queue", "bulk"),
+        "redrive by id": ("redrive", letter),
+    }
+    ran = dlq(sqs, *arguments[what])
+    if status == "COMPLETED":
+        assert ran.exit_code == 0
+        return
+    assert fails(ran, "SQS is moving the dead letters of bulk right now")
+    assert len(shown(system, "BulkDlq")) == 1
+    assert system.waiting("Bulk") == 0
+    assert not (folder / "file").exists()
+
+
+@pytest.mark.parametrize("what", ["show", "drop", "redrive"])
+def test_a_queue_with_too_many_letters_is_not_searched(
+    system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr("fanfold_cli.holding.MAX_LETTERS", 2)
+    letter = bury_many(system, "Publish", 3).pop()
+    ran = dlq(sqs, what, letter, *(["--yes"] if what == "drop" else []))
+    assert fails(ran, "holds about 3 letters, too many to search")
+    assert "fanfold dlq redrive --queue publish" in ran.said
+    assert len(shown(system, "PublishDlq")) == 3
+    assert dlq(sqs, "redrive", "--queue", "publish").exit_code == 0, "a whole queue has no limit"
+
+
+def test_a_search_that_fails_lets_go_of_what_it_found(
+    system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bury_many(system, "Bulk", 25)
+    receive, calls = system.sqs.receive_message, list[int]()
+
+    def failing(**request: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            raise error("ServiceUnavailable", 503)
+        return receive(**request)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(system.sqs, "receive_message", failing)
+        ran = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes")
+    assert fails(ran, "The dead letters cannot be read, so nothing was dropped")
+    assert len(shown(system, "BulkDlq")) == 25
