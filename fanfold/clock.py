@@ -27,7 +27,7 @@ def chance() -> float:
 
 
 def new_id() -> str:
-    """A random id of 32 hex digits, for a post that its publisher did not name."""
+    """A random id of 32 hex digits, for a post that came without a key."""
     return _uuid.uuid4().hex
 
 

@@ -12,6 +12,8 @@ MAX_ID_CHARS: Final = 128
 
 # With it, a post's row stays under 5 KB, and a page of 100 posts far below Lambda's limit of 6 MB.
 MAX_BODY_BYTES: Final = 4096
+# JSON parsers of readers stop at depths of their own; Python's stops between 300 and 1,000.
+MAX_BODY_LEVELS: Final = 100
 # The body with its envelope. A larger request is refused before it is parsed.
 MAX_REQUEST_BYTES: Final = 16 * 1024
 

@@ -59,6 +59,14 @@ class TooManyFollows(FanfoldError):
     title = "The user follows too many publishers"
 
 
+class KeyReused(FanfoldError):
+    """The Idempotency-Key stands for another post. The status is that of the IETF's draft on it."""
+
+    status = 422
+    slug = "key-reused"
+    title = "The Idempotency-Key stands for another post"
+
+
 class PostRetracted(FanfoldError):
     """Its publisher retracted the post, perhaps before it was published: messages may overtake."""
 

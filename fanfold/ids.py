@@ -42,10 +42,9 @@ def is_sort_key(text: str) -> bool:
     if not match:
         return False
     try:
-        times.to_ms(match[1])
+        return times.to_text(times.to_ms(match[1])) == match[1]
     except BadInput:
         return False
-    return True
 
 
 def ref_id_for(publisher_id: str, idempotency_key: str) -> str:

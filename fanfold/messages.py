@@ -34,8 +34,10 @@ def parse(raw: str) -> dict[str, Any]:
     """Read a message's JSON object, whose version must be known; raises `BadInput`."""
     try:
         content = json.loads(raw)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise BadInput("The message is not JSON.") from None
+    except RecursionError:
+        raise BadInput("The message is nested too deeply; flatten it.") from None
     if not isinstance(content, dict):
         raise BadInput("The message is not a JSON object.")
     if content.get("version") != contract.VERSION or isinstance(content.get("version"), bool):

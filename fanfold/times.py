@@ -6,7 +6,14 @@ from datetime import UTC, datetime, timedelta
 from fanfold.errors import BadInput
 
 WIDTH = len("2026-11-20T18:00:00.123Z")
-_SHAPE = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z", re.ASCII)
+# A date-time of RFC 3339 (section 5.6), whose `T` and `Z` may be in lower case. The same pattern
+# for every version of Python: what `datetime.fromisoformat` reads beyond it has changed.
+_RFC_3339 = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})[Tt]([01]\d|2[0-3]):(\d{2}):(\d{2})(?:\.(\d+))?"
+    r"(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))",
+    re.ASCII,
+)
+_LEAP_SECOND = 60
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -18,13 +25,34 @@ def to_text(epoch_ms: int) -> str:
 
 
 def to_ms(text: str, *, field: str = "published_at") -> int:
-    """Read `2026-11-20T18:00:00.123Z`; raises `BadInput`, naming `field`, for anything else."""
+    """Read a time of RFC 3339 as epoch milliseconds; a finer fraction is cut off.
+
+    A leap second is read as the last millisecond before it, since epoch time has no room for it.
+    Raises `BadInput`, naming `field`, for anything else, and for what is not in the years 1 to 9999
+    of UTC.
+    """
     try:
-        if not _SHAPE.fullmatch(text):
-            raise ValueError(text)
-        return (datetime.fromisoformat(text) - _EPOCH) // _MILLISECOND
-    except ValueError:
+        return _ms_of(text)
+    except (ValueError, OverflowError):
         raise BadInput(
-            f"'{field}' is not a UTC time with milliseconds; "
-            "write it like 2026-11-20T18:00:00.123Z."
+            f"'{field}' is not a time of RFC 3339; "
+            "write it like 2026-11-20T18:00:00.123Z or 2026-11-20T20:00:00+02:00."
         ) from None
+
+
+def _ms_of(text: str) -> int:
+    match = _RFC_3339.fullmatch(text)
+    if not match:
+        raise ValueError(text)
+    year, month, day, hour, minute, second = map(int, match.groups()[:6])
+    fraction, sign, hours, minutes = match.groups(default="0")[6:]
+    is_leap_second = second == _LEAP_SECOND
+    local = datetime(year, month, day, hour, minute, 59 if is_leap_second else second, tzinfo=UTC)
+    offset = timedelta(hours=int(hours), minutes=int(minutes))
+    instant = local + offset if sign == "-" else local - offset
+    if is_leap_second:
+        after = instant + timedelta(seconds=1)
+        if (after.day, after.hour, after.minute) != (1, 0, 0):
+            raise ValueError(text)  # they are inserted only at the end of a month of UTC
+        fraction = "999"
+    return (instant - _EPOCH) // _MILLISECOND + int(fraction[:3].ljust(3, "0"))

@@ -17,9 +17,16 @@ class Api:
     token: str
     pool: urllib3.PoolManager
 
-    def call(self, method: str, path: str, *, wanted: int, content: Any = None) -> Any:
-        """Return the JSON of the answer; raises `ExpectedError` if its status is not `wanted`."""
+    def call(
+        self, method: str, path: str, *, wanted: int, content: Any = None, key: str = ""
+    ) -> Any:
+        """Return the JSON of the answer; raises `ExpectedError` if its status is not `wanted`.
+
+        `key` is an Idempotency-Key.
+        """
         headers = {"authorization": f"Bearer {self.token}", "content-type": "application/json"}
+        if key:
+            headers["idempotency-key"] = key
         try:
             answer = self.pool.request(
                 method,

@@ -6,9 +6,10 @@ Only this module imports pydantic, so DELIVER and QUERY start without it.
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from fanfold import contract, times
 from fanfold.errors import BadInput, TooLarge
@@ -21,11 +22,10 @@ class _Input(BaseModel):
 
 
 class PublishRequest(_Input):
-    """The body of `POST /v1/posts`; the publisher is the token's user."""
+    """The body of `POST /v1/posts`; the publisher is the token's user, and the ids are ours."""
 
-    ref_id: Id | None = None
     published_at: str | None = None
-    body: dict[str, JsonValue] | None = None
+    body: dict[str, Any] | None = None
 
 
 class PostPublished(_Input):
@@ -34,7 +34,7 @@ class PostPublished(_Input):
     publisher_id: Id
     ref_id: Id
     published_at: str | None = None
-    body: dict[str, JsonValue] | None = None
+    body: dict[str, Any] | None = None
 
 
 class PostDeleted(_Input):
@@ -78,12 +78,20 @@ def read_publish_request(raw: str) -> PublishRequest:
         )
     try:
         content = json.loads(raw)
-    except (ValueError, RecursionError):
+    except ValueError:
         raise BadInput(
             'The request body is not JSON; send an object such as {"body": {"title": "Hello"}}.'
         ) from None
+    except RecursionError:
+        raise BadInput("The request body is nested too deeply; flatten it.") from None
     if not isinstance(content, dict):
         raise BadInput("The request body is not a JSON object.")
+    if "ref_id" in content:
+        raise BadInput(
+            "'ref_id' cannot be chosen over HTTP; leave it out, and send an Idempotency-Key header "
+            "to have the same ref_id each time. Applications with ids of their own publish by the "
+            "queue."
+        )
     return _checked(PublishRequest, content)
 
 
@@ -95,14 +103,18 @@ def read_event(content: dict[str, Any]) -> Event:
     return _checked(model, content)
 
 
-def body_text(body: dict[str, JsonValue] | None) -> str:
+def body_text(body: dict[str, Any] | None) -> str:
     """A post's body as compact JSON text; raises `BadInput` or `TooLarge`."""
     if body is None:
         return ""
+    if _depth(body) > contract.MAX_BODY_LEVELS:
+        raise BadInput(
+            f"'body' is nested more than {contract.MAX_BODY_LEVELS} levels deep; flatten it."
+        )
     try:
         text = json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         size = len(text.encode())
-    except (ValueError, RecursionError):  # NaN, half a surrogate pair, nested too deep
+    except ValueError:  # NaN, or half a surrogate pair
         raise BadInput(
             "'body' holds something that JSON text in UTF-8 cannot carry, such as NaN or half a "
             "surrogate pair; take it out."
@@ -115,7 +127,27 @@ def body_text(body: dict[str, JsonValue] | None) -> str:
     return text
 
 
+def _depth(body: dict[str, Any]) -> int:
+    """How many objects and lists lie within each other."""
+    depth, level = 0, list[Any]([body])
+    while level:
+        depth += 1
+        inner = chain.from_iterable(
+            each.values() if isinstance(each, dict) else each for each in level
+        )
+        level = [each for each in inner if isinstance(each, dict | list)]
+    return depth
+
+
 def _checked(model: type[Model], content: dict[str, Any]) -> Model:
+    """Check a message's fields. One that is null counts as left out, as many serializers write it.
+
+    A field that is not known is refused even so.
+    """
+    fields = model.model_fields
+    content = {
+        name: value for name, value in content.items() if value is not None or name not in fields
+    }
     try:
         valid = model.model_validate(content)
     except ValidationError as invalid:
@@ -143,8 +175,10 @@ def _sentence(model: type[BaseModel], invalid: ValidationError) -> str:
             )
         case "dict_type":
             return f'\'{field}\' is not a JSON object; send one such as {{"title": "Hello"}}.'
+        case "string_unicode":
+            return f"'{field}' holds half a surrogate pair; send whole characters."
         case _:
-            return f"'{field}' is not valid: {error['msg']}."
+            return f"'{field}' is not a string; send one."
 
 
 def _shown(name: str) -> str:

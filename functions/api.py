@@ -34,8 +34,7 @@ def publish(request: Request) -> Answer:
     published = publishing.publish(
         NewPost(
             publisher_id=request.user_id,
-            ref_id=body.ref_id
-            or (ref_id_for(request.user_id, key) if key is not None else clock.new_id()),
+            ref_id=clock.new_id() if key is None else ref_id_for(request.user_id, key),
             published_at=body.published_at,
             body=body_text(body.body),
         ),
@@ -56,7 +55,7 @@ def publish(request: Request) -> Answer:
 
 
 def retract(request: Request) -> Answer:
-    publishing.retract(
+    publishing.retract_own(
         request.path_id("ref_id"),
         publisher_id=request.user_id,
         retracted_at=request.received_at,

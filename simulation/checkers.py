@@ -6,6 +6,7 @@ of a post, or was never acknowledged, may count either way: such pairs are left 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -112,12 +113,32 @@ def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator
 
 
 def a_post_that_was_retracted_first_is_not_delivered(found: Evidence) -> Iterator[str]:
-    """A tombstone written before its post is respected."""
-    for retract in found.history.of("retract"):
-        publishes = found.history.of("publish", "send", subject=retract.subject)
-        came_first = all(retract.ended <= publish.begun for publish in publishes)
-        if came_first and retract.subject in found.fanouts:
-            yield f"{retract.subject} was retracted before it was published; the ledger has it."
+    """A tombstone written before its post is respected, and a retraction before a repeat."""
+    for ref_id, turn in found.world.observer.retracted.items():
+        publishes = found.history.of("publish", "send", subject=ref_id)
+        if ref_id in found.fanouts and all(turn < publish.begun for publish in publishes):
+            yield f"{ref_id} was retracted before it was published; the ledger has it."
+        if any(publish.answer and turn < publish.begun for publish in publishes):
+            yield f"{ref_id} was retracted, and accepted afterwards."
+
+
+def only_its_publisher_retracts_a_post_that_exists(found: Evidence) -> Iterator[str]:
+    """A DELETE of anything else is 404, and leaves nothing."""
+    history = found.history
+    for squat in history.of("squat"):
+        if squat.status < 500 and squat.status != 404:
+            yield f"{squat.user} was answered {squat.status} about {squat.subject}."
+    for retract in history.of("retract"):
+        publishes = history.of("publish", "send", "unsend", subject=retract.subject)
+        if retract.status == 204 and all(retract.ended <= each.begun for each in publishes):
+            yield f"{retract.subject} was retracted over HTTP before it was published."
+        accepted = [each for each in publishes if each.answer and each.ended <= retract.begun]
+        if retract.status == 404 and accepted:
+            yield f"{retract.subject} was accepted, and not found by its publisher."
+    for ref_id, row in found.posts.items():
+        user = row.get("publisher_id", {"S": "nobody"})["S"]
+        if not history.of("publish", "send", "unsend", user=user, subject=ref_id):
+            yield f"{user} has {ref_id}, and never published it."
 
 
 def the_ledger_is_right(found: Evidence) -> Iterator[str]:
@@ -141,7 +162,8 @@ def the_ledger_is_right(found: Evidence) -> Iterator[str]:
 def timelines_show_what_they_should(found: Evidence) -> Iterator[str]:
     """Read over HTTP, each post is shown once, newest first, and no retracted post is."""
     world, history = found.world, found.history
-    gone = {each.subject for each in history.of("retract") if each.is_acknowledged}
+    gone = {each.subject for each in history.of("retract") if each.status == 204}
+    gone |= world.observer.retracted.keys()
     shown: dict[str, list[str]] = {}
 
     def read_all() -> None:
@@ -163,14 +185,23 @@ def timelines_show_what_they_should(found: Evidence) -> Iterator[str]:
             yield f"{user} has entries that are not shown: {missing}."
 
 
-def a_stored_post_keeps_its_first_answer(found: Evidence) -> Iterator[str]:
-    """Every answer to the same `ref_id` has the stored times."""
+def a_key_stands_for_one_post(found: Evidence) -> Iterator[str]:
+    """Every answer to a key has the stored body and times, and 422 only refuses another body."""
     for publish in found.history.of("publish"):
+        same = found.history.of("publish", subject=publish.subject)
+        if publish.status not in (0, 202, 410, 422) and publish.status < 500:
+            yield f"{publish.subject} was answered {publish.status}."
+        if publish.status == 422 and all(each.content == publish.content for each in same):
+            yield f"{publish.subject} was refused for another body, and there was none."
         if not publish.answer or found.history.tried_to_retract(publish.subject):
             continue
         stored = found.posts[publish.subject]
-        if publish.answer["published_at"] != split_sort_key(stored["sort_key"]["S"])[0]:
-            yield f"{publish.subject} was answered with another time than the stored one."
+        published_at = split_sort_key(stored["sort_key"]["S"])[0]
+        times = {"published_at": published_at, "accepted_at": stored["accepted_at"]["S"]}
+        if publish.answer != {"ref_id": publish.subject, **times}:
+            yield f"{publish.subject} was answered with other times than the stored ones."
+        if publish.content != json.loads(stored["body"]["S"]):
+            yield f"{publish.subject} was accepted with another body than the stored one."
 
 
 def edges_agree_with_the_following_rows(found: Evidence) -> Iterator[str]:
@@ -295,9 +326,10 @@ CHECKS: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     entries_agree_with_the_following_rows,
     every_accepted_post_is_delivered_or_visibly_not,
     a_post_that_was_retracted_first_is_not_delivered,
+    only_its_publisher_retracts_a_post_that_exists,
     the_ledger_is_right,
     timelines_show_what_they_should,
-    a_stored_post_keeps_its_first_answer,
+    a_key_stands_for_one_post,
     edges_agree_with_the_following_rows,
     follows_change_as_they_were_asked_to,
     dead_letters_are_noise_or_were_tried_out,

@@ -21,6 +21,8 @@ class Operation:
     begun_ms: int
     ended: float = math.inf
     ended_ms: float = math.inf
+    content: Any = None  # the body of a post
+    status: int = 0  # of the last HTTP answer
     answer: Any = None
 
     @property
@@ -60,4 +62,5 @@ class History:
         )
 
     def tried_to_retract(self, ref_id: str) -> bool:
-        return bool(self.of("retract", subject=ref_id))
+        """Whether its publisher may have retracted a post: 404 says that there was none."""
+        return any(each.status != 404 for each in self.of("retract", "unsend", subject=ref_id))

@@ -129,6 +129,7 @@ class Observer:
     relations: Relations = field(default_factory=Relations)
     levels: Levels = field(default_factory=Levels)
     ended_ms: dict[str, float] = field(default_factory=dict)  # a post's last write, by `ref_id`
+    retracted: dict[str, int] = field(default_factory=dict)  # a post's turn, by `ref_id`
     repairs: int = 0  # writes and messages of SWEEP
     puts: int = 0  # entries that workers asked to put, counted at every attempt
     was_planned_twice: bool = False
@@ -161,6 +162,8 @@ class Observer:
             self.relations.changed(request, task, now_ms)
         elif operation == "update_item" and table == names.PUBLISHERS.name:
             self.violations += self.levels.changed(task.environment, request, now)
+        elif operation == "update_item" and table == names.POSTS.name:
+            self.retracted.setdefault(request["Key"]["ref_id"]["S"], self.world.scheduler.turns)
         elif operation == "update_item" and table == names.FANOUTS.name:
             if self.world.row(names.FANOUTS, request["Key"])["state"]["S"] == COMPLETE:
                 self.ended_ms[request["Key"]["fanout_id"]["S"]] = now_ms

@@ -15,11 +15,14 @@ from fanfold import contract, names
 from fanfold.aws import boto
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import raised
+from fanfold.ids import ref_id_for
 from simulation.history import Operation
 from simulation.lambdas import MAPPED, lambdas, queue_url
 from simulation.scheduler import Crash
 from simulation.wishes import Wish
 from simulation.world import World
+
+MAX_POSTS = 3  # of one publisher, but in a crowd
 
 NOISE = (
     "not JSON",
@@ -46,6 +49,10 @@ def play(world: World) -> None:
         world.start_client(user, partial(_user, world, user, publishers))
     for publisher in publishers:
         world.start_client(publisher, partial(_publisher, world, publisher))
+    if random.random() < 0.3:
+        world.start_client("rival", partial(_rival, world, publishers[0]))
+    if random.random() < 0.3:
+        world.start_client("squatter", partial(_squatter, world, publishers))
     if world.is_crowded:
         _crowd(world, users, publishers[0])
     if world.is_hasty:
@@ -129,17 +136,54 @@ def _shards(world: World, publisher: str) -> None:
 def _publisher(world: World, publisher: str) -> None:
     """Publish a few posts, by HTTP or queue; some twice; retract some, even before publishing."""
     random = world.random
-    for number in range(random.randint(1, 3)):
+    for number in range(random.randint(1, MAX_POSTS)):
         world.scheduler.sleep(random.uniform(0, 60))
-        ref_id = f"{publisher}-{number}"
-        if random.random() < 0.15:
-            retract(world, publisher, ref_id)
-        publish = by_http if random.random() < 0.6 else by_queue
-        for _ in range(random.choice((1, 1, 1, 2))):
-            publish(world, publisher, ref_id)
-        if random.random() < 0.15:
-            world.scheduler.sleep(random.uniform(0, 10))
-            retract(world, publisher, ref_id)
+        name = f"{publisher}-{number}"
+        (_post_by_http if random.random() < 0.6 else _post_by_queue)(world, publisher, name)
+
+
+def _post_by_http(world: World, publisher: str, key: str) -> None:
+    random, ref_id = world.random, ref_id_for(publisher, key)
+    if random.random() < 0.1:
+        retract(world, publisher, ref_id)
+    for _ in range(random.choice((1, 1, 1, 2))):
+        by_http(world, publisher, key)
+    if random.random() < 0.15:
+        world.scheduler.sleep(random.uniform(0, 10))
+        retract(world, publisher, ref_id)
+        if random.random() < 0.5:
+            by_http(world, publisher, key)
+
+
+def _post_by_queue(world: World, publisher: str, ref_id: str) -> None:
+    random = world.random
+    if random.random() < 0.15:
+        retract_by_queue(world, publisher, ref_id)
+        world.scheduler.sleep(random.uniform(0, 2))
+    for _ in range(random.choice((1, 1, 1, 2))):
+        by_queue(world, publisher, ref_id)
+    if random.random() < 0.15:
+        world.scheduler.sleep(random.uniform(0, 10))
+        random.choice((retract, retract_by_queue))(world, publisher, ref_id)
+
+
+def _rival(world: World, publisher: str) -> None:
+    """Be another device of a publisher, which uses the same keys for other posts."""
+    random = world.random
+    for _ in range(random.randint(1, 3)):
+        world.scheduler.sleep(random.uniform(0, 30))
+        key = f"{publisher}-{random.randrange(MAX_POSTS)}"
+        by_http(world, publisher, key, content={"title": "another"})
+
+
+def _squatter(world: World, publishers: list[str]) -> None:
+    """Try to retract posts of others, published or not."""
+    random = world.random
+    for _ in range(random.randint(1, 6)):
+        world.scheduler.sleep(random.uniform(0, 30))
+        publisher = random.choice(publishers)
+        name = f"{publisher}-{random.randrange(MAX_POSTS)}"
+        _squat(world, random.choice((name, ref_id_for(publisher, name))))
 
 
 def _noise(world: World) -> None:
@@ -184,16 +228,20 @@ def relate_by_queue(world: World, kind: str, user: str, publisher: str) -> None:
     _send(world, {"version": 1, "type": type_, "user_id": user, "publisher_id": publisher})
 
 
-def by_http(world: World, publisher: str, ref_id: str) -> Operation:
-    """Publish by HTTP; 410, for a post retracted before, is an answer too."""
+def by_http(world: World, publisher: str, key: str, *, content: Any = None) -> Operation:
+    """Publish by HTTP; 410, for a post retracted before, and 422 are answers too."""
+    content = content or {"title": key}
 
     def is_acknowledged(operation: Operation) -> bool:
-        body = {"ref_id": ref_id, "body": {"title": ref_id}}
-        status, answer = _call(world, publisher, contract.PUBLISH_POST, body=body)
-        operation.answer = answer if status == 202 else None
-        return status in (202, 410)
+        operation.content = content
+        headers = {"idempotency-key": key}
+        operation.status, answer = _call(
+            world, publisher, contract.PUBLISH_POST, headers=headers, body={"body": content}
+        )
+        operation.answer = answer if operation.status == 202 else None
+        return operation.status in (202, 410, 422)
 
-    return _operate(world, "publish", publisher, ref_id, is_acknowledged)
+    return _operate(world, "publish", publisher, ref_id_for(publisher, key), is_acknowledged)
 
 
 def by_queue(world: World, publisher: str, ref_id: str) -> Operation:
@@ -208,12 +256,29 @@ def by_queue(world: World, publisher: str, ref_id: str) -> Operation:
 
 
 def retract(world: World, publisher: str, ref_id: str) -> Operation:
-    """Retract a post by HTTP."""
+    """Retract one's own post by HTTP; 404, for a post that is not published, is an answer too."""
+    return _delete(world, "retract", publisher, ref_id)
 
-    def is_acknowledged(_operation: Operation) -> bool:
-        return _call(world, publisher, contract.RETRACT_POST, path={"ref_id": ref_id})[0] == 204
 
-    return _operate(world, "retract", publisher, ref_id, is_acknowledged)
+def _squat(world: World, ref_id: str) -> Operation:
+    """Try to retract somebody else's post by HTTP."""
+    return _delete(world, "squat", "squatter", ref_id)
+
+
+def _delete(world: World, kind: str, user: str, ref_id: str) -> Operation:
+    def is_acknowledged(operation: Operation) -> bool:
+        path = {"ref_id": ref_id}
+        operation.status, _ = _call(world, user, contract.RETRACT_POST, path=path)
+        return operation.status in (204, 404)
+
+    return _operate(world, kind, user, ref_id, is_acknowledged)
+
+
+def retract_by_queue(world: World, publisher: str, ref_id: str) -> None:
+    """Retract a post by a queue message, perhaps before it is published."""
+    _begin(world, "unsend", publisher, ref_id)
+    post = {"publisher_id": publisher, "ref_id": ref_id}
+    _send(world, {"version": 1, "type": contract.POST_DELETED, **post})
 
 
 def read(world: World, user: str, *, limit: int = 2) -> list[str]:
@@ -256,6 +321,7 @@ def _call(
     user: str,
     route: contract.Route,
     *,
+    headers: dict[str, str] | None = None,
     path: dict[str, str] | None = None,
     body: Any = None,
     query: dict[str, str] | None = None,
@@ -265,7 +331,7 @@ def _call(
     event: dict[str, Any] = {
         "version": "2.0",
         "routeKey": route.key,
-        "headers": {},
+        "headers": headers or {},
         "pathParameters": path or {},
         "queryStringParameters": query or {},
         "requestContext": {

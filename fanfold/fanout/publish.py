@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from fanfold import times
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
-from fanfold.errors import BadInput, PostRetracted
+from fanfold.errors import BadInput, KeyReused, PostRetracted
 from fanfold.fanout.ledger import Fanout, Ledger
 from fanfold.messages import PlanFanout
 from fanfold.timeline.posts import Post, Posts
@@ -42,8 +43,18 @@ class Publishing:
     retention_days: int
 
     def publish(self, new: NewPost, *, accepted_at: int, plan_queue: WorkQueue) -> Published:
-        """Accept the post, as `accept` does, and send PLAN its command."""
-        post = self.accept(new, accepted_at=accepted_at)
+        """Accept a user's post, as `accept` does, and send PLAN its command.
+
+        A user's `ref_id` stands for an Idempotency-Key, if it is not random; raises `KeyReused` if
+        the stored post is not the one that is sent now.
+        """
+        post = self._store(new, accepted_at)
+        if not is_repeat(new, post):
+            raise KeyReused(
+                "The Idempotency-Key was used for a post with another body or published_at; send "
+                "that one to have its answer again, or this one with a key of its own."
+            )
+        self._open(post)
         command = PlanFanout(fanout_id=post.ref_id)
         try:
             plan_queue.send(command.message(group=post.publisher_id))
@@ -60,8 +71,12 @@ class Publishing:
         `published_at` is clamped to it. A repeated `ref_id` returns the stored post. Raises
         `BadInput` for a post older than the retention, `RefIdTaken` and `PostRetracted`.
         """
-        published_at = times.to_ms(new.published_at) if new.published_at else accepted_at
-        published_at = min(published_at, accepted_at)
+        post = self._store(new, accepted_at)
+        self._open(post)
+        return post
+
+    def _store(self, new: NewPost, accepted_at: int) -> Post:
+        published_at = _published_ms(new, accepted_at)
         expires_at = self._expires_at(published_at)
         if expires_at * 1000 <= accepted_at:
             raise BadInput(
@@ -81,8 +96,11 @@ class Publishing:
         )
         if post.deleted:
             raise PostRetracted(
-                f"The post '{post.ref_id}' was retracted; publish with another ref_id."
+                f"The post '{post.ref_id}' was retracted; publish it under another Idempotency-Key."
             )
+        return post
+
+    def _open(self, post: Post) -> None:
         self.ledger.open(
             Fanout(
                 fanout_id=post.ref_id,
@@ -92,7 +110,6 @@ class Publishing:
                 expires_at=post.expires_at,
             )
         )
-        return post
 
     def retract(self, ref_id: str, *, publisher_id: str, retracted_at: int) -> None:
         """Show the post to nobody from now on, and stop delivering it.
@@ -106,5 +123,30 @@ class Publishing:
             expires_at=self._expires_at(retracted_at),
         )
 
+    def retract_own(self, ref_id: str, *, publisher_id: str, retracted_at: int) -> None:
+        """The same for a post that its publisher has published; raises `NoPost` for any other."""
+        self.posts.retract_own(ref_id, publisher_id, now_ms=retracted_at)
+
     def _expires_at(self, epoch_ms: int) -> int:
         return epoch_ms // 1000 + self.retention_days * _DAY_SECONDS
+
+
+def is_repeat(new: NewPost, stored: Post) -> bool:
+    """Whether a stored post, which is not retracted, is what storing `new` would have stored.
+
+    Bodies are compared as JSON: the order of an object's members is of no account.
+    """
+    published_at = _published_ms(new, times.to_ms(stored.accepted_at))
+    return published_at == times.to_ms(stored.published_at) and (
+        new.body == stored.body or _canonical(new.body) == _canonical(stored.body)
+    )
+
+
+def _published_ms(new: NewPost, accepted_at: int) -> int:
+    """The time to be stored, in epoch milliseconds: never later than the acceptance."""
+    return min(times.to_ms(new.published_at), accepted_at) if new.published_at else accepted_at
+
+
+def _canonical(body: str) -> str:
+    # As text, because Python's 1, 1.0 and True are equal, and JSON's are not.
+    return json.dumps(json.loads(body), sort_keys=True) if body else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fanfold import times
-from fanfold.errors import NoPost
 from fanfold.fanout.ledger import COMPLETE, Fanout, Ledger
+from fanfold.timeline.posts import no_post
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +48,7 @@ def status_for(fanouts: Ledger, ref_id: str, *, publisher_id: str) -> Status:
     """
     fanout = fanouts.get(ref_id)
     if fanout is None or fanout.publisher_id != publisher_id:
-        raise NoPost(
-            f"You have no published post '{ref_id}'; check the ref_id. One that was sent by queue "
-            "message is known once the message is taken."
-        )
+        raise no_post(ref_id)
     return status_of(fanout)
 
 

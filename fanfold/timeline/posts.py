@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fanfold import times
 from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
-from fanfold.errors import RefIdTaken
+from fanfold.errors import NoPost, RefIdTaken
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.names import EXPIRES_AT
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from fanfold.aws.items import Value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,20 +93,45 @@ class Posts:
         Its sort key is removed too, and with it the post from the outbox index, so that no backfill
         brings it back. Idempotent. Raises `RefIdTaken` if the post is another publisher's.
         """
+        sets: dict[str, Value | str] = {
+            "publisher_id": text(publisher_id),
+            EXPIRES_AT: f"if_not_exists(#{EXPIRES_AT}, :expires)",
+        }
+        is_free_or_own = "attribute_not_exists(#ref_id) OR #publisher_id = :publisher_id"
+        values = {":expires": number(expires_at)}
+        if not self._mark_deleted(ref_id, now, is_free_or_own, values, sets):
+            raise taken(ref_id)
+
+    def retract_own(self, ref_id: str, publisher_id: str, *, now_ms: int) -> None:
+        """Likewise, but only a post that exists and has not expired; nothing else leaves a trace.
+
+        Raises `NoPost` in the same words for a post that is missing, expired or somebody else's.
+        """
+        is_own = f"#publisher_id = :publisher_id AND #{EXPIRES_AT} > :now_seconds"
+        values = {":publisher_id": text(publisher_id), ":now_seconds": number(now_ms // 1000)}
+        if not self._mark_deleted(ref_id, times.to_text(now_ms), is_own, values):
+            raise no_post(ref_id)
+
+    def _mark_deleted(
+        self,
+        ref_id: str,
+        now: str,
+        condition: str,
+        values: Mapping[str, Value],
+        sets: Mapping[str, Value | str] | None = None,
+    ) -> bool:
+        """Whether the condition held, and the row is marked."""
         update = expressions(
-            sets={
-                "deleted_at": "if_not_exists(#deleted_at, :now)",
-                "publisher_id": text(publisher_id),
-                EXPIRES_AT: f"if_not_exists(#{EXPIRES_AT}, :expires)",
-            },
+            sets={"deleted_at": "if_not_exists(#deleted_at, :now)", **(sets or {})},
             removes=["body", "sort_key"],
-            condition="attribute_not_exists(#ref_id) OR #publisher_id = :publisher_id",
-            values={":now": text(now), ":expires": number(expires_at)},
+            condition=condition,
+            values={":now": text(now), **values},
         )
         try:
             self.client.update_item(TableName=self.table, Key={"ref_id": text(ref_id)}, **update)
         except self.client.exceptions.ConditionalCheckFailedException:
-            raise taken(ref_id) from None
+            return False
+        return True
 
     def is_deleted(self, ref_id: str) -> bool:
         """Whether the post is retracted or missing, read consistently."""
@@ -131,4 +159,15 @@ class Posts:
 
 
 def taken(ref_id: str) -> RefIdTaken:
-    return RefIdTaken(f"The ref_id '{ref_id}' belongs to another publisher; choose another one.")
+    return RefIdTaken(
+        f"The ref_id '{ref_id}' belongs to another publisher; publish under another one, "
+        "or by HTTP with another Idempotency-Key."
+    )
+
+
+def no_post(ref_id: str) -> NoPost:
+    """The same for an unknown, an expired and another publisher's post."""
+    return NoPost(
+        f"You have no published post '{ref_id}'; check the ref_id. One that was sent by queue "
+        "message is known once the message is taken."
+    )

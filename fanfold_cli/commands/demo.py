@@ -78,7 +78,8 @@ def demo(
 def _run(deployment: Deployment, graph: Graph, *, tag: str) -> bool:
     """Return whether every entry is where it must be, and no other entry is anywhere.
 
-    The `ref_id`s of the run begin with `tag`, so that the demo can be repeated on the same engine.
+    The keys and `ref_id`s of the run begin with `tag`, so that the demo can be repeated on the same
+    engine.
     """
     most = len(graph.followers[graph.largest()[0]])
     say(
@@ -110,10 +111,12 @@ def _publish(run: Run, tag: str) -> None:
     publishers = run.graph.largest()
     by_http, by_queue = publishers[: len(publishers) // 2], publishers[len(publishers) // 2 :]
     for number, publisher in enumerate(by_http, 1):
-        ref_id = f"{tag}-http-{number:02d}"
-        content = {"ref_id": ref_id, "body": {"title": "Hello by HTTP"}}
         accepted = run.api(publisher).call(
-            "POST", contract.PUBLISH_POST.path, wanted=202, content=content
+            "POST",
+            contract.PUBLISH_POST.path,
+            wanted=202,
+            content={"body": {"title": "Hello by HTTP"}},
+            key=f"{tag}-http-{number:02d}",
         )
         run.posts[accepted["ref_id"]] = publisher
     messages: list[Message] = []

@@ -2,6 +2,7 @@
 
 import json
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -63,9 +64,9 @@ class User:
             json.loads(answer.data) if answer.data else None,
         )
 
-    def publish(self, **content: Any) -> Any:
+    def publish(self, *, key: str = "", **content: Any) -> Any:
         """Publish a post, and return the content of the answer 202."""
-        answer = self.call("POST", "/v1/posts", content)
+        answer = self.call("POST", "/v1/posts", content, idempotency_key=key or uuid.uuid4().hex)
         assert answer.status == 202, answer
         return answer.content
 

@@ -24,6 +24,7 @@ from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
+from fanfold.ids import ref_id_for
 from fanfold.settings import Settings
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Post, Posts
@@ -36,6 +37,9 @@ VISIBILITY_SECONDS = 360
 # The time of receipt in the events of events/.
 AT = "2026-11-20T18:00:00.123Z"
 AT_MS = 1_795_197_600_123
+# The `ref_id` of the post that the events publish, retract and show over HTTP. Those of the queue
+# choose 'post-1' itself.
+POST = ref_id_for("ada", "post-1")
 
 HANDLERS = {"Publish": "plan", "Express": "deliver", "Bulk": "deliver", "Relation": "relate"}
 
@@ -172,8 +176,10 @@ class System:
         door = "timeline" if name.startswith("timeline/") else "api"
         return Answer(self.door(door).handler(request, self.context))
 
-    def publish(self, ref_id: str = "post-1", *, user: str = "ada", **fields: Any) -> Answer:
-        return self.http("api/publish_post", user=user, body={"ref_id": ref_id, **fields})
+    def publish(self, key: str = "post-1", *, user: str = "ada", **fields: Any) -> Answer:
+        """Publish over HTTP; the `ref_id` is `ref_id_for(user, key)`."""
+        headers = {"idempotency-key": key}
+        return self.http("api/publish_post", user=user, body=fields, headers=headers)
 
     def follow(self, user: str, publisher: str = "ada") -> Answer:
         return self.http("api/follow", user=user, path={"publisher_id": publisher})
@@ -277,7 +283,7 @@ class System:
 
     # Results
 
-    def ledger(self, fanout_id: str = "post-1") -> Fanout:
+    def ledger(self, fanout_id: str = POST) -> Fanout:
         fanout = self.fanouts.get(fanout_id)
         assert fanout, f"no ledger row of {fanout_id}"
         return fanout
@@ -285,7 +291,7 @@ class System:
     def open_fanouts(self) -> list[str]:
         return sorted(self.fanouts.open_ids(page=100))
 
-    def post(self, ref_id: str = "post-1") -> Post:
+    def post(self, ref_id: str = POST) -> Post:
         posts, left = self.posts.get([ref_id])
         assert not left
         return posts[ref_id]
@@ -304,7 +310,7 @@ class System:
         """All items of all tables, by table name."""
         return {table.name: self.rows(table) for table in names.TABLES}
 
-    def reached(self, ref_id: str = "post-1") -> list[str]:
+    def reached(self, ref_id: str = POST) -> list[str]:
         """The owners of timelines with the post, sorted, one for each entry."""
         return sorted(
             item["user_id"]["S"]

@@ -10,7 +10,7 @@ from fanfold import names
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.status import status_of
-from tests.integration.system import System
+from tests.integration.system import POST, System
 
 NOW = "2026-11-20T18:00:09.000Z"
 
@@ -27,7 +27,7 @@ def halfway(system: System, monkeypatch: pytest.MonkeyPatch) -> System:
 
 
 def abandon(system: System) -> bool:
-    return system.fanouts.abandon("post-1", now=NOW)
+    return system.fanouts.abandon(POST, now=NOW)
 
 
 @pytest.mark.parametrize("is_stalled", [False, True])
@@ -68,16 +68,16 @@ def test_an_abandoned_fanout_that_awaits_its_plan_is_not_planned(system: System)
 
 
 CHANGES: dict[str, Callable[[Ledger, System], object]] = {
-    "plan": lambda ledger, _: ledger.plan("post-1", segments=2, followers=9, level=0, now=NOW),
+    "plan": lambda ledger, _: ledger.plan(POST, segments=2, followers=9, level=0, now=NOW),
     "finish": lambda ledger, system: ledger.finish_segment(
         system.ledger(), min(system.ledger().pending), written=5, now=NOW
     ),
     "resume": lambda ledger, system: ledger.store_resume(
-        "post-1", min(system.ledger().pending), Resume("f" * 16, 5), now=NOW
+        POST, min(system.ledger().pending), Resume("f" * 16, 5), now=NOW
     ),
-    "touch": lambda ledger, _: ledger.touch("post-1", now="2026-11-21T00:00:00.000Z"),
-    "complete": lambda ledger, _: ledger.complete_if_delivered("post-1", now=NOW),
-    "no followers": lambda ledger, _: ledger.complete_without_followers("post-1", now=NOW),
+    "touch": lambda ledger, _: ledger.touch(POST, now="2026-11-21T00:00:00.000Z"),
+    "complete": lambda ledger, _: ledger.complete_if_delivered(POST, now=NOW),
+    "no followers": lambda ledger, _: ledger.complete_without_followers(POST, now=NOW),
 }
 
 

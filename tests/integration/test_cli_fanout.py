@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.cli import run
-from tests.integration.system import AT, System
+from tests.integration.system import AT, POST, System
 
 NOW = "2026-11-20T18:00:00.123Z"
 
@@ -28,11 +28,11 @@ def test_show_prints_the_state_in_the_ledger(system: System) -> None:
     system.give_followers(3)
     system.publish()
     system.pump()
-    shown = run("fanout", "show", "post-1", "--json")
+    shown = run("fanout", "show", POST, "--json")
     assert shown.exit_code == 0
     assert shown.json["state"] == "complete"
     assert (shown.json["delivered"], shown.json["completed_at"]) == (3, AT)
-    table = run("fanout", "show", "post-1").stdout
+    table = run("fanout", "show", POST).stdout
     assert "complete" in table
     assert "followers_estimated" in table
 
@@ -58,7 +58,7 @@ def test_watch_ends_with_exit_code_0_when_the_delivery_is_complete(
         system.pump_once(["Publish", "Express"][len(states) - 1])
 
     monkeypatch.setattr("fanfold_cli.commands.fanout.time.sleep", work)
-    watched = run("fanout", "watch", "post-1")
+    watched = run("fanout", "watch", POST)
     assert (watched.exit_code, states) == (0, ["queued", "delivering"])
     assert "complete" in watched.stdout
     assert "3/3" in watched.said, "the bar ends full"
@@ -66,21 +66,21 @@ def test_watch_ends_with_exit_code_0_when_the_delivery_is_complete(
 
 @pytest.mark.usefixtures("lost")
 def test_watch_fails_with_advice_if_the_delivery_stalls() -> None:
-    watched = run("fanout", "watch", "post-1")
+    watched = run("fanout", "watch", POST)
     assert (watched.exit_code, "has stalled" in watched.said) == (1, True)
     assert "fanfold dlq redrive" in watched.said
 
 
 def test_watch_gives_up_after_its_timeout(system: System) -> None:
     system.publish()
-    watched = run("fanout", "watch", "post-1", "--timeout", "0")
+    watched = run("fanout", "watch", POST, "--timeout", "0")
     assert (watched.exit_code, "not complete within 0 s" in watched.said) == (1, True)
     assert system.waiting("Publish") == 1
 
 
 def test_resend_completes_a_stalled_delivery(system: System, lost: list[str]) -> None:
-    sent = run("fanout", "resend", "post-1", "--json")
-    assert sent.json == {"ref_id": "post-1", "sent": 2}
+    sent = run("fanout", "resend", POST, "--json")
+    assert sent.json == {"ref_id": POST, "sent": 2}
     system.pump()
     assert system.reached() == lost
     assert system.ledger().state == "complete"
@@ -91,7 +91,7 @@ def test_resend_of_an_unplanned_delivery_sends_the_command_to_plan(system: Syste
     system.publish()
     system.bodies("Publish")
     system.fanouts.give_up(system.ledger(), now=NOW)
-    assert "Sent 1 message for" in run("fanout", "resend", "post-1").stdout
+    assert "Sent 1 message for" in run("fanout", "resend", POST).stdout
     system.pump()
     assert system.reached() == users
 
@@ -99,5 +99,5 @@ def test_resend_of_an_unplanned_delivery_sends_the_command_to_plan(system: Syste
 def test_resend_of_a_complete_delivery_sends_nothing(system: System) -> None:
     system.publish()
     system.pump()
-    assert run("fanout", "resend", "post-1", "--json").json["sent"] == 0
+    assert run("fanout", "resend", POST, "--json").json["sent"] == 0
     assert system.waiting("Express") == 0

@@ -6,7 +6,7 @@ import pytest
 
 from fanfold import times
 from fanfold.fanout.backlog import Resume
-from tests.integration.system import System
+from tests.integration.system import POST, System
 
 
 def now(system: System) -> str:
@@ -31,14 +31,14 @@ def test_an_expired_fanout_leaves_both_indexes_and_nothing_reopens_it(
     assert system.open_fanouts() == list(system.fanouts.stalled_ids(page=100)) == []
     before = system.dump()
     ledger, later = system.fanouts, times.to_text(system.clock.ms + 1)
-    assert not ledger.plan("post-1", segments=1, followers=1, level=0, now=later)
-    assert not ledger.complete_without_followers("post-1", now=later)
-    assert not ledger.complete_if_delivered("post-1", now=later)
+    assert not ledger.plan(POST, segments=1, followers=1, level=0, now=later)
+    assert not ledger.complete_without_followers(POST, now=later)
+    assert not ledger.complete_if_delivered(POST, now=later)
     assert ledger.finish_segment(seen, 0, written=1, now=later) is None
-    assert not ledger.store_resume("post-1", 0, Resume("0" * 16, 1), now=later)
+    assert not ledger.store_resume(POST, 0, Resume("0" * 16, 1), now=later)
     assert not ledger.next_round(seen, now=later)
     assert not ledger.give_up(seen, now=later)
-    ledger.touch("post-1", now=later)
+    ledger.touch(POST, now=later)
     assert system.dump() == before
 
 
@@ -53,6 +53,6 @@ def test_a_delivered_or_complete_fanout_does_not_expire(
     for segment in (0, 1):  # the last worker dies before it completes the fan-out
         assert system.fanouts.finish_segment(planned, segment, written=1, now=now(system))
     assert not system.fanouts.expire(planned, now=now(system))
-    assert system.fanouts.complete_if_delivered("post-1", now=now(system))
+    assert system.fanouts.complete_if_delivered(POST, now=now(system))
     assert not system.fanouts.expire(planned, now=now(system))
     assert system.ledger().state == "complete"

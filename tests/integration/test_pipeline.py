@@ -18,10 +18,10 @@ from fanfold.fanout.policy import Delivery
 from fanfold.follows import ring
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
-from tests.integration.system import CrashAfter, Json, System, error, event
+from tests.integration.system import POST, CrashAfter, Json, System, error, event
 
 
-def assert_complete(system: System, users: list[str], ref_id: str = "post-1") -> None:
+def assert_complete(system: System, users: list[str], ref_id: str = POST) -> None:
     """Every follower has the post once, and the ledger says so."""
     assert system.reached(ref_id) == users
     ledger = system.ledger(ref_id)
@@ -43,7 +43,7 @@ def segment(system: System, **changed: Any) -> Json:
     command = {
         "version": 1,
         "type": "segment.deliver",
-        "fanout_id": "post-1",
+        "fanout_id": POST,
         "segment": 0,
         "segments": 1,
         "position": "",
@@ -74,7 +74,7 @@ def test_every_follower_has_the_post_once_and_the_ledger_is_complete(
 ) -> None:
     users = system.give_followers(count)
     assert system.publish().status == 202
-    assert system.open_fanouts() == ["post-1"]
+    assert system.open_fanouts() == [POST]
     system.pump()
     assert_complete(system, users)
     ledger = system.ledger()
@@ -105,7 +105,7 @@ def test_an_entry_expires_with_its_post_and_is_small(system: System) -> None:
     (entry,) = system.dump()["Timelines"]
     assert entry == {
         "user_id": {"S": "follower-0"},
-        "sort_key": {"S": "2026-11-20T18:00:00.123Z#post-1"},
+        "sort_key": {"S": "2026-11-20T18:00:00.123Z#" + POST},
         "publisher_id": {"S": "ada"},
         "expires_at": {"N": str(1_795_197_600 + 30 * 86_400)},
     }
@@ -164,7 +164,7 @@ def test_every_message_handled_again_in_any_order_changes_nothing(
         assert system.take(content) == []
     system.pump()
     assert system.dump() == before
-    assert_complete(system, users)
+    assert_complete(system, users, POST if door == "api" else "post-1")
 
 
 def test_a_message_handled_twice_in_a_row_counts_nothing_twice(system: System) -> None:
@@ -193,7 +193,7 @@ def test_two_workers_at_the_same_segment_count_it_once(
     def write(**request: Any) -> Any:
         if not others:  # the other worker began before, and ends before, this one
             others.append("begun")
-            command = DeliverSegment(fanout_id="post-1", segment=0, segments=segments)
+            command = DeliverSegment(fanout_id=POST, segment=0, segments=segments)
             stop_at = clock.monotonic() + 50
             outcome = deliver.delivering.deliver(
                 command, pace=Pace(10_000), redelivered=True, stop_at=stop_at
@@ -208,14 +208,13 @@ def test_two_workers_at_the_same_segment_count_it_once(
     assert_complete(system, users)
 
 
-def crash_after_each_call(system: System, queue: str, send: Callable[[str], None]) -> int:
+def crash_after_each_call(system: System, queue: str, send: Callable[[str], str]) -> int:
     """Crash after each call for one message, see it made good, and return how many calls it took.
 
-    `send` leaves one message about the post in the queue.
+    `send` leaves one message about a new post in the queue, and returns its `ref_id`.
     """
     for calls in itertools.count(1):
-        ref_id = f"post-{calls}"
-        send(ref_id)
+        ref_id = send(f"post-{calls}")
         records = system.receive(queue)
         with CrashAfter(calls) as crash:
             again = system.take({"Records": records})
@@ -229,13 +228,13 @@ def crash_after_each_call(system: System, queue: str, send: Callable[[str], None
 
 @pytest.mark.parametrize("door", ["api", "publish_queue"])
 def test_a_crash_after_any_call_of_plan_is_made_good(system: System, door: str) -> None:
-    def send(ref_id: str) -> None:
+    def send(name: str) -> str:
         if door == "api":
-            system.publish(ref_id)
-        else:
-            content = {"version": 1, "type": "post.published", "publisher_id": "ada"}
-            body = json.dumps({**content, "ref_id": ref_id})
-            system.sqs.send_message(QueueUrl=system.url("Publish"), MessageBody=body)
+            return str(system.publish(name).body["ref_id"])
+        content = {"version": 1, "type": "post.published", "publisher_id": "ada"}
+        body = json.dumps({**content, "ref_id": name})
+        system.sqs.send_message(QueueUrl=system.url("Publish"), MessageBody=body)
+        return name
 
     system.give_followers(60)
     assert crash_after_each_call(system, "Publish", send) > 4
@@ -248,11 +247,12 @@ def test_a_crash_after_any_call_of_deliver_is_made_good(
     monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: segments)
     queue = "Express" if segments == 1 else "Bulk"
 
-    def send(ref_id: str) -> None:
-        system.publish(ref_id)
+    def send(key: str) -> str:
+        ref_id = str(system.publish(key).body["ref_id"])
         system.pump("Publish")
         for _ in range(segments - 1):  # the last segment also completes the fan-out
             assert system.pump_once(queue)
+        return ref_id
 
     system.give_followers(30)
     assert crash_after_each_call(system, queue, send) > 5
@@ -343,7 +343,7 @@ def test_a_crash_between_the_ledger_and_the_hand_back_is_made_good(system: Syste
     in_order = sorted(users, key=ring.position)
     system.timelines.push(_entry(system), in_order[:25])
     middle = Resume(ring.position(in_order[25]), 25)
-    assert system.fanouts.store_resume("post-1", 0, middle, now="2026-11-20T18:00:01.000Z")
+    assert system.fanouts.store_resume(POST, 0, middle, now="2026-11-20T18:00:01.000Z")
     system.take(segment(system, times_received=2))
     assert_complete(system, users)
 
@@ -358,7 +358,7 @@ def test_the_stored_position_of_a_segment_never_goes_back(system: System) -> Non
 
     def store(position: str, written: int) -> bool:
         resume = Resume(position * 16, written)
-        return system.fanouts.store_resume("post-1", 0, resume, now="2026-11-20T18:00:01.000Z")
+        return system.fanouts.store_resume(POST, 0, resume, now="2026-11-20T18:00:01.000Z")
 
     assert store("7", 25)
     assert not store("6", 24), "a slower worker"
@@ -396,7 +396,7 @@ def test_a_segment_without_progress_for_too_long_is_rejected_with_the_reason(
     system.take(segment(system, hops=12))
     ((_, reason),) = system.rejected("Express")
     assert "no progress in 12 hand-backs" in reason
-    assert system.open_fanouts() == ["post-1"], "it stays visibly open"
+    assert system.open_fanouts() == [POST], "it stays visibly open"
 
 
 def test_a_message_with_no_time_left_comes_again_untouched(system: System) -> None:

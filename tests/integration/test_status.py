@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.integration.system import AT, Answer, System
+from fanfold.ids import ref_id_for
+from tests.integration.system import AT, POST, Answer, System
 
 
-def delivery(system: System, ref_id: str = "post-1", *, user: str = "ada") -> Answer:
+def delivery(system: System, ref_id: str = POST, *, user: str = "ada") -> Answer:
     return system.http("api/show_delivery", user=user, path={"ref_id": ref_id})
 
 
@@ -20,7 +21,7 @@ def test_a_publisher_sees_the_delivery_go_from_queued_to_complete(
     answer = delivery(system)
     assert answer.status == 200
     assert answer.body == {
-        "ref_id": "post-1",
+        "ref_id": POST,
         "state": "queued",
         "followers_estimated": None,
         "delivered": 0,
@@ -49,8 +50,8 @@ def test_a_fanout_with_or_without_followers_shows_its_completion(system: System)
     system.give_followers(2)
     system.publish("some")
     system.pump()
-    for ref_id, user in (("nobody", "grace"), ("some", "ada")):
-        shown = delivery(system, ref_id, user=user).body
+    for key, user in (("nobody", "grace"), ("some", "ada")):
+        shown = delivery(system, ref_id_for(user, key), user=user).body
         assert (shown["state"], shown["completed_at"]) == ("complete", AT)
 
 

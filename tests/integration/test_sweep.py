@@ -13,7 +13,16 @@ from botocore.exceptions import ClientError
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.sweep import MAX_ROUNDS, NEARLY_EMPTY, QUEUED_TOO_LONG_SECONDS
-from tests.integration.system import VISIBILITY_SECONDS, Crash, CrashAfter, System, error, event
+from fanfold.ids import ref_id_for
+from tests.integration.system import (
+    POST,
+    VISIBILITY_SECONDS,
+    Crash,
+    CrashAfter,
+    System,
+    error,
+    event,
+)
 
 NOW = "2026-11-20T18:00:00.123Z"
 OVERDUE_SECONDS = VISIBILITY_SECONDS + 1
@@ -68,7 +77,7 @@ def test_overdue_segments_are_sent_again_and_the_fanout_completes(
     system.clock.advance(0.001)
     pending = sorted(system.ledger().pending)
     resumed = f"{pending[0] * 4:x}" + "8" * 15
-    system.fanouts.store_resume("post-1", pending[0], Resume(resumed, 0), now=NOW)
+    system.fanouts.store_resume(POST, pending[0], Resume(resumed, 0), now=NOW)
     system.sweep()
     commands = sorted(system.bodies("Bulk"), key=lambda command: command["segment"])
     assert [command["segment"] for command in commands] == pending
@@ -103,7 +112,7 @@ def test_a_long_backlog_of_the_publish_queue_is_not_made_longer(system: System) 
         system.publish(f"post-{number}")
     sweep_after(system, QUEUED_OVERDUE_SECONDS)
     assert system.waiting("Publish") == NEARLY_EMPTY + 1
-    assert system.ledger("post-0").rounds == 0
+    assert system.ledger(ref_id_for("ada", "post-0")).rounds == 0
 
 
 @pytest.mark.usefixtures("lost")
@@ -134,7 +143,7 @@ def test_a_fanout_stalls_visibly_after_its_last_round(
     assert stalled_counts(capsys) == [0] * MAX_ROUNDS
     sweep_after(system, OVERDUE_SECONDS)
     assert system.ledger().state == "stalled"
-    assert list(system.fanouts.stalled_ids(page=1)) == ["post-1"], "visibly incomplete"
+    assert list(system.fanouts.stalled_ids(page=1)) == [POST], "visibly incomplete"
     assert system.open_fanouts() == [], "it leaves room for others"
     for _ in range(2):
         sweep_after(system, OVERDUE_SECONDS)
@@ -170,7 +179,7 @@ def test_progress_resets_the_rounds(system: System, lost: list[str]) -> None:
         system.bodies("Bulk")
     assert system.ledger().rounds == 3
     segment = min(system.ledger().pending)
-    system.fanouts.store_resume("post-1", segment, Resume("f" * 16, 0), now=NOW)
+    system.fanouts.store_resume(POST, segment, Resume("f" * 16, 0), now=NOW)
     assert system.ledger().rounds == 0
 
 
@@ -180,7 +189,8 @@ def test_a_stalled_fanout_completes_when_its_segments_arrive_late(
     command = json.loads(event("bulk_lane/segment_deliver")["Records"][0]["body"])
     system.fanouts.give_up(system.ledger(), now=NOW)
     for segment in system.ledger().pending:
-        system.take({"Records": [system.record("Bulk", {**command, "segment": segment})]})
+        late = {**command, "fanout_id": POST, "segment": segment}
+        system.take({"Records": [system.record("Bulk", late)]})
     assert system.reached() == lost
     assert system.ledger().state == "complete"
     assert system.open_fanouts() == []
@@ -229,15 +239,14 @@ def test_a_fanout_that_stalled_before_its_plan_is_not_taken_for_complete(system:
     system.publish()
     stall_before_plan(system)
     system.sweep()
-    assert not system.fanouts.complete_if_delivered("post-1", now=NOW)
+    assert not system.fanouts.complete_if_delivered(POST, now=NOW)
     assert system.ledger().state == "stalled"
 
 
 def test_a_run_that_crashes_after_any_call_does_no_harm(system: System) -> None:
     users = system.give_followers(2)
     for calls in range(1, 12):
-        ref_id = f"post-{calls}"
-        system.publish(ref_id)
+        ref_id = system.publish(f"post-{calls}").body["ref_id"]
         system.bodies("Publish")
         system.clock.advance(QUEUED_OVERDUE_SECONDS)
         with CrashAfter(calls) as crash, suppress(Crash):
@@ -278,7 +287,7 @@ def test_open_fanouts_on_all_pages_of_the_index_are_examined(
     system.bodies("Publish")
     sweep_after(system, QUEUED_OVERDUE_SECONDS)
     planned = sorted(command["fanout_id"] for command in system.bodies("Publish"))
-    assert planned == [f"post-{number}" for number in range(7)]
+    assert planned == sorted(ref_id_for("ada", f"post-{number}") for number in range(7))
 
 
 def test_a_complete_fanout_is_left_alone(system: System) -> None:

@@ -63,6 +63,7 @@ def test_sort_keys_sort_by_time(
         "2026-11-20 18:00:00.123Z#a",
         "2026-11-20T18:00:00Z#a",
         "2026-11-20T18:00:00.123+#a",
+        "2016-12-31T23:59:60.123Z#a",
     ],
 )
 def test_a_malformed_sort_key_is_recognized(text: str) -> None:
