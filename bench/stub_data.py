@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from fanfold import names, times
 from fanfold.aws.items import MAX_PUTS, number, text
-from fanfold.fanout.ledger import COMPLETE, DELIVERING
+from fanfold.fanout.row import COMPLETE, DELIVERING
 from fanfold.follows import ring
 from fanfold.ids import sort_key
 from fanfold.settings import Settings

@@ -45,6 +45,7 @@ def take(received: Received) -> None:
         command,
         pace=PACES[received.queue],
         redelivered=received.redelivered,
+        sent_at=received.sent_at,
         stop_at=received.stop_at - HAND_BACK_SECONDS,
     )
     logger.info(

@@ -8,22 +8,28 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import names
+from fanfold import clock, names
 from fanfold.aws import boto
 from fanfold.aws.dead_letters import DeadLetterQueue, DeadLetterReports
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.queues import WorkQueue
+from fanfold.aws.retries import AT_A_TIME
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.sweep import Sweeping
 from fanfold.settings import Settings
+from fanfold.sweep.open_fanouts import OpenFanouts
+from fanfold.sweep.sweep import Sweeping, Swept
 from functions import _wiring
 
+# What a run keeps of its time: for the step in hand, its metrics and the dead letters.
+RESERVE_SECONDS = 10
+
 settings = Settings.from_env()
+fanouts = OpenFanouts(boto.dynamodb(), settings.fanouts_table)
 sweeping = Sweeping(
+    fanouts,
     Ledger(boto.dynamodb(), settings.fanouts_table),
     WorkQueue(boto.sqs(), settings.publish_queue_url),
     _wiring.lanes(settings, boto.sqs()),
-    names.BULK.visibility_seconds,
     EventSourceMappings(
         boto.lambda_(),
         {
@@ -32,6 +38,7 @@ sweeping = Sweeping(
             settings.bulk_queue_url: settings.bulk_mapping,
         },
     ),
+    boto.threads(AT_A_TIME),
 )
 dead_letters = DeadLetterReports(
     {
@@ -43,15 +50,16 @@ logger = Logger()
 metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 
 
-@metrics.log_metrics
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
-    """Send again what was lost, and report dead letters that have no reason."""
-    metrics.add_metric(names.FANOUTS_STALLED, MetricUnit.Count, 0)  # also if the run fails
-    # A gauge: emitted first and every minute, so the alarm holds while any fan-out is stalled.
-    metrics.add_metric(names.FANOUTS_STALLED, MetricUnit.Count, sweeping.stalled())
-    for swept in sweeping.sweep():
-        logger.warning("A fan-out was mended.", fanout_id=swept.fanout_id, what=swept.what)
+    """Send again what was lost, and report dead letters that have no reason.
+
+    The metrics are gauges, emitted once at the end of a run that came through: a value from before
+    could end an alarm while every run fails.
+    """
+    seconds_left = context.get_remaining_time_in_millis() / 1000
+    stop_at = clock.monotonic() + seconds_left - RESERVE_SECONDS
+    oldest = sweeping.sweep(stop_at=stop_at, report=_log)
     for queue, message in dead_letters.new():
         logger.error(
             "A dead letter waits.",
@@ -60,3 +68,12 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
             receives=message.receives,
             size=message.size,
         )
+    metrics.add_metric(names.FANOUTS_STALLED, MetricUnit.Count, fanouts.stalled())
+    small, large = oldest.small_seconds, oldest.large_seconds
+    metrics.add_metric(names.OLDEST_SMALL_OPEN_SECONDS, MetricUnit.Seconds, small)
+    metrics.add_metric(names.OLDEST_LARGE_OPEN_SECONDS, MetricUnit.Seconds, large)
+    metrics.flush_metrics()
+
+
+def _log(swept: Swept) -> None:
+    logger.warning("A fan-out was mended.", fanout_id=swept.fanout_id, what=swept.what)

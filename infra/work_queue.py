@@ -59,10 +59,6 @@ class WorkQueue(Construct):
         """Grant sending messages that would always fail to the dead-letter queue."""
         _grant(who, self.dead_letters, "sqs:SendMessage")
 
-    def allow_measuring(self, who: iam.IGrantable) -> None:
-        """Grant reading the number of messages."""
-        _grant(who, self.queue, "sqs:GetQueueAttributes")
-
     def allow_peeking_at_dead_letters(self, who: iam.IGrantable) -> None:
         """Grant reading the dead-letter queue, but not deleting from it."""
         _grant(who, self.dead_letters, "sqs:ReceiveMessage")

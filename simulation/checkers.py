@@ -30,7 +30,7 @@ class Evidence:
     def __init__(self, world: World) -> None:
         self.world, self.history = world, world.history
         self.posts = {row["ref_id"]["S"]: row for row in world.rows(names.POSTS)}
-        self.fanouts = {row["fanout_id"]["S"]: row for row in world.rows(names.FANOUTS)}
+        self.fanouts = {row["fanout_id"]["S"]: row for row in world.fanouts()}
         self.entries = Counter(  # by user and `ref_id`
             (row["user_id"]["S"], split_sort_key(row["sort_key"]["S"])[1])
             for row in world.rows(names.TIMELINES)

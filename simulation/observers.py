@@ -14,8 +14,8 @@ from botocore.exceptions import ClientError
 from aws_model.dynamodb.capacity import Bucket
 from fanfold import contract, names, times
 from fanfold.aws.retries import is_throttle
-from fanfold.fanout.ledger import COMPLETE
 from fanfold.fanout.pacing import BURST_SECONDS
+from fanfold.fanout.row import COMPLETE
 from fanfold.follows.ring import follower_of, publisher_of
 from fanfold.ids import split_sort_key
 from simulation.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, MAX_PUTS
@@ -165,7 +165,8 @@ class Observer:
         elif operation == "update_item" and table == names.POSTS.name:
             self.retracted.setdefault(request["Key"]["ref_id"]["S"], self.world.scheduler.turns)
         elif operation == "update_item" and table == names.FANOUTS.name:
-            if self.world.row(names.FANOUTS, request["Key"])["state"]["S"] == COMPLETE:
+            row = self.world.row(names.FANOUTS, request["Key"])
+            if "state" in row and row["state"]["S"] == COMPLETE:
                 self.ended_ms[request["Key"]["fanout_id"]["S"]] = now_ms
         elif operation == "batch_write_item":
             for put in request["RequestItems"].get(names.TIMELINES.name, ()):
@@ -212,6 +213,8 @@ class Observer:
         if operation != "update_item":
             return operation == "send_message_batch"
         row = self.world.row(names.FANOUTS, request["Key"])
+        if "state" not in row:  # what SWEEP remembers
+            return False
         return self.world.clock.now_ms() - times.to_ms(row["changed_at"]["S"]) > RECENT_MS
 
     def _check_segment(self, content: dict[str, Any]) -> None:

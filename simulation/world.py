@@ -155,10 +155,7 @@ class World:
     def _is_quiescent(self) -> bool:
         if self.scheduler.tasks or not self.triggers.is_idle():
             return False
-        open_states = [
-            row["state"]["S"] for row in self.rows(names.FANOUTS) if "open_fanout" in row
-        ]
-        return all(state == "stalled" for state in open_states)
+        return not any("open_fanout" in row for row in self.fanouts())
 
     def rows(self, table: names.Table) -> list[dict[str, Any]]:
         """All items of a table, in DynamoDB's form."""
@@ -166,6 +163,10 @@ class World:
             TableName=table.name, ConsistentRead=True
         )
         return [item for page in pages for item in page["Items"]]
+
+    def fanouts(self) -> list[dict[str, Any]]:
+        """The rows of the ledger, without that of SWEEP itself."""
+        return [row for row in self.rows(names.FANOUTS) if "state" in row]
 
     def row(self, table: names.Table, key: dict[str, Any]) -> dict[str, Any]:
         """One item, read consistently; empty if there is none."""

@@ -73,7 +73,9 @@ def _deliver(transport: str) -> Callable[[], None]:
 
     def deliver() -> None:
         for _ in range(ENTRIES // FOLLOWERS):
-            end = delivering.deliver(command, pace=pace, redelivered=False, stop_at=math.inf)
+            end = delivering.deliver(
+                command, pace=pace, redelivered=False, sent_at=0, stop_at=math.inf
+            )
             if end != Outcome("delivered", FOLLOWERS):
                 raise RuntimeError(f"Not all was delivered: {end}.")
 

@@ -16,7 +16,8 @@ from aws_model.dynamodb.database import Database
 from aws_model.dynamodb.tables import IndexSchema, KeySchema, TableSchema
 from fanfold import names, times
 from fanfold.aws.retries import is_throttle
-from fanfold.fanout.ledger import Fanout, Ledger
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import Fanout
 from simulation.schemas import schema_of
 
 # Table and index take 40,000 writes a second each, and 1,000 on each of their partitions.
@@ -93,7 +94,7 @@ class Writing:
         return self.ledger.open(fanout)
 
     def _plan(self, fanout: Fanout, now: str) -> bool:
-        return self.ledger.plan(fanout.fanout_id, segments=1, followers=FOLLOWERS, level=0, now=now)
+        return self.ledger.plan(fanout, segments=1, followers=FOLLOWERS, level=0, now=now)
 
     def _complete(self, fanout: Fanout, now: str) -> Fanout | None:
         return self.ledger.finish_segment(fanout, 0, written=FOLLOWERS, now=now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from fanfold import clock
 from fanfold.aws.retries import for_each
@@ -21,16 +21,6 @@ if TYPE_CHECKING:
 MAX_BATCH = 10
 # SQS's limit.
 MAX_DELAY_SECONDS = 900
-# Together, all messages of a queue.
-COUNTS: tuple[
-    Literal["ApproximateNumberOfMessages"],
-    Literal["ApproximateNumberOfMessagesDelayed"],
-    Literal["ApproximateNumberOfMessagesNotVisible"],
-] = (
-    "ApproximateNumberOfMessages",
-    "ApproximateNumberOfMessagesDelayed",
-    "ApproximateNumberOfMessagesNotVisible",
-)
 # Of the entries that SendMessageBatch returns as failed, with jitter between the attempts.
 ATTEMPTS = 4
 BACKOFF_SECONDS = 0.1
@@ -69,8 +59,3 @@ class WorkQueue:
                 return
             left = [entry for entry in left if entry["Id"] in failed]
         raise Unsent(f"{len(left)} of {len(messages)} messages were refused by the queue.")
-
-    def backlog(self) -> int:
-        """Approximate number of messages: visible, delayed and in flight."""
-        answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=list(COUNTS))
-        return sum(int(answer["Attributes"][count]) for count in COUNTS)

@@ -9,9 +9,10 @@ from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, S
 from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import ABANDONED, COMPLETE, STALLED, Fanout, Ledger
+from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
+from fanfold.fanout.row import ABANDONED, COMPLETE, STALLED, Fanout
 from fanfold.fanout.transport import Transport, run
 from fanfold.follows import ring
 from fanfold.follows.publishers_table import PublishersTable
@@ -49,11 +50,19 @@ class Delivering:
     transport: Transport
 
     def deliver(
-        self, command: DeliverSegment, *, pace: Pace, redelivered: bool, stop_at: float
+        self,
+        command: DeliverSegment,
+        *,
+        pace: Pace,
+        redelivered: bool,
+        sent_at: int,
+        stop_at: float,
     ) -> Outcome:
         """Deliver what is left of a segment, until about `stop_at` of the monotonic clock.
 
-        `pace` is this worker's pace on the command's lane; it outlives the command.
+        `pace` is this worker's pace on the command's lane; it outlives the command. `sent_at` is
+        the epoch millisecond at which SQS took the command: if that was after SWEEP's last question
+        about the fan-out, the question has come out of the lane too, and the ledger is told so.
 
         Raises `BadInput` for a command that contradicts the ledger, `Undeliverable` after too many
         hand-backs without progress, and whatever error the transport failed with.
@@ -61,8 +70,10 @@ class Delivering:
         fanout = self._ledger_row(command)
         if fanout.state == ABANDONED:
             return Outcome("abandoned")
+        answers = fanout.is_answered_by(sent_at)
         if command.segment not in fanout.pending:
             self._complete(fanout)
+            self._note_answer(fanout, answers)
             return Outcome("not pending")
         part = ring.segment_range(command.segment, command.segments)
         begin = fanout.resume.get(command.segment, Resume(part.lo, 0))
@@ -71,9 +82,10 @@ class Delivering:
         # had stalled, an operator has sent this one. Then take over.
         takes_over = redelivered or fanout.state == STALLED
         if (command.position or part.lo) < begin.position and not takes_over:
+            self._note_answer(fanout, answers)
             return Outcome("behind")
         if self.posts.is_deleted(fanout.fanout_id):
-            self._finish(fanout, command.segment, written=begin.written)
+            self._finish(fanout, command.segment, written=begin.written, answers=answers)
             return Outcome("post deleted")
         delivery = Delivery(
             start=begin.position,
@@ -91,10 +103,10 @@ class Delivering:
         end = run(delivery, self.transport, entry)
         match end:
             case Done(written):
-                self._finish(fanout, command.segment, written=written)
+                self._finish(fanout, command.segment, written=written, answers=answers)
                 return Outcome("delivered", written - begin.written)
             case HandBack():
-                self._hand_back(fanout, command, end)
+                self._hand_back(fanout, command, end, answers=answers)
                 return Outcome("handed back", end.written - begin.written)
             case Failed(error):
                 raise error
@@ -110,9 +122,16 @@ class Delivering:
             )
         return fanout
 
-    def _finish(self, fanout: Fanout, segment: int, *, written: int) -> None:
+    def _note_answer(self, fanout: Fanout, answers: bool) -> None:
+        """Tell the ledger in an update of its own, where the worker makes no other one."""
+        if answers and fanout.is_open and fanout.pending and fanout.came_out < fanout.asked_at:
+            self.ledger.note_answer(fanout)
+
+    def _finish(self, fanout: Fanout, segment: int, *, written: int, answers: bool) -> None:
         now = times.to_text(clock.now_ms())
-        after = self.ledger.finish_segment(fanout, segment, written=written, now=now)
+        after = self.ledger.finish_segment(
+            fanout, segment, written=written, now=now, answers=answers
+        )
         after = after or self.ledger.get(fanout.fanout_id)
         if after:
             self._complete(after)
@@ -123,20 +142,25 @@ class Delivering:
             now = times.to_text(clock.now_ms())
             self.ledger.complete_if_delivered(fanout.fanout_id, now=now)
 
-    def _hand_back(self, fanout: Fanout, command: DeliverSegment, end: HandBack) -> None:
+    def _hand_back(
+        self, fanout: Fanout, command: DeliverSegment, end: HandBack, *, answers: bool
+    ) -> None:
         """Store the progress, then send the rest: in that order, a crash loses neither."""
         hops = 0 if end.progress else command.hops + 1
         if hops > MAX_HOPS:
+            self._note_answer(fanout, answers)
             raise Undeliverable(
                 f"Segment {command.segment} of '{command.fanout_id}' made no progress in "
                 f"{MAX_HOPS} hand-backs; find out what throttles the timelines table, then redrive."
             )
         now = times.to_text(clock.now_ms())
         if not end.progress:
-            self.ledger.touch(fanout.fanout_id, now=now)
+            self.ledger.touch(fanout, now=now, answers=answers)
         else:
             resume = Resume(end.position, end.written, end.stragglers)
-            if not self.ledger.store_resume(fanout.fanout_id, command.segment, resume, now=now):
+            if not self.ledger.store_resume(
+                fanout, command.segment, resume, now=now, answers=answers
+            ):
                 return  # another worker is further on, or done
         rest = replace(command, position=end.position, hops=hops)
         ceiling = min(HOP_CAP_SECONDS, HOP_BASE_SECONDS * 2**hops)

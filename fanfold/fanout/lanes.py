@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from fanfold.messages import DeliverSegment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from concurrent.futures import Executor
 
     from fanfold.aws.queues import WorkQueue
-    from fanfold.fanout.ledger import Fanout
+    from fanfold.fanout.row import Fanout
+    from fanfold.messages import Message
 
 
 @dataclass(frozen=True)
@@ -29,15 +31,16 @@ class Lanes:
 
         The largest fan-out takes 410 batches; `threads` send them in parallel.
         """
-        commands = [
-            DeliverSegment(
-                fanout_id=fanout.fanout_id,
-                segment=segment,
-                segments=fanout.segments,
-                position=fanout.resume[segment].position if segment in fanout.resume else "",
-            )
-            for segment in sorted(fanout.pending)
-        ]
-        lane = self.for_segments(fanout.segments)
-        messages = (command.message(group=fanout.publisher_id) for command in commands)
-        lane.send(*messages, threads=threads)
+        self.for_segments(fanout.segments).send(*orders(fanout), threads=threads)
+
+
+def orders(fanout: Fanout) -> Iterator[Message]:
+    """The order for each pending segment, in the order of the ring, from its stored position."""
+    for segment in sorted(fanout.pending):
+        command = DeliverSegment(
+            fanout_id=fanout.fanout_id,
+            segment=segment,
+            segments=fanout.segments,
+            position=fanout.resume[segment].position if segment in fanout.resume else "",
+        )
+        yield command.message(group=fanout.publisher_id)

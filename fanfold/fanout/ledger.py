@@ -7,25 +7,29 @@ is counted once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanfold.aws.items import Item, Value, expressions, get_number, get_text, number, text
+from fanfold import times
+from fanfold.aws.items import Value, expressions, get_text, number, text
 from fanfold.fanout.backlog import Resume
+from fanfold.fanout.row import (
+    ABANDONED,
+    COMPLETE,
+    DELIVERING,
+    EXPIRED,
+    QUEUED,
+    STALLED,
+    Fanout,
+    from_item,
+)
 from fanfold.names import EXPIRES_AT, GIVEN_UP, OPEN, Index
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-QUEUED = "queued"
-DELIVERING = "delivering"
-COMPLETE = "complete"
-STALLED = "stalled"
-# Its entries' time to live was over before all were written.
-EXPIRED = "expired"
-ABANDONED = "abandoned"  # ended by an operator
-# Nothing reopens a fan-out in one of these states, and its messages are done.
-ENDED = frozenset({COMPLETE, EXPIRED, ABANDONED})
+# Of an index: many keys to a call, and little to throw away.
+PAGE = 1_000
 
 _OPEN = OPEN.partition_key
 _GIVEN_UP = GIVEN_UP.partition_key
@@ -38,55 +42,6 @@ _IS_PLANNED = "#state IN (:delivering, :stalled)"
 _PLANNED_STATES = {":delivering": text(DELIVERING), ":stalled": text(STALLED)}
 _HAS_NOT_ENDED = "#state IN (:queued, :delivering, :stalled)"
 _STATES = {":queued": text(QUEUED), **_PLANNED_STATES}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fanout:
-    fanout_id: str
-    publisher_id: str
-    sort_key: str
-    accepted_at: str
-    expires_at: int  # epoch second at which the time to live of its entries ends
-    state: str = QUEUED
-    segments: int = 0
-    followers: int = 0  # estimated by PLAN
-    level: int = 0  # of the publisher's write shards, as PLAN saw it
-    pending: frozenset[int] = frozenset()
-    resume: dict[int, Resume] = field(default_factory=dict)
-    delivered: int = 0
-    changed_at: str = ""
-    completed_at: str = ""
-    rounds: int = 0  # of SWEEP since the last progress
-
-    @property
-    def awaits_plan(self) -> bool:
-        """Whether PLAN has yet to fix the plan, even if SWEEP has given it up meanwhile."""
-        return self.state == QUEUED or (self.state == STALLED and not self.segments)
-
-    def has_expired(self, now_ms: int) -> bool:
-        """Whether an entry written now would be one that no timeline shows."""
-        return now_ms >= self.expires_at * 1000
-
-
-def _from_item(item: Item) -> Fanout:
-    resume = item.get("resume", {}).get("M", {})
-    return Fanout(
-        fanout_id=get_text(item, "fanout_id"),
-        publisher_id=get_text(item, "publisher_id"),
-        sort_key=get_text(item, "sort_key"),
-        accepted_at=get_text(item, "accepted_at"),
-        expires_at=get_number(item, EXPIRES_AT),
-        state=get_text(item, "state"),
-        segments=get_number(item, "segments"),
-        followers=get_number(item, "followers"),
-        level=get_number(item, "level"),
-        pending=frozenset(int(n) for n in item.get("pending", {}).get("NS", [])),
-        resume={int(k): Resume.from_text(v["S"]) for k, v in resume.items()},
-        delivered=get_number(item, "delivered"),
-        changed_at=get_text(item, "changed_at"),
-        completed_at=get_text(item, "completed_at"),
-        rounds=get_number(item, "rounds"),
-    )
 
 
 @dataclass(frozen=True)
@@ -102,7 +57,7 @@ class Ledger:
         """
         item: dict[str, Any] = {
             "fanout_id": text(fanout.fanout_id),
-            _OPEN: text(fanout.fanout_id),
+            _OPEN: text(fanout.open_key),
             "publisher_id": text(fanout.publisher_id),
             "sort_key": text(fanout.sort_key),
             "accepted_at": text(fanout.accepted_at),
@@ -122,12 +77,14 @@ class Ledger:
         """The row, read consistently, or None."""
         key = {"fanout_id": text(fanout_id)}
         answer = self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True)
-        return _from_item(answer["Item"]) if "Item" in answer else None
+        return from_item(answer["Item"]) if "Item" in answer else None
 
-    def plan(self, fanout_id: str, *, segments: int, followers: int, level: int, now: str) -> bool:
+    def plan(self, fanout: Fanout, *, segments: int, followers: int, level: int, now: str) -> bool:
         """Fix the plan, once; False if it was fixed before."""
         sets = {
-            **_progress(fanout_id, now),
+            **_progress(fanout, now),
+            # Never before the question that was answered by planning, whatever the clocks say.
+            "sent_at": number(max(times.to_ms(now), fanout.asked_at)),
             "segments": number(segments),
             "followers": number(followers),
             "level": number(level),
@@ -135,20 +92,21 @@ class Ledger:
             "resume": {"M": {}},
             "delivered": number(0),
         }
-        return self._applies(fanout_id, sets=sets, removes=[_GIVEN_UP], **_AWAITS_PLAN)
+        return self._applies(fanout.fanout_id, sets=sets, removes=[_GIVEN_UP], **_AWAITS_PLAN)
 
     def finish_segment(
-        self, fanout: Fanout, segment: int, *, written: int, now: str
+        self, fanout: Fanout, segment: int, *, written: int, now: str, answers: bool = False
     ) -> Fanout | None:
         """Take the segment out of `pending` and count its entries, once.
 
         Returns the updated row, or None if the segment was not pending. If it is the fan-out's
-        only segment, the same update completes the fan-out.
+        only segment, the same update completes the fan-out. Here and below, `answers` says that
+        the worker's order shows that the last question of `fanout` came out of the queue.
         """
-        sets = _progress(fanout.fanout_id, now)
+        sets = _progress(fanout, now) | _answer(fanout, answers)
         removes = [f"resume.{segment}", _GIVEN_UP]
         if fanout.segments == 1:
-            sets = {"rounds": number(0), **_completion(now)}
+            sets = _completion(now)
             removes.append(_OPEN)
         is_pending = "contains(#pending, :number)"
         return self._update(
@@ -178,7 +136,9 @@ class Ledger:
         sets = {**_completion(now), **nothing}
         return self._applies(fanout_id, sets=sets, removes=[_OPEN, _GIVEN_UP], **_AWAITS_PLAN)
 
-    def store_resume(self, fanout_id: str, segment: int, resume: Resume, *, now: str) -> bool:
+    def store_resume(
+        self, fanout: Fanout, segment: int, resume: Resume, *, now: str, answers: bool = False
+    ) -> bool:
         """Note how far a pending segment is delivered; False if another worker is further on.
 
         An equal resume is stored again: the answer to the first attempt may have been lost.
@@ -187,18 +147,28 @@ class Ledger:
         is_pending = "contains(#pending, :number)"
         is_first = f"attribute_not_exists({stored})"
         is_as_far = f"{stored} <= :resume_{segment}"
+        progress = _progress(fanout, now) | _answer(fanout, answers)
         return self._applies(
-            fanout_id,
-            sets={f"resume.{segment}": text(resume.to_text()), **_progress(fanout_id, now)},
+            fanout.fanout_id,
+            sets={f"resume.{segment}": text(resume.to_text()), **progress},
             removes=[_GIVEN_UP],
             condition=f"{is_pending} AND ({is_first} OR {is_as_far}) AND {_IS_PLANNED}",
             values={":number": number(segment), **_PLANNED_STATES},
         )
 
-    def touch(self, fanout_id: str, *, now: str) -> None:
+    def touch(self, fanout: Fanout, *, now: str, answers: bool = False) -> None:
         """Note that a worker tried, although it made no progress."""
-        sets = {"changed_at": text(now)}
-        self._update(fanout_id, sets=sets, condition=_HAS_NOT_ENDED, values=_STATES)
+        sets = {"changed_at": text(now), **_answer(fanout, answers)}
+        self._update(fanout.fanout_id, sets=sets, condition=_HAS_NOT_ENDED, values=_STATES)
+
+    def note_answer(self, fanout: Fanout) -> None:
+        """Note that the last question of `fanout` came out, for a worker that changes nothing."""
+        self._update(
+            fanout.fanout_id,
+            sets=_answer(fanout, answers=True),
+            condition="#asked_at = :as_read",
+            values={":as_read": number(fanout.asked_at)},
+        )
 
     def abandon(self, fanout_id: str, *, now: str) -> bool:
         """End a fan-out for good, as a person decided; False if it has ended already.
@@ -222,31 +192,28 @@ class Ledger:
             values={":sort_key": text(fanout.sort_key), **_STATES},
         )
 
-    def next_round(self, fanout: Fanout, *, now: str) -> bool:
-        """Count one more round of SWEEP; False if the fan-out changed meanwhile."""
-        sets = {"rounds": number(fanout.rounds + 1), "changed_at": text(now)}
-        return self._applies(fanout.fanout_id, sets=sets, **_unchanged(fanout))
+    def sent_by_hand(self, fanout_id: str, *, now: str) -> Fanout | None:
+        """Note that a person is about to send everything again, and count rounds from 0.
 
-    def give_up(self, fanout: Fanout, *, now: str) -> bool:
-        """Mark the fan-out as stalled; False if it changed meanwhile. Any progress reopens it."""
-        sets = {"state": text(STALLED), "changed_at": text(now)}
-        sets[_GIVEN_UP] = text(fanout.fanout_id)
-        return self._applies(fanout.fanout_id, sets=sets, removes=[_OPEN], **_unchanged(fanout))
+        Returns the row, to be sent; None if the fan-out has ended.
+        """
+        sets = {"sent_at": number(times.to_ms(now)), "asks": number(0), "rounds": number(0)}
+        return self._update(fanout_id, sets=sets, condition=_HAS_NOT_ENDED, values=_STATES)
 
-    def open_ids(self, *, page: int) -> Iterator[str]:
+    def open_ids(self, *, page: int = PAGE) -> Iterator[str]:
         """The ids of the fan-outs under way, read from the sparse index page by page."""
-        yield from self._ids(OPEN, page=page)
+        yield from self._ids(OPEN, page)
 
-    def stalled_ids(self, *, page: int) -> Iterator[str]:
+    def stalled_ids(self, *, page: int = PAGE) -> Iterator[str]:
         """The ids of the stalled fan-outs, likewise."""
-        yield from self._ids(GIVEN_UP, page=page)
+        yield from self._ids(GIVEN_UP, page)
 
-    def _ids(self, index: Index, *, page: int) -> Iterator[str]:
+    def _ids(self, index: Index, page: int) -> Iterator[str]:
         pages = self.client.get_paginator("scan").paginate(
             TableName=self.table, IndexName=index.name, PaginationConfig={"PageSize": page}
         )
         for answer in pages:
-            yield from (get_text(item, index.partition_key) for item in answer["Items"])
+            yield from (get_text(item, "fanout_id") for item in answer["Items"])
 
     def _end(self, fanout_id: str, state: str, *, now: str, **clauses: Any) -> bool:
         sets = {"state": text(state), "changed_at": text(now)}
@@ -266,26 +233,26 @@ class Ledger:
             )
         except self.client.exceptions.ConditionalCheckFailedException:
             return None
-        return _from_item(answer["Attributes"])
+        return from_item(answer["Attributes"])
 
 
-def _progress(fanout_id: str, now: str) -> dict[str, Value]:
-    """What any progress sets: it also reopens a stalled fan-out."""
+def _progress(fanout: Fanout, now: str) -> dict[str, Value]:
+    """What any progress sets: it also reopens a stalled fan-out.
+
+    It does not set `rounds` to 0: a fan-out that lost something after each little progress could
+    then be sent again and again, without end.
+    """
     return {
         "state": text(DELIVERING),
-        "rounds": number(0),
+        "asks": number(0),
         "changed_at": text(now),
-        _OPEN: text(fanout_id),
+        _OPEN: text(fanout.open_key),
     }
+
+
+def _answer(fanout: Fanout, answers: bool) -> dict[str, Value]:
+    return {"came_out": number(fanout.asked_at)} if answers else {}
 
 
 def _completion(now: str) -> dict[str, Value]:
     return {"state": text(COMPLETE), "completed_at": text(now), "changed_at": text(now)}
-
-
-def _unchanged(seen: Fanout) -> dict[str, Any]:
-    """The condition that nothing has changed the row since it was read."""
-    return {
-        "condition": "#changed_at = :seen_at AND #state = :seen_state",
-        "values": {":seen_at": text(seen.changed_at), ":seen_state": text(seen.state)},
-    }

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from fanfold import clock, times
 from fanfold.errors import BadInput
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import DELIVERING, Fanout, Ledger
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import DELIVERING, Fanout
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
@@ -72,7 +73,7 @@ class Planning:
             return None
         segments = count_for(followers)
         planned = self.ledger.plan(
-            fanout.fanout_id, segments=segments, followers=followers, level=level, now=now
+            fanout, segments=segments, followers=followers, level=level, now=now
         )
         if not planned:
             seen = self.ledger.get(fanout.fanout_id)

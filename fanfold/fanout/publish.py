@@ -9,7 +9,8 @@ from fanfold import times
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
 from fanfold.errors import BadInput, KeyReused, PostRetracted
-from fanfold.fanout.ledger import Fanout, Ledger
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import Fanout
 from fanfold.messages import PlanFanout
 from fanfold.timeline.posts import Post, Posts
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fanfold import times
-from fanfold.fanout.ledger import COMPLETE, Fanout, Ledger
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import COMPLETE, Fanout
 from fanfold.timeline.posts import no_post
 
 

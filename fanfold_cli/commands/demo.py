@@ -13,7 +13,8 @@ from rich.table import Table
 
 from fanfold import contract
 from fanfold.aws.queues import WorkQueue
-from fanfold.fanout.ledger import COMPLETE, Ledger
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import COMPLETE
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.messages import Message
 from fanfold_cli.console import counted, print_result, say

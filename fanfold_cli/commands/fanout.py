@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from fanfold import clock, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import Unsent
-from fanfold.fanout.ledger import COMPLETE, STALLED, Fanout, Ledger
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import COMPLETE, STALLED, Fanout
 from fanfold.fanout.status import Status, status_of
 from fanfold.messages import PlanFanout
 from fanfold_cli.console import (
@@ -77,9 +79,11 @@ def resend(
 ) -> None:
     """Send pending messages of a delivery again, even if it stalled. Duplicates do no harm."""
     deployment = Deployment.choose(stack, home)
-    row = _row(_ledger(deployment), ref_id)
+    ledger = _ledger(deployment)
+    _row(ledger, ref_id)
     with failing_with("Not all messages were sent; run it again", Unsent):
-        sent = _send_again(deployment, row)
+        row = ledger.sent_by_hand(ref_id, now=times.to_text(clock.now_ms()))
+        sent = _send_again(deployment, row) if row else 0
     if as_json:
         print_json({"ref_id": ref_id, "sent": sent})
     else:
@@ -107,7 +111,7 @@ def _ledger(deployment: Deployment) -> Ledger:
 
 
 def _send_again(deployment: Deployment, row: Fanout) -> int:
-    """Send what SWEEP would send, but without its limit of rounds; return how many messages."""
+    """Send the command to PLAN, or all pending segments; return how many messages."""
     settings, sqs = deployment.settings(), deployment.client("sqs")
     if row.awaits_plan:
         command = PlanFanout(fanout_id=row.fanout_id).message(group=row.publisher_id)

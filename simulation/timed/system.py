@@ -184,6 +184,7 @@ class System:
                 DeliverSegment.from_content(content),
                 pace=paces[lane],
                 redelivered=redelivered,
+                sent_at=0,  # SWEEP does not run here
                 stop_at=self.scheduler.now + names.DELIVER.seconds - HAND_BACK_SECONDS,
             )
         finally:

@@ -8,7 +8,8 @@ import pytest
 
 from bench import clients, stub_data
 from bench.endpoint import TOKEN_CHARS, Stub, stub
-from fanfold.fanout.ledger import COMPLETE, DELIVERING, Ledger
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import COMPLETE, DELIVERING
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable

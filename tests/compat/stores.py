@@ -10,7 +10,8 @@ from typing import Any
 from fanfold import names
 from fanfold.errors import RefIdTaken, TooManyFollows
 from fanfold.fanout.backlog import Resume
-from fanfold.fanout.ledger import Fanout, Ledger
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import FollowsTable
@@ -18,6 +19,7 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Read, RingRead
 from fanfold.follows.sharding import WINDOW_SECONDS, raised
 from fanfold.follows.wishes import UNFOLLOWED, Follow
+from fanfold.sweep.open_fanouts import Memory, OpenFanouts
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Readers
@@ -26,6 +28,7 @@ NOW = "2026-11-20T18:00:00.123Z"
 LATER = "2026-11-20T18:00:01.456Z"
 EXPIRES = 1_900_000_000
 NOW_SECONDS = EXPIRES - 30 * 24 * 60 * 60
+ASKED_MS = 1_795_197_700_000
 STORED = Fanout(
     fanout_id="post-1",
     publisher_id="pub",
@@ -68,8 +71,8 @@ def a_fanout_of_one_segment_is_finished_at_once(client: Any) -> None:
     fanouts.open(replace(STORED, sort_key="2026-12-30T00:00:00.000Z#post-1"))
     fanouts.open(STORED)
     list(fanouts.open_ids(page=2))
-    fanouts.plan("post-1", segments=1, followers=3, level=0, now=NOW)
-    fanouts.plan("post-1", segments=2, followers=3, level=1, now=NOW)
+    fanouts.plan(STORED, segments=1, followers=3, level=0, now=NOW)
+    fanouts.plan(STORED, segments=2, followers=3, level=1, now=NOW)
     planned = fanouts.get("post-1")
     assert planned is not None
     fanouts.finish_segment(planned, 0, written=3, now=LATER)
@@ -79,34 +82,54 @@ def a_fanout_of_one_segment_is_finished_at_once(client: Any) -> None:
     fanouts.get("post-1")
 
 
+def sweep_remembers(client: Any) -> None:
+    sweeper = OpenFanouts(client, names.FANOUTS.name)
+    sweeper.memory()
+    for paused in ({}, {"Bulk": ASKED_MS}):
+        sweeper.remember(Memory("post-1", paused))
+        sweeper.memory()
+
+
 def a_fanout_of_many_segments_resumes_stalls_and_completes(client: Any) -> None:
     fanouts = Ledger(client, names.FANOUTS.name)
+    sweeper = OpenFanouts(client, names.FANOUTS.name)
     fanouts.open(STORED)
-    fanouts.plan("post-1", segments=4, followers=9, level=2, now=NOW)
+    fanouts.plan(STORED, segments=4, followers=9, level=2, now=NOW)
     first = Resume("4" + "0" * 15, 10)
     lagging = Resume("5" + "0" * 15, 18, ("41" + "0" * 14, "42" + "0" * 14))
     caught_up = Resume("5" + "0" * 15, 20)
     for resume in (first, first, lagging, caught_up, lagging, first):
-        fanouts.store_resume("post-1", 1, resume, now=LATER)
+        fanouts.store_resume(STORED, 1, resume, now=LATER)
     fanout = fanouts.get("post-1")
     assert fanout is not None
     fanouts.complete_if_delivered("post-1", now=LATER)
-    fanouts.next_round(fanout, now="2026-11-20T18:00:02.000Z")
-    fanouts.next_round(fanout, now="2026-11-20T18:00:03.000Z")
+    for _ in range(2):
+        sweeper.note_question(fanout, now_ms=ASKED_MS)
+    asked = fanouts.get("post-1")
+    assert asked is not None
+    fanouts.note_answer(fanout)
+    fanouts.note_answer(asked)
+    fanouts.store_resume(asked, 2, first, now=LATER, answers=True)
+    fanouts.touch(asked, now=LATER, answers=True)
+    for _ in range(2):
+        sweeper.note_round(asked, now_ms=ASKED_MS + 1)
+    list(sweeper.key_pages())
+    sweeper.give_up(asked, now_ms=ASKED_MS)
     again = fanouts.get("post-1")
     assert again is not None
-    fanouts.next_round(again, now="2026-11-20T18:00:04.000Z")
-    fanouts.give_up(again, now=LATER)
-    moved = fanouts.get("post-1")
-    assert moved is not None
-    fanouts.give_up(moved, now=LATER)
+    sweeper.give_up(again, now_ms=ASKED_MS)
+    sweeper.give_up(again, now_ms=ASKED_MS)
+    sweeper.stalled()
+    fanouts.sent_by_hand("post-1", now=LATER)
+    fanouts.sent_by_hand("nothing", now=LATER)
+    sweeper.rows(["post-1", "nothing"])
     list(fanouts.open_ids(page=2))
     list(fanouts.stalled_ids(page=2))
-    fanouts.touch("post-1", now=LATER)
-    fanouts.touch("nothing", now=LATER)
+    fanouts.touch(STORED, now=LATER)
+    fanouts.touch(replace(STORED, fanout_id="nothing"), now=LATER)
     for segment in (0, 1, 1, 2, 3):
         fanouts.finish_segment(again, segment, written=10 + segment, now=LATER)
-    fanouts.store_resume("post-1", 3, first, now=LATER)
+    fanouts.store_resume(STORED, 3, first, now=LATER)
     fanouts.complete_if_delivered("post-1", now=LATER)
     fanouts.complete_if_delivered("post-1", now=LATER)
     list(fanouts.open_ids(page=1))
@@ -121,7 +144,7 @@ def a_fanout_without_followers_or_without_a_row(client: Any) -> None:
     fanouts.complete_without_followers("post-1", now=NOW)
     fanouts.complete_without_followers("nowhere", now=NOW)
     fanouts.finish_segment(replace(STORED, segments=1), 0, written=1, now=NOW)
-    fanouts.store_resume("nowhere", 0, Resume("0" * 16, 1), now=NOW)
+    fanouts.store_resume(replace(STORED, fanout_id="nowhere"), 0, Resume("0" * 16, 1), now=NOW)
 
 
 def a_fanout_expires_or_is_abandoned_unless_it_has_ended(client: Any) -> None:
@@ -131,21 +154,21 @@ def a_fanout_expires_or_is_abandoned_unless_it_has_ended(client: Any) -> None:
         fanout = replace(STORED, fanout_id=ref_id, segments=segments)
         fanouts.open(fanout)
         if segments:
-            fanouts.plan(ref_id, segments=segments, followers=3, level=0, now=NOW)
+            fanouts.plan(fanout, segments=segments, followers=3, level=0, now=NOW)
         if ref_id in ("delivered", "complete"):
             for segment in range(segments):
                 fanouts.finish_segment(fanout, segment, written=3, now=NOW)
         fanouts.expire(replace(fanout, sort_key=f"{LATER}#{ref_id}"), now=LATER)
         fanouts.expire(fanout, now=LATER)
     for ref_id in ("queued", "planned"):
-        fanouts.plan(ref_id, segments=1, followers=3, level=0, now=NOW)
+        fanouts.plan(replace(STORED, fanout_id=ref_id), segments=1, followers=3, level=0, now=NOW)
         fanouts.complete_without_followers(ref_id, now=NOW)
     planned = fanouts.get("planned")
     assert planned is not None
-    fanouts.store_resume("planned", 0, Resume("4" + "0" * 15, 10), now=NOW)
+    fanouts.store_resume(planned, 0, Resume("4" + "0" * 15, 10), now=NOW)
     fanouts.finish_segment(planned, 0, written=3, now=NOW)
-    fanouts.next_round(planned, now=NOW)
-    fanouts.touch("planned", now=NOW)
+    OpenFanouts(client, names.FANOUTS.name).note_round(planned, now_ms=ASKED_MS)
+    fanouts.touch(planned, now=NOW)
     fanouts.get("planned")
     list(fanouts.open_ids(page=2))
     fanouts.abandon("planned", now=NOW)
@@ -253,6 +276,7 @@ def timelines_take_entries_and_answer_pages(client: Any) -> None:
 SCRIPTS: list[Callable[[Any], None]] = [
     posts_are_added_once_and_retracted,
     a_fanout_of_one_segment_is_finished_at_once,
+    sweep_remembers,
     a_fanout_of_many_segments_resumes_stalls_and_completes,
     a_fanout_without_followers_or_without_a_row,
     a_fanout_expires_or_is_abandoned_unless_it_has_ended,

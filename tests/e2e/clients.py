@@ -11,7 +11,8 @@ import urllib3
 
 from fanfold import contract
 from fanfold.aws.queues import WorkQueue
-from fanfold.fanout.ledger import COMPLETE, Ledger
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import COMPLETE
 from fanfold.ids import split_sort_key
 from fanfold.messages import Message
 from fanfold_cli.stack import Deployment

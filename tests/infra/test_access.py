@@ -18,7 +18,7 @@ READ_WRITE = {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
 EDIT_EDGES = {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"}
 GET, UPDATE = {"dynamodb:GetItem"}, {"dynamodb:UpdateItem"}
 QUERY, SCAN = {"dynamodb:Query"}, {"dynamodb:Scan"}
-SEND, MEASURE, LOOK = {"sqs:SendMessage"}, {"sqs:GetQueueAttributes"}, {"sqs:ReceiveMessage"}
+SEND, LOOK = {"sqs:SendMessage"}, {"sqs:ReceiveMessage"}
 ASK = {"lambda:GetEventSourceMapping"}
 
 # All rights of each function, besides writing its own log.
@@ -66,16 +66,16 @@ EXPECTED = {
         "RelationDlq": SEND,
     },
     "sweep": {
-        "Fanouts": GET | UPDATE,
+        "Fanouts": GET | UPDATE | {"dynamodb:BatchGetItem"},
         "Fanouts/index/open": SCAN,
         "Fanouts/index/stalled": SCAN,
-        "PublishQueue": SEND | MEASURE,
+        "PublishQueue": SEND,
         "PublishDlq": LOOK,
         "PublishMapping": ASK,
-        "ExpressQueue": SEND | MEASURE,
+        "ExpressQueue": SEND,
         "ExpressDlq": LOOK,
         "ExpressMapping": ASK,
-        "BulkQueue": SEND | MEASURE,
+        "BulkQueue": SEND,
         "BulkDlq": LOOK,
         "BulkMapping": ASK,
         "RelationDlq": LOOK,

@@ -17,7 +17,7 @@ EXPECTED = {
     "plan": (60, 512),
     "deliver": (60, 512),
     "relate": (30, 512),
-    "sweep": (55, 512),
+    "sweep": (55, 1769),
 }
 
 

@@ -19,13 +19,15 @@ from botocore.exceptions import ClientError
 from aws_model.lambda_events import Context, sqs_event
 from fanfold import names
 from fanfold.aws import boto
-from fanfold.fanout.ledger import Fanout, Ledger
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.ids import ref_id_for
 from fanfold.settings import Settings
+from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Readers
@@ -123,6 +125,7 @@ class System:
     def __post_init__(self) -> None:
         self.dynamodb, self.sqs = boto.dynamodb(), boto.sqs()
         self.fanouts = Ledger(self.dynamodb, self.settings.fanouts_table)
+        self.sweeper = OpenFanouts(self.dynamodb, self.settings.fanouts_table)
         self.posts = Posts(self.dynamodb, self.settings.posts_table)
         self.edges_table = EdgesTable(self.dynamodb, self.settings.followers_table)
         self.publishers = PublishersTable(self.dynamodb, self.settings.publishers_table)
@@ -196,6 +199,10 @@ class System:
         self.handled.append((queue, copy.deepcopy(content)))
         answer = self.door(HANDLERS[queue]).handler(content, self.context)
         return [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+
+    def give_up(self, fanout_id: str = POST) -> None:
+        """Let a fan-out stall, as SWEEP does."""
+        assert self.sweeper.give_up(self.ledger(fanout_id), now_ms=self.clock.ms)
 
     def sweep(self) -> None:
         self.door("sweep").handler(event("schedule/sweep"), self.context)
@@ -289,7 +296,7 @@ class System:
         return fanout
 
     def open_fanouts(self) -> list[str]:
-        return sorted(self.fanouts.open_ids(page=100))
+        return sorted(self.fanouts.open_ids())
 
     def post(self, ref_id: str = POST) -> Post:
         posts, left = self.posts.get([ref_id])

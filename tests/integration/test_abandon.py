@@ -35,7 +35,7 @@ def test_an_abandoned_fanout_leaves_both_indexes_and_keeps_its_entries(
     halfway: System, is_stalled: bool
 ) -> None:
     if is_stalled:
-        halfway.fanouts.give_up(halfway.ledger(), now=NOW)
+        halfway.give_up()
     written = halfway.reached()
     assert abandon(halfway)
     row = halfway.ledger()
@@ -68,14 +68,16 @@ def test_an_abandoned_fanout_that_awaits_its_plan_is_not_planned(system: System)
 
 
 CHANGES: dict[str, Callable[[Ledger, System], object]] = {
-    "plan": lambda ledger, _: ledger.plan(POST, segments=2, followers=9, level=0, now=NOW),
+    "plan": lambda ledger, system: ledger.plan(
+        system.ledger(), segments=2, followers=9, level=0, now=NOW
+    ),
     "finish": lambda ledger, system: ledger.finish_segment(
         system.ledger(), min(system.ledger().pending), written=5, now=NOW
     ),
     "resume": lambda ledger, system: ledger.store_resume(
-        POST, min(system.ledger().pending), Resume("f" * 16, 5), now=NOW
+        system.ledger(), min(system.ledger().pending), Resume("f" * 16, 5), now=NOW
     ),
-    "touch": lambda ledger, _: ledger.touch(POST, now="2026-11-21T00:00:00.000Z"),
+    "touch": lambda ledger, system: ledger.touch(system.ledger(), now="2026-11-21T00:00:00.000Z"),
     "complete": lambda ledger, _: ledger.complete_if_delivered(POST, now=NOW),
     "no followers": lambda ledger, _: ledger.complete_without_followers(POST, now=NOW),
 }

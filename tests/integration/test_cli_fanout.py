@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.integration.cli import run
@@ -20,7 +22,7 @@ def lost(system: System, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for _ in range(2):
         assert system.pump_once("Bulk")
     system.bodies("Bulk")
-    system.fanouts.give_up(system.ledger(), now=NOW)
+    system.give_up()
     return users
 
 
@@ -79,18 +81,36 @@ def test_watch_gives_up_after_its_timeout(system: System) -> None:
 
 
 def test_resend_completes_a_stalled_delivery(system: System, lost: list[str]) -> None:
+    system.clock.advance(60)
     sent = run("fanout", "resend", POST, "--json")
     assert sent.json == {"ref_id": POST, "sent": 2}
+    row = system.ledger()
+    assert (row.state, row.sent_at) == ("stalled", system.clock.ms)
     system.pump()
     assert system.reached() == lost
     assert system.ledger().state == "complete"
+
+
+def test_resend_lets_sweep_count_its_rounds_and_questions_from_zero(
+    system: System, lost: list[str]
+) -> None:
+    system.pump()
+    assert len(lost) == 40
+    row = replace(system.ledger(), fanout_id="post-2", sort_key="")
+    system.fanouts.open(row)
+    for at in (1, 2):
+        assert system.sweeper.note_question(system.ledger("post-2"), now_ms=at)
+        assert system.sweeper.note_round(system.ledger("post-2"), now_ms=at)
+    run("fanout", "resend", "post-2")
+    after = system.ledger("post-2")
+    assert (after.asks, after.rounds, after.asked_at, after.sent_at) == (0, 0, 2, system.clock.ms)
 
 
 def test_resend_of_an_unplanned_delivery_sends_the_command_to_plan(system: System) -> None:
     users = system.give_followers(2)
     system.publish()
     system.bodies("Publish")
-    system.fanouts.give_up(system.ledger(), now=NOW)
+    system.give_up()
     assert "Sent 1 message for" in run("fanout", "resend", POST).stdout
     system.pump()
     assert system.reached() == users

@@ -23,7 +23,7 @@ def test_an_expired_fanout_leaves_both_indexes_and_nothing_reopens_it(
     if state != "queued":
         system.pump("Publish")
     if state == "stalled":
-        assert system.fanouts.give_up(system.ledger(), now=now(system))
+        system.give_up()
     seen = system.ledger()
     assert seen.state == state
     assert system.fanouts.expire(seen, now=now(system))
@@ -31,14 +31,15 @@ def test_an_expired_fanout_leaves_both_indexes_and_nothing_reopens_it(
     assert system.open_fanouts() == list(system.fanouts.stalled_ids(page=100)) == []
     before = system.dump()
     ledger, later = system.fanouts, times.to_text(system.clock.ms + 1)
-    assert not ledger.plan(POST, segments=1, followers=1, level=0, now=later)
+    assert not ledger.plan(seen, segments=1, followers=1, level=0, now=later)
     assert not ledger.complete_without_followers(POST, now=later)
     assert not ledger.complete_if_delivered(POST, now=later)
     assert ledger.finish_segment(seen, 0, written=1, now=later) is None
-    assert not ledger.store_resume(POST, 0, Resume("0" * 16, 1), now=later)
-    assert not ledger.next_round(seen, now=later)
-    assert not ledger.give_up(seen, now=later)
-    ledger.touch(POST, now=later)
+    assert not ledger.store_resume(seen, 0, Resume("0" * 16, 1), now=later)
+    assert not system.sweeper.note_question(seen, now_ms=system.clock.ms + 1)
+    assert not system.sweeper.note_round(seen, now_ms=system.clock.ms + 1)
+    assert not system.sweeper.give_up(seen, now_ms=system.clock.ms + 1)
+    ledger.touch(seen, now=later)
     assert system.dump() == before
 
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -196,7 +197,7 @@ def test_two_workers_at_the_same_segment_count_it_once(
             command = DeliverSegment(fanout_id=POST, segment=0, segments=segments)
             stop_at = clock.monotonic() + 50
             outcome = deliver.delivering.deliver(
-                command, pace=Pace(10_000), redelivered=True, stop_at=stop_at
+                command, pace=Pace(10_000), redelivered=True, sent_at=0, stop_at=stop_at
             )
             others.append(outcome.what)
         return plain(**request)
@@ -343,7 +344,7 @@ def test_a_crash_between_the_ledger_and_the_hand_back_is_made_good(system: Syste
     in_order = sorted(users, key=ring.position)
     system.timelines.push(_entry(system), in_order[:25])
     middle = Resume(ring.position(in_order[25]), 25)
-    assert system.fanouts.store_resume(POST, 0, middle, now="2026-11-20T18:00:01.000Z")
+    assert system.fanouts.store_resume(system.ledger(), 0, middle, now="2026-11-20T18:00:01.000Z")
     system.take(segment(system, times_received=2))
     assert_complete(system, users)
 
@@ -358,7 +359,9 @@ def test_the_stored_position_of_a_segment_never_goes_back(system: System) -> Non
 
     def store(position: str, written: int) -> bool:
         resume = Resume(position * 16, written)
-        return system.fanouts.store_resume(POST, 0, resume, now="2026-11-20T18:00:01.000Z")
+        return system.fanouts.store_resume(
+            system.ledger(), 0, resume, now="2026-11-20T18:00:01.000Z"
+        )
 
     assert store("7", 25)
     assert not store("6", 24), "a slower worker"
@@ -366,7 +369,8 @@ def test_the_stored_position_of_a_segment_never_goes_back(system: System) -> Non
     assert store("8", 30)
     assert store("8", 30), "again, after a lost answer"
     assert system.ledger().resume == {0: Resume("8" * 16, 30)}
-    assert not system.fanouts.store_resume("post-2", 0, Resume("9" * 16, 1), now="")
+    unknown = replace(system.ledger(), fanout_id="post-2")
+    assert not system.fanouts.store_resume(unknown, 0, Resume("9" * 16, 1), now="")
     system.fanouts.finish_segment(system.ledger(), 0, written=60, now="2026-11-20T18:00:02.000Z")
     assert not store("9", 35), "no longer pending"
     assert system.ledger().resume == {}

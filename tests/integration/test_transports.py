@@ -27,8 +27,9 @@ from fanfold.aws.retries import is_transient
 from fanfold.fanout import batch_retries
 from fanfold.fanout.deliver import Delivering
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import COMPLETE, Fanout, Ledger
+from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
+from fanfold.fanout.row import COMPLETE, Fanout
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, parse
@@ -82,7 +83,7 @@ class Service:
         followers.put_all(("ada", user, 1, 0) for user in users)
         Posts(self.tables, names.POSTS.name).add(POST, now=0)
         self.ledger.open(FANOUT)
-        self.ledger.plan("post-1", segments=segments, followers=len(users), level=0, now=NOW)
+        self.ledger.plan(FANOUT, segments=segments, followers=len(users), level=0, now=NOW)
         self.lanes.send_pending(self.row())
 
     @property
@@ -104,7 +105,7 @@ class Service:
             if self.row().state == COMPLETE:
                 return
             self.queues.clock.advance(TURN_SECONDS)
-            if not self.turn() and self.lanes.bulk.backlog() == 0:  # as SWEEP does
+            if not self.turn() and not self.queues.queue(self.queue_url).messages():  # all lost
                 self.lanes.send_pending(self.row())
         raise AssertionError(f"It does not end: {self.outcomes}")
 
@@ -116,7 +117,11 @@ class Service:
             again = int(message["Attributes"]["ApproximateReceiveCount"]) > 1
             try:
                 outcome = self.delivering.deliver(
-                    command, pace=Pace(RATE), redelivered=again, stop_at=clock.monotonic() + 300
+                    command,
+                    pace=Pace(RATE),
+                    redelivered=again,
+                    sent_at=0,
+                    stop_at=clock.monotonic() + 300,
                 )
             except Exception as error:
                 if not is_transient(error):

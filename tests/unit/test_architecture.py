@@ -23,10 +23,13 @@ DECISIONS = (
     "fanfold.follows.ring_reader",
     "fanfold.follows.sharding",
     "fanfold.follows.wishes",
+    "fanfold.fanout.row",
     "fanfold.fanout.backlog",
     "fanfold.fanout.pacing",
     "fanfold.fanout.policy",
     "fanfold.fanout.batch_retries",
+    "fanfold.sweep.remedy",
+    "fanfold.sweep.course",
 )
 SHARED = tuple(f"functions.{path.stem}" for path in sorted((ROOT / "functions").glob("_[!_]*.py")))
 AWS = (*GROUND, "fanfold.aws", "mypy_boto3_*")
@@ -56,6 +59,11 @@ RULES = (
     Rule("fanfold.follows", FOLLOWS, "a follow does not know how a post is delivered"),
     Rule("fanfold.follows.levels", (*GROUND, "fanfold.follows", "cachetools"), "it caches levels"),
     Rule("fanfold.fanout", (*FOLLOWS, "fanfold.fanout"), "it knows neither Lambda nor deployment"),
+    Rule(
+        "fanfold.sweep",
+        (*AWS, "fanfold.fanout", "fanfold.sweep"),
+        "it watches deliveries, and none of them knows it",
+    ),
     Rule(
         "fanfold.doctor",
         (*GROUND, "fanfold.aws", "fanfold.follows", "fanfold.doctor"),

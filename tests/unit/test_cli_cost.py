@@ -48,7 +48,9 @@ def test_ledger_units_agree_with_the_model_of_dynamodb(segments: int) -> None:
     new = NewPost(publisher_id="p" * 36, ref_id="r" * 36, body="x" * 1_000)
     publishing.accept(new, accepted_at=clock.now_ms())
     followers = segments * SEGMENT_FOLLOWERS
-    fanouts.plan(new.ref_id, segments=segments, followers=followers, level=0, now=NOW)
+    row = fanouts.get(new.ref_id)
+    assert row is not None
+    fanouts.plan(row, segments=segments, followers=followers, level=0, now=NOW)
     for segment in range(segments):
         row = fanouts.get(new.ref_id)
         assert row is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -14,9 +14,9 @@ from fanfold.fanout import deliver
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.deliver import MAX_HOPS, Delivering, Outcome
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import COMPLETE, DELIVERING, STALLED, Fanout
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
+from fanfold.fanout.row import COMPLETE, DELIVERING, STALLED, Fanout
 from fanfold.follows import ring
 from fanfold.follows.sharding import Shards
 from fanfold.messages import DeliverSegment, Message
@@ -43,14 +43,16 @@ class Ledger:
     row: Fanout | None
     calls: list[Any]
     is_ahead: bool = False  # another worker is further on
+    answered: list[int] = field(default_factory=list)  # questions, in updates made anyway
 
     def get(self, fanout_id: str) -> Fanout | None:
         return self.row
 
     def finish_segment(
-        self, fanout: Fanout, segment: int, *, written: int, now: str
+        self, fanout: Fanout, segment: int, *, written: int, now: str, answers: bool
     ) -> Fanout | None:
         self.calls.append(("finish", segment, written))
+        self.answered += [fanout.asked_at] if answers else []
         assert self.row
         if segment not in self.row.pending:
             return None
@@ -61,11 +63,18 @@ class Ledger:
         self.calls.append(("complete",))
         return True
 
-    def touch(self, fanout_id: str, *, now: str) -> None:
+    def touch(self, fanout: Fanout, *, now: str, answers: bool) -> None:
         self.calls.append(("touch",))
+        self.answered += [fanout.asked_at] if answers else []
 
-    def store_resume(self, fanout_id: str, segment: int, resume: Resume, *, now: str) -> bool:
+    def note_answer(self, fanout: Fanout) -> None:
+        self.calls.append(("answer", fanout.asked_at))
+
+    def store_resume(
+        self, fanout: Fanout, segment: int, resume: Resume, *, now: str, answers: bool
+    ) -> bool:
         self.calls.append(("resume", segment, resume))
+        self.answered += [fanout.asked_at] if answers else []
         return not self.is_ahead
 
 
@@ -119,11 +128,13 @@ class Worker:
         self.entries.append(entry)
         return self.end
 
-    def deliver(self, command: DeliverSegment = COMMAND, *, redelivered: bool = False) -> Outcome:
+    def deliver(
+        self, command: DeliverSegment = COMMAND, *, redelivered: bool = False, sent_at: int = 0
+    ) -> Outcome:
         stores: tuple[Any, Any, Any] = (self.ledger, self.posts, self.publishers)
         transport: Any = self
         return Delivering(*stores, self.lanes, transport).deliver(
-            command, pace=self.pace, redelivered=redelivered, stop_at=100.0
+            command, pace=self.pace, redelivered=redelivered, sent_at=sent_at, stop_at=100.0
         )
 
     @property

@@ -12,8 +12,8 @@ import pytest
 from fanfold.errors import BadInput
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout
 from fanfold.fanout.plan import Planning
+from fanfold.fanout.row import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read
@@ -38,9 +38,9 @@ class Ledger:
     def get(self, fanout_id: str) -> Fanout | None:
         return self.row if self.row and self.row.fanout_id == fanout_id else None
 
-    def plan(self, fanout_id: str, *, segments: int, followers: int, level: int, now: str) -> bool:
+    def plan(self, fanout: Fanout, *, segments: int, followers: int, level: int, now: str) -> bool:
         assert self.row
-        assert fanout_id == self.row.fanout_id
+        assert fanout.fanout_id == self.row.fanout_id
         if self.is_too_late or not self.row.awaits_plan:
             return False
         self.row = replace(

@@ -138,13 +138,3 @@ def test_every_message_is_sent_exactly_once_or_unsent_is_raised(
             assert len(sqs.taken) < count
         else:
             assert sqs.bodies() == list(range(count))
-
-
-def test_the_backlog_counts_visible_delayed_and_in_flight_messages() -> None:
-    class Counting:
-        def get_queue_attributes(self, *, QueueUrl: str, AttributeNames: list[str]) -> Any:  # noqa: N803
-            assert QueueUrl == "the-queue"
-            counts = zip(AttributeNames, ("9", "2", "1"), strict=True)
-            return {"Attributes": dict(counts)}
-
-    assert WorkQueue(Counting(), "the-queue").backlog() == 12  # type: ignore[arg-type]

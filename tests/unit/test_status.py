@@ -3,7 +3,7 @@
 from dataclasses import asdict, replace
 
 from fanfold.fanout.backlog import Resume
-from fanfold.fanout.ledger import Fanout
+from fanfold.fanout.row import Fanout
 from fanfold.fanout.status import status_of
 
 QUEUED = Fanout(

@@ -1,0 +1,114 @@
+"""One fan-out, as its row of the ledger says: values, without I/O."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fanfold import times
+from fanfold.aws.items import Item, get_number, get_text
+from fanfold.fanout.backlog import Resume
+from fanfold.names import EXPIRES_AT
+
+QUEUED = "queued"
+DELIVERING = "delivering"
+COMPLETE = "complete"
+STALLED = "stalled"
+# Its entries' time to live was over before all were written.
+EXPIRED = "expired"
+ABANDONED = "abandoned"  # ended by an operator
+# Nothing reopens a fan-out in one of these states, and its messages are done.
+ENDED = frozenset({COMPLETE, EXPIRED, ABANDONED})
+
+# In the key of the index `open`. No id contains it.
+_SEPARATOR = "#"
+# An order answers SWEEP's question if it was sent after it, by the clock of SQS and not of SWEEP.
+# It may also have been sent shortly before: the answer then comes a little early, once.
+ANSWERS_FROM_MS = -60_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fanout:
+    """A row of the ledger; `sent_at`, `asked_at` and `came_out` are epoch milliseconds.
+
+    They are 0 where it never happened, and in rows of the version before, which did not ask.
+    """
+
+    fanout_id: str
+    publisher_id: str
+    sort_key: str
+    accepted_at: str
+    expires_at: int  # epoch second at which the time to live of its entries ends
+    state: str = QUEUED
+    segments: int = 0
+    followers: int = 0  # estimated by PLAN
+    level: int = 0  # of the publisher's write shards, as PLAN saw it
+    pending: frozenset[int] = frozenset()
+    resume: dict[int, Resume] = field(default_factory=dict)
+    delivered: int = 0
+    changed_at: str = ""  # by a worker; SWEEP does not move it
+    completed_at: str = ""
+    sent_at: int = 0  # when all that is pending was last sent
+    asked_at: int = 0  # when SWEEP sent its last question
+    came_out: int = 0  # `asked_at` of the newest question known to have left the queue
+    asks: int = 0  # questions since the last progress
+    rounds: int = 0  # answered questions since a person last sent everything again
+
+    @property
+    def awaits_plan(self) -> bool:
+        """Whether PLAN has yet to fix the plan, even if SWEEP has given it up meanwhile."""
+        return self.state == QUEUED or (self.state == STALLED and not self.segments)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is SWEEP's to watch: neither finished nor given up."""
+        return self.state in (QUEUED, DELIVERING)
+
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether an entry written now would be one that no timeline shows."""
+        return now_ms >= self.expires_at * 1000
+
+    @property
+    def open_key(self) -> str:
+        """Its key in the index `open`, which tells its age without its row."""
+        return f"{self.accepted_at}{_SEPARATOR}{self.fanout_id}"
+
+    @property
+    def changed_ms(self) -> int:
+        return times.to_ms(self.changed_at) if self.changed_at else 0
+
+    def is_answered_by(self, sent_at: int) -> bool:
+        """Whether an order that SQS took at `sent_at` shows that the last question came out."""
+        return self.asked_at > 0 and sent_at >= self.asked_at + ANSWERS_FROM_MS
+
+
+def accepted_at(open_key: str) -> str:
+    """When the fan-out behind a key of the index `open` was accepted.
+
+    Empty, and so before any other time, for the key that versions before wrote: the bare id.
+    """
+    return open_key.partition(_SEPARATOR)[0] if _SEPARATOR in open_key else ""
+
+
+def from_item(item: Item) -> Fanout:
+    resume = item.get("resume", {}).get("M", {})
+    return Fanout(
+        fanout_id=get_text(item, "fanout_id"),
+        publisher_id=get_text(item, "publisher_id"),
+        sort_key=get_text(item, "sort_key"),
+        accepted_at=get_text(item, "accepted_at"),
+        expires_at=get_number(item, EXPIRES_AT),
+        state=get_text(item, "state"),
+        segments=get_number(item, "segments"),
+        followers=get_number(item, "followers"),
+        level=get_number(item, "level"),
+        pending=frozenset(int(n) for n in item.get("pending", {}).get("NS", [])),
+        resume={int(k): Resume.from_text(v["S"]) for k, v in resume.items()},
+        delivered=get_number(item, "delivered"),
+        changed_at=get_text(item, "changed_at"),
+        completed_at=get_text(item, "completed_at"),
+        sent_at=get_number(item, "sent_at"),
+        asked_at=get_number(item, "asked_at"),
+        came_out=get_number(item, "came_out"),
+        asks=get_number(item, "asks"),
+        rounds=get_number(item, "rounds"),
+    )

@@ -1,0 +1,140 @@
+"""What SWEEP reads and changes in the ledger, and where it keeps what it remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fanfold import clock, times
+from fanfold.aws.items import Value, expressions, get_number, get_text, number, text
+from fanfold.aws.queues import ATTEMPTS, BACKOFF_SECONDS
+from fanfold.errors import TryLater
+from fanfold.fanout.row import STALLED, Fanout, accepted_at, from_item
+from fanfold.names import GIVEN_UP, OPEN
+from fanfold.sweep.course import Key
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+# The row of SWEEP itself: no fan-out's id contains a `#`.
+MEMORY_ID = "#sweep"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What one run tells the next: times in epoch milliseconds by the name of the queue."""
+
+    position: str = ""  # the last fan-out that was looked at
+    paused: Mapping[str, int] = field(default_factory=dict)  # when it was last seen paused
+
+
+@dataclass(frozen=True)
+class OpenFanouts:
+    """The ledger, as SWEEP uses it."""
+
+    client: DynamoDBClient
+    table: str
+
+    def key_pages(self) -> Iterator[list[Key]]:
+        """The keys of the open fan-outs, in pages of up to 1 MB; without any row."""
+        pages = self.client.get_paginator("scan").paginate(
+            TableName=self.table, IndexName=OPEN.name
+        )
+        for page in pages:
+            yield [
+                Key(get_text(item, "fanout_id"), accepted_at(get_text(item, OPEN.partition_key)))
+                for item in page["Items"]
+            ]
+
+    def rows(self, ids: Sequence[str]) -> dict[str, Fanout | None]:
+        """Up to 100 rows, read consistently; None where there is none.
+
+        Raises `TryLater` if some stay unprocessed: that does not mean that they are missing.
+        """
+        found: dict[str, Fanout | None] = dict.fromkeys(ids)
+        left: Any = [{"fanout_id": text(fanout_id)} for fanout_id in ids]
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+            while left:
+                request: Any = {self.table: {"Keys": left, "ConsistentRead": True}}
+                answer = self.client.batch_get_item(RequestItems=request)
+                items = answer["Responses"].get(self.table, [])
+                found |= {row.fanout_id: row for row in map(from_item, items)}
+                unprocessed: Any = answer.get("UnprocessedKeys", {})
+                left = unprocessed.get(self.table, {}).get("Keys", [])
+                if not items:
+                    break  # throttled; a large answer in parts needs no pause
+            if not left:
+                return found
+        raise TryLater(f"{len(left)} of {len(ids)} rows of the ledger could not be read.")
+
+    def stalled(self) -> int:
+        """How many fan-outs have stalled."""
+        pages = self.client.get_paginator("scan").paginate(
+            TableName=self.table, IndexName=GIVEN_UP.name, Select="COUNT"
+        )
+        return sum(page["Count"] for page in pages)
+
+    # Each of these changes the row only if neither a worker nor another run has changed it since it
+    # was read. If a refusal was our own change, whose answer was lost, it counts as done.
+
+    def note_question(self, seen: Fanout, *, now_ms: int) -> bool:
+        """Note that SWEEP asks now: before it sends, so that each question is sent once at most."""
+        sets = {"asked_at": number(now_ms), "asks": number(seen.asks + 1)}
+        if self._changes(seen, sets):
+            return True
+        row = self.rows([seen.fanout_id])[seen.fanout_id]
+        return row is not None and row.is_open and row.asked_at == now_ms
+
+    def note_round(self, seen: Fanout, *, now_ms: int) -> bool:
+        """Note that SWEEP sends all that is pending, likewise."""
+        sets = {"sent_at": number(now_ms), "rounds": number(seen.rounds + 1)}
+        if self._changes(seen, sets):
+            return True
+        row = self.rows([seen.fanout_id])[seen.fanout_id]
+        return row is not None and row.is_open and row.sent_at == now_ms
+
+    def give_up(self, seen: Fanout, *, now_ms: int) -> bool:
+        """Mark the fan-out as stalled. Any progress reopens it."""
+        sets = {"state": text(STALLED), "changed_at": text(times.to_text(now_ms))}
+        sets[GIVEN_UP.partition_key] = text(seen.fanout_id)
+        return self._changes(seen, sets, removes=[OPEN.partition_key])
+
+    def _changes(
+        self, seen: Fanout, sets: Mapping[str, Value], removes: Sequence[str] = ()
+    ) -> bool:
+        values = {":seen_state": text(seen.state), ":seen_changed": text(seen.changed_at)}
+        conditions = ["#state = :seen_state", "#changed_at = :seen_changed"]
+        # `sent_at` too, or two runs at once would both send the same round.
+        for name, at in (("asked_at", seen.asked_at), ("sent_at", seen.sent_at)):
+            if at:
+                conditions.append(f"#{name} = :seen_{name}")
+                values[f":seen_{name}"] = number(at)
+            else:
+                conditions.append(f"attribute_not_exists(#{name})")
+        clauses = expressions(
+            sets=sets, removes=removes, condition=" AND ".join(conditions), values=values
+        )
+        key = {"fanout_id": text(seen.fanout_id)}
+        try:
+            self.client.update_item(TableName=self.table, Key=key, **clauses)
+        except self.client.exceptions.ConditionalCheckFailedException:
+            return False
+        return True
+
+    def memory(self) -> Memory:
+        key = {"fanout_id": text(MEMORY_ID)}
+        answer = self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True)
+        item = answer.get("Item", {})
+        paused = item.get("paused", {}).get("M", {})
+        return Memory(
+            get_text(item, "position"), {queue: get_number(paused, queue) for queue in paused}
+        )
+
+    def remember(self, memory: Memory) -> None:
+        sets: dict[str, Value] = {
+            "position": text(memory.position),
+            "paused": {"M": {queue: number(at) for queue, at in memory.paused.items()}},
+        }
+        key = {"fanout_id": text(MEMORY_ID)}
+        self.client.update_item(TableName=self.table, Key=key, **expressions(sets=sets))

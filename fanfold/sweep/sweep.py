@@ -1,0 +1,201 @@
+"""SWEEP: every minute, send again what was accepted and then lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, TypeVar
+
+from fanfold import clock, times
+from fanfold.aws.event_sources import EventSourceMappings
+from fanfold.aws.items import MAX_KEYS
+from fanfold.aws.queues import MAX_BATCH, WorkQueue
+from fanfold.aws.retries import AT_A_TIME, for_each
+from fanfold.errors import TryLater
+from fanfold.fanout.lanes import Lanes, orders
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import Fanout
+from fanfold.messages import Message, PlanFanout
+from fanfold.names import BULK, EXPRESS, PUBLISH
+from fanfold.sweep import course
+from fanfold.sweep.course import Due, Key, Oldest
+from fanfold.sweep.open_fanouts import Memory, OpenFanouts
+from fanfold.sweep.remedy import PLAN_SILENCE_SECONDS, QUESTION_SEGMENTS, Remedy, remedy_for
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+# Rows are read, and remedies applied, in steps: between them a run looks at its time.
+ROWS_A_STEP = AT_A_TIME * MAX_KEYS
+REMEDIES_A_STEP = 500
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What SWEEP did with one fan-out."""
+
+    fanout_id: str
+    what: str
+
+
+Report = Callable[[Swept], None]
+
+
+@dataclass(frozen=True)
+class Sweeping:
+    """The use case behind the schedule; `threads` make calls in parallel."""
+
+    fanouts: OpenFanouts
+    ledger: Ledger
+    publish_queue: WorkQueue
+    lanes: Lanes
+    mappings: EventSourceMappings
+    threads: Executor | None = None
+
+    def sweep(self, *, stop_at: float, report: Report) -> Oldest:
+        """Look at the open fan-outs in turn, and mend those that need it; returns the oldest.
+
+        It ends by about `stop_at` of the monotonic clock, and the next run goes on from there. Two
+        runs at once do no harm. An error with one fan-out keeps no other one from being mended: the
+        first error is raised at the end.
+        """
+        errors: list[Exception] = []
+        now_ms = clock.now_ms()
+        memory = self._with_pauses(self.fanouts.memory(), now_ms)
+        keys = self._keys((clock.monotonic() + stop_at) / 2, errors)
+        before = times.to_text(now_ms - PLAN_SILENCE_SECONDS * 1000)
+        ids = course.next_ids(keys, after=memory.position, accepted_before=before)
+        rows = self._rows(ids, stop_at, errors)
+        due = [
+            (remedy_for(row, now_ms=now_ms, paused_ms=memory.paused.get(_lane(row), 0)), row)
+            for row in rows.values()
+            if row
+        ]
+        for step in _cut(course.within_caps(due), REMEDIES_A_STEP):
+            if clock.monotonic() < stop_at:
+                self._apply(step, report, errors)
+        if rows:
+            self.fanouts.remember(replace(memory, position=list(rows)[-1]))
+        if errors:
+            raise errors[0]
+        return course.oldest(keys, rows, now_ms=now_ms)
+
+    def _with_pauses(self, memory: Memory, now_ms: int) -> Memory:
+        """Note which queues are paused now, as silence is counted from when they last were."""
+        queues = {PUBLISH.name: self.publish_queue, EXPRESS.name: self.lanes.express}
+        queues[BULK.name] = self.lanes.bulk
+        paused = {
+            name: now_ms for name, queue in queues.items() if self.mappings.is_paused(queue.url)
+        }
+        if paused:
+            memory = replace(memory, paused={**memory.paused, **paused})
+            self.fanouts.remember(memory)
+        return memory
+
+    def _keys(self, stop_at: float, errors: list[Exception]) -> list[Key]:
+        keys: list[Key] = []
+        for page in self.fanouts.key_pages():
+            keys += page
+            if clock.monotonic() > stop_at:
+                late = f"More than {len(keys)} fan-outs are open: too many for one run to list."
+                errors.append(TryLater(late))
+                break
+        return keys
+
+    def _rows(
+        self, ids: Sequence[str], stop_at: float, errors: list[Exception]
+    ) -> dict[str, Fanout | None]:
+        """What the ledger says of each fan-out, or of as many of them as there is time for."""
+        rows: dict[str, Fanout | None] = {}
+        for step in _cut(ids, ROWS_A_STEP):
+            if clock.monotonic() < stop_at:
+                for found in self._each(self.fanouts.rows, _cut(step, MAX_KEYS), errors):
+                    rows |= found
+        return rows
+
+    def _apply(self, step: Sequence[Due], report: Report, errors: list[Exception]) -> None:
+        """Note each remedy in its row, and then send its orders: in that order.
+
+        A run that dies between the two has asked nothing, but the next question follows. The other
+        way round, runs that die there would send for ever, unbounded.
+        """
+        done = [due for due in self._each(self._noted, step, errors) if due]
+        for queue, messages in self._orders(done):
+            send = partial(_send, queue)
+            for _ in self._each(send, _cut(messages, MAX_BATCH), errors):
+                pass
+        for remedy, row in done:
+            report(Swept(row.fanout_id, remedy.value))
+
+    def _noted(self, due: Due) -> Due | None:
+        """Note a remedy; None if the fan-out has moved since it was read."""
+        remedy, row = due
+        now_ms = clock.now_ms()
+        match remedy:
+            case Remedy.COMPLETE:
+                now = times.to_text(now_ms)
+                is_done = self.ledger.complete_if_delivered(row.fanout_id, now=now)
+            case Remedy.EXPIRE:
+                is_done = self.ledger.expire(row, now=times.to_text(now_ms))
+            case Remedy.STALL:
+                is_done = self.fanouts.give_up(row, now_ms=now_ms)
+            case Remedy.ROUND:
+                is_done = self.fanouts.note_round(row, now_ms=now_ms)
+            case _:
+                is_done = self.fanouts.note_question(row, now_ms=now_ms)
+        return due if is_done else None
+
+    def _orders(self, done: Sequence[Due]) -> Iterator[tuple[WorkQueue, list[Message]]]:
+        """The messages of many fan-outs by their queue; each keeps the group of its fan-out."""
+        plan: list[Message] = []
+        express: list[Message] = []
+        bulk: list[Message] = []
+        for remedy, row in done:
+            lane = express if row.segments == 1 else bulk
+            match remedy:
+                case Remedy.ASK_PLAN:
+                    command = PlanFanout(fanout_id=row.fanout_id)
+                    plan.append(command.message(group=row.publisher_id))
+                case Remedy.ASK:
+                    lane += islice(orders(row), QUESTION_SEGMENTS)
+                case Remedy.ROUND:
+                    lane += orders(row)
+                case _:
+                    pass
+        yield self.publish_queue, plan
+        yield self.lanes.express, express
+        yield self.lanes.bulk, bulk
+
+    def _each(
+        self, call: Callable[[T], R], items: Iterable[T], errors: list[Exception]
+    ) -> Iterator[R]:
+        """The results of the calls that succeed, in order; the errors of the others are kept."""
+
+        def attempt(item: T) -> list[R]:
+            try:
+                return [call(item)]
+            except Exception as error:  # noqa: BLE001 - it is raised at the end of the run
+                errors.append(error)
+                return []
+
+        return chain.from_iterable(for_each(self.threads, attempt, items))
+
+
+def _lane(row: Fanout) -> str:
+    """The name of the queue that its orders wait in."""
+    if row.awaits_plan:
+        return PUBLISH.name
+    return EXPRESS.name if row.segments == 1 else BULK.name
+
+
+def _send(queue: WorkQueue, messages: Sequence[Message]) -> None:
+    queue.send(*messages)
+
+
+def _cut(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

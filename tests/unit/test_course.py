@@ -1,0 +1,114 @@
+"""Which open fan-outs one run of SWEEP looks at, how much it sends, and what it measures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fanfold import times
+from fanfold.fanout.row import DELIVERING, STALLED, Fanout, accepted_at
+from fanfold.sweep import course
+from fanfold.sweep.course import Due, Key, Oldest, next_ids, oldest, within_caps
+from fanfold.sweep.remedy import Remedy
+
+NOW = 1_795_197_600_000
+AT = times.to_text(NOW - 120_000)
+
+
+def fanout(fanout_id: str = "post", *, pending: int = 0, segments: int = 4, age: int = 0) -> Fanout:
+    return Fanout(
+        fanout_id=fanout_id,
+        publisher_id="ada",
+        sort_key="",
+        accepted_at=times.to_text(NOW - 1000 * age),
+        expires_at=NOW,
+        state=DELIVERING,
+        segments=segments,
+        pending=frozenset(range(pending)),
+    )
+
+
+def keys(*ids: str, age_ms: int = 120_001) -> list[Key]:
+    return [Key(each, times.to_text(NOW - age_ms)) for each in ids]
+
+
+def test_the_key_of_an_open_fanout_tells_its_age_and_that_of_the_version_before_none() -> None:
+    assert accepted_at(fanout("a", age=120).open_key) == AT
+    assert accepted_at("a") == ""
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [("", "abcd"), ("b", "cdab"), ("bb", "cdab"), ("d", "abcd"), ("zzz", "abcd")],
+)
+def test_a_run_goes_on_in_order_of_id_after_the_last_one_and_begins_again(
+    after: str, expected: str
+) -> None:
+    found = next_ids(keys(*"dbca"), after=after, accepted_before=AT)
+    assert "".join(found) == expected
+
+
+def test_one_run_looks_at_a_bounded_number_and_the_next_ones_at_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(course, "MAX_ROWS", 3)
+    seen: list[str] = []
+    after = ""
+    for _ in range(3):
+        found = next_ids(keys(*"abcdefg"), after=after, accepted_before=AT)
+        seen, after = [*seen, "".join(found)], found[-1]
+    assert seen == ["abc", "def", "gab"]
+
+
+def test_only_what_is_older_than_two_minutes_is_looked_at_or_tells_no_age() -> None:
+    young, old, plain = keys("young", age_ms=120_000), keys("old"), Key("plain", "")
+    found = next_ids([*young, *old, plain], after="", accepted_before=AT)
+    assert found == ["old", "plain"]
+
+
+def test_what_needs_no_message_is_always_done() -> None:
+    ends: list[Due] = [
+        (what, fanout(pending=4096)) for what in (Remedy.STALL, Remedy.COMPLETE, Remedy.EXPIRE)
+    ]
+    asks: list[Due] = [(Remedy.ASK_PLAN, fanout())] * (course.MAX_PLAN_ORDERS + 1)
+    nothing: list[Due] = [(Remedy.NOTHING, fanout())]
+    taken = within_caps([*nothing, *asks, *ends])
+    assert taken == [*ends, *asks[: course.MAX_PLAN_ORDERS]]
+
+
+def test_the_fewest_pending_go_first_and_the_last_one_may_exceed_the_cap() -> None:
+    huge, large = fanout("huge", pending=4096), fanout("large", pending=1990)
+    small, tiny = fanout("small", pending=30), fanout("tiny", pending=1)
+    due: list[Due] = [
+        (Remedy.ROUND, huge),
+        (Remedy.ROUND, large),
+        (Remedy.ASK, small),  # ten orders
+        (Remedy.ASK, tiny),
+    ]
+    assert [row.fanout_id for _, row in within_caps(due)] == ["tiny", "small", "large"]
+    assert [row.fanout_id for _, row in within_caps(due[:1])] == ["huge"], "or it never has a turn"
+
+
+def test_the_oldest_of_each_size_is_measured_and_what_is_unknown_counts_as_small() -> None:
+    large = fanout("large", age=300, segments=2, pending=2)
+    single = fanout("single", age=200, segments=1, pending=1)
+    rows = {row.fanout_id: row for row in (large, single)}
+    known = [*keys("large", age_ms=300_000), *keys("single", age_ms=200_000)]
+    assert oldest([], {}, now_ms=NOW) == Oldest(0, 0)
+    assert oldest(known, rows, now_ms=NOW) == Oldest(200, 300)
+    assert oldest(known, {}, now_ms=NOW) == Oldest(300, 0)
+    unread = keys("unread", age_ms=250_500)
+    assert oldest([*known, *unread], rows, now_ms=NOW) == Oldest(250.5, 300)
+
+
+def test_what_has_ended_while_the_index_lags_is_not_measured() -> None:
+    rows = {"gone": None, "stalled": replace(fanout("stalled", age=500), state=STALLED)}
+    assert oldest(keys("gone", "stalled"), rows, now_ms=NOW) == Oldest(0, 0)
+
+
+def test_a_key_of_the_version_before_is_measured_once_its_row_is_read() -> None:
+    plain = [Key("plain", "")]
+    assert oldest(plain, {}, now_ms=NOW) == Oldest(0, 0)
+    rows = {"plain": fanout("plain", age=70, segments=0)}
+    assert oldest(plain, rows, now_ms=NOW) == Oldest(70, 0)
