@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from fanfold import names
-from fanfold.errors import RefIdTaken, TooManyFollows
+from fanfold.errors import NoPost, RefIdTaken, TooManyFollows
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
@@ -62,6 +62,23 @@ def posts_are_added_once_and_retracted(client: Any) -> None:
     posts.is_deleted("post-1")
     posts.is_deleted("nowhere")
     posts.get(["post-1", "never-published", "nowhere"])
+
+
+def own_posts_are_retracted_while_they_last_and_nothing_else(client: Any) -> None:
+    posts = Posts(client, names.POSTS.name)
+    posts.add(POST, now=NOW_SECONDS)
+    expiry_ms = EXPIRES * 1000
+    attempts = (
+        ("post-1", "thief", expiry_ms - 1),
+        ("post-1", "pub", expiry_ms),
+        ("nowhere", "pub", expiry_ms - 1),
+        ("post-1", "pub", expiry_ms - 1),
+        ("post-1", "pub", expiry_ms - 1),
+    )
+    for ref_id, publisher, now_ms in attempts:
+        with suppress(NoPost):
+            posts.retract_own(ref_id, publisher, now_ms=now_ms)
+        posts.get(["post-1", "nowhere"])
 
 
 def a_fanout_of_one_segment_is_finished_at_once(client: Any) -> None:
@@ -275,6 +292,7 @@ def timelines_take_entries_and_answer_pages(client: Any) -> None:
 
 SCRIPTS: list[Callable[[Any], None]] = [
     posts_are_added_once_and_retracted,
+    own_posts_are_retracted_while_they_last_and_nothing_else,
     a_fanout_of_one_segment_is_finished_at_once,
     sweep_remembers,
     a_fanout_of_many_segments_resumes_stalls_and_completes,
