@@ -111,6 +111,11 @@ class Queue:
         return VISIBILITY_PER_TIMEOUT * self.consumer.seconds
 
     @property
+    def lane(self) -> str:
+        """The value of the dimension `LANE`, if this is one of the `LANES`."""
+        return self.name.lower()
+
+    @property
     def url_output(self) -> str:
         """The stack output with the queue's URL."""
         return f"{self.name}QueueUrl"
@@ -146,6 +151,7 @@ RELATION = Queue("Relation", RELATE, batch_size=10, max_receives=5)
 EXPRESS = Queue("Express", DELIVER, batch_size=1, max_receives=10)
 BULK = Queue("Bulk", DELIVER, batch_size=1, max_receives=10)
 
+LANES = (EXPRESS, BULK)
 QUEUES = (PUBLISH, EXPRESS, BULK, RELATION)
 
 API_URL_OUTPUT = "ApiUrl"
@@ -159,6 +165,7 @@ FANOUTS_STALLED = "FanoutsStalled"
 OLDEST_SMALL_OPEN_SECONDS = "OldestSmallOpenSeconds"
 OLDEST_LARGE_OPEN_SECONDS = "OldestLargeOpenSeconds"
 ENTRIES_DELIVERED = "EntriesDelivered"
+LANE = "lane"  # a dimension of it
 GROWTHS = "Growths"
 GROWTHS_REFUSED = "GrowthsRefused"
 

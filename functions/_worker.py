@@ -90,7 +90,7 @@ def work(
         return [
             {"itemIdentifier": record["messageId"]}
             for record in line
-            if not _is_done(record, sources[_queue_name(record)], handle, stop_at)
+            if not _is_done(record, sources[source_name(record)], handle, stop_at)
         ]
 
     return {"batchItemFailures": list(chain(*for_each(threads, failures, lines.values())))}
@@ -119,7 +119,7 @@ def _begin(
     if stop_at - clock.monotonic() < MIN_SECONDS_LEFT:
         raise TryLater("Too little time is left to begin this message; it comes again.")
     received = Received(
-        queue=_queue_name(record),
+        queue=source_name(record),
         body=record["body"],
         sent_at=_sent_at(record),
         first_sent_at=_first_sent_at(record),
@@ -168,7 +168,7 @@ def _described(record: Record) -> dict[str, Any]:
     body = str(record["body"]).encode("utf-8", "surrogatepass")
     return {
         "message_id": record["messageId"],
-        "queue": _queue_name(record),
+        "queue": source_name(record),
         "sha256": hashlib.sha256(body).hexdigest(),
         "size": len(body),
     }
@@ -187,7 +187,8 @@ def _first_sent_at(record: Record) -> int:
     return first_sent_at(attribute.get("stringValue", ""), sent_at=_sent_at(record))
 
 
-def _queue_name(record: Record) -> str:
+def source_name(record: Record) -> str:
+    """The name of the queue that a record comes from."""
     return str(record["eventSourceARN"]).rpartition(":")[2]
 
 

@@ -18,7 +18,7 @@ from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
 from fanfold.timeline.posts import Posts
 from functions import _clients, _wiring
-from functions._worker import Received, logger, queue_name, sources, work
+from functions._worker import Received, logger, queue_name, source_name, sources, work
 
 settings = Settings.from_env()
 dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
@@ -29,7 +29,8 @@ delivering = Delivering(
     _wiring.lanes(settings, sqs),
     _clients.transport(settings),
 )
-SOURCES = sources(settings, sqs, names.EXPRESS, names.BULK)
+SOURCES = sources(settings, sqs, *names.LANES)
+LANES = {queue_name(getattr(settings, lane.url_setting)): lane.lane for lane in names.LANES}
 # Kept between invocations, with what this worker has learnt about the table.
 PACES = {
     queue_name(settings.express_queue_url): Pace(settings.express_worker_rate),
@@ -62,5 +63,7 @@ def take(received: Received) -> None:
 @metrics.log_metrics
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
+    # All messages of an event are of one queue.
+    metrics.add_dimension(names.LANE, LANES[source_name(event["Records"][0])])
     metrics.add_metric(names.ENTRIES_DELIVERED, MetricUnit.Count, 0)  # also if it is rejected
     return work(event, context, take, sources=SOURCES)

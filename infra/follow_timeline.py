@@ -98,9 +98,10 @@ class FollowTimeline(Construct):
             self,
             "Alarms",
             stage=stage,
-            queues=self.queues.values(),
+            queues=self.queues,
             tables=self.tables,
-            sweep=self.functions[SWEEP],
+            functions=self.functions,
+            api=self.http.api,
         )
 
     @property

@@ -73,12 +73,17 @@ class Stage:
     bulk_concurrency: int | None = None
     relation_concurrency: int | None = None
 
+    # A post for many followers that is still under way after so many days raises an alarm. More
+    # than a large event takes, and well before its messages expire.
+    large_fanout_days: int = 4
     # Gets every alarm, once the subscription is confirmed.
     alarm_email: str | None = None
     # Gets them too, through Amazon Q in chat applications, where somebody must authorize the
     # workspace once by hand. Give both or neither.
     slack_workspace_id: str | None = None
     slack_channel_id: str | None = None
+    # Says that the alarms of a stage that keeps its data need tell nobody.
+    alarms_unwatched: bool = False
 
     # The functions' runtime, and the platform of its wheels.
     runtime: str = "python3.14"
@@ -119,7 +124,7 @@ class Stage:
                 "'cors_origins' must be origins such as https://app.example.com, with commas "
                 "between them and no path."
             )
-        _check_slack(self)
+        _check_watchers(self)
 
 
 DEV: Final = Stage(name="dev", keep_data=False, user_pool=True, log_retention_days=7)
@@ -151,6 +156,8 @@ def _check_numbers(stage: Stage) -> None:
         "max_level": (0, HIGHEST_LEVEL),
         "warm_write_units": (MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY),
         "max_write_request_units": (MIN_WRITE_CAPACITY, MAX_WRITE_CAPACITY),
+        # Queues keep a message for 14 days.
+        "large_fanout_days": (1, 13),
         "requests_per_second": (10, MAX_REQUESTS_PER_SECOND),
         "publish_concurrency": concurrency,
         "express_concurrency": concurrency,
@@ -219,7 +226,7 @@ def _check_users(stage: Stage) -> None:
         )
 
 
-def _check_slack(stage: Stage) -> None:
+def _check_watchers(stage: Stage) -> None:
     workspace, channel = stage.slack_workspace_id, stage.slack_channel_id
     if (workspace is None) != (channel is None):
         raise StageError("Give 'slack_workspace_id' and 'slack_channel_id' both, or neither.")
@@ -227,4 +234,10 @@ def _check_slack(stage: Stage) -> None:
         raise StageError(
             "A local engine sends nothing to Slack: leave 'slack_workspace_id' and "
             "'slack_channel_id' out."
+        )
+    if stage.keep_data and not (stage.alarm_email or channel or stage.alarms_unwatched):
+        raise StageError(
+            f"Nobody would hear the alarms of the stage {stage.name}: give -c alarm_email=… for an "
+            "e-mail, or -c slack_workspace_id=… -c slack_channel_id=… for Slack. If you watch them "
+            "in another way, say so with -c alarms_unwatched=true."
         )

@@ -206,8 +206,10 @@ def installed() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     try:
         with patched(patches), patch.dict(os.environ, environment), warnings.catch_warnings():
-            # All environments of a process share Powertools' metrics: one may flush another's.
+            # All environments of a process share Powertools' metrics: one may flush another's, and
+            # overwrite its lane.
             warnings.filterwarnings("ignore", "No application metrics", UserWarning)
+            warnings.filterwarnings("ignore", "Dimension 'lane' has already", UserWarning)
             yield
     finally:
         _forget_wires()

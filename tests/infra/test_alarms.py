@@ -1,117 +1,368 @@
-"""Alarms: what they watch, whom they notify, and that operators find them explained."""
+"""Alarms: what they watch, when they ring, whom they tell, and where they are explained."""
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fanfold import names
 from infra.follow_timeline import TABLE_ACTIONS
-from tests.infra.template import Template, of_type, variables
+from infra.service_alarms import GROWERS
+from tests.infra.cloudwatch import ALARM, OK, Alarm, Minutes, evaluated
+from tests.infra.template import Template, of_type, output_id, variables
 
 ROOT = Path(__file__).parents[2]
 OPERATIONS = ROOT / "docs/operations.md"
-ALARM = "AWS::CloudWatch::Alarm"
+
+HOURS, DAYS = 3600, 24 * 3600
+WORKED = ("api", "timeline", "plan", "deliver", "relate")
 
 
-def alarms(template: Template) -> list[Template]:
-    return list(of_type(template, ALARM).values())
+def alarms(template: Template) -> dict[str, Alarm]:
+    """Each alarm by the name that the operations page knows it by."""
+    found = {}
+    for logical_id, properties in of_type(template, "AWS::CloudWatch::Alarm").items():
+        match = re.fullmatch(r"FanfoldAlarms(\w+)[0-9A-F]{8}", logical_id)
+        assert match
+        found[match[1]] = Alarm(properties)
+    return found
 
 
-def watched(template: Template, metric: str) -> list[str]:
-    """Logical ids of the queues with an alarm on this metric."""
+def ids(template: Template) -> set[str]:
+    return set(alarms(template))
+
+
+def watched(template: Template, alarm: str, *, metric: str) -> list[dict[str, Any]]:
+    """The dimensions of the metrics of this name that the alarm watches."""
     return [
-        dimension["Value"]["Fn::GetAtt"][0]
-        for alarm in alarms(template)
-        if alarm["MetricName"] == metric
-        for dimension in alarm["Dimensions"]
+        {name: json.loads(value) if value[0] == "{" else value for name, value in found.dimensions}
+        for each in alarms(template)[alarm].metrics.values()
+        for found in [each.metric]
+        if found.name == metric
     ]
 
 
-def watched_indexes(template: Template) -> set[tuple[str, str]]:
-    """Logical id of the table and name of the index, for each alarm on throttled writes."""
-    return {
-        (dimensions["TableName"]["Ref"], dimensions["GlobalSecondaryIndexName"])
-        for alarm in alarms(template)
-        if (alarm["Namespace"], alarm["MetricName"]) == ("AWS/DynamoDB", "WriteThrottleEvents")
-        for dimensions in [{each["Name"]: each["Value"] for each in alarm["Dimensions"]}]
-    }
+# What is watched
 
 
-def indexes() -> set[tuple[names.Table, names.Index]]:
-    return {(table, index) for table in names.TABLES for index in table.indexes}
+@pytest.mark.parametrize("queue", names.QUEUES, ids=lambda queue: queue.name)
+def test_every_queue_has_alarms_on_its_letters_and_on_messages_that_expire(
+    template: Template, queue: names.Queue
+) -> None:
+    own = {"QueueName": {"Fn::GetAtt": [output_id(template, queue.url_output), "QueueName"]}}
+    dead = {"QueueName": {"Fn::GetAtt": [output_id(template, queue.dlq_url_output), "QueueName"]}}
+    visible, age = "ApproximateNumberOfMessagesVisible", "ApproximateAgeOfOldestMessage"
+    assert watched(template, f"{queue.name}Failed", metric=visible) == [dead]
+    assert watched(template, f"{queue.name}FailedMore", metric=visible) == [dead]
+    assert watched(template, f"{queue.name}Expiring", metric=age) == [own]
+    assert watched(template, f"{queue.name}FailedExpiring", metric=age) == [dead]
+    if queue is not names.BULK:
+        assert watched(template, f"{queue.name}Late", metric=age) == [own]
 
 
-def test_the_first_message_in_a_dead_letter_queue_raises_an_alarm(template: Template) -> None:
-    expected = {template["Outputs"][q.dlq_url_output]["Value"]["Ref"] for q in names.QUEUES}
-    assert set(watched(template, "ApproximateNumberOfMessagesVisible")) == expected
-    for alarm in alarms(template):
-        if alarm["MetricName"] == "ApproximateNumberOfMessagesVisible":
-            assert alarm["Threshold"] == 1
-            assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
+def test_no_alarm_rings_because_a_large_event_takes_hours(template: Template) -> None:
+    assert "BulkLate" not in ids(template)
 
 
-def test_the_age_of_every_queue_has_an_alarm(template: Template) -> None:
-    expected = {template["Outputs"][q.url_output]["Value"]["Ref"] for q in names.QUEUES}
-    assert set(watched(template, "ApproximateAgeOfOldestMessage")) == expected
+@pytest.mark.parametrize("function", names.FUNCTIONS, ids=lambda function: function.name)
+def test_every_function_has_alarms_on_errors_and_throttles(
+    template: Template, function: names.Function
+) -> None:
+    def function_of(alarm: str, metric: str) -> str:
+        (dimensions,) = watched(template, alarm, metric=metric)
+        placed = template["Resources"][dimensions["FunctionName"]["Ref"]]
+        return str(placed["Properties"]["Handler"].split(".")[1])
+
+    name = function.name.title()
+    failing = f"{name}FunctionFailing" if function is not names.SWEEP else "SweepFailing"
+    assert function_of(failing, "Errors") == function.name
+    assert function_of(f"{name}FunctionThrottled", "Throttles") == function.name
 
 
-def test_a_stalled_fanout_raises_an_alarm(template: Template) -> None:
-    (alarm,) = [a for a in alarms(template) if a["MetricName"] == names.FANOUTS_STALLED]
-    assert alarm["Namespace"] == names.METRICS_NAMESPACE
-    (dimension,) = alarm["Dimensions"]
-    service = variables(template)["sweep"]["POWERTOOLS_SERVICE_NAME"]
-    assert dimension == {"Name": "service", "Value": service}
+def test_the_api_has_an_alarm_on_its_5xx(template: Template) -> None:
+    (api,) = of_type(template, "AWS::ApiGatewayV2::Api")
+    for metric in ("5xx", "Count"):
+        assert watched(template, "RequestsFailing", metric=metric) == [{"ApiId": {"Ref": api}}]
 
 
-def test_throttled_writes_of_every_index_have_an_alarm(template: Template) -> None:
-    assert watched_indexes(template) == {
-        (template["Outputs"][table.output]["Value"]["Ref"], index.name)
-        for table, index in indexes()
-    }
+@pytest.mark.parametrize("table", names.TABLES, ids=lambda table: table.name)
+def test_every_table_and_index_has_an_alarm_on_its_throttles(
+    template: Template, table: names.Table
+) -> None:
+    own = {"TableName": {"Ref": output_id(template, table.output)}}
+    alarm = f"{table.name}TableThrottled"
+    assert watched(template, alarm, metric="ReadThrottleEvents") == [own]
+    # Those of timelines are throttled by design.
+    expected = [] if table is names.TIMELINES else [own]
+    assert watched(template, alarm, metric="WriteThrottleEvents") == expected
+    for index in table.indexes:
+        alarm = f"{table.name}{index.name.title()}IndexThrottled"
+        both = {**own, "GlobalSecondaryIndexName": index.name}
+        assert watched(template, alarm, metric="WriteThrottleEvents") == [both]
 
 
 def test_a_new_index_gets_an_alarm_automatically(
     monkeypatch: pytest.MonkeyPatch, synthesize: Callable[..., Template]
 ) -> None:
-    before = len(indexes())
-    readers = replace(names.READERS, indexes=(names.Index("by_country", "country"),))
+    readers = replace(names.READERS, indexes=(names.Index("country", "country"),))
     every = [readers if table is names.READERS else table for table in names.TABLES]
     monkeypatch.setattr(names, "TABLES", tuple(every))
     monkeypatch.setitem(TABLE_ACTIONS, readers, {})
-    template = synthesize()
-    table = template["Outputs"][readers.output]["Value"]["Ref"]
-    assert (table, "by_country") in watched_indexes(template)
-    assert len(watched_indexes(template)) == before + 1
+    assert "ReadersCountryIndexThrottled" in ids(synthesize())
 
 
-def test_an_index_alarm_waits_for_five_minutes_of_throttles(template: Template) -> None:
-    for alarm in alarms(template):
-        if alarm["MetricName"] == "WriteThrottleEvents":
-            assert (alarm["Statistic"], alarm["Period"]) == ("Sum", 60)
-            assert (alarm["Threshold"], alarm["EvaluationPeriods"]) == (1, 5)
-            assert alarm["ComparisonOperator"] == "GreaterThanOrEqualToThreshold"
-            assert "DatapointsToAlarm" not in alarm, "all five must breach"
+def test_the_growths_of_every_function_that_writes_edges_are_watched(template: Template) -> None:
+    writers = {who for who, may in TABLE_ACTIONS[names.FOLLOWERS].items() if "PutItem" in may}
+    assert set(GROWERS) == writers
+    found = watched(template, "GrowthRefused", metric=names.GROWTHS_REFUSED)
+    services = variables(template)
+    assert {each["service"] for each in found} == {
+        services[writer.name]["POWERTOOLS_SERVICE_NAME"] for writer in writers
+    }
 
 
-def test_the_operations_page_explains_every_alarm(template: Template) -> None:
-    page = OPERATIONS.read_text(encoding="utf-8")
-    ids = of_type(template, ALARM)
-    assert ids
-    for logical_id in ids:
-        found = re.fullmatch(r"FanfoldAlarms(\w+)[0-9A-F]{8}", logical_id)
-        assert found
-        assert f"`{found[1]}`" in page
+# When they ring. The lists have a value a minute.
 
 
-def test_every_alarm_notifies_the_topic_and_has_a_description(template: Template) -> None:
+def test_the_evaluation_follows_the_developer_guide() -> None:
+    # "Configuring how CloudWatch alarms treat missing data", its two tables: points, what the
+    # alarm becomes if missing points are ignored, breaching and not breaching, M of N.
+    keep = "as before"
+    rows = [
+        ("0-X-X", OK, OK, OK, 3),
+        ("0----", OK, OK, OK, 3),
+        ("-----", keep, ALARM, OK, 3),
+        ("0XX-X", ALARM, ALARM, ALARM, 3),
+        ("--X--", keep, ALARM, OK, 3),
+        ("0-X-X", ALARM, ALARM, ALARM, 2),
+        ("00X0X", ALARM, ALARM, ALARM, 2),
+        ("0-X--", OK, ALARM, OK, 2),
+        ("----0", OK, ALARM, OK, 2),
+        ("---X-", keep, ALARM, OK, 2),
+    ]
+    for points, ignored, breaching, calm, m in rows:
+        real = [{"0": False, "X": True, "-": None}[point] for point in points]
+        kinds = {"ignore": ignored, "breaching": breaching, "notBreaching": calm}
+        for missing, state in kinds.items():
+            found = evaluated(real, m, 3, missing=missing, state=keep)
+            assert found == state, f"{points}, {missing}, {m} of 3"
+
+
+def test_the_first_letter_rings_and_so_does_each_later_one(dev: Template) -> None:
+    first, more = alarms(dev)["BulkFailed"], alarms(dev)["BulkFailedMore"]
+    letters = [0] * 20 + [1] * 20
+    assert first.rings(values=letters)
+    assert not more.rings(letters=letters), "one message for one letter"
+    states = list(more.states(letters=[*letters, *[3] * 20, *[4] * 20]))
+    assert states[:40].count(ALARM) == 0
+    assert ALARM in states[40:50]
+    assert states[55] == OK, "so that the next letter is a change"
+    assert ALARM in states[60:70]
+
+
+def test_a_listing_that_hides_letters_for_a_minute_is_no_new_failure(dev: Template) -> None:
+    letters = ([7] * 9 + [0]) * 6
+    assert not alarms(dev)["BulkFailedMore"].rings(letters=letters)
+    assert not alarms(dev)["BulkFailedMore"].rings(letters=[7] * 10 + [5, 3] + [0] * 20), (
+        "a redrive"
+    )
+
+
+@pytest.mark.parametrize(("queue", "minutes"), [("Publish", 5), ("Express", 5), ("Relation", 30)])
+def test_a_late_queue_rings_after_three_minutes(dev: Template, queue: str, minutes: int) -> None:
+    alarm = alarms(dev)[f"{queue}Late"]
+    assert alarm.rings(values=[minutes * 60] * 3)
+    assert not alarm.rings(values=[minutes * 60] * 2 + [0] * 5)
+    assert not alarm.rings(values=[minutes * 60 - 1] * 60)
+    assert list(alarm.states(ALARM, values=[None] * 10))[-1] == OK, "an idle queue has no data"
+
+
+@pytest.mark.parametrize(
+    ("alarm", "days"), [("BulkExpiring", 10), ("BulkFailedExpiring", 7), ("RelationExpiring", 10)]
+)
+def test_a_message_rings_some_days_before_it_expires(dev: Template, alarm: str, days: int) -> None:
+    assert alarms(dev)[alarm].rings(values=[days * DAYS])
+    assert not alarms(dev)[alarm].rings(values=[days * DAYS - 60] * 60)
+
+
+def lane(dev: Template, messages: Minutes, entries: Minutes) -> list[str]:
+    return list(alarms(dev)["BulkStandsStill"].states(messages=messages, entries=entries))
+
+
+def test_a_lane_with_messages_that_writes_nothing_for_a_quarter_of_an_hour_rings(
+    dev: Template,
+) -> None:
+    for nothing in (0, None):  # its workers write nothing, or there are none
+        states = lane(dev, [5_000] * 30, [900] * 10 + [nothing] * 20)
+        assert states.index(ALARM) == 10 + 15 - 1
+
+
+def test_a_lane_that_writes_or_has_nothing_to_write_is_calm(dev: Template) -> None:
+    assert ALARM not in lane(dev, [5_000] * 60, [10_000] * 60)
+    assert ALARM not in lane(dev, [0] * 60, [None] * 60)
+    assert ALARM not in lane(dev, [None] * 60, [None] * 60), "an idle queue has no data"
+    # Copies that deliver nothing, or a pause, of fourteen minutes.
+    assert ALARM not in lane(dev, [300] * 60, ([0] * 14 + [40]) * 4)
+    # The data of the newest two minutes is not there yet.
+    assert ALARM not in lane(dev, [5_000] * 60, [10_000] * 58 + [None] * 2)
+
+
+def test_a_lane_that_writes_again_is_calm_again(dev: Template) -> None:
+    states = lane(dev, [5_000] * 60, [None] * 30 + [900] * 30)
+    assert (states[29], states[-1]) == (ALARM, OK)
+
+
+@pytest.mark.parametrize(
+    ("alarm", "limit"),
+    [("SmallFanoutsLate", 900), ("LargeFanoutsLate", 4 * DAYS), ("FanoutsStalled", 1)],
+)
+def test_an_alarm_of_sweep_rings_and_holds_while_its_runs_fail(
+    dev: Template, alarm: str, limit: float
+) -> None:
+    found = alarms(dev)[alarm]
+    assert not found.rings(values=[0, limit - 1] * 30)
+    assert not found.rings(values=[None] * 30)
+    states = list(found.states(values=[limit] * 5 + [None] * 30 + [0] * 5))
+    assert states[4:35] == [ALARM] * 31
+    assert states[-1] == OK
+
+
+@pytest.mark.parametrize("alarm", ["SmallFanoutsLate", "LargeFanoutsLate"])
+def test_an_old_fanout_rings_after_three_reports(dev: Template, alarm: str) -> None:
+    assert alarms(dev)[alarm].rings(values=[9 * DAYS] * 3)
+    assert alarms(dev)[alarm].rings(values=[9 * DAYS, None, 9 * DAYS, 9 * DAYS]), "a late report"
+    assert not alarms(dev)[alarm].rings(values=[9 * DAYS, 9 * DAYS, 0] * 20)
+
+
+@pytest.mark.parametrize(
+    ("context", "seconds"),
+    [
+        ({}, 4 * DAYS),
+        ({"large_fanout_days": "2"}, 2 * DAYS),
+        ({"retention_days": "1"}, 12 * HOURS),
+        ({"retention_days": "5", "large_fanout_days": "13"}, 60 * HOURS),
+    ],
+)
+def test_the_age_of_large_fanouts_is_a_setting_and_at_most_half_of_the_retention(
+    synthesize: Callable[..., Template], context: dict[str, str], seconds: int
+) -> None:
+    alarm = alarms(synthesize(**context))["LargeFanoutsLate"]
+    assert alarm.properties["Threshold"] == seconds
+
+
+def test_a_sweep_that_does_not_run_rings_though_nothing_fails(dev: Template) -> None:
+    alarm = alarms(dev)["SweepNotRunning"]
+    assert alarm.rings(values=[0] * 30 + [None] * 7)
+    assert not alarm.rings(values=[0, 0, 50, 90 * DAYS] * 10)
+    assert not alarm.rings(values=[0, None, None] * 20), "now and then a run fails"
+    assert list(alarm.states(ALARM, values=[0] * 6))[-1] == OK
+
+
+def test_a_sweep_that_fails_three_times_rings(dev: Template) -> None:
+    assert alarms(dev)["SweepFailing"].rings(values=[1, 1, 1])
+    assert not alarms(dev)["SweepFailing"].rings(values=[1, 1, 0, 1, 1, 0])
+
+
+@pytest.mark.parametrize(
+    ("alarm", "all_"),
+    [
+        ("RequestsFailing", "requests"),
+        *((f"{each.title()}FunctionFailing", "runs") for each in WORKED),
+    ],
+)
+def test_failures_ring_when_they_last(dev: Template, alarm: str, all_: str) -> None:
+    found = alarms(dev)[alarm]
+
+    def rings(errors: Minutes, requests: Minutes) -> bool:
+        return found.rings(**{"errors": errors, all_: requests})
+
+    assert rings([10] * 5, [1_000] * 5)
+    assert rings([1, None, None] * 5, [1, None, None] * 5), "a quiet service of which all fails"
+    assert not rings([9] * 60, [1_000] * 60)
+    assert not rings([None] * 60, [None] * 60)
+    # A publisher that grows eight times: 20 s each, and nothing in the quarter of an hour after.
+    assert not rings(([500] * 4 + [0] * 11) * 4, [1_000] * 60)
+    assert list(found.states(ALARM, **{"errors": [None] * 20, all_: [None] * 20}))[-1] == OK
+
+
+@pytest.mark.parametrize("function", names.FUNCTIONS, ids=lambda function: function.name)
+def test_a_throttled_function_rings_when_it_lasts(dev: Template, function: names.Function) -> None:
+    alarm = alarms(dev)[f"{function.name.title()}FunctionThrottled"]
+    assert alarm.rings(values=[0, 3, 0] * 5)
+    assert not alarm.rings(values=([9] * 4 + [0] * 11) * 4)
+
+
+@pytest.mark.parametrize(
+    ("alarm", "metric", "minutes"),
+    [
+        ("PostsOutboxIndexThrottled", "writes", 5),
+        ("PostsTableThrottled", "writes", 15),
+        ("PostsTableThrottled", "reads", 15),
+        ("TimelinesTableThrottled", "reads", 15),
+        ("GrowthRefused", "plan", 15),
+    ],
+)
+def test_what_is_throttled_for_long_rings_and_is_calm_again_without_data(
+    dev: Template, alarm: str, metric: str, minutes: int
+) -> None:
+    found = alarms(dev)[alarm]
+
+    def states(values: Minutes) -> list[str]:
+        silent: dict[str, Minutes] = {name: [None] * len(values) for name in found.metrics}
+        return list(found.states(**{**silent, metric: values}))
+
+    late: Minutes = [None, None]  # the newest minutes have no data yet
+    assert states([40] * minutes + list(late))[-1] == ALARM
+    assert ALARM not in states(([40] * (minutes - 1) + [None] * 10) * 4)
+    assert ALARM not in states([None] * 60)
+    assert states([40] * minutes + [None] * 30)[-1] == OK
+
+
+# Whom they tell, and what they say
+
+
+def test_every_alarm_notifies_the_topic(template: Template) -> None:
     (topic,) = of_type(template, "AWS::SNS::Topic")
-    for alarm in alarms(template):
-        assert alarm["AlarmActions"] == [{"Ref": topic}]
-        assert alarm["AlarmDescription"].endswith(".")
-        assert alarm["TreatMissingData"] == "notBreaching"
+    for alarm in alarms(template).values():
+        assert alarm.properties["AlarmActions"] == [{"Ref": topic}]
+
+
+def test_every_alarm_says_in_sentences_what_it_means_and_what_to_do(template: Template) -> None:
+    for name, alarm in alarms(template).items():
+        text = alarm.properties["AlarmDescription"]
+        assert 80 < len(text) <= 1024, name  # CloudWatch's limit
+        assert text.endswith("."), name
+        assert re.search(r"`fanfold |docs/operations\.md|\blogs?\b|\bworkers\b", text), name
+
+
+def test_what_an_alarm_refers_to_is_on_the_operations_page(template: Template) -> None:
+    page = OPERATIONS.read_text(encoding="utf-8")
+    for alarm in alarms(template).values():
+        for heading in re.findall(r"'([^']+)' in docs", alarm.properties["AlarmDescription"]):
+            assert re.search(rf"^###? {heading}$", page, re.MULTILINE), heading
+
+
+def test_the_operations_page_explains_exactly_these_alarms(template: Template) -> None:
+    page = OPERATIONS.read_text(encoding="utf-8")
+    table = page.partition("\n## The alarms\n")[2].partition("\n## ")[0]
+    explained = [
+        name
+        for row in table.splitlines()
+        if row.startswith("| `")
+        for name in re.findall(r"`(\w+)`", row.split("|")[1])
+    ]
+    assert sorted(explained) == sorted(ids(template))
+
+
+def test_the_operations_page_says_what_the_alarms_cost(dev: Template) -> None:
+    metrics = sum(len(alarm.metrics) for alarm in alarms(dev).values())
+    page = OPERATIONS.read_text(encoding="utf-8")
+    assert f"{len(ids(dev))} alarms on {metrics} metrics" in page
+    assert f"${metrics / 10:.2f} a month" in page
 
 
 def test_an_alarm_email_is_subscribed_to_the_topic(dev: Template, prod: Template) -> None:

@@ -18,8 +18,9 @@ POOL_RULES = {
     ),
 }
 
-POOL = {"user_pool": "true"}
-ISSUER = {"jwt_issuer": "https://issuer.example.com", "jwt_audience": "timeline"}
+WATCHED = {"alarm_email": "operators@example.com"}
+POOL = {"user_pool": "true", **WATCHED}
+ISSUER = {"jwt_issuer": "https://issuer.example.com", "jwt_audience": "timeline", **WATCHED}
 CASES = {
     "dev": ({"stage": "dev"}, POOL_RULES),
     "prod with a pool": ({"stage": "prod", **POOL}, POOL_RULES),

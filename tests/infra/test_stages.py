@@ -10,6 +10,8 @@ from fanfold.budgets import Budget
 from infra.context import choose
 from infra.stages import DEV, LOCAL, PROD, STAGES, Stage, StageError
 
+WATCHED = {"alarm_email": "operators@example.com"}
+
 
 def with_context(**context: object) -> Stage:
     return choose(context)
@@ -37,16 +39,42 @@ def test_prod_requires_a_choice_of_its_users() -> None:
 
 def test_prod_has_a_pool_only_by_choice() -> None:
     assert not PROD.user_pool
-    assert with_context(stage="prod", user_pool="true").user_pool
+    assert with_context(stage="prod", user_pool="true", **WATCHED).user_pool
 
 
 def test_prod_may_have_any_issuer() -> None:
     stage = with_context(
-        stage="prod", jwt_issuer="https://id.example.com", jwt_audience="a, b", user_claim="email"
+        stage="prod",
+        jwt_issuer="https://id.example.com",
+        jwt_audience="a, b",
+        user_claim="email",
+        **WATCHED,
     )
     assert stage.jwt_issuer == "https://id.example.com"
     assert stage.jwt_audience == ("a", "b")
     assert stage.user_claim == "email"
+
+
+@pytest.mark.parametrize("context", [{"stage": "prod"}, {"stage": "dev", "keep_data": "true"}])
+def test_a_stage_that_keeps_its_data_wants_somebody_who_hears_its_alarms(
+    context: dict[str, str],
+) -> None:
+    context = {"user_pool": "true", **context}
+    with pytest.raises(
+        StageError, match=r"Nobody would hear .*alarm_email=.*alarms_unwatched=true"
+    ):
+        with_context(**context)
+    for heard in (
+        WATCHED,
+        {"slack_workspace_id": "T0123", "slack_channel_id": "C0123"},
+        {"alarms_unwatched": "true"},
+    ):
+        assert with_context(**context, **heard).keep_data
+
+
+def test_a_stage_to_try_things_out_needs_nobody() -> None:
+    for name in ("dev", "local"):
+        assert with_context(stage=name).alarm_email is None
 
 
 @pytest.mark.parametrize("claim", ["sub", "username"])
@@ -62,6 +90,7 @@ def test_cdk_json_may_have_typed_values() -> None:
         jwt_audience=["a", "b"],
         bulk_concurrency=4,
         user_pool=False,
+        **WATCHED,
     )
     assert (stage.jwt_audience, stage.bulk_concurrency) == (("a", "b"), 4)
 
@@ -89,6 +118,8 @@ def test_cdk_json_may_have_typed_values() -> None:
         ({"requests_per_second": "5"}, "'requests_per_second' must be from 10 to 100000, not 5"),
         ({"express_concurrency": "1"}, "'express_concurrency' must be from 2 to 1000, not 1"),
         ({"relation_concurrency": "1001"}, "'relation_concurrency' must be from 2 to 1000"),
+        ({"large_fanout_days": "0"}, "'large_fanout_days' must be from 1 to 13, not 0"),
+        ({"large_fanout_days": "14"}, "'large_fanout_days' must be from 1 to 13, not 14"),
         ({"retention_days": "0"}, "'retention_days' must be from 1 to"),
         ({"log_retention_days": "8"}, "'log_retention_days' must be one of 1, 3, 5, 7"),
         ({"user_claim": "two words"}, "'user_claim' must be the name of a claim"),

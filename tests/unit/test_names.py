@@ -12,6 +12,10 @@ RELIABILITY = Path(__file__).parents[2] / "docs/reliability.md"
 def test_the_public_metrics_keep_their_names() -> None:
     assert names.METRICS_NAMESPACE == "Fanfold"
     assert names.ENTRIES_DELIVERED == "EntriesDelivered"
+    assert [(names.LANE, lane.lane) for lane in names.LANES] == [
+        ("lane", "express"),
+        ("lane", "bulk"),
+    ]
     assert names.FANOUTS_STALLED == "FanoutsStalled"
     assert names.OLDEST_SMALL_OPEN_SECONDS == "OldestSmallOpenSeconds"
     assert names.OLDEST_LARGE_OPEN_SECONDS == "OldestLargeOpenSeconds"

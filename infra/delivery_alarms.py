@@ -1,0 +1,176 @@
+"""Alarms about what was accepted: it fails, is late, stands still, or is about to be lost."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_sqs as sqs
+
+from fanfold import names
+from infra.alarm_rules import BELOW, BROKEN, MINUTE, UNCHANGED, Rule, math, ours
+from infra.stages import Stage
+from infra.work_queue import WorkQueue
+
+# The oldest message of a queue may be this old. Commands and small fan-outs take seconds, but a
+# burst of follows waits for the rate of RELATE. Bulk has no such limit: a large event makes it late
+# by hours, by design, and an alarm that rings all the while would hide a fault.
+MAX_AGE: Final[Mapping[names.Queue, Duration]] = {
+    names.PUBLISH: Duration.minutes(5),
+    names.EXPRESS: Duration.minutes(5),
+    names.RELATION: Duration.minutes(30),
+}
+# SQS deletes a message 14 days after it was first sent. Four days are left to save it.
+EXPIRING: Final = Duration.days(10)
+# In a dead-letter queue the metric counts from the move, but the 14 days from the first send: a
+# letter that had waited for four days in its lane has three left.
+DEAD_LETTER_EXPIRING: Final = Duration.days(7)
+# The maximum of five minutes does not see that a listing hides dead letters for some seconds.
+GROWTH_PERIOD: Final = Duration.minutes(5)
+
+# A lane with messages writes entries every second, unless it is paused or every write fails.
+STILL_MINUTES: Final = 15
+# A fan-out of one segment takes seconds, and SWEEP mends a lost one within 11 minutes.
+SMALL_FANOUT: Final = Duration.minutes(15)
+# SWEEP reports once a minute, but now and then twice in one and not in the next.
+REPORTS: Final = 3
+# One period of five minutes would ring later than five of one: CloudWatch prefers older data to
+# missing data, and looks some periods further back.
+SILENT_MINUTES: Final = 5
+
+
+def of_queue(queue: WorkQueue) -> Iterator[Rule]:
+    name, lower = queue.name.name, queue.name.name.lower()
+    yield Rule(
+        name=f"{name}Failed",
+        says=f"Messages are in the dead-letter queue of {lower}: they break the contract, or have "
+        "failed too often. `fanfold dlq list` says why. Remove the cause, then redrive them.",
+        metric=_dead_letters(queue, MINUTE),
+        threshold=1,
+    )
+    yield Rule(
+        name=f"{name}FailedMore",
+        says=f"More messages have joined those in the dead-letter queue of {lower}. This may be "
+        "another fault than the first one: `fanfold dlq list` says why they failed.",
+        # For the first letters, the alarm above rings.
+        metric=math(
+            "IF((DIFF(letters) > 0) AND (letters > DIFF(letters)), 1, 0)", period=GROWTH_PERIOD
+        )(letters=_dead_letters(queue, GROWTH_PERIOD)),
+        threshold=1,
+    )
+    if queue.name in MAX_AGE:
+        age = MAX_AGE[queue.name]
+        yield Rule(
+            name=f"{name}Late",
+            says=f"The oldest message of the {lower} queue has waited for "
+            f"{age.to_minutes():g} minutes: the queue is paused, its workers fail, or more comes "
+            "in than they may take. See 'Late work' in docs/operations.md.",
+            metric=_age(queue.queue),
+            threshold=age.to_seconds(),
+            bad=3,
+            of=3,
+        )
+    yield Rule(
+        name=f"{name}Expiring",
+        says=f"A message has waited in the {lower} queue for {EXPIRING.to_days():g} days, and SQS "
+        "deletes it after 14. Resume the queue if it is paused; otherwise find out why its "
+        "workers fail.",
+        metric=_age(queue.queue),
+        threshold=EXPIRING.to_seconds(),
+    )
+    yield Rule(
+        name=f"{name}FailedExpiring",
+        says=f"A message has been in the dead-letter queue of {lower} for "
+        f"{DEAD_LETTER_EXPIRING.to_days():g} days, and SQS deletes it 14 days after it was first "
+        "sent. Redrive it within three days, or drop it: `fanfold dlq drop` keeps it in a file.",
+        metric=_age(queue.dead_letters),
+        threshold=DEAD_LETTER_EXPIRING.to_seconds(),
+    )
+
+
+def of_lane(lane: WorkQueue, stage: Stage) -> Iterator[Rule]:
+    yield Rule(
+        name=f"{lane.name.name}StandsStill",
+        says=f"Messages wait in the {lane.name.lane} lane, and for {STILL_MINUTES} minutes no "
+        "entry was written: the lane is paused (`fanfold resume`), or its workers fail or are "
+        "throttled (the log of the function deliver says so). After a very large fan-out was "
+        "abandoned, it passes by itself.",
+        # Where no worker runs there is no data about entries.
+        metric=math("IF((messages > 0) AND (FILL(entries, 0) == 0), 1, 0)")(
+            messages=lane.queue.metric_approximate_number_of_messages_visible(
+                period=MINUTE, statistic="Minimum"
+            ),
+            entries=ours(
+                names.ENTRIES_DELIVERED,
+                stage,
+                names.DELIVER,
+                "Sum",
+                **{names.LANE: lane.name.lane},
+            ),
+        ),
+        threshold=1,
+        bad=STILL_MINUTES,
+        of=STILL_MINUTES,
+    )
+
+
+def of_fanouts(stage: Stage) -> Iterator[Rule]:
+    """What SWEEP reports at the end of each run that came through.
+
+    While its runs fail, nothing has become better: these alarms keep their state.
+    """
+    yield Rule(
+        name="FanoutsStalled",
+        says="A post was accepted and has not reached everybody, and SWEEP has given it up. "
+        "`fanfold fanout list --stalled` names it. Remove the cause, then `fanfold fanout resend`.",
+        metric=ours(names.FANOUTS_STALLED, stage, names.SWEEP, "Maximum"),
+        threshold=1,
+        missing=UNCHANGED,
+    )
+    yield Rule(
+        name="SmallFanoutsLate",
+        says=f"A post was accepted {SMALL_FANOUT.to_minutes():g} minutes ago, has few followers "
+        "(or is not planned yet), and has not reached them all. Look at the other alarms first; "
+        "`fanfold fanout list --open` names the post.",
+        metric=ours(names.OLDEST_SMALL_OPEN_SECONDS, stage, names.SWEEP, "Maximum"),
+        threshold=SMALL_FANOUT.to_seconds(),
+        bad=REPORTS,
+        of=REPORTS,
+        missing=UNCHANGED,
+    )
+    # Fan-outs do not get older than the retention: then nothing is left to deliver.
+    days = min(stage.large_fanout_days, stage.retention_days / 2)
+    yield Rule(
+        name="LargeFanoutsLate",
+        says=f"A post was accepted {days:g} days ago and has not reached all its many followers: "
+        "the bulk lane is paused, stands still, or is too slow. `fanfold fanout list --open` names "
+        "the post; see 'Late work' in docs/operations.md.",
+        metric=ours(names.OLDEST_LARGE_OPEN_SECONDS, stage, names.SWEEP, "Maximum"),
+        threshold=days * Duration.days(1).to_seconds(),
+        bad=REPORTS,
+        of=REPORTS,
+        missing=UNCHANGED,
+    )
+    yield Rule(
+        name="SweepNotRunning",
+        says=f"No run of SWEEP has come through for {SILENT_MINUTES} minutes: lost messages are "
+        "not sent again, and nobody looks after open fan-outs. The log of the function sweep says "
+        "why; if it is empty, see whether the rule that starts it every minute is enabled.",
+        metric=ours(names.OLDEST_SMALL_OPEN_SECONDS, stage, names.SWEEP, "SampleCount"),
+        threshold=1,
+        operator=BELOW,
+        bad=SILENT_MINUTES,
+        of=SILENT_MINUTES,
+        missing=BROKEN,
+    )
+
+
+def _dead_letters(queue: WorkQueue, period: Duration) -> cloudwatch.Metric:
+    # A maximum, because the metric is a gauge.
+    return queue.dead_letters.metric_approximate_number_of_messages_visible(
+        period=period, statistic="Maximum"
+    )
+
+
+def _age(queue: sqs.IQueue) -> cloudwatch.Metric:
+    return queue.metric_approximate_age_of_oldest_message(period=MINUTE, statistic="Maximum")

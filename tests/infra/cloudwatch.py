@@ -1,0 +1,180 @@
+"""CloudWatch's alarms, as the developer guide describes them, on alarms of a template.
+
+Metrics are minutes with one value each, or None without data. Of metric math there is what the
+alarms here use.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Value = float | None
+Minutes = Sequence[Value]
+
+OK, ALARM = "OK", "ALARM"
+# How far CloudWatch looks back beyond the evaluation periods for data that is not missing. The
+# guide says 2 for 3 periods of a metric.
+LOOK_BACK = 2
+
+STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "Sum": sum,
+    "Maximum": max,
+    "Minimum": min,
+    "SampleCount": len,
+}
+OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
+    "GreaterThanOrEqualToThreshold": operator.ge,
+    "LessThanThreshold": operator.lt,
+}
+
+
+@dataclass(frozen=True)
+class MetricId:
+    """What identifies a metric. A reference to a resource stands as its JSON."""
+
+    namespace: str
+    name: str
+    dimensions: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, properties: Mapping[str, Any]) -> MetricId:
+        pairs = ((each["Name"], each["Value"]) for each in properties.get("Dimensions", []))
+        return cls(
+            properties["Namespace"],
+            properties["MetricName"],
+            frozenset((k, v if isinstance(v, str) else json.dumps(v)) for k, v in pairs),
+        )
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A metric of an alarm."""
+
+    metric: MetricId
+    statistic: str
+    minutes: int  # of a period
+
+    def values(self, data: Minutes, until: int, periods: int) -> list[Value]:
+        """The last periods before the minute `until`."""
+        found: list[Value] = []
+        for number in range(periods, 0, -1):
+            begin = until - number * self.minutes
+            period = [v for v in data[max(0, begin) : begin + self.minutes] if v is not None]
+            found.append(STATISTICS[self.statistic](period) if period and begin >= 0 else None)
+        return found
+
+
+@dataclass(frozen=True)
+class Alarm:
+    properties: Mapping[str, Any]
+
+    @property
+    def expression(self) -> str | None:
+        given = (each.get("Expression") for each in self.properties.get("Metrics", []))
+        return next(filter(None, given), None)
+
+    @property
+    def metrics(self) -> dict[str, Watched]:
+        """The metrics by their names in the expression; without one, the name is empty."""
+        if "Metrics" not in self.properties:
+            given = self.properties
+            return {"": Watched(MetricId.of(given), given["Statistic"], int(given["Period"]) // 60)}
+        stats = {each["Id"]: each["MetricStat"] for each in self.properties["Metrics"][1:]}
+        return {
+            name: Watched(MetricId.of(each["Metric"]), each["Stat"], int(each["Period"]) // 60)
+            for name, each in stats.items()
+        }
+
+    def rings(self, **data: Minutes) -> bool:
+        return ALARM in self.states(**data)
+
+    def states(self, before: str = OK, /, **data: Minutes) -> Iterator[str]:
+        """The state after each minute. Without an expression, the only metric is `values`."""
+        n = int(self.properties["EvaluationPeriods"])
+        m = int(self.properties.get("DatapointsToAlarm", n))
+        state = before
+        for minute in range(1, max(map(len, data.values())) + 1):
+            points = self._points(data, minute, n + LOOK_BACK)
+            state = evaluated(
+                [None if each is None else self._is_bad(each) for each in points],
+                m,
+                n,
+                missing=self.properties["TreatMissingData"],
+                state=state,
+            )
+            yield state
+
+    def _points(self, data: Mapping[str, Minutes], minute: int, periods: int) -> list[Value]:
+        if self.expression is None:
+            return self.metrics[""].values(data["values"], minute, periods)
+        series = {
+            name: Series(watched.values(data[name], minute, periods + 1))
+            for name, watched in self.metrics.items()
+        }
+        return calculated(self.expression, series)[1:]  # `DIFF` has none for the first period
+
+    def _is_bad(self, value: float) -> bool:
+        compare = OPERATORS[self.properties["ComparisonOperator"]]
+        return compare(value, float(self.properties["Threshold"]))
+
+
+def evaluated(points: Sequence[bool | None], m: int, n: int, *, missing: str, state: str) -> str:
+    """The state that `m` bad ones of the last `n` points make of the state before."""
+    real = [point for point in points if point is not None][-n:]
+    filled = n - len(real)
+    if sum(real) + (filled if missing == "breaching" else 0) >= m:
+        return ALARM
+    if missing == "ignore" and filled and False not in real:
+        return state
+    return OK
+
+
+class Series(list[Value]):
+    """Values of consecutive periods, with the operators of metric math."""
+
+    def _with(self, other: Any, f: Callable[[float, float], float]) -> Series:
+        others = other if isinstance(other, Series) else [other] * len(self)
+        pairs = zip(self, others, strict=True)
+        return Series(None if a is None or b is None else f(a, b) for a, b in pairs)
+
+    def __add__(self, other: Any) -> Series:  # type: ignore[override]
+        return self._with(other, operator.add)
+
+    def __truediv__(self, other: Any) -> Series:
+        quotients = self._with(other, lambda a, b: a / b if b else float("nan"))
+        return Series(None if each != each else each for each in quotients)
+
+    def __rmul__(self, other: Any) -> Series:  # type: ignore[override]
+        return self._with(other, operator.mul)
+
+    def __gt__(self, other: Any) -> Series:  # type: ignore[override]
+        return self._with(other, operator.gt)
+
+    def __eq__(self, other: object) -> Series:  # type: ignore[override]
+        return self._with(other, operator.eq)
+
+    def __and__(self, other: Any) -> Series:
+        return self._with(other, lambda a, b: bool(a and b))
+
+
+def calculated(expression: str, series: Mapping[str, Series]) -> Series:
+    """The expression; the metrics begin in lower case, and the functions are in capitals."""
+
+    def choose(condition: Series, yes: float, no: float) -> Series:
+        return Series(None if each is None else yes if each else no for each in condition)
+
+    def fill(values: Series, value: float) -> Series:
+        return Series(value if each is None else each for each in values)
+
+    def diff(values: Series) -> Series:
+        gaps = zip([None, *values], values, strict=False)
+        return Series(None if a is None or b is None else b - a for a, b in gaps)
+
+    functions = {"IF": choose, "FILL": fill, "DIFF": diff, "__builtins__": {}}
+    found = eval(expression.replace(" AND ", " & "), functions, dict(series))
+    assert isinstance(found, Series)
+    return found
