@@ -40,6 +40,7 @@ class Alarms(Construct):
         api: gateway.HttpApi,
     ) -> None:
         super().__init__(scope, id_)
+        self._stage = stage
         self.topic = _topic(self, stage)
         _notify_slack(self, stage, self.topic)
         for queue in queues.values():
@@ -56,6 +57,8 @@ class Alarms(Construct):
 
     def _add(self, rules: Iterator[Rule]) -> None:
         for rule in rules:
+            if isinstance(rule.metric, cloudwatch.MathExpression) and not self._stage.metric_math:
+                continue  # The local engine makes no metrics either.
             alarm = cloudwatch.Alarm(
                 self,
                 rule.name,

@@ -9,7 +9,7 @@ from typing import Any, Final
 from infra.stages import DEV, STAGES, Stage, StageError
 
 # No context value overrides these: they define the stage.
-_FIXED: Final = ("name", "runtime", "architecture", "wheel_platform")
+_FIXED: Final = ("name", "runtime", "architecture", "wheel_platform", "metric_math")
 
 
 def choose(context: Mapping[str, Any]) -> Stage:

@@ -89,6 +89,8 @@ class Stage:
     runtime: str = "python3.14"
     architecture: str = "arm64"
     wheel_platform: str = "aarch64-manylinux_2_28"
+    # Whether CloudFormation knows alarms on metric math.
+    metric_math: bool = True
 
     @property
     def python_version(self) -> str:
@@ -143,6 +145,7 @@ LOCAL: Final = replace(
     runtime=f"python{sys.version_info.major}.{sys.version_info.minor}",
     architecture="arm64" if _ARM else "x86_64",
     wheel_platform=f"{'aarch64' if _ARM else 'x86_64'}-{_WHEELS}",
+    metric_math=False,
 )
 
 STAGES: Final = {stage.name: stage for stage in (DEV, PROD, LOCAL)}

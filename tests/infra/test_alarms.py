@@ -68,6 +68,12 @@ def test_no_alarm_rings_because_a_large_event_takes_hours(template: Template) ->
     assert "BulkLate" not in ids(template)
 
 
+def test_a_local_engine_gets_the_alarms_that_it_knows(synthesize: Callable[..., Template]) -> None:
+    local = alarms(synthesize(stage="local"))
+    assert "BulkFailed" in local
+    assert {name for name, alarm in local.items() if alarm.expression} == set()
+
+
 @pytest.mark.parametrize("function", names.FUNCTIONS, ids=lambda function: function.name)
 def test_every_function_has_alarms_on_errors_and_throttles(
     template: Template, function: names.Function
