@@ -1,0 +1,154 @@
+"""The bench of SWEEP: its short run, its queue, and its worlds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from bench import runner
+from bench.sweep.bench import ASK, Found, live_through
+from bench.sweep.cases import LARGE_SEGMENTS, worlds
+from bench.sweep.cost import Ledgers, costs
+from bench.sweep.lanes import NOISY_IN_FLIGHT, Order, Queue
+from bench.sweep.rivals import RIVALS
+from bench.sweep.world import PLAN, Case, Post, Traffic
+from fanfold.sweep import sweep
+from fanfold.sweep.remedy import Remedy
+
+NEARLY_EMPTY, OLDEST_YOUNGER, DOUBLING = RIVALS
+DEAF: Any = lambda *_, **__: Remedy.NOTHING  # noqa: E731
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_a_short_run_reaches_every_target() -> None:
+    figures = runner.run_here("sweep", short=True).figures
+    assert [figure for figure in figures if not figure.met] == []
+
+
+# The queue
+
+
+def queue(*groups: str, is_fair: bool = True) -> Queue:
+    made = Queue(lambda: 0.0, is_fair)
+    for number, group in enumerate(groups):
+        made.put(Order(number, group))
+    return made
+
+
+def taken(queue: Queue, count: int) -> str:
+    orders = [queue.take() for _ in range(count)]
+    return "".join(order.group for order in orders if order)
+
+
+def test_messages_of_quiet_groups_come_in_order() -> None:
+    assert taken(queue("a", "b", "a", "c", "b"), 6) == "abacb"
+
+
+def test_a_group_with_many_messages_in_flight_waits_for_quiet_ones() -> None:
+    busy = queue(*"a" * (NOISY_IN_FLIGHT + 2), "b", "c")
+    assert taken(busy, NOISY_IN_FLIGHT) == "a" * NOISY_IN_FLIGHT
+    assert taken(busy, 4) == "bcaa"
+
+
+def test_a_group_that_takes_most_of_the_time_waits_for_quiet_ones() -> None:
+    busy = queue("a", "a", "b")
+    first = busy.take()
+    assert first is not None
+    busy.end(first, 10.0)
+    assert taken(busy, 2) == "ba"
+
+
+def test_of_noisy_groups_the_one_with_the_fewest_in_flight_is_next() -> None:
+    busy = queue(*"aabaab")
+    for _ in range(3):
+        order = busy.take()
+        assert order is not None
+        busy.end(order, 10.0)
+    assert taken(busy, 3) == "aba"
+
+
+def test_an_unfair_queue_keeps_the_order() -> None:
+    busy = queue(*"a" * 40, "b", "a", is_fair=False)
+    assert taken(busy, 42) == "a" * 40 + "ba"
+
+
+def test_a_queue_knows_its_backlog_and_its_oldest_message() -> None:
+    busy = queue("a", "b", "c")
+    order = busy.take()
+    assert order is not None
+    assert (busy.backlog, busy.oldest_ms()) == (3, 0)
+    busy.end(order, 1.0)
+    assert (busy.backlog, busy.oldest_ms()) == (2, 1)
+    assert [order.group for order in busy.purge()] == ["b", "c"]
+    assert (busy.backlog, busy.oldest_ms()) == (0, None)
+
+
+def test_an_order_that_stands_for_many_is_taken_as_often() -> None:
+    busy = Queue(lambda: 0.0)
+    busy.put(Order(0, "a", count=3))
+    busy.put(Order(1, "b"))
+    assert busy.backlog == 4
+    assert taken(busy, 5) == "aaab"
+
+
+# The worlds
+
+LOST_PLAN = Post("plan", "ada", 1, at=5.0, lost=frozenset({PLAN}))
+LOST_SEGMENT = Post("segment", "bob", 1, at=5.0, lost=frozenset({0}))
+LOST_SOME = Post("some", "eve", 16, at=5.0, lost=frozenset(range(3, 16)))
+QUIET = Case(name="quiet", others=(LOST_PLAN, LOST_SEGMENT, LOST_SOME), days=1)
+# Half an hour of the bulk lane.
+BUSY = replace(QUIET, traffic=(Traffic(0.0, "celebrity", 6 * LARGE_SEGMENTS),))
+
+
+def minutes(found: Found) -> list[int]:
+    return [round(each) for each in found.minutes]
+
+
+@pytest.mark.parametrize("rule", [*RIVALS, ASK])
+def test_every_rule_mends_a_quiet_world_without_extra_messages(rule: str) -> None:
+    found = live_through(QUIET, rule)
+    assert (found.unmended, found.stalled, found.extra_percent) == (0, 0, 0.0)
+    assert len(found.minutes) == 3
+    assert found.worst < 11
+
+
+@pytest.mark.parametrize("rule", [NEARLY_EMPTY, OLDEST_YOUNGER])
+def test_rules_that_measure_wait_for_the_end_of_a_backlog(rule: str) -> None:
+    assert live_through(BUSY, rule).worst > 29
+
+
+def test_asking_does_not_wait_for_the_end_of_a_backlog() -> None:
+    found = live_through(BUSY, ASK)
+    assert minutes(found) == [3, 8, 10]
+    assert found.extra_percent == 0.0
+
+
+def test_what_waits_rightly_is_sent_again_and_counted_as_extra() -> None:
+    waiting = replace(BUSY, others=(Post("waiting", "celebrity", 64, at=1.0),))
+    # Asked after 8, 15 and 29 minutes, ten messages each; sent whole after 8 and 22.
+    assert live_through(waiting, ASK).extra_percent == pytest.approx(100 * 30 / 65)
+    assert live_through(waiting, DOUBLING).extra_percent == pytest.approx(100 * 128 / 65)
+
+
+def test_a_sweep_that_does_nothing_is_noticed() -> None:
+    with patch.object(sweep, "remedy_for", DEAF):
+        found = live_through(replace(QUIET, days=0.1), ASK)
+    assert found.unmended == 1 + 1 + 13
+    assert found.worst > 140
+
+
+def test_a_world_repeats() -> None:
+    case = worlds(short=True)[-2]
+    assert live_through(case, ASK) == live_through(case, ASK)
+
+
+@pytest.mark.network
+def test_a_run_costs_a_read_for_each_open_fanout_and_a_write_for_each_question() -> None:
+    waiting, lost = costs(Ledgers("waiting", 120)), costs(Ledgers("lost", 120, are_lost=True))
+    assert (120 < waiting.read_units < 150, waiting.write_units) == (True, 1)
+    assert (120 < lost.read_units < 150, lost.write_units) == (True, 121)
