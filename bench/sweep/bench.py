@@ -192,7 +192,6 @@ def _cost_row(name: str, cost: Cost) -> Row:
         f"a run, {name}",
         cost.read_units,
         "read units",
-        f"{cost.write_units:,.0f} write units; {cost.calls:,} calls; {cost.cpu:.2f} s of CPU here, "
-        f"{cost.lambda_seconds:.1f} s of the 0.29 vCPU of 512 MB; {cost.wall:.1f} s with the "
-        f"model; {cost.peak_mb:.0f} MB",
+        f"{cost.write_units:,.0f} write units; {cost.calls:,} calls; {cost.cpu:.2f} s of one vCPU, "
+        f"as SWEEP has; {cost.wall:.1f} s with the model; {cost.peak_mb:.0f} MB",
     )

@@ -41,8 +41,6 @@ FANOUT = "90570000-0000-4000-8000-{:012d}"
 # Old enough to be looked at, and for a fan-out that nobody has planned, to be asked about.
 AGE_MS = 10 * 60 * 1000
 DAY_SECONDS = 24 * 60 * 60
-# Lambda's vCPUs are in proportion to its memory: a whole one at 1,769 MB.
-VCPU = 512 / 1769
 
 
 @dataclass(frozen=True)
@@ -62,11 +60,6 @@ class Cost:
     wall: float
     cpu: float
     peak_mb: float
-
-    @property
-    def lambda_seconds(self) -> float:
-        """Seconds of CPU at a function's 512 MB."""
-        return self.cpu / VCPU
 
 
 def costs(ledgers: Ledgers) -> Cost:

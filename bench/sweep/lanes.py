@@ -5,7 +5,8 @@ takes too long here. This one keeps a heap of groups. Its rule is that of "How A
 queues work" (Developer Guide): a group is noisy with more than 10 % of the messages in flight and
 at least 30 of them, or with more than 10 % of the recent processing time. Quiet groups go first,
 the oldest message of them; among noisy ones the group with the fewest messages in flight. "Recent"
-is not documented: here it is the last five to ten minutes.
+is not documented: here it is the last five to ten minutes. The guide also calls a group quiet again
+after five minutes without a send; here it is noisy as long as its share is.
 """
 
 from __future__ import annotations
