@@ -16,8 +16,6 @@ from multiprocessing.connection import Connection
 from random import Random
 from typing import Any
 
-from fanfold.fanout.row import Fanout
-
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.capacity import READ, WRITE, Meter
@@ -33,6 +31,7 @@ from bench import cores, stub_data
 from bench.child import peak_mb
 from fanfold import names, times
 from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import Fanout
 from simulation import lambdas
 from simulation.schemas import schema_of
 
