@@ -1,40 +1,47 @@
-"""`fanfold fanout`: show, watch or resend the delivery of one post, as the ledger knows it."""
+"""`fanfold fanout`: show, list, watch, resend or abandon deliveries, as the ledger knows them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from fanfold import clock, times
-from fanfold.aws.queues import WorkQueue
-from fanfold.errors import Unsent
+from fanfold.errors import TryLater, Unsent
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import COMPLETE, STALLED, Fanout
+from fanfold.fanout.row import COMPLETE, ENDED, STALLED, Fanout
 from fanfold.fanout.status import Status, status_of
-from fanfold.messages import PlanFanout
+from fanfold_cli import fanouts
 from fanfold_cli.console import (
     ExpectedError,
+    ask,
     counted,
     failing_with,
     print_json,
     print_result,
     print_values,
+    refuse_without_terminal,
     say,
 )
-from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
-from functions import _wiring
 
 # More than the largest fan-out takes; one without progress is reported as stalled before.
 PATIENCE_SECONDS = 3600.0
 POLL_SECONDS = 0.5
 
-app = typer.Typer(help="Show, watch or resend the delivery of one post.", no_args_is_help=True)
+LIMIT = 100
+
+app = typer.Typer(
+    help="Show, list or watch the deliveries of posts, send them again, or abandon them.",
+    no_args_is_help=True,
+)
 
 RefId = Annotated[str, typer.Argument(metavar="REF_ID", help="The ref_id of the post.")]
+RefIds = Annotated[
+    list[str] | None, typer.Argument(metavar="REF_ID", help="The ref_ids of the posts.")
+]
 
 
 @app.command()
@@ -42,7 +49,7 @@ def show(
     ref_id: RefId, stack: StackOption = None, home: HomeOption = None, as_json: JsonOption = False
 ) -> None:
     """Show the state of a delivery; exit code 1 if the ledger does not know the post."""
-    ledger = _ledger(Deployment.choose(stack, home))
+    ledger = fanouts.ledger_of(Deployment.choose(stack, home))
     _print(status_of(_row(ledger, ref_id)), as_json=as_json)
 
 
@@ -57,7 +64,7 @@ def watch(
     as_json: JsonOption = False,
 ) -> None:
     """Watch a delivery until it is complete; exit code 1 if it stalls or takes too long."""
-    ledger = _ledger(Deployment.choose(stack, home))
+    ledger = fanouts.ledger_of(Deployment.choose(stack, home))
     status = _follow(lambda: status_of(_row(ledger, ref_id)), timeout=timeout)
     _print(status, as_json=as_json)
     if status.state == COMPLETE:
@@ -73,21 +80,118 @@ def watch(
     raise typer.Exit(1)
 
 
+@app.command("list")
+def list_(
+    stalled: Annotated[
+        bool, typer.Option("--stalled", help="Those without progress, which SWEEP gave up.")
+    ] = False,
+    is_open: Annotated[bool, typer.Option("--open", help="Those under way.")] = False,
+    limit: Annotated[
+        int, typer.Option(min=1, max=10_000, help="List at most this many of each.")
+    ] = LIMIT,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the deliveries that have not ended, oldest first: stalled ones, open ones, or both."""
+    deployment = Deployment.choose(stack, home)
+    both = not stalled and not is_open
+    with failing_with("The ledger cannot be read; run it again", TryLater):
+        found = fanouts.listed(
+            deployment, stalled=stalled or both, is_open=is_open or both, limit=limit
+        )
+    if as_json:
+        rows = [fanouts.content(row) for row in found.rows]
+        print_json({"fanouts": rows, "counts": found.counts})
+        return
+    if found.rows:
+        fanouts.draw(found.rows)
+    for state, count in found.counts.items():
+        more = f", of which {limit:,} are listed; --limit lists more" if count > limit else ""
+        say(f"{counted(count, 'delivery', 'deliveries')} {state}{more}.")
+
+
 @app.command()
 def resend(
-    ref_id: RefId, stack: StackOption = None, home: HomeOption = None, as_json: JsonOption = False
+    ref_ids: RefIds = None,
+    stalled: Annotated[
+        bool, typer.Option("--stalled", help="All that have stalled, instead of naming them.")
+    ] = False,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Send pending messages of a delivery again, even if it stalled. Duplicates do no harm."""
+    """Send pending messages of deliveries again, even if they stalled. Duplicates do no harm."""
+    if bool(ref_ids) == stalled:
+        raise typer.BadParameter("name REF_IDs, or --stalled")
     deployment = Deployment.choose(stack, home)
-    ledger = _ledger(deployment)
-    _row(ledger, ref_id)
+    known, missing = _known(deployment, ref_ids or ())
     with failing_with("Not all messages were sent; run it again", Unsent):
-        row = ledger.sent_by_hand(ref_id, now=times.to_text(clock.now_ms()))
-        sent = _send_again(deployment, row) if row else 0
+        ids = list(fanouts.ledger_of(deployment).stalled_ids()) if stalled else list(known)
+        with progress_bar("Sending", total=len(ids), unit="deliveries") as bar:
+            sent = fanouts.resend(deployment, ids, bar)
+    total = sum(sent.values())
     if as_json:
-        print_json({"ref_id": ref_id, "sent": sent})
+        print_json({"fanouts": sent, "sent": total, "not_found": missing})
     else:
-        print_result(f"Sent {counted(sent, 'message')} for '{ref_id}'.")
+        which = f"'{ids[0]}'" if len(ids) == 1 else counted(len(ids), "delivery", "deliveries")
+        print_result(f"Sent {counted(total, 'message')} for {which}.")
+    _end(missing)
+
+
+@app.command()
+def abandon(
+    ref_ids: RefIds = None,
+    yes: YesOption = False,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """End deliveries for good; asks first. What is delivered stays, and nothing reopens them."""
+    if not ref_ids:
+        raise typer.BadParameter("name REF_IDs")
+    refuse_without_terminal(yes=yes)
+    deployment = Deployment.choose(stack, home)
+    known, missing = _known(deployment, ref_ids)
+    for row in known.values():
+        if row.state in ENDED:
+            say(f"'{row.fanout_id}' has ended already: {row.state}.")
+    going_on = [row for row in known.values() if row.state not in ENDED]
+    done: list[str] = []
+    if going_on:
+        if not as_json:
+            fanouts.draw(going_on)
+        say("Followers who do not have these posts yet will not get them. Nothing reopens this.")
+        ask(f"Abandon {counted(len(going_on), 'delivery', 'deliveries')}?", yes=yes)
+        with failing_with("Not all were abandoned; run it again"):
+            done = fanouts.abandon(deployment, [row.fanout_id for row in going_on])
+    if as_json:
+        print_json({"abandoned": done, "not_found": missing})
+    else:
+        print_result(f"Abandoned {counted(len(done), 'delivery', 'deliveries')}.")
+    _end(missing)
+
+
+def _known(deployment: Deployment, ref_ids: Iterable[str]) -> tuple[dict[str, Fanout], list[str]]:
+    """The rows of the ids that the ledger knows, each once, and the other ids.
+
+    Raises `ExpectedError` if it knows none of them.
+    """
+    given = [checked_id(ref_id) for ref_id in dict.fromkeys(ref_ids)]
+    ledger = fanouts.ledger_of(deployment)
+    with failing_with("The ledger cannot be read"):
+        rows = {ref_id: ledger.get(ref_id) for ref_id in given}
+    known = {ref_id: row for ref_id, row in rows.items() if row is not None}
+    missing = [ref_id for ref_id in given if ref_id not in known]
+    if missing and not known:
+        raise ExpectedError(_unknown(missing))
+    return known, missing
+
+
+def _end(missing: list[str]) -> None:
+    if missing:
+        say(_unknown(missing))
+        raise typer.Exit(1)
 
 
 def _follow(read: Callable[[], Status], *, timeout: float) -> Status:
@@ -106,31 +210,21 @@ def _follow(read: Callable[[], Status], *, timeout: float) -> Status:
             status = read()
 
 
-def _ledger(deployment: Deployment) -> Ledger:
-    return Ledger(deployment.client("dynamodb"), deployment.settings().fanouts_table)
-
-
-def _send_again(deployment: Deployment, row: Fanout) -> int:
-    """Send the command to PLAN, or all pending segments; return how many messages."""
-    settings, sqs = deployment.settings(), deployment.client("sqs")
-    if row.awaits_plan:
-        command = PlanFanout(fanout_id=row.fanout_id).message(group=row.publisher_id)
-        WorkQueue(sqs, settings.publish_queue_url).send(command)
-        return 1
-    _wiring.lanes(settings, sqs).send_pending(row)
-    return len(row.pending)
-
-
 def _row(ledger: Ledger, ref_id: str) -> Fanout:
     checked_id(ref_id)
     with failing_with("The ledger cannot be read"):
         found = ledger.get(ref_id)
     if found is None:
-        raise ExpectedError(
-            f"The ledger knows no fan-out '{ref_id}': no post with this ref_id was accepted, or "
-            "it is older than the retention."
-        )
+        raise ExpectedError(_unknown([ref_id]))
     return found
+
+
+def _unknown(ref_ids: list[str]) -> str:
+    named = ", ".join(f"'{each}'" for each in ref_ids)
+    return (
+        f"The ledger knows no fan-out {named}: no post with this ref_id was accepted, or it is "
+        "older than the retention."
+    )
 
 
 def _print(status: Status, *, as_json: bool) -> None:

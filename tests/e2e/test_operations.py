@@ -63,7 +63,7 @@ def test_a_publisher_sees_the_delivery_complete(make: Make, fanfold: Run) -> Non
     assert (refused.status, refused.kind) == (404, "application/problem+json")
 
 
-def test_a_pause_stops_deliveries_and_sweep_sends_nothing_again(
+def test_a_pause_stops_deliveries_sweep_sends_nothing_again_and_one_is_abandoned(
     stack: Deployment, make: Make, fanfold: Run, sweep: Callable[[], None]
 ) -> None:
     publisher, follower = make("publisher"), make("follower")
@@ -84,10 +84,20 @@ def test_a_pause_stops_deliveries_and_sweep_sends_nothing_again(
         assert held is not None
         assert (held.state, held.asks, held.delivered) == ("delivering", 0, 0)
         assert follower.ref_ids() == []
+        unwanted = publisher.publish()["ref_id"]
+        eventually(lambda: fanfold("fanout", "show", unwanted)["state"] == "delivering")
+        listed = {row["ref_id"]: row for row in fanfold("fanout", "list", "--open")["fanouts"]}
+        assert listed[unwanted]["segments_pending"] == 1
+        assert fanfold("fanout", "abandon", unwanted, "--yes")["abandoned"] == [unwanted]
+        still_open = fanfold("fanout", "list", "--open")["fanouts"]
+        assert [row["ref_id"] for row in still_open] == [ref_id]
     finally:
         resumed = fanfold("resume")
     assert [lane["state"] for lane in resumed["lanes"]] == ["Enabled", "Enabled"]
-    eventually(lambda: follower.ref_ids() == [ref_id])
+    eventually(lambda: messages_in(stack, settings.express_queue_url) == 0)
+    assert follower.ref_ids() == [ref_id]
+    assert fanfold("fanout", "show", unwanted)["state"] == "abandoned"
+    assert messages_in(stack, settings.express_dlq_url) == 0
 
 
 def messages_in(stack: Deployment, queue_url: str) -> int:

@@ -1,15 +1,30 @@
-"""`fanfold fanout`: show, watch and resend a delivery."""
+"""`fanfold fanout`: show, list, watch, resend and abandon deliveries."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+import boto3
 import pytest
 
-from tests.integration.cli import run
-from tests.integration.system import AT, POST, System
+from fanfold import times
+from fanfold.aws.queues import WorkQueue
+from fanfold.fanout.publish import NewPost
+from fanfold.fanout.row import Fanout
+from fanfold_cli.fanouts import age
+from tests.integration.cli import Patched, run, throttled
+from tests.integration.system import AT, AT_MS, POST, REGION, System, error
 
 NOW = "2026-11-20T18:00:00.123Z"
+
+
+def accept(system: System, ref_id: str, publisher: str = "ada") -> None:
+    """Accept a post with an id of the sender's choice, and send PLAN its command."""
+    door = system.door("plan")
+    new = NewPost(publisher_id=publisher, ref_id=ref_id)
+    queue = WorkQueue(system.sqs, system.url("Publish"))
+    door.publishing.publish(new, accepted_at=system.clock.ms, plan_queue=queue)
 
 
 @pytest.fixture
@@ -40,12 +55,12 @@ def test_show_prints_the_state_in_the_ledger(system: System) -> None:
 
 
 @pytest.mark.usefixtures("system")
-@pytest.mark.parametrize("what", ["show", "watch", "resend"])
-def test_an_unknown_or_invalid_ref_id_is_answered_with_a_sentence(what: str) -> None:
-    ran = run("fanout", what, "nothing")
+@pytest.mark.parametrize("what", [("show",), ("watch",), ("resend",), ("abandon", "--yes")])
+def test_an_unknown_or_invalid_ref_id_is_answered_with_a_sentence(what: tuple[str, ...]) -> None:
+    ran = run("fanout", *what, "nothing")
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "knows no fan-out 'nothing'" in ran.said
-    assert "'a b' is not a valid id" in run("fanout", what, "a b").said
+    assert "'a b' is not a valid id" in run("fanout", *what, "a b").said
 
 
 def test_watch_ends_with_exit_code_0_when_the_delivery_is_complete(
@@ -83,7 +98,7 @@ def test_watch_gives_up_after_its_timeout(system: System) -> None:
 def test_resend_completes_a_stalled_delivery(system: System, lost: list[str]) -> None:
     system.clock.advance(60)
     sent = run("fanout", "resend", POST, "--json")
-    assert sent.json == {"ref_id": POST, "sent": 2}
+    assert sent.json == {"fanouts": {POST: 2}, "sent": 2, "not_found": []}
     row = system.ledger()
     assert (row.state, row.sent_at) == ("stalled", system.clock.ms)
     system.pump()
@@ -121,3 +136,266 @@ def test_resend_of_a_complete_delivery_sends_nothing(system: System) -> None:
     system.pump()
     assert run("fanout", "resend", POST, "--json").json["sent"] == 0
     assert system.waiting("Express") == 0
+
+
+# many
+
+
+@pytest.fixture
+def many(system: System) -> dict[str, list[str]]:
+    """Three open deliveries and two stalled ones, a minute apart; the ids by state."""
+    users = system.give_followers(3)
+    assert len(users) == 3
+    ids: dict[str, list[str]] = {"open": [], "stalled": []}
+    for number, state in enumerate(("open", "stalled", "open", "stalled", "open")):
+        ref_id = f"post-{9 - number}"
+        accept(system, ref_id)
+        if state == "stalled":
+            system.bodies("Publish")
+            system.give_up(ref_id)
+        ids[state].append(ref_id)
+        system.clock.advance(60)
+    return ids
+
+
+def test_list_shows_open_and_stalled_deliveries_the_oldest_first(
+    many: dict[str, list[str]],
+) -> None:
+    for option in ("open", "stalled"):
+        found = run("fanout", "list", f"--{option}", "--json").json
+        assert [row["ref_id"] for row in found["fanouts"]] == many[option]
+        assert found["counts"] == {option: len(many[option])}
+    found = run("fanout", "list", "--json").json
+    assert [row["ref_id"] for row in found["fanouts"]] == many["stalled"] + many["open"]
+    assert found["counts"] == {"open": 3, "stalled": 2}
+    assert found["fanouts"][0] == {
+        "ref_id": "post-8",
+        "publisher_id": "ada",
+        "state": "stalled",
+        "age_seconds": 240,
+        "delivered": 0,
+        "followers_estimated": None,
+        "segments_pending": 0,
+        "segments": 0,
+        "rounds": 0,
+    }
+    table = run("fanout", "list", "--stalled")
+    assert all(ref_id in table.stdout for ref_id in many["stalled"])
+    assert "4 min 0 s" in table.stdout
+    assert "0 of ?" in table.stdout
+    assert "2 deliveries stalled." in table.said
+
+
+def test_list_shows_how_far_a_delivery_is(system: System, lost: list[str]) -> None:
+    (row,) = run("fanout", "list", "--stalled", "--json").json["fanouts"]
+    assert (row["segments_pending"], row["segments"]) == (2, 4)
+    assert (row["delivered"], row["followers_estimated"]) == (len(system.reached()), len(lost))
+    assert "2 of 4" in run("fanout", "list").stdout
+
+
+def test_list_reads_more_than_one_page_and_keeps_to_its_limit(
+    system: System, fail_first: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(230):
+        accepted_at = times.to_text(AT_MS - number)
+        row = Fanout(
+            fanout_id=f"post-{number}",
+            publisher_id="ada",
+            sort_key=f"{number}",
+            accepted_at=accepted_at,
+            expires_at=2_000_000_000,
+        )
+        system.fanouts.open(row)
+    client = Patched()
+    calls = fail_first(client.client, "batch_get_item", [])
+    found = run("fanout", "list", "--open", "--limit", "210", "--json", dynamodb=client).json
+    oldest_first = [f"post-{number}" for number in range(229, 19, -1)]
+    assert [row["ref_id"] for row in found["fanouts"]] == oldest_first
+    assert found["counts"] == {"open": 230}
+    assert [len(call["RequestItems"]["Fanouts"]["Keys"]) for call in calls] == [100, 100, 10]
+    said = run("fanout", "list", "--open", "--limit", "210").said
+    assert "230 deliveries open, of which 210 are listed" in said
+
+
+def test_list_asks_again_for_unprocessed_rows_and_leaves_out_ended_ones(
+    system: System, many: dict[str, list[str]]
+) -> None:
+    plain = Patched().client.batch_get_item
+    calls: list[Any] = []
+
+    def partly(*, RequestItems: Any) -> Any:  # noqa: N803
+        calls.append(RequestItems)
+        if len(calls) > 1:
+            return plain(RequestItems=RequestItems)
+        keys = RequestItems["Fanouts"]["Keys"]
+        some = {"Fanouts": {**RequestItems["Fanouts"], "Keys": keys[:1]}}
+        rest = {"Fanouts": {**RequestItems["Fanouts"], "Keys": keys[1:]}}
+        # Meanwhile one is complete, and the index has not heard of it.
+        system.fanouts.complete_without_followers(many["open"][2], now=NOW)
+        return {**plain(RequestItems=some), "UnprocessedKeys": rest}
+
+    client = Patched(batch_get_item=partly)
+    found = run("fanout", "list", "--open", "--json", dynamodb=client).json
+    assert [row["ref_id"] for row in found["fanouts"]] == many["open"][:2]
+
+
+def test_nothing_open_or_stalled_is_said(system: System) -> None:
+    system.publish()
+    system.pump()
+    ran = run("fanout", "list")
+    assert (ran.exit_code, ran.stdout) == (0, "")
+    assert "0 deliveries stalled.\n0 deliveries open." in ran.said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (59, "59 s"), (60, "1 min 0 s"), (90_061, "1 d 1 h"), (7_325, "2 h 2 min")],
+)
+def test_an_age_is_told_in_its_two_largest_units(seconds: int, text: str) -> None:
+    assert age(seconds) == text
+
+
+def test_resend_of_all_that_stalled_leaves_the_open_ones_alone(
+    system: System, many: dict[str, list[str]]
+) -> None:
+    system.bodies("Publish")
+    before = {ref_id: system.ledger(ref_id) for ref_id in many["open"]}
+    sent = run("fanout", "resend", "--stalled", "--json")
+    assert sent.json["fanouts"] == dict.fromkeys(many["stalled"], 1)
+    assert {ref_id: system.ledger(ref_id) for ref_id in many["open"]} == before
+    system.pump()
+    assert {system.ledger(ref_id).state for ref_id in many["stalled"]} == {"complete"}
+    assert "2/2" in sent.said, "the bar ends full"
+    again = run("fanout", "resend", "--stalled")
+    assert again.stdout == "Sent 0 messages for 0 deliveries.\n"
+
+
+def test_resend_of_many_names_the_ids_that_the_ledger_does_not_know(
+    system: System, many: dict[str, list[str]]
+) -> None:
+    system.bodies("Publish")
+    sent = run("fanout", "resend", *many["stalled"], "nothing", many["stalled"][0], "--json")
+    assert sent.exit_code == 1
+    assert sent.json["fanouts"] == dict.fromkeys(many["stalled"], 1)
+    assert sent.json["not_found"] == ["nothing"]
+    assert "knows no fan-out 'nothing'" in sent.said
+    assert system.waiting("Publish") == 2
+
+
+def test_a_resend_that_stops_half_way_may_be_run_again(
+    system: System, many: dict[str, list[str]], fail_first: Any
+) -> None:
+    system.bodies("Publish")
+    sqs = boto3.client("sqs", REGION)
+    fail_first(sqs, "send_message_batch", [error("ServiceUnavailable", 503)])
+    ran = run("fanout", "resend", *many["stalled"], sqs=sqs)
+    assert (ran.exit_code, "Not all messages were sent; run it again" in ran.said) == (1, True)
+    assert run("fanout", "resend", *many["stalled"], sqs=sqs).exit_code == 0
+    system.pump()
+    assert {system.ledger(ref_id).state for ref_id in many["stalled"]} == {"complete"}
+
+
+@pytest.mark.usefixtures("system")
+@pytest.mark.parametrize("arguments", [("resend",), ("resend", POST, "--stalled"), ("abandon",)])
+def test_which_deliveries_must_be_said(arguments: tuple[str, ...]) -> None:
+    ran = run("fanout", *arguments)
+    assert ran.exit_code == 2
+    assert "name REF_IDs" in ran.said
+
+
+# abandon
+
+
+def counted_metric() -> list[Any]:
+    """What CloudWatch holds of the metric, by its dimensions and sum."""
+    client = boto3.client("cloudwatch", REGION)
+    found = client.list_metrics(Namespace="Fanfold", MetricName="FanoutsAbandoned")["Metrics"]
+    return [each["Dimensions"] for each in found]
+
+
+def test_abandon_ends_deliveries_counts_them_and_can_be_repeated(
+    system: System, lost: list[str]
+) -> None:
+    accept(system, "post-2", "grace")
+    before = system.reached()
+    ran = run("fanout", "abandon", POST, "post-2", "--yes")
+    assert (ran.exit_code, len(lost)) == (0, 40)
+    assert "Abandoned 2 deliveries." in ran.stdout
+    assert "Nothing reopens this." in ran.said
+    assert [system.ledger(ref_id).state for ref_id in (POST, "post-2")] == ["abandoned"] * 2
+    assert counted_metric() == [[{"Name": "FanoutsTable", "Value": "Fanouts"}]]
+    system.pump()
+    assert system.reached() == before
+    again = run("fanout", "abandon", POST, "--yes", "--json")
+    assert (again.exit_code, again.json) == (0, {"abandoned": [], "not_found": []})
+    assert f"'{POST}' has ended already: abandoned." in again.said
+    shown = run("fanout", "show", POST, "--json").json
+    assert (shown["state"], shown["completed_at"]) == ("abandoned", None)
+    assert run("fanout", "resend", POST, "--json").json["sent"] == 0
+
+
+def test_abandon_asks_and_changes_nothing_without_a_yes(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.publish()
+    ran = run("fanout", "abandon", POST)
+    assert (ran.exit_code, "there is no terminal to ask on" in ran.said) == (1, True)
+    asked: list[str] = []
+
+    def refuse(question: str, *, err: bool) -> bool:
+        asked.append(question)
+        return not err
+
+    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
+    monkeypatch.setattr("typer.confirm", refuse)
+    ran = run("fanout", "abandon", POST)
+    assert (ran.exit_code, ran.said) == (1, "Nothing was changed.")
+    assert asked == ["Abandon 1 delivery?"]
+    assert system.ledger().state == "queued"
+
+
+def test_abandon_names_unknown_ids_and_ends_the_others(system: System) -> None:
+    system.publish()
+    ran = run("fanout", "abandon", "nothing", POST, "--yes", "--json")
+    assert ran.exit_code == 1
+    assert ran.json == {"abandoned": [POST], "not_found": ["nothing"]}
+
+
+def test_abandon_recognises_its_own_change_when_the_answer_was_lost(system: System) -> None:
+    system.publish()
+
+    def lose(**request: Any) -> Any:
+        client = Patched().client
+        client.update_item(**request)
+        return client.update_item(**request)  # boto3's second attempt
+
+    ran = run("fanout", "abandon", POST, "--yes", "--json", dynamodb=Patched(update_item=lose))
+    assert ran.json["abandoned"] == [POST]
+
+
+def test_abandon_that_stops_half_way_is_counted_and_may_be_run_again(system: System) -> None:
+    plain, calls = Patched().client.update_item, list[str]()
+    for ref_id in (POST, "post-2"):
+        accept(system, ref_id)
+
+    def stop(**request: Any) -> Any:
+        calls.append(request["Key"]["fanout_id"]["S"])
+        return plain(**request) if len(calls) == 1 else throttled()
+
+    both = ("fanout", "abandon", POST, "post-2", "--yes")
+    ran = run(*both, dynamodb=Patched(update_item=stop))
+    assert (ran.exit_code, "Not all were abandoned; run it again" in ran.said) == (1, True)
+    assert len(counted_metric()) == 1
+    assert run(*both, "--json").json["abandoned"] == ["post-2"]
+
+
+def test_a_metric_that_cannot_be_counted_does_not_undo_the_end(system: System) -> None:
+    system.publish()
+
+    class Denied:
+        def put_metric_data(self, **_request: Any) -> Any:
+            raise error("AccessDenied", 403)
+
+    ran = run("fanout", "abandon", POST, "--yes", cloudwatch=Denied())
+    assert (ran.exit_code, system.ledger().state) == (0, "abandoned")
+    assert "the metric FanoutsAbandoned lacks them" in ran.said

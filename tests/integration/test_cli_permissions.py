@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -16,6 +18,7 @@ from fanfold import names
 from fanfold_cli import aws
 from tests.integration.cli import FakeLambda, run
 from tests.integration.system import REGION, System, error
+from tests.integration.test_cli_fanout import accept
 from tests.integration.test_doctor import Tables
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/operations.md"
@@ -23,17 +26,20 @@ TABLES = {table.name.lower(): table for table in names.TABLES}
 # A row that begins with "and" adds to the row above it.
 AND = "and "
 
-Allowed = dict[str, set[str]]  # actions by table
+# Actions by table, and those of SQS by `QUEUES` and `DEAD_LETTER_QUEUES`.
+Allowed = dict[str, set[str]]
+QUEUES = "queues"
+DEAD_LETTER_QUEUES = "dead"  # the first word of their name in the document
 
 
 def documented(command: str) -> Allowed:
-    """The DynamoDB permissions that the document gives for a command."""
+    """The permissions that the document gives for a command."""
     allowed: Allowed = defaultdict(set)
     for commands, permissions in re.findall(r"^\| (`.*?) \| (.*) \|$", DOCS.read_text(), re.M):
         if not permissions.startswith(AND):
             allowed = defaultdict(set)
         for actions, table in re.findall(r"((?:`[\w:]+`(?:, )?)+) on (?:the )?(\w+)", permissions):
-            allowed[table] |= set(re.findall(r"`(?:dynamodb:)?(\w+)`", actions))
+            allowed[table] |= set(re.findall(r"`(?:\w+:)?(\w+)`", actions))
         if f"`{command}`" in commands:
             return allowed
     raise AssertionError(f"{DOCS} does not mention {command}.")
@@ -49,9 +55,16 @@ class Policed:
 
     def __getattr__(self, name: str) -> Any:
         plain = getattr(self.client, name)
-        action = "".join(part.title() for part in name.split("_"))
         if name == "exceptions":
             return plain
+        if name == "get_paginator":
+            return lambda operation: SimpleNamespace(
+                paginate=self._policed(operation, plain(operation).paginate)
+            )
+        return self._policed(name, plain)
+
+    def _policed(self, name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+        action = "".join(part.title() for part in name.split("_"))
 
         def call(**request: Any) -> Any:
             for table, needed in _needed(action, request):
@@ -59,6 +72,31 @@ class Policed:
                     self.denied.add((table, needed))
                     raise error("AccessDeniedException")
             return plain(**request)
+
+        return call
+
+
+@dataclass(frozen=True)
+class PolicedSqs:
+    """SQS that denies all other actions, and does not know move tasks."""
+
+    allowed: Allowed
+    denied: set[tuple[str, str]] = field(default_factory=set)
+    client: Any = field(default_factory=lambda: aws.client("sqs", None, REGION))
+
+    def __getattr__(self, name: str) -> Any:
+        # A batch needs the permission of its parts.
+        action = "".join(part.title() for part in name.removesuffix("_batch").split("_"))
+
+        def call(**request: Any) -> Any:
+            queue = str(request.get("QueueUrl") or request["SourceArn"])
+            kind = DEAD_LETTER_QUEUES if queue.endswith("Dlq") else QUEUES
+            if action not in self.allowed[kind]:
+                self.denied.add((kind, action))
+                raise error("AccessDenied", 403)
+            if "SourceArn" in request:
+                raise error("InvalidAction")
+            return getattr(self.client, name)(**request)
 
         return call
 
@@ -95,9 +133,10 @@ def tables(system: System) -> Tables:
 
 def run_with_documented(*arguments: str, like: str) -> tuple[int, set[tuple[str, str]]]:
     """Run a command with the permissions documented for it: its exit code, and what was denied."""
-    client = Policed(documented(like))
-    ran = run(*arguments, dynamodb=client, lambda_=FakeLambda())
-    return ran.exit_code, client.denied
+    client, sqs = Policed(documented(like)), PolicedSqs(documented(like))
+    clients = {"dynamodb": client, **({"sqs": sqs} if like.startswith("dlq") else {})}
+    ran = run(*arguments, lambda_=FakeLambda(), **clients)
+    return ran.exit_code, client.denied | sqs.denied
 
 
 @pytest.mark.usefixtures("tables")
@@ -133,3 +172,58 @@ def test_an_import_needs_what_is_documented(tmp_path: Path, tables: Tables) -> N
 )
 def test_shards_need_what_is_documented(arguments: tuple[str, ...], like: str) -> None:
     assert run_with_documented("shards", *arguments, like=like) == (0, set())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list", "--stalled"),
+        ("list", "--open"),
+        ("show", "stalled"),
+        ("resend", "stalled", "open"),
+        ("resend", "--stalled"),
+        ("abandon", "stalled", "open", "--yes"),
+    ],
+    ids=" ".join,
+)
+def test_deliveries_need_what_is_documented(system: System, arguments: tuple[str, ...]) -> None:
+    for ref_id in ("stalled", "open"):
+        accept(system, ref_id)
+    system.give_up("stalled")
+    assert run_with_documented("fanout", *arguments, like=f"fanout {arguments[0]}") == (0, set())
+
+
+LETTER = "the letter"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list",),
+        ("show", LETTER),
+        ("drop", LETTER, "--yes"),
+        ("drop", "--queue", "bulk", "--all", "--yes"),
+        ("redrive",),
+        ("redrive", LETTER),
+        ("restore", "letters"),
+    ],
+    ids=" ".join,
+)
+def test_dead_letters_need_what_is_documented(
+    system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = {"queue": "bulk", "id": "1", "group": "", "attributes": {"first_sent_at": "1"}}
+    Path("letters").write_text(json.dumps({**line, "body": "x"}))
+    sent = system.sqs.send_message(QueueUrl=system.url("BulkDlq"), MessageBody="1")
+    given = [sent["MessageId"] if each == LETTER else each for each in arguments]
+    assert run_with_documented("dlq", *given, like=f"dlq {arguments[0]}") == (0, set())
+
+
+def test_permission_to_list_dead_letters_is_not_enough_to_drop_them(system: System) -> None:
+    system.sqs.send_message(QueueUrl=system.url("BulkDlq"), MessageBody="1")
+    drop = ("dlq", "drop", "--queue", "bulk", "--all", "--yes")
+    assert run_with_documented(*drop, like="dlq list") == (
+        1,
+        {(DEAD_LETTER_QUEUES, "ListMessageMoveTasks")},
+    )

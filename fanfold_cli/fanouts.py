@@ -1,0 +1,170 @@
+"""Many fan-outs at once: list those that are open or stalled, send them again, or end them."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+from rich.table import Table
+from rich.text import Text
+
+from fanfold import clock, names, times
+from fanfold.aws.items import MAX_KEYS
+from fanfold.aws.queues import WorkQueue
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import ABANDONED, STALLED, Fanout
+from fanfold.fanout.status import status_of
+from fanfold.messages import PlanFanout
+from fanfold.sweep.open_fanouts import OpenFanouts
+from fanfold_cli.console import print_result, say
+from fanfold_cli.progress import Bar
+from fanfold_cli.stack import Deployment
+from functions import _wiring
+
+
+@dataclass(frozen=True)
+class Listed:
+    rows: list[Fanout]  # the oldest of each index first
+    counts: dict[str, int]  # all that are in an index, by its name
+
+
+def ledger_of(deployment: Deployment) -> Ledger:
+    return Ledger(deployment.client("dynamodb"), deployment.settings().fanouts_table)
+
+
+def listed(deployment: Deployment, *, stalled: bool, is_open: bool, limit: int) -> Listed:
+    """Read up to `limit` rows of each index asked for.
+
+    Of the open ones these are the oldest, whose keys tell their age. Raises `TryLater`.
+    """
+    ledger = ledger_of(deployment)
+    fanouts = OpenFanouts(ledger.client, ledger.table)
+    rows: list[Fanout] = []
+    counts: dict[str, int] = {}
+    if stalled:
+        ids = list(ledger.stalled_ids())
+        counts["stalled"] = len(ids)
+        rows += (row for row in rows_of(fanouts, ids[:limit]) if row.state == STALLED)
+    if is_open:
+        keys = sorted(
+            (key.accepted_at, key.fanout_id) for page in fanouts.key_pages() for key in page
+        )
+        counts["open"] = len(keys)
+        ids = [fanout_id for _, fanout_id in keys[:limit]]
+        rows += (row for row in rows_of(fanouts, ids) if row.is_open)
+    return Listed(rows, counts)
+
+
+def rows_of(fanouts: OpenFanouts, ids: list[str]) -> Iterator[Fanout]:
+    """The rows that there are, the oldest first; an index may lag behind its table."""
+    found = []
+    for start in range(0, len(ids), MAX_KEYS):
+        found += [row for row in fanouts.rows(ids[start : start + MAX_KEYS]).values() if row]
+    yield from sorted(found, key=lambda row: (row.accepted_at, row.fanout_id))
+
+
+def content(row: Fanout) -> dict[str, Any]:
+    """What a listing says about a fan-out; the age is in seconds since it was accepted."""
+    status = status_of(row)
+    return {
+        "ref_id": row.fanout_id,
+        "publisher_id": row.publisher_id,
+        "state": row.state,
+        "age_seconds": max(0, clock.now_ms() - times.to_ms(row.accepted_at)) // 1000,
+        "delivered": status.delivered,
+        "followers_estimated": status.followers_estimated,
+        "segments_pending": len(row.pending),
+        "segments": row.segments,
+        "rounds": row.rounds,
+    }
+
+
+def draw(rows: Iterable[Fanout]) -> None:
+    table = Table()
+    for name in ("ref_id", "publisher", "state", "age", "delivered", "segments pending", "rounds"):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        about = content(row)
+        estimated = about["followers_estimated"]
+        table.add_row(
+            Text(row.fanout_id),
+            Text(row.publisher_id),
+            row.state,
+            age(about["age_seconds"]),
+            f"{about['delivered']:,} of {'?' if estimated is None else f'{estimated:,}'}",
+            f"{about['segments_pending']:,} of {row.segments:,}" if row.segments else "not planned",
+            str(row.rounds),
+        )
+    print_result(table)
+
+
+def age(seconds: int) -> str:
+    """The age in its largest unit and the next: `3 d 4 h`, `12 min 5 s`."""
+    units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+    parts: list[str] = []
+    for unit, size in units:
+        count, seconds = divmod(seconds, size)
+        if count or parts or unit == "s":
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])
+
+
+def resend(deployment: Deployment, ids: Iterable[str], bar: Bar) -> dict[str, int]:
+    """Send what is pending of each again; return how many messages, by id.
+
+    Each is first noted in the ledger as sent by a person, so that SWEEP counts from 0. None are
+    sent for one that has ended. Raises `Unsent`.
+    """
+    ledger, sent = ledger_of(deployment), dict[str, int]()
+    for ref_id in ids:
+        row = ledger.sent_by_hand(ref_id, now=times.to_text(clock.now_ms()))
+        sent[ref_id] = _send_again(deployment, row) if row else 0
+        bar.reach(len(sent))
+    return sent
+
+
+def abandon(deployment: Deployment, ids: Iterable[str]) -> list[str]:
+    """End the fan-outs and count them in a metric; return those that had not ended already."""
+    ledger, ended = ledger_of(deployment), list[str]()
+    try:
+        for ref_id in ids:
+            now = times.to_text(clock.now_ms())
+            if ledger.abandon(ref_id, now=now) or _was_ours(ledger.get(ref_id), now):
+                ended.append(ref_id)
+    finally:
+        if ended:
+            _count(deployment, len(ended))
+    return ended
+
+
+def _was_ours(row: Fanout | None, now: str) -> bool:
+    """Whether a refusal was of our own second attempt, because the first one's answer was lost."""
+    return row is not None and (row.state, row.changed_at) == (ABANDONED, now)
+
+
+def _send_again(deployment: Deployment, row: Fanout) -> int:
+    """Send the command to PLAN, or all pending segments; return how many messages."""
+    settings, sqs = deployment.settings(), deployment.client("sqs")
+    if row.awaits_plan:
+        command = PlanFanout(fanout_id=row.fanout_id).message(group=row.publisher_id)
+        WorkQueue(sqs, settings.publish_queue_url).send(command)
+        return 1
+    _wiring.lanes(settings, sqs).send_pending(row)
+    return len(row.pending)
+
+
+def _count(deployment: Deployment, count: int) -> None:
+    """Add to the metric of the stack whose ledger this is; the rows are true without it."""
+    table = {"Name": "FanoutsTable", "Value": deployment.settings().fanouts_table}
+    datum = {
+        "MetricName": names.FANOUTS_ABANDONED,
+        "Dimensions": [table],
+        "Value": count,
+        "Unit": "Count",
+    }
+    try:
+        deployment.client("cloudwatch").put_metric_data(
+            Namespace=names.METRICS_NAMESPACE, MetricData=[datum]
+        )
+    except (ClientError, BotoCoreError) as error:
+        say(f"They are abandoned, but the metric {names.FANOUTS_ABANDONED} lacks them: {error}")
