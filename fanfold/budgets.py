@@ -40,7 +40,7 @@ MIN_EXPRESS_WORKERS = 5
 MAX_EXPRESS_WORKERS = 100
 
 RELATION_PERCENT = 10
-# RELATE writes edges one at a time, about 5 ms each, with reads in between.
+# RELATE has ten orders at a time, but each takes CPU, of which its memory has a third of a core.
 RELATION_WORKER_RATE = 200
 MAX_RELATION_WORKERS = 100
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -70,11 +70,13 @@ def work(
     sources: Mapping[str, Source],
     threads: Executor | None = None,
     in_turn: Callable[[str], str | None] = lambda _body: None,
+    once: bool = False,
 ) -> dict[str, Any]:
     """Handle every message of the event; the answer names those that failed, to be redelivered.
 
     With `threads`, messages are handled concurrently, because they mostly wait for AWS; but those
-    with the same key of `in_turn` contend for a row and are handled one after the other.
+    with the same key of `in_turn` contend for a row and are handled one after the other; or, if
+    `once` says that they ask for the same, one of them is handled for all.
 
     A message that breaks the contract would fail each time, so it is sent to the dead-letter queue
     at once and acknowledged. Any other error fails the message. The last failure is logged, because
@@ -86,12 +88,16 @@ def work(
     for number, record in enumerate(event["Records"]):
         lines.setdefault(in_turn(record["body"]) or number, []).append(record)
 
-    def failures(line: Iterable[Record]) -> list[dict[str, str]]:
-        return [
-            {"itemIdentifier": record["messageId"]}
-            for record in line
-            if not _is_done(record, sources[source_name(record)], handle, stop_at)
-        ]
+    def is_done(record: Record) -> bool:
+        return _is_done(record, sources[source_name(record)], handle, stop_at)
+
+    def failures(line: Sequence[Record]) -> list[dict[str, str]]:
+        if once:
+            # The one received most often: of that one, a last failure has to be logged.
+            failed = [] if is_done(max(line, key=_receives)) else line
+        else:
+            failed = [record for record in line if not is_done(record)]
+        return [{"itemIdentifier": record["messageId"]} for record in failed]
 
     return {"batchItemFailures": list(chain(*for_each(threads, failures, lines.values())))}
 

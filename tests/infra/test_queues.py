@@ -55,7 +55,7 @@ def test_receives_and_visibility_are_those_that_the_functions_assume(template: T
         assert receives[queue.name] == queue.max_receives
         hidden = queues[id_]["VisibilityTimeout"]
         assert hidden == queue.visibility_seconds == 6 * consumer(template, found[id_])["Timeout"]
-    assert receives == {"Publish": 5, "Relation": 5, "Express": 10, "Bulk": 10}
+    assert receives == {"Publish": 5, "Relation": 30, "Express": 10, "Bulk": 10}
 
 
 def test_only_sweep_knows_the_event_source_mappings_of_its_queues(template: Template) -> None:
