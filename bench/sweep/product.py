@@ -14,9 +14,6 @@ from functools import partial
 from typing import Any, TypeVar
 from unittest.mock import patch
 
-from fanfold.sweep.open_fanouts import OpenFanouts
-from fanfold.sweep.sweep import Sweeping
-
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.capacity import Meter
 from aws_model.dynamodb.database import Database
@@ -49,6 +46,8 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, PlanFanout, parse
 from fanfold.settings import Settings
+from fanfold.sweep.open_fanouts import OpenFanouts
+from fanfold.sweep.sweep import Sweeping
 from fanfold.timeline.posts import Posts
 from simulation.scheduler import Scheduler
 from simulation.schemas import schema_of
