@@ -105,7 +105,11 @@ def answer(operation: str, request: dict[str, Any]) -> bytes:
         posts = [_post(key["ref_id"]["S"]) for key in keys]
         return _json({"Responses": {SETTINGS.posts_table: posts}, "UnprocessedKeys": {}})
     if operation == "getitem" and table == SETTINGS.posts_table:
-        return _json({"Item": key})
+        ref_id = key["ref_id"]["S"]
+        fanned = entry(_number(ref_id))
+        return _json(
+            {"Item": {**_post(ref_id), "sort_key": text(fanned.sort_key), "body": text("")}}
+        )
     if operation == "getitem" and table == SETTINGS.fanouts_table:
         return _json({"Item": _fanout(_number(key["fanout_id"]["S"]), finished=False)})
     if operation == "getitem" and table == SETTINGS.publishers_table:

@@ -32,7 +32,7 @@ PRICES = Prices()
 # the row of the ledger, and that row in the index of incomplete fan-outs.
 ACCEPT_UNITS = 5
 # Bytes of a ledger row without pending segments, and of each pending segment in it.
-LEDGER_ROW_BYTES = 400
+LEDGER_ROW_BYTES = 425
 PENDING_SEGMENT_BYTES = 3
 UNIT_BYTES = 1024
 # A consistent read unit is 4 KB, and an edge takes about 80 bytes.

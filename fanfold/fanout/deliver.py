@@ -12,7 +12,7 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
-from fanfold.fanout.row import ABANDONED, COMPLETE, STALLED, Fanout
+from fanfold.fanout.row import COMPLETE, ENDED, EXPIRED, STALLED, Fanout
 from fanfold.fanout.transport import Transport, run
 from fanfold.follows import ring
 from fanfold.follows.publishers_table import PublishersTable
@@ -64,17 +64,22 @@ class Delivering:
         the epoch millisecond at which SQS took the command: if that was after SWEEP's last question
         about the fan-out, the question has come out of the lane too, and the ledger is told so.
 
-        Raises `BadInput` for a command that contradicts the ledger, `Undeliverable` after too many
-        hand-backs without progress, and whatever error the transport failed with.
+        Raises `BadInput` for a command that contradicts the ledger, `Undeliverable` if the post is
+        missing or after too many hand-backs without progress, and whatever error the transport
+        failed with.
         """
         fanout = self._ledger_row(command)
-        if fanout.state == ABANDONED:
-            return Outcome("abandoned")
+        if fanout.state in ENDED:
+            return Outcome(fanout.state)
         answers = fanout.is_answered_by(sent_at)
         if command.segment not in fanout.pending:
             self._complete(fanout)
             self._note_answer(fanout, answers)
             return Outcome("not pending")
+        now_ms = clock.now_ms()
+        if fanout.has_expired(now_ms):
+            self.ledger.expire(fanout, now=times.to_text(now_ms))
+            return Outcome(EXPIRED)
         part = ring.segment_range(command.segment, command.segments)
         begin = fanout.resume.get(command.segment, Resume(part.lo, 0))
         # If the ledger is ahead of this message, another message continues the segment. But if this
@@ -84,7 +89,17 @@ class Delivering:
         if (command.position or part.lo) < begin.position and not takes_over:
             self._note_answer(fanout, answers)
             return Outcome("behind")
-        if self.posts.is_deleted(fanout.fanout_id):
+        post = self.posts.without_body(fanout.fanout_id)
+        if post is None or not post.is_of(fanout.publisher_id, fanout.sort_key):
+            # Not retracted: that leaves a tombstone, which outlives the entries as a post does.
+            self._note_answer(fanout, answers)
+            raise Undeliverable(
+                f"The post '{fanout.fanout_id}' is missing, or another one has taken its ref_id, "
+                "though its entries have not expired; restore its row from a backup of the posts "
+                "table, then redrive, or end the delivery by `fanfold fanout abandon "
+                f"{fanout.fanout_id}`."
+            )
+        if post.deleted:
             self._finish(fanout, command.segment, written=begin.written, answers=answers)
             return Outcome("post deleted")
         delivery = Delivery(
@@ -115,6 +130,8 @@ class Delivering:
         fanout = self.ledger.get(command.fanout_id)
         if fanout is None:
             raise BadInput(f"The ledger knows no fan-out '{command.fanout_id}'.")
+        if fanout.state in ENDED:
+            return fanout
         if fanout.segments != command.segments or command.segment >= command.segments:
             raise BadInput(
                 f"Segment {command.segment} of {command.segments} is not in the plan of "

@@ -17,6 +17,7 @@ from fanfold.fanout.row import (
     ABANDONED,
     COMPLETE,
     DELIVERING,
+    ENTRIES_EXPIRE_AT,
     EXPIRED,
     QUEUED,
     STALLED,
@@ -24,6 +25,7 @@ from fanfold.fanout.row import (
     from_item,
 )
 from fanfold.names import EXPIRES_AT, GIVEN_UP, OPEN, Index
+from fanfold.timeline.posts import OUTLIVES_SECONDS
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -63,7 +65,8 @@ class Ledger:
             "accepted_at": text(fanout.accepted_at),
             "changed_at": text(fanout.accepted_at),
             "state": text(QUEUED),
-            EXPIRES_AT: number(fanout.expires_at),
+            ENTRIES_EXPIRE_AT: number(fanout.expires_at),
+            EXPIRES_AT: number(fanout.expires_at + OUTLIVES_SECONDS),
         }
         is_new = "attribute_not_exists(#fanout_id) OR #sort_key <> :sort_key"
         only_new = expressions(condition=is_new, values={":sort_key": text(fanout.sort_key)})

@@ -10,7 +10,7 @@ from fanfold import clock, times
 from fanfold.errors import BadInput
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import DELIVERING, Fanout
+from fanfold.fanout.row import DELIVERING, ENDED, Fanout
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
@@ -50,13 +50,18 @@ class Planning:
         """Fix the plan of an accepted fan-out and send its segments.
 
         A second message for a planned fan-out does nothing, unless it is a redelivery: then the
-        first worker may have crashed between writing the plan and sending it. Raises `BadInput` for
-        an unknown fan-out.
+        first worker may have crashed between writing the plan and sending it. A fan-out that has
+        expired ends here. Raises `BadInput` for an unknown fan-out.
         """
         fanout = self.ledger.get(fanout_id)
         if fanout is None:
             raise BadInput(f"The ledger knows no fan-out '{fanout_id}'.")
-        if fanout.awaits_plan:
+        if fanout.state in ENDED:
+            return
+        now_ms = clock.now_ms()
+        if fanout.has_expired(now_ms):
+            self.ledger.expire(fanout, now=times.to_text(now_ms))
+        elif fanout.awaits_plan:
             planned = self._fix(fanout)
             if planned:
                 self.lanes.send_pending(planned, self.threads)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from fanfold import times
+from fanfold import clock, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
 from fanfold.errors import BadInput, KeyReused, PostRetracted
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
 from fanfold.messages import PlanFanout
-from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts
 
 _DAY_SECONDS = 24 * 60 * 60
 
@@ -70,7 +70,8 @@ class Publishing:
 
         `accepted_at` is the epoch millisecond at which the request or message arrived; a later
         `published_at` is clamped to it. A repeated `ref_id` returns the stored post. Raises
-        `BadInput` for a post older than the retention, `RefIdTaken` and `PostRetracted`.
+        `BadInput` for a post older than the retention, and for the `ref_id` of one that has become
+        older, `RefIdTaken` and `PostRetracted`.
         """
         post = self._store(new, accepted_at)
         self._open(post)
@@ -90,7 +91,7 @@ class Publishing:
                 publisher_id=new.publisher_id,
                 published_at=times.to_text(published_at),
                 accepted_at=times.to_text(accepted_at),
-                expires_at=expires_at,
+                expires_at=expires_at + OUTLIVES_SECONDS,
                 body=new.body,
             ),
             now=accepted_at // 1000,
@@ -98,6 +99,12 @@ class Publishing:
         if post.deleted:
             raise PostRetracted(
                 f"The post '{post.ref_id}' was retracted; publish it under another Idempotency-Key."
+            )
+        if self._expires_at(times.to_ms(post.published_at)) * 1000 <= accepted_at:
+            raise BadInput(
+                f"The post '{post.ref_id}' has expired, and its ref_id is not free again before "
+                f"{times.to_text(post.expires_at * 1000)}; publish with another ref_id or "
+                "Idempotency-Key."
             )
         return post
 
@@ -108,7 +115,7 @@ class Publishing:
                 publisher_id=post.publisher_id,
                 sort_key=post.sort_key,
                 accepted_at=post.accepted_at,
-                expires_at=post.expires_at,
+                expires_at=self._expires_at(times.to_ms(post.published_at)),
             )
         )
 
@@ -120,8 +127,9 @@ class Publishing:
         self.posts.retract(
             ref_id,
             publisher_id,
-            now=times.to_text(retracted_at),
-            expires_at=self._expires_at(retracted_at),
+            retracted_at=retracted_at,
+            # From now, not from the message's time: its post may have been published after that.
+            expires_at=self._expires_at(clock.now_ms()) + OUTLIVES_SECONDS,
         )
 
     def retract_own(self, ref_id: str, *, publisher_id: str, retracted_at: int) -> None:

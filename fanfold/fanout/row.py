@@ -19,6 +19,9 @@ ABANDONED = "abandoned"  # ended by an operator
 # Nothing reopens a fan-out in one of these states, and its messages are done.
 ENDED = frozenset({COMPLETE, EXPIRED, ABANDONED})
 
+# DynamoDB deletes the row by `EXPIRES_AT`, which is later.
+ENTRIES_EXPIRE_AT = "entries_expire_at"
+
 # In the key of the index `open`. No id contains it.
 _SEPARATOR = "#"
 # An order answers SWEEP's question if it was sent after it, by the clock of SQS and not of SWEEP.
@@ -96,7 +99,8 @@ def from_item(item: Item) -> Fanout:
         publisher_id=get_text(item, "publisher_id"),
         sort_key=get_text(item, "sort_key"),
         accepted_at=get_text(item, "accepted_at"),
-        expires_at=get_number(item, EXPIRES_AT),
+        # A row of the version before has only the other one, which was the same time then.
+        expires_at=get_number(item, ENTRIES_EXPIRE_AT, get_number(item, EXPIRES_AT)),
         state=get_text(item, "state"),
         segments=get_number(item, "segments"),
         followers=get_number(item, "followers"),

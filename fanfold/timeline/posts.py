@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,20 @@ from fanfold.names import EXPIRES_AT
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from fanfold.aws.items import Value
+
+# A post's row and its row of the ledger outlive its entries by this much, and so long the `ref_id`
+# is not free. DynamoDB deletes expired entries within about 48 hours, sometimes later, and a raised
+# retention shows those that it has not deleted: they must find their own post, or its tombstone.
+# And no message about the post may be left when another one takes the id: SQS keeps it for 14 days.
+OUTLIVES_SECONDS = 14 * 24 * 60 * 60
 
 
 @dataclass(frozen=True, kw_only=True)
 class Post:
-    """`body` is JSON text that the service does not read; `expires_at` is in epoch seconds."""
+    """`body` is JSON text that the service does not read.
+
+    `expires_at` is the epoch second at which the row ends, and the `ref_id` is free again.
+    """
 
     ref_id: str
     publisher_id: str
@@ -35,6 +43,13 @@ class Post:
         """The sort key of the post's entry in every timeline."""
         return sort_key(self.published_at, self.ref_id)
 
+    def is_of(self, publisher_id: str, sort_key: str) -> bool:
+        """Whether an entry or a fan-out with these is of this post, not of an earlier one.
+
+        A retracted post has lost its sort key; its publisher tells.
+        """
+        return self.publisher_id == publisher_id and (self.deleted or self.sort_key == sort_key)
+
 
 def _from_item(item: Item) -> Post:
     return Post(
@@ -48,6 +63,11 @@ def _from_item(item: Item) -> Post:
     )
 
 
+# An expired row counts as deleted, although DynamoDB may take days to delete it.
+_IS_FREE = f"attribute_not_exists(#ref_id) OR #{EXPIRES_AT} <= :now"
+_ALL_BUT_BODY = f"ref_id, publisher_id, sort_key, accepted_at, deleted_at, {EXPIRES_AT}"
+
+
 @dataclass(frozen=True)
 class Posts:
     client: DynamoDBClient
@@ -56,8 +76,7 @@ class Posts:
     def add(self, post: Post, *, now: int) -> Post:
         """Store `post` unless its `ref_id` is taken; returns the stored post: the first one wins.
 
-        An expired post counts as deleted, although DynamoDB may take days to delete it. `now` is in
-        epoch seconds. Raises `RefIdTaken` if the stored post is another publisher's.
+        `now` is in epoch seconds. Raises `RefIdTaken` if the stored post is another publisher's.
         """
         item: dict[str, Any] = {
             "ref_id": text(post.ref_id),
@@ -68,10 +87,7 @@ class Posts:
         }
         if post.body:
             item["body"] = text(post.body)
-        is_free = expressions(
-            condition=f"attribute_not_exists(#ref_id) OR #{EXPIRES_AT} <= :now",
-            values={":now": number(now)},
-        )
+        is_free = expressions(condition=_IS_FREE, values={":now": number(now)})
         try:
             self.client.put_item(
                 TableName=self.table,
@@ -87,19 +103,29 @@ class Posts:
             return stored
         return post
 
-    def retract(self, ref_id: str, publisher_id: str, *, now: str, expires_at: int) -> None:
-        """Mark the post deleted and remove its content; without a post, leave a tombstone.
+    def retract(
+        self, ref_id: str, publisher_id: str, *, retracted_at: int, expires_at: int
+    ) -> None:
+        """Leave a tombstone in place of the post, or where there is none, until `expires_at`.
 
-        Its sort key is removed too, and with it the post from the outbox index, so that no backfill
-        brings it back. Idempotent. Raises `RefIdTaken` if the post is another publisher's.
+        `retracted_at` is in epoch milliseconds. A post that has expired by then counts as deleted,
+        whoever published it. Idempotent. Raises `RefIdTaken` if the post is another publisher's.
         """
-        sets: dict[str, Value | str] = {
-            "publisher_id": text(publisher_id),
-            EXPIRES_AT: f"if_not_exists(#{EXPIRES_AT}, :expires)",
-        }
-        is_free_or_own = "attribute_not_exists(#ref_id) OR #publisher_id = :publisher_id"
-        values = {":expires": number(expires_at)}
-        if not self._mark_deleted(ref_id, now, is_free_or_own, values, sets):
+        stored = self._bury(
+            ref_id,
+            sets={
+                "deleted_at": text(times.to_text(retracted_at)),
+                "publisher_id": text(publisher_id),
+                # Its own time, even in place of a post: that row may be about to expire, and the
+                # publish that is retracted may come later.
+                EXPIRES_AT: number(expires_at),
+            },
+            condition=(
+                f"{_IS_FREE} OR #publisher_id = :publisher_id AND attribute_not_exists(#deleted_at)"
+            ),
+            values={":now": number(retracted_at // 1000)},
+        )
+        if stored and get_text(stored, "publisher_id") != publisher_id:
             raise taken(ref_id)
 
     def retract_own(self, ref_id: str, publisher_id: str, *, now_ms: int) -> None:
@@ -107,41 +133,48 @@ class Posts:
 
         Raises `NoPost` in the same words for a post that is missing, expired or somebody else's.
         """
-        is_own = f"#publisher_id = :publisher_id AND #{EXPIRES_AT} > :now_seconds"
-        values = {":publisher_id": text(publisher_id), ":now_seconds": number(now_ms // 1000)}
-        if not self._mark_deleted(ref_id, times.to_text(now_ms), is_own, values):
+        is_own = f"#publisher_id = :publisher_id AND #{EXPIRES_AT} > :now"
+        stored = self._bury(
+            ref_id,
+            sets={"deleted_at": "if_not_exists(#deleted_at, :at)"},
+            condition=is_own,
+            values={
+                ":at": text(times.to_text(now_ms)),
+                ":publisher_id": text(publisher_id),
+                ":now": number(now_ms // 1000),
+            },
+        )
+        if stored is not None:
             raise no_post(ref_id)
 
-    def _mark_deleted(
-        self,
-        ref_id: str,
-        now: str,
-        condition: str,
-        values: Mapping[str, Value],
-        sets: Mapping[str, Value | str] | None = None,
-    ) -> bool:
-        """Whether the condition held, and the row is marked."""
-        update = expressions(
-            sets={"deleted_at": "if_not_exists(#deleted_at, :now)", **(sets or {})},
-            removes=["body", "sort_key"],
-            condition=condition,
-            values={":now": text(now), **values},
-        )
-        try:
-            self.client.update_item(TableName=self.table, Key={"ref_id": text(ref_id)}, **update)
-        except self.client.exceptions.ConditionalCheckFailedException:
-            return False
-        return True
+    def _bury(self, ref_id: str, **clauses: Any) -> Item | None:
+        """Make the row a tombstone; if the condition refuses that, return the row, or an empty one.
 
-    def is_deleted(self, ref_id: str) -> bool:
-        """Whether the post is retracted or missing, read consistently."""
+        Without its sort key, the post leaves the outbox index, so that no backfill brings it back.
+        """
+        update = expressions(removes=["body", "sort_key", "accepted_at"], **clauses)
+        try:
+            self.client.update_item(
+                TableName=self.table,
+                Key={"ref_id": text(ref_id)},
+                **update,
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves a read
+            )
+        except self.client.exceptions.ConditionalCheckFailedException as refused:
+            response: Any = refused.response
+            row: Item = response.get("Item", {})
+            return row
+        return None
+
+    def without_body(self, ref_id: str) -> Post | None:
+        """The post without its body, read consistently, or None."""
         answer = self.client.get_item(
             TableName=self.table,
             Key={"ref_id": text(ref_id)},
             ConsistentRead=True,
-            ProjectionExpression="ref_id, deleted_at",
+            ProjectionExpression=_ALL_BUT_BODY,
         )
-        return "Item" not in answer or "deleted_at" in answer["Item"]
+        return _from_item(answer["Item"]) if "Item" in answer else None
 
     def get(self, ref_ids: Collection[str]) -> tuple[dict[str, Post], set[str]]:
         """Read up to 100 posts at once: the posts found, and the ids that were not processed."""

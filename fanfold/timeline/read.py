@@ -12,7 +12,7 @@ from cachetools import TTLCache
 from fanfold import clock, cursor, times
 from fanfold.errors import TryLater
 from fanfold.ids import is_sort_key, split_sort_key
-from fanfold.timeline.entries import Entries
+from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Post, Posts
 
 # A container may show a retracted post for this long if it read the post just before; documented.
@@ -25,46 +25,51 @@ BACKOFF_SECONDS = 0.04
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
-# Cached in place of the body of a post that is not to be shown: retracted or missing.
+# Cached in place of the body of an entry that is not to be shown.
 _GONE = object()
 
 
-def _cache() -> MutableMapping[str, Any]:
+def _cache() -> MutableMapping[Entry, Any]:
     return TTLCache(CACHE_POSTS, CACHE_SECONDS, timer=clock.monotonic)
 
 
 @dataclass(frozen=True)
 class Hydration:
-    """Reads the content of posts through a cache in the warm container."""
+    """Reads the content of posts through a cache in the warm container.
+
+    It is cached by the entry, so what was read for one is never shown beside another that has the
+    same `ref_id`.
+    """
 
     posts: Posts
-    cache: MutableMapping[str, Any] = field(default_factory=_cache)
+    cache: MutableMapping[Entry, Any] = field(default_factory=_cache)
 
-    def bodies(self, ref_ids: Sequence[str]) -> dict[str, Any]:
-        """The bodies by `ref_id`; None for a post without a body.
+    def bodies(self, entries: Sequence[Entry]) -> dict[Entry, Any]:
+        """The body of each entry's post; None for a post without a body.
 
-        Posts that are not to be shown are left out. Raises `TryLater` if posts cannot be read now.
+        Entries that are not to be shown are left out: their post was retracted, or is gone, perhaps
+        with another one in its place. Raises `TryLater` if posts cannot be read now.
         """
-        found: dict[str, Any] = {}
-        missing: set[str] = set()
-        for ref_id in ref_ids:
+        found: dict[Entry, Any] = {}
+        missing: dict[str, list[Entry]] = {}
+        for entry in entries:
             try:
-                found[ref_id] = self.cache[ref_id]
+                found[entry] = self.cache[entry]
             except KeyError:  # `in` could be true an instant before the entry expires
-                missing.add(ref_id)
+                missing.setdefault(entry.ref_id, []).append(entry)
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             if missing:
                 posts, left = self.posts.get(missing)
-                for ref_id in missing - left:
-                    found[ref_id] = self.cache[ref_id] = _body(posts.get(ref_id))
-                missing = left
+                for ref_id in missing.keys() - left:
+                    for entry in missing.pop(ref_id):
+                        found[entry] = self.cache[entry] = _body(posts.get(ref_id), entry)
             if not missing:
-                return {ref_id: body for ref_id, body in found.items() if body is not _GONE}
+                return {entry: body for entry, body in found.items() if body is not _GONE}
         raise TryLater("The posts of this page could not be read just now; try again.")
 
 
-def _body(post: Post | None) -> Any:
-    if post is None or post.deleted:
+def _body(post: Post | None, entry: Entry) -> Any:
+    if post is None or post.deleted or not post.is_of(entry.publisher_id, entry.sort_key):
         return _GONE
     return json.loads(post.body) if post.body else None
 
@@ -95,18 +100,16 @@ class Reading:
         )
         page = entries[:limit]
         more = more or len(entries) > limit
-        lines = [
-            {"ref_id": ref_id, "publisher_id": entry.publisher_id, "published_at": published_at}
-            for entry in page
-            for published_at, ref_id in [split_sort_key(entry.sort_key)]
-        ]
         return {
-            "entries": self._hydrated(lines) if hydrate else lines,
+            "entries": self._hydrated(page) if hydrate else [_line(entry) for entry in page],
             "next": cursor.encode(page[-1].sort_key) if page and more else None,
         }
 
-    def _hydrated(self, lines: list[dict[str, str]]) -> list[dict[str, Any]]:
-        bodies = self.hydration.bodies([line["ref_id"] for line in lines])
-        return [
-            {**line, "body": bodies[line["ref_id"]]} for line in lines if line["ref_id"] in bodies
-        ]
+    def _hydrated(self, page: Sequence[Entry]) -> list[dict[str, Any]]:
+        bodies = self.hydration.bodies(page)
+        return [{**_line(entry), "body": bodies[entry]} for entry in page if entry in bodies]
+
+
+def _line(entry: Entry) -> dict[str, Any]:
+    published_at, ref_id = split_sort_key(entry.sort_key)
+    return {"ref_id": ref_id, "publisher_id": entry.publisher_id, "published_at": published_at}

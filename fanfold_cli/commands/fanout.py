@@ -9,7 +9,7 @@ import typer
 
 from fanfold.errors import TryLater, Unsent
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import COMPLETE, ENDED, STALLED, Fanout
+from fanfold.fanout.row import COMPLETE, ENDED, EXPIRED, STALLED, Fanout
 from fanfold.fanout.status import Status, status_of
 from fanfold_cli import fanouts
 from fanfold_cli.console import (
@@ -63,7 +63,7 @@ def watch(
     ] = PATIENCE_SECONDS,
     as_json: JsonOption = False,
 ) -> None:
-    """Watch a delivery until it is complete; exit code 1 if it stalls or takes too long."""
+    """Watch a delivery until it ends; exit code 1 if it is not complete, or takes too long."""
     ledger = fanouts.ledger_of(Deployment.choose(stack, home))
     status = _follow(lambda: status_of(_row(ledger, ref_id)), timeout=timeout)
     _print(status, as_json=as_json)
@@ -75,6 +75,13 @@ def watch(
             "failed: repair the cause, then run `fanfold dlq redrive`. If there are no dead "
             "letters, run `fanfold fanout resend`."
         )
+    elif status.state == EXPIRED:
+        say(
+            f"The delivery of '{ref_id}' has expired: the time to live of its entries was over "
+            "before all were written. If the post still matters, publish it under another ref_id."
+        )
+    elif status.state in ENDED:
+        say(f"The delivery of '{ref_id}' was {status.state}; nothing continues it.")
     else:
         say(f"'{ref_id}' was not complete within {timeout:g} s; its delivery goes on.")
     raise typer.Exit(1)
@@ -195,7 +202,7 @@ def _end(missing: list[str]) -> None:
 
 
 def _follow(read: Callable[[], Status], *, timeout: float) -> Status:
-    """Show a progress bar until the delivery is complete or stalled, or the time is up."""
+    """Show a progress bar until the delivery ends or stalls, or the time is up."""
     end = time.monotonic() + timeout
     status = read()
     with progress_bar("Delivering", total=status.followers_estimated, unit="entries") as bar:
@@ -204,7 +211,8 @@ def _follow(read: Callable[[], Status], *, timeout: float) -> Status:
             is_complete = status.state == COMPLETE
             total = status.delivered if is_complete else status.followers_estimated
             bar.reach(status.delivered, total=total)
-            if is_complete or status.state == STALLED or time.monotonic() >= end:
+            has_ended = status.state in ENDED or status.state == STALLED
+            if has_ended or time.monotonic() >= end:
                 return status
             time.sleep(min(POLL_SECONDS, max(0.0, end - time.monotonic())))
             status = read()

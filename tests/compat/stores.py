@@ -29,6 +29,7 @@ LATER = "2026-11-20T18:00:01.456Z"
 EXPIRES = 1_900_000_000
 NOW_SECONDS = EXPIRES - 30 * 24 * 60 * 60
 ASKED_MS = 1_795_197_700_000
+NOW_MS = 1000 * NOW_SECONDS
 STORED = Fanout(
     fanout_id="post-1",
     publisher_id="pub",
@@ -52,15 +53,19 @@ def posts_are_added_once_and_retracted(client: Any) -> None:
     posts.add(replace(POST, published_at=LATER), now=NOW_SECONDS)
     with suppress(RefIdTaken):
         posts.add(replace(POST, publisher_id="thief"), now=NOW_SECONDS)
-    posts.is_deleted("post-1")
+    posts.without_body("post-1")
     for publisher in ("thief", "pub", "pub"):
         with suppress(RefIdTaken):
-            posts.retract("post-1", publisher, now=LATER, expires_at=EXPIRES)
-    posts.retract("never-published", "pub", now=LATER, expires_at=EXPIRES)
+            posts.retract("post-1", publisher, retracted_at=NOW_MS, expires_at=EXPIRES)
+    posts.without_body("post-1")
+    posts.retract("never-published", "pub", retracted_at=NOW_MS, expires_at=EXPIRES)
     posts.add(replace(POST, ref_id="never-published"), now=NOW_SECONDS)
     posts.add(POST, now=EXPIRES)
-    posts.is_deleted("post-1")
-    posts.is_deleted("nowhere")
+    posts.without_body("post-1")
+    for publisher, seconds in (("thief", EXPIRES - 1), ("thief", EXPIRES), ("pub", EXPIRES)):
+        with suppress(RefIdTaken):
+            posts.retract("post-1", publisher, retracted_at=1000 * seconds, expires_at=EXPIRES + 1)
+    posts.without_body("nowhere")
     posts.get(["post-1", "never-published", "nowhere"])
 
 

@@ -73,11 +73,16 @@ class _Pages:
     recorder: Recorder
     operation: str
 
-    def paginate(self, *, PaginationConfig: Answer, **request: Any) -> Iterable[Answer]:  # noqa: N803
+    def paginate(
+        self,
+        *,
+        PaginationConfig: Answer | None = None,  # noqa: N803 - boto3's name
+        **request: Any,
+    ) -> Iterable[Answer]:
+        limit = {"Limit": PaginationConfig["PageSize"]} if PaginationConfig else {}
         start: Answer = {}
         while True:
-            limit = PaginationConfig["PageSize"]
-            page = getattr(self.recorder, self.operation)(**request, **start, Limit=limit)
+            page = getattr(self.recorder, self.operation)(**request, **start, **limit)
             yield page
             if "LastEvaluatedKey" not in page:
                 return

@@ -1,46 +1,412 @@
-"""A fan-out whose entries nobody would see any more: it ends, and is told apart from complete."""
+"""Posts whose entries expire: their ids, their tombstones, and deliveries that come too late."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
-from fanfold import times
+from fanfold import names, times
 from fanfold.fanout.backlog import Resume
-from tests.integration.system import POST, System
+from fanfold.fanout.plan import Planning
+from tests.integration.cli import run
+from tests.integration.system import CrashAfter, Json, System
+
+REF = "post-1"
+KEY = {"ref_id": {"S": REF}}
+DAY = 24 * 60 * 60
+RETENTION = 30 * DAY
+# After this, the id of a post published now is free again.
+UNTIL_FREE = 44 * DAY
+
+
+@pytest.fixture(autouse=True)
+def whole_seconds(system: System) -> None:
+    """Begin at a whole second, because items expire at whole seconds."""
+    system.clock.ms -= system.clock.ms % 1000
+
+
+def message(system: System, kind: str, publisher: str = "ada", **fields: Any) -> Json:
+    """An event with a message about the post on the publish queue, sent now."""
+    content = {"version": 1, "type": kind, "publisher_id": publisher, "ref_id": REF, **fields}
+    return {"Records": [system.record("Publish", content)]}
+
+
+def published(system: System, publisher: str = "ada", *, ago: float = 0) -> Json:
+    """The message that publishes the post as of `ago` seconds; its title is its publisher."""
+    published_at = times.to_text(system.clock.ms - round(ago * 1000))
+    body = {"title": publisher}
+    return message(system, "post.published", publisher, published_at=published_at, body=body)
+
+
+def deleted(system: System, publisher: str = "ada") -> Json:
+    return message(system, "post.deleted", publisher)
+
+
+def take(system: System, *events: Json) -> list[str]:
+    """Take messages of the publish queue; return the reasons of those that were rejected."""
+    for each in events:
+        assert system.take(each) == []
+    return [reason for _, reason in system.rejected("Publish")]
+
+
+def raise_retention(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let QUERY show entries that have expired and are not deleted yet."""
+    door = system.door("timeline")
+    monkeypatch.setattr(door, "reading", replace(door.reading, retention_days=3650))
+
+
+def shown(system: System, user: str = "follower-0") -> list[tuple[str, str]]:
+    """Publisher and title of each entry that the user sees."""
+    entries = system.timeline(user).body["entries"]
+    return [(entry["publisher_id"], entry["body"]["title"]) for entry in entries]
 
 
 def now(system: System) -> str:
     return times.to_text(system.clock.ms)
 
 
-@pytest.mark.parametrize("state", ["queued", "delivering", "stalled"])
+def state(system: System) -> str:
+    return system.ledger(REF).state
+
+
+# The id of an expired post
+
+
+@pytest.mark.parametrize("is_first_deleted", [False, True])
+def test_a_ref_id_is_free_again_14_days_after_its_entries_expired(
+    system: System, is_first_deleted: bool
+) -> None:
+    """Whichever of the old rows DynamoDB has deleted by then."""
+    users = system.give_followers(2)
+    assert take(system, published(system)) == []
+    system.pump()
+    first = system.ledger(REF).sort_key
+    system.clock.advance(UNTIL_FREE - 1)
+    assert "another publisher" in take(system, published(system, "eve"))[0]
+    (reason,) = take(system, published(system))
+    assert "has expired" in reason
+    assert "not free again before 2027-01-03T18:00:00.000Z" in reason
+    system.clock.advance(1)
+    if is_first_deleted:
+        system.dynamodb.delete_item(TableName="Posts", Key=KEY)
+    assert take(system, published(system)) == []
+    system.pump()
+    assert state(system) == "complete"
+    assert system.ledger(REF).sort_key > first
+    assert [shown(system, user) for user in users] == [[("ada", "ada")]] * 2
+
+
+def test_an_expired_id_that_is_taken_shows_no_content_under_the_first_ones_name(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for publisher in ("ada", "eve"):
+        system.give_followers(1, publisher)
+    take(system, published(system))
+    system.pump()
+    raise_retention(system, monkeypatch)
+    system.clock.advance(UNTIL_FREE - 1)
+    take(system, published(system, "eve"))
+    assert shown(system) == [("ada", "ada")], "the post outlives its entry"
+    system.clock.advance(5)
+    assert take(system, published(system, "eve")) == []
+    assert shown(system) == []
+    system.pump()
+    assert shown(system) == [("eve", "eve")]
+
+
+def test_a_second_delivery_of_an_old_publish_is_still_the_same_publish(system: System) -> None:
+    users = system.give_followers(2)
+    first = published(system, ago=RETENTION - 60)
+    take(system, first)
+    system.pump()
+    before = system.dump()
+    system.clock.advance(10 * DAY)
+    assert take(system, first) == []
+    system.pump()
+    assert system.dump() == before
+    assert system.reached(REF) == users
+
+
+def test_rows_of_the_post_and_of_the_ledger_outlive_the_entries(system: System) -> None:
+    system.give_followers(1)
+    take(system, published(system))
+    system.pump()
+    expires = [
+        int(row["expires_at"]["N"])
+        for table in (names.TIMELINES, names.POSTS, names.FANOUTS)
+        for row in system.rows(table)
+    ]
+    at = system.clock.ms // 1000
+    assert expires == [at + RETENTION, at + UNTIL_FREE, at + UNTIL_FREE]
+    assert system.ledger(REF).expires_at == at + RETENTION
+
+
+def test_a_ledger_row_of_the_version_before_has_one_time_for_both(system: System) -> None:
+    take(system, published(system))
+    (row,) = system.rows(names.FANOUTS)
+    del row["entries_expire_at"]
+    system.dynamodb.put_item(TableName="Fanouts", Item=row)
+    assert system.ledger(REF).expires_at == int(row["expires_at"]["N"])
+
+
+# Tombstones
+
+
+@pytest.mark.parametrize("publisher", ["ada", "eve"])
+@pytest.mark.parametrize("was_retracted", [False, True])
+def test_a_retraction_over_an_expired_row_comes_before_its_publish_and_wins(
+    system: System, publisher: str, was_retracted: bool
+) -> None:
+    take(system, published(system))
+    if was_retracted:
+        take(system, deleted(system))
+    system.pump()
+    before = system.rows(names.FANOUTS)
+    system.clock.advance(UNTIL_FREE)
+    late = published(system, publisher)
+    system.clock.advance(1)
+    retraction = deleted(system, publisher)
+    assert take(system, retraction, retraction) == []
+    system.clock.advance(10 * DAY)
+    assert take(system, retraction, late) == []
+    system.pump()
+    assert system.rows(names.FANOUTS) == before, "nothing new is delivered"
+    (post,) = system.rows(names.POSTS)
+    assert post.keys() == {"ref_id", "publisher_id", "deleted_at", "expires_at"}
+    assert post["publisher_id"] == {"S": publisher}
+
+
+@pytest.mark.parametrize("publisher", ["ada", "eve"])
+def test_a_tombstone_lives_as_long_from_the_time_it_was_left(
+    system: System, publisher: str
+) -> None:
+    """Also in place of a post that is about to expire: a publish may come after that."""
+    take(system, published(system))
+    system.pump()
+    system.clock.advance(UNTIL_FREE - 1)
+    late = published(system)
+    first = take(system, deleted(system))
+    system.clock.advance(1)
+    # DynamoDB deletes what has expired.
+    for row in system.rows(names.POSTS):
+        if int(row["expires_at"]["N"]) * 1000 <= system.clock.ms:
+            system.dynamodb.delete_item(TableName="Posts", Key=KEY)
+    assert first == take(system, late) == []
+    assert system.post(REF).deleted
+    system.clock.advance(UNTIL_FREE - 1)
+    assert take(system, published(system, publisher)) == []
+
+
+@pytest.mark.parametrize("is_retracted_first", [False, True])
+@pytest.mark.parametrize("seconds", [-1, 0])
+def test_a_retraction_and_a_publish_by_somebody_else_as_an_id_becomes_free(
+    system: System, is_retracted_first: bool, seconds: int
+) -> None:
+    """The first one has the id; a retraction never touches what somebody else published."""
+    take(system, published(system))
+    system.pump()
+    system.clock.advance(UNTIL_FREE + seconds)
+    retraction = deleted(system)
+    system.clock.advance(-seconds)
+    publish = published(system, "eve")
+    events = [retraction, publish] if is_retracted_first else [publish, retraction]
+    (reason,) = take(system, *events)
+    assert "another publisher" in reason
+    post = system.post(REF)
+    wanted = ("ada", True) if is_retracted_first else ("eve", False)
+    assert (post.publisher_id, post.deleted) == wanted
+
+
+def test_of_two_publishers_who_retract_a_free_id_the_first_one_has_it(system: System) -> None:
+    take(system, published(system))
+    system.clock.advance(UNTIL_FREE)
+    (reason,) = take(system, deleted(system, "eve"), deleted(system))
+    assert "another publisher" in reason
+    assert system.post(REF).publisher_id == "eve"
+
+
+def test_a_retraction_sent_before_its_post_was_published_outlives_the_entries(
+    system: System,
+) -> None:
+    system.give_followers(1)
+    early = deleted(system)
+    system.clock.advance(13 * DAY)
+    take(system, published(system))
+    system.pump()
+    take(system, early)
+    (entry,) = system.rows(names.TIMELINES)
+    (post,) = system.rows(names.POSTS)
+    assert int(post["expires_at"]["N"]) >= int(entry["expires_at"]["N"]) + 14 * DAY
+
+
+def test_a_retraction_whose_worker_dies_after_any_call_is_made_good(system: System) -> None:
+    take(system, published(system))
+    retraction = deleted(system)
+    with CrashAfter(1) as crash:
+        assert system.take(retraction) != []
+    assert crash.happened
+    assert take(system, retraction) == []
+    assert system.post(REF).deleted
+
+
+# A post that is missing though it has not expired
+
+
+def taken_by(system: System, publisher: str, *, retracted: bool) -> None:
+    """Let another post have the id, as only a fault can while it is not free."""
+    system.dynamodb.delete_item(TableName="Posts", Key=KEY)
+    system.clock.advance(1)
+    take(system, deleted(system, publisher) if retracted else published(system, publisher))
+    system.bodies("Publish")
+
+
+@pytest.mark.parametrize(
+    ("by", "retracted"), [(None, False), ("eve", False), ("eve", True), ("ada", False)]
+)
+def test_a_fanout_without_its_post_is_visibly_not_delivered(
+    system: System, by: str | None, retracted: bool
+) -> None:
+    users = system.give_followers(3)
+    take(system, published(system))
+    (row,) = system.rows(names.POSTS)
+    fanout = system.rows(names.FANOUTS)
+    system.dynamodb.delete_item(TableName="Posts", Key=KEY)
+    if by:
+        taken_by(system, by, retracted=retracted)
+        system.dynamodb.put_item(TableName="Fanouts", Item=fanout[0])
+    system.pump()
+    assert system.rows(names.FANOUTS) == fanout, "nothing is counted as delivered"
+    assert system.reached(REF) == []
+    letters = system.rejected("Express")
+    assert letters
+    for _, reason in letters:
+        assert "'post-1' is missing" in reason
+        assert "then redrive, or end the delivery by `fanfold fanout abandon post-1`" in reason
+    system.dynamodb.put_item(TableName="Posts", Item=row)
+    system.take({"Records": [system.record("Express", letters[0][0])]})
+    assert system.reached(REF) == users
+    assert (state(system), system.ledger(REF).delivered) == ("complete", 3)
+
+
+def test_a_retracted_post_completes_its_fanout_without_entries(system: System) -> None:
+    system.give_followers(3)
+    take(system, published(system), deleted(system))
+    system.pump()
+    assert (state(system), system.ledger(REF).delivered) == ("complete", 0)
+    assert system.rejected("Express") == []
+    assert system.reached(REF) == []
+
+
+# Deliveries that come too late
+
+
+@pytest.mark.parametrize("queue", ["Publish", "Express"])
+@pytest.mark.parametrize("is_post_missing", [False, True])
+def test_an_order_that_comes_after_the_entries_time_to_live_ends_the_fanout(
+    system: System, queue: str, is_post_missing: bool
+) -> None:
+    system.give_followers(3)
+    take(system, published(system, ago=RETENTION - 60))
+    order = {"version": 1, "type": "fanout.plan", "fanout_id": REF}
+    if queue == "Express":
+        (order,) = system.bodies("Express")
+    system.clock.advance(60)
+    if is_post_missing:
+        system.dynamodb.delete_item(TableName="Posts", Key=KEY)
+    for receives in (1, 2):
+        record = system.record(queue, order, times_received=receives)
+        assert system.take({"Records": [record]}) == []
+        assert (state(system), system.ledger(REF).delivered) == ("expired", 0)
+    assert system.reached(REF) == []
+    assert system.open_fanouts() == []
+    assert all(system.waiting(f"{each.name}Dlq") == 0 for each in names.QUEUES)
+
+
+def test_a_publish_that_was_taken_too_late_expires_and_leaves_nothing_to_do(
+    system: System,
+) -> None:
+    system.give_followers(3)
+    late = published(system, ago=RETENTION - 60)
+    system.clock.advance(60)
+    assert take(system, late, late) == []
+    assert state(system) == "expired"
+    assert [system.waiting(queue) for queue in ("Publish", "Express", "Bulk")] == [0, 0, 0]
+
+
+def test_a_fanout_is_delivered_until_the_last_second(system: System) -> None:
+    users = system.give_followers(3)
+    take(system, published(system, ago=RETENTION - 60))
+    system.clock.advance(59.999)
+    system.pump("Express")
+    assert state(system) == "complete"
+    assert system.reached(REF) == users
+
+
+def test_a_redriven_segment_of_an_expired_fanout_keeps_what_was_delivered(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 4)
+    system.give_followers(40)
+    take(system, published(system, ago=RETENTION - 60))
+    assert system.pump_once("Bulk")
+    delivered = system.ledger(REF).delivered
+    assert delivered == len(system.reached(REF)) > 0
+    system.give_up(REF)
+    system.clock.advance(60)
+    system.pump("Bulk")
+    row = system.ledger(REF)
+    assert (row.state, row.delivered, len(row.pending)) == ("expired", delivered, 3)
+    assert list(system.fanouts.stalled_ids(page=10)) == []
+
+
+def test_publishers_and_operators_are_told_that_a_delivery_has_expired(system: System) -> None:
+    system.give_followers(3)
+    late = published(system, ago=RETENTION - 60)
+    system.clock.advance(60)
+    take(system, late)
+    answer = system.http("api/show_delivery", user="ada", path={"ref_id": REF})
+    assert answer.status == 200
+    assert (answer.body["state"], answer.body["completed_at"]) == ("expired", None)
+    assert (answer.body["followers_estimated"], answer.body["delivered"]) == (None, 0)
+    assert run("fanout", "show", REF, "--json").json["state"] == "expired"
+    watched = run("fanout", "watch", REF)
+    assert watched.exit_code == 1
+    assert "'post-1' has expired" in watched.said
+
+
+# The ledger
+
+
+@pytest.mark.parametrize("before", ["queued", "delivering", "stalled"])
 def test_an_expired_fanout_leaves_both_indexes_and_nothing_reopens_it(
-    system: System, monkeypatch: pytest.MonkeyPatch, state: str
+    system: System, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 2)
     system.give_followers(20)
-    system.publish()
-    if state != "queued":
-        system.pump("Publish")
-    if state == "stalled":
-        system.give_up()
-    seen = system.ledger()
-    assert seen.state == state
+    if before == "queued":
+        monkeypatch.setattr(Planning, "plan", lambda *_args, **_kwargs: None)
+    take(system, published(system))
+    if before == "stalled":
+        system.give_up(REF)
+    seen = system.ledger(REF)
+    assert seen.state == before
     assert system.fanouts.expire(seen, now=now(system))
     assert not system.fanouts.expire(seen, now=now(system)), "it has ended already"
     assert system.open_fanouts() == list(system.fanouts.stalled_ids(page=100)) == []
-    before = system.dump()
+    rows = system.dump()
     ledger, later = system.fanouts, times.to_text(system.clock.ms + 1)
     assert not ledger.plan(seen, segments=1, followers=1, level=0, now=later)
-    assert not ledger.complete_without_followers(POST, now=later)
-    assert not ledger.complete_if_delivered(POST, now=later)
+    assert not ledger.complete_without_followers(REF, now=later)
+    assert not ledger.complete_if_delivered(REF, now=later)
     assert ledger.finish_segment(seen, 0, written=1, now=later) is None
     assert not ledger.store_resume(seen, 0, Resume("0" * 16, 1), now=later)
     assert not system.sweeper.note_question(seen, now_ms=system.clock.ms + 1)
     assert not system.sweeper.note_round(seen, now_ms=system.clock.ms + 1)
     assert not system.sweeper.give_up(seen, now_ms=system.clock.ms + 1)
     ledger.touch(seen, now=later)
-    assert system.dump() == before
+    assert system.dump() == rows
 
 
 def test_a_delivered_or_complete_fanout_does_not_expire(
@@ -48,12 +414,11 @@ def test_a_delivered_or_complete_fanout_does_not_expire(
 ) -> None:
     monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 2)
     system.give_followers(20)
-    system.publish()
-    system.pump("Publish")
-    planned = system.ledger()
+    take(system, published(system))
+    planned = system.ledger(REF)
     for segment in (0, 1):  # the last worker dies before it completes the fan-out
         assert system.fanouts.finish_segment(planned, segment, written=1, now=now(system))
     assert not system.fanouts.expire(planned, now=now(system))
-    assert system.fanouts.complete_if_delivered(POST, now=now(system))
+    assert system.fanouts.complete_if_delivered(REF, now=now(system))
     assert not system.fanouts.expire(planned, now=now(system))
-    assert system.ledger().state == "complete"
+    assert state(system) == "complete"

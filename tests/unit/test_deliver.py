@@ -16,11 +16,12 @@ from fanfold.fanout.deliver import MAX_HOPS, Delivering, Outcome
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
-from fanfold.fanout.row import COMPLETE, DELIVERING, STALLED, Fanout
+from fanfold.fanout.row import DELIVERING, ENDED, STALLED, Fanout
 from fanfold.follows import ring
 from fanfold.follows.sharding import Shards
 from fanfold.messages import DeliverSegment, Message
 from fanfold.timeline.entries import Entry
+from fanfold.timeline.posts import Post
 
 ROW = Fanout(
     fanout_id="post-1",
@@ -63,6 +64,10 @@ class Ledger:
         self.calls.append(("complete",))
         return True
 
+    def expire(self, fanout: Fanout, *, now: str) -> bool:
+        self.calls.append(("expire",))
+        return True
+
     def touch(self, fanout: Fanout, *, now: str, answers: bool) -> None:
         self.calls.append(("touch",))
         self.answered += [fanout.asked_at] if answers else []
@@ -87,12 +92,21 @@ class Lane:
         self.calls += [(self.name, message) for message in messages]
 
 
+POST = Post(
+    ref_id="post-1",
+    publisher_id="ada",
+    published_at="2026-11-20T18:00:00.123Z",
+    accepted_at="2026-11-20T18:00:00.123Z",
+    expires_at=1_900_000_000,
+)
+
+
 @dataclass
 class Posts:
-    deleted: bool = False
+    post: Post | None = POST
 
-    def is_deleted(self, ref_id: str) -> bool:
-        return self.deleted
+    def without_body(self, ref_id: str) -> Post | None:
+        return self.post
 
 
 @dataclass
@@ -194,7 +208,6 @@ def test_the_last_segment_completes_the_fanout() -> None:
     [
         ({0}, DELIVERING, []),
         (set(), DELIVERING, [("complete",)]),  # its last worker crashed before
-        (set(), COMPLETE, []),
     ],
 )
 def test_a_segment_that_is_not_pending_is_not_delivered_again(
@@ -204,6 +217,54 @@ def test_a_segment_that_is_not_pending_is_not_delivered_again(
     assert worker.deliver() == Outcome("not pending", 0)
     assert not worker.deliveries
     assert worker.calls == calls
+
+
+@pytest.mark.parametrize("state", sorted(ENDED))
+@pytest.mark.parametrize("segments", [4, 8])
+def test_an_order_of_a_fanout_that_has_ended_is_done_even_if_its_plan_is_another(
+    state: str, segments: int
+) -> None:
+    worker = Worker(Done(7), replace(ROW, state=state))
+    assert worker.deliver(replace(COMMAND, segments=segments)) == Outcome(state)
+    assert (worker.calls, worker.deliveries) == ([], [])
+
+
+@pytest.mark.parametrize(("second", "what"), [(-1, "delivered"), (0, "expired"), (1, "expired")])
+def test_a_fanout_ends_when_its_entries_would_be_past_their_time_to_live(
+    monkeypatch: pytest.MonkeyPatch, second: int, what: str
+) -> None:
+    monkeypatch.setattr(clock, "now_ms", lambda: 1000 * (ROW.expires_at + second))
+    worker = Worker(Done(7))
+    assert worker.deliver().what == what
+    assert (("expire",) in worker.calls) is (what == "expired")
+    assert len(worker.deliveries) == (what == "delivered")
+
+
+def test_an_expired_fanout_with_nothing_pending_is_completed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clock, "now_ms", lambda: 1000 * ROW.expires_at)
+    worker = Worker(Done(7), replace(ROW, pending=frozenset()))
+    assert worker.deliver() == Outcome("not pending")
+    assert worker.calls == [("complete",)]
+
+
+@pytest.mark.parametrize(
+    "post",
+    [
+        None,
+        replace(POST, publisher_id="eve"),
+        replace(POST, publisher_id="eve", published_at="", deleted=True),
+        replace(POST, published_at="2026-11-20T18:00:00.124Z"),
+    ],
+    ids=["missing", "another publisher's", "another publisher's tombstone", "of another time"],
+)
+def test_a_missing_post_is_not_a_retracted_one(post: Post | None) -> None:
+    worker = Worker(Done(7))
+    worker.posts.post = post
+    with pytest.raises(Undeliverable, match=r"'post-1' is missing.*then redrive, or end"):
+        worker.deliver()
+    assert (worker.calls, worker.deliveries) == ([], [])
 
 
 def test_a_worker_that_finishes_second_checks_whether_the_fanout_is_complete() -> None:
@@ -220,7 +281,7 @@ def test_a_worker_that_finishes_second_checks_whether_the_fanout_is_complete() -
 
 def test_a_deleted_post_finishes_its_segment_with_the_entries_written_so_far() -> None:
     worker = Worker(Done(7), resumed("5" * 16, 3))
-    worker.posts.deleted = True
+    worker.posts.post = replace(POST, published_at="", deleted=True)
     assert worker.deliver(replace(COMMAND, position="5" * 16)) == Outcome("post deleted")
     assert worker.calls == [("finish", 1, 3)]
     assert not worker.deliveries

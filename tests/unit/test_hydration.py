@@ -11,10 +11,12 @@ from cachetools import TTLCache
 
 from fanfold import clock
 from fanfold.errors import TryLater
+from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
 from fanfold.timeline.read import ATTEMPTS, CACHE_SECONDS, Hydration
 
 AT = "2026-11-20T18:00:00.123Z"
+LATER = "2026-12-30T18:00:00.123Z"
 
 
 @dataclass
@@ -32,6 +34,16 @@ class Posts:
         leave = self.leave if len(self.asked) <= self.whole_after else 0
         left = set(sorted(ref_ids)[:leave])
         return {each: self.posts[each] for each in {*ref_ids} - left if each in self.posts}, left
+
+
+def entry(ref_id: str) -> Entry:
+    return Entry(f"{AT}#{ref_id}", "ada")
+
+
+def shown(hydration: Hydration, refs: str, *more: Entry) -> dict[str, object]:
+    """The bodies of ada's entries of these ids, and of others, by `ref_id`."""
+    bodies = hydration.bodies([*map(entry, refs), *more])
+    return {each.ref_id: body for each, body in bodies.items()}
 
 
 def post(ref_id: str, *, deleted: bool = False) -> Post:
@@ -61,60 +73,95 @@ def hydration(posts: Posts) -> Hydration:
 @pytest.mark.usefixtures("now")
 def test_bodies_of_posts_that_are_deleted_or_missing_are_left_out() -> None:
     posts = Posts({"a": post("a"), "b": post("b", deleted=True), "d": post("d")})
-    assert hydration(posts).bodies("dcba") == {"d": "d!", "a": "a!"}
+    assert shown(hydration(posts), "dcba") == {"d": "d!", "a": "a!"}
 
 
 @pytest.mark.usefixtures("now")
 def test_a_post_without_a_body_is_shown_without_one() -> None:
     posts = Posts({"a": replace(post("a"), body="")})
     cached = hydration(posts)
-    assert [cached.bodies("a"), cached.bodies("a")] == [{"a": None}, {"a": None}]
+    assert [shown(cached, "a"), shown(cached, "a")] == [{"a": None}, {"a": None}]
     assert posts.asked == [{"a"}]
 
 
 @pytest.mark.usefixtures("now")
 def test_an_empty_page_reads_nothing() -> None:
     posts = Posts({})
-    assert hydration(posts).bodies([]) == {}
+    assert shown(hydration(posts), "") == {}
     assert posts.asked == []
+
+
+@pytest.mark.usefixtures("now")
+@pytest.mark.parametrize(
+    ("publisher", "published_at", "is_its"),
+    [("ada", AT, True), ("eve", AT, False), ("ada", LATER, False), ("eve", LATER, False)],
+)
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_post_is_shown_beside_its_own_entry_alone(
+    publisher: str, published_at: str, is_its: bool, deleted: bool
+) -> None:
+    stored = replace(post("a", deleted=deleted), publisher_id=publisher, published_at=published_at)
+    cached = hydration(Posts({"a": stored}))
+    for _ in range(2):
+        assert shown(cached, "a") == ({"a": "a!"} if is_its and not deleted else {})
+
+
+@pytest.mark.usefixtures("now")
+def test_of_two_entries_with_one_ref_id_only_one_is_shown_and_the_post_is_read_once() -> None:
+    posts = Posts({"a": replace(post("a"), published_at=LATER)})
+    new = Entry(f"{LATER}#a", "ada")
+    cached = hydration(posts)
+    assert cached.bodies([new, entry("a")]) == {new: "a!"}
+    assert cached.bodies([new, entry("a")]) == {new: "a!"}
+    assert posts.asked == [{"a"}]
+
+
+@pytest.mark.usefixtures("now")
+def test_a_post_that_takes_the_id_of_a_cached_one_is_shown_at_once() -> None:
+    posts = Posts({"a": post("a")})
+    cached = hydration(posts)
+    assert shown(cached, "a") == {"a": "a!"}
+    posts.posts["a"] = replace(post("a"), published_at=LATER, body='"new"')
+    new = Entry(f"{LATER}#a", "ada")
+    assert cached.bodies([new]) == {new: "new"}
 
 
 def test_a_post_is_read_again_when_it_expires_in_the_cache(now: list[float]) -> None:
     posts = Posts({"a": post("a"), "b": post("b")})
     cached = hydration(posts)
-    cached.bodies("a")
+    shown(cached, "a")
     now[0] += CACHE_SECONDS / 2
-    cached.bodies("ab")
+    shown(cached, "ab")
     assert posts.asked == [{"a"}, {"b"}]
     posts.posts["a"] = post("a", deleted=True)
     now[0] += CACHE_SECONDS / 2
-    assert cached.bodies("ab") == {"b": "b!"}
+    assert shown(cached, "ab") == {"b": "b!"}
     assert posts.asked == [{"a"}, {"b"}, {"a"}]
 
 
 @pytest.mark.parametrize("reads_of_clock", range(12))
 def test_a_post_that_expires_during_the_lookup_is_read_again(reads_of_clock: int) -> None:
     times: Iterator[float] = itertools.repeat(0.0)
-    cache: TTLCache[str, object] = TTLCache(10, CACHE_SECONDS, timer=lambda: next(times))
+    cache: TTLCache[Entry, object] = TTLCache(10, CACHE_SECONDS, timer=lambda: next(times))
     posts = Posts({"a": post("a")})
     cached = Hydration(posts, cache)  # type: ignore[arg-type]
-    cached.bodies("a")
+    shown(cached, "a")
     times = itertools.chain([0.0] * reads_of_clock, itertools.repeat(CACHE_SECONDS + 1.0))
-    assert cached.bodies("a") == {"a": "a!"}
+    assert shown(cached, "a") == {"a": "a!"}
 
 
 @pytest.mark.usefixtures("now")
 def test_only_unprocessed_posts_are_asked_for_again() -> None:
     posts = Posts({name: post(name) for name in "abcd"}, leave=1)
     with pytest.raises(TryLater):
-        hydration(posts).bodies("abcd")
+        shown(hydration(posts), "abcd")
     assert posts.asked == [set("abcd"), *[{"a"}] * (ATTEMPTS - 1)]
 
 
 @pytest.mark.usefixtures("now")
 def test_posts_of_the_last_attempt_are_shown() -> None:
     posts = Posts({name: post(name) for name in "ab"}, leave=1, whole_after=ATTEMPTS - 1)
-    assert hydration(posts).bodies("ab") == {"a": "a!", "b": "b!"}
+    assert shown(hydration(posts), "ab") == {"a": "a!", "b": "b!"}
 
 
 @pytest.mark.usefixtures("now")
@@ -122,6 +169,6 @@ def test_an_unprocessed_post_is_not_cached_as_deleted() -> None:
     posts = Posts({"a": post("a")}, leave=1)
     cached = hydration(posts)
     with pytest.raises(TryLater):
-        cached.bodies("a")
+        shown(cached, "a")
     posts.leave = 0
-    assert cached.bodies("a") == {"a": "a!"}
+    assert shown(cached, "a") == {"a": "a!"}
