@@ -14,6 +14,7 @@ from typing import Any
 from fanfold import names
 from fanfold.fanout import policy
 from fanfold.fanout.deliver import MAX_HOPS
+from fanfold.fanout.row import ABANDONED
 from fanfold.ids import split_sort_key
 from simulation import workload
 from simulation.observers import pair_of
@@ -104,7 +105,7 @@ def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator
     sent = [each for each in found.history.of("send") if each.is_acknowledged]
     for ref_id in (each.subject for each in (*published, *sent)):
         row = found.fanouts.get(ref_id)
-        if row is not None and row["state"]["S"] not in ("complete", "stalled"):
+        if row is not None and row["state"]["S"] not in ("complete", "stalled", ABANDONED):
             yield f"{ref_id} is {row['state']['S']}, long after the last fault."
         # Without a row, its tombstone came first, and was respected.
         is_missing = row is None and not found.history.tried_to_retract(ref_id)
@@ -144,6 +145,8 @@ def only_its_publisher_retracts_a_post_that_exists(found: Evidence) -> Iterator[
 def the_ledger_is_right(found: Evidence) -> Iterator[str]:
     """Complete means nothing pending, not open, and `delivered` entries in the timelines."""
     for ref_id, row in found.fanouts.items():
+        if row["state"]["S"] == ABANDONED:
+            continue
         if row["state"]["S"] != "complete":
             if "open_fanout" not in row:
                 yield f"{ref_id} is {row['state']['S']} and not in the index of open fan-outs."
@@ -157,6 +160,21 @@ def the_ledger_is_right(found: Evidence) -> Iterator[str]:
         is_fixed = not has_changed and not found.history.tried_to_retract(ref_id)
         if is_fixed and delivered != entries:
             yield f"{ref_id} has {entries} entries, and the ledger says {delivered}."
+
+
+def what_an_operator_ended_stays_ended(found: Evidence) -> Iterator[str]:
+    """Nothing reopens an abandoned fan-out, and nobody else ends one."""
+    for ref_id, is_certain in found.world.abandoned.items():
+        state = found.fanouts[ref_id]["state"]["S"]
+        if is_certain and state != ABANDONED:
+            yield f"{ref_id} was abandoned, and is {state}."
+    for ref_id, row in found.fanouts.items():
+        if row["state"]["S"] != ABANDONED:
+            continue
+        if ref_id not in found.world.abandoned:
+            yield f"{ref_id} is abandoned, and nobody did that."
+        if "open_fanout" in row or "stalled_fanout" in row:
+            yield f"{ref_id} is abandoned, and in an index."
 
 
 def timelines_show_what_they_should(found: Evidence) -> Iterator[str]:
@@ -311,7 +329,7 @@ def stragglers_have_nobody_written_again(found: Evidence) -> Iterator[str]:
     if written != entries:
         yield f"Beside {stragglers} stragglers, {entries} entries took {written} writes."
     for ref_id, row in found.fanouts.items():
-        if row["state"]["S"] != "complete":
+        if row["state"]["S"] not in ("complete", ABANDONED):
             yield f"{ref_id} is {row['state']['S']}, though its stragglers could be written."
 
 
@@ -328,6 +346,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[str]], ...] = (
     a_post_that_was_retracted_first_is_not_delivered,
     only_its_publisher_retracts_a_post_that_exists,
     the_ledger_is_right,
+    what_an_operator_ended_stays_ended,
     timelines_show_what_they_should,
     a_key_stands_for_one_post,
     edges_agree_with_the_following_rows,

@@ -11,8 +11,9 @@ from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold import contract, names
+from fanfold import contract, names, times
 from fanfold.aws import boto
+from fanfold.fanout.ledger import Ledger
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import raised
 from fanfold.ids import ref_id_for
@@ -62,6 +63,8 @@ def play(world: World) -> None:
         world.start_client("noise", partial(_noise, world))
     if random.random() < 0.2:
         world.start_client("operator", partial(_operator, world))
+    if world.is_ended_by_hand:
+        world.start_client("impatient", partial(_impatient, world))
 
 
 def _user(world: World, user: str, publishers: list[str]) -> None:
@@ -203,6 +206,19 @@ def _operator(world: World) -> None:
     world.scheduler.sleep(random.uniform(10, 2 * 60 * 60))
     world.triggers.resume()
     world.note("resumed")
+
+
+def _impatient(world: World) -> None:
+    """Be an operator who abandons deliveries that are under way, at any moment of their work."""
+    ledger = Ledger(boto.dynamodb(), names.FANOUTS.name)
+    for _ in range(40):
+        world.scheduler.sleep(world.ended_by_hand.uniform(0, 3))
+        with suppress(ClientError, BotoCoreError):  # the operator does not try again
+            if ids := sorted(ledger.open_ids()):
+                ref_id = world.ended_by_hand.choice(ids)
+                world.abandoned.setdefault(ref_id, False)  # perhaps: the answer may be lost
+                if ledger.abandon(ref_id, now=times.to_text(world.clock.now_ms())):
+                    world.abandoned[ref_id] = True
 
 
 def relate(world: World, kind: str, user: str, publisher: str) -> Operation:

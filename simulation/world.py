@@ -38,6 +38,8 @@ TRACE_LINES = 4_000
 CROWDED = 0.2
 # The share of runs in which users change their mind faster than clocks agree and messages arrive.
 HASTY = 0.3
+# The share of runs in which an operator abandons deliveries.
+ENDED_BY_HAND = 0.15
 # How far the clock that stamps requests to follow is ahead of that of SQS. Posts are stamped by the
 # true clock, as the checks judge by `accepted_at` who follows in time.
 DOOR_SKEWS_MS = (0, -250, 250)
@@ -84,6 +86,10 @@ class World:
         self.hasty = Random(f"{self.seed} hasty")
         self.is_hasty = self.hasty.random() < HASTY
         self.door_skew_ms = self.hasty.choice(DOOR_SKEWS_MS) if self.is_hasty else 0
+        # Likewise: in some, a person ends deliveries; with the ids, whether it surely was done.
+        self.ended_by_hand = Random(f"{self.seed} by hand")
+        self.is_ended_by_hand = self.ended_by_hand.random() < ENDED_BY_HAND
+        self.abandoned: dict[str, bool] = {}
         self.observer = Observer(self)
 
     def _create_tables(self) -> None:
