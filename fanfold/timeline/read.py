@@ -29,7 +29,7 @@ _DAY_MS = 24 * 60 * 60 * 1000
 _GONE = object()
 
 
-def _cache() -> MutableMapping[Entry, Any]:
+def _cache() -> MutableMapping[str, tuple[str, Any]]:
     return TTLCache(CACHE_POSTS, CACHE_SECONDS, timer=clock.monotonic)
 
 
@@ -37,34 +37,41 @@ def _cache() -> MutableMapping[Entry, Any]:
 class Hydration:
     """Reads the content of posts through a cache in the warm container.
 
-    It is cached by the entry, so what was read for one is never shown beside another that has the
-    same `ref_id`.
+    It holds publisher and body by the sort key of the entry that they were read for, so that they
+    are never shown beside another entry with the same `ref_id`.
     """
 
     posts: Posts
-    cache: MutableMapping[Entry, Any] = field(default_factory=_cache)
+    cache: MutableMapping[str, tuple[str, Any]] = field(default_factory=_cache)
 
-    def bodies(self, entries: Sequence[Entry]) -> dict[Entry, Any]:
-        """The body of each entry's post; None for a post without a body.
+    def bodies(self, entries: Sequence[Entry]) -> dict[str, Any]:
+        """The bodies of one reader's entries by sort key; None for a post without a body.
 
         Entries that are not to be shown are left out: their post was retracted, or is gone, perhaps
         with another one in its place. Raises `TryLater` if posts cannot be read now.
         """
-        found: dict[Entry, Any] = {}
+        found: dict[str, Any] = {}
         missing: dict[str, list[Entry]] = {}
         for entry in entries:
+            sort_key, publisher_id, _ = entry
             try:
-                found[entry] = self.cache[entry]
+                cached_for, body = self.cache[sort_key]
             except KeyError:  # `in` could be true an instant before the entry expires
-                missing.setdefault(entry.ref_id, []).append(entry)
+                cached_for = ""
+            if cached_for == publisher_id:
+                found[sort_key] = body
+            else:
+                missing.setdefault(split_sort_key(sort_key)[1], []).append(entry)
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             if missing:
                 posts, left = self.posts.get(missing)
                 for ref_id in missing.keys() - left:
                     for entry in missing.pop(ref_id):
-                        found[entry] = self.cache[entry] = _body(posts.get(ref_id), entry)
+                        body = _body(posts.get(ref_id), entry)
+                        self.cache[entry.sort_key] = entry.publisher_id, body
+                        found[entry.sort_key] = body
             if not missing:
-                return {entry: body for entry, body in found.items() if body is not _GONE}
+                return {key: body for key, body in found.items() if body is not _GONE}
         raise TryLater("The posts of this page could not be read just now; try again.")
 
 
@@ -100,16 +107,20 @@ class Reading:
         )
         page = entries[:limit]
         more = more or len(entries) > limit
+        lines: list[dict[str, Any]] = [
+            {"ref_id": ref_id, "publisher_id": entry.publisher_id, "published_at": published_at}
+            for entry in page
+            for published_at, ref_id in [split_sort_key(entry.sort_key)]
+        ]
         return {
-            "entries": self._hydrated(page) if hydrate else [_line(entry) for entry in page],
+            "entries": self._hydrated(page, lines) if hydrate else lines,
             "next": cursor.encode(page[-1].sort_key) if page and more else None,
         }
 
-    def _hydrated(self, page: Sequence[Entry]) -> list[dict[str, Any]]:
+    def _hydrated(self, page: Sequence[Entry], lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
         bodies = self.hydration.bodies(page)
-        return [{**_line(entry), "body": bodies[entry]} for entry in page if entry in bodies]
-
-
-def _line(entry: Entry) -> dict[str, Any]:
-    published_at, ref_id = split_sort_key(entry.sort_key)
-    return {"ref_id": ref_id, "publisher_id": entry.publisher_id, "published_at": published_at}
+        return [
+            {**line, "body": bodies[entry.sort_key]}
+            for entry, line in zip(page, lines, strict=True)
+            if entry.sort_key in bodies
+        ]

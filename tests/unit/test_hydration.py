@@ -11,6 +11,7 @@ from cachetools import TTLCache
 
 from fanfold import clock
 from fanfold.errors import TryLater
+from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
 from fanfold.timeline.read import ATTEMPTS, CACHE_SECONDS, Hydration
@@ -43,7 +44,7 @@ def entry(ref_id: str) -> Entry:
 def shown(hydration: Hydration, refs: str, *more: Entry) -> dict[str, object]:
     """The bodies of ada's entries of these ids, and of others, by `ref_id`."""
     bodies = hydration.bodies([*map(entry, refs), *more])
-    return {each.ref_id: body for each, body in bodies.items()}
+    return {split_sort_key(key)[1]: body for key, body in bodies.items()}
 
 
 def post(ref_id: str, *, deleted: bool = False) -> Post:
@@ -111,9 +112,18 @@ def test_of_two_entries_with_one_ref_id_only_one_is_shown_and_the_post_is_read_o
     posts = Posts({"a": replace(post("a"), published_at=LATER)})
     new = Entry(f"{LATER}#a", "ada")
     cached = hydration(posts)
-    assert cached.bodies([new, entry("a")]) == {new: "a!"}
-    assert cached.bodies([new, entry("a")]) == {new: "a!"}
+    assert cached.bodies([new, entry("a")]) == {new.sort_key: "a!"}
+    assert cached.bodies([new, entry("a")]) == {new.sort_key: "a!"}
     assert posts.asked == [{"a"}]
+
+
+@pytest.mark.usefixtures("now")
+def test_what_is_cached_for_one_publisher_is_not_shown_beside_the_entry_of_another() -> None:
+    cached = hydration(Posts({"a": post("a")}))
+    others = Entry(f"{AT}#a", "eve")
+    for _ in range(2):
+        assert shown(cached, "a") == {"a": "a!"}
+        assert shown(cached, "", others) == {}
 
 
 @pytest.mark.usefixtures("now")
@@ -123,7 +133,7 @@ def test_a_post_that_takes_the_id_of_a_cached_one_is_shown_at_once() -> None:
     assert shown(cached, "a") == {"a": "a!"}
     posts.posts["a"] = replace(post("a"), published_at=LATER, body='"new"')
     new = Entry(f"{LATER}#a", "ada")
-    assert cached.bodies([new]) == {new: "new"}
+    assert cached.bodies([new]) == {new.sort_key: "new"}
 
 
 def test_a_post_is_read_again_when_it_expires_in_the_cache(now: list[float]) -> None:
@@ -142,7 +152,7 @@ def test_a_post_is_read_again_when_it_expires_in_the_cache(now: list[float]) -> 
 @pytest.mark.parametrize("reads_of_clock", range(12))
 def test_a_post_that_expires_during_the_lookup_is_read_again(reads_of_clock: int) -> None:
     times: Iterator[float] = itertools.repeat(0.0)
-    cache: TTLCache[Entry, object] = TTLCache(10, CACHE_SECONDS, timer=lambda: next(times))
+    cache: TTLCache[str, object] = TTLCache(10, CACHE_SECONDS, timer=lambda: next(times))
     posts = Posts({"a": post("a")})
     cached = Hydration(posts, cache)  # type: ignore[arg-type]
     shown(cached, "a")
