@@ -29,6 +29,7 @@ from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transp
 from fanfold.fanout.pacing import Pace
 from fanfold.follows import edges_table, growth, ring_reader, sharding
 from fanfold.settings import Settings
+from fanfold.sweep import course, remedy, sweep
 from simulation.clients import BotoClient, UnthreadedTransport, Wires, running
 from simulation.faults import SHARD_WRITES
 from simulation.scheduler import Crash, Patch, clock_patches, patched
@@ -192,6 +193,12 @@ def installed() -> Iterator[None]:
         (backlog, "MAX_PUTS", MAX_PUTS),
         (batch_retries, "MAX_PUTS", MAX_PUTS),
         (policy, "MAX_STRAGGLERS", 2),
+        # A question is not all that is pending, and a run does not see all that is open.
+        (remedy, "QUESTION_SEGMENTS", 2),
+        (sweep, "QUESTION_SEGMENTS", 2),
+        (course, "MAX_ROWS", 3),
+        (course, "MAX_PLAN_ORDERS", 2),
+        (course, "MAX_SEGMENT_ORDERS", 3),
         (batch_retries, "RETRY_ENTRIES", batch_retries.RETRY_ENTRIES),  # each run has its own
         (sharding, "PARTITION_WRITES", SHARD_WRITES),
         (growth, "SAMPLE", 1),

@@ -21,6 +21,7 @@ from fanfold.ids import split_sort_key
 from simulation.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, MAX_PUTS
 from simulation.levels import Levels
 from simulation.scheduler import Task
+from simulation.sweeps import Sweeps
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -128,6 +129,7 @@ class Observer:
     violations: list[str] = field(default_factory=list)
     relations: Relations = field(default_factory=Relations)
     levels: Levels = field(default_factory=Levels)
+    sweeps: Sweeps = field(init=False)
     ended_ms: dict[str, float] = field(default_factory=dict)  # a post's last write, by `ref_id`
     retracted: dict[str, int] = field(default_factory=dict)  # a post's turn, by `ref_id`
     repairs: int = 0  # writes and messages of SWEEP
@@ -136,6 +138,9 @@ class Observer:
     _planned: dict[tuple[str, int], float] = field(default_factory=dict)
     _paces: dict[str, Bucket] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.sweeps = Sweeps(self.world, self.violations)
+
     def before(self, operation: str, request: dict[str, Any]) -> None:
         """A call is about to be made."""
         task = self.world.scheduler.current
@@ -143,8 +148,10 @@ class Observer:
             self._check_pace(len(request["RequestItems"].get(names.TIMELINES.name, ())))
         if operation == "put_item" and request["TableName"] == names.FOLLOWERS.name:
             self._note_late_edge(request["Item"])
-        if task.name == "sweep" and self._is_repair(operation, request):
-            self.repairs += 1
+        if task.name == "sweep":
+            self.repairs += self._is_repair(operation, request)
+            if operation == "update_item":
+                self.sweeps.noting(request)
         if operation != "send_message_batch":
             return
         queue = self.world.queues.queue(request["QueueUrl"]).name
@@ -152,6 +159,8 @@ class Observer:
             self.violations.append(f"SWEEP sends to {queue}, which is paused.")
         for entry in request["Entries"]:
             content = json.loads(entry["MessageBody"])
+            if task.name == "sweep":
+                self.sweeps.sending(task, content)
             if content["type"] == contract.SEGMENT_DELIVER:
                 self._check_segment(content)
 
@@ -165,6 +174,8 @@ class Observer:
         elif operation == "update_item" and table == names.POSTS.name:
             self.retracted.setdefault(request["Key"]["ref_id"]["S"], self.world.scheduler.turns)
         elif operation == "update_item" and table == names.FANOUTS.name:
+            if task.name == "sweep":
+                self.sweeps.noted(task, request)
             row = self.world.row(names.FANOUTS, request["Key"])
             if "state" in row and row["state"]["S"] == COMPLETE:
                 self.ended_ms[request["Key"]["fanout_id"]["S"]] = now_ms

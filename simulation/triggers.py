@@ -5,17 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from aws_model.lambda_events import sqs_event
 from fanfold import names
 from simulation.lambdas import lambdas, queue_url
+from simulation.neighbours import is_message_of_neighbours
 from simulation.scheduler import Crash
 
 if TYPE_CHECKING:
     from simulation.world import World
 
 SWEEP_EVERY_SECONDS = 60.0
+# The share of minutes in which EventBridge starts SWEEP twice.
+TWO_SWEEPS = 0.1
 MAX_WORKERS = 3  # of one queue at a time
 
 
@@ -26,6 +30,9 @@ class Triggers:
         self.world = world
         self.paused: set[str] = set()  # queues, whose names are also the ids of their mappings
         self.was_paused = False
+        self.seconds_a_message = 0.0  # of a lane
+        self._opens = dict.fromkeys(names.QUEUES, 0.0)  # in seconds of the scheduler
+        self._random = Random(f"{world.seed} sweeps")
         self._busy = dict.fromkeys(names.QUEUES, 0)
         # Looked up once, because they are polled before every turn.
         self._queues = {queue: world.queues.queue(queue_url(queue)) for queue in names.QUEUES}
@@ -43,7 +50,11 @@ class Triggers:
 
     def is_idle(self) -> bool:
         """Whether no worker runs and no queue holds a message."""
-        has_messages = any(queue.messages() for queue in self._queues.values())
+        has_messages = any(
+            not is_message_of_neighbours(message.body)
+            for queue in self._queues.values()
+            for message in queue.messages()
+        )
         return not any(self._busy.values()) and not has_messages
 
     def ready(self) -> Sequence[Any]:
@@ -54,13 +65,21 @@ class Triggers:
 
     def next_change(self) -> float:
         """When a message becomes visible, in seconds of the clock."""
-        changes = [self._queues[queue].next_change() for queue in self._open()]
         start = self.world.clock.now - self.world.clock.monotonic()
-        return min((at - start for at in changes if at is not None), default=math.inf)
+        changes = []
+        for queue in self._open(at=math.inf):
+            at = self._queues[queue].next_change()
+            if self._queues[queue].waiting():
+                changes.append(self._opens[queue])
+            elif at is not None:
+                changes.append(max(at - start, self._opens[queue]))
+        now = self.world.scheduler.now
+        return min((at for at in changes if at > now), default=math.inf)
 
-    def _open(self) -> Iterator[names.Queue]:
+    def _open(self, at: float | None = None) -> Iterator[names.Queue]:
+        at = self.world.scheduler.now if at is None else at
         for queue, busy in self._busy.items():
-            if busy < MAX_WORKERS and queue.name not in self.paused:
+            if busy < MAX_WORKERS and queue.name not in self.paused and self._opens[queue] <= at:
                 yield queue
 
     def _receive(self, queue: names.Queue) -> None:
@@ -72,6 +91,8 @@ class Triggers:
             MessageAttributeNames=["All"],
         ).get("Messages", [])
         if messages:
+            if queue in (names.EXPRESS, names.BULK):
+                self._opens[queue] = self.world.scheduler.now + self.seconds_a_message
             self._busy[queue] += 1
             worker = partial(self._work, queue, messages)
             self.world.scheduler.start(worker, f"{queue.consumer.name} on {queue.name}")
@@ -103,7 +124,8 @@ class Triggers:
     def _start_sweep(self) -> None:
         scheduler = self.world.scheduler
         scheduler.at(scheduler.now + SWEEP_EVERY_SECONDS, self._start_sweep)
-        scheduler.start(self._sweep, "sweep")
+        for _ in range(2 if self._random.random() < TWO_SWEEPS else 1):
+            scheduler.start(self._sweep, "sweep")
 
     def _sweep(self) -> None:
         try:

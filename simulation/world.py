@@ -26,16 +26,23 @@ from simulation.clients import running
 from simulation.faults import Faults, HotPartitions, crowd
 from simulation.history import History
 from simulation.lambdas import dlq_url, lambdas
+from simulation.neighbours import Neighbours, is_of_neighbours
 from simulation.observers import Observer, pair_of
 from simulation.scheduler import Scheduler
 from simulation.schemas import schema_of
 from simulation.triggers import Triggers
 
-# SWEEP's ten rounds of six minutes, and the redeliveries between them.
-MAX_QUIESCENCE_SECONDS = 4 * 60 * 60.0
+# A fan-out that lost something all the time while faults lasted may be asked about hours later, and
+# a slow lane takes hours for what there is.
+MAX_QUIESCENCE_SECONDS = 48 * 60 * 60.0
 TRACE_LINES = 4_000
 # The share of runs in which a publisher has more followers than one write shard takes.
 CROWDED = 0.2
+# The share of runs in a busy service.
+BUSY = 0.2
+# The share of runs with slow lanes, and how long they take for a message: longer than SWEEP waits.
+SLOW = 0.1
+SLOW_SECONDS = 480.0
 # The share of runs in which users change their mind faster than clocks agree and messages arrive.
 HASTY = 0.3
 # The share of runs in which an operator abandons deliveries.
@@ -91,6 +98,13 @@ class World:
         self.is_ended_by_hand = self.ended_by_hand.random() < ENDED_BY_HAND
         self.abandoned: dict[str, bool] = {}
         self.observer = Observer(self)
+        # From a generator of its own, so that the runs of a seed differ in nothing else.
+        random = Random(f"{self.seed} around")
+        self.is_busy = random.random() < BUSY
+        if self.is_busy:
+            Neighbours(self)
+        # In some runs a lane takes so long for each message that the others seem silent.
+        self.triggers.seconds_a_message = SLOW_SECONDS if random.random() < SLOW else 0.0
 
     def _create_tables(self) -> None:
         lags = (0.0, 0.0, 0.1, 5.0)
@@ -171,8 +185,12 @@ class World:
         return [item for page in pages for item in page["Items"]]
 
     def fanouts(self) -> list[dict[str, Any]]:
-        """The rows of the ledger, without that of SWEEP itself."""
-        return [row for row in self.rows(names.FANOUTS) if "state" in row]
+        """The rows of the ledger, without those of neighbours and that of SWEEP itself."""
+        return [
+            row
+            for row in self.rows(names.FANOUTS)
+            if "state" in row and not is_of_neighbours(row["fanout_id"]["S"])
+        ]
 
     def row(self, table: names.Table, key: dict[str, Any]) -> dict[str, Any]:
         """One item, read consistently; empty if there is none."""

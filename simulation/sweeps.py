@@ -1,0 +1,86 @@
+"""What SWEEP notes and sends, observed call by call."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fanfold import contract, names
+from fanfold.fanout.row import STALLED
+from fanfold.sweep.remedy import MAX_ASKS, MAX_ROUNDS
+from simulation.lambdas import queue_url
+from simulation.scheduler import Task
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+LANES = (names.EXPRESS, names.BULK)
+# What a change of SWEEP sets, what it counts with it, and up to how much.
+MARKS = (("asked_at", "asks", MAX_ASKS), ("sent_at", "rounds", MAX_ROUNDS))
+
+
+@dataclass
+class Sweeps:
+    """The questions and rounds of all runs of SWEEP. With both bounded, so is what it sends."""
+
+    world: World
+    violations: list[str] = field(default_factory=list)
+    _noted: dict[Task, set[str]] = field(default_factory=lambda: defaultdict(set))
+    _before: dict[str, Any] = field(default_factory=dict)
+
+    def noting(self, request: dict[str, Any]) -> None:
+        """SWEEP is about to change a row of the ledger."""
+        self._before = self.world.row(names.FANOUTS, request["Key"])
+
+    def noted(self, task: Task, request: dict[str, Any]) -> None:
+        """SWEEP has changed a row of the ledger."""
+        fanout_id = request["Key"]["fanout_id"]["S"]
+        row, values = self.world.row(names.FANOUTS, request["Key"]), self._values(request)
+        for mark, count, most in MARKS:
+            if f":{mark}" not in values:
+                continue
+            self._noted[task].add(fanout_id)
+            number = _number(row, count)
+            if number != _number(self._before, count) + 1:
+                self.violations.append(f"SWEEP counts the {count} of {fanout_id} twice as one.")
+            if number > most:
+                self.violations.append(f"SWEEP has made {number} {count} of {fanout_id}.")
+        if values.get(":state") == {"S": STALLED} and self._waits(row):
+            self.violations.append(f"SWEEP gives {fanout_id} up, and all of it waits in its queue.")
+
+    def sending(self, task: Task, content: dict[str, Any]) -> None:
+        """SWEEP is about to send an order."""
+        if content["fanout_id"] not in self._noted[task]:
+            self.violations.append(f"SWEEP sends {content} before it notes it.")
+
+    def _values(self, request: dict[str, Any]) -> dict[str, Any]:
+        values: dict[str, Any] = request.get("ExpressionAttributeValues", {})
+        return values
+
+    def _waits(self, row: dict[str, Any]) -> bool:
+        """Whether there is a message for each thing that is pending."""
+        fanout_id = row["fanout_id"]["S"]
+        queues = (names.PUBLISH,) if "segments" not in row else LANES
+        found = set()
+        for queue in queues:
+            for message in self.world.queues.queue(queue_url(queue)).messages():
+                content = _content(message.body)
+                if content.get("fanout_id") == fanout_id:
+                    found.add(str(content.get("segment", "")))
+                if content.get("type") == contract.POST_PUBLISHED:
+                    found |= {""} if content.get("ref_id") == fanout_id else set()
+        return found >= set(row.get("pending", {}).get("NS", [""]))
+
+
+def _number(row: dict[str, Any], name: str) -> int:
+    return int(row.get(name, {"N": "0"})["N"])
+
+
+def _content(body: str) -> dict[str, Any]:
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
