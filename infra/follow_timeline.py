@@ -62,8 +62,8 @@ SENDERS: Final[Mapping[names.Queue, tuple[names.Function, ...]]] = {
     names.BULK: (PLAN, DELIVER, SWEEP),
     names.RELATION: (API, PLAN),
 }
-# One vCPU. With 10,000 fan-outs open, boto3 takes about 4 s of it to list and read them, and each
-# question another 3 ms; on the 0.29 of a function of 512 MB a run would not end within its minute.
+# One vCPU. By estimate, boto3 takes 4 s of it to list and read 10,000 open fan-outs, and 3 ms for
+# each question; on the 0.29 of a function of 512 MB a run would not end within its minute.
 SWEEP_MEMORY_MB: Final = 1_769
 # SWEEP sends lost messages to these queues again, unless one is paused.
 SWEPT: Final = (names.PUBLISH, names.EXPRESS, names.BULK)

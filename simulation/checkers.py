@@ -54,9 +54,11 @@ class Evidence:
         """Whether segments may have been sent twice without a fault.
 
         Two plans of one millisecond are both sent; so may be, by SWEEP, the segments that wait in a
-        queue as it is resumed.
+        queue as it is resumed, or in a slow lane.
         """
-        return self.world.triggers.was_paused or self.world.observer.was_planned_twice
+        triggers = self.world.triggers
+        is_slow = triggers.was_paused or triggers.seconds_a_message > 0
+        return is_slow or self.world.observer.was_planned_twice
 
 
 def no_acknowledged_follower_is_missed(found: Evidence) -> Iterator[str]:
@@ -301,7 +303,8 @@ def small_faults_need_no_sweep(found: Evidence) -> Iterator[str]:
     """Unsent entries, unprocessed items and duplicates are handled where they occur."""
     world, repairs = found.world, found.world.observer.repairs
     small = {"partial", "duplicated", "skewed", "unsent"}
-    if repairs and not world.faults.injected.keys() - small and not world.triggers.was_paused:
+    is_slow = world.triggers.was_paused or world.triggers.seconds_a_message > 0
+    if repairs and not world.faults.injected.keys() - small and not is_slow:
         yield f"SWEEP made {repairs} repairs that no crash explains."
 
 

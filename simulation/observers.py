@@ -160,7 +160,7 @@ class Observer:
         for entry in request["Entries"]:
             content = json.loads(entry["MessageBody"])
             if task.name == "sweep":
-                self.sweeps.sending(task, content)
+                self.sweeps.sending(content)
             if content["type"] == contract.SEGMENT_DELIVER:
                 self._check_segment(content)
 
@@ -175,7 +175,7 @@ class Observer:
             self.retracted.setdefault(request["Key"]["ref_id"]["S"], self.world.scheduler.turns)
         elif operation == "update_item" and table == names.FANOUTS.name:
             if task.name == "sweep":
-                self.sweeps.noted(task, request)
+                self.sweeps.noted(request)
             row = self.world.row(names.FANOUTS, request["Key"])
             if "state" in row and row["state"]["S"] == COMPLETE:
                 self.ended_ms[request["Key"]["fanout_id"]["S"]] = now_ms

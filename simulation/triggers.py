@@ -91,7 +91,9 @@ class Triggers:
             MessageAttributeNames=["All"],
         ).get("Messages", [])
         if messages:
-            if queue in (names.EXPRESS, names.BULK):
+            # Those of neighbours take no time, or a slow lane would never come to ours.
+            is_ours = not all(is_message_of_neighbours(each["Body"]) for each in messages)
+            if is_ours and queue in (names.EXPRESS, names.BULK):
                 self._opens[queue] = self.world.scheduler.now + self.seconds_a_message
             self._busy[queue] += 1
             worker = partial(self._work, queue, messages)
