@@ -71,8 +71,8 @@ def refuse_while_running(deployment: Deployment, queue: names.Queue) -> None:
     if any(task["Status"] not in ENDED for task in tasks):
         raise ExpectedError(
             f"SQS is moving the dead letters of {queue.name.lower()} right now (a message move "
-            "task), so nothing was changed. Wait until it has ended, or cancel it in the console "
-            "of SQS; then run the command again."
+            "task), so this command left them alone. Wait until it has ended, or cancel it in the "
+            "console of SQS; then run the command again."
         )
 
 

@@ -29,6 +29,9 @@ MAX_REASON_CHARS = 400
 # version before; both may be retried, since what breaks the contract comes back with its kind.
 CONTRACT = "contract"
 GAVE_UP = "gave_up"
+# A letter that is to be sent back counts as too old this much earlier: it is sent later than it is
+# looked at, and the clock of SQS decides. AWS refuses calls of a clock that is 15 minutes wrong.
+TOO_OLD_MARGIN_MS = 60 * 60 * 1000
 # Ids of reported messages that a process remembers: far more than it sees in its lifetime.
 MAX_REPORTED = 1_000
 
@@ -74,7 +77,8 @@ class DeadLetter:
 
     def is_too_old(self, *, now: int) -> bool:
         """Whether workers would take this event for a new one, because it was sent so long ago."""
-        return self.type in contract.EVENTS and self.first_sent_at + MAX_FIRST_SENT_MS <= now
+        believed_until = self.first_sent_at + MAX_FIRST_SENT_MS - TOO_OLD_MARGIN_MS
+        return self.type in contract.EVENTS and believed_until <= now
 
     def _content(self) -> dict[str, Any]:
         """The body's JSON object, which is empty if the body holds none."""
@@ -170,14 +174,16 @@ def _from_message(message: Any) -> DeadLetter:
     attributes, more = message.get("Attributes", {}), message.get("MessageAttributes", {})
     sent_at = int(attributes.get("SentTimestamp", 0))
     first = more.get(FIRST_SENT_AT, {}).get("StringValue", "")
+    # What SQS moved has the attributes of its sender, or of a rejection before it was moved back.
+    about = {} if "DeadLetterQueueSourceArn" in attributes else more
     return DeadLetter(
         message_id=message["MessageId"],
         body=message["Body"],
         sent_at=sent_at,
         first_sent_at=first_sent_at(first, sent_at=sent_at),
         receives=int(attributes.get("ApproximateReceiveCount", 0)),
-        reason=more.get("reason", {}).get("StringValue", ""),
-        kind=more.get("kind", {}).get("StringValue", ""),
+        reason=about.get("reason", {}).get("StringValue", ""),
+        kind=about.get("kind", {}).get("StringValue", ""),
         group=attributes.get("MessageGroupId", ""),
         receipt=message["ReceiptHandle"],
     )

@@ -15,7 +15,7 @@ class Status:
     """One fan-out according to the ledger; the fields are those of the public answer."""
 
     ref_id: str
-    state: str  # queued, delivering, complete, stalled or abandoned
+    state: str  # queued, delivering, complete, stalled, abandoned or expired
     followers_estimated: int | None  # None until it is planned
     delivered: int
     segments_done: int

@@ -357,6 +357,24 @@ def test_few_orders_are_moved_one_by_one_so_that_what_breaks_the_contract_stays(
     assert [record["messageId"] for record in shown(system, "BulkDlq")] == [broken]
 
 
+def test_a_redrive_that_stops_at_one_queue_does_not_say_that_nothing_was_moved(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sqs = Sqs(system)
+    letters = bury(system, "Publish", "1"), bury(system, "Bulk", "2")
+    running = {"Results": [{"Status": "RUNNING"}]}
+    monkeypatch.setattr(
+        sqs,
+        "list_message_move_tasks",
+        lambda *, SourceArn, **_: running if "Bulk" in SourceArn else {"Results": []},  # noqa: N803
+    )
+    for arguments in ((), letters):
+        ran = redrive(sqs, *arguments)
+        assert fails(ran, "SQS is moving the dead letters of bulk right now")
+        assert "nothing was changed" not in ran.said
+    assert (system.waiting("Publish"), system.waiting("BulkDlq")) == (1, 1)
+
+
 # redrive, what stays
 
 
@@ -415,10 +433,13 @@ def test_an_unfollow_that_was_redriven_does_not_undo_a_later_follow(
 def test_an_event_that_would_count_as_new_stays(system: System, old_sqs: Sqs) -> None:
     added = {"version": 1, "type": "follow.added", "user_id": "u", "publisher_id": "ada"}
     plan = {"version": 1, "type": "fanout.plan", "fanout_id": "post-1"}
-    for body, days in ((added, 28), (plan, 28), (added, 27)):
-        bury(system, "Publish", body, first_sent_at=AT_MS - days * DAY_MS)
+    hour = DAY_MS // 24
+    # Shortly before, too: the clock of SQS decides, and the letter is yet to be sent.
+    for body, age in ((added, 28 * DAY_MS), (added, 28 * DAY_MS - hour), (plan, 28 * DAY_MS)):
+        bury(system, "Publish", body, first_sent_at=AT_MS - age)
+    bury(system, "Publish", added, first_sent_at=AT_MS - 28 * DAY_MS + hour + 1)
     done = redrive(old_sqs, "--json")
-    assert (done.json["moved"], done.json["stayed"]) == (2, {"too old": 1})
+    assert (done.json["moved"], done.json["stayed"]) == (2, {"too old": 2})
 
 
 # redrive by id

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from aws_model.clock import Clock
+from aws_model.sqs.client import Client, Queues
+from aws_model.sqs.queues import Hooks
 from fanfold import names
-from fanfold.aws.dead_letters import PAGE, DeadLetterReports
+from fanfold.aws.dead_letters import PAGE, DeadLetterQueue, DeadLetterReports
 from functions._worker import MAX_LOGGED_CHARS
-from tests.integration.system import Json, System, error
+from tests.integration.system import VISIBILITY_SECONDS, Json, System, error
 
 LAST = "A message failed for the last time."
 COMMANDS: dict[str, Json] = {
@@ -167,6 +170,30 @@ def test_sweep_does_not_report_a_dead_letter_with_a_reason(
     system.take({"Records": [system.record("Publish", "no JSON")]})
     system.sweep()
     assert logged(caplog, WAITS) == []
+
+
+def test_of_a_letter_that_sqs_moved_the_senders_attributes_are_no_reason_and_no_kind() -> None:
+    """Of such a letter, moto does not say that SQS moved it; the model does, as SQS."""
+    clock = Clock()
+    queues = Queues(clock, Hooks())
+    url, dlq_url = queues.create_with_dlq("Publish", max_receives=1)
+    sqs: Any = Client(queues)
+    about = {"kind": "contract", "reason": "spring sale", "first_sent_at": str(clock.start_ms - 1)}
+    entry = {
+        "Id": "0",
+        "MessageBody": "{}",
+        "MessageAttributes": {
+            name: {"DataType": "String", "StringValue": value} for name, value in about.items()
+        },
+    }
+    sqs.send_message_batch(QueueUrl=url, Entries=[entry])
+    for _ in range(2):
+        sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        clock.advance(VISIBILITY_SECONDS)
+    dead = DeadLetterQueue(sqs, dlq_url)
+    (letter,) = dead.peek()
+    assert (letter.kind, letter.reason, letter.first_sent_at) == ("", "", clock.start_ms - 1)
+    assert [each for _, each in DeadLetterReports({"Publish": dead}).new()], "nobody gave a reason"
 
 
 def test_sweep_leaves_dead_letters_visible_and_in_place(system: System) -> None:
