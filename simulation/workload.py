@@ -19,6 +19,7 @@ from fanfold.follows.sharding import raised
 from fanfold.ids import ref_id_for
 from simulation.history import Operation
 from simulation.lambdas import MAPPED, lambdas, queue_url
+from simulation.neighbours import is_of_neighbours
 from simulation.scheduler import Crash
 from simulation.wishes import Wish
 from simulation.world import World
@@ -214,7 +215,7 @@ def _impatient(world: World) -> None:
     for _ in range(40):
         world.scheduler.sleep(world.ended_by_hand.uniform(0, 3))
         with suppress(ClientError, BotoCoreError):  # the operator does not try again
-            if ids := sorted(ledger.open_ids()):
+            if ids := sorted(each for each in ledger.open_ids() if not is_of_neighbours(each)):
                 ref_id = world.ended_by_hand.choice(ids)
                 world.abandoned.setdefault(ref_id, False)  # perhaps: the answer may be lost
                 if ledger.abandon(ref_id, now=times.to_text(world.clock.now_ms())):
