@@ -129,7 +129,7 @@ def worlds(*, short: bool) -> list[Case]:
     ]
 
 
-def at_once(segment: int, *, short: bool) -> Case:
+def losses(segment: int, *, short: bool) -> Case:
     """Posts that lose their plan order, or their only segment, at one moment.
 
     Plan orders are refused as they are sent. Some large fan-outs wait rightly.
