@@ -54,8 +54,8 @@ class Ledger:
     def open(self, fanout: Fanout) -> bool:
         """Write the row of an accepted publish in state `queued`; False if it exists already.
 
-        A row with another sort key belongs to an earlier post with this id, which has expired:
-        DynamoDB may delete its post and its ledger row days apart. Such a row is overwritten.
+        A row with another sort key, or expired at the acceptance, is that of an earlier post with
+        this id, whose rows DynamoDB may delete days apart. It is overwritten.
         """
         item: dict[str, Any] = {
             "fanout_id": text(fanout.fanout_id),
@@ -68,8 +68,15 @@ class Ledger:
             ENTRIES_EXPIRE_AT: number(fanout.expires_at),
             EXPIRES_AT: number(fanout.expires_at + OUTLIVES_SECONDS),
         }
-        is_new = "attribute_not_exists(#fanout_id) OR #sort_key <> :sort_key"
-        only_new = expressions(condition=is_new, values={":sort_key": text(fanout.sort_key)})
+        # After the retention was raised, the earlier post may have had the same time.
+        is_old = f"#sort_key <> :sort_key OR #{EXPIRES_AT} <= :accepted"
+        only_new = expressions(
+            condition=f"attribute_not_exists(#fanout_id) OR {is_old}",
+            values={
+                ":sort_key": text(fanout.sort_key),
+                ":accepted": number(times.to_ms(fanout.accepted_at) // 1000),
+            },
+        )
         try:
             self.client.put_item(TableName=self.table, Item=item, **only_new)
         except self.client.exceptions.ConditionalCheckFailedException:

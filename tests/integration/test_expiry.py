@@ -98,6 +98,23 @@ def test_a_ref_id_is_free_again_14_days_after_its_entries_expired(
     assert [shown(system, user) for user in users] == [[("ada", "ada")]] * 2
 
 
+def test_a_free_id_with_the_same_time_is_delivered_again_after_the_retention_was_raised(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old row of the ledger has the same sort key, and may not be deleted yet."""
+    system.give_followers(1)
+    first = published(system)
+    take(system, first)
+    system.pump()
+    door = system.door("plan")
+    monkeypatch.setattr(door, "publishing", replace(door.publishing, retention_days=90))
+    system.clock.advance(UNTIL_FREE)
+    system.follow("late")
+    assert take(system, published(system, ago=UNTIL_FREE)) == []
+    system.pump()
+    assert "late" in system.reached(REF)
+
+
 def test_an_expired_id_that_is_taken_shows_no_content_under_the_first_ones_name(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
