@@ -112,12 +112,13 @@ def age(seconds: int) -> str:
 def resend(deployment: Deployment, ids: Iterable[str], bar: Bar) -> dict[str, int]:
     """Send what is pending of each again; return how many messages, by id.
 
-    Each is first noted in the ledger as sent by a person, so that SWEEP counts from 0. None are
-    sent for one that has ended. Raises `Unsent`.
+    Each is opened again first, so that SWEEP sends what is not sent here, or is lost again. None
+    are sent for one that has ended. Raises `Unsent`.
     """
     ledger, sent = ledger_of(deployment), dict[str, int]()
     for ref_id in ids:
-        row = ledger.sent_by_hand(ref_id, now=times.to_text(clock.now_ms()))
+        row = ledger.get(ref_id)
+        row = ledger.reopen(row, now=times.to_text(clock.now_ms())) if row else None
         sent[ref_id] = _send_again(deployment, row) if row else 0
         bar.reach(len(sent))
     return sent

@@ -202,13 +202,27 @@ class Ledger:
             values={":sort_key": text(fanout.sort_key), **_STATES},
         )
 
-    def sent_by_hand(self, fanout_id: str, *, now: str) -> Fanout | None:
-        """Note that a person is about to send everything again, and count rounds from 0.
+    def reopen(self, fanout: Fanout, *, now: str) -> Fanout | None:
+        """Let SWEEP look after the fan-out from the start, for a person who sends all of it again.
 
-        Returns the row, to be sent; None if the fan-out has ended.
+        Returns the row, to be sent; None if it has ended, or if PLAN has fixed its plan meanwhile.
         """
-        sets = {"sent_at": number(times.to_ms(now)), "asks": number(0), "rounds": number(0)}
-        return self._update(fanout_id, sets=sets, condition=_HAS_NOT_ENDED, values=_STATES)
+        exists = "attribute_exists" if fanout.segments else "attribute_not_exists"
+        sets = {
+            "state": text(DELIVERING if fanout.segments else QUEUED),
+            "changed_at": text(now),
+            "sent_at": number(times.to_ms(now)),
+            "asks": number(0),
+            "rounds": number(0),
+            _OPEN: text(fanout.open_key),
+        }
+        return self._update(
+            fanout.fanout_id,
+            sets=sets,
+            removes=[_GIVEN_UP],
+            condition=f"{_HAS_NOT_ENDED} AND {exists}(#segments)",
+            values=_STATES,
+        )
 
     def open_ids(self, *, page: int = PAGE) -> Iterator[str]:
         """The ids of the fan-outs under way, read from the sparse index page by page."""

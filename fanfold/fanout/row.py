@@ -48,7 +48,7 @@ class Fanout:
     pending: frozenset[int] = frozenset()
     resume: dict[int, Resume] = field(default_factory=dict)
     delivered: int = 0
-    changed_at: str = ""  # by a worker; SWEEP does not move it
+    changed_at: str = ""  # by a worker or a person; SWEEP does not move it
     completed_at: str = ""
     sent_at: int = 0  # when all that is pending was last sent
     asked_at: int = 0  # when SWEEP sent its last question

@@ -12,6 +12,7 @@ from fanfold import times
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.publish import NewPost
 from fanfold.fanout.row import Fanout
+from fanfold.sweep.remedy import SILENCE_SECONDS
 from fanfold_cli.fanouts import age
 from tests.integration.cli import Patched, run, throttled
 from tests.integration.system import AT, AT_MS, POST, REGION, System, error
@@ -99,11 +100,33 @@ def test_resend_completes_a_stalled_delivery(system: System, lost: list[str]) ->
     system.clock.advance(60)
     sent = run("fanout", "resend", POST, "--json")
     assert sent.json == {"fanouts": {POST: 2}, "sent": 2, "not_found": []}
-    row = system.ledger()
-    assert (row.state, row.sent_at) == ("stalled", system.clock.ms)
     system.pump()
     assert system.reached() == lost
     assert system.ledger().state == "complete"
+
+
+@pytest.mark.usefixtures("lost")
+def test_sweep_mends_a_stalled_delivery_whose_resent_messages_are_lost_again(
+    system: System,
+) -> None:
+    run("fanout", "resend", POST)
+    row = system.ledger()
+    assert (row.state, row.sent_at) == ("delivering", system.clock.ms)
+    assert list(system.fanouts.stalled_ids()) == []
+    assert len(system.bodies("Bulk")) == 2, "and lost"
+    system.clock.advance(SILENCE_SECONDS)
+    system.sweep()
+    system.pump()
+    assert system.ledger().state == "complete"
+
+
+def test_resend_opens_no_delivery_that_was_planned_meanwhile(system: System) -> None:
+    system.give_followers(2)
+    system.publish()
+    unplanned = system.ledger()
+    system.pump("Publish")
+    assert system.fanouts.reopen(unplanned, now=AT) is None
+    assert system.ledger().state == "delivering"
 
 
 def test_resend_lets_sweep_count_its_rounds_and_questions_from_zero(
@@ -127,6 +150,7 @@ def test_resend_of_an_unplanned_delivery_sends_the_command_to_plan(system: Syste
     system.bodies("Publish")
     system.give_up()
     assert "Sent 1 message for" in run("fanout", "resend", POST).stdout
+    assert system.ledger().state == "queued"
     system.pump()
     assert system.reached() == users
 
