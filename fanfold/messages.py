@@ -40,7 +40,8 @@ def parse(raw: str) -> dict[str, Any]:
         raise BadInput("The message is nested too deeply; flatten it.") from None
     if not isinstance(content, dict):
         raise BadInput("The message is not a JSON object.")
-    if content.get("version") != contract.VERSION or isinstance(content.get("version"), bool):
+    version = content.get("version")
+    if type(version) is not int or version != contract.VERSION:
         raise BadInput(
             "The message's version is not one that is read here; "
             f"send 'version': {contract.VERSION}."

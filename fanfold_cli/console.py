@@ -14,6 +14,8 @@ from rich.text import Text
 
 # Wide enough for the longest output of a stack, the URL of a queue.
 PIPE_COLUMNS = 200
+# The exit code after Ctrl-C, as shells have it.
+INTERRUPTED = 130
 
 
 class ExpectedError(Exception):
@@ -28,6 +30,16 @@ def failing_with(sentence: str, *also: type[Exception]) -> Iterator[None]:
         yield
     except expected as error:
         raise ExpectedError(f"{sentence}: {error}") from error
+
+
+@contextmanager
+def interrupted_with(sentence: str) -> Iterator[None]:
+    """On Ctrl-C, say what has happened and what to do, and exit."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"Interrupted: {sentence}")
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def say(sentence: str) -> None:

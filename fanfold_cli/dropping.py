@@ -8,7 +8,7 @@ from pathlib import Path
 from fanfold import clock, contract, names, times
 from fanfold.aws.dead_letters import CONTRACT, DeadLetter
 from fanfold_cli import letter_file, move_tasks
-from fanfold_cli.console import ask, counted, failing_with, say
+from fanfold_cli.console import ask, counted, failing_with, interrupted_with, say
 from fanfold_cli.holding import Held, holding, not_found
 from fanfold_cli.stack import Deployment
 
@@ -48,6 +48,7 @@ def drop(
     """
     letter_file.refuse_existing(file)
     with (
+        interrupted_with("nothing was dropped."),
         failing_with("The dead letters cannot be read, so nothing was dropped"),
         holding(deployment, queues, ids) as found,
     ):
@@ -64,9 +65,15 @@ def drop(
         for each in held:
             each.check_time()
         letter_file.write(file, letters)
-        with failing_with(
-            f"Not all letters were dropped; {file} holds them all, and those that were not dropped "
-            "are still in their queue. Run the command again. The error"
+        where = "those that were not dropped are still in their queue"
+        with (
+            interrupted_with(
+                f"{file} holds all letters, and {where}. Run the command again, with another file."
+            ),
+            failing_with(
+                f"Not all letters were dropped; {file} holds them all, and {where}. Run the "
+                "command again, with another file. The error"
+            ),
         ):
             dropped = [letter for each in held for letter in _deleted(each)]
         kept = [letter for each in held for letter in each.oldest_first()]

@@ -15,6 +15,7 @@ from fanfold_cli.console import (
     ExpectedError,
     counted,
     failing_with,
+    interrupted_with,
     print_json,
     print_result,
     print_values,
@@ -76,10 +77,14 @@ def list_(
             messages, counts[name] = letter_list.read(deployment, each, limit)
         rows += [letter_list.row(name, message, bodies) for message in messages]
         if counts[name] > len(messages):
-            notes.append(
-                f"{name} holds about {counted(counts[name], 'message')}, of which "
-                f"{len(messages):,} are listed; --limit lists more."
+            listed = f"{len(messages):,} {'is' if len(messages) == 1 else 'are'} listed"
+            why = (
+                "--limit lists more"
+                if len(messages) == limit
+                else "the others are held by another command, for ten minutes at most"
             )
+            held = f"{name} holds about {counted(counts[name], 'message')}"
+            notes.append(f"{held}, of which {listed}; {why}.")
     if as_json:
         print_json({"messages": rows, "counts": counts})
         return
@@ -136,9 +141,10 @@ def redrive(
     """Move dead letters back to their queues, all or those named; what cannot succeed stays."""
     deployment = Deployment.choose(stack, home)
     chosen, missing = _chosen(queue).values(), list[str]()
-    with failing_with(
-        "The redrive stopped; run it again. Messages that were not moved are still in the "
-        "dead-letter queue. The error"
+    where = "Messages that were not moved are still in the dead-letter queue"
+    with (
+        interrupted_with(f"run it again. {where}."),
+        failing_with(f"The redrive stopped; run it again. {where}. The error"),
     ):
         days = event_sources.run_time_settings(deployment).retention_days
         if ids:
@@ -226,7 +232,8 @@ def restore(
         days = event_sources.run_time_settings(deployment).retention_days
         for queue in {queue.name: queue for queue, _ in letters}.values():
             move_tasks.refuse_while_running(deployment, queue)
-    sent, stayed = redriving.restore(deployment, letters, retention_days=days)
+    with interrupted_with("run it again; a letter that is sent twice does no harm."):
+        sent, stayed = redriving.restore(deployment, letters, retention_days=days)
     if as_json:
         print_json({"sent": sent, "stayed": stayed})
         return

@@ -21,15 +21,22 @@ from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.timeline.readers import Readers
 from fanfold_cli import seeding
-from fanfold_cli.console import ExpectedError, counted, print_json, print_result, say
+from fanfold_cli.console import (
+    INTERRUPTED,
+    ExpectedError,
+    counted,
+    print_json,
+    print_result,
+    say,
+)
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
 # Calls at a time.
 THREADS = 16
-# Exit codes of a usage error, as Typer has it, and after Ctrl-C, as shells have it.
-USAGE, INTERRUPTED = 2, 130
+# The exit code of a usage error, as Typer has it.
+USAGE = 2
 
 MEANINGS = {
     Difference.MISSING: "follows without an edge: the publisher's posts do not arrive",

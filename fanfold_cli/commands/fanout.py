@@ -17,6 +17,7 @@ from fanfold_cli.console import (
     ask,
     counted,
     failing_with,
+    interrupted_with,
     print_json,
     print_result,
     print_values,
@@ -133,7 +134,9 @@ def resend(
         raise typer.BadParameter("name REF_IDs, or --stalled")
     deployment = Deployment.choose(stack, home)
     known, missing = _known(deployment, ref_ids or ())
-    with failing_with("Not all messages were sent; run it again", Unsent):
+    _say_which_ended(known.values())
+    again = "Not all messages were sent; run it again"
+    with interrupted_with("run it again."), failing_with(again, Unsent):
         ids = list(fanouts.ledger_of(deployment).stalled_ids()) if stalled else list(known)
         with progress_bar("Sending", total=len(ids), unit="deliveries") as bar:
             sent = fanouts.resend(deployment, ids, bar)
@@ -160,9 +163,7 @@ def abandon(
     refuse_without_terminal(yes=yes)
     deployment = Deployment.choose(stack, home)
     known, missing = _known(deployment, ref_ids)
-    for row in known.values():
-        if row.state in ENDED:
-            say(f"'{row.fanout_id}' has ended already: {row.state}.")
+    _say_which_ended(known.values())
     going_on = [row for row in known.values() if row.state not in ENDED]
     done: list[str] = []
     if going_on:
@@ -170,7 +171,8 @@ def abandon(
             fanouts.draw(going_on)
         say("Followers who do not have these posts yet will not get them. Nothing reopens this.")
         ask(f"Abandon {counted(len(going_on), 'delivery', 'deliveries')}?", yes=yes)
-        with failing_with("Not all were abandoned; run it again"):
+        again = "Not all were abandoned; run it again"
+        with interrupted_with("run it again."), failing_with(again):
             done = fanouts.abandon(deployment, [row.fanout_id for row in going_on])
     if as_json:
         print_json({"abandoned": done, "not_found": missing})
@@ -193,6 +195,12 @@ def _known(deployment: Deployment, ref_ids: Iterable[str]) -> tuple[dict[str, Fa
     if missing and not known:
         raise ExpectedError(_unknown(missing))
     return known, missing
+
+
+def _say_which_ended(rows: Iterable[Fanout]) -> None:
+    for row in rows:
+        if row.state in ENDED:
+            say(f"'{row.fanout_id}' has ended already: {row.state}.")
 
 
 def _end(missing: list[str]) -> None:

@@ -168,8 +168,17 @@ def test_repeated_listing_hides_and_loses_no_message(system: System) -> None:
 def test_list_says_how_many_messages_are_beyond_its_limit(system: System) -> None:
     bury_many(system, "Bulk", 12)
     listed = run("dlq", "list", "--queue", "bulk", "--limit", "5")
-    assert "about 12 messages, of which 5 are listed" in listed.said
+    assert "about 12 messages, of which 5 are listed; --limit lists more." in listed.said
     assert "No dead letters" in run("dlq", "list", "--queue", "express").said
+
+
+def test_list_says_that_messages_which_another_command_holds_come_back(system: System) -> None:
+    bury_many(system, "Bulk", 3)
+    assert len(system.receive("BulkDlq", 2)) == 2
+    listed = run("dlq", "list", "--queue", "bulk")
+    assert "about 3 messages, of which 1 is listed" in listed.said
+    assert "held by another command" in listed.said
+    assert "--limit" not in listed.said
 
 
 def test_bodies_are_shown_on_request_shortened_and_without_control_characters(
@@ -261,6 +270,22 @@ def test_a_message_that_cannot_be_sent_stays(system: System, old_sqs: Sqs) -> No
     assert fails(done, "Messages that were not moved are still")
     assert {record["messageId"] for record in shown(system, "PublishDlq")} == ids
     assert system.waiting("Publish") == 0
+
+
+def test_a_redrive_that_is_interrupted_says_where_the_messages_are(
+    system: System, old_sqs: Sqs
+) -> None:
+    ids = bury_many(system, "Publish", 3)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    old_sqs.before_send = interrupt
+    done = redrive(old_sqs, "--queue", "publish")
+    assert (done.exit_code, done.stdout) == (130, "")
+    assert "Interrupted" in done.said
+    assert "run it again" in done.said
+    assert {record["messageId"] for record in shown(system, "PublishDlq")} == ids
 
 
 def test_a_message_that_fails_again_during_the_redrive_is_not_moved_again(

@@ -285,6 +285,28 @@ def test_letters_that_were_written_but_not_deleted_are_dropped_by_a_second_run(
     assert system.reached("r") == users
 
 
+def test_an_interrupt_says_whether_letters_were_dropped(
+    system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letter = bury(system, "Publish", POST)
+
+    def interrupt(*_arguments: Any, **_request: Any) -> Any:
+        raise KeyboardInterrupt
+
+    for where, said in (
+        ("fanfold_cli.letter_file.write", "Interrupted: nothing was dropped."),
+        ("fanfold_cli.holding.Held.delete", "Interrupted: file holds all letters"),
+    ):
+        with monkeypatch.context() as broken:
+            broken.setattr(where, interrupt)
+            ran = dlq(sqs, "drop", letter, "--to", "file", "--yes")
+        assert (ran.exit_code, ran.stdout) == (130, "")
+        assert said in ran.said
+        system.clock.advance(MOMENT)
+        assert waiting(system)["Publish"] == 1
+    assert [line["id"] for line in lines_of(folder / "file")] == [letter]
+
+
 def test_letters_that_sqs_does_not_delete_are_named_and_not_counted(
     system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

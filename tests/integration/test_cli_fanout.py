@@ -159,6 +159,7 @@ def test_resend_of_a_complete_delivery_sends_nothing(system: System) -> None:
     system.publish()
     system.pump()
     assert run("fanout", "resend", POST, "--json").json["sent"] == 0
+    assert f"'{POST}' has ended already: complete." in run("fanout", "resend", POST).said
     assert system.waiting("Express") == 0
 
 

@@ -75,7 +75,7 @@ def test_a_command_of_another_type_is_refused_with_the_expected_type(order: Comm
         type(order).from_content(content)
 
 
-@pytest.mark.parametrize("version", [None, 0, 2, True, "1", [1]])
+@pytest.mark.parametrize("version", [None, 0, 2, True, 1.0, "1", [1]])
 def test_only_version_1_is_read(version: Any) -> None:
     with pytest.raises(BadInput, match="send 'version': 1"):
         parse(json.dumps({"version": version}))
