@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from fanfold import contract
 from fanfold.errors import BadInput
@@ -49,8 +49,7 @@ def parse(raw: str) -> dict[str, Any]:
     return content
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     content: Mapping[str, Any]
     group: str  # SQS is fair between groups, which are publishers or users
     delay_seconds: int = 0

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -35,8 +34,7 @@ logger = Logger()
 Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Received:
+class Received(NamedTuple):
     queue: str  # the queue's name, as in its URL
     body: str
     sent_at: int  # epoch milliseconds at which SQS accepted it, anew at each redrive
@@ -45,8 +43,7 @@ class Received:
     stop_at: float  # when the function times out, in seconds of the monotonic clock
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     sqs: SQSClient
     dlq_url: str
     max_receives: int

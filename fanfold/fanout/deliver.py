@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fanfold import clock, times
 from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS, SLOWEST_CALL_SECONDS
@@ -31,8 +32,7 @@ HOP_CAP_SECONDS = 300
 HAND_BACK_SECONDS = CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS + 3 * SLOWEST_CALL_SECONDS
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of a command, for log and metrics."""
 
     what: str  # delivered, handed back, or why there was nothing to do

@@ -10,6 +10,7 @@ until the action is `Done`, `HandBack` or `Failed`. Times are seconds of any mon
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from fanfold.aws.items import MAX_PUTS
 from fanfold.fanout.backlog import Backlog
@@ -32,30 +33,26 @@ def max_stragglers_of(segments: int) -> int:
     return min(MAX_STRAGGLERS, MAX_STRAGGLERS_PER_FANOUT // max(1, segments))
 
 
-@dataclass(frozen=True)
-class Send:
+class Send(NamedTuple):
     """Write the entries of these followers, at most 25 and none twice, in one batch."""
 
     batch: int
     edges: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(NamedTuple):
     """Do nothing until the next event, or until the time `until` if that comes first."""
 
     until: float
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(NamedTuple):
     """Every follower of the range has the entry; `written` of them since the segment's start."""
 
     written: int
 
 
-@dataclass(frozen=True)
-class HandBack:
+class HandBack(NamedTuple):
     """Time is up, or the table is throttled: another worker continues.
 
     All entries before `position` are written, except those at the positions `stragglers`; `written`
@@ -69,8 +66,7 @@ class HandBack:
     stragglers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(NamedTuple):
     """An error that a retry does not cure; nothing is in flight any more."""
 
     error: Exception

@@ -5,7 +5,7 @@ time, so DynamoDB's split-for-heat can also divide the partition of a big publis
 """
 
 import hashlib
-from dataclasses import dataclass
+from typing import NamedTuple
 
 POSITION_DIGITS = 16
 RING_SIZE = 1 << 64
@@ -13,8 +13,7 @@ START = "0" * POSITION_DIGITS
 END = "g"  # greater than every hex digit, so no edge lies at or beyond it
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(NamedTuple):
     """Positions from `lo` to below `hi`; an edge, with '#' after its position, equals neither."""
 
     lo: str

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import lt
+from typing import NamedTuple
 
 from fanfold.follows import ring
 
@@ -23,16 +24,14 @@ MAX_READS = 16
 LOW_WATER = 1_250
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """Edges of one shard in ring order, and whether the range holds more of them."""
 
     edges: Sequence[str]
     more: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """Read a page of one shard's edges below `hi`, behind `after`: a position or an edge."""
 
     level: int
