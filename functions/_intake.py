@@ -85,7 +85,9 @@ def read_publish_request(raw: str) -> PublishRequest:
     except RecursionError:
         raise BadInput("The request body is nested too deeply; flatten it.") from None
     if not isinstance(content, dict):
-        raise BadInput("The request body is not a JSON object.")
+        raise BadInput(
+            'The request body is not a JSON object; send one such as {"body": {"title": "Hello"}}.'
+        )
     if "ref_id" in content:
         raise BadInput(
             "'ref_id' cannot be chosen over HTTP; leave it out, and send an Idempotency-Key header "

@@ -53,7 +53,7 @@ NO_REF_ID = (
 
 SENTENCES = {
     "{": 'The request body is not JSON; send an object such as {"body": {"title": "Hello"}}.',
-    "[]": "The request body is not a JSON object.",
+    "[]": ('The request body is not a JSON object; send one such as {"body": {"title": "Hello"}}.'),
     '{"ref": 1}': "Unknown field 'ref'; the known ones are published_at, body.",
     '{"ref": null}': "Unknown field 'ref'; the known ones are published_at, body.",
     '{"x\\n\\u2028": 1}': "Unknown field 'x\\n\\u2028'; the known ones are published_at, body.",
