@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fanfold import clock, times
-from fanfold.aws.items import Value, expressions, get_number, get_text, number, text
+from fanfold.aws.items import Item, Value, expressions, get_number, get_text, number, text
 from fanfold.aws.queues import ATTEMPTS, BACKOFF_SECONDS
 from fanfold.errors import TryLater
 from fanfold.fanout.row import STALLED, Fanout, accepted_at, from_item
@@ -48,18 +48,23 @@ class OpenFanouts:
             ]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Fanout | None]:
-        """Up to 100 rows, read consistently; None where there is none.
+        """Up to 100 rows, read consistently; None where there is none. Raises `TryLater`."""
+        items = self.items(ids)
+        return {each: from_item(item) if item else None for each, item in items.items()}
+
+    def items(self, ids: Sequence[str]) -> dict[str, Item | None]:
+        """The same as they are stored, for a caller whom one unreadable row must not stop.
 
         Raises `TryLater` if some stay unprocessed: that does not mean that they are missing.
         """
-        found: dict[str, Fanout | None] = dict.fromkeys(ids)
+        found: dict[str, Item | None] = dict.fromkeys(ids)
         left: Any = [{"fanout_id": text(fanout_id)} for fanout_id in ids]
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             while left:
                 request: Any = {self.table: {"Keys": left, "ConsistentRead": True}}
                 answer = self.client.batch_get_item(RequestItems=request)
                 items = answer["Responses"].get(self.table, [])
-                found |= {row.fanout_id: row for row in map(from_item, items)}
+                found |= {get_text(item, "fanout_id"): item for item in items}
                 unprocessed: Any = answer.get("UnprocessedKeys", {})
                 left = unprocessed.get(self.table, {}).get("Keys", [])
                 if not items:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from fanfold import clock, times
 from fanfold.aws.event_sources import EventSourceMappings
-from fanfold.aws.items import MAX_KEYS
+from fanfold.aws.items import MAX_KEYS, Item
 from fanfold.aws.queues import MAX_BATCH, WorkQueue
 from fanfold.aws.retries import AT_A_TIME, for_each
 from fanfold.errors import TryLater
 from fanfold.fanout.lanes import Lanes, orders
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import Fanout
+from fanfold.fanout.row import Fanout, from_item
 from fanfold.messages import Message, PlanFanout
 from fanfold.names import BULK, EXPRESS, PUBLISH
 from fanfold.sweep import course
@@ -70,13 +70,15 @@ class Sweeping:
         keys = self._keys((clock.monotonic() + stop_at) / 2, errors)
         before = times.to_text(now_ms - PLAN_SILENCE_SECONDS * 1000)
         ids = course.next_ids(keys, after=memory.position, accepted_before=before)
-        rows = self._rows(ids, stop_at, errors)
-        due = [
-            (remedy_for(row, now_ms=now_ms, paused_ms=memory.paused.get(_lane(row), 0)), row)
-            for row in rows.values()
-            if row
-        ]
-        for step in _cut(course.within_caps(due), REMEDIES_A_STEP):
+        # Half of what is left: were reading slow, it would leave no time for any remedy.
+        rows = self._rows(ids, (clock.monotonic() + stop_at) / 2, errors)
+
+        def due(row: Fanout) -> Due:
+            paused_ms = memory.paused.get(_lane(row), 0)
+            return remedy_for(row, now_ms=now_ms, paused_ms=paused_ms), row
+
+        all_due = list(_each(None, due, filter(None, rows.values()), errors))
+        for step in _cut(course.within_caps(all_due), REMEDIES_A_STEP):
             if clock.monotonic() < stop_at:
                 self._apply(step, report, errors)
         if rows:
@@ -114,8 +116,8 @@ class Sweeping:
         rows: dict[str, Fanout | None] = {}
         for step in _cut(ids, ROWS_A_STEP):
             if clock.monotonic() < stop_at:
-                for found in self._each(self.fanouts.rows, _cut(step, MAX_KEYS), errors):
-                    rows |= found
+                for found in self._each(self.fanouts.items, _cut(step, MAX_KEYS), errors):
+                    rows |= _each(None, _parsed, found.items(), errors)
         return rows
 
     def _apply(self, step: Sequence[Due], report: Report, errors: list[Exception]) -> None:
@@ -175,15 +177,28 @@ class Sweeping:
         self, call: Callable[[T], R], items: Iterable[T], errors: list[Exception]
     ) -> Iterator[R]:
         """The results of the calls that succeed, in order; the errors of the others are kept."""
+        return _each(self.threads, call, items, errors)
 
-        def attempt(item: T) -> list[R]:
-            try:
-                return [call(item)]
-            except Exception as error:  # noqa: BLE001 - it is raised at the end of the run
-                errors.append(error)
-                return []
 
-        return chain.from_iterable(for_each(self.threads, attempt, items))
+def _each(
+    threads: Executor | None,
+    call: Callable[[T], R],
+    items: Iterable[T],
+    errors: list[Exception],
+) -> Iterator[R]:
+    def attempt(item: T) -> list[R]:
+        try:
+            return [call(item)]
+        except Exception as error:  # noqa: BLE001 - it is raised at the end of the run
+            errors.append(error)
+            return []
+
+    return chain.from_iterable(for_each(threads, attempt, items))
+
+
+def _parsed(found: tuple[str, Item | None]) -> tuple[str, Fanout | None]:
+    fanout_id, item = found
+    return fanout_id, from_item(item) if item else None
 
 
 def _lane(row: Fanout) -> str:
