@@ -149,7 +149,10 @@ class Delivering:
         after = self.ledger.finish_segment(
             fanout, segment, written=written, now=now, answers=answers
         )
-        after = after or self.ledger.get(fanout.fanout_id)
+        if after is None:  # another worker was faster
+            after = self.ledger.get(fanout.fanout_id)
+            if after and after.pending:
+                self._note_answer(fanout, answers)
         if after:
             self._complete(after)
 
@@ -178,6 +181,7 @@ class Delivering:
             if not self.ledger.store_resume(
                 fanout, command.segment, resume, now=now, answers=answers
             ):
+                self._note_answer(fanout, answers)
                 return  # another worker is further on, or done
         rest = replace(command, position=end.position, hops=hops)
         ceiling = min(HOP_CAP_SECONDS, HOP_BASE_SECONDS * 2**hops)
