@@ -474,6 +474,34 @@ def test_a_run_whose_update_was_applied_and_not_answered_sends(
 
 
 @pytest.mark.usefixtures("lost")
+@pytest.mark.parametrize("what", ["question", "round"])
+@pytest.mark.parametrize("end", ["abandoned", "deleted"])
+def test_a_run_sends_nothing_if_the_fanout_ends_before_its_update_is_answered(
+    system: System, monkeypatch: pytest.MonkeyPatch, what: str, end: str
+) -> None:
+    system.clock.advance(SILENCE_SECONDS)
+    if what == "round":
+        ask_and_take(system)
+        system.clock.advance(ANSWERED_SILENCE_SECONDS)
+    plain = system.dynamodb.update_item
+
+    def unanswered(**request: Any) -> Any:
+        if request["Key"]["fanout_id"]["S"] != POST:
+            return plain(**request)
+        plain(**request)
+        with monkeypatch.context() as other:
+            other.setattr(system.dynamodb, "update_item", plain)
+            assert system.fanouts.abandon(POST, now=times.to_text(system.clock.ms + 1))
+        if end == "deleted":
+            system.dynamodb.delete_item(TableName=request["TableName"], Key=request["Key"])
+        return plain(**request)
+
+    monkeypatch.setattr(system.dynamodb, "update_item", unanswered)
+    system.sweep()
+    assert system.waiting("Bulk") == 0
+
+
+@pytest.mark.usefixtures("lost")
 def test_progress_just_before_a_question_keeps_it_from_being_sent(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
