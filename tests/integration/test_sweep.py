@@ -750,6 +750,19 @@ def test_a_pause_of_the_other_lane_changes_nothing(system: System, mappings: Fak
     assert system.waiting("Bulk") == 2
 
 
+@pytest.mark.usefixtures("lost")
+def test_a_resumed_lane_keeps_its_silence_while_another_queue_is_paused(
+    system: System, mappings: FakeLambda
+) -> None:
+    mappings.states["Bulk"] = "Disabled"
+    sweep_after(system, 1800)
+    mappings.states = {"Publish": "Disabled"}
+    sweep_after(system, SILENCE_SECONDS - A_BIT)
+    assert system.waiting("Bulk") == 0
+    sweep_after(system, A_BIT)
+    assert system.waiting("Bulk") == 2
+
+
 def test_each_mapping_is_read_once_a_run(system: System, mappings: FakeLambda) -> None:
     publish(system, 5)
     for runs in (1, 2):
