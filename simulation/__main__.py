@@ -35,8 +35,8 @@ def run(seed: int) -> Result:
     try:
         world.run(workload.play)
         found = checkers.violations(world)
-    except Exception:  # noqa: BLE001 - an error of the simulation is a violation too
-        found = [traceback.format_exc()]
+    except Exception as error:  # noqa: BLE001 - a run that cannot be judged is a violation too
+        found = [f"{type(error).__name__}: {traceback.format_exc()}"]
     trace = tuple(world.trace) if found else ()
     return Result(seed, world.transport, tuple(found), world.faults.injected, trace)
 
