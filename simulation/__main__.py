@@ -11,8 +11,11 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
-from simulation import checkers, workload
+from simulation.checks.judge import violations
+from simulation.kinds.drawn import KINDS, kind_named, kind_of
+from simulation.kinds.kind import Kind
 from simulation.lambdas import installed
 from simulation.world import World
 
@@ -23,36 +26,38 @@ TRACE_SHOWN = 60
 @dataclass(frozen=True)
 class Result:
     seed: int
+    kind: str
     transport: str
     violations: tuple[str, ...] = ()
     faults: Counter[str] = field(default_factory=Counter)
     trace: tuple[str, ...] = ()
 
 
-def run(seed: int) -> Result:
-    """Run and check one seed; only inside `installed()`."""
-    world = World(seed)
+def run(seed: int, kind: Kind | None = None) -> Result:
+    """Run and check one seed, of its own kind or of another; only inside `installed()`."""
+    world, kind = World(seed), kind or kind_of(seed)
     try:
-        world.run(workload.play)
-        found = checkers.violations(world)
+        kind.live(world)
+        found = violations(world, kind.checks)
     except Exception as error:  # noqa: BLE001 - a run that cannot be judged is a violation too
         found = [f"{type(error).__name__}: {traceback.format_exc()}"]
     trace = tuple(world.trace) if found else ()
-    return Result(seed, world.transport, tuple(found), world.faults.injected, trace)
+    return Result(seed, kind.name, world.transport, tuple(found), world.faults.injected, trace)
 
 
-def _run_alone(seed: int) -> Result:
+def _run_alone(seed: int, kind: Kind | None) -> Result:
     with installed():
-        return run(seed)
+        return run(seed, kind)
 
 
-def run_all(seeds: range, jobs: int) -> Iterator[Result]:
+def run_all(seeds: range, jobs: int, kind: Kind | None = None) -> Iterator[Result]:
     """Run every seed, on `jobs` processes, in any order."""
+    alone = partial(_run_alone, kind=kind)
     if jobs == 1:
-        yield from map(_run_alone, seeds)
+        yield from map(alone, seeds)
         return
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        yield from pool.imap_unordered(_run_alone, seeds, chunksize=4)
+        yield from pool.imap_unordered(alone, seeds, chunksize=4)
 
 
 def main() -> int:
@@ -64,13 +69,15 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=None, help="stop after as many seconds")
     parser.add_argument("--first", action="store_true", help="stop at the first violation")
     parser.add_argument("--trace", action="store_true", help="print the whole trace of a failure")
+    parser.add_argument("--kind", choices=[each.name for each in KINDS], help="only this kind")
     chosen = parser.parse_args()
+    kind = kind_named(chosen.kind) if chosen.kind else None
     seeds = range(chosen.start, chosen.start + chosen.seeds)
     faults: Counter[str] = Counter()
     transports: Counter[str] = Counter()
     done = broken = 0
     began = reported = time.monotonic()
-    for result in run_all(seeds, chosen.jobs):
+    for result in run_all(seeds, chosen.jobs, kind):
         done += 1
         faults += result.faults
         transports[result.transport] += 1
@@ -102,7 +109,8 @@ def _report(result: Result, *, whole: bool) -> None:
     print(f"seed {result.seed} goes through {result.transport}.")
     for violation in result.violations:
         print(f"seed {result.seed}: {violation}")
-    print(f"To see it again: python -m simulation --seeds 1 --start {result.seed} --trace")
+    again = f"--seeds 1 --start {result.seed} --kind {result.kind} --trace"
+    print(f"To see it again: python -m simulation {again}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What shows only while a run lasts, observed call by call: for the checkers, or as a violation."""
+"""What shows only while a run lasts, observed call by call: for the checks, or as a violation."""
 
 from __future__ import annotations
 

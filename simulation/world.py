@@ -1,7 +1,7 @@
 """One run of the whole system: its tables, queues, faults and clock, and its course.
 
 First the workload: clients follow, publish, retract and read, while faults strike. Then the faults
-end, and the run goes on until it is quiescent. Afterwards `checkers` compares the history of
+end, and the run goes on until it is quiescent. Afterwards `checks` compare the history of
 operations with the tables.
 """
 

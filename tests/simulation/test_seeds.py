@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from fanfold import names
-from simulation import checkers, mutations, workload
+from simulation import mutations
 from simulation.__main__ import run
+from simulation.checks.evidence import Evidence
+from simulation.checks.judge import violations
 from simulation.faults import RATES
+from simulation.kinds.ordinary import play
 from simulation.lambdas import installed
 from simulation.world import World
 
@@ -44,7 +47,7 @@ def test_a_seed_repeats_its_run_whatever_ran_before() -> None:
         for seed in seeds:
             with installed():
                 world = World(seed)
-                world.run(workload.play)
+                world.run(play)
                 found[seed] = [world.transport, *world.trace]
         return found
 
@@ -61,9 +64,9 @@ def test_a_straggler_delays_nobody_and_has_nobody_written_again(transport: str) 
         for seed in range(40):
             world = World(seed, transport)
             world.faults.rates = {**dict.fromkeys(RATES, 0.0), "hot": 1.0}
-            world.run(workload.play)
-            assert checkers.violations(world) == []
-            found = checkers.Evidence(world)
+            world.run(play)
+            assert violations(world) == []
+            found = Evidence(world)
             if not found.may_be_sent_twice() and len(world.faults.hot) <= 2:
                 assert world.meter.of(names.TIMELINES.name) == len(found.entries)
                 checked += 1
@@ -76,14 +79,14 @@ def test_a_straggler_delays_nobody_and_has_nobody_written_again(transport: str) 
 def test_entries_deleted_from_timelines_are_a_violation(transport: str) -> None:
     with installed():
         world = World(3, transport)
-        world.run(workload.play)
-        assert checkers.violations(world) == []
+        world.run(play)
+        assert violations(world) == []
         rows = world.rows(names.TIMELINES)
         assert rows
         for row in rows:
             key = {"user_id": row["user_id"], "sort_key": row["sort_key"]}
             world.dynamodb.delete_item(TableName="Timelines", Key=key)
-        found = checkers.violations(world)
+        found = violations(world)
     assert any("no_acknowledged_follower_is_missed" in line for line in found)
 
 

@@ -1,0 +1,88 @@
+"""Publishers, and those who get in their way."""
+
+from __future__ import annotations
+
+import json
+
+from fanfold.ids import ref_id_for
+from simulation.requests import (
+    by_http,
+    by_queue,
+    retract,
+    retract_by_queue,
+    send,
+    squat,
+)
+from simulation.world import World
+
+MAX_POSTS = 3  # of one publisher, but in a crowd
+
+NOISE = (
+    "not JSON",
+    "[]",
+    json.dumps({"version": 99, "type": "post.published"}),
+    json.dumps({"version": 1, "type": "post.exploded"}),
+    json.dumps({"version": 1, "type": "post.published", "publisher_id": "p0"}),
+    json.dumps({"version": 1, "type": "fanout.plan", "fanout_id": "unknown"}),
+)
+
+
+def publish(world: World, publisher: str) -> None:
+    """Publish a few posts, by HTTP or queue; some twice; retract some, even before publishing."""
+    random = world.random
+    for number in range(random.randint(1, MAX_POSTS)):
+        world.scheduler.sleep(random.uniform(0, 60))
+        name = f"{publisher}-{number}"
+        (_post_by_http if random.random() < 0.6 else _post_by_queue)(world, publisher, name)
+
+
+def _post_by_http(world: World, publisher: str, key: str) -> None:
+    random, ref_id = world.random, ref_id_for(publisher, key)
+    if random.random() < 0.1:
+        retract(world, publisher, ref_id)
+    for _ in range(random.choice((1, 1, 1, 2))):
+        by_http(world, publisher, key)
+    if random.random() < 0.15:
+        world.scheduler.sleep(random.uniform(0, 10))
+        retract(world, publisher, ref_id)
+        if random.random() < 0.5:
+            by_http(world, publisher, key)
+
+
+def _post_by_queue(world: World, publisher: str, ref_id: str) -> None:
+    random = world.random
+    if random.random() < 0.15:
+        retract_by_queue(world, publisher, ref_id)
+        world.scheduler.sleep(random.uniform(0, 2))
+    for _ in range(random.choice((1, 1, 1, 2))):
+        by_queue(world, publisher, ref_id)
+    if random.random() < 0.15:
+        world.scheduler.sleep(random.uniform(0, 10))
+        random.choice((retract, retract_by_queue))(world, publisher, ref_id)
+
+
+def publish_under_the_same_keys(world: World, publisher: str) -> None:
+    """Be another device of a publisher, which uses the same keys for other posts."""
+    random = world.random
+    for _ in range(random.randint(1, 3)):
+        world.scheduler.sleep(random.uniform(0, 30))
+        key = f"{publisher}-{random.randrange(MAX_POSTS)}"
+        by_http(world, publisher, key, content={"title": "another"})
+
+
+def try_to_retract(world: World, publishers: list[str]) -> None:
+    """Try to retract posts of others, published or not."""
+    random = world.random
+    for _ in range(random.randint(1, 6)):
+        world.scheduler.sleep(random.uniform(0, 30))
+        publisher = random.choice(publishers)
+        name = f"{publisher}-{random.randrange(MAX_POSTS)}"
+        squat(world, random.choice((name, ref_id_for(publisher, name))))
+
+
+def send_noise(world: World) -> None:
+    """Send messages that break the contract."""
+    for body in world.random.sample(NOISE, 3):
+        world.scheduler.sleep(world.random.uniform(0, 30))
+        world.noise.add(body)
+        send(world, body)

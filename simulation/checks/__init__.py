@@ -1,0 +1,1 @@
+"""What must hold of a run: each check yields one sentence for each violation."""

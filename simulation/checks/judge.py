@@ -1,0 +1,45 @@
+"""All checks of an ordinary run, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias
+
+from simulation.checks import entries, follows, ledger, posts, timelines, work
+from simulation.checks.evidence import Evidence
+from simulation.world import World
+
+Check: TypeAlias = Callable[[Evidence], Iterator[str]]
+
+
+def nothing_was_observed_during_the_run(found: Evidence) -> Iterator[str]:
+    """Violations that show only while they happen."""
+    yield from found.world.observer.violations
+
+
+CHECKS: tuple[Check, ...] = (
+    entries.no_acknowledged_follower_is_missed,
+    entries.nobody_gets_what_they_do_not_follow,
+    entries.entries_agree_with_the_following_rows,
+    posts.every_accepted_post_is_delivered_or_visibly_not,
+    posts.a_post_that_was_retracted_first_is_not_delivered,
+    posts.only_its_publisher_retracts_a_post_that_exists,
+    ledger.the_ledger_is_right,
+    ledger.what_an_operator_ended_stays_ended,
+    timelines.timelines_show_what_they_should,
+    posts.a_key_stands_for_one_post,
+    follows.edges_agree_with_the_following_rows,
+    follows.follows_change_as_they_were_asked_to,
+    work.dead_letters_are_noise_or_were_tried_out,
+    work.small_faults_need_no_sweep,
+    work.writes_are_in_proportion,
+    work.stragglers_have_nobody_written_again,
+    entries.a_last_post_reaches_every_follower_once,
+    nothing_was_observed_during_the_run,
+)
+
+
+def violations(world: World, checks: Iterable[Check] = CHECKS) -> list[str]:
+    """What a run violates, each with the name of the check that says so."""
+    found = Evidence(world)
+    return [f"{check.__name__}: {line}" for check in checks for line in check(found)]

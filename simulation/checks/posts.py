@@ -1,0 +1,73 @@
+"""What becomes of posts that were accepted, retracted or repeated, and of their ids."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from fanfold.fanout.row import ABANDONED
+from fanfold.ids import split_sort_key
+from simulation.checks.evidence import Evidence
+
+
+def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator[str]:
+    """A post answered with 202, or sent to the queue, is complete, stalled or a dead letter."""
+    dead_letters = " ".join(message.body for _, message in found.world.dead_letters())
+    published = [each for each in found.history.of("publish") if each.answer is not None]
+    sent = [each for each in found.history.of("send") if each.is_acknowledged]
+    for ref_id in (each.subject for each in (*published, *sent)):
+        row = found.fanouts.get(ref_id)
+        if row is not None and row["state"]["S"] not in ("complete", "stalled", ABANDONED):
+            yield f"{ref_id} is {row['state']['S']}, long after the last fault."
+        # Without a row, its tombstone came first, and was respected.
+        is_missing = row is None and not found.history.tried_to_retract(ref_id)
+        if is_missing and f'"{ref_id}"' not in dead_letters:
+            yield f"{ref_id} was accepted, and is neither in the ledger nor a dead letter."
+
+
+def a_post_that_was_retracted_first_is_not_delivered(found: Evidence) -> Iterator[str]:
+    """A tombstone written before its post is respected, and a retraction before a repeat."""
+    for ref_id, turn in found.world.observer.retracted.items():
+        publishes = found.history.of("publish", "send", subject=ref_id)
+        if ref_id in found.fanouts and all(turn < publish.begun for publish in publishes):
+            yield f"{ref_id} was retracted before it was published; the ledger has it."
+        if any(publish.answer and turn < publish.begun for publish in publishes):
+            yield f"{ref_id} was retracted, and accepted afterwards."
+
+
+def only_its_publisher_retracts_a_post_that_exists(found: Evidence) -> Iterator[str]:
+    """A DELETE of anything else is 404, and leaves nothing."""
+    history = found.history
+    for squat in history.of("squat"):
+        if squat.status < 500 and squat.status != 404:
+            yield f"{squat.user} was answered {squat.status} about {squat.subject}."
+    for retract in history.of("retract"):
+        publishes = history.of("publish", "send", "unsend", subject=retract.subject)
+        if retract.status == 204 and all(retract.ended <= each.begun for each in publishes):
+            yield f"{retract.subject} was retracted over HTTP before it was published."
+        accepted = [each for each in publishes if each.answer and each.ended <= retract.begun]
+        if retract.status == 404 and accepted:
+            yield f"{retract.subject} was accepted, and not found by its publisher."
+    for ref_id, row in found.posts.items():
+        user = row.get("publisher_id", {"S": "nobody"})["S"]
+        if not history.of("publish", "send", "unsend", user=user, subject=ref_id):
+            yield f"{user} has {ref_id}, and never published it."
+
+
+def a_key_stands_for_one_post(found: Evidence) -> Iterator[str]:
+    """Every answer to a key has the stored body and times, and 422 only refuses another body."""
+    for publish in found.history.of("publish"):
+        same = found.history.of("publish", subject=publish.subject)
+        if publish.status not in (0, 202, 410, 422) and publish.status < 500:
+            yield f"{publish.subject} was answered {publish.status}."
+        if publish.status == 422 and all(each.content == publish.content for each in same):
+            yield f"{publish.subject} was refused for another body, and there was none."
+        if not publish.answer or found.history.tried_to_retract(publish.subject):
+            continue
+        stored = found.posts[publish.subject]
+        published_at = split_sort_key(stored["sort_key"]["S"])[0]
+        times = {"published_at": published_at, "accepted_at": stored["accepted_at"]["S"]}
+        if publish.answer != {"ref_id": publish.subject, **times}:
+            yield f"{publish.subject} was answered with other times than the stored ones."
+        if publish.content != json.loads(stored["body"]["S"]):
+            yield f"{publish.subject} was accepted with another body than the stored one."

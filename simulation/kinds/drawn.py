@@ -1,0 +1,22 @@
+"""All kinds of worlds, and which one a seed makes."""
+
+from __future__ import annotations
+
+from random import Random
+
+from simulation.kinds import ordinary
+from simulation.kinds.kind import Kind
+
+KINDS: tuple[Kind, ...] = (ordinary.KIND,)
+
+
+def kind_of(seed: int) -> Kind:
+    """The kind that a seed draws, by the shares."""
+    shares = [kind.share for kind in KINDS]
+    # From a generator of its own, so that a new kind changes no run of the others.
+    return Random(f"{seed} kind").choices(KINDS, shares)[0]
+
+
+def kind_named(name: str) -> Kind:
+    """The kind of this name; raises `KeyError` if there is none."""
+    return {kind.name: kind for kind in KINDS}[name]

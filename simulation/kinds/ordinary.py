@@ -1,0 +1,51 @@
+"""The ordinary world: a few publishers and their followers, for minutes or hours.
+
+While they act, anything may fail. Then the faults end, and the run goes on until it is quiescent.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from simulation.actors import operators, publishers, users
+from simulation.kinds.kind import Kind
+from simulation.world import World
+
+
+def live(world: World) -> None:
+    """Run the world to its end."""
+    world.run(play)
+
+
+def play(world: World) -> None:
+    """Start the clients: one to three publishers, up to two dozen users, and some others."""
+    random = world.random
+    posting = [f"p{number}" for number in range(random.randint(1, 3))]
+    people = [f"u{number}" for number in range(random.randint(1, 24))]
+    world.faults.hot = frozenset(
+        random.sample(people, min(len(people), random.choice((1, 1, 2, 4))))
+    )
+    for user in people:
+        world.start_client(user, partial(users.use, world, user, posting))
+    for publisher in posting:
+        world.start_client(publisher, partial(publishers.publish, world, publisher))
+    if random.random() < 0.3:
+        world.start_client(
+            "rival", partial(publishers.publish_under_the_same_keys, world, posting[0])
+        )
+    if random.random() < 0.3:
+        world.start_client("squatter", partial(publishers.try_to_retract, world, posting))
+    if world.is_crowded:
+        users.crowd(world, people, posting[0])
+    if world.is_hasty:
+        for user in ("h0", "h1"):
+            world.start_client(user, partial(users.change_mind, world, user, posting[0]))
+    if random.random() < 0.3:
+        world.start_client("noise", partial(publishers.send_noise, world))
+    if random.random() < 0.2:
+        world.start_client("operator", partial(operators.pause_queues, world))
+    if world.is_ended_by_hand:
+        world.start_client("impatient", partial(operators.abandon_deliveries, world))
+
+
+KIND = Kind("ordinary", 1.0, live)

@@ -1,0 +1,169 @@
+"""What the clients of a run ask for: each try is an operation of its history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from fanfold import contract, names
+from fanfold.ids import ref_id_for
+from simulation.history import Operation
+from simulation.lambdas import lambdas, queue_url
+from simulation.scheduler import Crash
+from simulation.wishes import Wish
+from simulation.world import World
+
+
+def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
+    """Follow or unfollow by HTTP."""
+    route = contract.FOLLOW if kind == "follow" else contract.UNFOLLOW
+
+    def is_acknowledged(_operation: Operation) -> bool:
+        wish = Wish(kind == "follow", world.clock.now_ms())
+        world.history.wishes[user, publisher].append(wish)
+        answer = _call(world, user, route, path={"publisher_id": publisher}, clock=world.door_ms())
+        wish.ended, wish.is_due = world.clock.now_ms(), answer[0] in (200, 204)
+        return wish.is_due
+
+    return _operate(world, kind, user, publisher, is_acknowledged)
+
+
+def relate_by_queue(world: World, kind: str, user: str, publisher: str) -> None:
+    """Follow or unfollow by a queue message, which nobody acknowledges."""
+    type_ = contract.FOLLOW_ADDED if kind == "follow" else contract.FOLLOW_REMOVED
+    begun = _begin(world, kind, user, publisher)
+    wish = Wish(kind == "follow", begun.begun_ms, is_message=True)
+    world.history.wishes[user, publisher].append(wish)
+    send(world, {"version": 1, "type": type_, "user_id": user, "publisher_id": publisher})
+
+
+def by_http(world: World, publisher: str, key: str, *, content: Any = None) -> Operation:
+    """Publish by HTTP; 410, for a post retracted before, and 422 are answers too."""
+    content = content or {"title": key}
+
+    def is_acknowledged(operation: Operation) -> bool:
+        operation.content = content
+        headers = {"idempotency-key": key}
+        operation.status, answer = _call(
+            world, publisher, contract.PUBLISH_POST, headers=headers, body={"body": content}
+        )
+        operation.answer = answer if operation.status == 202 else None
+        return operation.status in (202, 410, 422)
+
+    return _operate(world, "publish", publisher, ref_id_for(publisher, key), is_acknowledged)
+
+
+def by_queue(world: World, publisher: str, ref_id: str) -> Operation:
+    """Publish by a queue message, which is accepted as soon as SQS has it."""
+
+    def is_acknowledged(_operation: Operation) -> bool:
+        post = {"publisher_id": publisher, "ref_id": ref_id, "body": {"title": ref_id}}
+        send(world, {"version": 1, "type": contract.POST_PUBLISHED, **post})
+        return True
+
+    return _operate(world, "send", publisher, ref_id, is_acknowledged)
+
+
+def retract(world: World, publisher: str, ref_id: str) -> Operation:
+    """Retract one's own post by HTTP; 404, for a post that is not published, is an answer too."""
+    return _delete(world, "retract", publisher, ref_id)
+
+
+def squat(world: World, ref_id: str) -> Operation:
+    """Try to retract somebody else's post by HTTP."""
+    return _delete(world, "squat", "squatter", ref_id)
+
+
+def _delete(world: World, kind: str, user: str, ref_id: str) -> Operation:
+    def is_acknowledged(operation: Operation) -> bool:
+        path = {"ref_id": ref_id}
+        operation.status, _ = _call(world, user, contract.RETRACT_POST, path=path)
+        return operation.status in (204, 404)
+
+    return _operate(world, kind, user, ref_id, is_acknowledged)
+
+
+def retract_by_queue(world: World, publisher: str, ref_id: str) -> None:
+    """Retract a post by a queue message, perhaps before it is published."""
+    _begin(world, "unsend", publisher, ref_id)
+    post = {"publisher_id": publisher, "ref_id": ref_id}
+    send(world, {"version": 1, "type": contract.POST_DELETED, **post})
+
+
+def read(world: World, user: str, *, limit: int = 2) -> list[str]:
+    """Read a timeline page by page; returns the `ref_id` of each post shown, in order."""
+    shown: list[str] = []
+    query = {"limit": str(limit)}
+    while True:
+        status, page = _call(world, user, contract.READ_TIMELINE, query=query)
+        if status != 200:
+            return shown
+        shown += [entry["ref_id"] for entry in page["entries"]]
+        if page["next"] is None:
+            return shown
+        query["before"] = page["next"]
+
+
+def _begin(world: World, kind: str, user: str, subject: str) -> Operation:
+    begun = Operation(kind, user, subject, world.scheduler.turns, world.clock.now_ms())
+    world.history.operations.append(begun)
+    return begun
+
+
+def _operate(
+    world: World, kind: str, user: str, subject: str, is_acknowledged: Callable[[Operation], bool]
+) -> Operation:
+    """Try until acknowledged, or give up; the operation may have its effect all the same."""
+    operation = _begin(world, kind, user, subject)
+    for _ in range(world.random.choice((1, 3, 6))):
+        if is_acknowledged(operation):
+            operation.ended, operation.ended_ms = world.scheduler.turns, world.clock.now_ms()
+            world.note(f"acknowledged: {kind} {user} {subject}")
+            return operation
+        world.scheduler.sleep(world.random.uniform(0, 2))
+    world.note(f"given up: {kind} {user} {subject}")
+    return operation
+
+
+def _call(
+    world: World,
+    user: str,
+    route: contract.Route,
+    *,
+    headers: dict[str, str] | None = None,
+    path: dict[str, str] | None = None,
+    body: Any = None,
+    query: dict[str, str] | None = None,
+    clock: int | None = None,
+) -> tuple[int, Any]:
+    """Invoke a route's function as API Gateway does; 502 if its process dies."""
+    event: dict[str, Any] = {
+        "version": "2.0",
+        "routeKey": route.key,
+        "headers": headers or {},
+        "pathParameters": path or {},
+        "queryStringParameters": query or {},
+        "requestContext": {
+            "authorizer": {"jwt": {"claims": {"sub": user}}},
+            "requestId": "simulated",
+            "timeEpoch": world.clock.now_ms() if clock is None else clock,
+        },
+        "body": None if body is None else json.dumps(body),
+        "isBase64Encoded": False,
+    }
+    try:
+        answer = lambdas().invoke(route.door, event, seconds=names.API.seconds)
+    except Crash:
+        world.faults.injected["door died"] += 1
+        return 502, None
+    content = json.loads(answer["body"]) if answer.get("body") else None
+    return answer["statusCode"], content
+
+
+def send(world: World, content: Any) -> None:
+    """Send a message to the publish queue, as another service does."""
+    body = content if isinstance(content, str) else json.dumps(content)
+    world.sqs.send_message(
+        QueueUrl=queue_url(names.PUBLISH), MessageBody=body, MessageGroupId="other"
+    )
