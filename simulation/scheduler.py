@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -149,8 +150,9 @@ class Scheduler:
         if self.turns > MAX_TURNS:
             raise Endless(f"After {MAX_TURNS} turns the run has not come to rest.")
         self._take_due()
-        offered = (offer for source in self.sources for offer in source.ready())
-        choices: list[Task | Callable[[], object]] = [*self._ready, *offered]
+        choices: list[Task | Callable[[], object]] = list(self._ready)
+        for source in self.sources:
+            choices += source.ready()
         if not choices:
             self.turns += 1
             changes = [source.next_change() for source in self.sources]
@@ -168,13 +170,13 @@ class Scheduler:
 
     def _take_due(self) -> None:
         """Call back what is due, and make the tasks that are due ready, in order of their start."""
-        while self._due and self._due[0][0] <= self.now:
-            _, _, what, _ = heapq.heappop(self._due)
+        due, clock = self._due, self.clock
+        while due and due[0][0] <= clock.elapsed:
+            what = heapq.heappop(due)[2]
             if isinstance(what, Task):
-                self._ready.append(what)
+                insort(self._ready, what, key=_number)
             else:
                 what()
-        self._ready.sort(key=lambda task: task.number)
 
     def _push(self, when: float, what: Task | Callable[[], object], wait: int) -> None:
         self._count += 1
@@ -189,6 +191,10 @@ class Scheduler:
         if task.dead:
             task.waits = -1
             self.tasks.discard(task)
+
+
+def _number(task: Task) -> int:
+    return task.number
 
 
 @contextmanager

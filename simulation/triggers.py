@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from aws_model.lambda_events import sqs_event
+from aws_model.sqs.queues import Queue
 from fanfold import names
 from simulation.lambdas import lambdas, queue_url
 from simulation.neighbours import is_message_of_neighbours
-from simulation.scheduler import Crash
+from simulation.scheduler import ROUNDING_SECONDS, Crash
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -23,6 +25,17 @@ TWO_SWEEPS = 0.1
 MAX_WORKERS = 3  # of one queue at a time
 
 
+@dataclass(eq=False, slots=True)
+class Mapping:
+    """The event source mapping of one queue."""
+
+    queue: names.Queue
+    messages: Queue
+    receive: Callable[[], None]  # a batch, for a new worker
+    opens: float = 0.0  # in seconds of the scheduler
+    busy: int = 0  # workers
+
+
 class Triggers:
     """The triggers of one run: a source of work for its scheduler, and Lambda's API of mappings."""
 
@@ -31,59 +44,91 @@ class Triggers:
         self.paused: set[str] = set()  # queues, whose names are also the ids of their mappings
         self.was_paused = False
         self.seconds_a_message = 0.0  # of a lane
-        self._opens = dict.fromkeys(names.QUEUES, 0.0)  # in seconds of the scheduler
         self._random = Random(f"{world.seed} sweeps")
-        self._busy = dict.fromkeys(names.QUEUES, 0)
-        # Looked up once, because they are polled before every turn.
-        self._queues = {queue: world.queues.queue(queue_url(queue)) for queue in names.QUEUES}
+        self._mappings = [self._mapping(queue) for queue in names.QUEUES]
+        # What `ready` has found. It is asked before every turn, and looks again only if a mapping
+        # or a queue has changed, or time has come for one to do so.
+        self._found: list[Callable[[], None]] = []
+        self._found_at = -1  # the number of changes that queues had seen
+        self._holds_until = 0.0  # in seconds since the epoch
         world.scheduler.at(SWEEP_EVERY_SECONDS, self._start_sweep)
 
     def get_event_source_mapping(self, *, UUID: str) -> dict[str, str]:  # noqa: N803 - AWS's name
         return {"UUID": UUID, "State": "Disabled" if UUID in self.paused else "Enabled"}
 
+    def _mapping(self, queue: names.Queue) -> Mapping:
+        mapping = Mapping(queue, self.world.queues.queue(queue_url(queue)), lambda: None)
+        mapping.receive = partial(self._receive, mapping)
+        return mapping
+
     def pause(self, queues: set[str]) -> None:
         self.paused |= queues
         self.was_paused = True
+        self._look_again()
 
     def resume(self) -> None:
         self.paused.clear()
+        self._look_again()
 
     def is_idle(self) -> bool:
         """Whether no worker runs and no queue holds a message."""
         has_messages = any(
             not is_message_of_neighbours(message.body)
-            for queue in self._queues.values()
-            for message in queue.messages()
+            for mapping in self._mappings
+            for message in mapping.messages.messages()
         )
-        return not any(self._busy.values()) and not has_messages
+        return not any(mapping.busy for mapping in self._mappings) and not has_messages
 
-    def ready(self) -> Sequence[Any]:
+    def ready(self) -> Sequence[Callable[[], object]]:
         """A way to go on for each queue with a visible message and a free worker."""
-        return [
-            partial(self._receive, queue) for queue in self._open() if self._queues[queue].waiting()
-        ]
+        changes = 0
+        for mapping in self._mappings:
+            changes += mapping.messages.changes
+        if changes != self._found_at or self.world.clock.now >= self._holds_until:
+            self._look()
+            self._found_at = changes
+        return self._found
 
     def next_change(self) -> float:
         """When a message becomes visible, in seconds of the clock."""
-        start = self.world.clock.now - self.world.clock.monotonic()
-        changes = []
-        for queue in self._open(at=math.inf):
-            at = self._queues[queue].next_change()
-            if self._queues[queue].waiting():
-                changes.append(self._opens[queue])
+        start, now = self.world.clock.now - self.world.clock.elapsed, self.world.clock.elapsed
+        next_at = math.inf
+        for mapping in self._free():
+            at = mapping.messages.next_change()
+            if mapping.messages.waiting():
+                at = mapping.opens
             elif at is not None:
-                changes.append(max(at - start, self._opens[queue]))
-        now = self.world.scheduler.now
-        return min((at for at in changes if at > now), default=math.inf)
+                at = max(at - start, mapping.opens)
+            if at is not None and now < at < next_at:
+                next_at = at
+        return next_at
 
-    def _open(self, at: float | None = None) -> Iterator[names.Queue]:
-        at = self.world.scheduler.now if at is None else at
-        for queue, busy in self._busy.items():
-            if busy < MAX_WORKERS and queue.name not in self.paused and self._opens[queue] <= at:
-                yield queue
+    def _look(self) -> None:
+        start, now = self.world.clock.now - self.world.clock.elapsed, self.world.clock.elapsed
+        self._found = []
+        self._holds_until = math.inf
+        for mapping in self._free():
+            if mapping.opens > now:
+                self._holds_until = min(self._holds_until, start + mapping.opens - ROUNDING_SECONDS)
+            elif mapping.messages.waiting():
+                self._found.append(mapping.receive)
+            elif (at := mapping.messages.next_change()) is not None:
+                self._holds_until = min(self._holds_until, at)
 
-    def _receive(self, queue: names.Queue) -> None:
+    def _look_again(self) -> None:
+        self._holds_until = 0.0
+
+    def _free(self) -> list[Mapping]:
+        """The mappings with a free worker, open or not."""
+        return [
+            mapping
+            for mapping in self._mappings
+            if mapping.busy < MAX_WORKERS and mapping.queue.name not in self.paused
+        ]
+
+    def _receive(self, mapping: Mapping) -> None:
         """Receive a batch, and start a worker for it."""
+        queue = mapping.queue
         messages = self.world.sqs.receive_message(
             QueueUrl=queue_url(queue),
             MaxNumberOfMessages=self.world.random.randint(1, queue.batch_size),
@@ -94,12 +139,14 @@ class Triggers:
             # Those of neighbours take no time, or a slow lane would never come to ours.
             is_ours = not all(is_message_of_neighbours(each["Body"]) for each in messages)
             if is_ours and queue in (names.EXPRESS, names.BULK):
-                self._opens[queue] = self.world.scheduler.now + self.seconds_a_message
-            self._busy[queue] += 1
-            worker = partial(self._work, queue, messages)
+                mapping.opens = self.world.scheduler.now + self.seconds_a_message
+            mapping.busy += 1
+            self._look_again()
+            worker = partial(self._work, mapping, messages)
             self.world.scheduler.start(worker, f"{queue.consumer.name} on {queue.name}")
 
-    def _work(self, queue: names.Queue, messages: list[Any]) -> None:
+    def _work(self, mapping: Mapping, messages: list[Any]) -> None:
+        queue = mapping.queue
         try:
             failed = self._invoke(queue, messages)
             for message in messages:
@@ -108,7 +155,8 @@ class Triggers:
                         QueueUrl=queue_url(queue), ReceiptHandle=message["ReceiptHandle"]
                     )
         finally:
-            self._busy[queue] -= 1
+            mapping.busy -= 1
+            self._look_again()
 
     def _invoke(self, queue: names.Queue, messages: list[Any]) -> set[str]:
         """Return the ids of the messages that failed."""

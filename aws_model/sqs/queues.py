@@ -72,6 +72,8 @@ class Queue:
     retention_seconds: float = 4 * 24 * 60 * 60
     delay_seconds: float = 0
     redrive: Redrive | None = None
+    # Counts whatever may change which messages wait, so that whoever polls need not look again.
+    changes: int = 0
     _count: int = 0
     _kept: dict[Message, None] = field(default_factory=dict)  # in the order of arrival
     _waiting: dict[Message, None] = field(default_factory=dict)
@@ -157,8 +159,10 @@ class Queue:
 
     def next_change(self) -> float | None:
         """When the next hidden message becomes visible, in seconds since the epoch."""
-        times = (until for until, number, message in self._hidden if message.hidden == number)
-        return min(times, default=None)
+        hidden = self._hidden
+        while hidden and hidden[0][2].hidden != hidden[0][1]:  # deleted, or hidden anew
+            heapq.heappop(hidden)
+        return hidden[0][0] if hidden else None
 
     def _accept(self, message: Message, delay: float) -> None:
         self._kept[message] = None
@@ -167,9 +171,11 @@ class Queue:
         if delay > 0:
             self._hide(message, delay)
         else:
+            self.changes += 1
             self._waiting[message] = None
 
     def _hide(self, message: Message, seconds: float) -> None:
+        self.changes += 1
         message.hidden = self._next()
         heapq.heappush(self._hidden, (self.clock.now + seconds, message.hidden, message))
 
@@ -235,6 +241,7 @@ class Queue:
                 del self._noise[message.group]
 
     def _forget(self, message: Message) -> None:
+        self.changes += 1
         self._land(message)
         self._kept.pop(message, None)
         self._waiting.pop(message, None)
