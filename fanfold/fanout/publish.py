@@ -100,7 +100,9 @@ class Publishing:
             raise PostRetracted(
                 f"The post '{post.ref_id}' was retracted; publish it under another Idempotency-Key."
             )
-        if self._expires_at(times.to_ms(post.published_at)) * 1000 <= accepted_at:
+        # By either retention, if it was changed: nobody would see the entries, or they are gone.
+        visible_until = self._expires_at(times.to_ms(post.published_at))
+        if min(visible_until, post.entries_expire_at) * 1000 <= accepted_at:
             raise BadInput(
                 f"The post '{post.ref_id}' has expired, and its ref_id is not free again before "
                 f"{times.to_text(post.expires_at * 1000)}; publish with another ref_id or "
@@ -115,7 +117,7 @@ class Publishing:
                 publisher_id=post.publisher_id,
                 sort_key=post.sort_key,
                 accepted_at=post.accepted_at,
-                expires_at=self._expires_at(times.to_ms(post.published_at)),
+                expires_at=post.entries_expire_at,
             )
         )
 

@@ -43,6 +43,11 @@ class Post:
         """The sort key of the post's entry in every timeline."""
         return sort_key(self.published_at, self.ref_id)
 
+    @property
+    def entries_expire_at(self) -> int:
+        """The epoch second at which its entries end, by the retention that it was stored with."""
+        return self.expires_at - OUTLIVES_SECONDS
+
     def is_of(self, publisher_id: str, sort_key: str) -> bool:
         """Whether an entry or a fan-out with these is of this post, not of an earlier one.
 

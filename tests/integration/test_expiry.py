@@ -57,6 +57,13 @@ def raise_retention(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(door, "reading", replace(door.reading, retention_days=3650))
 
 
+def deploy(system: System, monkeypatch: pytest.MonkeyPatch, *, retention_days: int) -> None:
+    """Let PLAN have another retention from now on."""
+    door = system.door("plan")
+    changed = replace(door.publishing, retention_days=retention_days)
+    monkeypatch.setattr(door, "publishing", changed)
+
+
 def shown(system: System, user: str = "follower-0") -> list[tuple[str, str]]:
     """Publisher and title of each entry that the user sees."""
     entries = system.timeline(user).body["entries"]
@@ -106,13 +113,46 @@ def test_a_free_id_with_the_same_time_is_delivered_again_after_the_retention_was
     first = published(system)
     take(system, first)
     system.pump()
-    door = system.door("plan")
-    monkeypatch.setattr(door, "publishing", replace(door.publishing, retention_days=90))
+    deploy(system, monkeypatch, retention_days=90)
     system.clock.advance(UNTIL_FREE)
     system.follow("late")
     assert take(system, published(system, ago=UNTIL_FREE)) == []
     system.pump()
     assert "late" in system.reached(REF)
+
+
+@pytest.mark.parametrize("is_raised", [False, True])
+def test_a_post_whose_entries_have_expired_is_not_accepted_again(
+    system: System, monkeypatch: pytest.MonkeyPatch, is_raised: bool
+) -> None:
+    """Its entries end when it said, whatever the retention is now: nobody would see it."""
+    system.give_followers(1)
+    take(system, published(system))
+    system.pump()
+    system.clock.advance(RETENTION)
+    if is_raised:
+        deploy(system, monkeypatch, retention_days=90)
+    (reason,) = take(system, published(system))
+    assert "has expired" in reason
+
+
+@pytest.mark.parametrize("days", [7, 90])
+def test_a_post_is_delivered_for_the_time_that_it_was_stored_for(
+    system: System, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    """Its worker dies before it opens the ledger row, and the next one has another retention."""
+    system.give_followers(1)
+    first = published(system)
+    with CrashAfter(1) as crash:
+        system.take(first)
+    assert crash.happened
+    assert system.rows(names.FANOUTS) == []
+    deploy(system, monkeypatch, retention_days=days)
+    assert take(system, first) == []
+    system.pump()
+    (post,), (entry,), (row,) = map(system.rows, (names.POSTS, names.TIMELINES, names.FANOUTS))
+    assert int(entry["expires_at"]["N"]) == int(post["expires_at"]["N"]) - 14 * DAY
+    assert row["expires_at"] == post["expires_at"]
 
 
 def test_an_expired_id_that_is_taken_shows_no_content_under_the_first_ones_name(
