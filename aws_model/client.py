@@ -35,7 +35,12 @@ class Client:
         operation = self._methods.get(method)
         if operation is None:
             raise AttributeError(f"The model of {self.service} has no {method}.")
-        return lambda **request: self.call(operation, request)
+
+        def call(**request: Any) -> Answer:
+            return self.call(operation, request)
+
+        self.__dict__[method] = call  # from now on found without asking
+        return call
 
     def call(self, operation: str, request: Request) -> Answer:
         """Run an operation by its name on the wire."""

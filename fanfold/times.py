@@ -21,7 +21,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 def to_text(epoch_ms: int) -> str:
     """Write epoch milliseconds as `2026-11-20T18:00:00.123Z`."""
     instant = _EPOCH + epoch_ms * _MILLISECOND
-    return f"{instant:%Y-%m-%dT%H:%M:%S}.{instant.microsecond // 1000:03d}Z".rjust(WIDTH, "0")
+    return instant.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def to_ms(text: str, *, field: str = "published_at") -> int:

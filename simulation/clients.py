@@ -74,7 +74,7 @@ class InFlight:
     def ended(self, seconds: float | None) -> Iterator[Any]:
         """Wait until a call ends, at most `seconds`; yield those that have ended."""
         now = clock.monotonic()
-        wake_at = min((at for at, _ in self._calls), default=now + (seconds or 0.0))
+        wake_at = min([at for at, _ in self._calls], default=now + (seconds or 0.0))
         if seconds is not None:
             wake_at = min(wake_at, now + seconds)
         running.world.scheduler.sleep(max(0.0, wake_at - now))
@@ -93,7 +93,7 @@ class InFlight:
 # Through boto3
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class BotoClient:
     """A client whose every call ends the task's turn, and may fail."""
 
@@ -109,7 +109,9 @@ class BotoClient:
         return dynamodb.Client.get_paginator(self, operation)  # type: ignore[arg-type]
 
     def __getattr__(self, operation: str) -> Any:
-        return partial(self._try, operation)
+        call = partial(self._try, operation)
+        self.__dict__[operation] = call  # from now on found without asking
+        return call
 
     def _try(self, operation: str, **request: Any) -> Any:
         if operation == "transact_write_items":  # like botocore: one token for all attempts

@@ -52,6 +52,7 @@ class Environment:
     door: ModuleType
     wires: tuple[Wires, ...]
     is_busy: bool = False
+    is_cold: bool = True
     starts: int = 0
 
     @property
@@ -61,6 +62,7 @@ class Environment:
 
     def start_cold(self) -> None:
         """Forget what a warm environment remembers."""
+        self.is_cold = False
         self.starts += 1
         reading = getattr(self.door, "reading", None)
         if reading is not None:
@@ -108,17 +110,17 @@ class Lambdas:
         """Make every environment cold and free, for the next run."""
         batch_retries.RETRY_ENTRIES = running.world.retry_entries
         for environment in (each for known in self.environments.values() for each in known):
-            environment.is_busy = False
-            environment.start_cold()
+            environment.is_busy, environment.is_cold = False, True
 
     def _free(self, function: str, transport: str) -> Environment:
         known = self.environments.setdefault((function, transport), [])
-        for environment in known:
-            if not environment.is_busy:
-                return environment
-        known.append(_load(function, transport))
-        known[-1].start_cold()
-        return known[-1]
+        found = next((each for each in known if not each.is_busy), None)
+        if found is None:
+            found = _load(function, transport)
+            known.append(found)
+        if found.is_cold:
+            found.start_cold()
+        return found
 
 
 def _is_failure(answer: Any) -> bool:

@@ -112,14 +112,14 @@ class Scheduler:
 
     def wait(self, seconds: float | None) -> None:
         """Let the current task wait until it is woken, or for so many seconds."""
-        task = self.current
+        task = getcurrent()
         if task.is_dying:
             raise Crash  # the product's clean-up tries to call: a dead process calls nobody
         task.waits += 1
         if seconds is not None:
-            self._push(self.now + seconds, task, task.waits)
+            self._push(self.clock.elapsed + seconds, task, task.waits)
         self._hub.switch()
-        if self.now >= task.deadline:
+        if self.clock.elapsed >= task.deadline:
             task.is_dying = True
             raise Crash  # Lambda ends an invocation at its time-out
 

@@ -17,6 +17,7 @@ from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
 from aws_model.dynamodb.tables import Hooks
+from aws_model.dynamodb.values import item_from_wire, item_to_wire
 from aws_model.sqs import client as sqs
 from aws_model.sqs.client import Queues
 from aws_model.sqs.messages import Message
@@ -62,10 +63,12 @@ class World:
     transport: str = ""  # one of names.TRANSPORTS; by default the seed's
     clock: Clock = field(default_factory=Clock)
     history: History = field(default_factory=History)
-    trace: deque[str] = field(default_factory=lambda: deque(maxlen=TRACE_LINES))
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
 
     def __post_init__(self) -> None:
+        # Turn, seconds, task, what and detail: made into text only where somebody reads it.
+        self._notes: deque[tuple[int, float, str, str, object]] = deque(maxlen=TRACE_LINES)
+        self._clients = 0  # that act
         self.random = Random(self.seed)
         # From another generator, so that the runs of a seed differ in nothing else.
         self.transport = self.transport or Random(f"{self.seed}").choice(names.TRANSPORTS)
@@ -143,14 +146,22 @@ class World:
         return self.clock.now_ms() + self.door_skew_ms
 
     def client(self, service: str) -> Any:
-        return {"dynamodb": self.dynamodb, "sqs": self.sqs, "lambda": self.triggers}[service]
+        if service == "lambda":
+            return self.triggers
+        return self.dynamodb if service == "dynamodb" else self.sqs
 
     def note(self, what: str, detail: object = "") -> None:
         scheduler = self.scheduler
-        self.trace.append(
-            f"{scheduler.turns:6d} {scheduler.now:10.3f} "
-            f"{scheduler.current.name:24s} {what} {detail}"
-        )
+        task = scheduler.current.name
+        self._notes.append((scheduler.turns, self.clock.elapsed, task, what, detail))
+
+    @property
+    def trace(self) -> list[str]:
+        """The last lines of what was noted."""
+        return [
+            f"{turn:6d} {seconds:10.3f} {task:24s} {what} {detail}"
+            for turn, seconds, task, what, detail in self._notes
+        ]
 
     def run(self, workload: Callable[[World], None]) -> None:
         """Start the clients of a workload under faults; then go on without, until quiescence."""
@@ -158,7 +169,7 @@ class World:
         lambdas().restart()
         try:
             workload(self)
-            self.scheduler.run(until=lambda: not self._has_clients())
+            self.scheduler.run(until=lambda: not self._clients)
             self.faults.are_on = False
             end = self.scheduler.now + MAX_QUIESCENCE_SECONDS
             self.scheduler.run(until=lambda: self._is_quiescent() or self.scheduler.now > end)
@@ -167,10 +178,15 @@ class World:
 
     def start_client(self, name: str, act: Callable[[], object]) -> None:
         """Start a client; the faults go on until all clients have ended."""
-        self.scheduler.start(act, f"client {name}")
 
-    def _has_clients(self) -> bool:
-        return any(task.name.startswith("client") for task in self.scheduler.tasks)
+        def act_and_end() -> None:
+            try:
+                act()
+            finally:
+                self._clients -= 1
+
+        self._clients += 1
+        self.scheduler.start(act_and_end, f"client {name}")
 
     def _is_quiescent(self) -> bool:
         if self.scheduler.tasks or not self.triggers.is_idle():
@@ -179,10 +195,10 @@ class World:
 
     def rows(self, table: names.Table) -> list[dict[str, Any]]:
         """All items of a table, in DynamoDB's form."""
-        pages = self.dynamodb.get_paginator("scan").paginate(
-            TableName=table.name, ConsistentRead=True
+        rows = self.database.table(table.name).space.walk(
+            after=None, segment=0, segments=1, moment=None
         )
-        return [item for page in pages for item in page["Items"]]
+        return [item_to_wire(row.item) for _, _, row in rows]
 
     def fanouts(self) -> list[dict[str, Any]]:
         """The rows of the ledger, without those of neighbours and that of SWEEP itself."""
@@ -194,9 +210,9 @@ class World:
 
     def row(self, table: names.Table, key: dict[str, Any]) -> dict[str, Any]:
         """One item, read consistently; empty if there is none."""
-        answer = self.dynamodb.get_item(TableName=table.name, Key=key, ConsistentRead=True)
-        found: dict[str, Any] = answer.get("Item", {})
-        return found
+        stored = self.database.table(table.name)
+        row = stored.get(stored.key_of(item_from_wire(key)))
+        return item_to_wire(row.item) if row is not None else {}
 
     def edges(self) -> set[tuple[str, str]]:
         """The user and the publisher of each edge, at whatever level it lies."""

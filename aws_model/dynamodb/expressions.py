@@ -38,18 +38,12 @@ class Expressions:
     """The expressions of one request and its placeholders; call `check` after the last one."""
 
     def __init__(self, names: Mapping[str, str], values: Values) -> None:
-        for kind, sign, given in (("Names", "#", names), ("Values", ":", values)):
-            for name in given:
-                if not name.startswith(sign) or len(name) < 2:
-                    raise Invalid(
-                        f"ExpressionAttribute{kind} contains invalid key: Syntax error; "
-                        f'key: "{name}"'
-                    )
+        _check_placeholders("Names", "#", tuple(names))
+        _check_placeholders("Values", ":", tuple(values))
         self.names = names
         self.values = values
-        self._key = tuple(sorted(names.items()))
-        self._used_names: set[str] = set()
-        self._used_values: set[str] = set()
+        self._key = tuple(names.items())
+        self._unused = {*names, *values}
         self._any = False
 
     @staticmethod
@@ -80,15 +74,14 @@ class Expressions:
         return self._parse(Parser.projection, "ProjectionExpression", text)
 
     def check(self) -> None:
-        for kind, given, used in (
-            ("Names", self.names.keys(), self._used_names),
-            ("Values", self.values.keys(), self._used_values),
-        ):
+        if not self._unused:
+            return
+        for kind, given in (("Names", self.names.keys()), ("Values", self.values.keys())):
             if given and not self._any:
                 raise Invalid(
                     f"ExpressionAttribute{kind} can only be specified when using expressions"
                 )
-            if unused := given - used:
+            if unused := given & self._unused:
                 raise Invalid(
                     f"Value provided in ExpressionAttribute{kind} unused in expressions: keys: "
                     f"{{{', '.join(sorted(unused))}}}"
@@ -98,14 +91,23 @@ class Expressions:
         self._any = True
         parsed: Parsed
         parsed, names, values = _parsed(rule, kind, text, self._key)
-        if undefined := values - self.values.keys():
+        if undefined := [value for value in values if value not in self.values]:
             raise Invalid(
                 f"Invalid {kind}: An expression attribute value used in expression is not defined; "
                 f"attribute value: {min(undefined)}"
             )
-        self._used_names |= names
-        self._used_values |= values
+        self._unused -= names
+        self._unused -= values
         return parsed
+
+
+@lru_cache(CACHED)
+def _check_placeholders(kind: str, sign: str, given: tuple[str, ...]) -> None:
+    for name in given:
+        if not name.startswith(sign) or len(name) < 2:
+            raise Invalid(
+                f'ExpressionAttribute{kind} contains invalid key: Syntax error; key: "{name}"'
+            )
 
 
 @lru_cache(CACHED)

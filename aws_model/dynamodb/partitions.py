@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,6 +16,8 @@ from aws_model.dynamodb.values import Item
 Place: TypeAlias = tuple[Any, ...]
 # Up to this many new places are inserted one by one; more are sorted in at once.
 FEW = 8
+# The keys of a test or a run, which come again and again.
+HASHES_KEPT = 16_384
 
 
 class Row(NamedTuple):
@@ -206,6 +209,7 @@ def _hash(entry: tuple[int, Any]) -> int:
     return entry[0]
 
 
+@lru_cache(HASHES_KEPT)
 def hash_of(key: Any) -> int:
     """64 bits that spread partition keys, in place of DynamoDB's hash, which is not public."""
     raw = key if isinstance(key, bytes) else str(key).encode("utf-8", "surrogatepass")

@@ -6,6 +6,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from aws_model.clock import Clock
@@ -32,7 +33,7 @@ class KeySchema:
     sort: str | None = None
     types: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The partition key first."""
         return (self.partition,) if self.sort is None else (self.partition, self.sort)
@@ -87,6 +88,10 @@ class Index:
     space: Space = field(default_factory=Space)
     _coming: deque[tuple[float, Key, Row | None]] = field(default_factory=deque)
 
+    @cached_property
+    def _projected(self) -> frozenset[str]:
+        return frozenset((*self.schema.key.names, *self.table_key.names, *self.schema.included))
+
     def entry(self, item: Item | None) -> Entry | None:
         """The item's entry; None if it lacks a key of the index, which is sparse."""
         if item is None or any(name not in item for name in self.schema.key.names):
@@ -95,8 +100,7 @@ class Index:
         if self.schema.projection == ALL:
             kept = item
         else:
-            wanted = {*self.schema.key.names, *self.table_key.names, *self.schema.included}
-            kept = {name: value for name, value in item.items() if name in wanted}
+            kept = {name: value for name, value in item.items() if name in self._projected}
         return Entry(key, Row(kept, size_of_item(kept)))
 
     def key_of(self, item: Item) -> Key:
@@ -143,12 +147,13 @@ class Table:
 
     def checked_key(self, key: Item) -> Key:
         """Where the item of a key lies; raises `Invalid` if these are not the key's attributes."""
-        if key.keys() != set(self.schema.key.names):
+        schema = self.schema.key
+        if len(key) != len(schema.names):
             raise Invalid("The provided key element does not match the schema")
-        for name in self.schema.key.names:
-            if key[name][0] != self.schema.key.type_of(name):
+        for name in schema.names:
+            if name not in key or key[name][0] != schema.type_of(name):
                 raise Invalid("The provided key element does not match the schema")
-        check_key(self.schema.key, key)
+        check_key(schema, key)
         return self.key_of(key)
 
     def check_item(self, item: Item) -> int:

@@ -66,6 +66,8 @@ def from_wire(wire: Mapping[str, Any], depth: int = 0) -> Value:
 
 def to_wire(value: Value) -> dict[str, Any]:
     kind, content = value
+    if kind == "S":  # most values are text
+        return {"S": content}
     match kind:
         case "N":
             return {"N": number_text(content)}
@@ -91,11 +93,16 @@ def item_to_wire(item: Item) -> dict[str, Any]:
 def to_number(text: str) -> Decimal:
     """Read a number; raises `Invalid` if DynamoDB cannot hold it."""
     try:
-        number = Decimal(text)
+        return _number(text)
     except (InvalidOperation, TypeError, ValueError):
         raise Invalid(f"The parameter cannot be converted to a numeric value: {text}") from None
+
+
+@lru_cache(NUMBERS_KEPT)
+def _number(text: str) -> Decimal:
+    number = Decimal(text)
     if not number.is_finite():
-        raise Invalid(f"The parameter cannot be converted to a numeric value: {text}")
+        raise ValueError(text)
     return checked_number(number)
 
 
@@ -148,9 +155,9 @@ def size_of(value: Value) -> int:
     and boolean are one; a list or map is three, and one more for each element.
     """
     kind, content = value
+    if kind == "S":
+        return len(content) if content.isascii() else len(content.encode())
     match kind:
-        case "S":
-            return len(content) if content.isascii() else len(content.encode())
         case "N":
             return _size_of_number(content)
         case "B":
