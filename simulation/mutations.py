@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("fanfold", "functions", "aws_model", "simulation")
+PACKAGES = ("fanfold", "fanfold_cli", "functions", "aws_model", "simulation")
 MAX_SEEDS = 500
 
 

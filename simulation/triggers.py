@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -66,8 +66,9 @@ class Triggers:
         self.was_paused = True
         self._look_again()
 
-    def resume(self) -> None:
-        self.paused.clear()
+    def resume(self, queues: Collection[str] | None = None) -> None:
+        """Resume these queues, or all."""
+        self.paused -= set(self.paused if queues is None else queues)
         self._look_again()
 
     def is_idle(self) -> bool:

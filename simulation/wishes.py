@@ -25,6 +25,7 @@ class Wish:
     ended: float = math.inf
     is_message: bool = False
     is_due: bool = True  # false for a request without an answer, and for a dead letter
+    is_import: bool = False  # it leaves a follow as it is, and earlier messages in effect
 
     def __str__(self) -> str:
         kind = "message" if self.is_message else "request" if self.is_due else "open request"
@@ -62,7 +63,10 @@ def _end(wish: Wish, wishes: Sequence[Wish], skew_ms: float) -> float:
     surely_later = (
         each.ended
         for each in wishes
-        if not each.is_message and each.is_due and each.begun > wish.begun + skew_ms
+        if not each.is_message
+        and not each.is_import
+        and each.is_due
+        and each.begun > wish.begun + skew_ms
     )
     return min(surely_later, default=math.inf)
 

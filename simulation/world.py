@@ -25,8 +25,10 @@ from aws_model.sqs.queues import Hooks as QueueHooks
 from fanfold import names, times
 from simulation.clients import running
 from simulation.faults import Faults, HotPartitions, crowd
+from simulation.harm import Harm
 from simulation.history import History
 from simulation.lambdas import dlq_url, lambdas
+from simulation.letters import Letters
 from simulation.neighbours import Neighbours, is_of_neighbours
 from simulation.observers import Observer, pair_of
 from simulation.scheduler import Scheduler
@@ -100,6 +102,8 @@ class World:
         self.ended_by_hand = Random(f"{self.seed} by hand")
         self.is_ended_by_hand = self.ended_by_hand.random() < ENDED_BY_HAND
         self.abandoned: dict[str, bool] = {}
+        self.letters = Letters(self)
+        self.harmed = Harm()
         self.observer = Observer(self)
         # From a generator of its own, so that the runs of a seed differ in nothing else.
         random = Random(f"{self.seed} around")

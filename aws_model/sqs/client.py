@@ -132,6 +132,19 @@ def change_message_visibility(queues: Queues, request: Request) -> Answer:
     return {}
 
 
+def change_message_visibility_batch(queues: Queues, request: Request) -> Answer:
+    """The call succeeds even if entries fail."""
+    queue = queues.queue(request["QueueUrl"])
+    check_entries(request["Entries"])
+
+    def change(entry: Request) -> Answer:
+        _check_visibility(entry["VisibilityTimeout"])
+        queue.change_visibility(entry["ReceiptHandle"], entry["VisibilityTimeout"])
+        return {}
+
+    return _each(request["Entries"], change)
+
+
 def get_queue_attributes(queues: Queues, request: Request) -> Answer:
     attributes = queues.queue(request["QueueUrl"]).attributes()
     chosen = _chosen(attributes, request.get("AttributeNames", ()))
@@ -160,6 +173,7 @@ class Client(client.Client):
         "DeleteMessage": delete_message,
         "DeleteMessageBatch": delete_message_batch,
         "ChangeMessageVisibility": change_message_visibility,
+        "ChangeMessageVisibilityBatch": change_message_visibility_batch,
         "GetQueueAttributes": get_queue_attributes,
         "PurgeQueue": purge_queue,
         "GetQueueUrl": get_queue_url,

@@ -153,6 +153,10 @@ class Queue:
         self._catch_up()
         return list(self._kept)
 
+    def received(self, handles: Collection[str]) -> list[Message]:
+        """The messages that these handles delete; no service call shows them."""
+        return [self._by_handle[handle] for handle in handles if handle in self._by_handle]
+
     def waiting(self) -> int:
         self._catch_up()
         return len(self._waiting)

@@ -20,7 +20,8 @@ def no_acknowledged_follower_is_missed(found: Evidence) -> Iterator[str]:
     for ref_id, row, publisher in found.complete():
         for user in found.history.users():
             follows = found.history.is_certain("follow", user, publisher, accepted_ms(row))
-            if follows and not found.entries[user, ref_id]:
+            is_missed = follows and not found.entries[user, ref_id]
+            if is_missed and not found.is_harmed(user, row):
                 yield f"{user} followed {publisher} before {ref_id} was accepted, and has no entry."
 
 
@@ -33,6 +34,8 @@ def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
         row = found.fanouts.get(ref_id)
         if row is None:
             yield f"{user} has {ref_id}, which the ledger does not know."
+            continue
+        if found.is_harmed(user, row):
             continue
         publisher = row["publisher_id"]["S"]
         never = not found.history.of("follow", user=user, subject=publisher)
@@ -47,6 +50,8 @@ def entries_agree_with_the_following_rows(found: Evidence) -> Iterator[str]:
     for ref_id, row, publisher in found.complete():
         interval = accepted_ms(row), observer.ended_ms[ref_id]
         for user, state in observer.relations.standing(publisher, *interval):
+            if found.is_harmed(user, row):
+                continue
             has_entry = found.entries[user, ref_id] > 0
             if state == "followed" and not has_entry:
                 yield f"{user} follows {publisher}, and has no entry of {ref_id}."

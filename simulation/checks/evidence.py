@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -35,6 +36,16 @@ class Evidence:
         until_ms = ended_ms.get(fanout["fanout_id"]["S"], 0.0)
         relations = self.world.observer.relations
         return relations.has_late_edge(pair, accepted_ms(fanout), until_ms)
+
+    def dropped(self) -> set[str]:
+        """The bodies of dead letters that operators have dropped, and not restored."""
+        return {body for body, _ in self.world.letters.lost}
+
+    def is_harmed(self, user: str, fanout: dict[str, Any]) -> bool:
+        """Whether an accident had put the relation out of order during the delivery."""
+        pair = user, fanout["publisher_id"]["S"]
+        until_ms = self.world.observer.ended_ms.get(fanout["fanout_id"]["S"], math.inf)
+        return self.world.harmed.touches(pair, accepted_ms(fanout), until_ms)
 
     def may_be_sent_twice(self) -> bool:
         """Whether segments may have been sent twice without a fault.

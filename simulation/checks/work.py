@@ -14,7 +14,7 @@ from simulation.checks.evidence import Evidence
 def dead_letters_are_noise_or_were_tried_out(found: Evidence) -> Iterator[str]:
     """Noise is a dead letter at once, and any other message after its last try."""
     world = found.world
-    bodies = {message.body for _, message in world.dead_letters()}
+    bodies = {message.body for _, message in world.dead_letters()} | found.dropped()
     for body in sorted(world.noise - bodies):
         yield f"A message that breaks the contract is not a dead letter: {body[:80]}."
     for queue, message in world.dead_letters():

@@ -48,4 +48,4 @@ def play(world: World) -> None:
         world.start_client("impatient", partial(operators.abandon_deliveries, world))
 
 
-KIND = Kind("ordinary", 1.0, live)
+KIND = Kind("ordinary", 0.92, live)

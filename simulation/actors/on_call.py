@@ -1,0 +1,170 @@
+"""Operators on call, who run the commands of `fanfold` beside the traffic, and repeat them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from fanfold import names
+from fanfold.fanout.row import ABANDONED
+from fanfold_cli.commands import dlq, doctor, fanout, pause, seed
+from fanfold_cli.holding import HIDDEN_SECONDS
+from simulation.commands import repeat, run
+from simulation.history import Operation
+from simulation.neighbours import is_of_neighbours
+from simulation.wishes import Wish
+from simulation.world import World
+
+# How often the calm operator looks for letters that are left: held ones come back meanwhile.
+MAX_LOOKS = 10
+# The share of runs in which dropped letters stay dropped.
+STAY_DROPPED = 0.3
+
+resume = partial(pause.resume, lane=pause.Lane.ALL)
+redrive = partial(dlq.redrive, ids=None)
+repair = partial(doctor.doctor, repair=True, whole=True)
+
+
+def switch_lanes(world: World, random: Random) -> None:
+    """Pause lanes, and resume them: perhaps after longer than SWEEP waits for a segment."""
+    world.scheduler.sleep(random.uniform(0, 60))
+    lane = random.choice(list(pause.Lane))
+    repeat(world, random, partial(pause.pause, lane=lane))
+    world.scheduler.sleep(random.uniform(10, 60 * 60))
+    repeat(world, random, resume, times=40)
+
+
+def attend_letters(world: World, random: Random, folder: Path) -> None:
+    """Redrive dead letters, all or some, drop some into files, and restore files."""
+    for number in range(random.randint(2, 5)):
+        world.scheduler.sleep(random.uniform(5, 60))
+        ids = sorted(message.id for _, message in world.dead_letters())
+        some = random.sample(ids, min(len(ids), random.randint(1, 4)))
+        act = random.choice(("redrive", "redrive", "drop", "drop", "restore"))
+        if act == "restore" and world.letters.files:
+            file = random.choice(world.letters.files)
+            if file.exists():
+                run(world, random, partial(dlq.restore, file=file))
+        elif act == "drop" and some:
+            _drop(world, random, some, folder / f"letters-{number}.jsonl")
+        elif some and random.random() < 0.5:
+            run(world, random, partial(dlq.redrive, ids=some))
+        else:
+            run(world, random, redrive)
+
+
+def _drop(world: World, random: Random, ids: Sequence[str], file: Path) -> None:
+    """Drop letters, or all of a queue; once more into another file if the command fails."""
+    queue = random.choice(list(dlq.QueueName))
+    is_all = random.random() < 0.3
+    for path in (file, file.with_suffix(".again.jsonl")):
+        world.letters.files.append(path)
+        drop = partial(dlq.drop, to=path, yes=True)
+        drop = partial(drop, queue=queue, every=True) if is_all else partial(drop, ids=list(ids))
+        if run(world, random, drop) == 0:
+            return
+
+
+def send_again(world: World, random: Random) -> None:
+    """Send deliveries again that are under way, whether they need it or not."""
+    for _ in range(random.randint(1, 4)):
+        world.scheduler.sleep(random.uniform(0, 60))
+        ids = _open_ids(world)
+        if random.random() < 0.2:
+            run(world, random, partial(fanout.resend, stalled=True))
+        elif ids:
+            some = random.sample(ids, random.randint(1, len(ids)))
+            run(world, random, partial(fanout.resend, ref_ids=some))
+
+
+def abandon(world: World, random: Random) -> None:
+    """Abandon deliveries that are under way."""
+    for _ in range(random.randint(1, 3)):
+        world.scheduler.sleep(random.uniform(0, 30))
+        if not (ids := _open_ids(world)):
+            continue
+        ref_id = random.choice(ids)
+        world.abandoned.setdefault(ref_id, False)  # perhaps: the command may be cut short
+        if run(world, random, partial(fanout.abandon, ref_ids=[ref_id], yes=True)) == 0:
+            row = world.row(names.FANOUTS, {"fanout_id": {"S": ref_id}})
+            world.abandoned[ref_id] = row["state"]["S"] == ABANDONED
+
+
+def _open_ids(world: World) -> list[str]:
+    """As `fanfold fanout list` shows them."""
+    ids = (row["fanout_id"]["S"] for row in world.fanouts() if "open_fanout" in row)
+    return sorted(each for each in ids if not is_of_neighbours(each))
+
+
+def examine(world: World, random: Random) -> None:
+    """Have the doctor repair everything, while follows and deliveries go on."""
+    world.scheduler.sleep(random.uniform(0, 60))
+    for _ in range(random.randint(1, 2)):
+        begun_ms = world.clock.now_ms()
+        if repeat(world, random, repair, times=3):
+            world.harmed.is_repaired(begun_ms, world.clock.now_ms())
+
+
+def load_follows(
+    world: World, random: Random, folder: Path, users: Sequence[str], publishers: Sequence[str]
+) -> Callable[[], None]:
+    """Load follows from a file; what is returned loads them once more, if that has failed."""
+    pairs = [(user, publisher) for user in users for publisher in publishers]
+    pairs = sorted(random.sample(pairs, random.randint(1, len(pairs))))
+    file = folder / "follows.csv"
+    lines = ["publisher,follower", *(f"{publisher},{user}" for user, publisher in pairs)]
+    file.write_text("\n".join(lines))
+    world.scheduler.sleep(random.uniform(0, 40))
+    history, now = world.history, world.clock.now_ms()
+    operations = [
+        Operation("follow", user, publisher, world.scheduler.turns, now)
+        for user, publisher in pairs
+    ]
+    history.operations += operations
+
+    def load(stack: str) -> None:
+        wishes = [Wish(True, world.clock.now_ms(), is_due=False, is_import=True) for _ in pairs]
+        for pair, wish in zip(pairs, wishes, strict=True):
+            history.wishes[pair].append(wish)
+        try:
+            seed.seed(edges=file, stack=stack)
+            for wish in wishes:
+                wish.is_due = True
+        finally:
+            for wish in wishes:
+                wish.ended = world.clock.now_ms()
+
+    def try_to(times: int) -> None:
+        if operations[0].is_acknowledged or not repeat(world, random, load, times=times):
+            return
+        for operation in operations:
+            operation.ended, operation.ended_ms = world.scheduler.turns, world.clock.now_ms()
+
+    try_to(3)
+    return lambda: try_to(MAX_LOOKS)
+
+
+def settle(world: World, random: Random, unfinished: Sequence[Callable[[], None]]) -> None:
+    """When all is calm, finish what was begun: no letter, file or difference is left."""
+    repeat(world, random, resume)
+    for finish in unfinished:
+        finish()
+    _empty(world, random)
+    for file in world.letters.files:
+        if random.random() < STAY_DROPPED:
+            world.letters.lose(file)
+        elif file.exists():
+            repeat(world, random, partial(dlq.restore, file=file))
+    _empty(world, random)
+    examine(world, random)
+
+
+def _empty(world: World, random: Random) -> None:
+    """Redrive dead letters until only those are left that break the contract."""
+    for _ in range(MAX_LOOKS):
+        repeat(world, random, redrive)
+        world.scheduler.sleep(HIDDEN_SECONDS)
+        if all(message.body in world.noise for _, message in world.dead_letters()):
+            return

@@ -1,0 +1,41 @@
+"""What must hold where operators have acted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from random import Random
+from typing import TypeAlias
+
+from fanfold_cli.commands import doctor
+from simulation.checks.evidence import Evidence
+from simulation.commands import installed, run
+
+Check: TypeAlias = Callable[[Evidence], Iterator[str]]
+
+
+def the_doctor_finds_nothing_after_its_repair(found: Evidence) -> Iterator[str]:
+    """Its examination, once everything is repaired, ends with exit code 0."""
+    world = found.world
+    codes: list[int | None] = []
+
+    def examine() -> None:
+        codes.append(run(world, Random(0), partial(doctor.doctor, whole=True)))
+
+    with installed():
+        world.run(lambda each: each.start_client("doctor", examine))
+    if codes != [0]:
+        yield f"The doctor ends with {codes[0]}."
+
+
+def only_letters_that_break_the_contract_are_left(found: Evidence) -> Iterator[str]:
+    """A redrive leaves no other ones, once nothing fails any more."""
+    for queue, message in found.world.dead_letters():
+        if message.body not in found.world.noise:
+            yield f"A dead letter of {queue.name} is left: {message.body[:80]}."
+
+
+CHECKS: tuple[Check, ...] = (
+    the_doctor_finds_nothing_after_its_repair,
+    only_letters_that_break_the_contract_are_left,
+)

@@ -1,0 +1,82 @@
+"""What becomes of dead letters that operators move, drop and restore.
+
+No letter may vanish: before one is deleted, it is back in its queue, or in a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fanfold import contract, names
+from fanfold.messages import FIRST_SENT_AT
+from simulation.lambdas import dlq_url, queue_url
+
+if TYPE_CHECKING:
+    from simulation.world import World
+
+# SQS and the history may round a time in different ways.
+ROUNDING_MS = 1
+
+Sent = Collection[tuple[str, str]]  # the queue's URL, and the body
+
+
+@dataclass
+class Letters:
+    """The dead letters of one run."""
+
+    world: World
+    files: list[Path] = field(default_factory=list)  # which may not exist: a drop was cut short
+    # What was dropped and not restored: bodies with the time of the wish, in epoch ms.
+    lost: list[tuple[str, int]] = field(default_factory=list)
+
+    def before(self, operation: str, request: dict[str, Any], sent: Sent) -> None:
+        """An operator who has `sent` these messages is about to call SQS."""
+        if operation == "delete_message":
+            handles = [request["ReceiptHandle"]]
+        elif operation == "delete_message_batch":
+            handles = [entry["ReceiptHandle"] for entry in request["Entries"]]
+        else:
+            return
+        url = request["QueueUrl"]
+        source = next(queue_url(each) for each in names.QUEUES if dlq_url(each) == url)
+        in_files = {line["body"] for file in self.files for line in read(file)}
+        for message in self.world.queues.queue(url).received(handles):
+            if message.body not in in_files and (source, message.body) not in sent:
+                self.world.observer.violations.append(
+                    f"An operator deletes a letter that is nowhere else: {message.body[:80]}."
+                )
+
+    def lose(self, file: Path) -> None:
+        """Nobody is going to restore a file: the wishes in it end."""
+        for line in read(file):
+            first_ms = int(line["attributes"][FIRST_SENT_AT])
+            self.lost.append((line["body"], first_ms))
+            self._end_wish(line["body"], first_ms)
+
+    def _end_wish(self, body: str, first_ms: int) -> None:
+        """Nothing is owed any more for a dropped follow or unfollow; a copy may still do it."""
+        content = parsed(body)
+        if content.get("type") not in (contract.FOLLOW_ADDED, contract.FOLLOW_REMOVED):
+            return
+        pair = content["user_id"], content["publisher_id"]
+        for wish in self.world.history.wishes[pair]:
+            if wish.is_message and abs(wish.begun - first_ms) <= ROUNDING_MS:
+                wish.is_due = False
+
+
+def parsed(body: str) -> dict[str, Any]:
+    """The JSON object of a body; empty if it is none."""
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    """The letters of a file, if there is one."""
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
