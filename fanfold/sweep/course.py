@@ -61,8 +61,8 @@ def within_caps(due: Sequence[Due]) -> list[Due]:
 class Oldest:
     """The age of the oldest open fan-out of each size, in seconds; 0 if none is open."""
 
-    small_seconds: float = 0.0
-    large_seconds: float = 0.0
+    small_seconds: float
+    large_seconds: float
 
 
 def oldest(keys: Iterable[Key], rows: Mapping[str, Fanout | None], *, now_ms: int) -> Oldest:

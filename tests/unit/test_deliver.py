@@ -219,6 +219,14 @@ def test_a_segment_that_is_not_pending_is_not_delivered_again(
     assert worker.calls == calls
 
 
+@pytest.mark.parametrize(("came_out", "calls"), [(0, [("answer", 5)]), (5, [])])
+def test_an_answer_is_noted_alone_once(came_out: int, calls: list[Any]) -> None:
+    row = replace(ROW, pending=frozenset({0}), asked_at=5, came_out=came_out)
+    worker = Worker(Done(7), row)
+    assert worker.deliver(sent_at=5) == Outcome("not pending")
+    assert worker.calls == calls
+
+
 @pytest.mark.parametrize("state", sorted(ENDED))
 @pytest.mark.parametrize("segments", [4, 8])
 def test_an_order_of_a_fanout_that_has_ended_is_done_even_if_its_plan_is_another(

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from fanfold import clock
 from fanfold.errors import BadInput
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.plan import Planning
-from fanfold.fanout.row import COMPLETE, DELIVERING, QUEUED, STALLED, Fanout
+from fanfold.fanout.row import COMPLETE, DELIVERING, ENDED, EXPIRED, QUEUED, STALLED, Fanout
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read
@@ -34,6 +35,7 @@ class Ledger:
     row: Fanout | None = ROW
     is_too_late: bool = False  # another PLAN is always quicker
     loses_answer: bool = False  # boto3's retry finds the fan-out planned
+    is_planned_by_another: bool = False  # just before
 
     def get(self, fanout_id: str) -> Fanout | None:
         return self.row if self.row and self.row.fanout_id == fanout_id else None
@@ -41,6 +43,8 @@ class Ledger:
     def plan(self, fanout: Fanout, *, segments: int, followers: int, level: int, now: str) -> bool:
         assert self.row
         assert fanout.fanout_id == self.row.fanout_id
+        if self.is_planned_by_another:
+            self.row = planned(segments, changed_at="2026-11-20T18:00:01.000Z")
         if self.is_too_late or not self.row.awaits_plan:
             return False
         self.row = replace(
@@ -53,6 +57,11 @@ class Ledger:
             changed_at=now,
         )
         return not self.loses_answer
+
+    def expire(self, fanout: Fanout, *, now: str) -> bool:
+        assert self.row
+        self.row = replace(self.row, state=EXPIRED)
+        return True
 
     def complete_without_followers(self, fanout_id: str, *, now: str) -> bool:
         assert self.row
@@ -134,7 +143,7 @@ def edges(followers: int) -> list[str]:
     return sorted(ring.edge(f"f-{each}") for each in range(followers))
 
 
-def planner(followers: int, row: Fanout | None = ROW, **races: bool) -> Planner:
+def planner(followers: int, row: Fanout | None = ROW, **races: Any) -> Planner:
     return Planner(Ledger(row, **races), Ring(edges(followers)))
 
 
@@ -217,6 +226,21 @@ def test_a_big_fanout_is_estimated_from_what_every_level_has_reached(
     assert len(worker.ring.reads) <= 6
 
 
+def test_followers_that_are_all_read_are_counted_even_beyond_the_sample() -> None:
+    every = edges(1_400)
+    worker = Planner(Ledger(), Ring(every[0::2], every[1::2]))
+    worker.plan()
+    assert worker.row.followers == 1_400
+
+
+def test_a_level_waits_for_the_others_while_they_are_sampled() -> None:
+    """Edges beyond what all levels have reached do not count, and cost as much."""
+    levels: list[list[str]] = [EVERY, [], [], [], [], [], []]
+    worker = Planner(Ledger(), Ring(*levels))
+    worker.plan()
+    assert [level for level, _ in worker.ring.reads].count(0) == 1
+
+
 def test_a_fanout_without_followers_is_complete_and_sends_nothing() -> None:
     worker = planner(0)
     worker.plan()
@@ -224,8 +248,10 @@ def test_a_fanout_without_followers_is_complete_and_sends_nothing() -> None:
     assert not worker.sent
 
 
-def test_a_worker_that_loses_the_race_to_plan_sends_nothing() -> None:
-    worker = planner(5, is_too_late=True)
+@pytest.mark.parametrize("race", ["is_too_late", "is_planned_by_another"])
+def test_a_worker_that_loses_the_race_to_plan_sends_nothing(race: str) -> None:
+    races: Any = {race: True}
+    worker = planner(5, **races)
     worker.plan()
     assert not worker.sent
 
@@ -260,6 +286,27 @@ def test_a_planned_fanout_is_left_alone(state: str, redelivered: bool) -> None:
     worker.plan(redelivered=redelivered)
     assert worker.row == row
     assert not worker.sent
+
+
+@pytest.mark.parametrize(("second", "state"), [(-1, DELIVERING), (0, EXPIRED), (1, EXPIRED)])
+def test_a_fanout_whose_entries_nobody_would_see_ends_without_a_plan(
+    monkeypatch: pytest.MonkeyPatch, second: int, state: str
+) -> None:
+    monkeypatch.setattr(clock, "now_ms", lambda: 1000 * (ROW.expires_at + second))
+    worker = planner(5)
+    worker.plan()
+    assert worker.row.state == state
+    assert bool(worker.sent) is (state == DELIVERING)
+
+
+@pytest.mark.parametrize("state", sorted(ENDED))
+def test_a_command_for_a_fanout_that_has_ended_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setattr(clock, "now_ms", lambda: 1000 * ROW.expires_at)
+    worker = planner(5, replace(ROW, state=state))
+    worker.plan(redelivered=True)
+    assert (worker.row.state, worker.sent) == (state, [])
 
 
 @pytest.mark.parametrize("state", [QUEUED, STALLED])

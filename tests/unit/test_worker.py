@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from aws_model.lambda_events import Context, sqs_event
-from fanfold import names
+from fanfold import clock, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetterQueue
 from fanfold.errors import BadInput, RefIdTaken, TooManyFollows, TryLater, Undeliverable
 from functions._worker import Received, Source, work
@@ -180,3 +180,50 @@ def test_a_large_dead_letter_takes_along_what_fits(room: int, names: set[str]) -
         body, reason="\u00e9" * 4, kind="contract", first_sent_at=1_795_000_000_000, group=""
     )
     assert dlq.attributes[0].keys() == names
+
+
+def record(number: int, receives: int) -> dict[str, Any]:
+    (each,) = event(1)["Records"]
+    attributes = {"ApproximateReceiveCount": str(receives), "SentTimestamp": "5"}
+    return {**each, "messageId": f"message-{number}", "body": "same", "attributes": attributes}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_one_of_the_messages_that_ask_for_the_same_is_handled_for_all(
+    fails: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    handled: list[Received] = []
+
+    def handle(received: Received) -> None:
+        handled.append(received)
+        if fails:
+            raise TryLater("not now")
+
+    records = [record(number, receives) for number, receives in enumerate((1, 5, 2))]
+    source = Source(cast("Any", Dlq()), "url", max_receives=5)
+    answer = work(
+        {"Records": records},
+        cast("Any", Context(ends_at=1e12)),
+        handle,
+        sources={QUEUE: source},
+        in_turn=lambda body: body,
+        once=True,
+    )
+    failed = [each["itemIdentifier"] for each in answer["batchItemFailures"]]
+    assert failed == (["message-0", "message-1", "message-2"] if fails else [])
+    assert [each.redelivered for each in handled] == [True], "the one received most often"
+    assert ("A message failed for the last time." in caplog.text) is fails
+
+
+@pytest.mark.parametrize(("left_ms", "begins"), [(11_999, False), (12_001, True)])
+def test_a_message_begins_only_with_time_for_two_unanswered_calls(
+    monkeypatch: pytest.MonkeyPatch, left_ms: int, begins: bool
+) -> None:
+    monkeypatch.setattr(clock, "monotonic", lambda: 100.0)
+    handled: list[Received] = []
+    context: Any = Context(ends_at=0)
+    monkeypatch.setattr(Context, "get_remaining_time_in_millis", lambda self: left_ms, raising=True)
+    source = Source(cast("Any", Dlq()), "url", max_receives=5)
+    answer = work(event(1), context, handled.append, sources={QUEUE: source})
+    assert bool(answer["batchItemFailures"]) is not begins
+    assert [each.stop_at for each in handled] == ([100.0 + left_ms / 1000] if begins else [])

@@ -1,0 +1,215 @@
+"""Rows of follows, counts of them and edges, on tables of the model: who wins each race."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.database import Database
+from fanfold import clock as product_clock
+from fanfold.aws.items import text
+from fanfold.errors import TooManyFollows
+from fanfold.follows import ring
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.follow import TOMBSTONE_SECONDS, Following
+from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.ring_reader import RingRead
+from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
+from fanfold.names import FOLLOWERS, FOLLOWING, READERS
+from fanfold.timeline.readers import Readers
+from simulation.schemas import schema_of
+
+AT = "2026-11-20T18:00:00.123Z"
+ENDS = 1_900_000_000
+NEW = Follow(user_id="ben", publisher_id="ada", followed_at=AT, asked_at=5)
+
+
+@pytest.fixture
+def client() -> Any:
+    database = Database(Clock())
+    database.create(*(schema_of(each) for each in (FOLLOWING, READERS, FOLLOWERS)))
+    return dynamodb.Client(database)
+
+
+@pytest.fixture
+def table(client: Any) -> FollowsTable:
+    return FollowsTable(client, FOLLOWING.name, Readers(READERS.name))
+
+
+@pytest.fixture
+def edges(client: Any) -> EdgesTable:
+    return EdgesTable(client, FOLLOWERS.name)
+
+
+def count(client: Any) -> int:
+    answer = client.get_item(TableName=READERS.name, Key={"user_id": text("ben")})
+    return int(answer["Item"]["follows"]["N"]) if "Item" in answer else 0
+
+
+def follow(table: FollowsTable, publisher: str = "ada", most: int = 9) -> Follow:
+    seen = replace(table.get("ben", publisher), followed_at=AT, asked_at=5)
+    followed = table.follow(seen, max_follows=most)
+    assert followed
+    return followed
+
+
+def expiry(client: Any) -> int | None:
+    key = {"user_id": text("ben"), "publisher_id": text("ada")}
+    item = client.get_item(TableName=FOLLOWING.name, Key=key)["Item"]
+    return int(item["expires_at"]["N"]) if "expires_at" in item else None
+
+
+# The row and the count
+
+
+def test_without_a_row_nobody_ever_asked_for_anything(table: FollowsTable) -> None:
+    never = table.get("ben", "ada")
+    assert never == Follow(user_id="ben", publisher_id="ada")
+    assert (never.is_active, never.version, never.asked_at) == (False, 0, 0)
+
+
+def test_a_row_tells_all_of_its_follow_and_only_a_tombstone_expires(
+    table: FollowsTable, client: Any
+) -> None:
+    followed = follow(table)
+    assert followed == table.get("ben", "ada") == replace(NEW, state=FOLLOWED, version=1)
+    assert (count(client), expiry(client)) == (1, None)
+    ended = table.unfollow(replace(followed, asked_at=6), expires_at=ENDS)
+    assert ended == table.get("ben", "ada")
+    assert (ended.state, ended.version, ended.asked_at) == (UNFOLLOWED, 2, 6)
+    assert (count(client), expiry(client)) == (0, ENDS)
+    follow(table)
+    assert (count(client), expiry(client)) == (1, None)
+
+
+@pytest.mark.parametrize("has_row", [False, True])
+def test_of_two_changes_of_the_same_row_one_applies_and_is_counted(
+    table: FollowsTable, client: Any, has_row: bool
+) -> None:
+    if has_row:
+        assert table.ask_again(NEW, expires_at=ENDS)
+    seen = replace(table.get("ben", "ada"), followed_at=AT, asked_at=5)
+    assert table.follow(seen, max_follows=9)
+    assert table.follow(seen, max_follows=9) is None
+    assert table.unfollow(seen, expires_at=ENDS) is None
+    assert table.ask_again(seen, expires_at=ENDS) is None
+    assert (table.get("ben", "ada").state, count(client)) == (FOLLOWED, 1)
+
+
+def test_the_limit_counts_the_follows_of_all_publishers(table: FollowsTable, client: Any) -> None:
+    follow(table, "ada", most=2)
+    follow(table, "bea", most=2)
+    with pytest.raises(TooManyFollows, match="'ben' may follow at most 2"):
+        follow(table, "cleo", most=2)
+    assert count(client) == 2
+    assert table.get("ben", "cleo").version == 0, "no row is left"
+    assert table.unfollow(table.get("ben", "bea"), expires_at=ENDS)
+    follow(table, "cleo", most=2)
+
+
+def test_a_change_that_lost_a_race_for_the_last_place_is_read_again_and_not_too_many(
+    table: FollowsTable,
+) -> None:
+    follow(table, most=1)
+    assert table.follow(NEW, max_follows=1) is None
+
+
+def test_a_change_in_conflict_with_another_transaction_is_read_again_and_not_too_many(
+    table: FollowsTable, client: Any
+) -> None:
+    plain = client.exceptions.TransactionCanceledException
+    reasons = [{"Code": "None"}, {"Code": "TransactionConflict"}]
+    conflict = plain(
+        {"Error": {"Code": plain.__name__}, "CancellationReasons": reasons}, "TransactWriteItems"
+    )
+
+    def refuse(operation: str, request: Any) -> Any:
+        raise conflict
+
+    client.call = refuse
+    assert table.follow(NEW, max_follows=1) is None
+
+
+def test_a_page_holds_one_users_rows_in_order_and_says_whether_more_follow(
+    table: FollowsTable,
+) -> None:
+    for publisher in ("cleo", "ada", "bea"):
+        follow(table, publisher)
+    table.follow(replace(NEW, user_id="dan"), max_follows=9)
+    rows, more = table.page("ben", after=None, limit=2)
+    assert ([row.publisher_id for row in rows], more) == (["ada", "bea"], True)
+    rows, more = table.page("ben", after="bea", limit=2)
+    assert ([row.publisher_id for row in rows], more) == (["cleo"], False)
+
+
+def test_a_tombstone_lives_45_days_from_now(
+    table: FollowsTable, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(product_clock, "now_ms", lambda: 1_000 * (ENDS - TOMBSTONE_SECONDS))
+    queue: Any = type("Queue", (), {"send": lambda *_: None})()
+    edges: Any = type("Edges", (), {"remove": lambda *_, **__: None})()
+    Following(table, edges, queue, 9, 10).unfollow("ben", "ada", asked_at=5)
+    assert expiry(client) == ENDS
+
+
+# Edges
+
+
+def test_an_edge_is_put_over_an_older_one_alone(edges: EdgesTable) -> None:
+    assert edges.version("ada", "ben", level=2) is None
+    for version, stored in [(2, 2), (1, 2), (2, 2), (3, 3)]:
+        edges.put("ada", "ben", version=version, level=2)
+        assert edges.version("ada", "ben", level=2) == stored
+    assert edges.version("ada", "ben", level=1) is None
+
+
+def test_an_unfollow_removes_the_edges_of_earlier_follows_alone(edges: EdgesTable) -> None:
+    edges.remove("ada", "ben", version=9, level=0)  # there is none
+    edges.put("ada", "ben", version=3, level=0)
+    edges.remove("ada", "ben", version=2, level=0)
+    assert edges.version("ada", "ben", level=0) == 3, "a newer follow put it"
+    edges.remove("ada", "ben", version=4, level=0)
+    assert edges.version("ada", "ben", level=0) is None
+    edges.put("ada", "ben", version=3, level=0)
+    edges.remove("ada", "ben", version=3, level=0)
+    assert edges.version("ada", "ben", level=0) is None
+
+
+def test_edges_are_read_within_their_range_page_by_page(edges: EdgesTable) -> None:
+    users = [f"user-{number}" for number in range(30)]
+    assert not edges.put_all([*(("ada", user, 1, 0) for user in users), ("bea", "eve", 1, 0)])
+    every = sorted(ring.edge(user) for user in users)
+    found = edges.edges("ada", RingRead(0, ring.START, ring.END), limit=4)
+    assert [edge for part in found for edge in part] == every
+    lo, hi = ring.position_of(every[10]), ring.position_of(every[20])
+    found = edges.edges("ada", RingRead(0, lo, hi), limit=4)
+    assert [edge for part in found for edge in part] == every[10:20]
+
+
+def test_a_batch_names_the_edges_that_it_left_unprocessed(edges: EdgesTable, client: Any) -> None:
+    plain = client.call
+
+    def call(operation: str, request: Any) -> Any:
+        (table, puts) = next(iter(request["RequestItems"].items()))
+        plain(operation, {"RequestItems": {table: puts[1:]}})
+        return {"UnprocessedItems": {table: puts[:1]}}
+
+    client.call = call
+    left = edges.put_all(("ada", f"user-{number}", 1, 1) for number in range(30))
+    client.call = plain
+    assert left == {("ada", "user-0"), ("ada", "user-25")}
+    assert edges.version("ada", "user-0", level=1) is None
+    assert edges.version("ada", "user-26", level=1) == 1
+
+
+def test_a_batch_that_fails_for_good_fails(edges: EdgesTable, client: Any) -> None:
+    def refuse(operation: str, request: Any) -> Any:
+        raise PermissionError
+
+    client.call = refuse
+    with pytest.raises(PermissionError):
+        edges.put_all([("ada", "ben", 1, 0)])

@@ -1,0 +1,387 @@
+"""The ledger's rows on a table of the model: what each change writes, and where it is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.database import Database
+from fanfold import times
+from fanfold.fanout.backlog import Resume
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import COMPLETE, DELIVERING, ENDED, QUEUED, STALLED, Fanout
+from fanfold.names import FANOUTS
+from fanfold.sweep.open_fanouts import OpenFanouts
+from simulation.schemas import schema_of
+
+AT = 1_795_197_600_123
+ROW = Fanout(
+    fanout_id="post-1",
+    publisher_id="ada",
+    sort_key=f"{times.to_text(AT)}#post-1",
+    accepted_at=times.to_text(AT),
+    expires_at=AT // 1000 + 1_000,
+)
+LATER, LAST = times.to_text(AT + 60_000), times.to_text(AT + 120_000)
+
+
+@dataclass
+class Table:
+    """The ledger as workers use it, as SWEEP does, and its client."""
+
+    ledger: Ledger
+    sweep: OpenFanouts
+    client: Any
+
+    @property
+    def row(self) -> Fanout:
+        found = self.ledger.get("post-1")
+        assert found
+        return found
+
+    @property
+    def indexes(self) -> tuple[bool, bool]:
+        """Whether it is in the index of the open fan-outs, and in that of the stalled ones."""
+        return "post-1" in self.ledger.open_ids(), "post-1" in self.ledger.stalled_ids()
+
+    def lose_answer(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        """Apply the next update and refuse its repetition; between the two, something happens."""
+        plain = self.client.call
+
+        def call(operation: str, request: Any) -> Any:
+            self.client.call = plain
+            plain(operation, request)
+            meanwhile()
+            return plain(operation, request)
+
+        self.client.call = call
+
+
+@pytest.fixture
+def table() -> Table:
+    database = Database(Clock())
+    database.create(schema_of(FANOUTS))
+    client: Any = dynamodb.Client(database)
+    opened = Table(Ledger(client, FANOUTS.name), OpenFanouts(client, FANOUTS.name), client)
+    assert opened.ledger.open(ROW)
+    return opened
+
+
+def plan(table: Table, segments: int = 4, now: str = LATER) -> bool:
+    return table.ledger.plan(table.row, segments=segments, followers=9, level=2, now=now)
+
+
+def finish(table: Table, segment: int, now: str = LATER) -> Fanout | None:
+    return table.ledger.finish_segment(table.row, segment, written=5, now=now)
+
+
+def resume(table: Table, segment: int, now: str = LATER) -> bool:
+    return table.ledger.store_resume(table.row, segment, Resume("5" * 16, 3), now=now)
+
+
+# The states, and how a fan-out comes into each. Those that stalled were planned before, or not.
+STATES: dict[str, Callable[[Table], object]] = {
+    "queued": lambda table: None,
+    "delivering": lambda table: (plan(table), finish(table, 0)),
+    "stalled": lambda table: (
+        plan(table),
+        finish(table, 0),
+        table.sweep.give_up(table.row, now_ms=AT + 60_000),
+    ),
+    "stalled, not planned": lambda table: table.sweep.give_up(table.row, now_ms=AT + 60_000),
+    "delivered": lambda table: (plan(table), [finish(table, each) for each in range(4)]),
+    "delivered, stalled": lambda table: (
+        plan(table),
+        [finish(table, each) for each in range(4)],
+        table.sweep.give_up(table.row, now_ms=AT + 60_000),
+    ),
+    "complete": lambda table: (plan(table, 1), finish(table, 0)),
+    "expired": lambda table: (plan(table), table.ledger.expire(table.row, now=LATER)),
+    "abandoned": lambda table: (plan(table), table.ledger.abandon("post-1", now=LATER)),
+}
+# What may be done to it, and the states in which that changes something.
+CHANGES: dict[str, tuple[Callable[[Table], object], set[str]]] = {
+    "plan": (lambda table: plan(table, now=LAST), {"queued", "stalled, not planned"}),
+    "complete without followers": (
+        lambda table: table.ledger.complete_without_followers("post-1", now=LAST),
+        {"queued", "stalled, not planned"},
+    ),
+    "finish": (lambda table: finish(table, 1, now=LAST), {"delivering", "stalled"}),
+    "resume": (lambda table: resume(table, 1, now=LAST), {"delivering", "stalled"}),
+    "complete": (
+        lambda table: table.ledger.complete_if_delivered("post-1", now=LAST),
+        {"delivered", "delivered, stalled"},
+    ),
+    "touch": (
+        lambda table: table.ledger.touch(table.row, now=LAST),
+        {"queued", "delivering", "stalled", "stalled, not planned", "delivered"}
+        | {"delivered, stalled"},
+    ),
+    "expire": (
+        lambda table: table.ledger.expire(table.row, now=LAST),
+        {"queued", "delivering", "stalled", "stalled, not planned"},
+    ),
+    "abandon": (
+        lambda table: table.ledger.abandon("post-1", now=LAST),
+        {"queued", "delivering", "stalled", "stalled, not planned", "delivered"}
+        | {"delivered, stalled"},
+    ),
+    "reopen": (
+        lambda table: table.ledger.reopen(table.row, now=LAST),
+        {"queued", "delivering", "stalled", "stalled, not planned", "delivered"}
+        | {"delivered, stalled"},
+    ),
+    "give up": (
+        lambda table: table.row.is_open and table.sweep.give_up(table.row, now_ms=AT + 120_000),
+        {"queued", "delivering", "delivered"},
+    ),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_applies_in_its_states_alone_and_keeps_both_indexes(
+    table: Table, state: str, change: str
+) -> None:
+    STATES[state](table)
+    before = table.row
+    act, applies_in = CHANGES[change]
+    act(table)
+    after = table.row
+    assert (after != before) is (state in applies_in)
+    if after != before:
+        assert after.changed_at == LAST, "SWEEP counts the silence from then"
+    assert table.indexes == (after.state in (QUEUED, DELIVERING), after.state == STALLED)
+
+
+def test_a_new_row_has_what_delivering_needs(table: Table) -> None:
+    assert table.row == replace(ROW, changed_at=ROW.accepted_at)
+
+
+@pytest.mark.parametrize("asked_later_ms", [-1, 0, 1])
+def test_a_plan_lists_all_segments_and_is_sent_no_earlier_than_the_question(
+    table: Table, asked_later_ms: int
+) -> None:
+    """Whatever the clocks of SWEEP and PLAN say."""
+    asked_at = AT + 60_000 + asked_later_ms
+    assert table.sweep.note_question(table.row, now_ms=asked_at)
+    assert plan(table)
+    assert table.row == replace(
+        ROW,
+        state=DELIVERING,
+        segments=4,
+        followers=9,
+        level=2,
+        pending=frozenset(range(4)),
+        changed_at=LATER,
+        sent_at=max(AT + 60_000, asked_at),
+        asked_at=asked_at,
+    )
+
+
+def test_the_segments_of_a_fanout_are_finished_one_by_one_and_counted_once(table: Table) -> None:
+    plan(table)
+    resume(table, 2)
+    assert finish(table, 2) == table.row
+    assert finish(table, 2) is None
+    assert table.row.pending == frozenset({0, 1, 3})
+    assert (table.row.delivered, table.row.resume) == (5, {})
+    for segment in (0, 1, 3):
+        finish(table, segment)
+    assert (table.row.state, table.row.delivered) == (DELIVERING, 20)
+    assert table.ledger.complete_if_delivered("post-1", now=LAST)
+    assert (table.row.state, table.row.completed_at) == (COMPLETE, LAST)
+
+
+def test_the_only_segment_completes_its_fanout(table: Table) -> None:
+    plan(table, 1)
+    finish(table, 0, LAST)
+    assert (table.row.state, table.row.completed_at, table.row.delivered) == (COMPLETE, LAST, 5)
+
+
+def test_a_fanout_without_followers_is_complete_with_nothing_delivered(table: Table) -> None:
+    assert table.ledger.complete_without_followers("post-1", now=LATER)
+    row = table.row
+    assert (row.state, row.completed_at, row.changed_at) == (COMPLETE, LATER, LATER)
+    assert (row.segments, row.followers, row.delivered) == (0, 0, 0)
+
+
+def test_a_resume_never_goes_back_and_may_be_stored_twice(table: Table) -> None:
+    plan(table)
+    for position, written, is_stored in [
+        ("5" * 16, 3, True),
+        ("5" * 16, 3, True),
+        ("4" * 16, 9, False),
+        ("5" * 16, 2, False),
+        ("6" * 16, 3, True),
+    ]:
+        new = Resume(position, written)
+        assert table.ledger.store_resume(table.row, 1, new, now=LAST) is is_stored
+    assert table.row.resume == {1: Resume("6" * 16, 3)}
+    finish(table, 1)
+    assert not resume(table, 1), "it is finished"
+    assert not resume(table, 7), "it is no segment of the plan"
+
+
+@pytest.mark.parametrize("change", ["finish", "resume", "touch"])
+@pytest.mark.parametrize("answers", [False, True])
+def test_a_worker_notes_the_answer_in_the_update_that_it_makes_anyway(
+    table: Table, change: str, answers: bool
+) -> None:
+    plan(table)
+    table.sweep.note_question(table.row, now_ms=AT + 90_000)
+    row = table.row
+    if change == "finish":
+        table.ledger.finish_segment(row, 1, written=5, now=LAST, answers=answers)
+    elif change == "resume":
+        table.ledger.store_resume(row, 1, Resume("5" * 16, 3), now=LAST, answers=answers)
+    else:
+        table.ledger.touch(row, now=LAST, answers=answers)
+    assert table.row.came_out == (AT + 90_000 if answers else 0)
+    assert table.row.asks == (1 if change == "touch" else 0), "a try is no progress"
+
+
+def test_only_the_newest_question_is_noted_as_answered(table: Table) -> None:
+    plan(table)
+    table.sweep.note_question(table.row, now_ms=AT + 90_000)
+    first = table.row
+    table.sweep.note_question(table.row, now_ms=AT + 95_000)
+    table.ledger.note_answer(first)
+    assert table.row.came_out == 0
+    table.ledger.note_answer(table.row)
+    assert table.row.came_out == AT + 95_000
+
+
+def test_a_person_who_reopens_a_fanout_begins_its_questions_and_rounds_anew(table: Table) -> None:
+    STATES["delivering"](table)
+    table.sweep.note_question(table.row, now_ms=AT + 70_000)
+    table.sweep.note_round(table.row, now_ms=AT + 80_000)
+    table.sweep.give_up(table.row, now_ms=AT + 90_000)
+    reopened = table.ledger.reopen(table.row, now=LAST)
+    assert reopened == table.row
+    assert (reopened.state, reopened.asks, reopened.rounds) == (DELIVERING, 0, 0)
+    assert (reopened.sent_at, reopened.changed_at) == (AT + 120_000, LAST)
+
+
+def test_a_fanout_that_is_planned_meanwhile_is_not_reopened_as_an_unplanned_one(
+    table: Table,
+) -> None:
+    unplanned = table.row
+    plan(table)
+    assert table.ledger.reopen(unplanned, now=LAST) is None
+    assert table.row.state == DELIVERING
+    assert len(table.row.pending) == 4
+
+
+@pytest.mark.parametrize("change", ["publish again", "of another time", "after its expiry"])
+def test_the_row_of_an_earlier_post_with_this_id_is_overwritten(table: Table, change: str) -> None:
+    STATES["complete"](table)
+    after_s = ROW.expires_at + 14 * 24 * 60 * 60
+    new = {
+        "publish again": ROW,
+        "of another time": replace(ROW, sort_key=f"{LAST}#post-1"),
+        "after its expiry": replace(ROW, accepted_at=times.to_text(after_s * 1000)),
+    }[change]
+    assert table.ledger.open(new) is (change != "publish again")
+    assert (table.row.state == QUEUED) is (change != "publish again")
+
+
+def test_only_the_post_of_the_row_expires(table: Table) -> None:
+    other = replace(table.row, sort_key=f"{LAST}#post-1")
+    assert not table.ledger.expire(other, now=LAST)
+    assert table.row.state == QUEUED
+
+
+def test_ids_are_listed_page_by_page(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(2, 6):
+        table.ledger.open(replace(ROW, fanout_id=f"post-{number}"))
+    plain, calls = table.client.call, []
+
+    def call(operation: str, request: Any) -> Any:
+        calls.append(request.get("Limit"))
+        return plain(operation, request)
+
+    monkeypatch.setattr(table.client, "call", call)
+    assert sorted(table.ledger.open_ids(page=2)) == [f"post-{number}" for number in range(1, 6)]
+    assert calls == [2, 2, 2]
+
+
+# SWEEP's changes
+
+REMEDIES: dict[str, Callable[[Table, Fanout, int], bool]] = {
+    "question": lambda table, row, now_ms: table.sweep.note_question(row, now_ms=now_ms),
+    "round": lambda table, row, now_ms: table.sweep.note_round(row, now_ms=now_ms),
+    "give up": lambda table, row, now_ms: table.sweep.give_up(row, now_ms=now_ms),
+}
+MEANWHILE: dict[str, Callable[[Table], object]] = {
+    "progress": lambda table: finish(table, 1, LAST),
+    "a try": lambda table: table.ledger.touch(table.row, now=LAST),
+    "another question": lambda table: table.sweep.note_question(table.row, now_ms=AT + 99_000),
+    "another round": lambda table: table.sweep.note_round(table.row, now_ms=AT + 99_000),
+    # In the very millisecond of the last change.
+    "giving up": lambda table: table.sweep.give_up(table.row, now_ms=AT + 60_000),
+    "the end": lambda table: table.ledger.abandon("post-1", now=LATER),
+}
+
+
+@pytest.mark.parametrize("remedy", REMEDIES)
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+def test_sweep_changes_nothing_that_moved_since_it_was_read(
+    table: Table, remedy: str, meanwhile: str
+) -> None:
+    STATES["delivering"](table)
+    seen = table.row
+    MEANWHILE[meanwhile](table)
+    moved = table.row
+    assert not REMEDIES[remedy](table, seen, AT + 120_000)
+    assert table.row == moved
+
+
+@pytest.mark.parametrize("remedy", ["question", "round"])
+@pytest.mark.parametrize("since", ["nothing", "progress", "the end", "another run"])
+def test_sweep_sends_if_its_own_update_was_applied_and_still_stands(
+    table: Table, remedy: str, since: str
+) -> None:
+    STATES["delivering"](table)
+    other = AT + 121_000
+    happens: dict[str, Callable[[], object]] = {
+        "nothing": lambda: None,
+        "progress": lambda: finish(table, 1, LAST),
+        "the end": lambda: table.ledger.abandon("post-1", now=LAST),
+        "another run": lambda: REMEDIES[remedy](table, table.row, other),
+    }
+    seen = table.row
+    table.lose_answer(happens[since])
+    sends = REMEDIES[remedy](table, seen, AT + 120_000)
+    assert sends is (since in ("nothing", "progress"))
+
+
+def test_a_row_that_is_gone_is_asked_nothing(table: Table) -> None:
+    seen = table.row
+    table.client.delete_item(TableName=FANOUTS.name, Key={"fanout_id": {"S": "post-1"}})
+    assert not table.sweep.note_question(seen, now_ms=AT + 120_000)
+    assert not table.sweep.note_round(seen, now_ms=AT + 120_000)
+
+
+def test_questions_and_rounds_are_counted(table: Table) -> None:
+    for number in (1, 2, 3):
+        assert table.sweep.note_question(table.row, now_ms=AT + number)
+        assert (table.row.asks, table.row.asked_at) == (number, AT + number)
+        assert table.sweep.note_round(table.row, now_ms=AT + number)
+        assert (table.row.rounds, table.row.sent_at) == (number, AT + number)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_what_has_ended_stays_ended(table: Table, state: str) -> None:
+    STATES[state](table)
+    if table.row.state not in ENDED:
+        table.ledger.abandon("post-1", now=LAST)
+    ended = table.row
+    for act, _ in CHANGES.values():
+        act(table)
+        assert table.row == ended

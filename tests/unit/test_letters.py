@@ -1,0 +1,154 @@
+"""Dead letters: what can be told of one, and each is reported once."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from fanfold import times
+from fanfold.aws import dead_letters
+from fanfold.aws.dead_letters import (
+    TOO_OLD_MARGIN_MS,
+    DeadLetter,
+    DeadLetterQueue,
+    DeadLetterReports,
+)
+from fanfold.messages import MAX_FIRST_SENT_MS
+
+SENT = 1_795_197_600_123
+DAY = 24 * 60 * 60 * 1000
+LETTER = DeadLetter(
+    message_id="message-1",
+    body="",
+    sent_at=SENT,
+    first_sent_at=SENT,
+    receives=1,
+    reason="",
+    kind="",
+    group="ada",
+    receipt="receipt",
+)
+
+
+def letter(body: Any, **more: Any) -> DeadLetter:
+    return replace(LETTER, body=body if isinstance(body, str) else json.dumps(body), **more)
+
+
+def published(at: Any = None) -> DeadLetter:
+    return letter({"type": "post.published", **({"published_at": at} if at else {})})
+
+
+@pytest.mark.parametrize(
+    ("body", "type_"),
+    [
+        ({"type": "follow.added"}, "follow.added"),
+        ({"type": "segment.deliver"}, "segment.deliver"),
+        ({"type": "follow.forgotten"}, ""),
+        ({"type": ["follow.added"]}, ""),
+        ({}, ""),
+        ([{"type": "follow.added"}], ""),
+        ("{", ""),
+        ("[" * 100_000, ""),
+    ],
+)
+def test_a_letter_is_of_a_known_type_or_of_none(body: Any, type_: str) -> None:
+    assert letter(body).type == type_
+    assert not letter(body).is_expired(now=SENT + DAY - 1, retention_days=1)
+
+
+def test_only_a_post_expires_with_its_entries() -> None:
+    for each in (letter({"type": "follow.added"}), letter({"type": "fanout.plan"}), letter("{")):
+        assert not each.is_expired(now=SENT + 99 * DAY, retention_days=1)
+
+
+@pytest.mark.parametrize(
+    ("at", "counts_from"),
+    [
+        (None, SENT),
+        (times.to_text(SENT - 5_000), SENT - 5_000),
+        (times.to_text(SENT + 5_000), SENT),
+        ("yesterday", SENT),
+        (7, SENT),
+    ],
+)
+def test_a_post_counts_from_its_own_time_and_never_from_after_it_was_sent(
+    at: Any, counts_from: int
+) -> None:
+    assert not published(at).is_expired(now=counts_from + DAY - 1, retention_days=1)
+    assert published(at).is_expired(now=counts_from + DAY, retention_days=1)
+
+
+def test_an_event_is_too_old_an_hour_before_workers_would_take_it_for_a_new_one() -> None:
+    last = SENT + MAX_FIRST_SENT_MS - TOO_OLD_MARGIN_MS
+    event, order = letter({"type": "follow.added"}), letter({"type": "segment.deliver"})
+    assert not event.is_too_old(now=last - 1)
+    assert event.is_too_old(now=last)
+    assert not order.is_too_old(now=last), "orders say nothing of when they were sent"
+
+
+@dataclass
+class Letters:
+    """A dead-letter queue's client: every receive shows these messages."""
+
+    messages: list[Any] = field(default_factory=list)
+
+    def receive_message(self, **request: Any) -> Any:
+        return {"Messages": self.messages} if self.messages else {}
+
+
+def message(number: int, reason: str = "", *, moved: bool = False) -> Any:
+    attributes = {"SentTimestamp": str(SENT), "ApproximateReceiveCount": "3"}
+    if moved:
+        attributes["DeadLetterQueueSourceArn"] = "arn"
+    return {
+        "MessageId": f"message-{number}",
+        "Body": "{}",
+        "ReceiptHandle": "receipt",
+        "Attributes": attributes,
+        "MessageAttributes": {"reason": {"StringValue": reason}} if reason else {},
+    }
+
+
+def reports(*messages: Any) -> tuple[DeadLetterReports, Letters]:
+    letters = Letters(list(messages))
+    client: Any = letters
+    return DeadLetterReports({"Publish": DeadLetterQueue(client, "url")}), letters
+
+
+def ids(found: DeadLetterReports) -> list[str]:
+    return [each.message_id for _, each in found.new()]
+
+
+def test_a_letter_without_a_reason_is_reported_once() -> None:
+    found, letters = reports(message(1), message(2, "too long"), message(3, "old", moved=True))
+    assert ids(found) == ["message-1", "message-3"]
+    assert ids(found) == []
+    letters.messages.append(message(4))
+    assert ids(found) == ["message-4"]
+
+
+def test_a_process_remembers_as_many_reports_as_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dead_letters, "MAX_REPORTED", 2)
+    found, letters = reports(message(1), message(2))
+    assert ids(found) == ["message-1", "message-2"]
+    assert ids(found) == []
+    letters.messages = [message(3)]
+    assert ids(found) == ["message-3"]
+    letters.messages = [message(2), message(1)]
+    assert ids(found) == ["message-1"], "the oldest is forgotten first"
+
+
+def test_what_is_not_known_of_a_letter_is_empty() -> None:
+    (found,) = (
+        reports({"MessageId": "m", "Body": "b", "ReceiptHandle": "r"})[0].queues["Publish"].peek()
+    )
+    assert (found.receives, found.sent_at, found.reason, found.kind, found.group) == (
+        0,
+        0,
+        "",
+        "",
+        "",
+    )

@@ -1,0 +1,115 @@
+"""The posts table on the model: which post has an id, and who may retract it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.database import Database
+from fanfold import times
+from fanfold.errors import NoPost, RefIdTaken
+from fanfold.names import POSTS
+from fanfold.timeline.posts import Post, Posts
+from simulation.schemas import schema_of
+
+AT = 1_795_197_600_123
+SECOND = AT // 1000
+POST = Post(
+    ref_id="post-1",
+    publisher_id="ada",
+    published_at=times.to_text(AT),
+    accepted_at=times.to_text(AT),
+    expires_at=SECOND + 100,
+    body='{"text": "first"}',
+)
+OTHER = replace(POST, publisher_id="bea", body='{"text": "second"}')
+
+
+@pytest.fixture
+def posts() -> Posts:
+    database = Database(Clock())
+    database.create(schema_of(POSTS))
+    client: Any = dynamodb.Client(database)
+    return Posts(client, POSTS.name)
+
+
+def read(posts: Posts) -> Post | None:
+    found, left = posts.get(["post-1", "post-2"])
+    assert not left
+    return found.get("post-1")
+
+
+def retract(posts: Posts, publisher: str = "ada", at: int = AT) -> None:
+    posts.retract("post-1", publisher, retracted_at=at, expires_at=SECOND + 900)
+
+
+def test_the_first_post_with_an_id_wins_until_it_expires(posts: Posts) -> None:
+    assert posts.add(POST, now=SECOND) == read(posts) == POST
+    again = replace(POST, body="")
+    assert posts.add(again, now=SECOND + 99) == POST
+    assert posts.add(again, now=SECOND + 100) == read(posts) == again
+
+
+def test_an_id_of_somebody_else_is_taken_until_it_expires(posts: Posts) -> None:
+    posts.add(POST, now=SECOND)
+    with pytest.raises(RefIdTaken, match="'post-1' belongs to another publisher"):
+        posts.add(OTHER, now=SECOND + 99)
+    with pytest.raises(RefIdTaken):
+        retract(posts, "bea", at=AT + 99_000)
+    assert read(posts) == POST
+    assert posts.add(OTHER, now=SECOND + 100) == read(posts) == OTHER
+
+
+def test_a_post_is_read_without_its_body(posts: Posts) -> None:
+    assert posts.without_body("post-1") is None
+    posts.add(POST, now=SECOND)
+    assert posts.without_body("post-1") == replace(POST, body="")
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_retraction_leaves_a_tombstone_with_its_own_time(posts: Posts, is_there: bool) -> None:
+    if is_there:
+        posts.add(POST, now=SECOND)
+    retract(posts)
+    stone = read(posts)
+    assert stone
+    assert (stone.deleted, stone.publisher_id, stone.body) == (True, "ada", "")
+    assert stone.expires_at == SECOND + 900
+    assert posts.add(POST, now=SECOND) == stone, "its publish comes too late"
+
+
+def test_a_second_retraction_changes_nothing(posts: Posts) -> None:
+    """Or copies of a message would keep the id taken for ever."""
+    retract(posts)
+    stone = read(posts)
+    posts.retract("post-1", "ada", retracted_at=AT + 1_000, expires_at=SECOND + 999)
+    assert read(posts) == stone
+
+
+def test_a_publisher_retracts_its_own_post_alone(posts: Posts) -> None:
+    with pytest.raises(NoPost):
+        posts.retract_own("post-1", "ada", now_ms=AT)
+    assert read(posts) is None, "nothing is left where nothing was"
+    posts.add(POST, now=SECOND)
+    for publisher, at in [("bea", AT), ("ada", AT + 100_000)]:
+        with pytest.raises(NoPost):
+            posts.retract_own("post-1", publisher, now_ms=at)
+        assert read(posts) == POST
+    for _ in range(2):
+        posts.retract_own("post-1", "ada", now_ms=AT)
+        stone = read(posts)
+        assert stone
+        assert (stone.deleted, stone.expires_at) == (True, POST.expires_at)
+
+
+def test_an_entry_is_of_the_post_with_its_publisher_and_its_time() -> None:
+    assert POST.is_of("ada", POST.sort_key)
+    assert not POST.is_of("bea", POST.sort_key)
+    assert not POST.is_of("ada", replace(POST, published_at=times.to_text(AT + 1)).sort_key)
+    stone = replace(POST, published_at="", deleted=True)
+    assert stone.is_of("ada", POST.sort_key)
+    assert not stone.is_of("bea", POST.sort_key)

@@ -1,0 +1,274 @@
+"""One run of SWEEP over ledger rows on a table of the model: what it reads, notes and sends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.database import Database
+from fanfold import clock as product_clock
+from fanfold import times
+from fanfold.errors import TryLater
+from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import Fanout
+from fanfold.messages import Message
+from fanfold.names import FANOUTS
+from fanfold.sweep.open_fanouts import Memory, OpenFanouts
+from fanfold.sweep.sweep import Sweeping, Swept
+from simulation.schemas import schema_of
+
+AT = 1_795_197_600_123
+ROW = Fanout(
+    fanout_id="post",
+    publisher_id="ada",
+    sort_key="",
+    accepted_at=times.to_text(AT),
+    expires_at=AT // 1000 + 90 * 86_400,
+)
+# Time enough for a run, in seconds of the monotonic clock.
+STOP_AT = 40.0
+
+
+@dataclass
+class Queue:
+    """A queue that keeps what is sent, or cannot be reached."""
+
+    url: str
+    sent: list[Message] = field(default_factory=list)
+    is_down: bool = False
+
+    def send(self, *messages: Message) -> None:
+        if self.is_down:
+            raise ConnectionError(self.url)
+        self.sent += messages
+
+
+@dataclass
+class World:
+    """SWEEP, its clock, its queues and the mappings that are paused."""
+
+    client: Any
+    now: float = 0.0
+    paused: set[str] = field(default_factory=set)
+    publish: Queue = field(default_factory=lambda: Queue("Publish"))
+    express: Queue = field(default_factory=lambda: Queue("Express"))
+    bulk: Queue = field(default_factory=lambda: Queue("Bulk"))
+    swept: list[Swept] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.client, FANOUTS.name)
+        self.fanouts = OpenFanouts(self.client, FANOUTS.name)
+
+    def is_paused(self, url: str) -> bool:
+        return url in self.paused
+
+    def sweep(self, *, stop_at: float = STOP_AT) -> Any:
+        queues: tuple[Any, Any] = (self.publish, Lanes(self.express, self.bulk))  # type: ignore[arg-type]
+        mappings: Any = self
+        run = Sweeping(self.fanouts, self.ledger, *queues, mappings)
+        return run.sweep(stop_at=self.now + stop_at, report=self.swept.append)
+
+    def add(self, *ids: str, segments: int = 0) -> None:
+        for fanout_id in ids:
+            row = replace(ROW, fanout_id=fanout_id)
+            self.ledger.open(row)
+            if segments:
+                self.ledger.plan(row, segments=segments, followers=9, level=0, now=row.accepted_at)
+
+    def row(self, fanout_id: str) -> Fanout:
+        found = self.ledger.get(fanout_id)
+        assert found
+        return found
+
+    def asked(self, queue: Queue) -> list[tuple[str, Any]]:
+        return [(each.content["fanout_id"], each.content.get("segment")) for each in queue.sent]
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    database = Database(Clock())
+    database.create(schema_of(FANOUTS))
+    each = World(dynamodb.Client(database))
+    monkeypatch.setattr(product_clock, "monotonic", lambda: each.now)
+    monkeypatch.setattr(product_clock, "now_ms", lambda: AT + round(1000 * each.now))
+    monkeypatch.setattr(product_clock, "sleep", lambda _seconds: None)
+    return each
+
+
+def test_each_kind_is_asked_about_in_its_own_queue_and_group(world: World) -> None:
+    world.add("queued")
+    world.add("single", segments=1)
+    world.add("many", segments=12)
+    world.now = 1_000.0
+    oldest = world.sweep()
+    assert world.asked(world.publish) == [("queued", None)]
+    assert world.asked(world.express) == [("single", 0)]
+    assert world.asked(world.bulk) == [("many", segment) for segment in range(10)]
+    assert {message.group for message in world.bulk.sent} == {"ada"}
+    assert (oldest.small_seconds, oldest.large_seconds) == (1_000, 1_000)
+    assert sorted((each.fanout_id, each.what) for each in world.swept) == [
+        ("many", "asked its lane"),
+        ("queued", "asked PLAN"),
+        ("single", "asked its lane"),
+    ]
+
+
+def test_a_run_without_time_reads_no_row_and_sends_nothing(world: World) -> None:
+    world.add("queued")
+    world.now = 1_000.0
+    world.sweep(stop_at=0.0)
+    assert not world.publish.sent
+    assert world.row("queued").asks == 0
+
+
+def test_a_run_whose_time_ends_while_it_reads_notes_and_sends_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add("queued")
+    world.now = 1_000.0
+    plain = world.client.batch_get_item
+
+    def slow(**request: Any) -> Any:
+        world.now += STOP_AT
+        return plain(**request)
+
+    monkeypatch.setattr(world.client, "batch_get_item", slow, raising=False)
+    world.sweep()
+    assert not world.publish.sent
+    assert world.row("queued").asks == 0
+
+
+def test_keys_that_take_half_of_the_time_are_too_many_but_those_read_are_mended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add("a", "b")
+    world.now = 1_000.0
+    plain = world.fanouts.key_pages
+
+    def slow(self: OpenFanouts) -> Iterator[Any]:
+        for page in plain():
+            world.now += STOP_AT / 2 + 0.001
+            yield page
+
+    monkeypatch.setattr(OpenFanouts, "key_pages", slow)
+    with pytest.raises(TryLater, match="More than 2 fan-outs are open"):
+        world.sweep()
+    assert len(world.publish.sent) == 2
+
+
+def test_the_silence_of_a_queue_that_was_paused_counts_from_when_it_was_last_seen(
+    world: World,
+) -> None:
+    world.add("queued")
+    world.paused = {"Publish"}
+    world.now = 1_000.0
+    world.sweep()
+    world.paused = {"Bulk"}
+    world.now += 119.0
+    world.sweep()
+    assert not world.publish.sent
+    at = AT + 1_000_000
+    assert world.fanouts.memory().paused == {"Publish": at, "Bulk": at + 119_000}
+    world.paused = set()
+    world.now += 1.0
+    world.sweep()
+    assert len(world.publish.sent) == 1
+
+
+def test_each_run_remembers_the_last_fanout_that_it_looked_at(world: World) -> None:
+    world.add("a", "b", "c")
+    world.now = 1_000.0
+    world.fanouts.remember(Memory("a"))
+    world.sweep()
+    assert world.fanouts.memory() == Memory("a"), "it went round once: b, c, a"
+    assert world.asked(world.publish) == [("b", None), ("c", None), ("a", None)]
+
+
+def test_an_error_with_one_queue_keeps_no_other_from_being_sent(world: World) -> None:
+    world.add("queued")
+    world.add("single", segments=1)
+    world.now = 1_000.0
+    world.publish.is_down = True
+    with pytest.raises(ConnectionError):
+        world.sweep()
+    assert world.asked(world.express) == [("single", 0)]
+    assert world.fanouts.memory().position, "the next run goes on from there"
+
+
+def test_what_moved_since_it_was_read_is_neither_sent_nor_reported(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add("single", segments=1)
+    world.now = 1_000.0
+    plain = world.fanouts.items
+
+    def late(self: OpenFanouts, ids: Any) -> Any:
+        found = plain(ids)
+        world.ledger.touch(world.row("single"), now=times.to_text(AT + 999_000))
+        return found
+
+    monkeypatch.setattr(OpenFanouts, "items", late)
+    world.sweep()
+    assert (world.express.sent, world.swept) == ([], [])
+
+
+def test_rows_that_stay_unprocessed_are_not_taken_for_missing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.add("a", "b", "c", "d")
+    calls: list[int] = []
+    plain = world.client.batch_get_item
+
+    def one(**request: Any) -> Any:
+        keys = request["RequestItems"][FANOUTS.name]["Keys"]
+        calls.append(len(keys))
+        if len(calls) == 2:
+            return {"Responses": {}, "UnprocessedKeys": {FANOUTS.name: {"Keys": keys}}}
+        answer = plain(RequestItems={FANOUTS.name: {"Keys": keys[:1], "ConsistentRead": True}})
+        left = {FANOUTS.name: {"Keys": keys[1:]}} if keys[1:] else {}
+        return {**answer, "UnprocessedKeys": left}
+
+    monkeypatch.setattr(world.client, "batch_get_item", one, raising=False)
+    assert all(world.fanouts.rows(["a", "b", "c", "d"]).values())
+    assert calls == [4, 3, 3, 2, 1]
+    monkeypatch.setattr(
+        world.client,
+        "batch_get_item",
+        lambda **request: {"Responses": {}, "UnprocessedKeys": request["RequestItems"]},
+        raising=False,
+    )
+    with pytest.raises(TryLater, match="2 of 2 rows of the ledger could not be read"):
+        world.fanouts.rows(["a", "b"])
+
+
+def test_many_parts_of_one_answer_need_no_pause(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(product_clock, "sleep", slept.append)
+    ids = [f"post-{number}" for number in range(9)]
+    world.add(*ids)
+    plain = world.client.batch_get_item
+
+    def one(**request: Any) -> Any:
+        keys = request["RequestItems"][FANOUTS.name]["Keys"]
+        answer = plain(RequestItems={FANOUTS.name: {"Keys": keys[:1], "ConsistentRead": True}})
+        return {**answer, "UnprocessedKeys": {FANOUTS.name: {"Keys": keys[1:]}} if keys[1:] else {}}
+
+    monkeypatch.setattr(world.client, "batch_get_item", one, raising=False)
+    assert all(world.fanouts.rows(ids).values())
+    assert not slept
+
+
+def test_what_was_given_up_is_counted(world: World) -> None:
+    world.add("a", "b")
+    assert world.fanouts.stalled() == 0
+    for fanout_id in ("a", "b"):
+        assert world.fanouts.give_up(world.row(fanout_id), now_ms=AT + 1)
+    assert world.fanouts.stalled() == 2
