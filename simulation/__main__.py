@@ -17,6 +17,7 @@ from simulation.checks.judge import violations
 from simulation.kinds.drawn import KINDS, kind_named, kind_of
 from simulation.kinds.kind import Kind
 from simulation.lambdas import installed
+from simulation.reached import missing, table
 from simulation.world import World
 
 PROGRESS_SECONDS = 5.0
@@ -30,6 +31,7 @@ class Result:
     transport: str
     violations: tuple[str, ...] = ()
     faults: Counter[str] = field(default_factory=Counter)
+    reached: Counter[str] = field(default_factory=Counter)  # states, and how often
     trace: tuple[str, ...] = ()
 
 
@@ -41,8 +43,10 @@ def run(seed: int, kind: Kind | None = None) -> Result:
         found = violations(world, kind.checks)
     except Exception as error:  # noqa: BLE001 - a run that cannot be judged is a violation too
         found = [f"{type(error).__name__}: {traceback.format_exc()}"]
+    world.reached.at_the_end()
     trace = tuple(world.trace) if found else ()
-    return Result(seed, kind.name, world.transport, tuple(found), world.faults.injected, trace)
+    faults, reached = world.faults.injected, world.reached.times
+    return Result(seed, kind.name, world.transport, tuple(found), faults, reached, trace)
 
 
 def _run_alone(seed: int, kind: Kind | None) -> Result:
@@ -69,18 +73,23 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=None, help="stop after as many seconds")
     parser.add_argument("--first", action="store_true", help="stop at the first violation")
     parser.add_argument("--trace", action="store_true", help="print the whole trace of a failure")
+    parser.add_argument("--sometimes", action="store_true", help="fail if a state is not reached")
     parser.add_argument("--kind", choices=[each.name for each in KINDS], help="only this kind")
     chosen = parser.parse_args()
     kind = kind_named(chosen.kind) if chosen.kind else None
     seeds = range(chosen.start, chosen.start + chosen.seeds)
     faults: Counter[str] = Counter()
     transports: Counter[str] = Counter()
+    reached: Counter[str] = Counter()
+    runs: Counter[str] = Counter()  # that have reached a state
     done = broken = 0
     began = reported = time.monotonic()
     for result in run_all(seeds, chosen.jobs, kind):
         done += 1
         faults += result.faults
         transports[result.transport] += 1
+        reached += result.reached
+        runs.update(result.reached.keys())
         if result.violations:
             broken += 1
             _report(result, whole=chosen.trace)
@@ -99,8 +108,12 @@ def main() -> int:
     print(f"{rate:.1f} seeds a second; faults: {kinds or 'none'}")
     injected = f"{faults.total():,} faults injected"
     through = ", ".join(f"{count:,} through {name}" for name, count in sorted(transports.items()))
+    print(table(reached, runs, done))
     print(f"simulation: {done} seeds ({through}), {injected}, {broken} violations")
-    return 1 if broken else 0
+    unreached = list(missing(runs, done)) if chosen.sometimes else []
+    for sentence in unreached:
+        print(sentence)
+    return 1 if broken or unreached else 0
 
 
 def _report(result: Result, *, whole: bool) -> None:

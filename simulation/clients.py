@@ -52,11 +52,12 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
     world.observer.before(operation, request)
     world.faults.before(service, operation)
     try:
+        world.faults.conflicts(operation, request)
         answer = getattr(world.client(service), operation)(**request)
     except ClientError as error:
         world.observer.rejected(operation, request, error)
         raise
-    world.observer.applied(operation, request)
+    world.observer.applied(operation, request, answer)
     world.faults.after(service, operation)
     world.scheduler.sleep()
     return answer
@@ -186,8 +187,8 @@ class Wires(Connections):
                 # No turn ends, and no task hears of the result; only the observer does.
                 request = json.loads(sent.body)
                 with suppress(ClientError):
-                    world.client(self.service.name).call(sent.operation, request)
-                    world.observer.applied(xform_name(sent.operation), request)
+                    answer = world.client(self.service.name).call(sent.operation, request)
+                    world.observer.applied(xform_name(sent.operation), request, answer)
 
     def _result(self, sent: Request) -> bytes | Exception:
         name, request = xform_name(sent.operation), json.loads(sent.body)

@@ -40,6 +40,9 @@ RATES = {
     "skewed": (0.0, 0.0, 0.5, 1.0),  # an invocation's clock is wrong
     "hot": (0.0, 0.0, 0.9, 1.0),  # a put into the timeline of one of a few users is throttled
 }
+# How often a row of a follow is refused because another transaction is changing it. The model has
+# no such moment: every call has its effect at one instant.
+CONFLICT_RATES = (0.0, 0.0, 0.0, 0.05)
 # The share of runs with one kind of fault only, some of which must be handled without SWEEP.
 ALONE = 0.3
 # The share of those in which it is hot timelines, which must delay no other follower.
@@ -61,14 +64,18 @@ class Faults:
 
     random: Random
     clock: Clock
+    conflicting: Random  # of its own, so that all else of a run stays as it was
     rates: dict[str, float] = field(default_factory=dict)
     injected: Counter[str] = field(default_factory=Counter)
     are_on: bool = True
     hot: frozenset[str] = frozenset()  # users whose timelines are throttled
+    lost: str = ""  # messages with this in their bodies are refused, as long as it is set
+    poison: str = ""  # workers that take such messages die
     _unsent: Counter[str] = field(default_factory=Counter)  # in a row, by the message's body
 
     def __post_init__(self) -> None:
         self.rates = {name: self.random.choice(rates) for name, rates in RATES.items()}
+        self.rates["conflict"] = self.conflicting.choice(CONFLICT_RATES)
         if self.random.random() < ALONE:
             is_hot = self.random.random() < HOT_ALONE
             one = "hot" if is_hot else self.random.choice(list(RATES))
@@ -89,6 +96,24 @@ class Faults:
         if self.strikes("refused"):
             raise self._failure(service, operation, EndpointConnectionError, ConnectTimeoutError)
 
+    def conflicts(self, operation: str, request: dict[str, Any]) -> None:
+        """Perhaps refuse a change of a row that a transaction of somebody else is changing."""
+        actions = request.get("TransactItems", ())
+        is_update = operation == "update_item" and request["TableName"] == names.FOLLOWING.name
+        if not (actions or is_update) or not self.are_on:
+            return
+        if self.conflicting.random() >= self.rates.get("conflict", 0.0):
+            return
+        self.injected["conflict"] += 1
+        if is_update:
+            refused = Refused("TransactionConflictException", "A transaction changes the item.")
+        else:
+            reasons = [{"Code": "None"} for _ in actions]
+            self.conflicting.choice(reasons)["Code"] = "TransactionConflict"
+            more = {"CancellationReasons": reasons}
+            refused = Refused("TransactionCanceledException", "Transaction cancelled.", more)
+        raise errors.client_error("dynamodb", operation, refused)
+
     def after(self, service: str, operation: str) -> None:
         """Perhaps lose the answer of a call that was applied."""
         if self.strikes("unanswered"):
@@ -100,13 +125,27 @@ class Faults:
 
     def unsent(self, _queue: str, entries: Sequence[dict[str, Any]]) -> Collection[int]:
         """The positions of a SendMessageBatch that fail."""
-        failed = [number for number in range(len(entries)) if self.strikes("unsent")]
+        failed = [
+            number
+            for number, entry in enumerate(entries)
+            if self._is_hit("lost", self.lost, entry["MessageBody"]) or self.strikes("unsent")
+        ]
         for number, entry in enumerate(entries):
             body = entry["MessageBody"]
             self._unsent[body] = self._unsent[body] + 1 if number in failed else 0
             if self._unsent[body] == queues.ATTEMPTS:
                 self.injected["given up"] += 1
         return failed
+
+    def is_poisonous(self, messages: Sequence[dict[str, Any]]) -> bool:
+        """Whether a worker dies of one of its messages."""
+        return any(self._is_hit("poisoned", self.poison, each["Body"]) for each in messages)
+
+    def _is_hit(self, fault: str, what: str, body: str) -> bool:
+        if not what or what not in body:
+            return False
+        self.injected[fault] += 1
+        return True
 
     def is_hot(self, user: str) -> bool:
         """Whether the timeline of this user throttles now."""

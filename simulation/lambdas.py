@@ -109,6 +109,8 @@ class Lambdas:
     def restart(self) -> None:
         """Make every environment cold and free, for the next run."""
         batch_retries.RETRY_ENTRIES = running.world.retry_entries
+        remedy.LONGEST_WAIT_SECONDS = running.world.longest_wait_seconds
+        deliver.MAX_HOPS = running.world.max_hops
         for environment in (each for known in self.environments.values() for each in known):
             environment.is_busy, environment.is_cold = False, True
 
@@ -201,7 +203,10 @@ def installed() -> Iterator[None]:
         (course, "MAX_ROWS", 3),
         (course, "MAX_PLAN_ORDERS", 2),
         (course, "MAX_SEGMENT_ORDERS", 3),
-        (batch_retries, "RETRY_ENTRIES", batch_retries.RETRY_ENTRIES),  # each run has its own
+        # Each run has its own.
+        (batch_retries, "RETRY_ENTRIES", batch_retries.RETRY_ENTRIES),
+        (remedy, "LONGEST_WAIT_SECONDS", remedy.LONGEST_WAIT_SECONDS),
+        (deliver, "MAX_HOPS", deliver.MAX_HOPS),
         (sharding, "PARTITION_WRITES", SHARD_WRITES),
         (growth, "SAMPLE", 1),
         (growth, "WAIT_SECONDS", (0.5, 1.0)),

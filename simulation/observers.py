@@ -159,13 +159,16 @@ class Observer:
             self.violations.append(f"SWEEP sends to {queue}, which is paused.")
         for entry in request["Entries"]:
             content = json.loads(entry["MessageBody"])
+            self.world.reached.sending(content, task)
             if task.name == "sweep":
                 self.sweeps.sending(content)
             if content["type"] == contract.SEGMENT_DELIVER:
                 self._check_segment(content)
 
-    def applied(self, operation: str, request: dict[str, Any]) -> None:
+    def applied(self, operation: str, request: dict[str, Any], answer: Any) -> None:
+        """A call was applied, and is about to be answered."""
         table, task = request.get("TableName"), self.world.scheduler.current
+        self.world.reached.applied(operation, request, answer, task)
         now, now_ms = self.world.clock.elapsed, self.world.clock.now_ms()
         if operation == "transact_write_items":
             self.relations.changed(request, task, now_ms)
@@ -177,6 +180,7 @@ class Observer:
             if task.name == "sweep":
                 self.sweeps.noted(request)
             row = self.world.row(names.FANOUTS, request["Key"])
+            self.world.reached.ledger_changed(request, row, task)
             if "state" in row and row["state"]["S"] == COMPLETE:
                 self.ended_ms[request["Key"]["fanout_id"]["S"]] = now_ms
         elif operation == "batch_write_item":
@@ -188,7 +192,9 @@ class Observer:
 
     def rejected(self, operation: str, request: dict[str, Any], error: ClientError) -> None:
         """A call was answered with an error, and had no effect."""
-        environment = self.world.scheduler.current.environment
+        task = self.world.scheduler.current
+        self.world.reached.rejected(request, error, task)
+        environment = task.environment
         self.levels.rejected(environment, request, error)
         is_put = operation == "put_item" and request["TableName"] == names.FOLLOWERS.name
         if is_put and not is_throttle(error):  # the edge is already there

@@ -57,8 +57,9 @@ def by_http(world: World, publisher: str, key: str, *, content: Any = None) -> O
 def by_queue(world: World, publisher: str, ref_id: str) -> Operation:
     """Publish by a queue message, which is accepted as soon as SQS has it."""
 
-    def is_acknowledged(_operation: Operation) -> bool:
-        post = {"publisher_id": publisher, "ref_id": ref_id, "body": {"title": ref_id}}
+    def is_acknowledged(operation: Operation) -> bool:
+        operation.content = {"title": ref_id}
+        post = {"publisher_id": publisher, "ref_id": ref_id, "body": operation.content}
         send(world, {"version": 1, "type": contract.POST_PUBLISHED, **post})
         return True
 

@@ -46,8 +46,11 @@ class Sweeps:
                 self.violations.append(f"SWEEP counts the {count} of {fanout_id} twice as one.")
             if number > most:
                 self.violations.append(f"SWEEP has made {number} {count} of {fanout_id}.")
-        if values.get(":state") == {"S": STALLED} and self._waits(row):
-            self.violations.append(f"SWEEP gives {fanout_id} up, and all of it waits in its queue.")
+        if values.get(":state") == {"S": STALLED}:
+            if _number(row, "asks") < MAX_ASKS and _number(row, "rounds") < MAX_ROUNDS:
+                self.violations.append(f"SWEEP gives {fanout_id} up too early.")
+            if self._waits(row):
+                self.violations.append(f"SWEEP gives {fanout_id} up, and all of it waits.")
 
     def sending(self, content: dict[str, Any]) -> None:
         """SWEEP is about to send an order.
@@ -63,13 +66,15 @@ class Sweeps:
         return values
 
     def _waits(self, row: dict[str, Any]) -> bool:
-        """Whether there is a message for each thing that is pending."""
+        """Whether there is a message that nobody has tried yet for each thing that is pending."""
         fanout_id = row["fanout_id"]["S"]
         queues = (names.PUBLISH,) if "segments" not in row else LANES
         found = set()
         for queue in queues:
             for message in self.world.queues.queue(queue_url(queue)).messages():
                 content = _content(message.body)
+                if message.receives or content.get("hops"):
+                    continue
                 if content.get("fanout_id") == fanout_id:
                     found.add(str(content.get("segment", "")))
                 if content.get("type") == contract.POST_PUBLISHED:

@@ -14,7 +14,7 @@ from aws_model.sqs.queues import Queue
 from fanfold import names
 from simulation.lambdas import lambdas, queue_url
 from simulation.neighbours import is_message_of_neighbours
-from simulation.scheduler import ROUNDING_SECONDS, Crash
+from simulation.scheduler import ROUNDING_SECONDS, Crash, Task
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -23,6 +23,8 @@ SWEEP_EVERY_SECONDS = 60.0
 # The share of minutes in which EventBridge starts SWEEP twice.
 TWO_SWEEPS = 0.1
 MAX_WORKERS = 3  # of one queue at a time
+# How soon a worker dies of a poisonous message: before it has done anything for good.
+KILL_SECONDS = 0.01
 
 
 @dataclass(eq=False, slots=True)
@@ -147,7 +149,8 @@ class Triggers:
             self.world.scheduler.start(worker, f"{queue.consumer.name} on {queue.name}")
 
     def _work(self, mapping: Mapping, messages: list[Any]) -> None:
-        queue = mapping.queue
+        queue, task, reached = mapping.queue, self.world.scheduler.current, self.world.reached
+        reached.begun(queue, messages, task)
         try:
             failed = self._invoke(queue, messages)
             for message in messages:
@@ -156,6 +159,7 @@ class Triggers:
                         QueueUrl=queue_url(queue), ReceiptHandle=message["ReceiptHandle"]
                     )
         finally:
+            reached.ended(task)
             mapping.busy -= 1
             self._look_again()
 
@@ -164,6 +168,8 @@ class Triggers:
         world, function = self.world, queue.consumer
         is_pressed = function == names.DELIVER and world.faults.are_on
         seconds = function.seconds * (world.time_pressure if is_pressed else 1.0)
+        if world.faults.is_poisonous(messages):
+            self._kill_soon(world.scheduler.current)
         try:
             event = sqs_event(queue.name, messages)
             answer = lambdas().invoke(function.name, event, seconds=seconds)
@@ -171,6 +177,16 @@ class Triggers:
             world.note(f"the worker ended: {error!r}")
             return {message["MessageId"] for message in messages}
         return {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}
+
+    def _kill_soon(self, task: Task) -> None:
+        """Let the process of an invocation die at one of its next calls."""
+
+        def kill() -> None:
+            task.is_dying = task.may_crash
+
+        self.world.scheduler.at(
+            self.world.scheduler.now + self._random.uniform(0, KILL_SECONDS), kill
+        )
 
     def _start_sweep(self) -> None:
         scheduler = self.world.scheduler

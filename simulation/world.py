@@ -23,6 +23,8 @@ from aws_model.sqs.client import Queues
 from aws_model.sqs.messages import Message
 from aws_model.sqs.queues import Hooks as QueueHooks
 from fanfold import names, times
+from fanfold.fanout.deliver import MAX_HOPS
+from fanfold.sweep.remedy import LONGEST_WAIT_SECONDS
 from simulation.clients import running
 from simulation.faults import Faults, HotPartitions, crowd
 from simulation.harm import Harm
@@ -31,6 +33,7 @@ from simulation.lambdas import dlq_url, lambdas
 from simulation.letters import Letters
 from simulation.neighbours import Neighbours, is_of_neighbours
 from simulation.observers import Observer, pair_of
+from simulation.reached import Reached
 from simulation.scheduler import Scheduler
 from simulation.schemas import schema_of
 from simulation.triggers import Triggers
@@ -74,7 +77,7 @@ class World:
         self.random = Random(self.seed)
         # From another generator, so that the runs of a seed differ in nothing else.
         self.transport = self.transport or Random(f"{self.seed}").choice(names.TRANSPORTS)
-        self.faults = Faults(Random(self.seed + 1), self.clock)
+        self.faults = Faults(Random(self.seed + 1), self.clock, Random(f"{self.seed} conflicts"))
         self.scheduler = Scheduler(
             self.random,
             by_seed=True,
@@ -104,6 +107,10 @@ class World:
         self.abandoned: dict[str, bool] = {}
         self.letters = Letters(self)
         self.harmed = Harm()
+        # As the product has them, but in worlds of another kind.
+        self.longest_wait_seconds, self.max_hops = LONGEST_WAIT_SECONDS, MAX_HOPS
+        self.was_sent_again = False  # by an operator, after all that was broken was mended
+        self.reached = Reached(self)
         self.observer = Observer(self)
         # From a generator of its own, so that the runs of a seed differ in nothing else.
         random = Random(f"{self.seed} around")

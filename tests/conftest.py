@@ -1,6 +1,8 @@
 """The environment of every test, set before the product is imported: no test can reach AWS."""
 
 import os
+from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +62,21 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     return _Scheduling(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print which states the simulated runs have reached, if any have run."""
+    times: Counter[str] = Counter()
+    runs: Counter[str] = Counter()
+    seeds = 0
+    for report in chain(*(terminalreporter.stats.get(each, ()) for each in ("passed", "failed"))):
+        for name, found in report.user_properties if report.when == "call" else ():
+            if name == "reached":
+                times.update(found["times"])
+                runs.update(found["runs"])
+                seeds += found["seeds"]
+    if seeds:
+        from simulation.reached import table  # it imports the product
+
+        terminalreporter.section(f"states reached by {seeds} simulated runs")
+        terminalreporter.write_line(table(times, runs, seeds))

@@ -19,9 +19,9 @@ class Evidence:
         self.world, self.history = world, world.history
         self.posts = {row["ref_id"]["S"]: row for row in world.rows(names.POSTS)}
         self.fanouts = {row["fanout_id"]["S"]: row for row in world.fanouts()}
+        self.timeline = world.rows(names.TIMELINES)
         self.entries = Counter(  # by user and `ref_id`
-            (row["user_id"]["S"], split_sort_key(row["sort_key"]["S"])[1])
-            for row in world.rows(names.TIMELINES)
+            (row["user_id"]["S"], split_sort_key(row["sort_key"]["S"])[1]) for row in self.timeline
         )
 
     def complete(self) -> Iterator[tuple[str, dict[str, Any], str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from simulation.checks import entries, follows, ledger, posts, timelines, work
+from simulation.checks import entries, follows, ledger, posts, rows, timelines, work
 from simulation.checks.evidence import Evidence
 from simulation.world import World
 
@@ -21,6 +21,12 @@ CHECKS: tuple[Check, ...] = (
     entries.no_acknowledged_follower_is_missed,
     entries.nobody_gets_what_they_do_not_follow,
     entries.entries_agree_with_the_following_rows,
+    rows.posts_are_stored_as_they_were_sent,
+    rows.what_was_retracted_leaves_a_tombstone,
+    rows.fanouts_agree_with_their_posts,
+    rows.entries_agree_with_their_fanouts,
+    rows.edges_lie_where_they_are_read,
+    rows.follows_are_kept,
     posts.every_accepted_post_is_delivered_or_visibly_not,
     posts.a_post_that_was_retracted_first_is_not_delivered,
     posts.only_its_publisher_retracts_a_post_that_exists,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from fanfold.fanout.row import ABANDONED
+from fanfold.fanout.row import ABANDONED, COMPLETE, DELIVERING, QUEUED, STALLED
+from fanfold.names import GIVEN_UP, OPEN
 from simulation.checks.evidence import Evidence
 from simulation.world import accepted_ms
 
@@ -12,14 +14,12 @@ from simulation.world import accepted_ms
 def the_ledger_is_right(found: Evidence) -> Iterator[str]:
     """Complete means nothing pending, not open, and `delivered` entries in the timelines."""
     for ref_id, row in found.fanouts.items():
-        if row["state"]["S"] == ABANDONED:
+        state = row["state"]["S"]
+        yield from _indexes(ref_id, row)
+        if state != COMPLETE:
             continue
-        if row["state"]["S"] != "complete":
-            if "open_fanout" not in row:
-                yield f"{ref_id} is {row['state']['S']} and not in the index of open fan-outs."
-            continue
-        if "pending" in row or "open_fanout" in row:
-            yield f"{ref_id} is complete, and has something pending or open."
+        if "pending" in row:
+            yield f"{ref_id} is complete, and has something pending."
         delivered = int(row["delivered"]["N"])
         entries = sum(1 for _, each in found.entries if each == ref_id)
         relates = found.history.of("follow", "unfollow", subject=row["publisher_id"]["S"])
@@ -27,6 +27,16 @@ def the_ledger_is_right(found: Evidence) -> Iterator[str]:
         is_fixed = not has_changed and not found.history.tried_to_retract(ref_id)
         if is_fixed and delivered != entries:
             yield f"{ref_id} has {entries} entries, and the ledger says {delivered}."
+
+
+def _indexes(ref_id: str, row: dict[str, Any]) -> Iterator[str]:
+    """SWEEP finds by one index what is open, and people by the other what has stalled."""
+    state = row["state"]["S"]
+    wanted = {QUEUED: OPEN, DELIVERING: OPEN, STALLED: GIVEN_UP}.get(state)
+    for index in (OPEN, GIVEN_UP):
+        if (index is wanted) is not (index.partition_key in row):
+            is_there = "in" if index.partition_key in row else "not in"
+            yield f"{ref_id} is {state} and {is_there} the index '{index.name}'."
 
 
 def what_an_operator_ended_stays_ended(found: Evidence) -> Iterator[str]:
@@ -40,5 +50,3 @@ def what_an_operator_ended_stays_ended(found: Evidence) -> Iterator[str]:
             continue
         if ref_id not in found.world.abandoned:
             yield f"{ref_id} is abandoned, and nobody did that."
-        if "open_fanout" in row or "stalled_fanout" in row:
-            yield f"{ref_id} is abandoned, and in an index."

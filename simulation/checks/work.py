@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from fanfold import names
 from fanfold.fanout import policy
-from fanfold.fanout.deliver import MAX_HOPS
 from fanfold.fanout.row import ABANDONED
 from simulation.checks.evidence import Evidence
 
@@ -19,7 +18,7 @@ def dead_letters_are_noise_or_were_tried_out(found: Evidence) -> Iterator[str]:
         yield f"A message that breaks the contract is not a dead letter: {body[:80]}."
     for queue, message in world.dead_letters():
         # SQS moved it, or DELIVER after its last hand-back.
-        is_tried_out = message.dead_letter_source or f'"hops":{MAX_HOPS}' in message.body
+        is_tried_out = message.dead_letter_source or f'"hops":{world.max_hops}' in message.body
         if message.body not in world.noise and not (is_tried_out and world.faults.injected):
             yield f"A dead letter of {queue.name} that was not tried out: {message.body[:80]}."
 
@@ -27,7 +26,7 @@ def dead_letters_are_noise_or_were_tried_out(found: Evidence) -> Iterator[str]:
 def small_faults_need_no_sweep(found: Evidence) -> Iterator[str]:
     """Unsent entries, unprocessed items and duplicates are handled where they occur."""
     world, repairs = found.world, found.world.observer.repairs
-    small = {"partial", "duplicated", "skewed", "unsent"}
+    small = {"partial", "duplicated", "skewed", "unsent", "conflict"}
     is_slow = world.triggers.was_paused or world.triggers.seconds_a_message > 0
     if repairs and not world.faults.injected.keys() - small and not is_slow:
         yield f"SWEEP made {repairs} repairs that no crash explains."
@@ -42,7 +41,9 @@ def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
     if not faults and puts > entries:
         yield f"Without any fault, {entries} entries took {puts} puts."
     # With 30 % of each batch unprocessed an entry takes 1.4 puts on average, but a few take many.
-    is_partial_only = faults <= {"partial", "skewed", "unsent"} and world.time_pressure == 1.0
+    is_partial_only = (
+        faults <= {"partial", "skewed", "unsent", "conflict"} and world.time_pressure == 1.0
+    )
     if is_partial_only and puts > 2 * entries + 10:
         yield f"With unprocessed items alone, {entries} entries took {puts} puts."
 
@@ -50,7 +51,10 @@ def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
 def stragglers_have_nobody_written_again(found: Evidence) -> Iterator[str]:
     """Where only one or two stragglers delay segments, each entry is written exactly once."""
     world, stragglers = found.world, len(found.world.faults.hot)
-    is_alone = world.faults.injected.keys() <= {"hot", "skewed"} and not found.may_be_sent_twice()
+    is_alone = (
+        world.faults.injected.keys() <= {"hot", "skewed", "conflict"}
+        and not found.may_be_sent_twice()
+    )
     if not is_alone or stragglers > policy.MAX_STRAGGLERS:
         return
     entries, written = len(found.entries), world.meter.of(names.TIMELINES.name)

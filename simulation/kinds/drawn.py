@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from simulation.kinds import operated, ordinary
+from simulation.kinds import broken, operated, ordinary
 from simulation.kinds.kind import Kind
 
-KINDS: tuple[Kind, ...] = (ordinary.KIND, operated.KIND)
+KINDS: tuple[Kind, ...] = (ordinary.KIND, operated.KIND, broken.KIND)
 
 
 def kind_of(seed: int) -> Kind:

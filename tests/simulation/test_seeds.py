@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from simulation.checks.judge import violations
 from simulation.faults import RATES
 from simulation.kinds.ordinary import play
 from simulation.lambdas import installed
+from simulation.reached import missing
 from simulation.world import World
 
 # A position in the ledger with a count, and behind them at least one straggler.
@@ -23,8 +25,10 @@ WITH_STRAGGLER = re.compile(r"'[0-9a-g]{16}\.\d{10}\.[0-9a-f]{16}")
 @pytest.mark.parametrize(
     "seeds", [range(40), pytest.param(range(40, 400), marks=pytest.mark.thorough)], ids=str
 )
-def test_no_seed_has_a_violation(seeds: range) -> None:
+def test_no_seed_has_a_violation(seeds: range, record_property: Callable[..., None]) -> None:
     faults: Counter[str] = Counter()
+    reached: Counter[str] = Counter()
+    runs: Counter[str] = Counter()
     transports: Counter[str] = Counter()
     with installed():
         for seed in seeds:
@@ -34,11 +38,15 @@ def test_no_seed_has_a_violation(seeds: range) -> None:
                 f"python -m simulation --seeds 1 --start {seed} --trace"
             )
             faults += result.faults
+            reached += result.reached
+            runs.update(result.reached.keys())
             transports[result.transport] += 1
     assert {"throttled", "unanswered", "partial", "unsent", "duplicated", "crashed", "hot"} <= set(
         faults
     )
     assert set(transports) == set(names.TRANSPORTS)
+    record_property("reached", {"times": reached, "runs": runs, "seeds": len(seeds)})
+    assert not [*missing(runs, len(seeds))]
 
 
 def test_a_seed_repeats_its_run_whatever_ran_before() -> None:
