@@ -9,6 +9,8 @@ PYTHON ?=
 # Of the simulation: how many runs, and the first one's seed.
 SEEDS ?= 1000
 START ?= 0
+# How many processes share the runs.
+JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 BIN := .venv/bin
 CDK := node_modules/.bin/cdk
@@ -71,8 +73,8 @@ slow: $(READY)
 	@echo "Running the slow tests, and those that measure speed."
 	@$(BIN)/pytest -m "slow or speed"
 
-simulate: .venv/.ready ## Try to lose a post: SEEDS=1000 runs of the whole system from START=0
-	@$(BIN)/python -m simulation --seeds $(SEEDS) --start $(START)
+simulate: .venv/.ready ## Try to lose a post: SEEDS=1000 runs of the whole system from START=0, by JOBS processes
+	@$(BIN)/python -m simulation --seeds $(SEEDS) --start $(START) --jobs $(JOBS) --keep .simulation
 
 mutations: .venv/.ready ## Take out one guard after the other, and see the simulation notice
 	@$(BIN)/python -m simulation.mutations
@@ -80,9 +82,9 @@ mutations: .venv/.ready ## Take out one guard after the other, and see the simul
 bench: .venv/.ready ## Measure what the product costs beside its rivals, and keep the results
 	@$(BIN)/python -m bench --save
 
-verify: check slow ## Check, 5,000 simulated runs, the mutations, the speed tests and the demo: up to an hour
+verify: check slow ## Check, 10,000 simulated runs, the mutations, the speed tests and the demo: up to an hour
 	@echo "Trying to lose a post."
-	@$(BIN)/python -m simulation --seeds 5000
+	@$(BIN)/python -m simulation --seeds 10000
 	@$(BIN)/python -m simulation.mutations
 	@echo "Running the demo, on an engine of its own that ends with it."
 	@export FANFOLD_HOME="$$(mktemp -d)"; \

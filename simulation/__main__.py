@@ -1,27 +1,40 @@
-"""`python -m simulation --seeds 1000 --start 0`: many runs, each from its seed."""
+"""`python -m simulation --seeds 1000 --start 0`: many runs, each from its seed.
+
+With `--keep FOLDER`, what is done is written there: the same command, started again, goes on behind
+it. A run with a violation is printed with the command that repeats it, and the others go on.
+"""
 
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import os
+import signal
 import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 from simulation.checks.judge import violations
 from simulation.kinds.drawn import KINDS, kind_named, kind_of
 from simulation.kinds.kind import Kind
 from simulation.lambdas import installed
+from simulation.progress import shown
 from simulation.reached import missing, table
+from simulation.tally import Tally, code_digest
 from simulation.world import World
 
-PROGRESS_SECONDS = 5.0
 TRACE_SHOWN = 60
+SAVE_SECONDS = 5.0
+INTERRUPTED = 130  # the exit status of a command that Ctrl-C ended
+# A world is many objects that live until its end: looking for garbage among them more often costs a
+# tenth of the time, and finds nothing.
+OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
 @dataclass(frozen=True)
@@ -54,18 +67,53 @@ def _run_alone(seed: int, kind: Kind | None) -> Result:
         return run(seed, kind)
 
 
-def run_all(seeds: range, jobs: int, kind: Kind | None = None) -> Iterator[Result]:
+def run_all(seeds: Sequence[int], jobs: int, kind: Kind | None = None) -> Iterator[Result]:
     """Run every seed, on `jobs` processes, in any order."""
     alone = partial(_run_alone, kind=kind)
     if jobs == 1:
+        gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
         yield from map(alone, seeds)
         return
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+    with multiprocessing.get_context("fork").Pool(jobs, _begin) as pool:
         yield from pool.imap_unordered(alone, seeds, chunksize=4)
+
+
+def _begin() -> None:
+    """Prepare a process of its own for many runs."""
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command itself
 
 
 def main() -> int:
     """Run the chosen seeds; exit status 1 if any has a violation."""
+    chosen = _arguments()
+    code = code_digest() if chosen.keep else ""
+    name = f"{chosen.kind or 'all'}-{chosen.start}-{chosen.seeds}.json"
+    path = chosen.keep / name if chosen.keep else None
+    tally = (path and Tally.load(path, code)) or Tally(chosen.start)
+    if tally.done:
+        print(f"{path}: {tally.done:,} seeds are done; delete it to start over.", file=sys.stderr)
+    began, before = time.monotonic(), tally.done
+    is_whole = False
+    try:
+        is_whole = _run_on(tally, chosen, path, code)
+    except KeyboardInterrupt:
+        again = ", and the same command goes on behind them" if path else ""
+        print(f"Interrupted: {tally.done:,} seeds are done{again}.", file=sys.stderr)
+        return INTERRUPTED
+    finally:
+        if path and is_whole:
+            path.unlink(missing_ok=True)
+        elif path:
+            tally.save(path, code)
+    _print_sums(tally, rate=(tally.done - before) / (time.monotonic() - began))
+    unreached = list(missing(tally.reached_by, tally.done)) if chosen.sometimes else []
+    for sentence in unreached:
+        print(sentence)
+    return 1 if tally.broken or unreached else 0
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=1000, help="how many runs")
     parser.add_argument("--start", type=int, default=0, help="the first seed")
@@ -75,45 +123,50 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="print the whole trace of a failure")
     parser.add_argument("--sometimes", action="store_true", help="fail if a state is not reached")
     parser.add_argument("--kind", choices=[each.name for each in KINDS], help="only this kind")
-    chosen = parser.parse_args()
+    parser.add_argument("--keep", type=Path, help="keep here what is done, and go on behind it")
+    return parser.parse_args()
+
+
+def _run_on(tally: Tally, chosen: argparse.Namespace, path: Path | None, code: str) -> bool:
+    """Run the seeds that are not done; returns whether all are."""
     kind = kind_named(chosen.kind) if chosen.kind else None
     seeds = range(chosen.start, chosen.start + chosen.seeds)
-    faults: Counter[str] = Counter()
-    transports: Counter[str] = Counter()
-    reached: Counter[str] = Counter()
-    runs: Counter[str] = Counter()  # that have reached a state
-    done = broken = 0
-    began = reported = time.monotonic()
-    for result in run_all(seeds, chosen.jobs, kind):
-        done += 1
-        faults += result.faults
-        transports[result.transport] += 1
-        reached += result.reached
-        runs.update(result.reached.keys())
-        if result.violations:
-            broken += 1
-            _report(result, whole=chosen.trace)
-        now = time.monotonic()
-        if now - reported > PROGRESS_SECONDS:
-            rate = done / (now - began)
-            left = (len(seeds) - done) / rate
-            print(f"{done} of {len(seeds)} seeds, {rate:.1f}/s, {left:.0f} s left", file=sys.stderr)
-            reported = now
-        if chosen.seconds is not None and now - began > chosen.seconds:
-            break
-        if broken and chosen.first:
-            break
-    rate = done / (time.monotonic() - began)
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(faults.items()))
+    left = [seed for seed in seeds if seed not in tally]
+    began = saved = time.monotonic()
+    with shown(len(left)) as show:
+        for number, result in enumerate(run_all(left, chosen.jobs, kind), 1):
+            is_broken = bool(result.violations)
+            tally.add(
+                result.seed,
+                transport=result.transport,
+                faults=result.faults,
+                reached=result.reached,
+                is_broken=is_broken,
+            )
+            if is_broken:
+                _report(result, whole=chosen.trace)
+            show(number)
+            now = time.monotonic()
+            if path and now - saved > SAVE_SECONDS:
+                tally.save(path, code)
+                saved = now
+            if chosen.seconds is not None and now - began > chosen.seconds:
+                break
+            if is_broken and chosen.first:
+                break
+    return tally.done == len(seeds)
+
+
+def _print_sums(tally: Tally, *, rate: float) -> None:
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(tally.faults.items()))
     print(f"{rate:.1f} seeds a second; faults: {kinds or 'none'}")
-    injected = f"{faults.total():,} faults injected"
-    through = ", ".join(f"{count:,} through {name}" for name, count in sorted(transports.items()))
-    print(table(reached, runs, done))
-    print(f"simulation: {done} seeds ({through}), {injected}, {broken} violations")
-    unreached = list(missing(runs, done)) if chosen.sometimes else []
-    for sentence in unreached:
-        print(sentence)
-    return 1 if broken or unreached else 0
+    injected = f"{tally.faults.total():,} faults injected"
+    through = ", ".join(f"{n:,} through {name}" for name, n in sorted(tally.transports.items()))
+    if tally.broken:
+        print(f"seeds with violations: {', '.join(map(str, sorted(tally.broken)))}")
+    print(table(tally.reached, tally.reached_by, tally.done))
+    broken = len(tally.broken)
+    print(f"simulation: {tally.done} seeds ({through}), {injected}, {broken} violations")
 
 
 def _report(result: Result, *, whole: bool) -> None:

@@ -23,7 +23,7 @@ def pause_queues(world: World) -> None:
     queues = random.sample([queue.name for queue in MAPPED], random.randint(1, 3))
     world.triggers.pause(set(queues))
     world.note(f"paused: {queues}")
-    world.scheduler.sleep(random.uniform(10, 2 * 60 * 60))
+    world.scheduler.sleep(random.uniform(10, 60 * 60))
     world.triggers.resume()
     world.note("resumed")
 

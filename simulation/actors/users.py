@@ -36,7 +36,7 @@ def crowd(world: World, users: list[str], publisher: str) -> None:
     wave = random.choice(WAVE_SECONDS)
 
     def come_and_go(user: str) -> None:
-        for _ in range(random.randint(2, 6)):
+        for _ in range(random.randint(2, 4)):
             pause = random.uniform(0, 6)
             if wave:
                 now = world.scheduler.now
@@ -46,7 +46,7 @@ def crowd(world: World, users: list[str], publisher: str) -> None:
             act(world, random.choice(("follow", "follow", "unfollow")), user, publisher)
 
     def post() -> None:
-        for number in range(random.randint(2, 8)):
+        for number in range(random.randint(1, 4)):
             world.scheduler.sleep(random.uniform(0, 8))
             by_http(world, publisher, f"{publisher}-crowd-{number}")
 

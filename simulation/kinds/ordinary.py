@@ -17,11 +17,17 @@ def live(world: World) -> None:
     world.run(play)
 
 
+# The most users: four segments of them, and in a slow lane, which takes minutes for each, two.
+USERS, USERS_OF_SLOW_LANES = 16, 8
+
+
 def play(world: World) -> None:
-    """Start the clients: one to three publishers, up to two dozen users, and some others."""
+    """Start the clients: one to three publishers, their users, and some others."""
     random = world.random
-    posting = [f"p{number}" for number in range(random.randint(1, 3))]
-    people = [f"u{number}" for number in range(random.randint(1, 24))]
+    is_slow = world.triggers.seconds_a_message > 0
+    posting = [f"p{number}" for number in range(1 if is_slow else random.randint(1, 3))]
+    most = USERS_OF_SLOW_LANES if is_slow else USERS
+    people = [f"u{number}" for number in range(random.randint(1, most))]
     world.faults.hot = frozenset(
         random.sample(people, min(len(people), random.choice((1, 1, 2, 4))))
     )
