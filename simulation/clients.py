@@ -30,6 +30,8 @@ from fanfold.timeline.entries import Entry
 if TYPE_CHECKING:
     from simulation.world import World
 
+# A call that takes longer is one of the slow ones.
+TROUBLE_SECONDS = 0.1
 # The prefix of an error's name on the wire.
 NAMESPACES = {"dynamodb": "com.amazonaws.dynamodb.v20120810", "sqs": "com.amazonaws.sqs"}
 # The answer of a load balancer in the place of the service.
@@ -119,13 +121,22 @@ class BotoClient:
             request["ClientRequestToken"] = clock.new_id()
         for attempt in range(1, self.attempts + 1):
             if self.is_timed:
-                running.world.scheduler.sleep(running.world.faults.seconds())
+                seconds = running.world.faults.seconds()
+                running.world.scheduler.sleep(seconds)
+                self._note_trouble(seconds > TROUBLE_SECONDS)
             try:
                 return call(self.service, operation, request)
             except Exception as error:
+                self._note_trouble(is_transient(error))
                 if attempt == self.attempts or not is_transient(error):
                     raise
         raise AssertionError("unreachable")
+
+    def _note_trouble(self, is_trouble: bool) -> None:
+        """Invocations that have had no trouble do all that they are asked for."""
+        work = running.world.scheduler.current.work
+        if work:
+            work.trouble += is_trouble
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from fanfold_cli.stack import Deployment
 from simulation.clients import BotoClient, running
 from simulation.lambdas import dlq_url, queue_url, settings
 from simulation.scheduler import Crash, Patch, patched
+from simulation.spans import Span
 from simulation.world import World
 
 # The share of commands that do not come to their end while faults last, and after how many calls.
@@ -211,13 +212,14 @@ def run(world: World, random: Random, command: Command) -> int | None:
     """
     is_cut_short = world.faults.are_on and random.random() < CUT_SHORT
     process = Process(world, random, random.randint(1, CALLS) if is_cut_short else 0)
-    task, relations = world.scheduler.current, world.observer.relations
+    task = world.scheduler.current
+    task.work = Span(world.clock.now_ms())
     stack = f"{task.name} {task.number}"
     _stacks[stack] = Simulated("simulated", None, outputs(), process)
     code: int | None = 0
     try:
         command(stack=stack)
-        relations.completed(task, world.clock.now_ms(), world.edges)
+        task.work.ended_ms = world.clock.now_ms()
     except typer.Exit as ended:
         code = ended.exit_code
     except ExpectedError as error:
@@ -230,7 +232,6 @@ def run(world: World, random: Random, command: Command) -> int | None:
         code = 1
     finally:
         del _stacks[stack]
-        relations.stopped(task)
     world.note(f"exit code {code}")
     return code
 

@@ -1,13 +1,25 @@
-"""The history of operations: what the clients of a run asked for, and when they were answered."""
+"""The history of a run as its callers know it: what they asked for, and what they were answered.
+
+And what becomes of messages, as an eye at the queues sees it.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from aws_model.sqs.messages import Message
+from aws_model.sqs.queues import DELETED
+from fanfold import contract, names
+from fanfold.messages import FIRST_SENT_AT, first_sent_at
+from simulation.spans import Span
 from simulation.wishes import Wish
+
+Pair = tuple[str, str]  # user, publisher
 
 
 @dataclass(eq=False)
@@ -24,10 +36,95 @@ class Operation:
     content: Any = None  # the body of a post
     status: int = 0  # of the last HTTP answer
     answer: Any = None
+    tries: list[Span] = field(default_factory=list)  # its requests or messages to publish
 
     @property
     def is_acknowledged(self) -> bool:
         return self.ended < math.inf
+
+
+@dataclass(frozen=True)
+class PutEdge:
+    """An edge that an invocation put; that ends when the invocation has read the row again."""
+
+    work: Span
+    at_ms: float
+
+
+@dataclass(eq=False)
+class Relation:
+    """The history of one user and one publisher."""
+
+    wishes: list[Wish] = field(default_factory=list)  # each message, and each try of a request
+    # Orders to RELATE: sent, and taken out of the queue. A dead letter does not end.
+    orders: list[Span] = field(default_factory=list)
+    reconciled: list[Span] = field(default_factory=list)  # invocations that came to their end
+    puts: list[PutEdge] = field(default_factory=list)
+    _cut_short: list[Wish] = field(default_factory=list)
+
+    def ends(self, wish: Wish, now_ms: float, work: Span | None) -> None:
+        """A request was answered, or a message was taken out of its queue.
+
+        `work` is the invocation that did all of it; without one it was cut short, or failed.
+        """
+        if wish.ended < math.inf:
+            return  # a copy of a message has no other effect
+        wish.ended = now_ms
+        if work:
+            self.reconciled.append(Span(work.begun_ms, now_ms))
+        else:
+            self._cut_short.append(wish)
+
+    def settled_wishes(self) -> list[Wish]:
+        """The wishes, with the time from which on deliveries surely heed them."""
+        for wish in self._cut_short:
+            orders = [order for order in self.orders if wish.begun <= order.begun_ms <= wish.ended]
+            if wish.is_import:  # it sends no orders; another import completes it
+                orders = [Span(wish.begun)]
+            wish.seen_by = self._settled_ms(wish.ended, orders)
+        return self.wishes
+
+    def has_late_edge(self, begun_ms: float, ended_ms: float) -> bool:
+        """Whether an edge that was put late may have been there at some time of an interval.
+
+        Late: an unfollow had begun when it was put, and had not ended when its invocation began.
+        It is there until that invocation reads the row again.
+        """
+        return any(
+            put.at_ms <= ended_ms and self._is_late(put) and self._read_again_ms(put) >= begun_ms
+            for put in self.puts
+        )
+
+    def is_unsettled(self) -> bool:
+        """Whether its edge may be wrong for good: orders to RELATE are dead letters."""
+        return any(wish.seen_by == math.inf for wish in self.settled_wishes()) or any(
+            self._is_late(put) and self._read_again_ms(put) == math.inf for put in self.puts
+        )
+
+    def _is_late(self, put: PutEdge) -> bool:
+        return any(
+            not wish.follows and wish.begun <= put.at_ms and wish.ended >= put.work.begun_ms
+            for wish in self.wishes
+        )
+
+    def _read_again_ms(self, put: PutEdge) -> float:
+        if put.work.ended_ms < math.inf:
+            return put.work.ended_ms
+        orders = [each for each in self.orders if each.begun_ms <= put.at_ms <= each.ended_ms]
+        return self._settled_ms(put.at_ms, orders)
+
+    def _settled_ms(self, since_ms: float, orders: Iterable[Span]) -> float:
+        """When the edge is surely reconciled after work that was cut short.
+
+        By whoever begins after it and comes to an end; at the latest by all of its own orders to
+        RELATE, which were sent before it changed anything.
+        """
+        by_orders = max((order.ended_ms for order in orders), default=since_ms)
+        by_others = min(
+            (each.ended_ms for each in self.reconciled if each.begun_ms >= since_ms),
+            default=math.inf,
+        )
+        return max(since_ms, min(by_orders, by_others))
 
 
 @dataclass
@@ -35,32 +132,84 @@ class History:
     """All operations of a run, in the order in which they began."""
 
     operations: list[Operation] = field(default_factory=list)
-    # By user and publisher: each message, and each try of a request, which ends with its answer.
-    wishes: dict[tuple[str, str], list[Wish]] = field(default_factory=lambda: defaultdict(list))
+    relations: dict[Pair, Relation] = field(default_factory=lambda: defaultdict(Relation))
+    _by_subject: dict[tuple[str, str], list[Operation]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    _wishes: dict[str, tuple[Relation, Wish]] = field(default_factory=dict)  # by message
+    _orders: dict[str, tuple[Relation, Span]] = field(default_factory=dict)
+
+    def add(self, operation: Operation) -> None:
+        self.operations.append(operation)
+        self._by_subject[operation.kind, operation.subject].append(operation)
 
     def of(
         self, *kinds: str, user: str | None = None, subject: str | None = None
     ) -> list[Operation]:
         """The operations of some kinds, perhaps only of one user, or on one subject."""
-        return [
-            each
-            for each in self.operations
-            if each.kind in kinds and user in (None, each.user) and subject in (None, each.subject)
-        ]
+        among: Iterable[Operation] = self.operations
+        if subject is not None:
+            among = (each for kind in kinds for each in self._by_subject[kind, subject])
+        return [each for each in among if each.kind in kinds and user in (None, each.user)]
 
-    def users(self) -> set[str]:
+    def users(self) -> list[str]:
         """Whoever tried to follow or unfollow."""
-        return {each.user for each in self.of("follow", "unfollow")}
-
-    def is_certain(self, kind: str, user: str, publisher: str, before_ms: int) -> bool:
-        """Whether a follow (or unfollow) was acknowledged before, and no opposite begun since."""
-        opposite = "unfollow" if kind == "follow" else "follow"
-        opposites = self.of(opposite, user=user, subject=publisher)
-        return any(
-            each.ended_ms < before_ms and all(other.ended <= each.begun for other in opposites)
-            for each in self.of(kind, user=user, subject=publisher)
-        )
+        return sorted({user for user, _ in self.relations})
 
     def tried_to_retract(self, ref_id: str) -> bool:
         """Whether its publisher may have retracted a post: 404 says that there was none."""
         return any(each.status != 404 for each in self.of("retract", "unsend", subject=ref_id))
+
+    def repaired(self, begun_ms: float, ended_ms: float) -> None:
+        """The doctor has compared every relation with its edges, and repaired them."""
+        for relation in self.relations.values():
+            relation.reconciled.append(Span(begun_ms, ended_ms))
+
+    def sent(self, queue: str, message: Message) -> None:
+        """A message is in a queue."""
+        sent_ms = int(message.sent_at * 1000)
+        if queue == names.PUBLISH.name and '"follow.' in message.body:
+            content = json.loads(message.body)
+            attribute = message.attributes.get(FIRST_SENT_AT, {}).get("StringValue", "")
+            wish = Wish(
+                content["type"] == contract.FOLLOW_ADDED,
+                sent_ms,
+                is_message=True,
+                stamp=first_sent_at(attribute, sent_at=sent_ms),
+            )
+            relation = self.relations[content["user_id"], content["publisher_id"]]
+            relation.wishes.append(wish)
+            self._wishes[message.id] = relation, wish
+        elif queue == f"{names.PUBLISH.name}Dlq" and '"follow.' in message.body:
+            self._rejected(message)
+        elif queue == names.RELATION.name:
+            content = json.loads(message.body)
+            relation = self.relations[content["user_id"], content["publisher_id"]]
+            relation.orders.append(Span(sent_ms))
+            self._orders[message.id] = relation, relation.orders[-1]
+
+    def _rejected(self, message: Message) -> None:
+        """PLAN has sent a message to the dead-letter queue, before it is deleted."""
+        content, sent_ms = json.loads(message.body), int(message.sent_at * 1000)
+        attribute = message.attributes.get(FIRST_SENT_AT, {}).get("StringValue", "")
+        for wish in self.relations[content["user_id"], content["publisher_id"]].wishes:
+            is_rejected = wish.is_message and wish.stamp == first_sent_at(
+                attribute, sent_at=sent_ms
+            )
+            wish.is_due = wish.is_due and not is_rejected
+
+    def ended(self, message: Message, how: str, now_ms: float, work: Span | None) -> None:
+        """A message, or a copy of it, was taken out of its queue for good.
+
+        `work` is the invocation that has handled it.
+        """
+        if message.id in self._wishes:
+            relation, wish = self._wishes[message.id]
+            wish.is_due = wish.is_due and (how == DELETED or wish.ended < math.inf)
+            is_whole = how == DELETED and work and not work.trouble
+            relation.ends(wish, now_ms, work if is_whole else None)
+        elif message.id in self._orders and how == DELETED:
+            relation, order = self._orders[message.id]
+            order.ended_ms = min(order.ended_ms, now_ms)
+            if work:
+                relation.reconciled.append(Span(work.begun_ms, now_ms))

@@ -33,6 +33,7 @@ from fanfold.sweep import course, remedy, sweep
 from simulation.clients import BotoClient, UnthreadedTransport, Wires, running
 from simulation.faults import SHARD_WRITES
 from simulation.scheduler import Crash, Patch, clock_patches, patched
+from simulation.spans import Span
 
 BASE_URL = f"http://127.0.0.1/{ACCOUNT}"
 # Queues of which SWEEP asks whether they are paused.
@@ -86,14 +87,16 @@ class Lambdas:
         """Invoke a function; raises `Crash` if its process dies or at its time-out."""
         world = running.world
         environment = self._free(function, world.transport)
-        task, relations = world.scheduler.current, world.observer.relations
+        task = world.scheduler.current
+        task.work = Span(world.clock.now_ms())
         task.deadline = world.scheduler.now + seconds
         task.skew_ms, task.environment = world.faults.skew_ms(), environment.name
         task.may_crash = environment.is_busy = True
         try:
             answer = environment.door.handler(event, Context(task.deadline, clock.monotonic))
-            if not _is_failure(answer):
-                relations.completed(task, world.clock.now_ms(), world.edges)
+            # PLAN leaves edges to RELATE where they give it trouble.
+            if not _is_failure(answer) and not (function == names.PLAN.name and task.work.trouble):
+                task.work.ended_ms = world.clock.now_ms()
             return answer
         except Crash:
             # A crash ends the invocation, but not always the environment.
@@ -102,7 +105,6 @@ class Lambdas:
                 environment.start_cold()
             raise
         finally:
-            relations.stopped(task)
             task.deadline, task.skew_ms, task.environment = float("inf"), 0, ""
             task.may_crash = task.is_dying = environment.is_busy = False
 

@@ -11,15 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fanfold import contract, names
+from fanfold import names
 from fanfold.messages import FIRST_SENT_AT
 from simulation.lambdas import dlq_url, queue_url
 
 if TYPE_CHECKING:
     from simulation.world import World
-
-# SQS and the history may round a time in different ways.
-ROUNDING_MS = 1
 
 Sent = Collection[tuple[str, str]]  # the queue's URL, and the body
 
@@ -51,21 +48,10 @@ class Letters:
                 )
 
     def lose(self, file: Path) -> None:
-        """Nobody is going to restore a file: the wishes in it end."""
+        """Nobody is going to restore a file."""
         for line in read(file):
             first_ms = int(line["attributes"][FIRST_SENT_AT])
             self.lost.append((line["body"], first_ms))
-            self._end_wish(line["body"], first_ms)
-
-    def _end_wish(self, body: str, first_ms: int) -> None:
-        """Nothing is owed any more for a dropped follow or unfollow; a copy may still do it."""
-        content = parsed(body)
-        if content.get("type") not in (contract.FOLLOW_ADDED, contract.FOLLOW_REMOVED):
-            return
-        pair = content["user_id"], content["publisher_id"]
-        for wish in self.world.history.wishes[pair]:
-            if wish.is_message and abs(wish.begun - first_ms) <= ROUNDING_MS:
-                wish.is_due = False
 
 
 def parsed(body: str) -> dict[str, Any]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +15,11 @@ from fanfold.aws.retries import is_throttle
 from fanfold.fanout.pacing import BURST_SECONDS
 from fanfold.fanout.row import COMPLETE
 from fanfold.follows.ring import follower_of, publisher_of
-from fanfold.ids import split_sort_key
+from fanfold.follows.wishes import FOLLOWED
+from simulation.history import Pair, PutEdge
 from simulation.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, MAX_PUTS
 from simulation.levels import Levels
-from simulation.scheduler import Task
+from simulation.spans import Span
 from simulation.sweeps import Sweeps
 
 if TYPE_CHECKING:
@@ -31,94 +30,10 @@ RECENT_MS = 30_000
 # PLAN recognizes its own plan by its millisecond; two plans of the same one are both sent.
 SAME_PLAN_SECONDS = 0.1
 
-Pair = tuple[str, str]  # user, publisher
-
 
 def pair_of(edge: dict[str, Any]) -> Pair:
     """The user and the publisher of an edge, in DynamoDB's form."""
     return follower_of(edge["edge"]["S"]), publisher_of(edge["shard_id"]["S"])
-
-
-@dataclass(eq=False)
-class Change:
-    """A row changed to `state`, or an edge that was put late."""
-
-    task: Task
-    pair: Pair
-    at_ms: float
-    state: str = ""
-    completed_ms: float = math.inf  # when its invocation succeeded; infinite if it did not
-
-
-@dataclass
-class Relations:
-    """The changes of all following rows, and the edges put late."""
-
-    rows: dict[Pair, list[Change]] = field(default_factory=lambda: defaultdict(list))
-    late: dict[Pair, list[Change]] = field(default_factory=lambda: defaultdict(list))
-    _open: list[Change] = field(default_factory=list)
-
-    def changed(self, request: dict[str, Any], task: Task, now_ms: float) -> None:
-        for each in request["TransactItems"]:
-            update = each.get("Update", {})
-            if update.get("TableName") == names.FOLLOWING.name:
-                pair = update["Key"]["user_id"]["S"], update["Key"]["publisher_id"]["S"]
-                state = update["ExpressionAttributeValues"][":state"]["S"]
-                self._add(self.rows[pair], Change(task, pair, now_ms, state))
-
-    def put_late(self, pair: Pair, task: Task, now_ms: float) -> None:
-        """An edge is put that is older than its row; its task will notice when it reads again."""
-        self._add(self.late[pair], Change(task, pair, now_ms))
-
-    def _add(self, changes: list[Change], change: Change) -> None:
-        changes.append(change)
-        self._open.append(change)
-
-    def changes(self, pair: Pair) -> list[tuple[float, bool]]:
-        """When a user began to follow (true) and ended it, in alternation."""
-        found: list[tuple[float, bool]] = []
-        for change in self.rows[pair]:
-            follows = change.state == "followed"
-            # A transaction that is repeated after a lost answer has no second effect.
-            if follows is not (found[-1][1] if found else False):
-                found.append((change.at_ms, follows))
-        return found
-
-    def completed(self, task: Task, now_ms: float, edges: Callable[[], Collection[Pair]]) -> None:
-        """The task's invocation succeeded.
-
-        Where there is no edge of a follow, or still one of an unfollow, PLAN left it to RELATE.
-        """
-        changes = [change for change in self._open if change.task is task]
-        if changes and task.name.startswith(names.PLAN.name):
-            there = edges()
-            changes = [c for c in changes if (c.pair in there) is (c.state == "followed")]
-        for change in changes:
-            change.completed_ms = now_ms
-        self.stopped(task)
-
-    def stopped(self, task: Task) -> None:
-        """The task's invocation has ended."""
-        self._open = [change for change in self._open if change.task is not task]
-
-    def has_late_edge(self, pair: Pair, begun_ms: float, ended_ms: float) -> bool:
-        """Whether an edge put late may have been there at some time of an interval."""
-        return any(
-            change.at_ms <= ended_ms and change.completed_ms > begun_ms
-            for change in self.late[pair]
-        )
-
-    def standing(
-        self, publisher: str, begun_ms: float, ended_ms: float
-    ) -> Iterator[tuple[str, str]]:
-        """Each user whose state was reconciled before an interval and did not change in it."""
-        for (user, followed), changes in list(self.rows.items()):
-            before = [change for change in changes if change.at_ms < begun_ms]
-            if followed != publisher or not before:
-                continue
-            is_stable = not any(begun_ms <= change.at_ms <= ended_ms for change in changes)
-            if is_stable and before[-1].completed_ms < begun_ms:
-                yield user, before[-1].state
 
 
 @dataclass
@@ -127,10 +42,13 @@ class Observer:
 
     world: World
     violations: list[str] = field(default_factory=list)
-    relations: Relations = field(default_factory=Relations)
+    # Of each relation, when its row began to say that the user follows (true), and ended it.
+    changes: dict[Pair, list[tuple[float, bool]]] = field(default_factory=lambda: defaultdict(list))
     levels: Levels = field(default_factory=Levels)
     sweeps: Sweeps = field(init=False)
-    ended_ms: dict[str, float] = field(default_factory=dict)  # a post's last write, by `ref_id`
+    # When the service first said that a post was delivered, and when it first wrote an entry.
+    completed_ms: dict[str, float] = field(default_factory=dict)
+    entered_ms: dict[tuple[str, str], float] = field(default_factory=dict)  # by user and sort key
     retracted: dict[str, int] = field(default_factory=dict)  # a post's turn, by `ref_id`
     repairs: int = 0  # writes and messages of SWEEP
     puts: int = 0  # entries that workers asked to put, counted at every attempt
@@ -147,7 +65,7 @@ class Observer:
         if operation == "batch_write_item":
             self._check_pace(len(request["RequestItems"].get(names.TIMELINES.name, ())))
         if operation == "put_item" and request["TableName"] == names.FOLLOWERS.name:
-            self._note_late_edge(request["Item"])
+            self._note_edge(request["Item"])
         if task.name == "sweep":
             self.repairs += self._is_repair(operation, request)
             if operation == "update_item":
@@ -171,7 +89,7 @@ class Observer:
         self.world.reached.applied(operation, request, answer, task)
         now, now_ms = self.world.clock.elapsed, self.world.clock.now_ms()
         if operation == "transact_write_items":
-            self.relations.changed(request, task, now_ms)
+            self._note_changes(request, now_ms)
         elif operation == "update_item" and table == names.PUBLISHERS.name:
             self.violations += self.levels.changed(task.environment, request, now)
         elif operation == "update_item" and table == names.POSTS.name:
@@ -182,11 +100,11 @@ class Observer:
             row = self.world.row(names.FANOUTS, request["Key"])
             self.world.reached.ledger_changed(request, row, task)
             if "state" in row and row["state"]["S"] == COMPLETE:
-                self.ended_ms[request["Key"]["fanout_id"]["S"]] = now_ms
+                self.completed_ms.setdefault(row["fanout_id"]["S"], now_ms)
         elif operation == "batch_write_item":
             for put in request["RequestItems"].get(names.TIMELINES.name, ()):
-                ref_id = split_sort_key(put["PutRequest"]["Item"]["sort_key"]["S"])[1]
-                self.ended_ms[ref_id] = now_ms
+                item = put["PutRequest"]["Item"]
+                self.entered_ms.setdefault((item["user_id"]["S"], item["sort_key"]["S"]), now_ms)
         elif operation == "put_item" and table == names.FOLLOWERS.name:
             self.levels.followed(pair_of(request["Item"])[1], now)
 
@@ -217,13 +135,22 @@ class Observer:
             self.violations.append(f"{task.name} puts more entries than {rate} a second.")
         bucket.take(entries)
 
-    def _note_late_edge(self, edge: dict[str, Any]) -> None:
-        """Note an edge put by a task that read its row before the row was changed again."""
-        user, publisher = pair = pair_of(edge)
-        key = {"user_id": {"S": user}, "publisher_id": {"S": publisher}}
-        row = self.world.row(names.FOLLOWING, key)
-        if row and int(edge["version"]["N"]) < int(row["version"]["N"]):
-            self.relations.put_late(pair, self.world.scheduler.current, self.world.clock.now_ms())
+    def _note_edge(self, edge: dict[str, Any]) -> None:
+        """Note which invocation puts an edge, and when."""
+        now_ms, work = self.world.clock.now_ms(), self.world.scheduler.current.work
+        put = PutEdge(work or Span(now_ms), now_ms)
+        self.world.history.relations[pair_of(edge)].puts.append(put)
+
+    def _note_changes(self, request: dict[str, Any], now_ms: int) -> None:
+        for each in request["TransactItems"]:
+            update = each.get("Update", {})
+            if update.get("TableName") == names.FOLLOWING.name:
+                pair = update["Key"]["user_id"]["S"], update["Key"]["publisher_id"]["S"]
+                state = update["ExpressionAttributeValues"][":state"]["S"]
+                changes, follows = self.changes[pair], state == FOLLOWED
+                # A transaction that is repeated after a lost answer has no second effect.
+                if follows is not (changes[-1][1] if changes else False):
+                    changes.append((now_ms, follows))
 
     def _is_repair(self, operation: str, request: dict[str, Any]) -> bool:
         """Whether SWEEP sends, or completes a fan-out that no worker has just changed."""

@@ -11,6 +11,7 @@ from fanfold.ids import ref_id_for
 from simulation.history import Operation
 from simulation.lambdas import lambdas, queue_url
 from simulation.scheduler import Crash
+from simulation.spans import Span
 from simulation.wishes import Wish
 from simulation.world import World
 
@@ -21,9 +22,11 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
 
     def is_acknowledged(_operation: Operation) -> bool:
         wish = Wish(kind == "follow", world.clock.now_ms())
-        world.history.wishes[user, publisher].append(wish)
+        relation = world.history.relations[user, publisher]
+        relation.wishes.append(wish)
         answer = _call(world, user, route, path={"publisher_id": publisher}, clock=world.door_ms())
-        wish.ended, wish.is_due = world.clock.now_ms(), answer[0] in (200, 204)
+        wish.is_due = answer[0] in (200, 204)
+        relation.ends(wish, world.clock.now_ms(), Span(wish.begun) if wish.is_due else None)
         return wish.is_due
 
     return _operate(world, kind, user, publisher, is_acknowledged)
@@ -32,9 +35,7 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
 def relate_by_queue(world: World, kind: str, user: str, publisher: str) -> None:
     """Follow or unfollow by a queue message, which nobody acknowledges."""
     type_ = contract.FOLLOW_ADDED if kind == "follow" else contract.FOLLOW_REMOVED
-    begun = _begin(world, kind, user, publisher)
-    wish = Wish(kind == "follow", begun.begun_ms, is_message=True)
-    world.history.wishes[user, publisher].append(wish)
+    _begin(world, kind, user, publisher)
     send(world, {"version": 1, "type": type_, "user_id": user, "publisher_id": publisher})
 
 
@@ -45,9 +46,11 @@ def by_http(world: World, publisher: str, key: str, *, content: Any = None) -> O
     def is_acknowledged(operation: Operation) -> bool:
         operation.content = content
         headers = {"idempotency-key": key}
+        operation.tries.append(Span(world.clock.now_ms()))
         operation.status, answer = _call(
             world, publisher, contract.PUBLISH_POST, headers=headers, body={"body": content}
         )
+        operation.tries[-1].ended_ms = world.clock.now_ms()
         operation.answer = answer if operation.status == 202 else None
         return operation.status in (202, 410, 422)
 
@@ -60,7 +63,9 @@ def by_queue(world: World, publisher: str, ref_id: str) -> Operation:
     def is_acknowledged(operation: Operation) -> bool:
         operation.content = {"title": ref_id}
         post = {"publisher_id": publisher, "ref_id": ref_id, "body": operation.content}
+        operation.tries.append(Span(world.clock.now_ms()))
         send(world, {"version": 1, "type": contract.POST_PUBLISHED, **post})
+        operation.tries[-1].ended_ms = world.clock.now_ms()
         return True
 
     return _operate(world, "send", publisher, ref_id, is_acknowledged)
@@ -92,23 +97,41 @@ def retract_by_queue(world: World, publisher: str, ref_id: str) -> None:
     send(world, {"version": 1, "type": contract.POST_DELETED, **post})
 
 
-def read(world: World, user: str, *, limit: int = 2) -> list[str]:
-    """Read a timeline page by page; returns the `ref_id` of each post shown, in order."""
-    shown: list[str] = []
+def read(world: World, user: str, *, limit: int = 2) -> list[dict[str, Any]]:
+    """Read a timeline page by page; returns the entries that are shown, in order."""
+    return _pages(world, user, contract.READ_TIMELINE, "entries", "before", limit)
+
+
+def following(world: World, user: str, *, limit: int) -> list[str]:
+    """List page by page whom a user follows."""
+    pages = _pages(world, user, contract.LIST_FOLLOWING, "following", "after", limit)
+    return [each["publisher_id"] for each in pages]
+
+
+def _pages(
+    world: World, user: str, route: contract.Route, name: str, cursor: str, limit: int
+) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
     query = {"limit": str(limit)}
     while True:
-        status, page = _call(world, user, contract.READ_TIMELINE, query=query)
+        status, page = _call(world, user, route, query=query)
         if status != 200:
-            return shown
-        shown += [entry["ref_id"] for entry in page["entries"]]
+            return found
+        found += page[name]
         if page["next"] is None:
-            return shown
-        query["before"] = page["next"]
+            return found
+        query[cursor] = page["next"]
+
+
+def status(world: World, publisher: str, ref_id: str) -> dict[str, Any] | None:
+    """What the service tells a publisher about a delivery; None if it does not know the post."""
+    code, answer = _call(world, publisher, contract.SHOW_DELIVERY, path={"ref_id": ref_id})
+    return answer if code == 200 else None
 
 
 def _begin(world: World, kind: str, user: str, subject: str) -> Operation:
     begun = Operation(kind, user, subject, world.scheduler.turns, world.clock.now_ms())
-    world.history.operations.append(begun)
+    world.history.add(begun)
     return begun
 
 

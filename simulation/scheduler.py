@@ -21,6 +21,7 @@ from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 
 from aws_model.clock import Clock
 from fanfold import clock as product_clock
+from simulation.spans import Span
 
 MAX_TURNS = 200_000
 # The queues keep epoch seconds, which lose the microseconds of the clock.
@@ -49,6 +50,7 @@ class Task(greenlet):  # type: ignore[misc]
         self.environment = ""  # its name, a new one after each cold start
         self.deadline = math.inf  # in seconds of the clock
         self.skew_ms = 0  # of the environment's clock
+        self.work: Span | None = None
         self.may_crash = False
         self.is_dying = False
 

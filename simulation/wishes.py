@@ -1,19 +1,25 @@
-"""What wishes to follow or unfollow may do, said without the product: an oracle for one relation.
+"""Who follows whom, by what users asked for alone: an oracle for one user and one publisher.
 
-Times are epoch milliseconds of one true clock; the stamps of requests may be off by a known skew.
+Pure, and said without the product. Times are epoch milliseconds of one true clock; the stamps of
+requests may be off by a known skew.
 
-* A request takes effect once while it is being answered, or not at all if it was not answered.
-* A message takes effect once after it was sent, or never, if a later wish was uttered. After the
-  answer to a request that is surely later, it takes effect no more.
+* A request takes effect once while it is being answered; if it was not answered, perhaps never.
+* A message takes effect once between its sending and its end; or never, if a wish of a later time
+  has taken effect by then, or if it is a dead letter.
+* What a message or an earlier request asks for does not come after the effect of a request that is
+  surely later, nor a message after one that was sent later.
+
+A history is allowed if some order of effects fits everything that was seen (`Sighting`). All such
+orders are followed at once, from one event to the next: at most a few wishes are open at a time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-Change = tuple[float, bool]  # when, and whether the user follows from then on
+_State = tuple[bool, int, int]  # follows; wishes that took effect, and sightings explained, as bits
 
 
 @dataclass(eq=False)
@@ -22,65 +28,193 @@ class Wish:
 
     follows: bool
     begun: float  # received, or sent
-    ended: float = math.inf
+    ended: float = math.inf  # answered or given up; a message was taken out of the queue for good
     is_message: bool = False
     is_due: bool = True  # false for a request without an answer, and for a dead letter
     is_import: bool = False  # it leaves a follow as it is, and earlier messages in effect
+    stamp: float = math.nan  # the time of the wish, where a message was moved since; else `begun`
+    seen_by: float = math.nan  # when deliveries surely heed it, where that is later than `ended`
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.stamp):
+            self.stamp = self.begun
 
     def __str__(self) -> str:
         kind = "message" if self.is_message else "request" if self.is_due else "open request"
         return f"{kind} to {'follow' if self.follows else 'unfollow'} [{self.begun}, {self.ended}]"
 
 
-def unexplained(
-    changes: Sequence[Change], wishes: Sequence[Wish], *, skew_ms: float
-) -> Iterator[str]:
-    """Whatever contradicts the rules in the whole history of one relation, as sentences.
+@dataclass(frozen=True, eq=False)
+class Sighting:
+    """The user followed the publisher, or did not: at some time of an interval, or all of it.
 
-    `changes` alternate, and begin with a follow. Each is the only effect of one wish.
+    An interval in which that was so `throughout` has no ends: changes may happen at them.
     """
-    left = {wish: _end(wish, wishes, skew_ms) for wish in wishes}
-    for at, follows in changes:
-        # The one that ends first: whichever wishes are left can explain the most changes.
-        able = [
-            wish
-            for wish, ended in left.items()
-            if wish.follows is follows and wish.begun <= at <= ended
+
+    begun: float
+    ended: float
+    follows: bool
+    throughout: bool = False
+    what: str = ""
+
+    def __str__(self) -> str:
+        when = "throughout" if self.throughout else "some time in"
+        state = "followed" if self.follows else "not followed"
+        return f"{state} {when} [{self.begun}, {self.ended}]"
+
+
+def surely(wishes: Sequence[Wish], begun: float, ended: float, *, skew_ms: float) -> bool | None:
+    """Whether the user surely follows throughout an interval; false: surely at no time of it.
+
+    None: either way.
+    """
+    for follows in (True, False):
+        against = Sighting(begun, ended, follows=not follows)
+        if against in contradictions(wishes, [against], skew_ms=skew_ms):
+            return follows
+    return None
+
+
+def contradictions(
+    wishes: Sequence[Wish], sightings: Sequence[Sighting], *, skew_ms: float
+) -> Iterator[Wish | Sighting]:
+    """Whatever no order of effects explains beside all that came before it.
+
+    A wish: nothing came of it, and something had to. What is told once is left out from then on.
+    """
+    search = _Search(wishes, skew_ms)
+    for _, phase, number, what in sorted(_events(wishes, sightings), key=lambda event: event[:3]):
+        if not search.passes(phase, number, what):
+            yield what
+
+
+# The phases of one instant. Intervals are closed, but for those `throughout`.
+_LIFT, _BEGIN, _END, _PIN = range(4)
+
+
+def _events(
+    wishes: Sequence[Wish], sightings: Sequence[Sighting]
+) -> Iterator[tuple[float, int, int, Wish | Sighting]]:
+    for number, wish in enumerate(wishes):
+        yield wish.begun, _BEGIN, number, wish
+        yield _last(wish), _END, number, wish
+    for number, each in enumerate(sightings):
+        if not each.throughout:
+            yield each.begun, _BEGIN, number, each
+            yield each.ended, _END, number, each
+        elif each.begun < each.ended:
+            yield each.begun, _PIN, number, each
+            if each.ended < math.inf:
+                yield each.ended, _LIFT, number, each
+
+
+def _last(wish: Wish) -> float:
+    return wish.ended if math.isnan(wish.seen_by) else wish.seen_by
+
+
+class _Search:
+    """All states in which the history may be by now."""
+
+    def __init__(self, wishes: Sequence[Wish], skew_ms: float) -> None:
+        self.states: set[_State] = {(False, 0, 0)}
+        self.pinned: dict[int, bool] = {}  # by open sighting `throughout`, its state
+        self.watched = {True: 0, False: 0}  # bits of the open sightings of this state
+        self.open: dict[int, tuple[int, bool, int]] = {}  # by wish: its bit, state, what is after
+        # By wish, the bits of those that come after it, and of those that excuse it.
+        self.after = [_bits(_is_after(each, wish, skew_ms) for each in wishes) for wish in wishes]
+        # Each change makes the time of the row later than all before, by a millisecond at least.
+        about_ms = skew_ms + len(wishes)
+        self.excuses = [
+            _bits(each is not wish and each.stamp >= wish.stamp - about_ms for each in wishes)
+            if wish.is_message
+            else 0
+            for wish in wishes
         ]
-        if able:
-            del left[min(able, key=left.__getitem__)]
-        else:
-            yield f"No wish explains the {'follow' if follows else 'unfollow'} at {at}."
-    for wish in wishes:
-        if wish.is_due and not _came_true(wish, changes) and not _is_late(wish, wishes, skew_ms):
-            yield f"Nothing came of the {wish}."
+        # Which bits still matter, by each wish that has not ended.
+        self.needs = {
+            number: 1 << number | self.after[number] | self.excuses[number]
+            for number in range(len(wishes))
+        }
+
+    def passes(self, phase: int, number: int, what: Wish | Sighting) -> bool:
+        """Go on to an event; false if no state fits it."""
+        if isinstance(what, Wish):
+            if phase == _BEGIN:
+                self.open[number] = 1 << number, what.follows, self.after[number]
+                return True
+            return self._ends(number, what)
+        self._spread()
+        if phase == _PIN:
+            self.pinned[number] = what.follows
+            kept = {state for state in self.states if state[0] is what.follows}
+            self.states = kept or {(what.follows, done, seen) for _, done, seen in self.states}
+            return bool(kept)
+        if phase == _LIFT:
+            del self.pinned[number]
+            return True
+        bit = 1 << number
+        if phase == _BEGIN:
+            self.watched[what.follows] |= bit
+            self.states = {
+                (follows, done, seen | bit if follows is what.follows else seen)
+                for follows, done, seen in self.states
+            }
+            return True
+        self.watched[what.follows] &= ~bit
+        kept = {state for state in self.states if state[2] & bit}
+        self.states = {(follows, done, seen & ~bit) for follows, done, seen in kept or self.states}
+        return bool(kept)
+
+    def _ends(self, number: int, wish: Wish) -> bool:
+        self._spread()
+        kept = self.states
+        if wish.is_due:
+            wanted = 1 << number | self.excuses[number]
+            kept = {state for state in kept if state[1] & wanted}
+        del self.open[number], self.needs[number]
+        needed = 0
+        for bits in self.needs.values():
+            needed |= bits
+        self.states = {
+            (follows, done & needed, seen) for follows, done, seen in kept or self.states
+        }
+        return bool(kept)
+
+    def _spread(self) -> None:
+        """Let any of the open wishes take effect now, in any order."""
+        if not self.open:
+            return
+        pinned = set(self.pinned.values())
+        left = list(self.states)
+        while left:
+            _, done, seen = left.pop()
+            for bit, follows, after in self.open.values():
+                if done & (bit | after) or (pinned and not pinned <= {follows}):
+                    continue
+                state = follows, done | bit, seen | self.watched[follows]
+                if state not in self.states:
+                    self.states.add(state)
+                    left.append(state)
 
 
-def _end(wish: Wish, wishes: Sequence[Wish], skew_ms: float) -> float:
-    """When the wish can have an effect no more."""
-    if not wish.is_message:
-        return wish.ended
-    surely_later = (
-        each.ended
-        for each in wishes
-        if not each.is_message
-        and not each.is_import
-        and each.is_due
-        and each.begun > wish.begun + skew_ms
-    )
-    return min(surely_later, default=math.inf)
+def _bits(flags: Iterable[bool]) -> int:
+    return sum(1 << number for number, flag in enumerate(flags) if flag)
 
 
-def _came_true(wish: Wish, changes: Sequence[Change]) -> bool:
-    """Whether its state was that of the relation at any time between its begin and its end."""
-    before = [follows for at, follows in changes if at < wish.begun]
-    at_first = before[-1] if before else False
-    return at_first is wish.follows or any(
-        follows is wish.follows and wish.begun <= at <= wish.ended for at, follows in changes
-    )
+def _is_after(later: Wish, wish: Wish, skew_ms: float) -> bool:
+    """Whether an effect of one wish surely comes after that of another, if both have one."""
+    if later.begun > wish.ended:
+        return True
+    if not wish.is_message or later.is_import:
+        return False
+    return later.stamp > wish.stamp + (0 if later.is_message else skew_ms)
 
 
-def _is_late(wish: Wish, wishes: Sequence[Wish], skew_ms: float) -> bool:
-    return wish.is_message and any(
-        each is not wish and each.begun >= wish.begun - skew_ms for each in wishes
-    )
+def sightings_of(changes: Sequence[tuple[float, bool]]) -> Iterator[Sighting]:
+    """What is seen of a relation whose every change is known: when, and whether it is followed."""
+    ends = [*(at for at, _ in changes), math.inf]
+    begun, follows = -math.inf, False
+    for number, ended in enumerate(ends):
+        yield Sighting(begun, ended, follows, throughout=True)
+        if number < len(changes):
+            begun, follows = changes[number]

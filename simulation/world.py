@@ -139,6 +139,8 @@ class World:
             is_duplicated=lambda _random, _queue, _message: self.faults.strikes("duplicated"),
             copy_seconds=self._copy_seconds,
             fail=self.faults.unsent,
+            sent=self.history.sent,
+            ended=self._message_ended,
         )
         self.queues = Queues(self.clock, hooks)
         for queue in names.QUEUES:
@@ -151,6 +153,10 @@ class World:
 
     def _copy_seconds(self) -> float:
         return self.hasty.choice(COPY_SECONDS) if self.is_hasty else 0.0
+
+    def _message_ended(self, _queue: str, message: Message, how: str) -> None:
+        work = getattr(self.scheduler.current, "work", None)  # the scheduler itself has none
+        self.history.ended(message, how, self.clock.now_ms(), work)
 
     def door_ms(self) -> int:
         """The time with which a request to follow is stamped."""

@@ -21,6 +21,8 @@ from aws_model.sqs.messages import Message, arn_of
 NOISY_SHARE = 0.10
 NOISY_IN_FLIGHT = 30
 MAX_IN_FLIGHT = 120_000
+# How a message ends; see `Hooks`.
+DELETED, MOVED, EXPIRED = "deleted", "moved", "expired"
 
 
 @dataclass
@@ -34,6 +36,9 @@ class Hooks:
     `copy_seconds()`: how long after the message such a copy may be received; 0 without it.
     `fail(queue, entries)`: numbers of the entries of a batch that are not sent.
     `comes_short(random, queue, count)`: how many messages, at most `count`, one receive brings.
+    `sent(queue, message)` and `ended(queue, message, how)`: a message was sent, and a message or a
+    copy of it was taken out of its queue for good: DELETED, MOVED to the dead-letter queue, or
+    EXPIRED with its retention.
     """
 
     random: Random = field(default_factory=lambda: Random(0))
@@ -43,6 +48,8 @@ class Hooks:
     copy_seconds: Callable[[], float] | None = None
     fail: Callable[[str, Sequence[dict[str, Any]]], Collection[int]] | None = None
     comes_short: Callable[[Random, str, int], int] | None = None
+    sent: Callable[[str, Message], None] = lambda _queue, _message: None
+    ended: Callable[[str, Message, str], None] = lambda _queue, _message, _how: None
 
     def next(self, queue: str, waiting: Sequence[Message]) -> int:
         if self.choose is not None:
@@ -88,6 +95,7 @@ class Queue:
         message.sent_at = self.clock.now
         delay = message.delay_seconds
         self._accept(message, self.delay_seconds if delay is None else delay)
+        self.hooks.sent(self.name, message)
         return message
 
     def receive(
@@ -117,6 +125,7 @@ class Queue:
         message = self._by_handle.get(handle)
         if message is not None:
             self._forget(message)
+            self.hooks.ended(self.name, message, DELETED)
 
     def change_visibility(self, handle: str, seconds: float) -> None:
         """Hide the message of a handle for `seconds` from now on."""
@@ -133,6 +142,7 @@ class Queue:
     def purge(self) -> None:
         for message in list(self._kept):
             self._forget(message)
+            self.hooks.ended(self.name, message, DELETED)
 
     def attributes(self) -> dict[str, str]:
         """Counts and settings, as text."""
@@ -234,7 +244,10 @@ class Queue:
                 self._land(message)
                 self._waiting[message] = None
         while self._expiring and self._expiring[0][0] <= now:
-            self._forget(heapq.heappop(self._expiring)[2])
+            message = heapq.heappop(self._expiring)[2]
+            if message in self._kept:
+                self._forget(message)
+                self.hooks.ended(self.name, message, EXPIRED)
 
     def _land(self, message: Message) -> None:
         message.hidden = 0
@@ -254,6 +267,7 @@ class Queue:
     def _bury(self, message: Message, dlq: Queue) -> None:
         """Move a message to the dead-letter queue; its retention still counts from its sending."""
         self._forget(message)
+        self.hooks.ended(self.name, message, MOVED)
         dlq._accept(
             replace(
                 message, receives=0, first_received_at=None, handle="", dead_letter_source=self.name

@@ -14,6 +14,7 @@ from fanfold_cli.holding import HIDDEN_SECONDS
 from simulation.commands import repeat, run
 from simulation.history import Operation
 from simulation.neighbours import is_of_neighbours
+from simulation.spans import Span
 from simulation.wishes import Wish
 from simulation.world import World
 
@@ -105,6 +106,7 @@ def examine(world: World, random: Random) -> None:
         begun_ms = world.clock.now_ms()
         if repeat(world, random, repair, times=3):
             world.harmed.is_repaired(begun_ms, world.clock.now_ms())
+            world.history.repaired(begun_ms, world.clock.now_ms())
 
 
 def load_follows(
@@ -122,19 +124,21 @@ def load_follows(
         Operation("follow", user, publisher, world.scheduler.turns, now)
         for user, publisher in pairs
     ]
-    history.operations += operations
+    for operation in operations:
+        history.add(operation)
 
     def load(stack: str) -> None:
         wishes = [Wish(True, world.clock.now_ms(), is_due=False, is_import=True) for _ in pairs]
         for pair, wish in zip(pairs, wishes, strict=True):
-            history.wishes[pair].append(wish)
+            history.relations[pair].wishes.append(wish)
         try:
             seed.seed(edges=file, stack=stack)
             for wish in wishes:
                 wish.is_due = True
         finally:
-            for wish in wishes:
-                wish.ended = world.clock.now_ms()
+            for pair, wish in zip(pairs, wishes, strict=True):
+                work = Span(wish.begun) if wish.is_due else None
+                history.relations[pair].ends(wish, world.clock.now_ms(), work)
 
     def try_to(times: int) -> None:
         if operations[0].is_acknowledged or not repeat(world, random, load, times=times):

@@ -1,73 +1,70 @@
-"""Who has an entry, and who has none.
+"""Who has an entry, and who has none, by what users wished and publishers were answered alone.
 
-A follow or unfollow that overlaps the acceptance of a post, or was never acknowledged, may count
-either way: such pairs are left out.
+`simulation/wishes.py` is the oracle: all that is seen of a user and a publisher must follow from
+one order of the user's wishes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fanfold import names
 from simulation import requests
 from simulation.checks.evidence import Evidence
-from simulation.observers import pair_of
-from simulation.world import accepted_ms
+from simulation.history import Pair
+from simulation.wishes import Sighting
 
 
 def no_acknowledged_follower_is_missed(found: Evidence) -> Iterator[str]:
-    """Every follower whose follow was acknowledged before `accepted_at` has the entry."""
-    for ref_id, row, publisher in found.complete():
-        for user in found.history.users():
-            follows = found.history.is_certain("follow", user, publisher, accepted_ms(row))
-            is_missed = follows and not found.entries[user, ref_id]
-            if is_missed and not found.is_harmed(user, row):
-                yield f"{user} followed {publisher} before {ref_id} was accepted, and has no entry."
+    """Whoever surely follows while a post is delivered has its entry, if it was delivered.
+
+    From the begin of the request or message that was accepted, until the service says `complete`.
+    """
+    for pair, sighting in _sightings(found, follows=False):
+        yield f"{_told(found, pair, sighting)}, and has no entry of {sighting.what}."
 
 
 def nobody_gets_what_they_do_not_follow(found: Evidence) -> Iterator[str]:
-    """Whoever never followed, or unfollowed before the acceptance, has no entry.
+    """Whoever surely does not follow has no entry, and nobody has one twice.
 
-    An exception is an edge put late: it stays until its task, or RELATE, reads the row again.
+    An exception is an edge put late: it is there until whoever put it, or RELATE, reads the row.
     """
-    for user, ref_id in found.entries:
-        row = found.fanouts.get(ref_id)
-        if row is None:
-            yield f"{user} has {ref_id}, which the ledger does not know."
-            continue
-        if found.is_harmed(user, row):
-            continue
-        publisher = row["publisher_id"]["S"]
-        never = not found.history.of("follow", user=user, subject=publisher)
-        unfollowed = found.history.is_certain("unfollow", user, publisher, accepted_ms(row))
-        if never or (unfollowed and not found.has_late_edge(user, row)):
-            yield f"{user} has {ref_id}, and does not follow {publisher}."
+    for pair, sighting in _sightings(found, follows=True):
+        yield f"{_told(found, pair, sighting)}, and has {sighting.what}."
+    for (user, ref_id), count in found.entries.items():
+        publish = found.publishes.get(ref_id)
+        if publish is None:
+            yield f"{user} has {ref_id}, which nobody has published."
+        elif not found.may_follow((user, publish.publisher), publish):
+            yield f"{user} has {ref_id}, and never asked to follow {publish.publisher}."
+        if count > 1:
+            yield f"{user} has {count} entries of {ref_id}."
 
 
-def entries_agree_with_the_following_rows(found: Evidence) -> Iterator[str]:
-    """The same by the rows, which decide also for users who change their mind all the time."""
-    observer = found.world.observer
-    for ref_id, row, publisher in found.complete():
-        interval = accepted_ms(row), observer.ended_ms[ref_id]
-        for user, state in observer.relations.standing(publisher, *interval):
-            if found.is_harmed(user, row):
-                continue
-            has_entry = found.entries[user, ref_id] > 0
-            if state == "followed" and not has_entry:
-                yield f"{user} follows {publisher}, and has no entry of {ref_id}."
-            if state != "followed" and has_entry and not found.has_late_edge(user, row):
-                yield f"{user} does not follow {publisher}, and has {ref_id}."
+def _sightings(found: Evidence, *, follows: bool) -> Iterator[tuple[Pair, Sighting]]:
+    """The posts that contradict what users wished."""
+    for pair, what in found.contradictions:
+        if isinstance(what, Sighting) and what.what and what.follows is follows:
+            yield pair, what
+
+
+def _told(found: Evidence, pair: Pair, sighting: Sighting) -> str:
+    user, publisher = pair
+    because = "surely" if found.is_sure(pair, sighting) else "by all that is seen"
+    follows = "does not follow" if sighting.follows else "follows"
+    return f"{user} {because} {follows} {publisher}"
 
 
 def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
-    """Post once more when all is quiescent: it reaches every edge at any level, and only those."""
-    world = found.world
-    wanted: dict[str, set[str]] = {
-        each.subject: set() for each in found.history.of("follow", "unfollow")
-    }
-    for row in world.rows(names.FOLLOWERS):
-        user, publisher = pair_of(row)
-        wanted[publisher].add(user)
+    """Post once more when all is quiescent: it reaches whoever follows, and nobody else.
+
+    The lists of the users themselves say who that is; a dead letter to RELATE excuses its own pair.
+    """
+    world, relations = found.world, found.history.relations
+    wanted: dict[str, set[str]] = {publisher: set() for _, publisher in relations}
+    unsettled = {pair for pair, relation in relations.items() if relation.is_unsettled()}
+    for user, publishers in found.seen.following.items():
+        for publisher in publishers:
+            wanted[publisher].add(user)
     posts: dict[str, str] = {}
 
     def post_all() -> None:
@@ -78,8 +75,9 @@ def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
     fresh = Evidence(world)
     for publisher, ref_id in posts.items():
         reached = {user for user, each in fresh.entries if each == ref_id}
-        if wrong := reached ^ wanted[publisher]:
+        wrong = {user for user in reached ^ wanted[publisher] if (user, publisher) not in unsettled}
+        if wrong:
             yield f"{ref_id} reached {sorted(reached)}: wrong about {sorted(wrong)}."
         delivered = int(fresh.fanouts.get(ref_id, {}).get("delivered", {"N": "0"})["N"])
-        if delivered != len(wanted[publisher]):
-            yield f"{ref_id} was delivered {delivered} times to {len(wanted[publisher])}."
+        if delivered != len(reached):
+            yield f"{ref_id} was delivered {delivered} times to {len(reached)}."

@@ -1,51 +1,194 @@
-"""What a run leaves behind, for the checks: its tables, and the history of its operations."""
+"""What a run leaves behind, for the checks: its tables, what callers see, and their history."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from random import Random
 from typing import Any
 
-from fanfold import names
+from fanfold import names, times
+from fanfold.fanout.row import COMPLETE
 from fanfold.ids import split_sort_key
-from simulation.world import World, accepted_ms
+from simulation import requests
+from simulation.history import Operation, Pair
+from simulation.spans import Span
+from simulation.wishes import Sighting, Wish, contradictions, surely
+from simulation.world import World
+
+# A message is stamped in whole milliseconds, and so are requests; the clocks of a run are finer.
+ROUNDING_MS = 1
+# The share of runs whose timelines and lists are read in pages of two.
+SMALL_PAGES = 0.15
+
+
+@dataclass
+class Publish:
+    """One post as its publisher knows it."""
+
+    ref_id: str
+    publisher: str
+    operations: list[Operation]
+    status: dict[str, Any] | None  # what the service tells the publisher at last
+    skew_ms: float
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether its delivery is owed: it was answered with 202, or SQS took it."""
+        return any(each.answer or each.kind == "send" for each in self.operations if each.tries)
+
+    @property
+    def state(self) -> str:
+        return self.status["state"] if self.status else ""
+
+    def accepted_at(self) -> set[str]:
+        """When it was accepted, by all that its publisher was ever told."""
+        answers = [each.answer for each in self.operations if each.answer]
+        return {each["accepted_at"] for each in (*answers, self.status) if each}
+
+    def tries_at(self, accepted_at: str) -> list[Span]:
+        """The requests and messages that may have been accepted at a time."""
+        at_ms, margin = times.to_ms(accepted_at), self.skew_ms + ROUNDING_MS
+        return [
+            each
+            for operation in self.operations
+            for each in operation.tries
+            if each.begun_ms - margin <= at_ms <= each.ended_ms + margin
+        ]
+
+    @cached_property
+    def begun_ms(self) -> float:
+        """When the request or message began that was accepted, in epoch milliseconds."""
+        tries = [each for told in self.accepted_at() for each in self.tries_at(told)]
+        every = [each for operation in self.operations for each in operation.tries]
+        return min(each.begun_ms for each in tries or every)
+
+
+@dataclass
+class Seen:
+    """What users and publishers are shown at last, over HTTP."""
+
+    at_ms: float = 0.0
+    shown: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # entries by user
+    following: dict[str, list[str]] = field(default_factory=dict)  # publishers by user
+    status: dict[str, dict[str, Any] | None] = field(default_factory=dict)  # by `ref_id`
 
 
 class Evidence:
-    """The tables after a run, and the history of its operations."""
+    """The tables after a run, what is seen over HTTP, and the history of its operations."""
 
     def __init__(self, world: World) -> None:
         self.world, self.history = world, world.history
+        self.skew_ms = abs(world.door_skew_ms)
         self.posts = {row["ref_id"]["S"]: row for row in world.rows(names.POSTS)}
         self.fanouts = {row["fanout_id"]["S"]: row for row in world.fanouts()}
         self.timeline = world.rows(names.TIMELINES)
-        self.entries = Counter(  # by user and `ref_id`
-            (row["user_id"]["S"], split_sort_key(row["sort_key"]["S"])[1]) for row in self.timeline
-        )
+        self.sort_keys: dict[tuple[str, str], list[str]] = {}  # by user and `ref_id`
+        for row in self.timeline:
+            user, key = row["user_id"]["S"], row["sort_key"]["S"]
+            self.sort_keys.setdefault((user, split_sort_key(key)[1]), []).append(key)
+        self.entries = Counter({each: len(keys) for each, keys in self.sort_keys.items()})
 
-    def complete(self) -> Iterator[tuple[str, dict[str, Any], str]]:
-        """Each complete fan-out of a post that nobody retracts: `ref_id`, row and publisher."""
-        for ref_id, row in self.fanouts.items():
-            if row["state"]["S"] == "complete" and not self.history.tried_to_retract(ref_id):
-                yield ref_id, row, row["publisher_id"]["S"]
+    @cached_property
+    def seen(self) -> Seen:
+        """What everybody is shown now that the run is over."""
+        world, seen = self.world, Seen()
+        is_small = Random(f"{world.seed} pages").random() < SMALL_PAGES
+        limit = 2 if is_small else 100
 
-    def has_late_edge(self, user: str, fanout: dict[str, Any]) -> bool:
-        """Whether the fan-out may have read an edge put late."""
-        pair, ended_ms = (user, fanout["publisher_id"]["S"]), self.world.observer.ended_ms
-        until_ms = ended_ms.get(fanout["fanout_id"]["S"], 0.0)
-        relations = self.world.observer.relations
-        return relations.has_late_edge(pair, accepted_ms(fanout), until_ms)
+        def look() -> None:
+            for user in self.history.users():
+                seen.shown[user] = requests.read(world, user, limit=limit)
+                seen.following[user] = requests.following(world, user, limit=limit)
+            for ref_id, (first, *_) in self._operations.items():
+                seen.status[ref_id] = requests.status(world, first.user, ref_id)
+
+        world.clock.advance(60.0)  # the caches of QUERY expire
+        world.run(lambda each: each.start_client("reader", look))
+        seen.at_ms = world.clock.now_ms()
+        return seen
+
+    @cached_property
+    def _operations(self) -> dict[str, list[Operation]]:
+        found: dict[str, list[Operation]] = {}
+        for each in self.history.of("publish", "send"):
+            if each.tries:
+                found.setdefault(each.subject, []).append(each)
+        return found
+
+    @cached_property
+    def publishes(self) -> dict[str, Publish]:
+        """All posts that somebody tried to publish, by `ref_id`."""
+        return {
+            ref_id: Publish(ref_id, each[0].user, each, self.seen.status[ref_id], self.skew_ms)
+            for ref_id, each in self._operations.items()
+        }
+
+    @cached_property
+    def contradictions(self) -> list[tuple[Pair, Wish | Sighting]]:
+        """What of all that was seen does not follow from what users wished, whatever the order."""
+        return [
+            (pair, what)
+            for pair, relation in self.history.relations.items()
+            for what in contradictions(
+                relation.settled_wishes(), self._sightings(*pair), skew_ms=self.skew_ms
+            )
+        ]
+
+    def _sightings(self, user: str, publisher: str) -> list[Sighting]:
+        """What is seen of a user and a publisher: posts that arrived or did not, and the list."""
+        at_ms, observer = self.seen.at_ms, self.world.observer
+        found = [Sighting(at_ms, at_ms, publisher in self.seen.following.get(user, ()))]
+        for publish in self._by_publisher.get(publisher, ()):
+            begun_ms, keys = publish.begun_ms, self.sort_keys.get((user, publish.ref_id))
+            if keys:
+                # Its edge was read before the entry was first written.
+                written = (observer.entered_ms.get((user, key), at_ms) for key in keys)
+                ended_ms = max(begun_ms, min(written))
+                if not self._has_other_edge((user, publisher), begun_ms, ended_ms):
+                    found.append(Sighting(begun_ms, ended_ms, True, what=publish.ref_id))
+            elif self.is_due(publish):
+                # Nothing is read any more once the service says that it has delivered everything.
+                ended_ms = max(begun_ms, observer.completed_ms.get(publish.ref_id, at_ms))
+                if not self.world.harmed.touches((user, publisher), begun_ms, ended_ms):
+                    found.append(Sighting(begun_ms, ended_ms, False, what=publish.ref_id))
+        return found
+
+    def _has_other_edge(self, pair: Pair, begun_ms: float, ended_ms: float) -> bool:
+        """Whether there may have been an edge that nobody wished for: put late, or by accident."""
+        is_late = self.history.relations[pair].has_late_edge(begun_ms, ended_ms)
+        return is_late or self.world.harmed.touches(pair, begun_ms, ended_ms)
+
+    @cached_property
+    def _by_publisher(self) -> dict[str, list[Publish]]:
+        found: dict[str, list[Publish]] = {}
+        for publish in self.publishes.values():
+            found.setdefault(publish.publisher, []).append(publish)
+        return found
+
+    def is_due(self, publish: Publish) -> bool:
+        """Whether every follower has to have a post, as the service itself says it was delivered.
+
+        Whatever it does not say that of is `posts.every_accepted_post_is_delivered_or_visibly_not`.
+        """
+        return publish.state == COMPLETE and not self.history.tried_to_retract(publish.ref_id)
+
+    def may_follow(self, pair: Pair, publish: Publish) -> bool:
+        """Whether a user ever asked to follow, or has an edge by accident."""
+        relation = self.history.relations.get(pair)
+        has_asked = relation is not None and any(wish.follows for wish in relation.wishes)
+        return has_asked or self.world.harmed.touches(pair, publish.begun_ms, self.seen.at_ms)
+
+    def is_sure(self, pair: Pair, sighting: Sighting) -> bool:
+        """Whether wishes alone contradict a sighting, and not only the other ones with them."""
+        wishes = self.history.relations[pair].wishes
+        said = surely(wishes, sighting.begun, sighting.ended, skew_ms=self.skew_ms)
+        return said is (not sighting.follows)
 
     def dropped(self) -> set[str]:
         """The bodies of dead letters that operators have dropped, and not restored."""
         return {body for body, _ in self.world.letters.lost}
-
-    def is_harmed(self, user: str, fanout: dict[str, Any]) -> bool:
-        """Whether an accident had put the relation out of order during the delivery."""
-        pair = user, fanout["publisher_id"]["S"]
-        until_ms = self.world.observer.ended_ms.get(fanout["fanout_id"]["S"], math.inf)
-        return self.world.harmed.touches(pair, accepted_ms(fanout), until_ms)
 
     def may_be_sent_twice(self) -> bool:
         """Whether segments may have been sent twice without a fault.

@@ -1,49 +1,59 @@
-"""Rows, edges and counts of follows."""
+"""Rows, edges, lists and counts of follows."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from fanfold import names
+from fanfold.follows.wishes import FOLLOWED
 from simulation.checks.evidence import Evidence
-from simulation.wishes import unexplained
-
-# A message is stamped by a clock of whole milliseconds, and each change moves `asked_at` on by one.
-ROUNDING_MS = 10
-
-
-def edges_agree_with_the_following_rows(found: Evidence) -> Iterator[str]:
-    """Each followed row has an edge, no other row has one, and the counts of follows are exact."""
-    world = found.world
-    pairs = world.edges()
-    followed = {
-        (row["user_id"]["S"], row["publisher_id"]["S"])
-        for row in world.rows(names.FOLLOWING)
-        if row["state"]["S"] == "followed"
-    }
-    failed = " ".join(
-        message.body
-        for queue, message in world.dead_letters()
-        if queue in (names.RELATION, names.PUBLISH)
-    )
-    for user, publisher in followed ^ pairs:
-        if f'"{user}"' not in failed:
-            yield f"The edge of {user} at {publisher} does not agree with the following row."
-    counts = Counter(user for user, _ in followed)
-    for row in world.rows(names.READERS):
-        if int(row.get("follows", {"N": "0"})["N"]) != counts[row["user_id"]["S"]]:
-            yield f"The count of follows of {row['user_id']['S']} is not exact."
+from simulation.history import Pair
+from simulation.observers import pair_of
+from simulation.wishes import Sighting, contradictions, sightings_of
 
 
 def follows_change_as_they_were_asked_to(found: Evidence) -> Iterator[str]:
-    """Requests are linearizable; a message has one effect, or none after a later wish."""
-    world = found.world
-    dead_letters = " ".join(message.body for _, message in world.dead_letters())
-    for (user, publisher), wishes in found.history.wishes.items():
-        if f'"{user}"' in dead_letters:
-            continue
-        changes = world.observer.relations.changes((user, publisher))
-        skew_ms = abs(world.door_skew_ms) + ROUNDING_MS
-        for sentence in unexplained(changes, wishes, skew_ms=skew_ms):
-            yield f"{user} at {publisher}: {sentence}"
+    """Requests are linearizable; a message has one effect, or none after a later wish.
+
+    Every change of a row has to follow from the wishes alone, and every wish that is due from them.
+    """
+    for (user, publisher), relation in found.history.relations.items():
+        changes = sightings_of(found.world.observer.changes[user, publisher])
+        for what in contradictions(relation.wishes, [*changes], skew_ms=found.skew_ms):
+            yield f"{user} at {publisher}: no order of the wishes explains: {what}."
+
+
+def lists_of_follows_are_what_was_asked_for(found: Evidence) -> Iterator[str]:
+    """Whom a user follows, over HTTP at last, is what the wishes and the posts say."""
+    for (user, publisher), what in found.contradictions:
+        if isinstance(what, Sighting) and not what.what:
+            listed = "is" if what.follows else "is not"
+            yield f"{publisher} {listed} in the list of {user}, against the wishes."
+
+
+def edges_agree_with_the_lists_of_follows(found: Evidence) -> Iterator[str]:
+    """Whoever is in a list has a row and an edge of its version, nobody else has; counts are exact.
+
+    A dead letter to RELATE excuses its own pair, until the edge is reconciled.
+    """
+    world, relations = found.world, found.history.relations
+    listed = {(user, each) for user, follows in found.seen.following.items() for each in follows}
+    rows: dict[Pair, int] = {}
+    for row in world.rows(names.FOLLOWING):
+        pair = row["user_id"]["S"], row["publisher_id"]["S"]
+        if (row["state"]["S"] == FOLLOWED) is not (pair in listed):
+            yield f"The row of {pair} does not agree with the list."
+        rows[pair] = int(row["version"]["N"])
+    edges: dict[Pair, int] = {}
+    for row in world.rows(names.FOLLOWERS):
+        pair = pair_of(row)
+        edges[pair] = max(edges.get(pair, 0), int(row["version"]["N"]))
+    for pair in sorted(listed | edges.keys()):
+        wanted = rows.get(pair, -1) if pair in listed else None
+        if edges.get(pair) != wanted and not relations[pair].is_unsettled():
+            yield f"{pair} has an edge of version {edges.get(pair)}, in the place of {wanted}."
+    for row in world.rows(names.READERS):
+        user = row["user_id"]["S"]
+        count = len(found.seen.following.get(user, ()))
+        if int(row.get("follows", {"N": "0"})["N"]) != count:
+            yield f"The count of follows of {user} is not {count}."

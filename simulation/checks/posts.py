@@ -5,28 +5,47 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from fanfold.fanout.row import ABANDONED
+from fanfold.fanout.row import ABANDONED, COMPLETE, EXPIRED, STALLED
 from fanfold.ids import split_sort_key
+from fanfold.settings import Settings
 from simulation.checks.evidence import Evidence
+
+RETENTION_MS = Settings.retention_days * 24 * 60 * 60 * 1000
 
 
 def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator[str]:
-    """A post answered with 202, or sent to the queue, is complete, stalled or a dead letter.
+    """A post answered with 202, or sent to the queue, is complete, or it is visible that it is not.
 
-    Perhaps the letter is in a file of dropped ones.
+    Its publisher sees it: it is stalled, abandoned by an operator, or expired with the retention;
+    or it is a dead letter, perhaps in a file of dropped ones. The checks of entries say whether
+    one that is complete was delivered.
     """
-    bodies = [message.body for _, message in found.world.dead_letters()]
-    dead_letters = " ".join([*bodies, *sorted(found.dropped())])
-    published = [each for each in found.history.of("publish") if each.answer is not None]
-    sent = [each for each in found.history.of("send") if each.is_acknowledged]
-    for ref_id in (each.subject for each in (*published, *sent)):
-        row = found.fanouts.get(ref_id)
-        if row is not None and row["state"]["S"] not in ("complete", "stalled", ABANDONED):
-            yield f"{ref_id} is {row['state']['S']}, long after the last fault."
-        # Without a row, its tombstone came first, and was respected.
-        is_missing = row is None and not found.history.tried_to_retract(ref_id)
-        if is_missing and f'"{ref_id}"' not in dead_letters:
-            yield f"{ref_id} was accepted, and is neither in the ledger nor a dead letter."
+    letters = [*(message.body for _, message in found.world.dead_letters()), *found.dropped()]
+    for ref_id, publish in found.publishes.items():
+        state = publish.state
+        if state == ABANDONED and ref_id not in found.world.abandoned:
+            yield f"{ref_id} is abandoned, and nobody did that."
+        elif state == EXPIRED and found.seen.at_ms < publish.begun_ms + RETENTION_MS:
+            yield f"{ref_id} has expired too early."
+        elif state and state not in (COMPLETE, STALLED, ABANDONED, EXPIRED):
+            yield f"{ref_id} is {state}, long after the last fault."
+        # One that is not known was retracted before it came.
+        is_missing = (
+            not state and publish.is_accepted and not found.history.tried_to_retract(ref_id)
+        )
+        if is_missing and not any(f'"{ref_id}"' in letter for letter in letters):
+            yield f"{ref_id} was accepted, and is neither known nor a dead letter."
+
+
+def posts_are_accepted_when_they_were_sent(found: Evidence) -> Iterator[str]:
+    """All who tell when a post was accepted tell the same, and it was being sent at that time."""
+    for ref_id, publish in found.publishes.items():
+        told = sorted(publish.accepted_at())
+        if len(told) > 1:
+            yield f"{ref_id} was accepted at {' and at '.join(told)}."
+        for each in told:
+            if not publish.tries_at(each):
+                yield f"{ref_id} was accepted at {each}, and was not being sent then."
 
 
 def a_post_that_was_retracted_first_is_not_delivered(found: Evidence) -> Iterator[str]:

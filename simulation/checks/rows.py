@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
@@ -103,10 +102,8 @@ def edges_lie_where_they_are_read(found: Evidence) -> Iterator[str]:
     levels = {
         row["publisher_id"]["S"]: _number(row, "level") for row in world.rows(names.PUBLISHERS)
     }
-    versions: dict[tuple[str, str], list[int]] = defaultdict(list)
     for edge in world.rows(names.FOLLOWERS):
-        user, publisher = pair = pair_of(edge)
-        versions[pair].append(_number(edge, "version"))
+        user, publisher = pair_of(edge)
         level, _, shard = edge["shard_id"]["S"].rpartition("#")[2].partition(".")
         position = ring.position_of(edge["edge"]["S"])
         is_placed = position == ring.position(user)
@@ -114,15 +111,6 @@ def edges_lie_where_they_are_read(found: Evidence) -> Iterator[str]:
             yield f"The edge of {user} at {publisher} lies where it does not belong."
         if int(level) > levels.get(publisher, 0):
             yield f"The edge of {user} at {publisher} lies above the publisher's level."
-    failed = " ".join(each.body for queue, each in world.dead_letters() if queue is names.RELATION)
-    for row in world.rows(names.FOLLOWING):
-        user, publisher = row["user_id"]["S"], row["publisher_id"]["S"]
-        newest = max(versions[user, publisher], default=None)
-        is_behind = newest is not None and newest < _number(row, "version")
-        if newest is not None and newest > _number(row, "version"):
-            yield f"The edge of {user} at {publisher} is newer than the follow."
-        if is_behind and f'"{user}"' not in failed:
-            yield f"The edge of {user} at {publisher} is older than the follow."
 
 
 def follows_are_kept(found: Evidence) -> Iterator[str]:
