@@ -26,6 +26,11 @@ class Harm:
                 for begin, end in times
             ]
 
+    def touches_any(self, publisher: str, begin_ms: float, end_ms: float) -> bool:
+        """Whether any relation to a publisher was out of order at some time of an interval."""
+        pairs = [pair for pair in self._times if pair[1] == publisher]
+        return any(self.touches(pair, begin_ms, end_ms) for pair in pairs)
+
     def touches(self, pair: Pair, begin_ms: float, end_ms: float) -> bool:
         """Whether the relation was out of order at some time of an interval."""
         times = self._times.get(pair, ())

@@ -95,6 +95,12 @@ class Relation:
             for put in self.puts
         )
 
+    def may_have_changed(self, begun_ms: float, ended_ms: float) -> bool:
+        """Whether the edge may have changed at some time of an interval."""
+        return self.has_late_edge(begun_ms, ended_ms) or any(
+            wish.begun <= ended_ms and wish.heeded_ms >= begun_ms for wish in self.settled_wishes()
+        )
+
     def is_unsettled(self) -> bool:
         """Whether its edge may be wrong for good: orders to RELATE are dead letters."""
         return any(wish.seen_by == math.inf for wish in self.settled_wishes()) or any(

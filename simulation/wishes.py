@@ -39,6 +39,11 @@ class Wish:
         if math.isnan(self.stamp):
             self.stamp = self.begun
 
+    @property
+    def heeded_ms(self) -> float:
+        """From when on deliveries surely heed it."""
+        return self.ended if math.isnan(self.seen_by) else self.seen_by
+
     def __str__(self) -> str:
         kind = "message" if self.is_message else "request" if self.is_due else "open request"
         return f"{kind} to {'follow' if self.follows else 'unfollow'} [{self.begun}, {self.ended}]"
@@ -97,7 +102,7 @@ def _events(
 ) -> Iterator[tuple[float, int, int, Wish | Sighting]]:
     for number, wish in enumerate(wishes):
         yield wish.begun, _BEGIN, number, wish
-        yield _last(wish), _END, number, wish
+        yield wish.heeded_ms, _END, number, wish
     for number, each in enumerate(sightings):
         if not each.throughout:
             yield each.begun, _BEGIN, number, each
@@ -106,10 +111,6 @@ def _events(
             yield each.begun, _PIN, number, each
             if each.ended < math.inf:
                 yield each.ended, _LIFT, number, each
-
-
-def _last(wish: Wish) -> float:
-    return wish.ended if math.isnan(wish.seen_by) else wish.seen_by
 
 
 class _Search:

@@ -186,6 +186,18 @@ class Evidence:
         said = surely(wishes, sighting.begun, sighting.ended, skew_ms=self.skew_ms)
         return said is (not sighting.follows)
 
+    def has_changed(self, ref_id: str) -> bool:
+        """Whether anybody's edge may have changed while a complete post was delivered."""
+        publish, until_ms = self.publishes.get(ref_id), self.world.observer.completed_ms[ref_id]
+        if publish is None:
+            return False
+        begun_ms, publisher = publish.begun_ms, publish.publisher
+        return self.world.harmed.touches_any(publisher, begun_ms, until_ms) or any(
+            relation.may_have_changed(begun_ms, until_ms)
+            for pair, relation in self.history.relations.items()
+            if pair[1] == publisher
+        )
+
     def dropped(self) -> set[str]:
         """The bodies of dead letters that operators have dropped, and not restored."""
         return {body for body, _ in self.world.letters.lost}

@@ -8,7 +8,6 @@ from typing import Any
 from fanfold.fanout.row import ABANDONED, COMPLETE, DELIVERING, QUEUED, STALLED
 from fanfold.names import GIVEN_UP, OPEN
 from simulation.checks.evidence import Evidence
-from simulation.world import accepted_ms
 
 
 def the_ledger_is_right(found: Evidence) -> Iterator[str]:
@@ -22,9 +21,7 @@ def the_ledger_is_right(found: Evidence) -> Iterator[str]:
             yield f"{ref_id} is complete, and has something pending."
         delivered = int(row["delivered"]["N"])
         entries = sum(1 for _, each in found.entries if each == ref_id)
-        relates = found.history.of("follow", "unfollow", subject=row["publisher_id"]["S"])
-        has_changed = any(each.ended_ms >= accepted_ms(row) for each in relates)
-        is_fixed = not has_changed and not found.history.tried_to_retract(ref_id)
+        is_fixed = not found.has_changed(ref_id) and not found.history.tried_to_retract(ref_id)
         if is_fixed and delivered != entries:
             yield f"{ref_id} has {entries} entries, and the ledger says {delivered}."
 

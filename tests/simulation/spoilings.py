@@ -1,0 +1,198 @@
+"""A world in which all went well, and all the ways in which it is spoiled.
+
+Its course is written down and not drawn, so that each spoiling finds what it spoils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, TypeAlias
+
+from fanfold import names, times
+from fanfold.aws import boto
+from fanfold.fanout.ledger import Ledger
+from fanfold.follows.edges_table import edge_key
+from fanfold.ids import ref_id_for
+from simulation import requests
+from simulation.faults import RATES
+from simulation.world import World
+
+PUBLISHER, OTHER = "p0", "p1"
+FOLLOWERS = ("ann", "bob", "cy", "dan", "eve", "fay")
+# Of the posts: by request, by message, retracted after its delivery, and abandoned.
+POST, SENT, RETRACTED, ENDED = (
+    ref_id_for(PUBLISHER, "post"),
+    "sent",
+    ref_id_for(PUBLISHER, "retracted"),
+    "ended",
+)
+NOISE = "not JSON"
+
+
+def calm() -> World:
+    """A world without faults, and without anything that a seed draws beside them."""
+    for seed in count():
+        world = World(seed)
+        is_calm = not (world.is_busy or world.is_crowded or world.triggers.seconds_a_message)
+        if is_calm and world.time_pressure == 1.0 and world.worker_rate == 10_000.0:
+            world.faults.rates = dict.fromkeys(RATES, 0.0)
+            world.door_skew_ms = 0
+            return world
+    raise AssertionError("unreachable")
+
+
+def settled() -> World:
+    """The calm world, after its few users have done what they do."""
+    world = calm()
+    world.run(lambda each: each.start_client("all", lambda: _live(each)))
+    return world
+
+
+def _live(world: World) -> None:
+    wait = world.scheduler.sleep
+    for user in FOLLOWERS:
+        requests.relate(world, "follow", user, PUBLISHER)
+    requests.relate(world, "unfollow", "fay", PUBLISHER)
+    requests.relate(world, "follow", "ann", OTHER)
+    requests.relate_by_queue(world, "follow", "gus", PUBLISHER)
+    wait(60)
+    requests.by_http(world, PUBLISHER, "post")
+    requests.by_http(world, PUBLISHER, "retracted")
+    requests.by_queue(world, PUBLISHER, SENT)
+    requests.by_http(world, OTHER, "other")
+    wait(60)
+    requests.retract(world, PUBLISHER, RETRACTED)
+    requests.squat(world, POST)
+    world.noise.add(NOISE)
+    requests.send(world, NOISE)
+    requests.by_queue(world, PUBLISHER, ENDED)
+    ledger = Ledger(boto.dynamodb(), names.FANOUTS.name)
+    while not ledger.abandon(ENDED, now=times.to_text(world.clock.now_ms())):
+        wait(0.005)
+    world.abandoned[ENDED] = True
+
+
+# What spoils a world: perhaps it has to last while the world is checked.
+Spoil: TypeAlias = Callable[[World], AbstractContextManager[object] | None]
+
+
+@dataclass(frozen=True)
+class Spoiling:
+    """What is done to a world, which check notices, and a part of what it says."""
+
+    check: str
+    says: str
+    spoil: Spoil
+
+    @property
+    def name(self) -> str:
+        return f"{self.spoil.__name__}: {self.says}"
+
+
+SPOILINGS: list[Spoiling] = []
+
+
+def spoils(check: Callable[..., object], *says: str) -> Callable[[Spoil], Spoil]:
+    """Register what spoils a world, by the parts of the sentences that `check` says then."""
+
+    def register(spoil: Spoil) -> Spoil:
+        SPOILINGS.extend(Spoiling(check.__name__, each, spoil) for each in says)
+        return spoil
+
+    return register
+
+
+# What is done to rows
+
+
+def changed(world: World, table: names.Table, key: dict[str, str], **attributes: Any) -> None:
+    """Change attributes of a row that exists; one that is None is removed."""
+    item = world.row(table, keyed(key))
+    assert item, key
+    for name, value in attributes.items():
+        if value is None:
+            del item[name]
+        else:
+            item[name] = value
+    world.dynamodb.put_item(TableName=table.name, Item=item)
+
+
+def gone(world: World, table: names.Table, key: dict[str, str]) -> None:
+    """Delete a row that exists."""
+    assert world.row(table, keyed(key)), key
+    world.dynamodb.delete_item(TableName=table.name, Key=keyed(key))
+
+
+def put(world: World, table: names.Table, **attributes: Any) -> None:
+    world.dynamodb.put_item(TableName=table.name, Item=attributes)
+
+
+def keyed(key: dict[str, str]) -> dict[str, Any]:
+    return {name: {"S": value} for name, value in key.items()}
+
+
+def text(value: str) -> dict[str, str]:
+    return {"S": value}
+
+
+def number(value: float) -> dict[str, str]:
+    return {"N": str(int(value))}
+
+
+def later(value: dict[str, str]) -> dict[str, str]:
+    """A number that is one more."""
+    return number(int(value["N"]) + 1)
+
+
+def entry_of(world: World, user: str, ref_id: str) -> dict[str, str]:
+    """The key of an entry."""
+    sort_key = world.row(names.FANOUTS, keyed({"fanout_id": ref_id}))["sort_key"]["S"]
+    return {"user_id": user, "sort_key": sort_key}
+
+
+def edge_of(world: World, user: str, publisher: str) -> dict[str, Any]:
+    """The edge of a user."""
+    (found,) = [
+        row
+        for row in world.rows(names.FOLLOWERS)
+        if row["edge"]["S"].endswith(f"#{user}") and row["shard_id"]["S"].startswith(publisher)
+    ]
+    return found
+
+
+def acting(world: World, name: str, act: Callable[[], object]) -> None:
+    """Run a task under another's name, to do what that one would never do."""
+
+    def start(each: World) -> None:
+        each.scheduler.start(act, name)
+
+    world.run(start)
+
+
+def fanout(world: World, ref_id: str, **attributes: Any) -> None:
+    """Change the row of a fan-out."""
+    changed(world, names.FANOUTS, {"fanout_id": ref_id}, **attributes)
+
+
+def post(world: World, ref_id: str, **attributes: Any) -> None:
+    """Change the row of a post."""
+    changed(world, names.POSTS, {"ref_id": ref_id}, **attributes)
+
+
+def entry(world: World, user: str, ref_id: str, **attributes: Any) -> None:
+    """Change an entry, or put one like it where there is none."""
+    key = entry_of(world, user, ref_id)
+    like = world.row(names.TIMELINES, keyed(entry_of(world, "ann", ref_id)))
+    put(world, names.TIMELINES, **{**like, **keyed(key), **attributes})
+
+
+def edge(world: World, user: str, *, level: int | None = None, **attributes: Any) -> None:
+    """Change an edge at the first publisher; with another key, the old one is gone."""
+    row = edge_of(world, user, PUBLISHER)
+    gone(world, names.FOLLOWERS, {name: row[name]["S"] for name in ("shard_id", "edge")})
+    if level is not None:
+        row |= edge_key(PUBLISHER, user, level)
+    put(world, names.FOLLOWERS, **{**row, **attributes})
