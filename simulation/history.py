@@ -45,7 +45,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class PutEdge:
-    """An edge that an invocation put; that ends when the invocation has read the row again."""
+    """An old edge that an invocation put, which ends when the invocation has read the row again."""
 
     work: Span
     at_ms: float

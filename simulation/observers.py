@@ -136,10 +136,14 @@ class Observer:
         bucket.take(entries)
 
     def _note_edge(self, edge: dict[str, Any]) -> None:
-        """Note which invocation puts an edge, and when."""
-        now_ms, work = self.world.clock.now_ms(), self.world.scheduler.current.work
-        put = PutEdge(work or Span(now_ms), now_ms)
-        self.world.history.relations[pair_of(edge)].puts.append(put)
+        """Note an edge that is put by an invocation which read the row before its last change."""
+        user, publisher = pair = pair_of(edge)
+        key = {"user_id": {"S": user}, "publisher_id": {"S": publisher}}
+        row = self.world.row(names.FOLLOWING, key)
+        if row and int(edge["version"]["N"]) < int(row["version"]["N"]):
+            now_ms, work = self.world.clock.now_ms(), self.world.scheduler.current.work
+            put = PutEdge(work or Span(now_ms), now_ms)
+            self.world.history.relations[pair].puts.append(put)
 
     def _note_changes(self, request: dict[str, Any], now_ms: int) -> None:
         for each in request["TransactItems"]:

@@ -172,7 +172,16 @@ class Evidence:
 
         Whatever it does not say that of is `posts.every_accepted_post_is_delivered_or_visibly_not`.
         """
-        return publish.state == COMPLETE and not self.history.tried_to_retract(publish.ref_id)
+        return publish.state == COMPLETE and not self._may_be_retracted(publish)
+
+    def _may_be_retracted(self, publish: Publish) -> bool:
+        """Whether a retraction may have taken effect: it was tried, and nobody sees the post."""
+        tried = self.history.tried_to_retract(publish.ref_id)
+        return tried and publish.ref_id not in self._shown
+
+    @cached_property
+    def _shown(self) -> set[str]:
+        return {entry["ref_id"] for shown in self.seen.shown.values() for entry in shown}
 
     def may_follow(self, pair: Pair, publish: Publish) -> bool:
         """Whether a user ever asked to follow, or has an edge by accident."""
