@@ -27,7 +27,6 @@ from simulation.lambdas import installed
 from simulation.progress import shown
 from simulation.reached import missing, table
 from simulation.tally import Tally, code_digest
-from simulation.world import World
 
 TRACE_SHOWN = 60
 SAVE_SECONDS = 5.0
@@ -50,7 +49,8 @@ class Result:
 
 def run(seed: int, kind: Kind | None = None) -> Result:
     """Run and check one seed, of its own kind or of another; only inside `installed()`."""
-    world, kind = World(seed), kind or kind_of(seed)
+    kind = kind or kind_of(seed)
+    world = kind.make(seed)
     try:
         kind.live(world)
         found = violations(world, kind.checks)

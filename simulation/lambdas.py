@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from types import ModuleType
 from typing import Any, cast
@@ -71,6 +71,11 @@ class Environment:
         following = getattr(self.door, "following", None)
         if following is not None:
             following.edges.forget()
+        for name in ("publishing", "reading"):
+            use_case = getattr(self.door, name, None)
+            if use_case is not None:
+                days = running.world.retention_days
+                setattr(self.door, name, replace(use_case, retention_days=days))
         paces = getattr(self.door, "PACES", {})
         paces.update((queue, Pace(running.world.worker_rate, BURST_ENTRIES)) for queue in paces)
         for each in self.wires:

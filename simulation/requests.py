@@ -8,6 +8,7 @@ from typing import Any
 
 from fanfold import contract, names
 from fanfold.ids import ref_id_for
+from fanfold.messages import FIRST_SENT_AT
 from simulation.history import Operation
 from simulation.lambdas import lambdas, queue_url
 from simulation.scheduler import Crash
@@ -39,7 +40,9 @@ def relate_by_queue(world: World, kind: str, user: str, publisher: str) -> None:
     send(world, {"version": 1, "type": type_, "user_id": user, "publisher_id": publisher})
 
 
-def by_http(world: World, publisher: str, key: str, *, content: Any = None) -> Operation:
+def by_http(
+    world: World, publisher: str, key: str, *, content: Any = None, **more: Any
+) -> Operation:
     """Publish by HTTP; 410, for a post retracted before, and 422 are answers too."""
     content = content or {"title": key}
 
@@ -48,7 +51,7 @@ def by_http(world: World, publisher: str, key: str, *, content: Any = None) -> O
         headers = {"idempotency-key": key}
         operation.tries.append(Span(world.clock.now_ms()))
         operation.status, answer = _call(
-            world, publisher, contract.PUBLISH_POST, headers=headers, body={"body": content}
+            world, publisher, contract.PUBLISH_POST, headers=headers, body={"body": content, **more}
         )
         operation.tries[-1].ended_ms = world.clock.now_ms()
         operation.answer = answer if operation.status == 202 else None
@@ -57,12 +60,15 @@ def by_http(world: World, publisher: str, key: str, *, content: Any = None) -> O
     return _operate(world, "publish", publisher, ref_id_for(publisher, key), is_acknowledged)
 
 
-def by_queue(world: World, publisher: str, ref_id: str) -> Operation:
+def by_queue(
+    world: World, publisher: str, ref_id: str, *, content: Any = None, **more: Any
+) -> Operation:
     """Publish by a queue message, which is accepted as soon as SQS has it."""
 
     def is_acknowledged(operation: Operation) -> bool:
-        operation.content = {"title": ref_id}
-        post = {"publisher_id": publisher, "ref_id": ref_id, "body": operation.content}
+        operation.content = content or {"title": ref_id}
+        body = operation.content
+        post = {"publisher_id": publisher, "ref_id": ref_id, "body": body, **more}
         operation.tries.append(Span(world.clock.now_ms()))
         send(world, {"version": 1, "type": contract.POST_PUBLISHED, **post})
         operation.tries[-1].ended_ms = world.clock.now_ms()
@@ -185,9 +191,13 @@ def _call(
     return answer["statusCode"], content
 
 
-def send(world: World, content: Any) -> None:
-    """Send a message to the publish queue, as another service does."""
+def send(world: World, content: Any, *, first_sent_ms: int | None = None) -> None:
+    """Send a message to the publish queue, as another service does, or a redrive."""
     body = content if isinstance(content, str) else json.dumps(content)
+    about: dict[str, Any] = {}
+    if first_sent_ms is not None:
+        first = {"DataType": "String", "StringValue": str(first_sent_ms)}
+        about = {"MessageAttributes": {FIRST_SENT_AT: first}}
     world.sqs.send_message(
-        QueueUrl=queue_url(names.PUBLISH), MessageBody=body, MessageGroupId="other"
+        QueueUrl=queue_url(names.PUBLISH), MessageBody=body, MessageGroupId="other", **about
     )

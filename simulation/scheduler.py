@@ -101,6 +101,10 @@ class Scheduler:
         """Call back at a time, between two turns of tasks."""
         self._push(when, callback, 0)
 
+    def next_due(self) -> float:
+        """When the next task or callback is due, in seconds of the clock; infinite if none is."""
+        return self._due[0][0] if self._due else math.inf
+
     def start(self, run: Callable[[], object], name: str = "") -> Task:
         """Make a task that is due now."""
         task = Task(run, self._hub, name, self._count)

@@ -72,7 +72,7 @@ class Sweeps:
         found = set()
         for queue in queues:
             for message in self.world.queues.queue(queue_url(queue)).messages():
-                content = _content(message.body)
+                content = content_of(message.body)
                 if message.receives or content.get("hops"):
                     continue
                 if content.get("fanout_id") == fanout_id:
@@ -86,7 +86,7 @@ def _number(row: dict[str, Any], name: str) -> int:
     return int(row.get(name, {"N": "0"})["N"])
 
 
-def _content(body: str) -> dict[str, Any]:
+def content_of(body: str) -> dict[str, Any]:
     try:
         content = json.loads(body)
     except ValueError:

@@ -15,6 +15,8 @@ from fanfold import names
 from simulation.lambdas import lambdas, queue_url
 from simulation.neighbours import is_message_of_neighbours
 from simulation.scheduler import ROUNDING_SECONDS, Crash, Task
+from simulation.skipping import idle_runs
+from simulation.sweeps import content_of
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -46,6 +48,8 @@ class Triggers:
         self.paused: set[str] = set()  # queues, whose names are also the ids of their mappings
         self.was_paused = False
         self.seconds_a_message = 0.0  # of a lane
+        self.skips = False  # runs of SWEEP that can change nothing
+        self.lost: set[str] = set()  # fan-outs whose orders vanish as they are received
         self._random = Random(f"{world.seed} sweeps")
         self._mappings = [self._mapping(queue) for queue in names.QUEUES]
         # What `ready` has found. It is asked before every turn, and looks again only if a mapping
@@ -138,6 +142,8 @@ class Triggers:
             AttributeNames=["All"],
             MessageAttributeNames=["All"],
         ).get("Messages", [])
+        if self.lost:
+            messages = [each for each in messages if not self._vanishes(queue, each)]
         if messages:
             # Those of neighbours take no time, or a slow lane would never come to ours.
             is_ours = not all(is_message_of_neighbours(each["Body"]) for each in messages)
@@ -147,6 +153,15 @@ class Triggers:
             self._look_again()
             worker = partial(self._work, mapping, messages)
             self.world.scheduler.start(worker, f"{queue.consumer.name} on {queue.name}")
+
+    def _vanishes(self, queue: names.Queue, message: Any) -> bool:
+        content = content_of(message["Body"])
+        if content.get("fanout_id") not in self.lost:
+            return False
+        self.world.sqs.delete_message(
+            QueueUrl=queue_url(queue), ReceiptHandle=message["ReceiptHandle"]
+        )
+        return True
 
     def _work(self, mapping: Mapping, messages: list[Any]) -> None:
         queue, task, reached = mapping.queue, self.world.scheduler.current, self.world.reached
@@ -190,7 +205,10 @@ class Triggers:
 
     def _start_sweep(self) -> None:
         scheduler = self.world.scheduler
-        scheduler.at(scheduler.now + SWEEP_EVERY_SECONDS, self._start_sweep)
+        skipped = idle_runs(self.world) if self.skips else 0
+        scheduler.at(scheduler.now + max(1, skipped) * SWEEP_EVERY_SECONDS, self._start_sweep)
+        if skipped:
+            return
         for _ in range(2 if self._random.random() < TWO_SWEEPS else 1):
             scheduler.start(self._sweep, "sweep")
 

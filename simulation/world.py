@@ -24,6 +24,7 @@ from aws_model.sqs.messages import Message
 from aws_model.sqs.queues import Hooks as QueueHooks
 from fanfold import names, times
 from fanfold.fanout.deliver import MAX_HOPS
+from fanfold.settings import Settings
 from fanfold.sweep.remedy import LONGEST_WAIT_SECONDS
 from simulation.clients import running
 from simulation.faults import Faults, HotPartitions, crowd
@@ -69,6 +70,8 @@ class World:
     clock: Clock = field(default_factory=Clock)
     history: History = field(default_factory=History)
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
+    retention_days: int = Settings.retention_days
+    may_be_busy: bool = True
 
     def __post_init__(self) -> None:
         # Turn, seconds, task, what and detail: made into text only where somebody reads it.
@@ -114,7 +117,7 @@ class World:
         self.observer = Observer(self)
         # From a generator of its own, so that the runs of a seed differ in nothing else.
         random = Random(f"{self.seed} around")
-        self.is_busy = random.random() < BUSY
+        self.is_busy = random.random() < BUSY and self.may_be_busy
         if self.is_busy:
             Neighbours(self)
         # In some runs a lane takes so long for each message that the others seem silent.
@@ -208,14 +211,22 @@ class World:
     def _is_quiescent(self) -> bool:
         if self.scheduler.tasks or not self.triggers.is_idle():
             return False
-        return not any("open_fanout" in row for row in self.fanouts())
+        return not self.open_fanouts()
 
-    def rows(self, table: names.Table) -> list[dict[str, Any]]:
-        """All items of a table, in DynamoDB's form."""
+    def rows(self, table: names.Table, having: str = "") -> list[dict[str, Any]]:
+        """All items of a table, in DynamoDB's form; perhaps only those with an attribute."""
         rows = self.database.table(table.name).space.walk(
             after=None, segment=0, segments=1, moment=None
         )
-        return [item_to_wire(row.item) for _, _, row in rows]
+        return [item_to_wire(row.item) for _, _, row in rows if not having or having in row.item]
+
+    def open_fanouts(self) -> list[dict[str, Any]]:
+        """The rows of the ledger that SWEEP watches, without those of neighbours."""
+        return [
+            row
+            for row in self.rows(names.FANOUTS, having=names.OPEN.partition_key)
+            if not is_of_neighbours(row["fanout_id"]["S"])
+        ]
 
     def fanouts(self) -> list[dict[str, Any]]:
         """The rows of the ledger, without those of neighbours and that of SWEEP itself."""

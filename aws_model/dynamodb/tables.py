@@ -209,17 +209,18 @@ class Table:
                 charges.append(Charge(resource, WRITE, partition, cost))
         return charges
 
-    def change(self, key: Key, new: Row | None) -> None:
-        """Store the new image, or remove the item; the indexes follow."""
+    def change(self, key: Key, new: Row | None, *, at: float | None = None) -> None:
+        """Store the new image, or remove the item; the indexes follow. `at` may be a past time."""
         now = self._clock.now
+        at = now if at is None else at
         if self._hooks.read_lag is not None:
             since = now - self._hooks.max_read_lag
-            self.space.remember(key.partition, key.place, now, since=since)
+            self.space.remember(key.partition, key.place, at, since=since)
         old = self.get(key) if self.indexes or self.ttl else None
         self.space.put(key.partition, key.place, new)
         for index, before, after in self._entries(old, new):
             lag = self._hooks.index_lag
-            due = now + (lag(self.schema.name, index.schema.name) if lag else 0.0)
+            due = at + (lag(self.schema.name, index.schema.name) if lag else 0.0)
             if before is not None and (after is None or before.key != after.key):
                 index.change(before.key, None, due=due, now=now)
             if after is not None:
@@ -238,13 +239,13 @@ class Table:
                 yield index, before, after
 
     def expire(self) -> None:
-        """Delete the items that are due, which consumes nothing."""
+        """Delete the items that are due, each at its time, which consumes nothing."""
         now = self._clock.now
         while self._expiring and self._expiring[0][0] <= now:
-            _, _, key, expiry = heapq.heappop(self._expiring)
+            due, _, key, expiry = heapq.heappop(self._expiring)
             row = self.get(key)
             if self.ttl and row is not None and row.item.get(self.ttl) == expiry:
-                self.change(key, None)
+                self.change(key, None, at=due)
 
     def _schedule(self, key: Key, old: Row | None, new: Row) -> None:
         """Note when an item is due. Its time has to be a number, in seconds since the epoch."""

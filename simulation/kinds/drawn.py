@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from simulation.kinds import broken, operated, ordinary
+from simulation.kinds import broken, operated, ordinary, weeks
 from simulation.kinds.kind import Kind
 
-KINDS: tuple[Kind, ...] = (ordinary.KIND, operated.KIND, broken.KIND)
+KINDS: tuple[Kind, ...] = (ordinary.KIND, operated.KIND, broken.KIND, weeks.KIND)
 
 
 def kind_of(seed: int) -> Kind:

@@ -17,3 +17,4 @@ class Kind:
     share: float  # of the seeds
     live: Callable[[World], None]
     checks: tuple[Check, ...] = CHECKS
+    make: Callable[[int], World] = World

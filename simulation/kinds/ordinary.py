@@ -54,4 +54,4 @@ def play(world: World) -> None:
         world.start_client("impatient", partial(operators.abandon_deliveries, world))
 
 
-KIND = Kind("ordinary", 0.92, live)
+KIND = Kind("ordinary", 0.87, live)

@@ -1,0 +1,222 @@
+"""What a `ref_id` may stand for over weeks, by what was asked for and answered: an oracle.
+
+Said without the product, from the documents: an id is its first publisher's until the retention and
+14 days after the post's `published_at`, or after a deletion by queue; it is free from then on,
+whichever rows DynamoDB has deleted. Whether it is free is judged at the time of the request, or at
+that of the message's sending, which may come late: by then the row may be gone.
+
+Times are epoch milliseconds of the true clock. Nothing here reads a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fanfold import contract, times
+
+SECOND, DAY = 1_000, 24 * 60 * 60 * 1_000
+OUTLIVES = 14 * DAY
+ACCEPTED, EXPIRED, NOT_FOUND, TAKEN, RETRACTED, OTHER = 202, 400, 404, 409, 410, 422
+
+_TYPES = {"send": contract.POST_PUBLISHED, "unsend": contract.POST_DELETED}
+
+
+@dataclass(frozen=True)
+class Between:
+    """A time that is known to lie between two, both included."""
+
+    lo: float
+    hi: float
+
+    def __add__(self, later: float) -> Between:
+        return Between(self.lo + later, self.hi + later)
+
+    def has(self, at: float) -> bool:
+        return self.lo <= at <= self.hi
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a publish asks for; equal ones are the same publish."""
+
+    publisher: str
+    title: str
+    published_at: str | None = None
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who has an id until `ends`: a post, or a tombstone, which wants nothing."""
+
+    publisher: str
+    ends: Between
+    wanted: Wanted | None = None
+    published: Between = Between(0, 0)
+    entries_end: Between = Between(0, 0)
+    accepted: Between = Between(0, 0)
+    is_promised: bool = False  # somebody was told so: answered, or without a word after a message
+    handled: float = field(
+        default=0.0, compare=False
+    )  # by when the publish had surely been handled
+
+
+@dataclass(eq=False)
+class Attempt:
+    """A request or message about an id: `kind` is publish, send, retract or unsend."""
+
+    kind: str
+    publisher: str
+    ref_id: str
+    judged: Between  # when it was received, or first sent
+    sent: float = 0.0  # of a message: when it was last sent
+    done: float = 0.0  # when it had surely been handled
+    is_copy: bool = False  # perhaps it was handled now; once it surely is, or was before
+    wanted: Wanted | None = None
+    status: int = 0  # 0, or of a 5xx: it may have had its effect
+    times: tuple[str, str] | None = None  # as answered: published_at, accepted_at
+    is_certain: bool = True  # of a message: that it was handled at all
+    retention_ms: int = 0  # at that time
+
+    @property
+    def is_message(self) -> bool:
+        return self.kind in ("send", "unsend")
+
+    def is_in(self, content: dict[str, Any]) -> bool:
+        """Whether a message may be this attempt's."""
+        told = content.get("type"), content.get("ref_id"), content.get("publisher_id")
+        if told != (_TYPES.get(self.kind), self.ref_id, self.publisher):
+            return False
+        return self.wanted is None or content.get("body") == body_of(self.wanted)
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.ref_id} by {self.publisher} at {self.judged.lo:.0f}"
+
+
+@dataclass
+class Id:
+    """All that one id may stand for now."""
+
+    states: list[Holder | None] = field(default_factory=lambda: [None])
+
+    def settle(self, attempt: Attempt) -> Iterator[str]:
+        """Let an attempt have happened; a sentence if nothing explains its answer."""
+        found = list(self.states) if attempt.is_copy else []
+        for state in self.states:
+            for after, status in _outcomes(state, attempt):
+                if _agrees(attempt, after, status) and after not in found:
+                    found.append(after)
+            is_open = not attempt.is_certain if attempt.is_message else not _is_definite(attempt)
+            if is_open and state not in found:
+                found.append(state)
+        if not found:
+            yield f"The {attempt} was answered {attempt.status}: nothing explains that."
+            return
+        self.states = found
+
+
+def _is_definite(attempt: Attempt) -> bool:
+    return 0 < attempt.status < 500
+
+
+def _agrees(attempt: Attempt, after: Holder | None, status: int) -> bool:
+    if attempt.is_message or not _is_definite(attempt):
+        return True
+    if attempt.status != status:
+        return False
+    if attempt.times is None or after is None:
+        return True
+    published, accepted = map(times.to_ms, attempt.times)
+    return after.published.has(published) and after.accepted.has(accepted)
+
+
+def _outcomes(state: Holder | None, attempt: Attempt) -> Iterator[tuple[Holder | None, int]]:
+    """Each state that may follow, with the status of the answer."""
+    if attempt.wanted and attempt.wanted.published_at is not None:
+        published_ms = min(times.to_ms(attempt.wanted.published_at), attempt.judged.lo)
+        until = published_ms + attempt.retention_ms
+        if attempt.judged.hi + SECOND >= until:
+            yield state, EXPIRED
+        if attempt.judged.lo >= until + SECOND:
+            return
+    if state is None:
+        yield _taken(state, attempt)
+        return
+    # DynamoDB compares whole seconds. What it has deleted, it cannot refuse.
+    is_gone = attempt.is_message and attempt.done >= state.ends.lo
+    if attempt.judged.hi + SECOND >= state.ends.lo or is_gone:
+        yield _taken(None, attempt)
+    if attempt.judged.lo < state.ends.hi + SECOND:
+        yield from _refused(state, attempt)
+
+
+def _taken(state: Holder | None, attempt: Attempt) -> tuple[Holder | None, int]:
+    """What becomes of a free id, if the post is not too old."""
+    keeps = attempt.retention_ms
+    if attempt.kind == "retract":
+        return state, NOT_FOUND
+    if attempt.kind == "unsend":
+        # A tombstone counts from when it was left.
+        left = Between(attempt.judged.lo, attempt.done)
+        return Holder(attempt.publisher, left + keeps + OUTLIVES), ACCEPTED
+    assert attempt.wanted
+    published = attempt.judged
+    if attempt.wanted.published_at is not None:
+        at = times.to_ms(attempt.wanted.published_at)
+        published = Between(min(at, published.lo), min(at, published.hi))  # never in the future
+    holder = Holder(
+        attempt.publisher,
+        published + keeps + OUTLIVES,
+        attempt.wanted,
+        published,
+        published + keeps,
+        attempt.judged,
+        attempt.times is not None or attempt.is_message,
+        attempt.done,
+    )
+    if attempt.times is not None:  # the answer says when exactly
+        published_ms, accepted_ms = map(times.to_ms, attempt.times)
+        is_possible = published.has(published_ms) and attempt.judged.has(accepted_ms)
+        exact = Between(published_ms, published_ms)
+        holder = replace(
+            holder,
+            published=exact,
+            accepted=Between(accepted_ms, accepted_ms),
+            entries_end=exact + keeps,
+            ends=exact + keeps + OUTLIVES,
+        )
+        if not is_possible:
+            return holder, OTHER  # no answer to a publish under a free id: nothing explains it
+    return holder, ACCEPTED
+
+
+def _refused(state: Holder, attempt: Attempt) -> Iterator[tuple[Holder | None, int]]:
+    """What becomes of an id that is not free."""
+    is_own = state.publisher == attempt.publisher
+    match attempt.kind:
+        case "retract":
+            yield (replace(state, wanted=None), 204) if is_own else (state, NOT_FOUND)
+        case "unsend":
+            if is_own and state.wanted:
+                yield _taken(None, attempt)[0], ACCEPTED
+            else:
+                yield state, ACCEPTED
+        case _ if not is_own:
+            yield state, TAKEN
+        case _ if state.wanted is None:
+            yield state, RETRACTED
+        case _:
+            visible = min(state.entries_end.hi, state.published.hi + attempt.retention_ms)
+            if attempt.judged.hi + SECOND >= visible:
+                yield state, EXPIRED
+            if attempt.judged.lo < visible + SECOND:
+                is_same = attempt.is_message or state.wanted == attempt.wanted
+                is_told = is_same and (attempt.times is not None or attempt.is_message)
+                after = replace(state, is_promised=True) if is_told else state
+                yield after, ACCEPTED if is_same else OTHER
+
+
+def body_of(wanted: Wanted) -> dict[str, Any]:
+    """The body of the post that is wanted."""
+    return {"title": wanted.title}
