@@ -16,6 +16,7 @@ from typing import Any
 import typer
 
 from fanfold import clock, names
+from fanfold.doctor.findings import Report
 from fanfold_cli import aws, fanouts, holding, move_tasks, redriving, seeding
 from fanfold_cli.commands import doctor, fanout, pause
 from fanfold_cli.console import ExpectedError
@@ -172,6 +173,10 @@ class NoBar:
         del total
 
 
+def _keep(report: Report) -> None:
+    running.world.examined = report
+
+
 @contextmanager
 def no_progress_bar(_what: str, *, total: int | None, unit: str) -> Iterator[NoBar]:
     del total, unit
@@ -196,8 +201,8 @@ def installed() -> Iterator[None]:
             for module in (doctor, fanout, holding, redriving, seeding)
         ),
         (typer, "echo", lambda text="", **_: running.world.note("says", text)),
-        # A report with a table of findings would be drawn by rich.
-        (doctor, "_print", lambda _report: None),
+        # A report with a table of findings would be drawn by rich; the checks read it.
+        (doctor, "_print", _keep),
         (fanouts, "draw", lambda _rows: None),
         (Deployment, "choose", lambda stack, _home: _stacks[stack]),
     ]

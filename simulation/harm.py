@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 Pair = tuple[str, str]  # user, publisher
@@ -13,6 +13,13 @@ Pair = tuple[str, str]  # user, publisher
 class Harm:
     """What accidents did to edges, until a repair that began later was done."""
 
+    # By user, how many follows more than the rows the count says: rows or counts were restored.
+    miscounted: Counter[str] = field(default_factory=Counter)
+    is_ledger_restored: bool = False
+    # Relations for which RELATE's order was dropped: only the doctor reconciles them.
+    unrelated: set[Pair] = field(default_factory=set)
+    # What the doctor may find, at its first examination in the calm.
+    known: set[Pair] = field(default_factory=set)
     _times: dict[Pair, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
 
     def begins(self, pair: Pair, now_ms: float) -> None:
@@ -30,6 +37,12 @@ class Harm:
         """Whether any relation to a publisher was out of order at some time of an interval."""
         pairs = [pair for pair in self._times if pair[1] == publisher]
         return any(self.touches(pair, begin_ms, end_ms) for pair in pairs)
+
+    def lasting(self) -> set[Pair]:
+        """What no repair has put in order."""
+        return {
+            pair for pair, times in self._times.items() if any(end == math.inf for _, end in times)
+        }
 
     def touches(self, pair: Pair, begin_ms: float, end_ms: float) -> bool:
         """Whether the relation was out of order at some time of an interval."""

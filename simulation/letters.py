@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fanfold import names
+from fanfold import contract, names
 from fanfold.messages import FIRST_SENT_AT
 from simulation.lambdas import dlq_url, queue_url
 
@@ -52,6 +52,9 @@ class Letters:
         for line in read(file):
             first_ms = int(line["attributes"][FIRST_SENT_AT])
             self.lost.append((line["body"], first_ms))
+            content = parsed(line["body"])
+            if content.get("type") == contract.RELATION_SETTLE:
+                self.world.harmed.unrelated.add((content["user_id"], content["publisher_id"]))
 
 
 def parsed(body: str) -> dict[str, Any]:

@@ -31,20 +31,25 @@ class Mutation:
     file: str
     old: str
     new: str
+    kind: str = ""  # of the worlds that must notice; by default as seeds draw them
 
 
 def _parsed(diff: str) -> Iterator[Mutation]:
     file, guard = "", ""
+    kinds: dict[str, str] = {}  # by guard
     found: dict[tuple[str, str], dict[str, list[str]]] = {}
     for line in diff.splitlines():
         if line.startswith("--- "):
             file = line[4:]
         elif line.startswith("@@ "):
             guard = line[3:]
+        elif line.startswith("@kind "):
+            kinds[guard] = line[6:]
         elif line[:1] in ("-", "+"):
             found.setdefault((guard, file), {"-": [], "+": []})[line[0]].append(line[1:])
     for (guard, file), lines in found.items():
-        yield Mutation(guard, file, "\n".join(lines["-"]), "\n".join(lines["+"]))
+        old, new = "\n".join(lines["-"]), "\n".join(lines["+"])
+        yield Mutation(guard, file, old, new, kinds.get(guard, ""))
 
 
 MUTATIONS = tuple(_parsed(Path(__file__).with_suffix(".diff").read_text()))
@@ -73,7 +78,9 @@ def catch(mutation: Mutation, *, max_seeds: int, start: int) -> Caught:
     """Run seeds on a mutated copy until one has a violation."""
     with tempfile.TemporaryDirectory() as folder:
         copy_with(mutation, Path(folder))
-        seeds = ("--seeds", str(max_seeds), "--start", str(start), "--jobs", "1", "--first")
+        seeds = ["--seeds", str(max_seeds), "--start", str(start), "--jobs", "1", "--first"]
+        if mutation.kind:
+            seeds += ["--kind", mutation.kind]
         done = subprocess.run(
             [sys.executable, "-m", "simulation", *seeds],
             cwd=folder,

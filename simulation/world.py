@@ -23,6 +23,7 @@ from aws_model.sqs.client import Queues
 from aws_model.sqs.messages import Message
 from aws_model.sqs.queues import Hooks as QueueHooks
 from fanfold import names, times
+from fanfold.doctor.findings import Report
 from fanfold.fanout.deliver import MAX_HOPS
 from fanfold.settings import Settings
 from fanfold.sweep.remedy import LONGEST_WAIT_SECONDS
@@ -114,6 +115,8 @@ class World:
         self.longest_wait_seconds, self.max_hops = LONGEST_WAIT_SECONDS, MAX_HOPS
         self.was_sent_again = False  # by an operator, after all that was broken was mended
         self.reached = Reached(self)
+        # What the doctor has found last, and first in the calm.
+        self.examined = self.first_examination = Report()
         self.observer = Observer(self)
         # From a generator of its own, so that the runs of a seed differ in nothing else.
         random = Random(f"{self.seed} around")

@@ -22,16 +22,24 @@ class Lane(StrEnum):
     EXPRESS = "express"
     BULK = "bulk"
     ALL = "all"
+    PUBLISH = "publish"
 
 
 LANES = {
     Lane.EXPRESS: (names.EXPRESS,),
     Lane.BULK: (names.BULK,),
     Lane.ALL: (names.EXPRESS, names.BULK),
+    # No lane, but what fills them: for a table that is being restored.
+    Lane.PUBLISH: (names.PUBLISH,),
 }
 
 LaneOption = Annotated[
-    Lane, typer.Option("--lane", help="Small fan-outs (express), large ones (bulk), or both (all).")
+    Lane,
+    typer.Option(
+        "--lane",
+        help="Small fan-outs (express), large ones (bulk), or both (all); or the publish queue, "
+        "which plans them and takes messages.",
+    ),
 ]
 
 

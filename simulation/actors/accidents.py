@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from random import Random
+
+from botocore.exceptions import ClientError
 
 from fanfold import names
 from fanfold.follows.edges_table import edge_key
@@ -47,12 +50,13 @@ def damage_edges(
             row, version = {}, random.randint(1, MAX_VERSION)
             user, publisher = random.choice((*users, "stranger")), random.choice(publishers)
         world.harmed.begins((user, publisher), world.clock.now_ms())
-        if row and random.random() < 0.5:
-            key = {name: row[name] for name in ("shard_id", "edge")}
-            world.dynamodb.delete_item(TableName=names.FOLLOWERS.name, Key=key)
-            world.note(f"accident: the edge of {user} at {publisher} is deleted")
-            continue
-        level = random.randint(0, MAX_LEVEL)
-        item = {**edge_key(publisher, user, level), "version": {"N": str(version)}}
-        world.dynamodb.put_item(TableName=names.FOLLOWERS.name, Item=item)
-        world.note(f"accident: an edge of {user} at {publisher}, level {level}, {version}")
+        with suppress(ClientError):  # throttled: there was no accident
+            if row and random.random() < 0.5:
+                key = {name: row[name] for name in ("shard_id", "edge")}
+                world.dynamodb.delete_item(TableName=names.FOLLOWERS.name, Key=key)
+                world.note(f"accident: the edge of {user} at {publisher} is deleted")
+                continue
+            level = random.randint(0, MAX_LEVEL)
+            item = {**edge_key(publisher, user, level), "version": {"N": str(version)}}
+            world.dynamodb.put_item(TableName=names.FOLLOWERS.name, Item=item)
+            world.note(f"accident: an edge of {user} at {publisher}, level {level}, {version}")

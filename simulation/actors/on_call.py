@@ -34,7 +34,7 @@ def switch_lanes(world: World, random: Random) -> None:
     lane = random.choice(list(pause.Lane))
     repeat(world, random, partial(pause.pause, lane=lane))
     world.scheduler.sleep(random.uniform(10, 60 * 60))
-    repeat(world, random, resume, times=40)
+    repeat(world, random, partial(pause.resume, lane=lane), times=40)
 
 
 def attend_letters(world: World, random: Random, folder: Path) -> None:
@@ -150,9 +150,12 @@ def load_follows(
     return lambda: try_to(MAX_LOOKS)
 
 
-def settle(world: World, random: Random, unfinished: Sequence[Callable[[], None]]) -> None:
+def settle(
+    world: World, random: Random, folder: Path, unfinished: Sequence[Callable[[], None]]
+) -> None:
     """When all is calm, finish what was begun: no letter, file or difference is left."""
     repeat(world, random, resume)
+    repeat(world, random, partial(pause.resume, lane=pause.Lane.PUBLISH))
     for finish in unfinished:
         finish()
     _empty(world, random)
@@ -162,7 +165,22 @@ def settle(world: World, random: Random, unfinished: Sequence[Callable[[], None]
         elif file.exists():
             repeat(world, random, partial(dlq.restore, file=file))
     _empty(world, random)
+    if world.harmed.is_ledger_restored:
+        _drop_what_is_left(world, random, folder)
+    run(world, random, partial(doctor.doctor, whole=True))
+    world.first_examination = world.examined
+    world.harmed.known = world.harmed.lasting() | world.harmed.unrelated
     examine(world, random)
+
+
+def _drop_what_is_left(world: World, random: Random, folder: Path) -> None:
+    """Drop letters that break the contract, such as orders of rows that the ledger has lost."""
+    for queue in sorted({queue.name.lower() for queue, _ in world.dead_letters()}):
+        file = folder / f"left-{queue}.jsonl"
+        world.letters.files.append(file)
+        drop = partial(dlq.drop, queue=dlq.QueueName(queue), every=True, to=file, yes=True)
+        run(world, random, drop)
+        world.letters.lose(file)
 
 
 def _empty(world: World, random: Random) -> None:
@@ -170,5 +188,5 @@ def _empty(world: World, random: Random) -> None:
     for _ in range(MAX_LOOKS):
         repeat(world, random, redrive)
         world.scheduler.sleep(HIDDEN_SECONDS)
-        if all(message.body in world.noise for _, message in world.dead_letters()):
+        if all("kind" in message.attributes for _, message in world.dead_letters()):
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from random import Random
 
 from simulation.actors.operators import grow_shards
 from simulation.requests import by_http, read, relate, relate_by_queue
@@ -66,3 +67,11 @@ def change_mind(world: World, user: str, publisher: str) -> None:
             act = random.choice((relate, relate_by_queue))
             act(world, random.choice(("follow", "unfollow")), user, publisher)
             world.scheduler.sleep(random.choice((0.0, random.uniform(0, 0.3))))
+
+
+def waver(world: World, random: Random, user: str, publisher: str) -> None:
+    """Follow and unfollow within minutes, by request and by message, which may come late."""
+    for _ in range(random.randint(2, 5)):
+        world.scheduler.sleep(random.uniform(0, 40))
+        act = random.choice((relate, relate_by_queue))
+        act(world, random.choice(("follow", "unfollow")), user, publisher)

@@ -211,6 +211,11 @@ class Evidence:
         """The bodies of dead letters that operators have dropped, and not restored."""
         return {body for body, _ in self.world.letters.lost}
 
+    def failed(self) -> str:
+        """The bodies of all dead letters, and of those that were dropped."""
+        bodies = (message.body for _, message in self.world.dead_letters())
+        return " ".join([*bodies, *sorted(self.dropped())])
+
     def may_be_sent_twice(self) -> bool:
         """Whether segments may have been sent twice without a fault.
 

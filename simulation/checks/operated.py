@@ -28,6 +28,17 @@ def the_doctor_finds_nothing_after_its_repair(found: Evidence) -> Iterator[str]:
         yield f"The doctor ends with {codes[0]}."
 
 
+def the_doctor_finds_only_what_accidents_did(found: Evidence) -> Iterator[str]:
+    """Its first examination in the calm: all else, the functions and an import have mended."""
+    known, report = found.world.harmed.known, found.world.first_examination
+    for snapshot in report.examples:
+        if snapshot.pair not in known:
+            yield f"The doctor finds {snapshot.pair} {snapshot.difference}, without an accident."
+    for publisher in report.unreachable:
+        if publisher not in {each for _, each in known}:
+            yield f"The doctor finds {publisher} unreachable, without an accident."
+
+
 def only_letters_that_break_the_contract_are_left(found: Evidence) -> Iterator[str]:
     """A redrive leaves no other ones, once nothing fails any more."""
     for queue, message in found.world.dead_letters():
@@ -36,6 +47,7 @@ def only_letters_that_break_the_contract_are_left(found: Evidence) -> Iterator[s
 
 
 CHECKS: tuple[Check, ...] = (
+    the_doctor_finds_only_what_accidents_did,
     the_doctor_finds_nothing_after_its_repair,
     only_letters_that_break_the_contract_are_left,
 )

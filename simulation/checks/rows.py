@@ -43,7 +43,7 @@ def posts_are_stored_as_they_were_sent(found: Evidence) -> Iterator[str]:
 
 def what_was_retracted_leaves_a_tombstone(found: Evidence) -> Iterator[str]:
     """An acknowledged retraction, or a message that was taken, is remembered."""
-    failed = " ".join(message.body for _, message in found.world.dead_letters())
+    failed = found.failed()
     for retract in found.history.of("retract", "unsend"):
         is_done = retract.status == 204 or (
             retract.kind == "unsend" and f'"{retract.subject}"' not in failed

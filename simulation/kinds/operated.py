@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from simulation.actors import accidents, on_call, operators, publishers, users
+from simulation.actors import accidents, on_call, operators, publishers, restores, users
 from simulation.checks import operated
 from simulation.checks.judge import CHECKS
 from simulation.commands import installed
@@ -29,7 +29,7 @@ def live(world: World) -> None:
         world.run(partial(play, random=random, folder=Path(folder), unfinished=unfinished))
         world.run(
             lambda _: world.start_client(
-                "operator", partial(on_call.settle, world, random, unfinished)
+                "operator", partial(on_call.settle, world, random, Path(folder), unfinished)
             )
         )
 
@@ -51,13 +51,16 @@ def play(
     for publisher in posting:
         start(1.0, publisher, publishers.publish, publisher)
     for user in ("h0", "h1"):
-        start(0.5, user, users.change_mind, user, posting[0])
+        start(0.6, user, users.waver, random, user, posting[0])
     start(0.3, "noise", publishers.send_noise)
     start(0.7, "bad deploy", accidents.fail_messages, random)
     start(0.5, "accident", accidents.damage_edges, random, people, posting)
     start(0.2, "shards", operators.grow_shards, posting[0])
     start(1.0, "letters", on_call.attend_letters, random, folder)
-    start(0.3, "lanes", on_call.switch_lanes, random)
+    if random.random() < 0.4:
+        world.start_client("restore", partial(restores.restore_a_table, world, random))
+    else:
+        start(0.4, "lanes", on_call.switch_lanes, random)
     start(0.4, "deliveries", on_call.send_again, random)
     start(0.2, "impatient", on_call.abandon, random)
     start(0.5, "doctor", on_call.examine, random)

@@ -22,7 +22,7 @@ class FakeLambda:
         ResourceConflictException = InUse
 
     def __init__(self, state: str = "Enabled", *, busy: int = 0, stuck: bool = False) -> None:
-        self.states = {"Express": state, "Bulk": state}
+        self.states = {"Express": state, "Bulk": state, "Publish": state}
         self.asked: list[tuple[str, bool]] = []
         self.busy, self.stuck = busy, stuck
 
@@ -57,7 +57,7 @@ def test_pause_disables_both_lanes_and_waits_until_they_are_disabled() -> None:
     fake = FakeLambda()
     ran = run("pause", "--json", lambda_=fake)
     assert (ran.exit_code, fake.asked) == (0, [("Express", False), ("Bulk", False)])
-    assert fake.states == {"Express": "Disabled", "Bulk": "Disabled"}
+    assert fake.states == {"Express": "Disabled", "Bulk": "Disabled", "Publish": "Enabled"}
     change = {"was": "Enabled", "state": "Disabled", "changed": True}
     assert ran.json == {"lanes": [{"lane": "express", **change}, {"lane": "bulk", **change}]}
 
@@ -67,6 +67,7 @@ def test_pause_disables_both_lanes_and_waits_until_they_are_disabled() -> None:
     [
         ("pause --lane express", "Enabled", True, "is paused now."),
         ("pause --lane bulk", "Enabled", True, "is paused now."),
+        ("pause --lane publish", "Enabled", True, "is paused now."),
         ("resume", "Disabled", True, "is running now."),
         ("pause", "Disabled", False, "was paused already."),
         ("resume", "Enabled", False, "was running already."),

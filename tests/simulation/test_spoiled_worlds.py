@@ -20,10 +20,12 @@ import pytest
 
 from fanfold import names
 from fanfold.aws.items import expressions
+from fanfold.doctor.findings import Snapshot, Unreachable
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows import ring
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
+from fanfold.follows.wishes import FOLLOWED, Follow
 from fanfold.messages import DeliverSegment
 from fanfold.timeline import read
 from fanfold.timeline.entries import Entries
@@ -515,6 +517,16 @@ def a_straggler_left_behind(world: World) -> None:
 @spoils(operated.the_doctor_finds_nothing_after_its_repair, "The doctor ends with")
 def an_edge_that_the_doctor_misses(world: World) -> None:
     a_missing_edge(world)
+
+
+@spoils(
+    operated.the_doctor_finds_only_what_accidents_did, "missing, without", "unreachable, without"
+)
+def differences_without_an_accident(world: World) -> None:
+    report = world.first_examination
+    follow = Follow(user_id="ann", publisher_id=PUBLISHER, state=FOLLOWED, version=1)
+    report.add(Snapshot(follow, {}))
+    report.add_unreachable(Unreachable(PUBLISHER, level=0, seen=1))
 
 
 @spoils(observed, "An operator deletes a letter that is nowhere else")
