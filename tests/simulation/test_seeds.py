@@ -45,7 +45,7 @@ def test_no_seed_has_a_violation(seeds: range, record_property: Callable[..., No
         faults
     )
     assert set(transports) == set(names.TRANSPORTS)
-    record_property("reached", {"times": reached, "runs": runs, "seeds": len(seeds)})
+    record_property("reached", {"times": dict(reached), "runs": dict(runs), "seeds": len(seeds)})
     assert not [*missing(runs, len(seeds))]
 
 
