@@ -35,11 +35,11 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 # Keep bytecode: otherwise each of the many processes of a test compiles boto3 and the CDK again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo quick test check verify static thorough slow simulate mutations bench \
-	format lock synth clean
+.PHONY: help setup demo quick test check verify static thorough slow simulate exhaustive \
+	mutations bench format lock synth clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(READY) ## Install everything into this directory: .venv and node_modules
 	@echo "Ready. Next: make demo, or make test."
@@ -76,6 +76,10 @@ slow: $(READY)
 simulate: .venv/.ready ## Try to lose a post: SEEDS=1000 runs of the whole system from START=0, by JOBS processes
 	@$(BIN)/python -m simulation --seeds $(SEEDS) --start $(START) --jobs $(JOBS) --keep .simulation
 
+exhaustive: .venv/.ready ## Try every order of calls in small scopes, then with one fault at any step: ten minutes
+	@$(BIN)/python -m simulation.exhaustive --all
+	@$(BIN)/python -m simulation.exhaustive --faults 1
+
 mutations: .venv/.ready ## Take out one guard after the other, and see the simulation notice
 	@$(BIN)/python -m simulation.mutations
 
@@ -85,6 +89,7 @@ bench: .venv/.ready ## Measure what the product costs beside its rivals, and kee
 verify: check slow ## Check, 10,000 simulated runs, the mutations, the speed tests and the demo: up to an hour
 	@echo "Trying to lose a post."
 	@$(BIN)/python -m simulation --seeds 10000 --sometimes
+	@$(BIN)/python -m simulation.exhaustive
 	@$(BIN)/python -m simulation.mutations
 	@echo "Running the demo, on an engine of its own that ends with it."
 	@export FANFOLD_HOME="$$(mktemp -d)"; \
