@@ -109,7 +109,7 @@ def test_quiet_calls_may_come_first(name: str, faults: int) -> None:
 GUARDS = [
     ("the ledger row is written before anything is sent", "posted", 0, "dead letters"),
     ("SWEEP asks about a silent fan-out that is not planned", "posted", 1, "queued"),
-    ("the stored sort key wins", "posted twice", 0, "somebody has another entry"),
+    ("the stored sort key wins", "posted twice", 0, "dead letters"),
     ("reconcile reads the row a second time", "follow, unfollow", 0, "in the end the row says"),
     ("RELATE is sent its command before the row is changed", "follow, unfollow", 1, "in the end"),
     ("RELATE reconciles once more", "follow, unfollow", 1, "in the end the row says"),
