@@ -7,7 +7,7 @@ is counted once.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fanfold import times
@@ -92,7 +92,7 @@ class Ledger:
     def plan(self, fanout: Fanout, *, segments: int, followers: int, level: int, now: str) -> bool:
         """Fix the plan, once; False if it was fixed before."""
         sets = {
-            **_progress(fanout, now),
+            **_progress(replace(fanout, segments=segments), now),
             # Never before the question that was answered by planning, whatever the clocks say.
             "sent_at": number(max(times.to_ms(now), fanout.asked_at)),
             "segments": number(segments),

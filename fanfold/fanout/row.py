@@ -24,6 +24,8 @@ ENTRIES_EXPIRE_AT = "entries_expire_at"
 
 # In the key of the index `open`. No id contains it.
 _SEPARATOR = "#"
+# The end of that key while a fan-out has many segments.
+_LARGE = f"{_SEPARATOR}large"
 # An order answers SWEEP's question if it was sent after it, by the clock of SQS and not of SWEEP.
 # It may also have been sent shortly before: the answer then comes a little early, once.
 ANSWERS_FROM_MS = -60_000
@@ -72,8 +74,10 @@ class Fanout:
 
     @property
     def open_key(self) -> str:
-        """Its key in the index `open`, which tells its age without its row."""
-        return f"{self.accepted_at}{_SEPARATOR}{self.fanout_id}"
+        """Its key in the index `open`, which tells its age and its size without its row."""
+        return (
+            f"{self.accepted_at}{_SEPARATOR}{self.fanout_id}{_LARGE if self.segments > 1 else ''}"
+        )
 
     @property
     def changed_ms(self) -> int:
@@ -90,6 +94,11 @@ def accepted_at(open_key: str) -> str:
     Empty, and so before any other time, for the key that versions before wrote: the bare id.
     """
     return open_key.partition(_SEPARATOR)[0] if _SEPARATOR in open_key else ""
+
+
+def is_large(open_key: str) -> bool:
+    """Whether the fan-out behind a key of the index `open` surely has many segments."""
+    return open_key.endswith(_LARGE)
 
 
 def from_item(item: Item) -> Fanout:

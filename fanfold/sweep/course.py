@@ -24,6 +24,7 @@ class Key(NamedTuple):
 
     fanout_id: str
     accepted_at: str  # empty in a key of the version before
+    is_large: bool = False  # surely of many segments
 
 
 Due: TypeAlias = tuple[Remedy, Fanout]
@@ -68,7 +69,8 @@ class Oldest:
 def oldest(keys: Iterable[Key], rows: Mapping[str, Fanout | None], *, now_ms: int) -> Oldest:
     """Measure the oldest ones. `rows` has what was read of the ledger: None where no row is.
 
-    A fan-out counts as large only if its row says so: unplanned and unread ones count as small.
+    A fan-out counts as large only if its row says so, or its key where the row was not read. So
+    unplanned ones count as small.
     """
     small = large = times.to_text(now_ms)
     for key in keys:
@@ -76,7 +78,7 @@ def oldest(keys: Iterable[Key], rows: Mapping[str, Fanout | None], *, now_ms: in
         if key.fanout_id in rows and (row is None or not row.is_open):
             continue  # the index lags behind
         since = row.accepted_at if row else key.accepted_at
-        if row and row.segments > 1:
+        if row.segments > 1 if row else key.is_large:
             large = min(large, since)
         elif since:
             small = min(small, since)

@@ -10,7 +10,7 @@ from fanfold import clock, times
 from fanfold.aws.items import Item, Value, expressions, get_number, get_text, number, text
 from fanfold.aws.queues import ATTEMPTS, BACKOFF_SECONDS
 from fanfold.errors import TryLater
-from fanfold.fanout.row import STALLED, Fanout, accepted_at, from_item
+from fanfold.fanout.row import STALLED, Fanout, accepted_at, from_item, is_large
 from fanfold.names import GIVEN_UP, OPEN
 from fanfold.sweep.course import Key
 
@@ -42,9 +42,10 @@ class OpenFanouts:
             TableName=self.table, IndexName=OPEN.name
         )
         for page in pages:
+            found = ((i, get_text(i, OPEN.partition_key)) for i in page["Items"])
             yield [
-                Key(get_text(item, "fanout_id"), accepted_at(get_text(item, OPEN.partition_key)))
-                for item in page["Items"]
+                Key(get_text(item, "fanout_id"), accepted_at(key), is_large(key))
+                for item, key in found
             ]
 
     def rows(self, ids: Sequence[str]) -> dict[str, Fanout | None]:

@@ -19,6 +19,7 @@ from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
+from fanfold.sweep import course
 from fanfold.sweep.course import Oldest
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.sweep import Sweeping, Swept
@@ -171,3 +172,23 @@ def test_a_long_backlog_costs_few_questions_and_nothing_stalls(stack: Stack) -> 
     states = {stack.row(f"large-{number}").state for number in range(fanouts)}
     assert states == {"complete"}
     assert taken <= 1.2 * fanouts * segments
+
+
+def test_large_fanouts_that_one_run_cannot_read_are_not_taken_for_small_ones(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the alarm for small posts would ring through every large event."""
+    monkeypatch.setattr(course, "MAX_ROWS", 2)
+    for number in range(5):
+        stack.open(f"celebrity-{number}", segments=64, sent=True)
+    stack.clock.advance(10 * MINUTE)
+    unread = stack.open("unread", segments=1, sent=True)
+    stack.open("unplanned")
+    stack.clock.advance(5 * MINUTE)
+    assert stack.sweep() == Oldest(300.0, 900.0)
+    # Progress keeps what a key says.
+    for number in range(5):
+        row = stack.row(f"celebrity-{number}")
+        stack.ledger.finish_segment(row, 0, written=1, now=times.to_text(stack.clock.now_ms()))
+    assert stack.row(unread.fanout_id).is_open
+    assert stack.sweep() == Oldest(300.0, 900.0)

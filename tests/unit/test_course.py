@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fanfold import times
-from fanfold.fanout.row import DELIVERING, STALLED, Fanout, accepted_at
+from fanfold.fanout.row import DELIVERING, STALLED, Fanout, accepted_at, is_large
 from fanfold.sweep import course
 from fanfold.sweep.course import Due, Key, Oldest, next_ids, oldest, within_caps
 from fanfold.sweep.remedy import Remedy
@@ -123,3 +123,13 @@ def test_ten_thousand_lost_orders_are_sent_in_three_runs(remedy: Remedy) -> None
         taken = {row.fanout_id for _, row in within_caps(left)}
         left = [each for each in left if each[1].fanout_id not in taken]
     assert not left
+
+
+def test_a_key_tells_that_an_unread_fanout_is_large() -> None:
+    large = fanout("large", age=300, segments=2)
+    key = Key("large", accepted_at(large.open_key), is_large(large.open_key))
+    assert oldest([key], {}, now_ms=NOW) == Oldest(0, 300)
+    assert not any(is_large(fanout("post", segments=n).open_key) for n in (0, 1))
+    # The row decides, if it was read.
+    assert oldest([key], {"large": replace(large, segments=1)}, now_ms=NOW) == Oldest(300, 0)
+    assert oldest([key], {"large": None}, now_ms=NOW) == Oldest(0, 0)
