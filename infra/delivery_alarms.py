@@ -91,13 +91,21 @@ def of_queue(queue: WorkQueue) -> Iterator[Rule]:
 def of_lane(lane: WorkQueue, stage: Stage) -> Iterator[Rule]:
     yield Rule(
         name=f"{lane.name.name}StandsStill",
-        says=f"Messages wait in the {lane.name.lane} lane, and for {STILL_MINUTES} minutes no "
+        says=f"Messages are in the {lane.name.lane} lane, and for {STILL_MINUTES} minutes no "
         "entry was written: the lane is paused (`fanfold resume`), or its workers fail or are "
         "throttled (the log of the function deliver says so). After a very large fan-out was "
         "abandoned, it passes by itself.",
-        # Where no worker runs there is no data about entries.
-        metric=math("IF((messages > 0) AND (FILL(entries, 0) == 0), 1, 0)")(
-            messages=lane.queue.metric_approximate_number_of_messages_visible(
+        # Few messages are taken at once. If their workers fail they are hidden, and if those hand
+        # back they are delayed: no message is ever seen waiting. Where no worker runs there is no
+        # data about entries.
+        metric=math("IF((waiting + hidden + delayed > 0) AND (FILL(entries, 0) == 0), 1, 0)")(
+            waiting=lane.queue.metric_approximate_number_of_messages_visible(
+                period=MINUTE, statistic="Minimum"
+            ),
+            hidden=lane.queue.metric_approximate_number_of_messages_not_visible(
+                period=MINUTE, statistic="Minimum"
+            ),
+            delayed=lane.queue.metric_approximate_number_of_messages_delayed(
                 period=MINUTE, statistic="Minimum"
             ),
             entries=ours(

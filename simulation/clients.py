@@ -7,7 +7,7 @@ connections are replaced; everything between these and a function's handler is t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,7 @@ from aws_model.dynamodb import client as dynamodb
 from fanfold import clock
 from fanfold.aws.answers import Lost, encode, refused
 from fanfold.aws.curl import Connections, Ended, Service
-from fanfold.aws.retries import is_transient
+from fanfold.aws.retries import is_throttle, is_transient
 from fanfold.fanout.policy import Send
 from fanfold.fanout.transport import Finished
 from fanfold.fanout.transport_boto3 import Boto3Transport, ThreadedCalls
@@ -52,17 +52,41 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
     world = running.world
     world.note(f"{service}.{operation}", request)
     world.observer.before(operation, request)
-    world.faults.before(service, operation)
+    try:
+        for trouble in world.troubles:
+            trouble.before(service, operation, request)
+        world.faults.before(service, operation)
+    except ClientError as error:
+        _count_throttle(operation, request, error)
+        raise
     try:
         world.faults.conflicts(operation, request)
         answer = getattr(world.client(service), operation)(**request)
     except ClientError as error:
         world.observer.rejected(operation, request, error)
+        _count_throttle(operation, request, error)
         raise
     world.observer.applied(operation, request, answer)
     world.faults.after(service, operation)
     world.scheduler.sleep()
     return answer
+
+
+def _count_throttle(operation: str, request: dict[str, Any], error: ClientError) -> None:
+    watch = running.world.watch
+    if watch and is_throttle(error):
+        for table in tables_of(request):
+            watch.throttled(operation, table)
+
+
+def tables_of(request: dict[str, Any]) -> Collection[str]:
+    """The tables of a request; none if it is not to DynamoDB."""
+    if "TableName" in request:
+        return (request["TableName"],)
+    if "TransactItems" in request:
+        actions = (next(iter(each.values())) for each in request["TransactItems"])
+        return tuple(dict.fromkeys(action["TableName"] for action in actions))
+    return tuple(request.get("RequestItems", ()))
 
 
 @dataclass

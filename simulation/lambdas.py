@@ -9,7 +9,6 @@ import importlib
 import logging
 import os
 import sys
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,10 @@ from types import ModuleType
 from typing import Any, cast
 from unittest.mock import patch
 
-from aws_lambda_powertools.metrics.provider.cloudwatch_emf import cloudwatch
+from aws_lambda_powertools import Metrics
+from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
+    AmazonCloudWatchEMFProvider,
+)
 
 from aws_model.lambda_events import Context
 from aws_model.sqs.messages import ACCOUNT
@@ -58,7 +60,7 @@ class Environment:
 
     @property
     def name(self) -> str:
-        """A new one after each cold start."""
+        """A new one after each cold start; its first word is the module of its door."""
         return f"{self.door.__name__} {id(self)} {self.starts}"
 
     def start_cold(self) -> None:
@@ -80,6 +82,9 @@ class Environment:
         paces.update((queue, Pace(running.world.worker_rate, BURST_ENTRIES)) for queue in paces)
         for each in self.wires:
             each.in_flight.take_all()
+        metrics = getattr(self.door, "metrics", None)
+        if metrics is not None:
+            metrics.provider.clear_metrics()
 
 
 @dataclass
@@ -96,9 +101,10 @@ class Lambdas:
         task.work = Span(world.clock.now_ms())
         task.deadline = world.scheduler.now + seconds
         task.skew_ms, task.environment = world.faults.skew_ms(), environment.name
-        task.may_crash = environment.is_busy = True
+        task.may_crash = environment.is_busy = has_failed = True
         try:
             answer = environment.door.handler(event, Context(task.deadline, clock.monotonic))
+            has_failed = False
             # PLAN leaves edges to RELATE where they give it trouble.
             if not _is_failure(answer) and not (function == names.PLAN.name and task.work.trouble):
                 task.work.ended_ms = world.clock.now_ms()
@@ -110,6 +116,8 @@ class Lambdas:
                 environment.start_cold()
             raise
         finally:
+            if world.watch:
+                world.watch.invoked(function, failed=has_failed)
             task.deadline, task.skew_ms, task.environment = float("inf"), 0, ""
             task.may_crash = task.is_dying = environment.is_busy = False
 
@@ -144,6 +152,7 @@ def _load(function: str, transport: str) -> Environment:
     before = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_door(name)}
     os.environ["TRANSPORT"] = transport
     _forget_wires()
+    _renew_metrics()
     try:
         door = importlib.import_module(f"functions.{function}")
         wires = cast("tuple[Wires, ...]", tuple(map(curl.connections, (curl.DYNAMODB, curl.SQS))))
@@ -152,6 +161,22 @@ def _load(function: str, transport: str) -> Environment:
         for name in [name for name in sys.modules if _is_door(name)]:
             del sys.modules[name]
         sys.modules.update(before)
+
+
+def _renew_metrics() -> None:
+    """Have the next environment collect its metrics alone: Powertools keeps them by process."""
+    for collected in ("_metrics", "_dimensions", "_metadata", "_default_dimensions"):
+        setattr(Metrics, collected, {})
+
+
+def _emit(self: AmazonCloudWatchEMFProvider, raise_on_empty_metrics: bool = False) -> None:
+    """Hand metrics to the run's CloudWatch, in the place of printing them; the dead print none."""
+    del raise_on_empty_metrics
+    world, task = running.world, running.world.scheduler.current
+    if world.watch and not task.is_dying:
+        function = task.environment.partition(" ")[0].rpartition(".")[2]
+        world.watch.emitted(function, self.metric_set, self.dimension_set)
+    self.clear_metrics()
 
 
 def _forget_wires() -> None:
@@ -192,7 +217,7 @@ def installed() -> Iterator[None]:
         (boto, "threads", lambda _count: None),
         (boto, "sqs", lambda: BotoClient("sqs", ATTEMPTS)),
         (boto, "lambda_", lambda: BotoClient("lambda", ATTEMPTS)),
-        (cloudwatch, "print", lambda *_, **__: None),
+        (AmazonCloudWatchEMFProvider, "flush_metrics", _emit),
         (transport_boto3, "Boto3Transport", UnthreadedTransport),
         (curl, "Connections", Wires),
         # So small that a dozen followers are many segments, pages and chunks.
@@ -226,11 +251,7 @@ def installed() -> Iterator[None]:
     }
     logging.disable(logging.CRITICAL)
     try:
-        with patched(patches), patch.dict(os.environ, environment), warnings.catch_warnings():
-            # All environments of a process share Powertools' metrics: one may flush another's, and
-            # overwrite its lane.
-            warnings.filterwarnings("ignore", "No application metrics", UserWarning)
-            warnings.filterwarnings("ignore", "Dimension 'lane' has already", UserWarning)
+        with patched(patches), patch.dict(os.environ, environment):
             yield
     finally:
         _forget_wires()

@@ -64,6 +64,7 @@ class LongWorld(World):
         self.database.hooks.ttl_delay = lambda _table: self.drawn.uniform(0, self.ttl_seconds)
         self.queues.hooks.is_duplicated = self._is_duplicated
         self.queues.hooks.copy_seconds = self._copy_seconds
+        self.door_skew_ms = 0  # ids and retentions end at exact times
         self.triggers.skips, self.triggers.seconds_a_message = True, 0.0
         self.users: list[str] = []
         self.publishers: list[str] = []

@@ -51,7 +51,12 @@ def by_http(
         headers = {"idempotency-key": key}
         operation.tries.append(Span(world.clock.now_ms()))
         operation.status, answer = _call(
-            world, publisher, contract.PUBLISH_POST, headers=headers, body={"body": content, **more}
+            world,
+            publisher,
+            contract.PUBLISH_POST,
+            headers=headers,
+            body={"body": content, **more},
+            clock=world.door_ms(),
         )
         operation.tries[-1].ended_ms = world.clock.now_ms()
         operation.answer = answer if operation.status == 202 else None
@@ -186,7 +191,11 @@ def _call(
         answer = lambdas().invoke(route.door, event, seconds=names.API.seconds)
     except Crash:
         world.faults.injected["door died"] += 1
+        if world.watch:
+            world.watch.answered(502)
         return 502, None
+    if world.watch:
+        world.watch.answered(answer["statusCode"])
     content = json.loads(answer["body"]) if answer.get("body") else None
     return answer["statusCode"], content
 

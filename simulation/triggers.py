@@ -47,9 +47,12 @@ class Triggers:
         self.world = world
         self.paused: set[str] = set()  # queues, whose names are also the ids of their mappings
         self.was_paused = False
-        self.seconds_a_message = 0.0  # of a lane
         self.skips = False  # runs of SWEEP that can change nothing
         self.lost: set[str] = set()  # fan-outs whose orders vanish as they are received
+        self.unreadable: set[str] = set()  # queues that their mappings fail to receive from
+        self.runs_sweep = True
+        self.seconds_a_message = 0.0  # of a slow lane
+        self.slow_lanes: tuple[names.Queue, ...] = names.LANES
         self._random = Random(f"{world.seed} sweeps")
         self._mappings = [self._mapping(queue) for queue in names.QUEUES]
         # What `ready` has found. It is asked before every turn, and looks again only if a mapping
@@ -75,6 +78,15 @@ class Triggers:
     def resume(self, queues: Collection[str] | None = None) -> None:
         """Resume these queues, or all."""
         self.paused -= set(self.paused if queues is None else queues)
+        self._look_again()
+
+    def lock(self, queue: str) -> None:
+        """Let the mapping of a queue fail to receive from it; the mapping stays enabled."""
+        self.unreadable.add(queue)
+        self._look_again()
+
+    def unlock(self, queue: str) -> None:
+        self.unreadable.discard(queue)
         self._look_again()
 
     def is_idle(self) -> bool:
@@ -130,7 +142,9 @@ class Triggers:
         return [
             mapping
             for mapping in self._mappings
-            if mapping.busy < MAX_WORKERS and mapping.queue.name not in self.paused
+            if mapping.busy < MAX_WORKERS
+            and mapping.queue.name not in self.paused
+            and mapping.queue.name not in self.unreadable
         ]
 
     def _receive(self, mapping: Mapping) -> None:
@@ -147,7 +161,7 @@ class Triggers:
         if messages:
             # Those of neighbours take no time, or a slow lane would never come to ours.
             is_ours = not all(is_message_of_neighbours(each["Body"]) for each in messages)
-            if is_ours and queue in (names.EXPRESS, names.BULK):
+            if is_ours and queue in self.slow_lanes:
                 mapping.opens = self.world.scheduler.now + self.seconds_a_message
             mapping.busy += 1
             self._look_again()
@@ -207,7 +221,7 @@ class Triggers:
         scheduler = self.world.scheduler
         skipped = idle_runs(self.world) if self.skips else 0
         scheduler.at(scheduler.now + max(1, skipped) * SWEEP_EVERY_SECONDS, self._start_sweep)
-        if skipped:
+        if skipped or not self.runs_sweep:
             return
         for _ in range(2 if self._random.random() < TWO_SWEEPS else 1):
             scheduler.start(self._sweep, "sweep")

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
@@ -33,12 +33,16 @@ from simulation.harm import Harm
 from simulation.history import History
 from simulation.lambdas import dlq_url, lambdas
 from simulation.letters import Letters
-from simulation.neighbours import Neighbours, is_of_neighbours
+from simulation.neighbours import is_of_neighbours
 from simulation.observers import Observer, pair_of
 from simulation.reached import Reached
 from simulation.scheduler import Scheduler
 from simulation.schemas import schema_of
 from simulation.triggers import Triggers
+
+if TYPE_CHECKING:
+    from simulation.troubles import Trouble
+    from simulation.watch import Watch
 
 # A fan-out that lost something all the time while faults lasted may be asked about hours later, and
 # a slow lane takes hours for what there is.
@@ -55,8 +59,7 @@ SLOW_SECONDS = 480.0
 HASTY = 0.3
 # The share of runs in which an operator abandons deliveries.
 ENDED_BY_HAND = 0.15
-# How far the clock that stamps requests to follow is ahead of that of SQS. Posts are stamped by the
-# true clock, as the checks judge by `accepted_at` who follows in time.
+# How far the clock of API Gateway, which stamps requests, is ahead of that of SQS.
 DOOR_SKEWS_MS = (0, -250, 250)
 # After how many seconds the copy of a message comes, in a hasty run.
 COPY_SECONDS = (0.0, 0.1, 1.0, 10.0)
@@ -73,6 +76,9 @@ class World:
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
     retention_days: int = Settings.retention_days
     may_be_busy: bool = True
+    watch: Watch | None = None  # CloudWatch, in kinds that are watched
+    story: str = ""  # what a steady world tells
+    troubles: list[Trouble] = field(default_factory=list)  # that last for minutes or hours
 
     def __post_init__(self) -> None:
         # Turn, seconds, task, what and detail: made into text only where somebody reads it.
@@ -121,8 +127,6 @@ class World:
         # From a generator of its own, so that the runs of a seed differ in nothing else.
         random = Random(f"{self.seed} around")
         self.is_busy = random.random() < BUSY and self.may_be_busy
-        if self.is_busy:
-            Neighbours(self)
         # In some runs a lane takes so long for each message that the others seem silent.
         self.triggers.seconds_a_message = SLOW_SECONDS if random.random() < SLOW else 0.0
 
@@ -165,7 +169,7 @@ class World:
         self.history.ended(message, how, self.clock.now_ms(), work)
 
     def door_ms(self) -> int:
-        """The time with which a request to follow is stamped."""
+        """The time with which API Gateway stamps a request."""
         return self.clock.now_ms() + self.door_skew_ms
 
     def client(self, service: str) -> Any:

@@ -23,6 +23,8 @@ NOISY_IN_FLIGHT = 30
 MAX_IN_FLIGHT = 120_000
 # How a message ends; see `Hooks`.
 DELETED, MOVED, EXPIRED = "deleted", "moved", "expired"
+# A message that was received more often does not count in the age of the oldest one.
+AGED_RECEIVES = 3
 
 
 @dataclass
@@ -146,17 +148,22 @@ class Queue:
 
     def attributes(self) -> dict[str, str]:
         """Counts and settings, as text."""
-        self._catch_up()
-        waiting, in_flight = len(self._waiting), len(self._in_flight)
+        waiting, in_flight, delayed = self.counts()
         return {
             "ApproximateNumberOfMessages": str(waiting),
             "ApproximateNumberOfMessagesNotVisible": str(in_flight),
-            "ApproximateNumberOfMessagesDelayed": str(len(self._kept) - waiting - in_flight),
+            "ApproximateNumberOfMessagesDelayed": str(delayed),
             "VisibilityTimeout": str(int(self.visibility_seconds)),
             "MessageRetentionPeriod": str(int(self.retention_seconds)),
             "DelaySeconds": str(int(self.delay_seconds)),
             "QueueArn": arn_of(self.name),
         }
+
+    def counts(self) -> tuple[int, int, int]:
+        """How many messages wait, are in flight and are delayed."""
+        self._catch_up()
+        waiting, in_flight = len(self._waiting), len(self._in_flight)
+        return waiting, in_flight, len(self._kept) - waiting - in_flight
 
     def messages(self) -> list[Message]:
         """Every message that is kept, waiting or hidden; no service call shows them."""
@@ -170,6 +177,26 @@ class Queue:
     def waiting(self) -> int:
         self._catch_up()
         return len(self._waiting)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it keeps nothing, neither waiting nor hidden."""
+        return not self._kept
+
+    def age_of_oldest(self) -> float:
+        """CloudWatch's ApproximateAgeOfOldestMessage: the seconds since the oldest was sent.
+
+        As SQS does, it leaves out messages that were received too often; and those that are
+        delayed, on which the guide is silent.
+        """
+        self._catch_up()
+        counted = (
+            message.sent_at
+            for message in self._kept
+            if message.receives <= AGED_RECEIVES and (message.receives or not message.hidden)
+        )
+        oldest = next(counted, None)
+        return self.clock.now - oldest if oldest is not None else 0.0
 
     def next_change(self) -> float | None:
         """When the next hidden message becomes visible, in seconds since the epoch."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from simulation.checks import entries, follows, ledger, posts, rows, timelines, work
+from simulation.checks import alarms, entries, follows, ledger, posts, rows, timelines, work
 from simulation.checks.evidence import Evidence
 from simulation.world import World
 
@@ -38,6 +38,8 @@ CHECKS: tuple[Check, ...] = (
     follows.follows_change_as_they_were_asked_to,
     follows.lists_of_follows_are_what_was_asked_for,
     follows.edges_agree_with_the_lists_of_follows,
+    alarms.a_late_post_rings_its_alarm,
+    alarms.a_calm_world_rings_no_alarm,
     work.dead_letters_are_noise_or_were_tried_out,
     work.small_faults_need_no_sweep,
     work.writes_are_in_proportion,

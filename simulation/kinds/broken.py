@@ -19,6 +19,8 @@ from simulation.checks.judge import CHECKS
 from simulation.commands import installed, run
 from simulation.faults import RATES
 from simulation.kinds.kind import Kind
+from simulation.liveness import Liveness
+from simulation.watch import Watch
 from simulation.world import World
 
 # The share of worlds in which the trouble ends before SWEEP gives up.
@@ -44,6 +46,7 @@ def live(world: World) -> None:
     # Without other faults, but in some worlds, whatever is not delivered is due to the trouble.
     if random.random() < 0.5:
         world.faults.rates = dict.fromkeys(RATES, 0.0)
+    Liveness(Watch(world))
     world.run(partial(play, random=random))
     if random.random() < SENT_AGAIN:
         send_again = partial(run, world, random, partial(fanout.resend, stalled=True))

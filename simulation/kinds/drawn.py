@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
-from simulation.kinds import broken, operated, ordinary, weeks
+from simulation.kinds import broken, operated, ordinary, steady, weeks
 from simulation.kinds.kind import Kind
 
-KINDS: tuple[Kind, ...] = (ordinary.KIND, operated.KIND, broken.KIND, weeks.KIND)
+KINDS: tuple[Kind, ...] = (
+    ordinary.KIND,
+    operated.KIND,
+    broken.KIND,
+    weeks.KIND,
+    steady.KIND,
+)
 
 
 def kind_of(seed: int) -> Kind:

@@ -18,6 +18,7 @@ from simulation.checks import operated
 from simulation.checks.judge import CHECKS
 from simulation.commands import installed
 from simulation.kinds.kind import Kind
+from simulation.neighbours import Neighbours
 from simulation.world import World
 
 
@@ -38,6 +39,8 @@ def play(
     world: World, *, random: Random, folder: Path, unfinished: list[Callable[[], None]]
 ) -> None:
     """Start clients, accidents and operators; a few of each, because their commands take long."""
+    if world.is_busy:
+        Neighbours(world)
     posting = [f"p{number}" for number in range(random.randint(1, 2))]
     people = [f"u{number}" for number in range(random.randint(1, 8))]
     world.faults.hot = frozenset(random.sample(people, 1))

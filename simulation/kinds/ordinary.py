@@ -9,11 +9,15 @@ from functools import partial
 
 from simulation.actors import operators, publishers, users
 from simulation.kinds.kind import Kind
+from simulation.liveness import Liveness
+from simulation.neighbours import Neighbours
+from simulation.watch import Watch
 from simulation.world import World
 
 
 def live(world: World) -> None:
     """Run the world to its end."""
+    Liveness(Watch(world))
     world.run(play)
 
 
@@ -24,6 +28,8 @@ USERS, USERS_OF_SLOW_LANES = 16, 8
 def play(world: World) -> None:
     """Start the clients: one to three publishers, their users, and some others."""
     random = world.random
+    if world.is_busy:
+        Neighbours(world)
     is_slow = world.triggers.seconds_a_message > 0
     posting = [f"p{number}" for number in range(1 if is_slow else random.randint(1, 3))]
     most = USERS_OF_SLOW_LANES if is_slow else USERS
@@ -54,4 +60,4 @@ def play(world: World) -> None:
         world.start_client("impatient", partial(operators.abandon_deliveries, world))
 
 
-KIND = Kind("ordinary", 0.87, live)
+KIND = Kind("ordinary", 0.83, live)

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from aws_model.cloudwatch import ALARM, OK, Alarm, Minutes, evaluated
 from fanfold import names
 from infra.follow_timeline import TABLE_ACTIONS
 from infra.service_alarms import GROWERS
-from tests.infra.cloudwatch import ALARM, OK, Alarm, Minutes, evaluated
+from tests.infra.pinned_alarms import PINNED, alarm_name, as_text, simulated
 from tests.infra.template import Template, of_type, output_id, variables
 
 ROOT = Path(__file__).parents[2]
@@ -24,12 +25,8 @@ WORKED = ("api", "timeline", "plan", "deliver", "relate")
 
 def alarms(template: Template) -> dict[str, Alarm]:
     """Each alarm by the name that the operations page knows it by."""
-    found = {}
-    for logical_id, properties in of_type(template, "AWS::CloudWatch::Alarm").items():
-        match = re.fullmatch(r"FanfoldAlarms(\w+)[0-9A-F]{8}", logical_id)
-        assert match
-        found[match[1]] = Alarm(properties)
-    return found
+    found = of_type(template, "AWS::CloudWatch::Alarm").items()
+    return {alarm_name(logical_id): Alarm(properties) for logical_id, properties in found}
 
 
 def ids(template: Template) -> set[str]:
@@ -131,6 +128,12 @@ def test_the_growths_of_every_function_that_writes_edges_are_watched(template: T
     }
 
 
+def test_the_simulation_judges_by_the_alarms_of_the_default_stage(dev: Template) -> None:
+    assert PINNED.read_text(encoding="utf-8") == as_text(simulated(dev)), (
+        "To write it anew: python -m tests.infra.pinned_alarms"
+    )
+
+
 # When they ring. The lists have a value a minute.
 
 
@@ -195,8 +198,18 @@ def test_a_message_rings_some_days_before_it_expires(dev: Template, alarm: str, 
     assert not alarms(dev)[alarm].rings(values=[days * DAYS - 60] * 60)
 
 
-def lane(dev: Template, messages: Minutes, entries: Minutes) -> list[str]:
-    return list(alarms(dev)["BulkStandsStill"].states(messages=messages, entries=entries))
+def lane(
+    dev: Template,
+    messages: Minutes,
+    entries: Minutes,
+    *,
+    hidden: Minutes = (),
+    delayed: Minutes = (),
+) -> list[str]:
+    """The states of the alarm; `messages` wait, and what is not given is 0, or no data like it."""
+    nothing = [None if each is None else 0 for each in messages]
+    gauges = {"waiting": messages, "hidden": hidden or nothing, "delayed": delayed or nothing}
+    return list(alarms(dev)["BulkStandsStill"].states(entries=entries, **gauges))
 
 
 def test_a_lane_with_messages_that_writes_nothing_for_a_quarter_of_an_hour_rings(
@@ -205,6 +218,15 @@ def test_a_lane_with_messages_that_writes_nothing_for_a_quarter_of_an_hour_rings
     for nothing in (0, None):  # its workers write nothing, or there are none
         states = lane(dev, [5_000] * 30, [900] * 10 + [nothing] * 20)
         assert states.index(ALARM) == 10 + 15 - 1
+
+
+def test_a_lane_whose_few_messages_are_taken_at_once_and_fail_rings_too(dev: Template) -> None:
+    none, one = [0] * 30, [1] * 30
+    # A message of a worker that failed is hidden for six minutes; a rest waits for up to five.
+    assert ALARM in lane(dev, none, [None] * 30, hidden=one)
+    assert ALARM in lane(dev, none, [0] * 30, delayed=one)
+    assert ALARM in lane(dev, none, [0] * 30, hidden=[1, 0] * 15, delayed=[0, 1] * 15)
+    assert ALARM not in lane(dev, none, [10] * 30, hidden=one)
 
 
 def test_a_lane_that_writes_or_has_nothing_to_write_is_calm(dev: Template) -> None:

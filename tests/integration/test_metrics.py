@@ -6,32 +6,19 @@ Nothing else would notice a difference: the alarm would be silent for ever.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
-from aws_cdk import App
 
+from aws_model.cloudwatch import Alarm, MetricId
 from fanfold import names
 from fanfold.follows.sharding import NotGrown
 from functions._growth import report_growth
-from infra.context import choose
 from infra.service_alarms import GROWERS
-from infra.stack import FanfoldStack
-from tests.infra.cloudwatch import Alarm, MetricId
-from tests.infra.template import Template, of_type, variables
+from tests.infra.pinned_alarms import synthesized
+from tests.infra.template import of_type, variables
 from tests.integration.system import System
-
-CDK_JSON = Path(__file__).parents[2] / "cdk.json"
-
-
-def synthesized() -> Template:
-    context = json.loads(CDK_JSON.read_text())["context"]
-    app = App(context={**context, "aws:cdk:bundling-stacks": []})
-    stack = FanfoldStack(app, "Fanfold", stage=choose(app.node.get_all_context()))
-    template: Template = app.synth().get_stack_by_name(stack.stack_name).template
-    return template
 
 
 def emitted(out: str) -> list[MetricId]:

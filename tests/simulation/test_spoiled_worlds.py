@@ -30,9 +30,11 @@ from fanfold.messages import DeliverSegment
 from fanfold.timeline import read
 from fanfold.timeline.entries import Entries
 from simulation.checks import (
+    alarms,
     entries,
     follows,
     judge,
+    lanes,
     ledger,
     operated,
     posts,
@@ -45,6 +47,8 @@ from simulation.clients import BotoClient
 from simulation.kinds import broken
 from simulation.kinds.drawn import KINDS
 from simulation.lambdas import dlq_url, installed, queue_url
+from simulation.liveness import Liveness
+from simulation.watch import Watch
 from simulation.world import World
 from tests.simulation.spoilings import (
     ENDED,
@@ -78,7 +82,10 @@ SIMULATION = Path(judge.__file__).parent.parent
 SAID_IN = (
     *sorted(set((SIMULATION / "checks").glob("*.py")) - {Path(weeks.__file__)}),  # test_weeks.py
     *sorted((SIMULATION / "kinds").glob("*.py")),
-    *(SIMULATION / name for name in ("letters.py", "levels.py", "observers.py", "sweeps.py")),
+    *(
+        SIMULATION / name
+        for name in ("letters.py", "levels.py", "liveness.py", "observers.py", "sweeps.py")
+    ),
 )
 observed = judge.nothing_was_observed_during_the_run
 AN_HOUR_LATER = "2026-11-20T19:00:00.000Z"
@@ -656,6 +663,43 @@ def a_growth_too_soon(world: World) -> None:
 def a_level_that_falls(world: World) -> None:
     _grow(world, 1)
     _grow(world, 0)
+
+
+# What has to be told
+
+
+def _watched(world: World) -> None:
+    """Look at the world an hour later, some minutes long."""
+    liveness = Liveness(Watch(world))
+    world.clock.advance(3_600.0)
+    for _ in range(15):
+        liveness.watch.minute += 1
+        liveness.look()
+
+
+@spoils(alarms.a_late_post_rings_its_alarm, "(small) is late in minute")
+def a_post_that_is_late_in_silence(world: World) -> None:
+    fanout(world, POST, state=text("queued"), segments=None)
+    _watched(world)
+
+
+@spoils(alarms.a_late_post_rings_its_alarm, "minutes, and ann lacks it")
+def a_post_that_is_late_and_called_complete(world: World) -> None:
+    gone(world, names.TIMELINES, entry_of(world, "ann", POST))
+    _watched(world)
+
+
+@spoils(alarms.a_calm_world_rings_no_alarm, "and nothing is wrong")
+def an_alarm_in_the_calm(world: World) -> None:
+    Watch(world).first_rang["ExpressLate"] = 7
+
+
+@spoils(lanes.a_small_post_waits_for_no_celebrity, "beside a celebrity")
+def a_small_post_that_takes_minutes(world: World) -> None:
+    world.story = "celebrity"
+    fanout(world, POST, segments=number(1))
+    for operation in world.history.of("publish", "send"):
+        operation.ended_ms -= 60_000
 
 
 # The tests

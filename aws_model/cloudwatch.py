@@ -1,7 +1,7 @@
-"""CloudWatch's alarms, as the developer guide describes them, on alarms of a template.
+"""CloudWatch's alarms, as the developer guide describes them, from their CloudFormation properties.
 
-Metrics are minutes with one value each, or None without data. Of metric math there is what the
-alarms here use.
+Metrics are minutes with one value each, or None without data. Of metric math there is IF, FILL,
+DIFF, AND, comparisons, sums, products and quotients.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
+from types import CodeType
 from typing import Any
 
 Value = float | None
@@ -72,12 +74,12 @@ class Watched:
 class Alarm:
     properties: Mapping[str, Any]
 
-    @property
+    @cached_property
     def expression(self) -> str | None:
         given = (each.get("Expression") for each in self.properties.get("Metrics", []))
         return next(filter(None, given), None)
 
-    @property
+    @cached_property
     def metrics(self) -> dict[str, Watched]:
         """The metrics by their names in the expression; without one, the name is empty."""
         if "Metrics" not in self.properties:
@@ -94,30 +96,38 @@ class Alarm:
 
     def states(self, before: str = OK, /, **data: Minutes) -> Iterator[str]:
         """The state after each minute. Without an expression, the only metric is `values`."""
-        n = int(self.properties["EvaluationPeriods"])
-        m = int(self.properties.get("DatapointsToAlarm", n))
         state = before
+        named = data if self.expression else {"": data["values"]}
         for minute in range(1, max(map(len, data.values())) + 1):
-            points = self._points(data, minute, n + LOOK_BACK)
-            state = evaluated(
-                [None if each is None else self._is_bad(each) for each in points],
-                m,
-                n,
-                missing=self.properties["TreatMissingData"],
-                state=state,
-            )
+            state = self.after(state, named, minute)
             yield state
+
+    def after(self, state: str, data: Mapping[str, Minutes], minute: int) -> str:
+        """What the first `minute` minutes of its metrics, by name, make of the state before."""
+        points = self._points(data, minute, self.periods + LOOK_BACK)
+        return evaluated(
+            [None if each is None else self.is_bad(each) for each in points],
+            int(self.properties.get("DatapointsToAlarm", self.periods)),
+            self.periods,
+            missing=self.properties["TreatMissingData"],
+            state=state,
+        )
+
+    @cached_property
+    def periods(self) -> int:
+        """How many it evaluates."""
+        return int(self.properties["EvaluationPeriods"])
 
     def _points(self, data: Mapping[str, Minutes], minute: int, periods: int) -> list[Value]:
         if self.expression is None:
-            return self.metrics[""].values(data["values"], minute, periods)
+            return self.metrics[""].values(data[""], minute, periods)
         series = {
             name: Series(watched.values(data[name], minute, periods + 1))
             for name, watched in self.metrics.items()
         }
         return calculated(self.expression, series)[1:]  # `DIFF` has none for the first period
 
-    def _is_bad(self, value: float) -> bool:
+    def is_bad(self, value: float) -> bool:
         compare = OPERATORS[self.properties["ComparisonOperator"]]
         return compare(value, float(self.properties["Threshold"]))
 
@@ -148,7 +158,7 @@ class Series(list[Value]):
         quotients = self._with(other, lambda a, b: a / b if b else float("nan"))
         return Series(None if each != each else each for each in quotients)
 
-    def __rmul__(self, other: Any) -> Series:  # type: ignore[override]
+    def __rmul__(self, other: Any) -> Series:
         return self._with(other, operator.mul)
 
     def __gt__(self, other: Any) -> Series:  # type: ignore[override]
@@ -175,6 +185,11 @@ def calculated(expression: str, series: Mapping[str, Series]) -> Series:
         return Series(None if a is None or b is None else b - a for a, b in gaps)
 
     functions = {"IF": choose, "FILL": fill, "DIFF": diff, "__builtins__": {}}
-    found = eval(expression.replace(" AND ", " & "), functions, dict(series))
+    found = eval(_compiled(expression), functions, dict(series))
     assert isinstance(found, Series)
     return found
+
+
+@cache
+def _compiled(expression: str) -> CodeType:
+    return compile(expression.replace(" AND ", " & "), expression, "eval")

@@ -1,0 +1,40 @@
+"""What has to be told while it lasts, and what must not be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fanfold import names
+from simulation.checks.evidence import Evidence
+from simulation.world import World
+
+# Faults that no message has to come again for.
+SMALL = {"partial", "duplicated", "skewed", "unsent"}
+
+
+def a_late_post_rings_its_alarm(found: Evidence) -> Iterator[str]:
+    """At every minute: what was accepted is complete in time, or its alarm rings."""
+    if found.world.watch:
+        yield from found.world.watch.violations
+
+
+def a_calm_world_rings_no_alarm(found: Evidence) -> Iterator[str]:
+    """Faults that pass within minutes, and are handled where they occur, tell nobody."""
+    world = found.world
+    if world.watch is None or not is_calm(world):
+        return
+    # What breaks the contract is a dead letter at once.
+    by_right = {"PublishFailed", "PublishFailedMore"} if world.noise else set()
+    for name, minute in world.watch.first_rang.items():
+        if name not in by_right:
+            yield f"{name} rings in minute {minute}, and nothing is wrong."
+
+
+def is_calm(world: World) -> bool:
+    """Whether nothing happened that somebody should hear of."""
+    triggers = world.triggers
+    # A slow bulk lane is a large event, in which no alarm rings by design.
+    has_slow_lane = triggers.seconds_a_message > 0 and names.EXPRESS in triggers.slow_lanes
+    is_slow = triggers.was_paused or has_slow_lane or world.is_busy
+    is_ill = any(trouble.tells for trouble in world.troubles)
+    return not (is_slow or is_ill or world.faults.injected.keys() - SMALL)

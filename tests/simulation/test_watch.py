@@ -1,0 +1,158 @@
+"""CloudWatch in the simulation: what it measures, and that its checks notice what they are for."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from aws_model.cloudwatch import OK, Alarm
+from fanfold import names
+from fanfold.fanout import deliver, transport
+from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.policy import Done, Failed
+from fanfold.sweep import course
+from fanfold.sweep.course import Oldest
+from simulation import watch
+from simulation.checks.judge import violations
+from simulation.kinds import steady
+from simulation.lambdas import installed
+from simulation.world import World
+
+LATE = "a_late_post_rings_its_alarm"
+
+
+def told(story: steady.Story, seed: int) -> tuple[World, list[str]]:
+    """A world of this story, and what it violates."""
+    with installed():
+        world = World(seed)
+        steady.tell(story, world, Random(f"{seed} steady"))
+        return world, violations(world, steady.KIND.checks)
+
+
+def first_violation(story: steady.Story, seeds: int = 12) -> str:
+    """The first violation of some worlds; empty if there is none."""
+    return next((found[0] for seed in range(seeds) if (found := told(story, seed)[1])), "")
+
+
+def with_alarm(monkeypatch: pytest.MonkeyPatch, name: str, **properties: Any) -> None:
+    """Change the properties of an alarm in what the simulation knows of the template."""
+    alarms = dict(watch.alarms())
+    alarms[name] = Alarm({**alarms[name].properties, **properties})
+    monkeypatch.setattr(watch, "alarms", lambda: alarms)
+
+
+# What it measures
+
+
+@pytest.mark.parametrize("name", [each for each in watch.alarms() if each not in watch.SILENCES])
+@pytest.mark.parametrize("value", [0, None])
+def test_an_alarm_without_a_value_above_zero_need_not_be_looked_at(
+    name: str, value: int | None
+) -> None:
+    alarm = watch.alarms()[name]
+    named = alarm.metrics if alarm.expression else ["values"]
+    states = list(alarm.states(OK, **{each: [value] * 60 for each in named}))
+    assert set(states) == {OK}
+
+
+def test_the_entries_of_each_lane_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = {"express": 0.0, "bulk": 0.0}
+    emitted = watch.Watch.emitted
+
+    def count(self: watch.Watch, function: str, metrics: Any, dimensions: Any) -> None:
+        if names.ENTRIES_DELIVERED in metrics:
+            assert (function, set(dimensions)) == ("deliver", {names.LANE})
+            counted[dimensions[names.LANE]] += sum(metrics[names.ENTRIES_DELIVERED]["Value"])
+        emitted(self, function, metrics, dimensions)
+
+    monkeypatch.setattr(watch.Watch, "emitted", count)
+    world, _ = told(steady.celebrity, 3)
+    rows = [row for row in world.fanouts() if row["state"]["S"] == "complete"]
+    expected = {"express": 0.0, "bulk": 0.0}
+    for row in rows:
+        lane = "bulk" if int(row["segments"]["N"]) > 1 else "express"
+        expected[lane] += int(row["delivered"]["N"])
+    # After the story, the checks have posted once more.
+    assert counted == expected
+    assert all(counted.values())
+
+
+def test_a_story_repeats_itself() -> None:
+    first, second = (told(steady.brownout, 5)[0] for _ in range(2))
+    assert first.watch
+    assert second.watch
+    assert first.watch.first_rang == second.watch.first_rang
+    assert first.scheduler.turns == second.scheduler.turns
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("story", [story for story, _ in steady.STORIES], ids=lambda s: s.__name__)
+def test_no_story_has_a_violation(story: steady.Story) -> None:
+    assert not first_violation(story, seeds=2)
+
+
+# That the checks notice
+
+
+def test_a_sweep_that_always_reports_zero_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(course, "oldest", lambda *_, **__: Oldest(0.0, 0.0))
+    assert LATE in first_violation(steady.brownout)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("name", "story", "properties"),
+    [
+        ("SmallFanoutsLate", steady.brownout, {"Threshold": 900_000}),
+        ("SmallFanoutsLate", steady.paused, {"EvaluationPeriods": 30, "DatapointsToAlarm": 30}),
+        ("SweepNotRunning", steady.no_sweep, {"TreatMissingData": "notBreaching"}),
+    ],
+)
+def test_an_alarm_that_is_deaf_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, name: str, story: steady.Story, properties: dict[str, Any]
+) -> None:
+    with_alarm(monkeypatch, name, **properties)
+    assert LATE in first_violation(story)
+
+
+@pytest.mark.thorough
+def test_a_lane_alarm_that_is_deaf_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("BulkStandsStill", "BulkFailed"):
+        with_alarm(monkeypatch, name, Threshold=1_000_000)
+    assert LATE in first_violation(steady.paused, seeds=30)
+
+
+@pytest.mark.thorough
+def test_a_worker_that_swallows_errors_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = transport.run
+
+    def swallow(*arguments: Any) -> Any:
+        end = run(*arguments)
+        return Done(0) if isinstance(end, Failed) else end
+
+    monkeypatch.setattr(deliver, "run", swallow)
+    assert first_violation(steady.lasting, seeds=40)
+
+
+def test_an_alarm_that_rings_in_the_calm_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_alarm(monkeypatch, "SweepNotRunning", Threshold=2)  # of one report a minute
+    assert "a_calm_world_rings_no_alarm" in first_violation(steady.calm)
+
+
+def test_an_alarm_that_rings_by_design_in_a_large_event_is_noticed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    oldest = course.oldest
+
+    def sizeless(keys: Any, rows: Any, *, now_ms: int) -> Oldest:
+        return oldest([each._replace(is_large=False) for each in keys], rows, now_ms=now_ms)
+
+    monkeypatch.setattr(course, "oldest", sizeless)
+    assert "a_calm_world_rings_no_alarm" in first_violation(steady.crowded_ledger)
+
+
+def test_small_posts_in_the_lane_of_large_ones_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lanes, "for_segments", lambda self, _segments: self.bulk)
+    assert "a_small_post_waits_for_no_celebrity" in first_violation(steady.celebrity)
