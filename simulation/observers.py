@@ -53,6 +53,7 @@ class Observer:
     repairs: int = 0  # writes and messages of SWEEP
     puts: int = 0  # entries that workers asked to put, counted at every attempt
     was_planned_twice: bool = False
+    _tokens: set[str] = field(default_factory=set)  # of transactions that were applied
     _planned: dict[tuple[str, int], float] = field(default_factory=dict)
     _paces: dict[str, Bucket] = field(default_factory=dict)
 
@@ -146,15 +147,15 @@ class Observer:
             self.world.history.relations[pair].puts.append(put)
 
     def _note_changes(self, request: dict[str, Any], now_ms: int) -> None:
+        if request["ClientRequestToken"] in self._tokens:
+            return  # repeated after a lost answer, a transaction has no second effect
+        self._tokens.add(request["ClientRequestToken"])
         for each in request["TransactItems"]:
             update = each.get("Update", {})
             if update.get("TableName") == names.FOLLOWING.name:
                 pair = update["Key"]["user_id"]["S"], update["Key"]["publisher_id"]["S"]
                 state = update["ExpressionAttributeValues"][":state"]["S"]
-                changes, follows = self.changes[pair], state == FOLLOWED
-                # A transaction that is repeated after a lost answer has no second effect.
-                if follows is not (changes[-1][1] if changes else False):
-                    changes.append((now_ms, follows))
+                self.changes[pair].append((now_ms, state == FOLLOWED))
 
     def _is_repair(self, operation: str, request: dict[str, Any]) -> bool:
         """Whether SWEEP sends, or completes a fan-out that no worker has just changed."""
