@@ -36,7 +36,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo quick test check verify static thorough slow simulate exhaustive \
-	mutations bench format lock synth clean
+	mutations mutants bench format lock synth clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -83,6 +83,9 @@ exhaustive: .venv/.ready ## Try every order of calls in small scopes, then with 
 mutations: .venv/.ready ## Take out one guard after the other, and see the simulation notice
 	@$(BIN)/python -m simulation.mutations
 
+mutants: .venv/.ready ## Change the protocol in small ways, and see a test or the simulation notice
+	@$(BIN)/python -m mutants
+
 bench: .venv/.ready ## Measure what the product costs beside its rivals, and keep the results
 	@$(BIN)/python -m bench --save
 
@@ -91,6 +94,8 @@ verify: check slow ## Check, 10,000 simulated runs, the mutations, the speed tes
 	@$(BIN)/python -m simulation --seeds 10000 --sometimes
 	@$(BIN)/python -m simulation.exhaustive
 	@$(BIN)/python -m simulation.mutations
+	@echo "Changing the protocol in small ways."
+	@$(BIN)/python -m mutants
 	@echo "Running the demo, on an engine of its own that ends with it."
 	@export FANFOLD_HOME="$$(mktemp -d)"; \
 	trap '$(BIN)/fanfold local down; rm -rf "$$FANFOLD_HOME"' EXIT; \

@@ -74,8 +74,13 @@ def copy_with(mutation: Mutation, target: Path) -> None:
     path.write_text(source.replace(mutation.old, mutation.new))
 
 
-def catch(mutation: Mutation, *, max_seeds: int, start: int) -> Caught:
-    """Run seeds on a mutated copy until one has a violation."""
+def catch(
+    mutation: Mutation, *, max_seeds: int, start: int, seconds: float | None = None
+) -> Caught:
+    """Run seeds on a mutated copy until one has a violation.
+
+    Raises `subprocess.TimeoutExpired` if that takes longer than `seconds`.
+    """
     with tempfile.TemporaryDirectory() as folder:
         copy_with(mutation, Path(folder))
         seeds = ["--seeds", str(max_seeds), "--start", str(start), "--jobs", "1", "--first"]
@@ -88,6 +93,7 @@ def catch(mutation: Mutation, *, max_seeds: int, start: int) -> Caught:
             capture_output=True,
             text=True,
             check=False,
+            timeout=seconds,
         )
     if done.returncode not in (0, 1):
         raise RuntimeError(done.stderr)

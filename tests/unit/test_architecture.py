@@ -136,6 +136,11 @@ RULES = (
         "a simulation runs the real functions and commands, and silences what they print",
     ),
     Rule(
+        "mutants",
+        ("mutants", "simulation", "hypothesis", "pytest"),
+        "it changes the product's source, and never imports it",
+    ),
+    Rule(
         "bench",
         (
             "bench",

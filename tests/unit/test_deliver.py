@@ -219,12 +219,23 @@ def test_a_segment_that_is_not_pending_is_not_delivered_again(
     assert worker.calls == calls
 
 
-@pytest.mark.parametrize(("came_out", "calls"), [(0, [("answer", 5)]), (5, [])])
-def test_an_answer_is_noted_alone_once(came_out: int, calls: list[Any]) -> None:
-    row = replace(ROW, pending=frozenset({0}), asked_at=5, came_out=came_out)
+@pytest.mark.parametrize(
+    ("asked_at", "came_out", "sent_at", "is_noted"),
+    [
+        (100_000, 0, 100_000, True),
+        (100_000, 100_000, 100_000, False),  # noted before
+        (100_000, 70_000, 40_000, True),  # by the clock of SQS, a minute behind at most
+        (100_000, 0, 39_999, False),
+        (0, 0, 100_000, False),
+    ],
+)
+def test_an_order_sent_after_the_question_answers_it_once(
+    asked_at: int, came_out: int, sent_at: int, is_noted: bool
+) -> None:
+    row = replace(ROW, pending=frozenset({0}), asked_at=asked_at, came_out=came_out)
     worker = Worker(Done(7), row)
-    assert worker.deliver(sent_at=5) == Outcome("not pending")
-    assert worker.calls == calls
+    assert worker.deliver(sent_at=sent_at) == Outcome("not pending")
+    assert worker.calls == ([("answer", asked_at)] if is_noted else [])
 
 
 @pytest.mark.parametrize("state", sorted(ENDED))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
+from fanfold.errors import TryLater
 from fanfold.follows.publishers_table import FAR_WINDOWS, PublishersTable
 from fanfold.follows.sharding import (
     LEAST_GAIN,
@@ -28,6 +29,7 @@ from fanfold.follows.sharding import (
     raised,
 )
 from fanfold.names import PUBLISHERS
+from fanfold.settings import HIGHEST_LEVEL
 from simulation.schemas import schema_of
 
 WINDOW_MS = WINDOW_SECONDS * 1000
@@ -299,3 +301,34 @@ def test_growing_and_counting_do_not_overwrite_each_other() -> None:
     after = publishers.shards("ada")
     assert after == replace(found, follows=5_016)
     assert after.rate(NOW) == pytest.approx(5_016 / WINDOW_SECONDS)
+
+
+def test_a_publisher_without_a_row_has_no_shards_and_no_follows() -> None:
+    never = stored(Clock()).shards("ada")
+    assert never == Shards()
+    assert (never.level, never.version, never.rate(NOW), never.history) == (0, 0, 0.0, ())
+
+
+def test_the_static_level_is_told_once_it_is_set_and_never_beyond_the_highest() -> None:
+    publishers = stored(Clock())
+    assert publishers.static_level() is None
+    for level, told in [(0, 0), (3, 3), (99, HIGHEST_LEVEL), (None, None)]:
+        publishers.set_static_level(level)
+        assert publishers.static_level() == told
+
+
+def test_a_level_is_raised_and_never_lowered() -> None:
+    publishers = stored(Clock())
+    assert publishers.raise_to("ada", 3, now_ms=NOW) == 3
+    assert publishers.raise_to("ada", 2, now_ms=NOW) == 3
+    shards = publishers.shards("ada")
+    assert (shards.level, shards.version, shards.last_updated) == (3, 1, NOW)
+
+
+def test_a_level_that_others_keep_changing_is_raised_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    publishers = stored(Clock())
+    monkeypatch.setattr(PublishersTable, "update", lambda *_, **__: False)
+    with pytest.raises(TryLater, match="level of 'ada' changed too often"):
+        publishers.raise_to("ada", 3, now_ms=NOW)

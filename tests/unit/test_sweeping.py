@@ -125,6 +125,7 @@ def test_a_run_without_time_reads_no_row_and_sends_nothing(world: World) -> None
     world.sweep(stop_at=0.0)
     assert not world.publish.sent
     assert world.row("queued").asks == 0
+    assert world.fanouts.memory().position == "", "the next run begins where this one would have"
 
 
 def test_a_run_whose_time_ends_while_it_reads_notes_and_sends_nothing(

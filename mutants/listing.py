@@ -1,0 +1,229 @@
+"""The fixed list of mutants, `mutants.diff`: what each one changes, and who notices.
+
+Its entries hold lines of the source and not their numbers, so they stand where the code moves. A
+test tells those that fit no longer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from mutants.operators import Change, changes, optional_names
+
+ROOT = Path(__file__).resolve().parent.parent
+LIST = Path(__file__).with_name("mutants.diff")
+EQUIVALENT = "equivalent: "
+SIMULATION = "simulation"
+# One in so many of a module's possible mutants is listed; more guards in expressions, because
+# nothing else keeps a second worker from doing a thing twice.
+SHARE = 15
+CLAUSE_SHARE = 4
+
+_HEAD = """\
+# Chosen by `python -m mutants --extend`, or by hand. After `@@` the function and the operator;
+# then who noticed it the last time, and is asked first (`--note` writes it), or why nobody can.
+# After `-` the source, after `+` the mutant.
+"""
+
+# By what they take, a second to half a minute each.
+_FANOUT = ("backlog", "status", "plan", "deliver", "ledger", "pacing", "policy", "resume")
+_PIPELINE = ("transports", "status", "expiry", "abandon", "publish", "pipeline", "sweep")
+_FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader")
+_FOLLOW = ("cli_seed", "follow_crowds", "follow", "shards", "pipeline")
+_SWEEP = ("sweep_at_scale", "metrics", "abandon", "sweep")
+_POSTS = ("expiry", "timeline", "publish", "pipeline")
+_WORKER = ("dead_letters", "metrics", "follow_crowds", "publish", "follow", "pipeline")
+# Which tests may notice: of a folder or module, the units and then the integration tests.
+_TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "fanfold/fanout": (_FANOUT, _PIPELINE),
+    "fanfold/fanout/publish": (("publishing",), _POSTS),
+    "fanfold/sweep": (("remedy", "course", "sweeping", "ledger"), _SWEEP),
+    "fanfold/follows": (_FOLLOWS, _FOLLOW),
+    "fanfold/timeline": (("hydration", "posts", "follow_stores"), _POSTS),
+    "fanfold/aws": (
+        ("queues", "retries", "letters"),
+        ("dead_letters", "cli_dlq", "cli_drop", "sweep"),
+    ),
+    "fanfold/messages": (("messages", "plan"), ("dead_letters", "pipeline", "cli_dlq")),
+    "functions": (("worker",), _WORKER),
+    "functions/sweep": ((), ("metrics", "sweep", "dead_letters")),
+}
+# The protocol: what keeps, cuts, sends, counts, mends and undoes a delivery or a follow. Left out
+# are values without decisions (names, settings, times), what only passes calls on (transports, the
+# two HTTP doors, clients), the doctor and the budgets, whose mistakes lose nothing.
+MODULES = (
+    *(
+        f"fanfold/fanout/{name}.py"
+        for name in (
+            "backlog",
+            "batch_retries",
+            "deliver",
+            "lanes",
+            "ledger",
+            "pacing",
+            "plan",
+            "policy",
+            "publish",
+            "row",
+        )
+    ),
+    *(f"fanfold/sweep/{name}.py" for name in ("course", "open_fanouts", "remedy", "sweep")),
+    *(
+        f"fanfold/follows/{name}.py"
+        for name in (
+            "bulk_follow",
+            "edges",
+            "edges_table",
+            "follow",
+            "follows_table",
+            "growth",
+            "levels",
+            "patience",
+            "publishers_table",
+            "ring_reader",
+            "sharding",
+            "wishes",
+        )
+    ),
+    *(f"fanfold/timeline/{name}.py" for name in ("entries", "posts", "read", "readers")),
+    *(f"fanfold/aws/{name}.py" for name in ("dead_letters", "queues", "retries")),
+    "fanfold/messages.py",
+    *(f"functions/{name}.py" for name in ("_worker", "deliver", "plan", "relate", "sweep")),
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change of a module, as lines that stand in it exactly once."""
+
+    file: str
+    name: str  # the function and the operator
+    old: str
+    new: str
+    known: str = ""  # a test, `simulation <seed>`, or `equivalent: <reason>`
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.file, self.old, self.new
+
+    @property
+    def is_argued(self) -> bool:
+        return self.known.startswith(EQUIVALENT)
+
+    @property
+    def module(self) -> str:
+        return self.file.removesuffix(".py").replace("/", ".")
+
+    def source(self) -> str:
+        """The mutated module; raises `LookupError` if the lines do not stand in it exactly once."""
+        plain = (ROOT / self.file).read_text()
+        if plain.count(self.old) != 1:
+            raise LookupError(
+                f"{self.file} must hold the lines of the mutant '{self.name}' exactly once; take "
+                "it out of mutants/mutants.diff, and see `python -m mutants --all` for another one."
+            )
+        return plain.replace(self.old, self.new)
+
+
+def tests_of(file: str) -> list[str]:
+    """The tests that may notice a mutant of this module, the fast ones first."""
+    stem = file.removesuffix(".py")
+    while stem not in _TESTS:
+        stem = stem.rpartition("/")[0]
+    units, integrations = _TESTS[stem]
+    named = Path(file).stem
+    first = sorted(units, key=lambda unit: unit not in named)  # its own tests
+    return [
+        *(f"tests/unit/test_{unit}.py" for unit in first),
+        *(f"tests/integration/test_{each}.py" for each in integrations),
+    ]
+
+
+def possible(file: str) -> Iterator[Mutant]:
+    """Every mutant that the operators make of a module, in the order of its source."""
+    folders = (ROOT / "fanfold", ROOT / "functions")
+    sources = (path.read_text() for folder in folders for path in folder.rglob("*.py"))
+    source = (ROOT / file).read_text()
+    for change in changes(source, optional_names(sources)):
+        old, new = _lines(source, change)
+        name = f"{change.function or 'module'}: {change.operator}"
+        yield Mutant(file, name, old, new)
+
+
+def _lines(source: str, change: Change) -> tuple[str, str]:
+    """The changed lines before and after, with as many lines before them as make them unique."""
+    start = source.rfind("\n", 0, change.start) + 1
+    end = source.find("\n", change.end)
+    while source.count(source[start:end]) > 1:
+        start = source.rfind("\n", 0, start - 1) + 1
+    old = source[start:end]
+    new = source[start : change.start] + change.text + source[change.end : end]
+    return old, "\n".join(line.rstrip() for line in new.split("\n"))
+
+
+def chosen(mutants: Iterable[Mutant]) -> list[Mutant]:
+    """The share of them that is listed, by hash: functions take turns until each has its share."""
+    clauses: list[Mutant] = []
+    others: list[Mutant] = []
+    for each in sorted(mutants, key=lambda each: sha256(repr(each.key).encode()).digest()):
+        (clauses if each.name.endswith(": clause") else others).append(each)
+    return [*_in_turn(clauses, CLAUSE_SHARE), *_in_turn(others, SHARE)]
+
+
+def _in_turn(mutants: list[Mutant], share: int) -> list[Mutant]:
+    turns: Counter[str] = Counter()
+    turn: dict[Mutant, int] = {}
+    for each in mutants:
+        function = each.name.partition(":")[0]
+        turn[each] = turns[function]
+        turns[function] += 1
+    return sorted(mutants, key=turn.__getitem__)[: -(-len(mutants) // share)]
+
+
+def read(path: Path = LIST) -> list[Mutant]:
+    """The listed mutants."""
+    found: list[Mutant] = []
+    file = head = ""
+    old: list[str] = []
+    new: list[str] = []
+
+    def close() -> None:
+        if head:
+            name, _, known = head.partition(" | ")
+            found.append(Mutant(file, name, "\n".join(old), "\n".join(new), known))
+        old.clear()
+        new.clear()
+
+    for line in path.read_text().splitlines() if path.exists() else ():
+        if line.startswith(("--- ", "@@ ")):
+            close()
+            head = line[3:] if line.startswith("@@ ") else ""
+            file = file if head else line[4:]
+        elif line.startswith("-"):
+            old.append(line[1:])
+        elif line.startswith("+"):
+            new.append(line[1:])
+    close()
+    return found
+
+
+def write(mutants: Iterable[Mutant], path: Path = LIST) -> None:
+    """Write the list, by module and in the order of its source."""
+    sources = {file: (ROOT / file).read_text() for file in MODULES}
+    lines = [_HEAD]
+    by_place = sorted(
+        mutants, key=lambda each: (MODULES.index(each.file), sources[each.file].find(each.old))
+    )
+    file = ""
+    for each in by_place:
+        if each.file != file:
+            lines.append(f"--- {each.file}")
+            file = each.file
+        lines.append(f"@@ {each.name}{' | ' if each.known else ''}{each.known}")
+        lines += (f"-{line}" for line in each.old.split("\n"))
+        lines += (f"+{line}" for line in each.new.split("\n"))
+    path.write_text("\n".join(lines) + "\n")

@@ -1,0 +1,143 @@
+"""The list of mutants fits the source, and each operator changes what it says."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from mutants import listing, operators
+from mutants.__main__ import MIN_SHARE, Result, judge, table
+from mutants.listing import LIST, MODULES, ROOT, SIMULATION, Mutant
+from mutants.running import Verdict
+
+LISTED = listing.read()
+OPTIONAL = {"send": frozenset({"delay"})}
+
+
+def test_every_listed_mutant_changes_its_module_and_is_a_program() -> None:
+    for mutant in LISTED:
+        mutated = mutant.source()  # raises LookupError, with what to do
+        assert mutated != (ROOT / mutant.file).read_text()
+        ast.parse(mutated)
+
+
+def test_who_notices_a_mutant_exists() -> None:
+    for mutant in LISTED:
+        assert mutant.known, f"{mutant.name}: python -m mutants --note"
+        file, _, test = mutant.known.partition("::")
+        if file.startswith("tests/"):
+            name = test.partition("[")[0]
+            assert f"def {name}(" in (ROOT / file).read_text(), mutant
+        else:
+            assert mutant.is_argued or file.startswith(SIMULATION), mutant
+
+
+def test_the_list_covers_every_module_and_argues_few_mutants() -> None:
+    assert {mutant.file for mutant in LISTED} == set(MODULES)
+    assert len({mutant.key for mutant in LISTED}) == len(LISTED)
+    assert sum(mutant.is_argued for mutant in LISTED) <= (1 - MIN_SHARE) * len(LISTED)
+    assert all((ROOT / test).exists() for file in MODULES for test in listing.tests_of(file))
+
+
+def test_the_list_is_written_as_it_is_read(tmp_path: Path) -> None:
+    listing.write(LISTED, tmp_path / LIST.name)
+    assert (tmp_path / LIST.name).read_text() == LIST.read_text()
+
+
+def mutants(source: str, operator: str) -> list[str]:
+    """What an operator makes of a line within a function."""
+    head = "def act():\n    "
+    return [
+        (head + source)[: each.start].removeprefix(head) + each.text + (head + source)[each.end :]
+        for each in operators.changes(head + source, OPTIONAL)
+        if each.operator == operator
+    ]
+
+
+@pytest.mark.parametrize(
+    ("operator", "source", "expected"),
+    [
+        ("compare", "a <= b", ["a < b"]),
+        ("compare", "a is not None", ["a is None"]),
+        ("compare", "a in b", ["a not in b"]),
+        ("arithmetic", "a + b", ["a - b"]),
+        ("logic", "not a", ["a"]),
+        ("logic", "a and b", ["a or b", "b", "a"]),
+        ("condition", "a if b else c", ["a", "c"]),
+        ("condition", "[a for a in b if a]", ["[a for a in b if True]"]),
+        ("statement", "act(1)", ["pass"]),
+        ("statement", "a.b = 1", ["pass"]),
+        ("statement", "a = 1", []),
+        ("statement", "return a", []),
+        ("statement", "if a: return", []),
+        ("statement", "while a: return b", ["while a: pass"]),
+        ("statement", "logger.info(a)", []),
+        ("constant", "return 1", ["return 2", "return 0"]),
+        ("constant", "return True", ["return False"]),
+        ("opposite", "max(a, b)", ["min(a, b)"]),
+        ("argument", "send(a, delay=b)", ["send(a, )"]),
+        ("argument", "send(a, to=b)", []),
+        ("entry", "return {a: b, **c}", ["return {**c}", "return {a: b, }"]),
+        ("entry", "return [a, act()]", ["return [act()]"]),
+        ("clause", 'return "#a <= :a"', ['return "#a < :a"']),
+        (
+            "clause",
+            'return "#a = :a AND attribute_not_exists(b)"',
+            [
+                'return "#a = :a OR attribute_not_exists(b)"',
+                'return "attribute_not_exists(b)"',
+                'return "#a = :a"',
+                'return "#a = :a AND attribute_exists(b)"',
+            ],
+        ),
+        ("clause", 'return "salt AND pepper"', []),
+    ],
+)
+def test_an_operator_changes_one_thing(operator: str, source: str, expected: list[str]) -> None:
+    assert mutants(source, operator) == expected
+
+
+def test_a_mutant_whose_lines_are_gone_says_what_to_do() -> None:
+    gone = Mutant("fanfold/fanout/plan.py", "act: logic", "never_written()", "pass")
+    with pytest.raises(LookupError, match="exactly once; take it out of"):
+        gone.source()
+
+
+@pytest.mark.thorough
+def test_a_mutant_is_noticed_by_a_test_and_the_working_tree_stays_as_it_is() -> None:
+    module = ROOT / "fanfold/fanout/plan.py"
+    before = module.read_text()
+    command = [sys.executable, "-m", "mutants", "--only", "count_for", "--jobs", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "mutants: 1 of 1 noticed (100.0%)" in done.stdout
+    assert module.read_text() == before
+
+
+def results(survivors: int, argued: int = 0) -> list[Result]:
+    """A hundred mutants of which some survive, and of these some are argued."""
+    found = []
+    for number in range(100):
+        known = "equivalent: it only costs time" if number < argued else ""
+        by = "" if number < survivors else "tests/unit/test_plan.py::test_it"
+        found.append((Mutant(MODULES[0], "act: logic", str(number), "", known), Verdict(by)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("survivors", "argued", "wrong"), [(0, 0, 0), (5, 5, 0), (1, 0, 1), (5, 4, 1), (6, 6, 1)]
+)
+def test_a_survivor_must_be_argued_and_few_may_be(survivors: int, argued: int, wrong: int) -> None:
+    assert len(judge(results(survivors, argued))) == wrong
+
+
+def test_the_table_tells_who_noticed_how_many() -> None:
+    by = [Verdict("tests/a::b"), Verdict("simulation 7", timed_out=True), Verdict("")]
+    mutant = Mutant(MODULES[0], "act: logic", "", "")
+    *_, total = table([(mutant, verdict) for verdict in by]).splitlines()
+    assert Counter(total.split()[1:]) == Counter(["3", "1", "1", "1", "1"])
