@@ -18,7 +18,7 @@ from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import NotGrown, Shards
 from fanfold_cli import event_sources
-from fanfold_cli.console import ExpectedError, say
+from fanfold_cli.console import ExpectedError, failing_with, say
 from fanfold_cli.graph import Graph
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
@@ -58,7 +58,8 @@ def _retry(write: Callable[[], None]) -> None:
 
 def seed(deployment: Deployment, graph: Graph) -> int:
     """Write every follow of the graph; return how many are new."""
-    own = following(deployment, report_growth)
+    with failing_with("The settings of the stage cannot be read, so nothing was loaded"):
+        own = following(deployment, report_growth)
     bulk = BulkFollowing(own)
     follows = graph.follows
     new = 0

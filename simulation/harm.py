@@ -16,6 +16,7 @@ class Harm:
     # By user, how many follows more than the rows the count says: rows or counts were restored.
     miscounted: Counter[str] = field(default_factory=Counter)
     is_ledger_restored: bool = False
+    undone: set[Pair] = field(default_factory=set)  # whose rows were restored to an earlier moment
     # Relations for which RELATE's order was dropped: only the doctor reconciles them.
     unrelated: set[Pair] = field(default_factory=set)
     # What the doctor may find, at its first examination in the calm.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fanfold import contract, names
-from fanfold.messages import FIRST_SENT_AT
+from fanfold.messages import FIRST_SENT_AT, MAX_FIRST_SENT_MS
 from simulation.lambdas import dlq_url, queue_url
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ class Letters:
 
     def before(self, operation: str, request: dict[str, Any], sent: Sent) -> None:
         """An operator who has `sent` these messages is about to call SQS."""
+        if operation == "send_message":
+            self._check_age(request)
+            return
         if operation == "delete_message":
             handles = [request["ReceiptHandle"]]
         elif operation == "delete_message_batch":
@@ -46,6 +49,16 @@ class Letters:
                 self.world.observer.violations.append(
                     f"An operator deletes a letter that is nowhere else: {message.body[:80]}."
                 )
+
+    def _check_age(self, request: dict[str, Any]) -> None:
+        """Check that no event is sent back that workers would take for a new one."""
+        body = request["MessageBody"]
+        attribute = request.get("MessageAttributes", {}).get(FIRST_SENT_AT, {})
+        age_ms = self.world.clock.now_ms() - int(attribute.get("StringValue", "0"))
+        if parsed(body).get("type") in contract.EVENTS and age_ms > MAX_FIRST_SENT_MS:
+            self.world.observer.violations.append(
+                f"An operator sends a letter that would count as new: {body[:80]}."
+            )
 
     def lose(self, file: Path) -> None:
         """Nobody is going to restore a file."""

@@ -117,6 +117,7 @@ class World:
         self.abandoned: dict[str, bool] = {}
         self.letters = Letters(self)
         self.harmed = Harm()
+        self.has_operators = False
         # As the product has them, but in worlds of another kind.
         self.longest_wait_seconds, self.max_hops = LONGEST_WAIT_SECONDS, MAX_HOPS
         self.was_sent_again = False  # by an operator, after all that was broken was mended

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
 
-from fanfold import names
+from fanfold import contract, names
 from fanfold.fanout.row import ABANDONED
+from fanfold.messages import FIRST_SENT_AT
+from fanfold_cli import letter_file
 from fanfold_cli.commands import dlq, doctor, fanout, pause, seed
 from fanfold_cli.holding import HIDDEN_SECONDS
 from simulation.commands import repeat, run
@@ -22,6 +25,7 @@ from simulation.world import World
 MAX_LOOKS = 10
 # The share of runs in which dropped letters stay dropped.
 STAY_DROPPED = 0.3
+DAY_MS = 24 * 60 * 60 * 1000
 
 resume = partial(pause.resume, lane=pause.Lane.ALL)
 redrive = partial(dlq.redrive, ids=None)
@@ -54,6 +58,20 @@ def attend_letters(world: World, random: Random, folder: Path) -> None:
             run(world, random, partial(dlq.redrive, ids=some))
         else:
             run(world, random, redrive)
+
+
+def restore_an_old_file(world: World, random: Random, folder: Path, publisher: str) -> None:
+    """Restore letters that were dropped weeks ago, one of them too old to be believed."""
+    world.scheduler.sleep(random.uniform(0, 60))
+    file, names_of = folder / "old.jsonl", letter_file.FIELDS
+    lines = []
+    for user, days in (("old0", 27), ("old1", 29)):
+        event = {"type": contract.FOLLOW_ADDED, "user_id": user, "publisher_id": publisher}
+        first = {FIRST_SENT_AT: str(world.clock.now_ms() - days * DAY_MS)}
+        body = json.dumps({"version": 1, **event})
+        lines.append(dict(zip(names_of, ("publish", user, user, first, body), strict=True)))
+    file.write_text("\n".join(map(json.dumps, lines)))
+    repeat(world, random, partial(dlq.restore, file=file))
 
 
 def _drop(world: World, random: Random, ids: Sequence[str], file: Path) -> None:

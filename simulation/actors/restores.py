@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
-from fanfold import contract, names, times
+from fanfold import contract, names
 from fanfold.follows.wishes import FOLLOWED
 from fanfold_cli.commands import pause
 from simulation import requests
@@ -50,7 +50,7 @@ def restore_a_table(world: World, random: Random) -> None:
         world.note(f"restored: {table.name}, to {(world.clock.now_ms() - at_ms) / 1000:.1f} s ago")
         _NOTES.get(table.name, _note_nothing)(undone)
     if names.FANOUTS in tables:
-        _publish_again(world, at_ms)
+        _publish_again(world)
     begun_ms = world.clock.now_ms()
     if repeat(world, random, on_call.repair, times=PATIENCE):
         world.harmed.is_repaired(begun_ms, world.clock.now_ms())
@@ -94,6 +94,7 @@ def _note_follows(undone: _Undone) -> None:
     for key in undone.changed:
         row = undone.now.get(key) or undone.then[key]
         pair = user, _ = row["user_id"]["S"], row["publisher_id"]["S"]
+        world.harmed.undone.add(pair)
         did, does = (_follows(rows.get(key)) for rows in (undone.now, undone.then))
         world.harmed.miscounted[user] += did - does
         relation, restored = world.history.relations[pair], Wish(does, now_ms, is_import=True)
@@ -137,10 +138,11 @@ _NOTES: dict[str, Callable[[_Undone], None]] = {
 }
 
 
-def _publish_again(world: World, since_ms: int) -> None:
-    """Publish whatever was accepted since by the queue: its row is opened again."""
+def _publish_again(world: World) -> None:
+    """Publish every post that the ledger does not know by the queue: its row is opened again."""
+    known = {row["fanout_id"]["S"] for row in world.fanouts()}
     for row in sorted(world.rows(names.POSTS), key=lambda row: row["ref_id"]["S"]):
-        if "deleted_at" in row or times.to_ms(row["accepted_at"]["S"]) < since_ms:
+        if "deleted_at" in row or row["ref_id"]["S"] in known:
             continue
         about = {name: row[name]["S"] for name in ("publisher_id", "ref_id")}
         requests.send(world, {"version": 1, "type": contract.POST_PUBLISHED, **about})

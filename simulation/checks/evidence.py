@@ -196,10 +196,19 @@ class Evidence:
         return said is (not sighting.follows)
 
     def has_changed(self, ref_id: str) -> bool:
-        """Whether anybody's edge may have changed while a complete post was delivered."""
-        publish, until_ms = self.publishes.get(ref_id), self.world.observer.completed_ms[ref_id]
+        """Whether anybody's edge may have changed while a complete post was delivered.
+
+        A worker with a copy of an order may write on after the delivery is complete.
+        """
+        publish, observer = self.publishes.get(ref_id), self.world.observer
         if publish is None:
             return False
+        written = (
+            at_ms
+            for (_, key), at_ms in observer.entered_ms.items()
+            if split_sort_key(key)[1] == ref_id
+        )
+        until_ms = max(observer.completed_ms[ref_id], max(written, default=0.0))
         begun_ms, publisher = publish.begun_ms, publish.publisher
         return self.world.harmed.touches_any(publisher, begun_ms, until_ms) or any(
             relation.may_have_changed(begun_ms, until_ms)
@@ -220,8 +229,8 @@ class Evidence:
         """Whether segments may have been sent twice without a fault.
 
         Two plans of one millisecond are both sent; so may be, by SWEEP, the segments that wait in a
-        queue as it is resumed, or in a slow lane.
+        queue as it is resumed, or in a slow lane, or what operators send.
         """
         triggers = self.world.triggers
         is_slow = triggers.was_paused or triggers.seconds_a_message > 0
-        return is_slow or self.world.observer.was_planned_twice
+        return is_slow or self.world.has_operators or self.world.observer.was_planned_twice

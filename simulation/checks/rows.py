@@ -117,7 +117,8 @@ def follows_are_kept(found: Evidence) -> Iterator[str]:
     }
     for each in found.history.of("follow", "unfollow"):
         is_recent = now_ms - each.ended_ms < TOMBSTONE_SECONDS * 1000
-        if each.is_acknowledged and is_recent and (each.user, each.subject) not in rows:
+        has_row = (each.user, each.subject) in {*rows, *found.world.harmed.undone}
+        if each.is_acknowledged and is_recent and not has_row:
             yield f"{each.user} was answered about {each.subject}, and has no row."
     for (user, publisher), row in rows.items():
         is_followed = row["state"]["S"] == "followed"

@@ -26,6 +26,7 @@ def live(world: World) -> None:
     """Run the world to its end."""
     random = Random(f"{world.seed} operated")
     unfinished: list[Callable[[], None]] = []
+    world.has_operators = True
     with tempfile.TemporaryDirectory() as folder, installed():
         world.run(partial(play, random=random, folder=Path(folder), unfinished=unfinished))
         world.run(
@@ -65,11 +66,12 @@ def play(
     else:
         start(0.4, "lanes", on_call.switch_lanes, random)
     start(0.4, "deliveries", on_call.send_again, random)
+    start(0.1, "archive", on_call.restore_an_old_file, random, folder, posting[0])
     start(0.2, "impatient", on_call.abandon, random)
     start(0.5, "doctor", on_call.examine, random)
 
     def load(world: World) -> None:
-        everybody = [*people, "i0", "i1"]
+        everybody = [*people, "h0", "h1", "i0", "i1"]
         unfinished.append(on_call.load_follows(world, random, folder, everybody, posting))
 
     start(0.4, "import", load)

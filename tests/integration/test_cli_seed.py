@@ -167,3 +167,15 @@ def test_an_import_survives_a_lost_connection(
     assert ran.json["new"] == 2
     assert len(calls) == 2, "one for each user"
     assert system.edges() == ["user-0", "user-1"]
+
+
+def test_an_import_that_cannot_read_the_settings_says_so_in_a_sentence(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    class Throttled(FakeLambda):
+        def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
+            raise error("TooManyRequestsException")
+
+    ran = run("seed", "--edges", graph(1), lambda_=Throttled())
+    assert ran.exit_code == 1
+    assert ran.said.startswith("The settings of the stage cannot be read, so nothing was loaded:")

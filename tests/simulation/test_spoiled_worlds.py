@@ -18,7 +18,7 @@ from unittest.mock import patch
 
 import pytest
 
-from fanfold import names
+from fanfold import contract, names
 from fanfold.aws.items import expressions
 from fanfold.doctor.findings import Snapshot, Unreachable
 from fanfold.fanout.ledger import Ledger
@@ -543,6 +543,14 @@ def a_letter_deleted_at_once(world: World) -> None:
     (letter,) = world.sqs.receive_message(QueueUrl=url)["Messages"]
     request = {"QueueUrl": url, "ReceiptHandle": letter["ReceiptHandle"]}
     world.letters.before("delete_message", request, [])
+
+
+@spoils(observed, "An operator sends a letter that would count as new")
+def an_event_sent_after_a_month(world: World) -> None:
+    body = json.dumps({"type": contract.FOLLOW_ADDED})
+    first = {"StringValue": str(world.clock.now_ms() - 29 * 24 * 60 * 60 * 1000)}
+    request = {"MessageBody": body, "MessageAttributes": {"first_sent_at": first}}
+    world.letters.before("send_message", request, [])
 
 
 # What shows only while it happens
