@@ -54,6 +54,7 @@ HOT_SECONDS = (60.0, 120.0, 120.0, 240.0, 1_800.0)
 # Writes a second of one write shard in a crowded run, and perhaps of the whole table.
 SHARD_WRITES = 2.0
 TABLE_WRITES = (None, None, 8.0)
+LEDGER = (names.POSTS.name, names.FANOUTS.name)
 # The share of crowded runs in which all publishers' first shards are on one partition.
 NEIGHBOURS = 0.3
 
@@ -196,6 +197,8 @@ class HotPartitions(Meter):
 
     is_hot: Callable[[str], bool] = lambda _user: False
     injected: Counter[str] = field(default_factory=Counter)
+    # Write units of posts and of their fan-outs, with those of the indexes, by `ref_id`.
+    book_keeping: Counter[str] = field(default_factory=Counter)
 
     def charge(self, charges: Sequence[Charge]) -> list[Reason]:
         """Count the charges, unless one of them is throttled."""
@@ -205,6 +208,10 @@ class HotPartitions(Meter):
                 return [Reason(HOT_KEY_RANGE, charge.resource.arn)]
         if reasons := super().charge(charges):
             self.injected["crowded"] += 1
+        elif charges and charges[0].kind == WRITE and charges[0].resource.table in LEDGER:
+            # The indexes' charges follow that of the row.
+            units = sum(charge.units for charge in charges)
+            self.book_keeping[charges[0].partition_key] += units  # type: ignore[assignment]
         return reasons
 
 

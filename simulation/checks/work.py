@@ -6,8 +6,12 @@ from collections.abc import Iterator
 
 from fanfold import names
 from fanfold.fanout import policy
-from fanfold.fanout.row import ABANDONED
+from fanfold.fanout.row import ABANDONED, COMPLETE
 from simulation.checks.evidence import Evidence
+
+# The post and its `outbox`, the fan-out and its `open`, the plan, and the end of `open`. A body of
+# 1 KB, with its id and times, would take one more.
+UNITS_A_POST = 6
 
 
 def dead_letters_are_noise_or_were_tried_out(found: Evidence) -> Iterator[str]:
@@ -46,6 +50,28 @@ def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
     )
     if is_partial_only and puts > 2 * entries + 10:
         yield f"With unprocessed items alone, {entries} entries took {puts} puts."
+
+
+def book_keeping_is_a_few_units(found: Evidence) -> Iterator[str]:
+    """A post of one segment takes seven write units beside its entries, if nothing went wrong.
+
+    With more segments, each takes one, and may take another to see that it was not the last.
+    """
+    world = found.world
+    is_calm = not world.faults.injected.keys() - {"skewed"} and world.time_pressure == 1.0
+    if not is_calm or found.may_be_sent_twice():
+        return
+    for ref_id, publish in found.publishes.items():
+        tries = [each for operation in publish.operations for each in operation.tries]
+        # Whoever tries in vain to retract or to abandon it is charged too.
+        others = found.history.of("retract", "unsend", "squat", subject=ref_id)
+        is_touched = bool(others) or ref_id in world.abandoned
+        if publish.state != COMPLETE or len(tries) > 1 or is_touched:
+            continue
+        segments = int(found.fanouts[ref_id]["segments"]["N"])
+        units, more = world.meter.book_keeping[ref_id], segments if segments > 1 else 0
+        if units > UNITS_A_POST + segments + more:
+            yield f"{ref_id} took {units} write units beside its entries, in {segments} segments."
 
 
 def stragglers_have_nobody_written_again(found: Evidence) -> Iterator[str]:

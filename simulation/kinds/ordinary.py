@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import partial
 
 from simulation.actors import operators, publishers, users
+from simulation.checks import work
+from simulation.checks.judge import CHECKS
 from simulation.kinds.kind import Kind
 from simulation.liveness import Liveness
 from simulation.neighbours import Neighbours
@@ -60,4 +62,4 @@ def play(world: World) -> None:
         world.start_client("impatient", partial(operators.abandon_deliveries, world))
 
 
-KIND = Kind("ordinary", 0.83, live)
+KIND = Kind("ordinary", 0.83, live, (*CHECKS, work.book_keeping_is_a_few_units))

@@ -507,6 +507,15 @@ def entries_put_three_times(world: World) -> None:
     world.observer.puts += 100
 
 
+@spoils(work.book_keeping_is_a_few_units, "write units beside its entries")
+def a_ledger_that_is_written_again_and_again(world: World) -> None:
+    ledger = Ledger(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
+    row = ledger.get(SENT)
+    assert row is not None
+    for _ in range(5):
+        ledger.touch(row, now=row.accepted_at)  # refused, and paid for
+
+
 @spoils(work.stragglers_have_nobody_written_again, "stragglers,")
 def an_entry_written_twice_beside_a_straggler(world: World) -> None:
     world.faults.hot = frozenset({"ann"})
