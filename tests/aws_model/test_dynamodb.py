@@ -73,6 +73,38 @@ def test_an_expired_item_stays_until_the_delay_is_over_and_its_deletion_is_free(
     assert model.meter.of("notes") == written
 
 
+def test_an_expired_item_is_read_held_to_conditions_and_updated_until_it_is_deleted() -> None:
+    """DynamoDB's guide: it may still be in reads, and be updated, until the deletion."""
+    model = Model(Hooks(ttl_delay=lambda _table: 100))
+    for name in "ab":
+        model.put(name, expires_at=int(model.clock.now) + 10)
+    model.clock.advance(60)
+    with pytest.raises(model.client.exceptions.ConditionalCheckFailedException):
+        model.client.put_item(
+            TableName="notes", Item=note("a"), ConditionExpression="attribute_not_exists(id)"
+        )
+    model.client.update_item(
+        TableName="notes",
+        Key=note("b"),
+        UpdateExpression="SET expires_at = :later",
+        ExpressionAttributeValues={":later": {"N": str(int(model.clock.now) + 1_000)}},
+    )
+    model.clock.advance(60)
+    assert model.ids() == ["b"]
+    model.put("a")
+    model.clock.advance(500)
+    assert model.ids() == ["a", "b"], "an old time to live does not delete a new item"
+
+
+def test_an_item_is_deleted_at_its_time_and_not_when_somebody_looks() -> None:
+    """A read that lags behind by seconds does not see what was deleted hours ago."""
+    model = Model(Hooks(ttl_delay=lambda _table: 100, read_lag=lambda _table: 5.0))
+    model.put("a", tag="t", expires_at=int(model.clock.now) + 10)
+    model.clock.advance(3_600)
+    assert model.get("a", consistent=False) is None
+    assert model.ids("by_tag") == []
+
+
 def test_a_delay_of_none_never_deletes_expired_items() -> None:
     model = Model(Hooks(ttl_delay=None))
     model.put("a", expires_at=int(model.clock.now) + 10)
