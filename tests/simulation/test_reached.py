@@ -1,13 +1,14 @@
 """The states that runs must reach: what counts as reached, and what is said of the others."""
 
+import math
 from collections import Counter
 
-import pytest
-
+from simulation import requests
 from simulation.kinds import broken
 from simulation.lambdas import installed
 from simulation.reached import STATES, least, missing, table
 from simulation.world import World
+from tests.simulation.spoilings import calm
 
 
 def test_a_state_that_too_few_runs_reach_is_told() -> None:
@@ -31,19 +32,19 @@ def test_the_table_says_how_often_and_in_how_many_runs() -> None:
     assert "a state of its own" in lines
 
 
-@pytest.mark.parametrize(
-    ("seed", "states"),
-    [
-        (9, {"ten rounds of SWEEP", "stalled", "given up: a dead letter of Express"}),
-        (13, {"stalled", "reopened by progress", "given up: a dead letter of Bulk"}),
-    ],
-)
-def test_a_timeline_that_takes_nothing_for_hours_has_its_posts_stall(
-    seed: int, states: set[str]
-) -> None:
+def test_a_timeline_that_takes_nothing_for_hours_has_its_post_stall() -> None:
+    def live(world: World) -> None:
+        requests.relate(world, "follow", "ann", "p0")
+        world.scheduler.sleep(60)
+        requests.by_http(world, "p0", "post")
+        world.scheduler.sleep(24 * 60 * 60)
+
     with installed():
-        world = World(seed)
-        broken.live(world)
+        world = calm()
+        world.longest_wait_seconds, world.max_hops = broken.LONGEST_WAIT_SECONDS, broken.MAX_HOPS
+        world.faults.rates["hot"], world.faults.hot = 1.0, frozenset({"ann"})
+        world.faults.hot_until = math.inf
+        world.run(lambda each: each.start_client("all", lambda: live(each)))
     world.reached.at_the_end()
-    assert world.faults.injected["frozen"]
-    assert states <= world.reached.times.keys()
+    wanted = {"stalled", "ten rounds of SWEEP", "given up: a dead letter of Express"}
+    assert wanted <= world.reached.times.keys()
