@@ -61,6 +61,9 @@ HASTY = 0.3
 ENDED_BY_HAND = 0.15
 # How far the clock of API Gateway, which stamps requests, is ahead of that of SQS.
 DOOR_SKEWS_MS = (0, -250, 250)
+# The share of hasty runs in which messages are often copied, and how often: only the copy of a
+# message that was undone meanwhile shows whether it is known to be late.
+OFTEN_COPIED, COPIED = 0.5, 0.3
 # After how many seconds the copy of a message comes, in a hasty run.
 COPY_SECONDS = (0.0, 0.1, 1.0, 10.0)
 
@@ -111,6 +114,8 @@ class World:
         self.hasty = Random(f"{self.seed} hasty")
         self.is_hasty = self.hasty.random() < HASTY
         self.door_skew_ms = self.hasty.choice(DOOR_SKEWS_MS) if self.is_hasty else 0
+        if self.is_hasty and self.hasty.random() < OFTEN_COPIED:
+            self.faults.rates["duplicated"] = COPIED
         # Likewise: in some, a person ends deliveries; with the ids, whether it surely was done.
         self.ended_by_hand = Random(f"{self.seed} by hand")
         self.is_ended_by_hand = self.ended_by_hand.random() < ENDED_BY_HAND
