@@ -98,7 +98,7 @@ def accepted_at(open_key: str) -> str:
 
 def is_large(open_key: str) -> bool:
     """Whether the fan-out behind a key of the index `open` surely has many segments."""
-    return open_key.endswith(_LARGE)
+    return open_key.partition(_SEPARATOR)[2].endswith(_LARGE)  # "large" may also be an id
 
 
 def from_item(item: Item) -> Fanout:

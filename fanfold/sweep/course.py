@@ -33,9 +33,10 @@ Due: TypeAlias = tuple[Remedy, Fanout]
 def next_ids(keys: Iterable[Key], *, after: str, accepted_before: str) -> list[str]:
     """The ids to look at, in order of id, going on after the last one of the run before.
 
-    Going round like this, no fan-out is behind others for ever, however many wait rightly.
+    Going round like this, no fan-out is behind others for ever, however many wait rightly. A key
+    that moves while the index is read may be seen at both its places: its id comes once.
     """
-    old = sorted(key.fanout_id for key in keys if key.accepted_at < accepted_before)
+    old = sorted({key.fanout_id for key in keys if key.accepted_at < accepted_before})
     ahead = [fanout_id for fanout_id in old if fanout_id > after]
     return (ahead + old[: len(old) - len(ahead)])[:MAX_ROWS]
 

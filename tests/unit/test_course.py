@@ -125,11 +125,18 @@ def test_ten_thousand_lost_orders_are_sent_in_three_runs(remedy: Remedy) -> None
     assert not left
 
 
+def test_a_fanout_whose_key_moves_while_the_index_is_read_is_looked_at_once() -> None:
+    """DynamoDB refuses a batch that names a row twice, and its neighbours would go unread."""
+    moved = [*keys("a", "b"), *(key._replace(is_large=True) for key in keys("a"))]
+    assert next_ids(moved, after="", accepted_before=AT) == ["a", "b"]
+
+
 def test_a_key_tells_that_an_unread_fanout_is_large() -> None:
     large = fanout("large", age=300, segments=2)
     key = Key("large", accepted_at(large.open_key), is_large(large.open_key))
     assert oldest([key], {}, now_ms=NOW) == Oldest(0, 300)
-    assert not any(is_large(fanout("post", segments=n).open_key) for n in (0, 1))
+    ids = ("post", "large")
+    assert not any(is_large(fanout(each, segments=n).open_key) for each in ids for n in (0, 1))
     # The row decides, if it was read.
     assert oldest([key], {"large": replace(large, segments=1)}, now_ms=NOW) == Oldest(300, 0)
     assert oldest([key], {"large": None}, now_ms=NOW) == Oldest(0, 0)
