@@ -22,9 +22,18 @@ from simulation.world import World
 WITH_STRAGGLER = re.compile(r"'[0-9a-g]{16}\.\d{10}\.[0-9a-f]{16}")
 
 
-@pytest.mark.parametrize(
-    "seeds", [range(40), pytest.param(range(40, 400), marks=pytest.mark.thorough)], ids=str
+# In blocks that the processes of pytest share.
+SEEDS, BLOCK = 640, 200
+BLOCKS = (
+    range(40),
+    *(
+        pytest.param(range(start, start + BLOCK), marks=pytest.mark.thorough)
+        for start in range(40, SEEDS, BLOCK)
+    ),
 )
+
+
+@pytest.mark.parametrize("seeds", BLOCKS, ids=str)
 def test_no_seed_has_a_violation(seeds: range, record_property: Callable[..., None]) -> None:
     faults: Counter[str] = Counter()
     reached: Counter[str] = Counter()
