@@ -93,9 +93,7 @@ class Watch:
         self._series: dict[tuple[Key, str], list[Value]] = defaultdict(list)
         self._until: dict[str, int] = dict.fromkeys(SILENCES, 1 << 60)  # by alarm, when it matters
         self._queues = [
-            (queue.name, world.queues.queue(url(queue)))
-            for queue in names.QUEUES
-            for url in (queue_url, dlq_url)
+            world.queues.queue(url(queue)) for queue in names.QUEUES for url in (queue_url, dlq_url)
         ]
         self._series[SWEPT, "SampleCount"] = [1.0] * BEFORE
         world.watch = self
@@ -145,10 +143,10 @@ class Watch:
 
     def _measure_queues(self) -> None:
         """The gauges of SQS; an empty queue needs none."""
-        for name, queue in self._queues:
+        for queue in self._queues:
             if queue.is_empty:
                 continue
-            dimension = (("QueueName", name),)
+            dimension = (("QueueName", queue.name),)
             waiting, hidden, delayed = queue.counts()
             self._take(("ApproximateNumberOfMessagesVisible", dimension), (waiting,))
             self._take(("ApproximateNumberOfMessagesNotVisible", dimension), (hidden,))

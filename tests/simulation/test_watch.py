@@ -17,7 +17,7 @@ from fanfold.sweep.course import Oldest
 from simulation import watch
 from simulation.checks.judge import violations
 from simulation.kinds import steady
-from simulation.lambdas import installed
+from simulation.lambdas import dlq_url, installed
 from simulation.world import World
 
 LATE = "a_late_post_rings_its_alarm"
@@ -77,6 +77,17 @@ def test_the_entries_of_each_lane_are_told_apart(monkeypatch: pytest.MonkeyPatch
     # After the story, the checks have posted once more.
     assert counted == expected
     assert all(counted.values())
+
+
+@pytest.mark.parametrize("queue", names.QUEUES, ids=lambda each: each.name)
+def test_a_dead_letter_rings_the_alarm_of_its_queue_alone(queue: names.Queue) -> None:
+    with installed():
+        world = World(0)
+        watch.Watch(world)
+        world.sqs.send_message(QueueUrl=dlq_url(queue), MessageBody="{}", MessageGroupId="any")
+        world.run(lambda each: each.start_client("idle", lambda: each.scheduler.sleep(150.0)))
+        assert world.watch
+        assert world.watch.first_rang.keys() == {f"{queue.name}Failed"}
 
 
 def test_a_story_repeats_itself() -> None:
