@@ -686,10 +686,10 @@ def a_level_that_falls(world: World) -> None:
 
 
 def _watched(world: World) -> None:
-    """Look at the world an hour later, some minutes long."""
+    """Look at the world an hour later, for three quarters of an hour."""
     liveness = Liveness(Watch(world))
     world.clock.advance(3_600.0)
-    for _ in range(15):
+    for _ in range(45):
         liveness.watch.minute += 1
         liveness.look()
 
@@ -697,6 +697,24 @@ def _watched(world: World) -> None:
 @spoils(alarms.a_late_post_rings_its_alarm, "(small) is late in minute")
 def a_post_that_is_late_in_silence(world: World) -> None:
     fanout(world, POST, state=text("queued"), segments=None)
+    _watched(world)
+
+
+@spoils(alarms.a_late_post_rings_its_alarm, "(large) is late in minute")
+def a_large_post_that_is_late_in_silence(world: World) -> None:
+    fanout(world, POST, state=text("delivering"), segments=number(2))
+    _watched(world)
+
+
+@spoils(alarms.a_late_post_rings_its_alarm, "(stalled) is late in minute")
+def a_post_that_stalls_in_silence(world: World) -> None:
+    fanout(world, POST, state=text("stalled"))
+    _watched(world)
+
+
+@spoils(alarms.a_late_post_rings_its_alarm, "(not in the ledger) is late in minute")
+def a_post_that_the_ledger_never_takes_in_silence(world: World) -> None:
+    gone(world, names.FANOUTS, {"fanout_id": POST})
     _watched(world)
 
 
