@@ -47,7 +47,8 @@ def listed(deployment: Deployment, *, stalled: bool, is_open: bool, limit: int) 
         rows += (row for row in rows_of(fanouts, ids[:limit]) if row.state == STALLED)
     if is_open:
         keys = sorted(
-            (key.accepted_at, key.fanout_id) for page in fanouts.key_pages() for key in page
+            # A set: a key that moves while the index is read may be seen at both its places.
+            {(key.accepted_at, key.fanout_id) for page in fanouts.key_pages() for key in page}
         )
         counts["open"] = len(keys)
         ids = [fanout_id for _, fanout_id in keys[:limit]]

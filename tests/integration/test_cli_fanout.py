@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,8 @@ from fanfold import times
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.publish import NewPost
 from fanfold.fanout.row import Fanout
+from fanfold.sweep.course import Key
+from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import SILENCE_SECONDS
 from fanfold_cli.fanouts import age
 from tests.integration.cli import Patched, run, throttled
@@ -262,6 +265,22 @@ def test_list_asks_again_for_unprocessed_rows_and_leaves_out_ended_ones(
     client = Patched(batch_get_item=partly)
     found = run("fanout", "list", "--open", "--json", dynamodb=client).json
     assert [row["ref_id"] for row in found["fanouts"]] == many["open"][:2]
+
+
+def test_list_names_once_what_moves_in_the_index_while_it_is_read(
+    system: System, many: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = OpenFanouts.key_pages
+
+    def moved(self: OpenFanouts) -> Iterator[list[Key]]:
+        pages = list(plain(self))
+        yield from pages
+        yield [key._replace(is_large=True) for page in pages for key in page]
+
+    monkeypatch.setattr(OpenFanouts, "key_pages", moved)
+    found = run("fanout", "list", "--open", "--json", dynamodb=Patched()).json
+    assert [row["ref_id"] for row in found["fanouts"]] == many["open"]
+    assert found["counts"] == {"open": len(many["open"])}
 
 
 def test_nothing_open_or_stalled_is_said(system: System) -> None:
