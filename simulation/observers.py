@@ -54,7 +54,8 @@ class Observer:
     puts: int = 0  # entries that workers asked to put, counted at every attempt
     was_planned_twice: bool = False
     _tokens: set[str] = field(default_factory=set)  # of transactions that were applied
-    _planned: dict[tuple[str, int], float] = field(default_factory=dict)
+    # Which task first planned a segment, and when.
+    _planned: dict[tuple[str, int], tuple[int, float]] = field(default_factory=dict)
     _paces: dict[str, Bucket] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -169,10 +170,11 @@ class Observer:
     def _check_segment(self, content: dict[str, Any]) -> None:
         """Check a segment that is being sent against the ledger."""
         fanout_id, segment = content["fanout_id"], content["segment"]
-        if self.world.scheduler.current.name.startswith("plan"):
+        task = self.world.scheduler.current
+        if task.name.startswith("plan"):
             now = self.world.clock.elapsed
-            last = self._planned.setdefault((fanout_id, segment), now)
-            self.was_planned_twice |= 0 < now - last < SAME_PLAN_SECONDS
+            first, at = self._planned.setdefault((fanout_id, segment), (task.number, now))
+            self.was_planned_twice |= first != task.number and now - at < SAME_PLAN_SECONDS
         row = self.world.row(names.FANOUTS, {"fanout_id": {"S": fanout_id}})
         if not row:
             self.violations.append(f"A segment of {fanout_id} is sent, unknown to the ledger.")

@@ -70,7 +70,7 @@ def fanouts_agree_with_their_posts(found: Evidence) -> Iterator[str]:
             continue
         if "completed_at" not in row:
             yield f"{ref_id} is complete, and does not say since when."
-        elif times.to_ms(row["completed_at"]["S"]) < accepted_ms(row) - MAX_SKEW_MS:
+        elif times.to_ms(row["completed_at"]["S"]) < accepted_ms(row) - MAX_SKEW_MS - found.skew_ms:
             yield f"{ref_id} was complete before it was accepted."
         if row.get("resume", {"M": {}})["M"]:
             yield f"{ref_id} is complete, and has something to resume."

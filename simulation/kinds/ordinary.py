@@ -62,4 +62,4 @@ def play(world: World) -> None:
         world.start_client("impatient", partial(operators.abandon_deliveries, world))
 
 
-KIND = Kind("ordinary", 0.83, live, (*CHECKS, work.book_keeping_is_a_few_units))
+KIND = Kind("ordinary", 0.80, live, (*CHECKS, work.book_keeping_is_a_few_units))

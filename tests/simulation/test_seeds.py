@@ -13,6 +13,7 @@ from simulation.__main__ import run
 from simulation.checks.evidence import Evidence
 from simulation.checks.judge import violations
 from simulation.faults import RATES
+from simulation.kinds import undisturbed
 from simulation.kinds.ordinary import play
 from simulation.lambdas import installed
 from simulation.reached import missing
@@ -56,6 +57,20 @@ def test_no_seed_has_a_violation(seeds: range, record_property: Callable[..., No
     assert set(transports) == set(names.TRANSPORTS)
     record_property("reached", {"times": dict(reached), "runs": dict(runs), "seeds": len(seeds)})
     assert not [*missing(runs, len(seeds))]
+
+
+def test_where_nothing_goes_wrong_every_check_of_costs_applies() -> None:
+    with installed():
+        for seed in range(10):
+            world = World(seed)
+            undisturbed.live(world)
+            assert violations(world, undisturbed.KIND.checks) == []
+            found = Evidence(world)
+            assert not world.faults.injected
+            assert not found.may_be_sent_twice()
+            assert world.observer.puts == len(found.entries)
+            assert world.watch
+            assert not world.watch.first_rang
 
 
 def test_a_seed_repeats_its_run_whatever_ran_before() -> None:
