@@ -107,7 +107,10 @@ class Liveness:
         if known != case:
             since = minute
             self._cases[ref_id] = case, since
-        if minute - since < SETTLED_MINUTES or self._is_told(case, operation):
+        if minute - since < SETTLED_MINUTES:
+            return False
+        if self._is_told(case, operation):
+            world.reached.note(f"late, and told: {case}")
             return False
         wanted = ", ".join(BELONG[case])
         self.watch.violations.append(

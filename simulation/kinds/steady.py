@@ -232,6 +232,18 @@ def paused(it: Steady) -> None:
     it.act(story)
 
 
+def forgotten_lane(it: Steady) -> None:
+    """An operator pauses the lane of large fan-outs, and forgets it until long after its alarm."""
+
+    def story() -> None:
+        it.world.triggers.pause({names.BULK.name})
+        it.world.note("paused: Bulk")
+        it.sleep(it.random.uniform(45, 75))
+        it.world.triggers.resume()
+
+    it.act(story)
+
+
 def celebrity(it: Steady) -> None:
     """A celebrity keeps posting, and the bulk lane is slow: nobody else waits for that."""
     world = it.world
@@ -274,6 +286,7 @@ STORIES: tuple[tuple[Story, float], ...] = (
     (lasting, 3.0),
     (locked_queue, 1.0),
     (paused, 1.0),
+    (forgotten_lane, 1.0),
     (celebrity, 2.0),
     (crowded_ledger, 1.0),
 )
