@@ -82,9 +82,10 @@ def ledger_units(segments: int) -> int:
     """Write units of a publish apart from its entries, if no message is sent twice."""
     # Planning writes the row with all segments pending; each finished segment writes it again.
     rows = sum(_row_units(pending) for pending in range(1, segments + 1))
-    # Completion deletes the row from the index; with several segments it is an update of its own.
-    completion = 1 if segments == 1 else 2
-    return ACCEPT_UNITS + _row_units(segments) + rows + completion
+    # Completion deletes the row from the index; with several segments it is an update of its own,
+    # and the plan has moved the key there, which then tells that the fan-out is large.
+    completion, moved = (1, 0) if segments == 1 else (2, 2)
+    return ACCEPT_UNITS + _row_units(segments) + moved + rows + completion
 
 
 def _row_units(pending: int) -> int:
