@@ -30,14 +30,21 @@ def use(world: World, user: str, publishers: list[str]) -> None:
         read(world, user)
 
 
-def crowd(world: World, users: list[str], publisher: str) -> None:
-    """All users follow and unfollow one publisher, who keeps posting."""
+def crowd(
+    world: World,
+    users: list[str],
+    publisher: str,
+    *,
+    changes: tuple[int, int] = (2, 4),
+    posts: tuple[int, int] = (1, 4),
+) -> None:
+    """All users follow and unfollow one publisher, who keeps posting: so often, from and to."""
     random = world.random
     world.faults.hot_until = min(world.faults.hot_until, CROWD_HOT_SECONDS)
     wave = random.choice(WAVE_SECONDS)
 
     def come_and_go(user: str) -> None:
-        for _ in range(random.randint(2, 4)):
+        for _ in range(random.randint(*changes)):
             pause = random.uniform(0, 6)
             if wave:
                 now = world.scheduler.now
@@ -47,7 +54,7 @@ def crowd(world: World, users: list[str], publisher: str) -> None:
             act(world, random.choice(("follow", "follow", "unfollow")), user, publisher)
 
     def post() -> None:
-        for number in range(random.randint(1, 4)):
+        for number in range(random.randint(*posts)):
             world.scheduler.sleep(random.uniform(0, 8))
             by_http(world, publisher, f"{publisher}-crowd-{number}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from simulation.kinds import broken, operated, ordinary, steady, undisturbed, weeks
+from simulation.kinds import broken, operated, ordinary, rush, steady, undisturbed, weeks
 from simulation.kinds.kind import Kind
 
 KINDS: tuple[Kind, ...] = (
@@ -13,6 +13,7 @@ KINDS: tuple[Kind, ...] = (
     broken.KIND,
     weeks.KIND,
     steady.KIND,
+    rush.KIND,
     undisturbed.KIND,
 )
 
