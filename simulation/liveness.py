@@ -148,9 +148,12 @@ class Liveness:
         """The minute in which something large last moved, or in which the post was accepted."""
         latest = operation.ended_ms
         for (_, sort_key), at_ms in self.world.observer.entered_ms.items():
-            if at_ms > latest and LARGE in self.late.get(split_sort_key(sort_key)[1], ()):
+            if at_ms > latest and self._is_large(split_sort_key(sort_key)[1]):
                 latest = at_ms
         return (latest - self.world.clock.start_ms) / 1000 / MINUTE
+
+    def _is_large(self, ref_id: str) -> bool:
+        return _segments(self.world.row(names.FANOUTS, {"fanout_id": {"S": ref_id}})) > 1
 
     def _missed(self, ref_id: str, operation: Operation) -> Iterator[str]:
         """Whoever surely follows, and has no entry of a post that is called complete."""
