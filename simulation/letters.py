@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanfold import contract, names
 from fanfold.messages import FIRST_SENT_AT, MAX_FIRST_SENT_MS
+from simulation.bodies import content_of
 from simulation.lambdas import dlq_url, queue_url
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Letters:
         body = request["MessageBody"]
         attribute = request.get("MessageAttributes", {}).get(FIRST_SENT_AT, {})
         age_ms = self.world.clock.now_ms() - int(attribute.get("StringValue", "0"))
-        if parsed(body).get("type") in contract.EVENTS and age_ms > MAX_FIRST_SENT_MS:
+        if content_of(body).get("type") in contract.EVENTS and age_ms > MAX_FIRST_SENT_MS:
             self.world.observer.violations.append(
                 f"An operator sends a letter that would count as new: {body[:80]}."
             )
@@ -65,18 +66,9 @@ class Letters:
         for line in read(file):
             first_ms = int(line["attributes"][FIRST_SENT_AT])
             self.lost.append((line["body"], first_ms))
-            content = parsed(line["body"])
+            content = content_of(line["body"])
             if content.get("type") == contract.RELATION_SETTLE:
                 self.world.harmed.unrelated.add((content["user_id"], content["publisher_id"]))
-
-
-def parsed(body: str) -> dict[str, Any]:
-    """The JSON object of a body; empty if it is none."""
-    try:
-        content = json.loads(body)
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def read(file: Path) -> list[dict[str, Any]]:

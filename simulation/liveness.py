@@ -8,9 +8,10 @@ have it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fanfold import names
+from fanfold.aws.items import get_number
 from fanfold.fanout.row import ABANDONED, COMPLETE, EXPIRED, STALLED
 from fanfold.ids import split_sort_key
 from simulation.history import Operation
@@ -101,7 +102,7 @@ class Liveness:
             if state == COMPLETE:
                 self.watch.violations += self._missed(ref_id, operation)
             return True
-        case = state if state in BELONG else LARGE if _segments(row) > 1 else SMALL
+        case = state if state in BELONG else LARGE if get_number(row, "segments") > 1 else SMALL
         self.late.setdefault(ref_id, set()).add(case)
         known, since = self._cases.setdefault(ref_id, (case, 0 if case == ABSENT else minute))
         if known != case:
@@ -153,7 +154,8 @@ class Liveness:
         return (latest - self.world.clock.start_ms) / 1000 / MINUTE
 
     def _is_large(self, ref_id: str) -> bool:
-        return _segments(self.world.row(names.FANOUTS, {"fanout_id": {"S": ref_id}})) > 1
+        row = self.world.row(names.FANOUTS, {"fanout_id": {"S": ref_id}})
+        return get_number(row, "segments") > 1
 
     def _missed(self, ref_id: str, operation: Operation) -> Iterator[str]:
         """Whoever surely follows, and has no entry of a post that is called complete."""
@@ -178,7 +180,3 @@ def _surely_follows(wishes: Sequence[Wish], before_ms: float) -> bool:
         for wish in wishes
         if wish.follows and wish.is_due and not wish.is_message
     )
-
-
-def _segments(row: dict[str, Any]) -> int:
-    return int(row.get("segments", {"N": "0"})["N"])

@@ -15,11 +15,11 @@ from typing import Any, TypeAlias
 from aws_model.sqs.messages import Message
 from fanfold import names
 from fanfold.fanout.row import Fanout, from_item
+from simulation.bodies import content_of
 from simulation.clients import running
 from simulation.holders import DAY, Attempt, Between
 from simulation.lambdas import lambdas
 from simulation.skipping import lane_of
-from simulation.sweeps import content_of
 from simulation.world import MAX_QUIESCENCE_SECONDS, World
 
 DAY_SECONDS = 24 * 60 * 60.0

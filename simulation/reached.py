@@ -6,7 +6,6 @@ never in what the product counts or logs.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -14,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from fanfold import contract, names
+from fanfold.aws.items import get_number
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.row import ABANDONED, COMPLETE, DELIVERING, ENDED, EXPIRED, QUEUED, STALLED
 from fanfold.follows.publishers_table import ALL
 from fanfold.messages import FIRST_SENT_AT
 from fanfold.sweep.open_fanouts import MEMORY_ID
 from fanfold.sweep.remedy import MAX_ROUNDS
+from simulation.bodies import content_of
 from simulation.neighbours import is_of_neighbours
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class Reached:
             if FIRST_SENT_AT in message.get("MessageAttributes", {}):
                 self.note("redriven")
             if queue.name in LANES:
-                order = _content(message["Body"])
+                order = content_of(message["Body"])
                 if "segment" in order and not is_of_neighbours(order["fanout_id"]):
                     segment = order["fanout_id"], order["segment"]
                     self._at_work[segment] += 1
@@ -240,7 +241,7 @@ class Reached:
             self.note("SWEEP asks PLAN" if row["state"]["S"] == QUEUED else "SWEEP asks a lane")
         if ":rounds" in values:
             self.note("a round of SWEEP")
-            if _number(row, "rounds") == MAX_ROUNDS:
+            if get_number(row, "rounds") == MAX_ROUNDS:
                 self.note("ten rounds of SWEEP")
         if values.get(":state") == {"S": COMPLETE}:
             self.note("completed by SWEEP")
@@ -274,7 +275,7 @@ class Reached:
         if resume["S"].count(".") > 1:
             self.note("handed back with stragglers")
         level = self.world.observer.levels.levels.get(row["publisher_id"]["S"], 0)
-        if level > _number(row, "level"):
+        if level > get_number(row, "level"):
             self.note("handed back above the plan's level")
 
     def _read(self, request: dict[str, Any], answer: Any) -> None:
@@ -370,15 +371,3 @@ def _update_of(request: Mapping[str, Any], values: Mapping[str, Any]) -> str:
         state: str = values[":state"]["S"]
         return {COMPLETE: "completion", STALLED: "giving up"}.get(state, state)
     return "answer" if ":as_read" in values else "touch"
-
-
-def _number(row: Mapping[str, Any], name: str) -> int:
-    return int(row.get(name, {"N": "0"})["N"])
-
-
-def _content(body: str) -> dict[str, Any]:
-    try:
-        content = json.loads(body)
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}

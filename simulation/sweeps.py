@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from fanfold import contract, names
+from fanfold.aws.items import get_number
 from fanfold.fanout.row import STALLED
 from fanfold.sweep.remedy import MAX_ASKS, MAX_ROUNDS
+from simulation.bodies import content_of
 from simulation.lambdas import queue_url
 
 if TYPE_CHECKING:
@@ -41,13 +42,13 @@ class Sweeps:
             if f":{mark}" not in values:
                 continue
             self._noted[fanout_id] = self.world.clock.elapsed
-            number = _number(row, count)
-            if number != _number(self._before, count) + 1:
+            number = get_number(row, count)
+            if number != get_number(self._before, count) + 1:
                 self.violations.append(f"SWEEP counts the {count} of {fanout_id} twice as one.")
             if number > most:
                 self.violations.append(f"SWEEP has made {number} {count} of {fanout_id}.")
         if values.get(":state") == {"S": STALLED}:
-            if _number(row, "asks") < MAX_ASKS and _number(row, "rounds") < MAX_ROUNDS:
+            if get_number(row, "asks") < MAX_ASKS and get_number(row, "rounds") < MAX_ROUNDS:
                 self.violations.append(f"SWEEP gives {fanout_id} up too early.")
             if self._waits(row):
                 self.violations.append(f"SWEEP gives {fanout_id} up, and all of it waits.")
@@ -80,15 +81,3 @@ class Sweeps:
                 if content.get("type") == contract.POST_PUBLISHED:
                     found |= {""} if content.get("ref_id") == fanout_id else set()
         return found >= set(row.get("pending", {}).get("NS", [""]))
-
-
-def _number(row: dict[str, Any], name: str) -> int:
-    return int(row.get(name, {"N": "0"})["N"])
-
-
-def content_of(body: str) -> dict[str, Any]:
-    try:
-        content = json.loads(body)
-    except ValueError:
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from aws_model.lambda_events import sqs_event
 from aws_model.sqs.queues import Queue
 from fanfold import names
+from simulation.bodies import content_of
 from simulation.lambdas import lambdas, queue_url
 from simulation.neighbours import is_message_of_neighbours
 from simulation.scheduler import ROUNDING_SECONDS, Crash, Task
 from simulation.skipping import idle_runs
-from simulation.sweeps import content_of
 
 if TYPE_CHECKING:
     from simulation.world import World

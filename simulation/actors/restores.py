@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 from fanfold import contract, names
+from fanfold.aws.items import get_number
 from fanfold.follows.wishes import FOLLOWED
 from fanfold_cli.commands import pause
 from simulation import requests
@@ -118,8 +119,7 @@ def _note_counts(undone: _Undone) -> None:
     for key in undone.changed:
         row = undone.now.get(key) or undone.then[key]
         was, count = (
-            int(rows.get(key, {}).get("follows", {"N": "0"})["N"])
-            for rows in (undone.now, undone.then)
+            get_number(rows.get(key, {}), "follows") for rows in (undone.now, undone.then)
         )
         undone.world.harmed.miscounted[row["user_id"]["S"]] += count - was
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fanfold.aws.items import get_number
 from simulation import requests
 from simulation.checks.evidence import Evidence
 from simulation.history import Pair
@@ -78,6 +79,6 @@ def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
         wrong = {user for user in reached ^ wanted[publisher] if (user, publisher) not in unsettled}
         if wrong:
             yield f"{ref_id} reached {sorted(reached)}: wrong about {sorted(wrong)}."
-        delivered = int(fresh.fanouts.get(ref_id, {}).get("delivered", {"N": "0"})["N"])
+        delivered = get_number(fresh.fanouts.get(ref_id, {}), "delivered")
         if delivered != len(reached):
             yield f"{ref_id} was delivered {delivered} times to {len(reached)}."

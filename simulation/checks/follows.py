@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fanfold import names
+from fanfold.aws.items import get_number
 from fanfold.follows.wishes import FOLLOWED
 from simulation.checks.evidence import Evidence
 from simulation.history import Pair
@@ -60,5 +61,5 @@ def edges_agree_with_the_lists_of_follows(found: Evidence) -> Iterator[str]:
         user = row["user_id"]["S"]
         # The doctor counts nothing: after a restore a count is off by what was undone.
         count = len(found.seen.following.get(user, ())) + world.harmed.miscounted[user]
-        if int(row.get("follows", {"N": "0"})["N"]) != count:
+        if get_number(row, "follows") != count:
             yield f"The count of follows of {user} is not {count}."

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from fanfold import names, times
+from fanfold.aws.items import get_number
 from fanfold.fanout.row import COMPLETE, ENTRIES_EXPIRE_AT
 from fanfold.follows import ring
 from fanfold.follows.follow import TOMBSTONE_SECONDS
@@ -37,7 +37,7 @@ def posts_are_stored_as_they_were_sent(found: Evidence) -> Iterator[str]:
         if row["sort_key"]["S"] != f"{row['accepted_at']['S']}#{ref_id}":
             yield f"{ref_id} has another sort key than that of its time."
         wanted = at_ms // 1000 + Settings.retention_days * DAY_SECONDS + OUTLIVES_SECONDS
-        if _number(row, EXPIRES_AT) != wanted:
+        if get_number(row, EXPIRES_AT) != wanted:
             yield f"The post {ref_id} expires at another time than its retention's end."
 
 
@@ -64,7 +64,7 @@ def fanouts_agree_with_their_posts(found: Evidence) -> Iterator[str]:
                 yield f"{ref_id} has another {name} in the ledger than in its post."
         if "deleted_at" not in post and row[EXPIRES_AT] != post[EXPIRES_AT]:
             yield f"The fan-out {ref_id} expires at another time than its post."
-        if _number(row, ENTRIES_EXPIRE_AT) + OUTLIVES_SECONDS != _number(row, EXPIRES_AT):
+        if get_number(row, ENTRIES_EXPIRE_AT) + OUTLIVES_SECONDS != get_number(row, EXPIRES_AT):
             yield f"The entries of {ref_id} are to expire at another time than its retention's end."
         if row["state"]["S"] != COMPLETE:
             continue
@@ -95,7 +95,7 @@ def edges_lie_where_they_are_read(found: Evidence) -> Iterator[str]:
     """An edge lies in the shard of its position, at a level that its publisher has reached."""
     world = found.world
     levels = {
-        row["publisher_id"]["S"]: _number(row, "level") for row in world.rows(names.PUBLISHERS)
+        row["publisher_id"]["S"]: get_number(row, "level") for row in world.rows(names.PUBLISHERS)
     }
     for edge in world.rows(names.FOLLOWERS):
         user, publisher = pair_of(edge)
@@ -126,7 +126,3 @@ def follows_are_kept(found: Evidence) -> Iterator[str]:
             yield f"The follow of {publisher} by {user} is to expire."
         if not is_followed and EXPIRES_AT not in row:
             yield f"The tombstone of {user} at {publisher} never expires."
-
-
-def _number(row: dict[str, Any], name: str) -> int:
-    return int(row.get(name, {"N": "0"})["N"])

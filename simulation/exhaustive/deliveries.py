@@ -8,7 +8,7 @@ from typing import Any
 
 from aws_model.clock import START_MS
 from fanfold import contract, names
-from fanfold.aws.items import expressions, number, text
+from fanfold.aws.items import expressions, get_number, number, text
 from fanfold.follows import ring
 from fanfold.ids import ref_id_for
 from simulation.exhaustive.calls import Call
@@ -90,14 +90,14 @@ class Delivery(Scope):
         right = {(user, post["sort_key"]["S"]) for user in self.users for post in posts}
         if not set(entries) <= right:
             return f"somebody has another entry, or two: {entries}"
-        segments = int(row.get("segments", {"N": "0"})["N"])
+        segments = get_number(row, "segments")
         pending = {int(each) for each in row.get("pending", {"NS": []})["NS"]}
         served = {user for user, _ in entries}
         for user in self.users if segments else ():
             segment = _segment_of(user, segments)
             if segment not in pending and user not in served:
                 return f"segment {segment} is finished, and {user} lacks the entry"
-        if int(row.get("delivered", {"N": "0"})["N"]) > len(self.users):
+        if get_number(row, "delivered") > len(self.users):
             return f"more entries are counted than there are followers: {row['delivered']}"
         if self._is_complete(contents):
             return self._broken_if_complete(row, served)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,7 +24,7 @@ MAX_SETTLING = 100
 
 
 @dataclass
-class Scope:
+class Scope(ABC):
     """Invocations that run at once, from a state that the real functions have made."""
 
     name: str
@@ -37,7 +38,7 @@ class Scope:
         self.letters: list[Letter] = []
         self._ends: dict[State, str] = {}
 
-    # To be said by each kind of scope
+    # What each kind of scope says
 
     ghost: Hashable = None
 
@@ -49,11 +50,11 @@ class Scope:
         """What does not hold in a state on the way."""
         return ""
 
+    @abstractmethod
     def broken_when_quiet(
         self, contents: Contents, letters: Iterable[Letter], ghost: Hashable
     ) -> str:
         """What does not hold after the last message."""
-        raise NotImplementedError
 
     def is_open(self, contents: Contents) -> bool:
         """Whether SWEEP still has something to do."""

@@ -1,0 +1,15 @@
+"""What the body of a message says, whoever has sent it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def content_of(body: str) -> dict[str, Any]:
+    """The JSON object of a body; empty if it is none."""
+    try:
+        content = json.loads(body)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
