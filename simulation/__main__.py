@@ -16,6 +16,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from pathlib import Path
 from simulation.checks.judge import violations
 from simulation.kinds.drawn import KINDS, kind_named, kind_of
 from simulation.kinds.kind import Kind
-from simulation.lambdas import installed
+from simulation.lambdas import installed, lambdas
 from simulation.progress import shown
 from simulation.reached import missing, table
 from simulation.tally import Tally, code_digest
@@ -31,9 +32,6 @@ from simulation.tally import Tally, code_digest
 TRACE_SHOWN = 60
 SAVE_SECONDS = 5.0
 INTERRUPTED = 130  # the exit status of a command that Ctrl-C ended
-# A world is many objects that live until its end: looking for garbage among them more often costs a
-# tenth of the time, and finds nothing.
-OBJECTS_BETWEEN_COLLECTIONS = 100_000
 
 
 @dataclass(frozen=True)
@@ -63,25 +61,41 @@ def run(seed: int, kind: Kind | None = None) -> Result:
 
 
 def _run_alone(seed: int, kind: Kind | None) -> Result:
-    with installed():
+    with installed(), _collected_at_the_end():
         return run(seed, kind)
+
+
+@contextmanager
+def _collected_at_the_end() -> Iterator[None]:
+    """Collect garbage once, after a run.
+
+    Nearly all objects of a world live until its end, and the copies of the functions' modules as
+    long as the process. To look for garbage among them again and again costs a tenth of the time.
+    """
+    gc.disable()
+    loaded = lambdas().count()
+    try:
+        yield
+    finally:
+        gc.collect()
+        if lambdas().count() > loaded:
+            gc.freeze()  # not looked at again
+        gc.enable()
 
 
 def run_all(seeds: Sequence[int], jobs: int, kind: Kind | None = None) -> Iterator[Result]:
     """Run every seed, on `jobs` processes, in any order."""
     alone = partial(_run_alone, kind=kind)
     if jobs == 1:
-        gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
         yield from map(alone, seeds)
         return
-    with multiprocessing.get_context("fork").Pool(jobs, _begin) as pool:
+    with multiprocessing.get_context("fork").Pool(jobs, _leave_interrupts) as pool:
         yield from pool.imap_unordered(alone, seeds, chunksize=4)
 
 
-def _begin() -> None:
-    """Prepare a process of its own for many runs."""
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command itself
+def _leave_interrupts() -> None:
+    """Leave Ctrl-C to the command itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def main() -> int:

@@ -121,6 +121,10 @@ class Lambdas:
             task.deadline, task.skew_ms, task.environment = float("inf"), 0, ""
             task.may_crash = task.is_dying = environment.is_busy = False
 
+    def count(self) -> int:
+        """How many have been loaded."""
+        return sum(map(len, self.environments.values()))
+
     def restart(self) -> None:
         """Make every environment cold and free, for the next run."""
         batch_retries.RETRY_ENTRIES = running.world.retry_entries

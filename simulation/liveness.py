@@ -31,6 +31,12 @@ LARGE_MINUTES = 30
 SETTLED_MINUTES = 6
 # `SmallFanoutsLate` needs three reports of SWEEP within the five minutes that CloudWatch looks at.
 REPORTS, REPORT_MINUTES = 3, 5
+# A message that was received more than three times is in no queue's age: the alarm that has rung
+# ends, and the next one is that of the dead letter.
+COUNTED_RECEIVES = 3
+UNCOUNTED_MINUTES = SETTLED_MINUTES + (
+    (names.PUBLISH.max_receives - COUNTED_RECEIVES) * names.PUBLISH.visibility_seconds / MINUTE
+)
 # How long before now an alarm about runs of SWEEP may have rung that fail now and then.
 RECENT_MINUTES = 15
 
@@ -94,12 +100,13 @@ class Liveness:
     def _judge(self, ref_id: str, operation: Operation) -> bool:
         """Whether nothing is owed any more; note a violation if it is late in silence."""
         world, minute = self.world, self.watch.minute
-        if world.history.tried_to_retract(ref_id) or ref_id in world.abandoned:
-            return True
+        may_be_retracted = world.history.tried_to_retract(ref_id)
         row = world.row(names.FANOUTS, {"fanout_id": {"S": ref_id}})
         state = row["state"]["S"] if row else ABSENT
+        if state == ABSENT and may_be_retracted:
+            return True  # before it was there
         if state in (COMPLETE, EXPIRED, ABANDONED):
-            if state == COMPLETE:
+            if state == COMPLETE and not may_be_retracted:
                 self.watch.violations += self._missed(ref_id, operation)
             return True
         case = state if state in BELONG else LARGE if get_number(row, "segments") > 1 else SMALL
@@ -131,12 +138,9 @@ class Liveness:
         if any(each in watch.ringing for each in BELONG[case]):
             return True
         if case == ABSENT:
-            # A message that was received more than three times is in no queue's age: the alarm
-            # that has rung ends, and the next one is that of the dead letter.
-            accepted = operation.ended_ms - self.world.clock.start_ms
-            return any(
-                watch.last_rang.get(each, -1) >= accepted / 1000 / MINUTE for each in BELONG[case]
-            )
+            accepted = (operation.ended_ms - self.world.clock.start_ms) / 1000 / MINUTE
+            since = max(accepted, watch.minute - UNCOUNTED_MINUTES)
+            return any(watch.last_rang.get(each, -1) >= since for each in BELONG[case])
         if self._impaired_since is None:
             return False
         if watch.minute - self._impaired_since < SETTLED_MINUTES:

@@ -49,12 +49,15 @@ if TYPE_CHECKING:
 MAX_QUIESCENCE_SECONDS = 48 * 60 * 60.0
 TRACE_LINES = 4_000
 # The share of runs in which a publisher has more followers than one write shard takes.
-CROWDED = 0.2
+CROWDED = 0.15
 # The share of runs in a busy service.
 BUSY = 0.2
 # The share of runs with slow lanes, and how long they take for a message: longer than SWEEP waits.
-SLOW = 0.1
+SLOW = 0.06
 SLOW_SECONDS = 480.0
+# The share of runs at whose end every publisher posts once more; that takes as long as all other
+# checks together.
+LAST_POSTS = 0.5
 # The share of runs in which users change their mind faster than clocks agree and messages arrive.
 HASTY = 0.3
 # The share of runs in which an operator abandons deliveries.
@@ -135,6 +138,7 @@ class World:
         self.is_busy = random.random() < BUSY and self.may_be_busy
         # In some runs a lane takes so long for each message that the others seem silent.
         self.triggers.seconds_a_message = SLOW_SECONDS if random.random() < SLOW else 0.0
+        self.has_last_posts = random.random() < LAST_POSTS
 
     def _create_tables(self) -> None:
         lags = (0.0, 0.0, 0.1, 5.0)

@@ -60,6 +60,8 @@ def a_last_post_reaches_every_follower_once(found: Evidence) -> Iterator[str]:
 
     The lists of the users themselves say who that is; a dead letter to RELATE excuses its own pair.
     """
+    if not found.world.has_last_posts:
+        return
     world, relations = found.world, found.history.relations
     wanted: dict[str, set[str]] = {publisher: set() for _, publisher in relations}
     unsettled = {pair for pair, relation in relations.items() if relation.is_unsettled()}

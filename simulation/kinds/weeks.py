@@ -215,7 +215,7 @@ def live(world: World) -> None:
 
 KIND = Kind(
     "weeks",
-    0.03,
+    0.02,
     live,
     checks=(
         weeks.ids_are_free_when_the_documents_say,

@@ -36,6 +36,7 @@ def calm() -> World:
     """A world without faults, and without anything that a seed draws beside them."""
     for seed in count():
         world = World(seed)
+        world.has_last_posts = True
         is_calm = not (world.is_busy or world.is_crowded or world.triggers.seconds_a_message)
         if is_calm and world.time_pressure == 1.0 and world.worker_rate == 10_000.0:
             world.faults.rates = dict.fromkeys(RATES, 0.0)

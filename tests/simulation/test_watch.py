@@ -16,7 +16,7 @@ from fanfold.sweep import course
 from fanfold.sweep.course import Oldest
 from simulation import watch
 from simulation.checks.judge import violations
-from simulation.kinds import steady
+from simulation.kinds import broken, steady
 from simulation.lambdas import dlq_url, installed
 from simulation.world import World
 
@@ -133,6 +133,28 @@ def test_a_lane_alarm_that_is_deaf_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     for name in ("BulkStandsStill", "BulkFailed"):
         with_alarm(monkeypatch, name, Threshold=1_000_000)
     assert LATE in first_violation(steady.paused, seeds=30)
+
+
+@pytest.mark.thorough
+def test_an_alarm_of_absent_posts_that_is_deaf_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PublishFailed", "PublishLate"):
+        with_alarm(monkeypatch, name, Threshold=1_000_000)
+    assert "(not in the ledger) is late" in first_violation(steady.paused, seeds=30)
+
+
+@pytest.mark.thorough
+def test_an_alarm_of_stalled_posts_that_is_deaf_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_alarm(monkeypatch, "FanoutsStalled", Threshold=1_000_000)
+    monkeypatch.setattr(broken, "TROUBLES", (broken.freeze_a_timeline,))
+    found: list[str] = []
+    for seed in range(20):
+        with installed():
+            world = World(seed)
+            broken.KIND.live(world)
+            found += violations(world, broken.KIND.checks)
+        if found:
+            break
+    assert "(stalled) is late" in "".join(found)
 
 
 @pytest.mark.thorough
