@@ -15,10 +15,13 @@ from fanfold.fanout.policy import Done, Failed
 from fanfold.sweep import course
 from fanfold.sweep.course import Oldest
 from simulation import watch
+from simulation.checks import alarms
+from simulation.checks.evidence import Evidence
 from simulation.checks.judge import violations
 from simulation.kinds import broken, steady
 from simulation.lambdas import dlq_url, installed
 from simulation.world import World
+from tests.simulation.spoilings import calm
 
 LATE = "a_late_post_rings_its_alarm"
 
@@ -88,6 +91,18 @@ def test_a_dead_letter_rings_the_alarm_of_its_queue_alone(queue: names.Queue) ->
         world.run(lambda each: each.start_client("idle", lambda: each.scheduler.sleep(150.0)))
         assert world.watch
         assert world.watch.first_rang.keys() == {f"{queue.name}Failed"}
+
+
+@pytest.mark.parametrize(("copies", "is_told"), [(4, True), (5, False)])
+def test_a_dead_letter_of_copies_alone_is_no_false_alarm(copies: int, is_told: bool) -> None:
+    with installed():
+        world = calm()
+        watch.Watch(world)
+        url = dlq_url(names.PUBLISH)
+        world.sqs.send_message(QueueUrl=url, MessageBody="{}", MessageGroupId="any")
+        world.run(lambda each: each.start_client("idle", lambda: each.scheduler.sleep(150.0)))
+        world.faults.injected["duplicated"] = copies
+        assert any(alarms.a_calm_world_rings_no_alarm(Evidence(world))) is is_told
 
 
 def test_a_story_repeats_itself() -> None:
