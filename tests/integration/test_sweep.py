@@ -58,6 +58,14 @@ def of_ours(system: System, queue: str) -> list[dict[str, Any]]:
     return [body for body in system.bodies(queue) if isinstance(body, dict)]
 
 
+def be_silent_until(system: System, what: str) -> None:
+    """Advance until the next run asks a question, or sends a round."""
+    system.clock.advance(SILENCE_SECONDS)
+    if what == "round":
+        ask_and_take(system)
+        system.clock.advance(ANSWERED_SILENCE_SECONDS)
+
+
 def ask_and_take(system: System, queue: str = "Bulk") -> list[dict[str, Any]]:
     """Let SWEEP ask, and a worker take the question; returns all that was sent."""
     sweep_after(system, DAY)
@@ -430,10 +438,7 @@ def test_a_run_that_dies_between_a_round_and_its_sends_is_made_good(
 def test_two_runs_at_once_send_once(
     system: System, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    system.clock.advance(SILENCE_SECONDS)
-    if what == "round":
-        ask_and_take(system)
-        system.clock.advance(ANSWERED_SILENCE_SECONDS)
+    be_silent_until(system, what)
     plain = system.dynamodb.update_item
     runs: list[int] = []
 
@@ -458,10 +463,7 @@ def test_a_run_whose_update_was_applied_and_not_answered_sends(
     system: System, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
     """Libcurl and boto3 repeat such an update themselves; the repetition is refused."""
-    system.clock.advance(SILENCE_SECONDS)
-    if what == "round":
-        ask_and_take(system)
-        system.clock.advance(ANSWERED_SILENCE_SECONDS)
+    be_silent_until(system, what)
     plain = system.dynamodb.update_item
 
     def twice(**request: Any) -> Any:
@@ -479,10 +481,7 @@ def test_a_run_whose_update_was_applied_and_not_answered_sends(
 def test_a_run_sends_nothing_if_the_fanout_ends_before_its_update_is_answered(
     system: System, monkeypatch: pytest.MonkeyPatch, what: str, end: str
 ) -> None:
-    system.clock.advance(SILENCE_SECONDS)
-    if what == "round":
-        ask_and_take(system)
-        system.clock.advance(ANSWERED_SILENCE_SECONDS)
+    be_silent_until(system, what)
     plain = system.dynamodb.update_item
 
     def unanswered(**request: Any) -> Any:
