@@ -351,6 +351,11 @@ def another_publisher_of_the_post(world: World) -> None:
     post(world, SENT, publisher_id=text(OTHER))
 
 
+@spoils(posts.a_key_stands_for_one_post, "cannot judge")
+def a_post_without_its_sort_key(world: World) -> None:
+    changed(world, names.POSTS, {"ref_id": POST}, sort_key=None)
+
+
 @spoils(posts.a_key_stands_for_one_post, "was answered 409")
 def a_publish_with_a_wrong_status(world: World) -> None:
     world.history.of("publish", subject=POST)[0].status = 409
