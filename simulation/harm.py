@@ -16,6 +16,8 @@ class Harm:
     # By user, how many follows more than the rows the count says: rows or counts were restored.
     miscounted: Counter[str] = field(default_factory=Counter)
     is_ledger_restored: bool = False
+    # The entries, by user and `ref_id`, that a restore has lost: their posts are delivered again.
+    lost_entries: set[tuple[str, str]] = field(default_factory=set)
     undone: set[Pair] = field(default_factory=set)  # whose rows were restored to an earlier moment
     # Relations for which RELATE's order was dropped: only the doctor reconciles them.
     unrelated: set[Pair] = field(default_factory=set)

@@ -48,6 +48,7 @@ class Observer:
     sweeps: Sweeps = field(init=False)
     # When the service first said that a post was delivered, and when it first wrote an entry.
     completed_ms: dict[str, float] = field(default_factory=dict)
+    completed_again_ms: dict[str, float] = field(default_factory=dict)  # since entries were lost
     entered_ms: dict[tuple[str, str], float] = field(default_factory=dict)  # by user and sort key
     retracted: dict[str, int] = field(default_factory=dict)  # a post's turn, by `ref_id`
     repairs: int = 0  # writes and messages of SWEEP
@@ -103,6 +104,8 @@ class Observer:
             self.world.reached.ledger_changed(request, row, task)
             if "state" in row and row["state"]["S"] == COMPLETE:
                 self.completed_ms.setdefault(row["fanout_id"]["S"], now_ms)
+                if self.world.harmed.lost_entries:
+                    self.completed_again_ms.setdefault(row["fanout_id"]["S"], now_ms)
         elif operation == "batch_write_item":
             for put in request["RequestItems"].get(names.TIMELINES.name, ()):
                 item = put["PutRequest"]["Item"]

@@ -11,6 +11,7 @@ from typing import Any
 from fanfold import contract, names
 from fanfold.aws.items import get_number
 from fanfold.follows.wishes import FOLLOWED
+from fanfold.ids import split_sort_key
 from fanfold_cli.commands import pause
 from simulation import requests
 from simulation.actors import on_call
@@ -22,6 +23,9 @@ Rows = dict[str, dict[str, Any]]  # by key
 
 # Workers hold nothing any more this long after their queues were paused.
 IN_FLIGHT_SECONDS = 150.0
+# Functions remember a publisher's level for a minute, and write edges there; the doctor, who comes
+# after that, finds them.
+REMEMBERED_SECONDS = 120.0
 # With the timelines goes the ledger, so that what was delivered since is delivered again.
 RESTORED = (
     (names.FOLLOWERS,),
@@ -52,6 +56,8 @@ def restore_a_table(world: World, random: Random) -> None:
         _NOTES.get(table.name, _note_nothing)(undone)
     if names.FANOUTS in tables:
         _publish_again(world)
+    if names.PUBLISHERS in tables:
+        world.scheduler.sleep(REMEMBERED_SECONDS)
     begun_ms = world.clock.now_ms()
     if repeat(world, random, on_call.repair, times=PATIENCE):
         world.harmed.is_repaired(begun_ms, world.clock.now_ms())
@@ -124,6 +130,15 @@ def _note_counts(undone: _Undone) -> None:
         undone.world.harmed.miscounted[row["user_id"]["S"]] += count - was
 
 
+def _note_entries(undone: _Undone) -> None:
+    """What was delivered since is delivered again, to whoever follows by then."""
+    for key in undone.changed:
+        if key not in undone.then:
+            entry = undone.now[key]
+            ref_id = split_sort_key(entry["sort_key"]["S"])[1]
+            undone.world.harmed.lost_entries.add((entry["user_id"]["S"], ref_id))
+
+
 def _note_deliveries(undone: _Undone) -> None:
     """An operator's end of a delivery may be undone."""
     undone.world.harmed.is_ledger_restored = True
@@ -135,6 +150,7 @@ _NOTES: dict[str, Callable[[_Undone], None]] = {
     names.FOLLOWING.name: _note_follows,
     names.READERS.name: _note_counts,
     names.FANOUTS.name: _note_deliveries,
+    names.TIMELINES.name: _note_entries,
 }
 
 

@@ -149,11 +149,22 @@ class Evidence:
                 if not self._has_other_edge((user, publisher), begun_ms, ended_ms):
                     found.append(Sighting(begun_ms, ended_ms, True, what=publish.ref_id))
             elif self.is_due(publish):
-                # Nothing is read any more once the service says that it has delivered everything.
-                ended_ms = max(begun_ms, observer.completed_ms.get(publish.ref_id, at_ms))
+                ended_ms = max(begun_ms, self._completed_ms(user, publish.ref_id))
                 if not self.world.harmed.touches((user, publisher), begun_ms, ended_ms):
                     found.append(Sighting(begun_ms, ended_ms, False, what=publish.ref_id))
         return found
+
+    def _completed_ms(self, user: str, ref_id: str) -> float:
+        """When the service first said that everything is delivered: it reads no edge any more.
+
+        An entry that a restore has lost is written again only for whoever still follows when its
+        post is delivered again. All others are held to the first delivery, as everywhere.
+        """
+        observer = self.world.observer
+        first_ms = observer.completed_ms.get(ref_id, self.seen.at_ms)
+        if (user, ref_id) in self.world.harmed.lost_entries:
+            return observer.completed_again_ms.get(ref_id, first_ms)
+        return first_ms
 
     def _has_other_edge(self, pair: Pair, begun_ms: float, ended_ms: float) -> bool:
         """Whether there may have been an edge that nobody wished for: put late, or by accident."""

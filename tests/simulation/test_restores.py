@@ -1,0 +1,120 @@
+"""One table is restored to an earlier moment, as docs/operations.md says, in a course of events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from random import Random
+
+import pytest
+
+from fanfold import names
+from fanfold.aws import boto
+from fanfold.follows.publishers_table import PublishersTable
+from fanfold.ids import ref_id_for
+from simulation import commands, lambdas, requests
+from simulation.actors import restores
+from simulation.checks import entries
+from simulation.checks.evidence import Evidence
+from simulation.checks.judge import violations
+from simulation.kinds.operated import KIND
+from simulation.world import World
+from tests.simulation.spoilings import PUBLISHER, calm
+from tests.simulation.test_oracle import delete_entry
+
+# Seconds from the begin of a run: the moment T; the lanes are paused; all is put back.
+MOMENT, PAUSED, RESTORED = 30.0, 60.0, 210.0
+POST = ref_id_for(PUBLISHER, "post")
+
+
+class Punctual(Random):
+    """The operator's: no command is cut short, and each pause before one takes 30 seconds."""
+
+    def random(self) -> float:
+        return 0.99
+
+    def uniform(self, a: float, b: float) -> float:
+        del a, b
+        return MOMENT
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with lambdas.installed(), commands.installed():
+        world = calm()
+        world.has_operators = True
+        yield world
+
+
+def live(
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    tables: tuple[names.Table, ...],
+    course: dict[float, Callable[[], object]],
+) -> None:
+    """Restore these tables, while at some seconds something else happens."""
+    monkeypatch.setattr(restores, "RESTORED", (tables,))
+
+    def act() -> None:
+        for at, act in course.items():
+            world.scheduler.sleep(at - world.clock.elapsed)
+            act()
+
+    def start(_world: World) -> None:
+        world.start_client("restore", partial(restores.restore_a_table, world, Punctual()))
+        world.start_client("all", act)
+
+    world.run(start)
+
+
+def follow(world: World, *users: str) -> None:
+    for user in users:
+        requests.relate(world, "follow", user, PUBLISHER)
+
+
+def grow() -> None:
+    table = PublishersTable(boto.dynamodb(), names.PUBLISHERS.name)
+    table.raise_to(PUBLISHER, 1, now_ms=0)
+
+
+def test_a_follow_at_a_level_of_before_the_restore_is_found_by_the_repair(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course: dict[float, Callable[[], object]] = {
+        1: partial(follow, world, "ann", "bob"),
+        MOMENT + 5: grow,
+        # The door and RELATE, 10 s later, read level 1, and remember it for a minute.
+        RESTORED - 15: partial(requests.relate, world, "unfollow", "bob", PUBLISHER),
+        RESTORED + 40: partial(follow, world, "bob"),
+        RESTORED + 55: lambda: requests.by_http(world, PUBLISHER, "post"),
+    }
+    live(world, monkeypatch, (names.PUBLISHERS,), course)
+    assert {user for user, ref_id in Evidence(world).entries if ref_id == POST} == {
+        "ann",
+        "bob",
+    }
+    assert violations(world, KIND.checks) == []
+
+
+def test_an_entry_that_was_lost_comes_again_for_whoever_still_follows(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfollow = partial(requests.relate, world, "unfollow", publisher=PUBLISHER)
+
+    def post() -> None:
+        requests.by_http(world, PUBLISHER, "post")
+        world.scheduler.sleep(10)
+        delete_entry(world, "dan", POST)  # as if he had been missed
+
+    course: dict[float, Callable[[], object]] = {
+        1: partial(follow, world, "ann", "bob", "cy", "dan"),
+        MOMENT + 5: post,
+        PAUSED + 30: partial(unfollow, "cy"),
+        PAUSED + 31: partial(unfollow, "dan"),
+    }
+    live(world, monkeypatch, (names.TIMELINES, names.FANOUTS), course)
+    delete_entry(world, "bob", POST)
+    found = Evidence(world)
+    assert {user for user, ref_id in found.entries if ref_id == POST} == {"ann"}
+    missed = entries.no_acknowledged_follower_is_missed(found)
+    assert [said.split()[0] for said in missed] == ["bob", "dan"]
