@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -48,8 +48,11 @@ class Observer:
     sweeps: Sweeps = field(init=False)
     # When the service first said that a post was delivered, and when it first wrote an entry.
     completed_ms: dict[str, float] = field(default_factory=dict)
-    completed_again_ms: dict[str, float] = field(default_factory=dict)  # since entries were lost
     entered_ms: dict[tuple[str, str], float] = field(default_factory=dict)  # by user and sort key
+    # When it said so last: a post is delivered again if a restore has lost its row in the ledger.
+    completed_last_ms: dict[str, float] = field(default_factory=dict)
+    # How often each entry was written, by user and sort key.
+    written: Counter[tuple[str, str]] = field(default_factory=Counter)
     retracted: dict[str, int] = field(default_factory=dict)  # a post's turn, by `ref_id`
     repairs: int = 0  # writes and messages of SWEEP
     puts: int = 0  # entries that workers asked to put, counted at every attempt
@@ -104,12 +107,14 @@ class Observer:
             self.world.reached.ledger_changed(request, row, task)
             if "state" in row and row["state"]["S"] == COMPLETE:
                 self.completed_ms.setdefault(row["fanout_id"]["S"], now_ms)
-                if self.world.harmed.lost_entries:
-                    self.completed_again_ms.setdefault(row["fanout_id"]["S"], now_ms)
+                self.completed_last_ms[row["fanout_id"]["S"]] = now_ms
         elif operation == "batch_write_item":
+            left = answer.get("UnprocessedItems", {}).get(names.TIMELINES.name, ())
             for put in request["RequestItems"].get(names.TIMELINES.name, ()):
                 item = put["PutRequest"]["Item"]
-                self.entered_ms.setdefault((item["user_id"]["S"], item["sort_key"]["S"]), now_ms)
+                key = item["user_id"]["S"], item["sort_key"]["S"]
+                self.entered_ms.setdefault(key, now_ms)
+                self.written[key] += put not in left
         elif operation == "put_item" and table == names.FOLLOWERS.name:
             self.levels.followed(pair_of(request["Item"])[1], now)
 

@@ -17,7 +17,8 @@ from fanfold.names import BULK, DELIVER
 # PLAN takes a command within seconds unless its queue is long, so two minutes are ample.
 PLAN_SILENCE_SECONDS = 120
 # A worker that took an order with or before the question has ended by now, and half a minute is for
-# its last calls and the skew of clocks.
+# its last calls and the skew of clocks. What it handed back may wait for longer, and is sent twice:
+# real losses would wait as long otherwise.
 ANSWERED_SILENCE_SECONDS = DELIVER.seconds + 30
 # Were an order in the hands of a worker that died, its redelivery would have shown by now. The
 # express lane has the same consumer, and so the same visibility timeout.

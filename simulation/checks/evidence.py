@@ -163,7 +163,7 @@ class Evidence:
         observer = self.world.observer
         first_ms = observer.completed_ms.get(ref_id, self.seen.at_ms)
         if (user, ref_id) in self.world.harmed.lost_entries:
-            return observer.completed_again_ms.get(ref_id, first_ms)
+            return observer.completed_last_ms.get(ref_id, first_ms)
         return first_ms
 
     def _has_other_edge(self, pair: Pair, begun_ms: float, ended_ms: float) -> bool:
@@ -209,7 +209,10 @@ class Evidence:
     def has_changed(self, ref_id: str) -> bool:
         """Whether anybody's edge may have changed while a complete post was delivered.
 
-        A worker with a copy of an order may write on after the delivery is complete.
+        A worker with a copy of an order may write on after the delivery is complete. And after the
+        ledger was restored without its row, the post is delivered once more, to those who follow
+        then; whoever has unfollowed since the first time keeps an entry that is not counted. So it
+        is the last time that counts here at which the post was complete.
         """
         publish, observer = self.publishes.get(ref_id), self.world.observer
         if publish is None:
@@ -219,7 +222,7 @@ class Evidence:
             for (_, key), at_ms in observer.entered_ms.items()
             if split_sort_key(key)[1] == ref_id
         )
-        until_ms = max(observer.completed_ms[ref_id], max(written, default=0.0))
+        until_ms = max(observer.completed_last_ms[ref_id], max(written, default=0.0))
         begun_ms, publisher = publish.begun_ms, publish.publisher
         return self.world.harmed.touches_any(publisher, begun_ms, until_ms) or any(
             relation.may_have_changed(begun_ms, until_ms)
@@ -235,6 +238,20 @@ class Evidence:
         """The bodies of all dead letters, and of those that were dropped."""
         bodies = (message.body for _, message in self.world.dead_letters())
         return " ".join([*bodies, *sorted(self.dropped())])
+
+    def written_again(self) -> int:
+        """How many entries of stragglers were written twice, after all tries of an order.
+
+        An order that has come to no timeline in all its hand-backs is a dead letter, and SWEEP asks
+        about its segment. If that order is handed back too, it waits for up to five minutes, which
+        is longer than SWEEP waits before it sends a round. Then two workers may hold the segment as
+        the stragglers can be written at last. Nobody else's entry, and none a third time.
+        """
+        failed, hot = self.failed(), self.world.faults.hot
+        return sum(
+            times > 1 and user in hot and f'"fanout_id":"{split_sort_key(key)[1]}"' in failed
+            for (user, key), times in self.world.observer.written.items()
+        )
 
     def may_be_sent_twice(self) -> bool:
         """Whether segments may have been sent twice without a fault.

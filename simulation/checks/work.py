@@ -76,7 +76,10 @@ def book_keeping_is_a_few_units(found: Evidence) -> Iterator[str]:
 
 
 def stragglers_have_nobody_written_again(found: Evidence) -> Iterator[str]:
-    """Where only one or two stragglers delay segments, each entry is written exactly once."""
+    """Where only one or two stragglers delay segments, each entry is written exactly once.
+
+    Only that of a straggler may be written twice, if its order was given up as a dead letter.
+    """
     world, stragglers = found.world, len(found.world.faults.hot)
     is_alone = (
         world.faults.injected.keys() <= {"hot", "skewed", "conflict"}
@@ -85,7 +88,7 @@ def stragglers_have_nobody_written_again(found: Evidence) -> Iterator[str]:
     if not is_alone or stragglers > policy.MAX_STRAGGLERS:
         return
     entries, written = len(found.entries), world.meter.of(names.TIMELINES.name)
-    if written != entries:
+    if written - found.written_again() != entries:
         yield f"Beside {stragglers} stragglers, {entries} entries took {written} writes."
     for ref_id, row in found.fanouts.items():
         if row["state"]["S"] not in ("complete", ABANDONED):
