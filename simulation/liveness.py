@@ -14,6 +14,7 @@ from fanfold import names
 from fanfold.aws.items import get_number
 from fanfold.fanout.row import ABANDONED, COMPLETE, EXPIRED, STALLED
 from fanfold.ids import split_sort_key
+from simulation.checks.evidence import Publish
 from simulation.history import Operation
 from simulation.watch import BEFORE, MINUTE, SWEPT, Watch
 from simulation.wishes import Wish
@@ -164,6 +165,11 @@ class Liveness:
     def _missed(self, ref_id: str, operation: Operation) -> Iterator[str]:
         """Whoever surely follows, and has no entry of a post that is called complete."""
         history, publisher = self.world.history, operation.user
+        # An attempt whose answer was lost may have been accepted: the next one is told its time,
+        # and who follows between the two need not have the post.
+        tried = [each for each in history.of("publish", "send", subject=ref_id) if each.tries]
+        skew_ms = abs(self.world.door_skew_ms)
+        begun_ms = Publish(ref_id, publisher, tried, None, skew_ms).begun_ms
         have = {
             row["user_id"]["S"]
             for row in self.world.rows(names.TIMELINES)
@@ -171,7 +177,7 @@ class Liveness:
         }
         for user in history.users():
             relation = history.relations.get((user, publisher))
-            is_due = relation and _surely_follows(relation.wishes, operation.begun_ms)
+            is_due = relation and _surely_follows(relation.wishes, begun_ms)
             if is_due and user not in have:
                 yield f"{ref_id} is complete after {SMALL_MINUTES} minutes, and {user} lacks it."
 

@@ -6,6 +6,7 @@ A world in which all went well goes on with a course that is right, and then wit
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -16,13 +17,18 @@ from simulation import requests
 from simulation.checks import ledger, work
 from simulation.checks.evidence import Evidence
 from simulation.clients import BotoClient
+from simulation.history import Operation
 from simulation.lambdas import dlq_url, installed
+from simulation.liveness import Liveness
+from simulation.spans import Span
+from simulation.watch import Watch
 from simulation.world import World
 from tests.simulation.spoilings import (
     POST,
     PUBLISHER,
     SENT,
     acting,
+    calm,
     entry_of,
     fanout,
     gone,
@@ -132,3 +138,61 @@ def test_a_first_delivery_is_counted_exactly_though_somebody_unfollows_after_it(
     fanout(world, POST, delivered=later(row["delivered"]))
     (said,) = ledger.the_ledger_is_right(Evidence(world))
     assert "entries, and the ledger says" in said
+
+
+# A post that was accepted at an attempt whose answer was lost
+
+
+def attempted_twice(*, first_is_accepted: bool) -> World:
+    """Bob follows between two attempts at a post; only the second is answered."""
+    world = calm()
+    Liveness(Watch(world))
+
+    def act() -> None:
+        requests.relate(world, "follow", "ann", PUBLISHER)
+        world.scheduler.sleep(5)
+        if first_is_accepted:
+            lost = requests.by_http(world, PUBLISHER, "post")
+            lost.answer, lost.ended, lost.ended_ms = None, math.inf, math.inf
+        else:
+            now_ms = world.clock.now_ms()
+            lost = Operation("publish", PUBLISHER, POST, world.scheduler.turns, now_ms)
+            lost.tries.append(Span(now_ms, now_ms + 1))
+            world.history.add(lost)
+        world.scheduler.sleep(5)
+        requests.relate(world, "follow", "bob", PUBLISHER)
+        world.scheduler.sleep(5)
+        requests.by_http(world, PUBLISHER, "post")
+        world.scheduler.sleep(5)
+
+    world.run(lambda each: each.start_client("all", act))
+    return world
+
+
+def said_after_half_an_hour(world: World) -> list[str]:
+    acting(world, "idle", lambda: world.scheduler.sleep(1_800.0))
+    assert world.watch
+    return world.watch.violations
+
+
+def test_who_follows_after_the_attempt_that_was_accepted_need_not_have_the_post() -> None:
+    with installed():
+        world = attempted_twice(first_is_accepted=True)
+        assert not world.row(names.TIMELINES, keyed(entry_of(world, "bob", POST)))
+        assert said_after_half_an_hour(world) == []
+
+
+def test_who_followed_before_the_attempt_that_was_accepted_has_to_have_the_post() -> None:
+    with installed():
+        world = attempted_twice(first_is_accepted=True)
+        gone(world, names.TIMELINES, entry_of(world, "ann", POST))
+        (said,) = said_after_half_an_hour(world)
+        assert "ann lacks it" in said
+
+
+def test_an_attempt_that_was_not_accepted_excuses_nobody_who_followed_after_it() -> None:
+    with installed():
+        world = attempted_twice(first_is_accepted=False)
+        gone(world, names.TIMELINES, entry_of(world, "bob", POST))
+        (said,) = said_after_half_an_hour(world)
+        assert "bob lacks it" in said
