@@ -184,21 +184,29 @@ def settle(
             repeat(world, random, partial(dlq.restore, file=file))
     _empty(world, random)
     if world.harmed.is_ledger_restored:
-        _drop_what_is_left(world, random, folder)
+        drop_what_is_left(world, random, folder)
     run(world, random, partial(doctor.doctor, whole=True))
     world.first_examination = world.examined
     world.harmed.known = world.harmed.lasting() | world.harmed.unrelated
     examine(world, random)
 
 
-def _drop_what_is_left(world: World, random: Random, folder: Path) -> None:
-    """Drop letters that break the contract, such as orders of rows that the ledger has lost."""
-    for queue in sorted({queue.name.lower() for queue, _ in world.dead_letters()}):
-        file = folder / f"left-{queue}.jsonl"
-        world.letters.files.append(file)
-        drop = partial(dlq.drop, queue=dlq.QueueName(queue), every=True, to=file, yes=True)
-        run(world, random, drop)
-        world.letters.lose(file)
+def drop_what_is_left(world: World, random: Random, folder: Path) -> None:
+    """Drop letters that break the contract, such as orders of rows that the ledger has lost.
+
+    Again while any are left: SQS may hold copies of a letter, and deletes one at a time.
+    """
+    for look in range(MAX_LOOKS):
+        if look:
+            world.scheduler.sleep(HIDDEN_SECONDS)
+        for queue in sorted({queue.name.lower() for queue, _ in world.dead_letters()}):
+            file = folder / f"left-{queue}-{look}.jsonl"
+            world.letters.files.append(file)
+            drop = partial(dlq.drop, queue=dlq.QueueName(queue), every=True, to=file, yes=True)
+            run(world, random, drop)
+            world.letters.lose(file)
+        if not world.dead_letters():
+            return
 
 
 def _empty(world: World, random: Random) -> None:

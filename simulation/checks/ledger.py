@@ -39,8 +39,10 @@ def _indexes(ref_id: str, row: dict[str, Any]) -> Iterator[str]:
 def what_an_operator_ended_stays_ended(found: Evidence) -> Iterator[str]:
     """Nothing reopens an abandoned fan-out, and nobody else ends one."""
     for ref_id, is_certain in found.world.abandoned.items():
+        if not is_certain:  # a restore may even have lost the row, of a post that was retracted
+            continue
         state = found.fanouts[ref_id]["state"]["S"]
-        if is_certain and state != ABANDONED:
+        if state != ABANDONED:
             yield f"{ref_id} was abandoned, and is {state}."
     for ref_id, row in found.fanouts.items():
         if row["state"]["S"] != ABANDONED:
