@@ -39,6 +39,10 @@ class Levels:
         """An edge was put, or was already there."""
         self._follows[publisher].append(now)
 
+    def restored(self, publisher: str, level: int, at_ms: int) -> None:
+        """A publisher's row is that of an earlier moment: it rises from there."""
+        self.levels[publisher], self._changed_ms[publisher] = level, at_ms
+
     def changed(self, environment: str, request: dict[str, Any], now: float) -> Iterator[str]:
         """A publisher's row was changed; yield what is wrong about it."""
         publisher = request["Key"]["publisher_id"]["S"]

@@ -130,6 +130,13 @@ def _note_counts(undone: _Undone) -> None:
         undone.world.harmed.miscounted[row["user_id"]["S"]] += count - was
 
 
+def _note_levels(undone: _Undone) -> None:
+    for key in undone.changed:
+        (publisher,), row = json.loads(key), undone.then.get(key, {})
+        level, at_ms = get_number(row, "level"), get_number(row, "last_updated")
+        undone.world.observer.levels.restored(publisher["S"], level, at_ms)
+
+
 def _note_entries(undone: _Undone) -> None:
     """What was delivered since is delivered again, to whoever follows by then."""
     for key in undone.changed:
@@ -151,6 +158,7 @@ _NOTES: dict[str, Callable[[_Undone], None]] = {
     names.READERS.name: _note_counts,
     names.FANOUTS.name: _note_deliveries,
     names.TIMELINES.name: _note_entries,
+    names.PUBLISHERS.name: _note_levels,
 }
 
 

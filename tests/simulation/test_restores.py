@@ -11,6 +11,7 @@ import pytest
 
 from fanfold import names, times
 from fanfold.aws import boto
+from fanfold.aws.items import get_number
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.ids import ref_id_for
@@ -75,9 +76,9 @@ def follow(world: World, *users: str) -> None:
         requests.relate(world, "follow", user, PUBLISHER)
 
 
-def grow() -> None:
+def grow(level: int = 1) -> None:
     table = PublishersTable(boto.dynamodb(), names.PUBLISHERS.name)
-    table.raise_to(PUBLISHER, 1, now_ms=0)
+    table.raise_to(PUBLISHER, level, now_ms=0)
 
 
 def test_a_follow_at_a_level_of_before_the_restore_is_found_by_the_repair(
@@ -96,6 +97,20 @@ def test_a_follow_at_a_level_of_before_the_restore_is_found_by_the_repair(
         "ann",
         "bob",
     }
+    assert violations(world, KIND.checks) == []
+
+
+def test_the_repair_raises_a_publisher_no_higher_than_its_edges(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course: dict[float, Callable[[], object]] = {
+        MOMENT + 5: grow,
+        PAUSED + 10: partial(follow, world, "ann"),
+        PAUSED + 20: partial(grow, 2),
+    }
+    live(world, monkeypatch, (names.PUBLISHERS,), course)
+    row = world.row(names.PUBLISHERS, {"publisher_id": {"S": PUBLISHER}})
+    assert get_number(row, "level") == 1
     assert violations(world, KIND.checks) == []
 
 
