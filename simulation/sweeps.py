@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from fanfold import contract, names
 from fanfold.aws.items import get_number
-from fanfold.fanout.row import STALLED
-from fanfold.sweep.remedy import MAX_ASKS, MAX_ROUNDS
+from fanfold.fanout.row import QUEUED, STALLED
+from fanfold.sweep.remedy import MAX_ASKS, MAX_ROUNDS, PLAN_SILENCE_SECONDS, SILENCE_SECONDS
 from simulation.bodies import content_of
+from simulation.faults import MAX_SKEW_MS
 from simulation.lambdas import queue_url
 
 if TYPE_CHECKING:
@@ -47,11 +48,25 @@ class Sweeps:
                 self.violations.append(f"SWEEP counts the {count} of {fanout_id} twice as one.")
             if number > most:
                 self.violations.append(f"SWEEP has made {number} {count} of {fanout_id}.")
+        if ":asked_at" in values:
+            self._check_patience(fanout_id)
         if values.get(":state") == {"S": STALLED}:
             if get_number(row, "asks") < MAX_ASKS and get_number(row, "rounds") < MAX_ROUNDS:
                 self.violations.append(f"SWEEP gives {fanout_id} up too early.")
             if self._waits(row):
                 self.violations.append(f"SWEEP gives {fanout_id} up, and all of it waits.")
+
+    def _check_patience(self, fanout_id: str) -> None:
+        """Check that the wait between two questions doubles each time, up to the longest."""
+        before = self._before
+        if not (asked_ms := get_number(before, "asked_at")):
+            return
+        silence = PLAN_SILENCE_SECONDS if before["state"]["S"] == QUEUED else SILENCE_SECONDS
+        doublings = max(get_number(before, "asks"), get_number(before, "rounds")) - 1
+        wait = min(self.world.longest_wait_seconds, silence * 2 ** max(0, doublings))
+        waited = (self.world.clock.now_ms() - asked_ms + 2 * MAX_SKEW_MS) / 1000
+        if waited < wait:
+            self.violations.append(f"SWEEP asks about {fanout_id} after {waited} s, before {wait}.")
 
     def sending(self, content: dict[str, Any]) -> None:
         """SWEEP is about to send an order.

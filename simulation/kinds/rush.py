@@ -1,7 +1,7 @@
 """A rush: two dozen users follow and unfollow one publisher in waves, who keeps posting.
 
 Ordinary crowds are smaller. Here many environments meet the same throttles, and raise the level of
-one publisher at the same time.
+one publisher at the same time. Half a dozen more change their mind within fractions of a second.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from simulation.world import World
 
 USERS = (12, 24)
 CHANGES, POSTS = (2, 6), (2, 8)
+# Users who change their mind at once.
+HASTY = 6
 
 
 def live(world: World) -> None:
@@ -39,6 +41,9 @@ def play(world: World) -> None:
     for publisher in posting:
         world.start_client(publisher, partial(publishers.publish, world, publisher))
     users.crowd(world, people, posting[0], changes=CHANGES, posts=POSTS)
+    for number in range(HASTY):
+        user = f"h{number}"
+        world.start_client(user, partial(users.change_mind, world, user, posting[0]))
 
 
 KIND = Kind("rush", 0.02, live, CHECKS)

@@ -605,6 +605,13 @@ def a_question_too_many(world: World) -> None:
     _update(world, asked_at=number(1), asks=number(17))
 
 
+@spoils(observed, "SWEEP asks about")
+def a_question_too_soon(world: World) -> None:
+    asked = world.clock.now_ms() - 3 * 420_000
+    fanout(world, POST, state=text("delivering"), asks=number(3), asked_at=number(asked))
+    _update(world, asked_at=number(asked + 1), asks=number(4))
+
+
 @spoils(observed, "up too early")
 def a_fanout_given_up_at_once(world: World) -> None:
     _update(world, state=text("stalled"))
