@@ -1,7 +1,10 @@
 """One asset for all functions: our packages and the locked wheels, installed by uv, not Docker."""
 
+import hashlib
 import shutil
+import stat
 import subprocess
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -12,12 +15,17 @@ from aws_cdk import aws_lambda as lambda_
 
 from infra.stages import Stage
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+SOURCE: Final = Path(__file__).resolve()
+ROOT: Final = SOURCE.parent.parent
 PACKAGES: Final = ("functions", "fanfold")
 LOCK: Final = "requirements.txt"
 # Files of the installation that no function reads. The scripts in `bin` contain the path of this
 # machine's Python, which would change the asset.
 LEFTOVERS: Final = ("bin", ".lock")
+# Lambda runs functions as another user than the owner of their files, and CDK zips the modes as
+# they are: made under a umask of 077, no function could read its own code.
+PLAIN_MODE: Final = 0o644
+EXECUTABLE_MODE: Final = 0o755  # directories too
 
 
 class BundlingError(RuntimeError):
@@ -25,14 +33,18 @@ class BundlingError(RuntimeError):
 
 
 def bundle(output: Path, *, stage: Stage) -> None:
-    """Install the lock's wheels for the stage's runtime into `output`, and copy our packages."""
+    """Install the lock's wheels for the stage's runtime into `output`, and copy our packages.
+
+    The asset is the same whatever the umask of whoever deploys it.
+    """
     if not (ROOT / LOCK).exists():
         raise BundlingError(f"There is no {LOCK} in {ROOT}: make the lock of the runtime first.")
     install = [uv.find_uv_bin(), "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
     # Wheels only: a package that is built here fits this machine, not the runtime.
     wheels = ["--only-binary", ":all:", "--python-platform", stage.wheel_platform]
     version = ["--python-version", stage.python_version]
-    target = ["--target", str(output), "--requirement", str(ROOT / LOCK)]
+    # Copies: a hard link would share its mode with uv's cache, and other installations.
+    target = ["--link-mode", "copy", "--target", str(output), "--requirement", str(ROOT / LOCK)]
     done = subprocess.run(
         [*install, *wheels, *version, *target], capture_output=True, text=True, check=False
     )
@@ -51,6 +63,26 @@ def bundle(output: Path, *, stage: Stage) -> None:
         shutil.copytree(
             ROOT / package, output / package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
         )
+    _set_modes(output)
+
+
+def _set_modes(output: Path) -> None:
+    for path in output.rglob("*"):
+        executable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
+        path.chmod(EXECUTABLE_MODE if executable else PLAIN_MODE)
+
+
+def recipe(stage: Stage) -> dict[str, str]:
+    """What decides how an asset looks, beside its sources: part of its hash.
+
+    Without it, what is changed here would never reach a function that is deployed.
+    """
+    return {
+        "RUNTIME": stage.runtime,
+        "WHEELS": stage.wheel_platform,
+        "UV": metadata.version("uv"),
+        "BUNDLER": hashlib.sha256(SOURCE.read_bytes()).hexdigest(),
+    }
 
 
 @jsii.implements(ILocalBundling)
@@ -76,7 +108,6 @@ def service_code(stage: Stage) -> lambda_.Code:
         bundling=BundlingOptions(
             image=DockerImage.from_registry("unused"),
             local=UvBundling(stage),
-            # Part of the hash, so that another runtime gets other wheels.
-            environment={"RUNTIME": stage.runtime, "WHEELS": stage.wheel_platform},
+            environment=recipe(stage),
         ),
     )

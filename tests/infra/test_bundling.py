@@ -2,10 +2,12 @@
 
 import os
 import re
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +113,39 @@ def test_the_asset_is_small_enough_for_lambda(aws_asset: Path) -> None:
 
 
 @pytest.mark.network
+def test_everybody_may_read_the_asset_that_is_made_under_a_strict_umask(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", _BUNDLE, str(tmp_path)],
+        cwd=ROOT,
+        umask=0o077,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o755}
+    assert {mode for path, mode in modes.items() if path.is_file()} <= {0o644, 0o755}
+    assert modes[tmp_path / "functions/deliver.py"] == 0o644
+    assert len(modes) > 100
+
+
+_BUNDLE = """
+import sys
+from pathlib import Path
+from infra import bundling
+from infra.stages import DEV
+bundling.bundle(Path(sys.argv[1]), stage=DEV)
+"""
+
+
+@pytest.mark.network
+def test_no_file_of_the_asset_is_one_of_uvs_cache(aws_asset: Path) -> None:
+    files = [path for path in aws_asset.rglob("*") if path.is_file()]
+    assert {path.stat().st_nlink for path in files} == {1}
+
+
+@pytest.mark.network
 def test_a_function_can_be_imported_from_the_local_asset_alone(local_asset: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-I", "-B", "-c", _LOAD.format(path=str(local_asset))],
@@ -152,22 +187,46 @@ def test_a_failing_install_raises_and_copies_nothing(
     assert not (tmp_path / "out" / "fanfold").exists()
 
 
+def asset_key(make_app: Callable[..., App], stage: Stage = DEV) -> str:
+    """What functions are deployed with: another key is another upload."""
+    app = make_app()
+    FanfoldStack(app, "Fanfold", stage=stage)
+    template = app.synth().get_stack_by_name("Fanfold").template
+    (key,) = {
+        resource["Properties"]["Code"]["S3Key"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == "AWS::Lambda::Function"
+    }
+    return str(key)
+
+
 @pytest.mark.parametrize(
     "other", [{"runtime": "python3.13"}, {"wheel_platform": "x86_64-manylinux_2_28"}]
 )
 def test_a_change_of_the_runtime_alone_makes_another_asset(
     make_app: Callable[..., App], other: dict[str, Any]
 ) -> None:
-    def asset(stage: Stage) -> str:
-        app = make_app()
-        FanfoldStack(app, "Fanfold", stage=stage)
-        template = app.synth().get_stack_by_name("Fanfold").template
-        (key,) = {
-            resource["Properties"]["Code"]["S3Key"]
-            for resource in template["Resources"].values()
-            if resource["Type"] == "AWS::Lambda::Function"
-        }
-        return str(key)
+    assert asset_key(make_app) == asset_key(make_app, replace(DEV, name="other"))
+    assert asset_key(make_app) != asset_key(make_app, replace(DEV, **other))
 
-    assert asset(DEV) == asset(replace(DEV, name="other"))
-    assert asset(DEV) != asset(replace(DEV, **other))
+
+def test_a_change_of_how_it_is_made_makes_another_asset(
+    make_app: Callable[..., App], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = asset_key(make_app)
+    source = Path(bundling.__file__).read_text(encoding="utf-8")
+    for old, new in (("0o755", "0o555"), ('"--no-deps", ', ""), ('"bin", ', "")):
+        assert old in source
+        changed = tmp_path / "bundling.py"
+        changed.write_text(source.replace(old, new), encoding="utf-8")
+        with monkeypatch.context() as patch:
+            patch.setattr(bundling, "SOURCE", changed)
+            assert asset_key(make_app) != before, old
+
+
+def test_another_uv_makes_another_asset(
+    make_app: Callable[..., App], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = asset_key(make_app)
+    monkeypatch.setattr(metadata, "version", {"uv": "0.0.1"}.__getitem__)
+    assert asset_key(make_app) != before
