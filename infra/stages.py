@@ -9,6 +9,7 @@ from typing import Final
 from fanfold import names
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, Budget
 from fanfold.settings import HIGHEST_LEVEL, Settings
+from infra import issuers
 
 # Lambda's bounds for MaximumConcurrency of an event source mapping.
 MIN_CONCURRENCY: Final = 2
@@ -44,7 +45,8 @@ class Stage:
     # A publisher has at most 2^max_level write shards.
     max_level: int = Settings.max_level
 
-    # Users come from a Cognito pool of the stack's own, or from any OIDC issuer.
+    # Users come from a Cognito pool of the stack's own, or from an OIDC issuer that `issuers` knows
+    # no fault of.
     user_pool: bool = False
     jwt_issuer: str | None = None
     jwt_audience: tuple[str, ...] = ()
@@ -213,15 +215,13 @@ def _check_users(stage: Stage) -> None:
         return
     if stage.jwt_issuer is None:
         raise StageError(
-            f"The stage {stage.name} does not say who its users are: name your OIDC issuer with "
-            "-c jwt_issuer=https://… -c jwt_audience=…, or choose a Cognito user pool of the "
-            "stack's own, which is billed per user, with -c user_pool=true."
+            f"The stage {stage.name} does not say who its users are: name your OIDC issuer "
+            f"({issuers.REQUIRED}) with -c jwt_issuer=https://… -c jwt_audience=…, or choose a "
+            "Cognito user pool of the stack's own, which is billed per user, with "
+            "-c user_pool=true."
         )
-    if not re.fullmatch(r"https://[^\s/?#]+[^\s?#]*", stage.jwt_issuer):
-        raise StageError(
-            "'jwt_issuer' must be the https address that the tokens carry as `iss`, not "
-            f"{stage.jwt_issuer!r}."
-        )
+    if fault := issuers.fault(stage.jwt_issuer):
+        raise StageError(fault)
     if not stage.jwt_audience:
         raise StageError(
             "'jwt_audience' is missing: name the audiences or client ids that tokens of the issuer "

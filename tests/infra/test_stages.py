@@ -1,6 +1,7 @@
 """Stages are data; a wrong one is refused with a sentence."""
 
 import platform
+import re
 import sys
 from dataclasses import replace
 
@@ -33,7 +34,7 @@ def test_an_unknown_stage_is_refused_with_the_known_names() -> None:
 
 
 def test_prod_requires_a_choice_of_its_users() -> None:
-    with pytest.raises(StageError, match=r"jwt_issuer=.*jwt_audience=.*user_pool=true"):
+    with pytest.raises(StageError, match=r"RSA.*jwt_issuer=.*jwt_audience=.*user_pool=true"):
         with_context(stage="prod")
 
 
@@ -42,7 +43,7 @@ def test_prod_has_a_pool_only_by_choice() -> None:
     assert with_context(stage="prod", user_pool="true", **WATCHED).user_pool
 
 
-def test_prod_may_have_any_issuer() -> None:
+def test_prod_may_have_an_issuer_of_ones_own() -> None:
     stage = with_context(
         stage="prod",
         jwt_issuer="https://id.example.com",
@@ -130,6 +131,27 @@ def test_cdk_json_may_have_typed_values() -> None:
         ({"jwt_issuer": "https://id.example.com"}, "give -c user_pool=false beside 'jwt_issuer'"),
         ({"user_pool": "false", "jwt_issuer": "id.example.com"}, "'jwt_issuer' must be the https"),
         ({"user_pool": "false", "jwt_issuer": "https://id.example.com"}, "'jwt_audience' is missi"),
+        *(
+            (
+                {"user_pool": "false", "jwt_issuer": issuer, "jwt_audience": "a"},
+                f"'jwt_issuer' must be an address on the internet, not '{re.escape(issuer)}': .*RSA",
+            )
+            for issuer in (
+                "https://localhost:8443",
+                "https://keycloak/realms/a",
+                "https://login.corp.internal",
+                "https://10.0.0.7/realms/a",
+                "https://[fd00::7]/realms/a",
+            )
+        ),
+        (
+            {
+                "user_pool": "false",
+                "jwt_issuer": "https://id.example.com/.well-known/openid-configuration",
+                "jwt_audience": "a",
+            },
+            "without '/.well-known/openid-configuration'",
+        ),
         ({"cors_origins": "https://a.example/path"}, "'cors_origins' must be origins"),
         ({"cors_origins": "*"}, "'cors_origins' must be origins"),
         ({"alarm_email": "nobody"}, "'alarm_email' must be an e-mail address"),
