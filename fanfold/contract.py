@@ -67,3 +67,12 @@ FANOUT_PLAN: Final = "fanout.plan"
 SEGMENT_DELIVER: Final = "segment.deliver"
 RELATION_SETTLE: Final = "relation.settle"
 ORDERS: Final = (FANOUT_PLAN, SEGMENT_DELIVER, RELATION_SETTLE)
+
+# Attributes of a message that was rejected or moved back, all strings: when it was first sent
+# (epoch milliseconds), the id that SQS gave it then, and the SHA-256 of its body (hex digits). SQS
+# gives a new `SentTimestamp` and a new id to what is sent again.
+FIRST_SENT_AT: Final = "first_sent_at"
+FIRST_MESSAGE_ID: Final = "first_message_id"
+BODY_SHA256: Final = "sha256"
+# SQS's ids are UUIDs, and may have up to 100 characters.
+MESSAGE_ID_PATTERN: Final = r"[A-Za-z0-9_-]{1,100}"

@@ -5,21 +5,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Self
 
-from fanfold import contract
+from fanfold import contract, names
 from fanfold.errors import BadInput
 from fanfold.ids import check_id
 
-# The message attribute with the time at which a message that was moved or rejected was first sent:
-# epoch milliseconds in decimal digits. Moving a message gives it a new `SentTimestamp`.
-FIRST_SENT_AT = "first_sent_at"
-# An older one is not believed: nothing that we keep remembers what was asked for meanwhile. SQS
-# keeps a message for 14 days in its queue, and then for 14 in the dead-letter queue.
-MAX_FIRST_SENT_MS = 28 * 24 * 60 * 60 * 1000
+# An older first time is not believed: nothing that we keep remembers what was asked for meanwhile.
+# SQS keeps a message in its queue, and then, if a worker rejects it, as long in the dead-letter
+# queue.
+MAX_FIRST_SENT_MS = 2 * names.QUEUE_DAYS * 24 * 60 * 60 * 1000
 
 
 def first_sent_at(attribute: str, *, sent_at: int) -> int:
@@ -28,6 +28,16 @@ def first_sent_at(attribute: str, *, sent_at: int) -> int:
         return sent_at
     first = int(attribute)
     return first if 0 <= sent_at - first <= MAX_FIRST_SENT_MS else sent_at
+
+
+def first_message_id(attribute: str, *, message_id: str) -> str:
+    """The id that a message had first, by its attribute if that can be an id, else its own."""
+    return attribute if re.fullmatch(contract.MESSAGE_ID_PATTERN, attribute) else message_id
+
+
+def sha256(body: str) -> str:
+    """SHA-256 of a body in UTF-8, in hex digits. Half a surrogate pair counts as three bytes."""
+    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def parse(raw: str) -> dict[str, Any]:

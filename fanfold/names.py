@@ -141,6 +141,10 @@ class Queue:
         return f"{self.name.lower()}_mapping"
 
 
+# The longest that SQS keeps a message. It counts from a message's `SentTimestamp`, which a message
+# keeps when SQS moves it to a dead-letter queue.
+QUEUE_DAYS = 14
+
 # A message of PUBLISH and RELATION is a few small calls: ten of them are the most that Lambda hands
 # over without a batching window. Five receives are the fewest that AWS recommends: with fewer,
 # throttled invocations alone could send healthy messages to the dead-letter queue. An order of

@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from fanfold import names
+from fanfold import contract, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetter
-from fanfold.messages import FIRST_SENT_AT
+from fanfold.messages import first_message_id
 from fanfold_cli.console import ExpectedError, counted
 from fanfold_cli.holding import MAX_LETTERS, QUEUES
 
@@ -72,7 +73,9 @@ def read(path: Path) -> Letters:
 def _content(queue: names.Queue, letter: DeadLetter) -> dict[str, Any]:
     attributes = {
         "sent_at": str(letter.sent_at),
-        FIRST_SENT_AT: str(letter.first_sent_at),
+        contract.FIRST_SENT_AT: str(letter.first_sent_at),
+        contract.FIRST_MESSAGE_ID: letter.first_message_id,
+        contract.BODY_SHA256: letter.sha256,
         "receives": str(letter.receives),
         "kind": letter.kind,
         "reason": letter.reason,
@@ -102,11 +105,18 @@ def _letter(line: bytes, where: str) -> tuple[names.Queue, DeadLetter]:
     queue = QUEUES.get(content["queue"])
     if queue is None:
         raise refuse(f"'queue' must be one of {', '.join(QUEUES)}")
-    first = attributes.get(FIRST_SENT_AT, "")
+    if not re.fullmatch(contract.MESSAGE_ID_PATTERN, content["id"]):
+        raise refuse("'id' must be the id of a message, as SQS gives it")
+    first = attributes.get(contract.FIRST_SENT_AT, "")
     if not (first.isascii() and first.isdecimal() and len(first) <= len("9999999999999")):
-        raise refuse(f"'{FIRST_SENT_AT}' of its attributes must be milliseconds since 1970")
+        raise refuse(
+            f"'{contract.FIRST_SENT_AT}' of its attributes must be milliseconds since 1970"
+        )
     letter = DeadLetter(
         message_id=content["id"],
+        first_message_id=first_message_id(
+            attributes.get(contract.FIRST_MESSAGE_ID, ""), message_id=content["id"]
+        ),
         body=content["body"],
         sent_at=int(first),
         first_sent_at=int(first),

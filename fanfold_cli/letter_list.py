@@ -1,21 +1,16 @@
-"""Dead letters as a terminal shows them: a list of many, and the whole body of one."""
+"""Dead letters as a terminal shows them: the facts of many, and the whole body of one."""
 
 from typing import Any
-
-from rich.table import Table
-from rich.text import Text
 
 from fanfold import names, times
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
-from fanfold_cli.console import columns, print_result
+from fanfold_cli.console import print_result
 from fanfold_cli.stack import Deployment
 
 # The longest that a listing takes; if it is killed, the messages reappear after this time.
 LIST_SECONDS = 30
 BODY_CHARS = 80
-# The columns of the terminal that the table of messages needs.
-WIDE = 140
 
 
 def read(deployment: Deployment, queue: names.Queue, limit: int) -> tuple[list[DeadLetter], int]:
@@ -42,9 +37,13 @@ def row(queue: str, message: DeadLetter, bodies: bool) -> dict[str, Any]:
     about = {
         "queue": queue,
         "message_id": message.message_id,
+        "first_message_id": message.first_message_id,
+        "first_sent_at": times.to_text(message.first_sent_at),
         "sent_at": times.to_text(message.sent_at),
+        "kept_until": times.to_text(message.kept_until),
         "receives": message.receives,
         "size": message.size,
+        "sha256": message.sha256,
         "kind": message.kind,
         "reason": message.reason,
     }
@@ -52,19 +51,9 @@ def row(queue: str, message: DeadLetter, bodies: bool) -> dict[str, Any]:
 
 
 def draw(rows: list[dict[str, Any]]) -> None:
-    shown = [{name: printable(value) for name, value in row.items()} for row in rows]
-    if columns() < WIDE:
-        for row in shown:
-            print_result("".join(f"{name:>10}: {value}\n" for name, value in row.items()))
-    elif shown:
-        table = Table()
-        for name in shown[0]:
-            is_whole = name in ("queue", "message_id", "sent_at")
-            table.add_column(name, overflow="fold", no_wrap=is_whole)
-        for row in shown:
-            # `Text` shows brackets of a message as they are; a string would be read as markup.
-            table.add_row(*map(Text, row.values()))
-        print_result(table)
+    """Print each message on lines of its own: ids and hashes stay whole, to be searched for."""
+    for row in rows:
+        print_result("".join(f"{name:>16}: {printable(value)}\n" for name, value in row.items()))
 
 
 def printable(value: object) -> str:

@@ -11,10 +11,9 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fanfold import clock, names
+from fanfold import clock, contract, names
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import CONTRACT, DeadLetter, DeadLetterQueue
-from fanfold.messages import FIRST_SENT_AT
 from fanfold_cli import letter_file, move_tasks
 from fanfold_cli.console import counted, failing_with, say
 from fanfold_cli.holding import HIDDEN_SECONDS, holding, not_found
@@ -112,8 +111,11 @@ def why_it_stays(letter: DeadLetter, *, retention_days: int) -> str:
 
 
 def send_back(sqs: Any, url: str, letter: DeadLetter) -> None:
-    """Send a letter to its queue; it still counts as sent at its first time."""
-    first = {FIRST_SENT_AT: str(letter.first_sent_at)}
+    """Send a letter to its queue; it still counts as sent at its first time, and keeps its id."""
+    first = {
+        contract.FIRST_SENT_AT: str(letter.first_sent_at),
+        contract.FIRST_MESSAGE_ID: letter.first_message_id,
+    }
     dead_letters.send(sqs, url, letter.body, first, group=letter.group)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import clock
+from fanfold import clock, contract
 from fanfold.aws.retries import SLOWEST_CALL_SECONDS, for_each, is_transient
 from fanfold.errors import FanfoldError, TooManyFollows, TryLater, Undeliverable
-from fanfold.messages import FIRST_SENT_AT, first_sent_at
+from fanfold.messages import first_message_id, first_sent_at, sha256
 from fanfold.names import Queue
 from fanfold.settings import Settings
 
@@ -151,6 +150,7 @@ def _reject(record: Record, error: Exception, source: Source) -> None:
         reason=reason,
         kind=GAVE_UP if may_succeed else CONTRACT,
         first_sent_at=_first_sent_at(record),
+        first_message_id=_first_message_id(record),
         group=record["attributes"].get("MessageGroupId", ""),
     )
 
@@ -167,13 +167,14 @@ def _log_last_failure(record: Record, error: Exception) -> None:
 
 
 def _described(record: Record) -> dict[str, Any]:
-    """What identifies a message, without its body."""
-    body = str(record["body"]).encode("utf-8", "surrogatepass")
+    """What identifies a message, without its body; its dead letter carries the same."""
+    body = str(record["body"])
     return {
         "message_id": record["messageId"],
+        "first_message_id": _first_message_id(record),
         "queue": source_name(record),
-        "sha256": hashlib.sha256(body).hexdigest(),
-        "size": len(body),
+        "sha256": sha256(body),
+        "size": len(body.encode("utf-8", "surrogatepass")),
     }
 
 
@@ -186,8 +187,17 @@ def _sent_at(record: Record) -> int:
 
 
 def _first_sent_at(record: Record) -> int:
-    attribute = record.get("messageAttributes", {}).get(FIRST_SENT_AT, {})
-    return first_sent_at(attribute.get("stringValue", ""), sent_at=_sent_at(record))
+    return first_sent_at(_attribute(record, contract.FIRST_SENT_AT), sent_at=_sent_at(record))
+
+
+def _first_message_id(record: Record) -> str:
+    carried = _attribute(record, contract.FIRST_MESSAGE_ID)
+    return first_message_id(carried, message_id=record["messageId"])
+
+
+def _attribute(record: Record, name: str) -> str:
+    """A message attribute of type `String`, or an empty text."""
+    return str(record.get("messageAttributes", {}).get(name, {}).get("stringValue", ""))
 
 
 def source_name(record: Record) -> str:

@@ -64,7 +64,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
         logger.error(
             "A dead letter waits.",
             message_id=message.message_id,
+            first_message_id=message.first_message_id,
             queue=queue,
+            sha256=message.sha256,
             receives=message.receives,
             size=message.size,
         )

@@ -14,7 +14,7 @@ from infra.stages import Stage
 from infra.tables import removal_policy
 
 # SQS's maximum: two weeks to notice a failure and to repair its cause.
-RETENTION: Final = Duration.days(14)
+RETENTION: Final = Duration.days(names.QUEUE_DAYS)
 
 
 class WorkQueue(Construct):

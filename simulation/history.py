@@ -15,7 +15,7 @@ from typing import Any
 from aws_model.sqs.messages import Message
 from aws_model.sqs.queues import DELETED
 from fanfold import contract, names
-from fanfold.messages import FIRST_SENT_AT, first_sent_at
+from fanfold.messages import first_sent_at
 from simulation.spans import Span
 from simulation.wishes import Wish
 
@@ -176,7 +176,7 @@ class History:
         sent_ms = int(message.sent_at * 1000)
         if queue == names.PUBLISH.name and '"follow.' in message.body:
             content = json.loads(message.body)
-            attribute = message.attributes.get(FIRST_SENT_AT, {}).get("StringValue", "")
+            attribute = message.attributes.get(contract.FIRST_SENT_AT, {}).get("StringValue", "")
             wish = Wish(
                 content["type"] == contract.FOLLOW_ADDED,
                 sent_ms,
@@ -197,7 +197,7 @@ class History:
     def _rejected(self, message: Message) -> None:
         """PLAN has sent a message to the dead-letter queue, before it is deleted."""
         content, sent_ms = json.loads(message.body), int(message.sent_at * 1000)
-        attribute = message.attributes.get(FIRST_SENT_AT, {}).get("StringValue", "")
+        attribute = message.attributes.get(contract.FIRST_SENT_AT, {}).get("StringValue", "")
         for wish in self.relations[content["user_id"], content["publisher_id"]].wishes:
             is_rejected = wish.is_message and wish.stamp == first_sent_at(
                 attribute, sent_at=sent_ms

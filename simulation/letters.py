@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fanfold import contract, names
-from fanfold.messages import FIRST_SENT_AT, MAX_FIRST_SENT_MS
+from fanfold.messages import MAX_FIRST_SENT_MS
 from simulation.bodies import content_of
 from simulation.lambdas import dlq_url, queue_url
 
@@ -54,7 +54,7 @@ class Letters:
     def _check_age(self, request: dict[str, Any]) -> None:
         """Check that no event is sent back that workers would take for a new one."""
         body = request["MessageBody"]
-        attribute = request.get("MessageAttributes", {}).get(FIRST_SENT_AT, {})
+        attribute = request.get("MessageAttributes", {}).get(contract.FIRST_SENT_AT, {})
         age_ms = self.world.clock.now_ms() - int(attribute.get("StringValue", "0"))
         if content_of(body).get("type") in contract.EVENTS and age_ms > MAX_FIRST_SENT_MS:
             self.world.observer.violations.append(
@@ -64,7 +64,7 @@ class Letters:
     def lose(self, file: Path) -> None:
         """Nobody is going to restore a file."""
         for line in read(file):
-            first_ms = int(line["attributes"][FIRST_SENT_AT])
+            first_ms = int(line["attributes"][contract.FIRST_SENT_AT])
             self.lost.append((line["body"], first_ms))
             content = content_of(line["body"])
             if content.get("type") == contract.RELATION_SETTLE:

@@ -17,7 +17,6 @@ from fanfold.aws.items import get_number
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.row import ABANDONED, COMPLETE, DELIVERING, ENDED, EXPIRED, QUEUED, STALLED
 from fanfold.follows.publishers_table import ALL
-from fanfold.messages import FIRST_SENT_AT
 from fanfold.sweep.open_fanouts import MEMORY_ID
 from fanfold.sweep.remedy import MAX_ROUNDS
 from simulation.bodies import content_of
@@ -151,7 +150,7 @@ class Reached:
     def begun(self, queue: names.Queue, messages: Iterable[Any], task: Task) -> None:
         """A worker begins with messages of a queue."""
         for message in messages:
-            if FIRST_SENT_AT in message.get("MessageAttributes", {}):
+            if contract.FIRST_SENT_AT in message.get("MessageAttributes", {}):
                 self.note("redriven")
             if queue.name in LANES:
                 order = content_of(message["Body"])

@@ -8,7 +8,6 @@ from typing import Any
 
 from fanfold import contract, names
 from fanfold.ids import ref_id_for
-from fanfold.messages import FIRST_SENT_AT
 from simulation.history import Operation
 from simulation.lambdas import lambdas, queue_url
 from simulation.scheduler import Crash
@@ -206,7 +205,7 @@ def send(world: World, content: Any, *, first_sent_ms: int | None = None) -> Non
     about: dict[str, Any] = {}
     if first_sent_ms is not None:
         first = {"DataType": "String", "StringValue": str(first_sent_ms)}
-        about = {"MessageAttributes": {FIRST_SENT_AT: first}}
+        about = {"MessageAttributes": {contract.FIRST_SENT_AT: first}}
     world.sqs.send_message(
         QueueUrl=queue_url(names.PUBLISH), MessageBody=body, MessageGroupId="other", **about
     )

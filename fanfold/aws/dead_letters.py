@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fanfold import contract, times
+from fanfold import contract, names, times
 from fanfold.errors import BadInput
-from fanfold.messages import FIRST_SENT_AT, MAX_FIRST_SENT_MS, first_sent_at
+from fanfold.messages import MAX_FIRST_SENT_MS, first_message_id, first_sent_at, sha256
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -44,9 +44,10 @@ class DeadLetter:
     """A message of a dead-letter queue, as one receive returned it."""
 
     message_id: str
+    first_message_id: str  # as the sender knows it: it outlives rejections and redrives
     body: str
     sent_at: int  # epoch milliseconds
-    first_sent_at: int  # the same of the sender's wish: it outlives rejections and redrives
+    first_sent_at: int  # the same of the sender's wish: it outlives them, too
     receives: int  # including those from the queue that it comes from
     reason: str  # why a worker rejected it; empty if SQS moved it
     kind: str  # `CONTRACT`, `GAVE_UP` or empty
@@ -57,6 +58,18 @@ class DeadLetter:
     def size(self) -> int:
         """Size of the body in bytes."""
         return _size(self.body)
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.body)
+
+    @property
+    def kept_until(self) -> int:
+        """The epoch millisecond at which SQS deletes it.
+
+        `sent_at` is when a worker rejected it, but of what SQS moved when it was sent to its queue.
+        """
+        return self.sent_at + names.QUEUE_DAYS * _DAY_MS
 
     @property
     def type(self) -> str:
@@ -94,11 +107,22 @@ class DeadLetterQueue:
     client: SQSClient
     url: str
 
-    def add(self, body: str, *, reason: str, kind: str, first_sent_at: int, group: str) -> None:
+    def add(
+        self,
+        body: str,
+        *,
+        reason: str,
+        kind: str,
+        first_sent_at: int,
+        first_message_id: str,
+        group: str,
+    ) -> None:
         """Send a rejected message, with what is known about it as far as it fits."""
         about = {
             "kind": kind,
-            FIRST_SENT_AT: str(first_sent_at),
+            contract.FIRST_SENT_AT: str(first_sent_at),
+            contract.FIRST_MESSAGE_ID: first_message_id,
+            contract.BODY_SHA256: sha256(body),
             "reason": reason[:MAX_REASON_CHARS],
         }
         send(self.client, self.url, body, about, group=group)
@@ -173,14 +197,20 @@ def _size(text: str) -> int:
 def _from_message(message: Any) -> DeadLetter:
     attributes, more = message.get("Attributes", {}), message.get("MessageAttributes", {})
     sent_at = int(attributes.get("SentTimestamp", 0))
-    first = more.get(FIRST_SENT_AT, {}).get("StringValue", "")
+
+    def carried(name: str) -> str:
+        return str(more.get(name, {}).get("StringValue", ""))
+
     # What SQS moved has the attributes of its sender, or of a rejection before it was moved back.
     about = {} if "DeadLetterQueueSourceArn" in attributes else more
     return DeadLetter(
         message_id=message["MessageId"],
         body=message["Body"],
         sent_at=sent_at,
-        first_sent_at=first_sent_at(first, sent_at=sent_at),
+        first_message_id=first_message_id(
+            carried(contract.FIRST_MESSAGE_ID), message_id=message["MessageId"]
+        ),
+        first_sent_at=first_sent_at(carried(contract.FIRST_SENT_AT), sent_at=sent_at),
         receives=int(attributes.get("ApproximateReceiveCount", 0)),
         reason=about.get("reason", {}).get("StringValue", ""),
         kind=about.get("kind", {}).get("StringValue", ""),

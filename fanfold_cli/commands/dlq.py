@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fanfold import names, times
+from fanfold import names
 from fanfold.aws.dead_letters import CONTRACT
 from fanfold_cli import dropping, event_sources, letter_file, letter_list, move_tasks, redriving
 from fanfold_cli.console import (
@@ -115,7 +115,6 @@ def show(
     ((name, letter),) = found
     about = {
         **letter_list.row(name, letter, bodies=False),
-        "first_sent_at": times.to_text(letter.first_sent_at),
         "group": letter.group,
         "type": letter.type,
     }

@@ -10,7 +10,6 @@ from random import Random
 
 from fanfold import contract, names
 from fanfold.fanout.row import ABANDONED
-from fanfold.messages import FIRST_SENT_AT
 from fanfold_cli import letter_file
 from fanfold_cli.commands import dlq, doctor, fanout, pause, seed
 from fanfold_cli.holding import HIDDEN_SECONDS
@@ -67,7 +66,7 @@ def restore_an_old_file(world: World, random: Random, folder: Path, publisher: s
     lines = []
     for user, days in (("old0", 27), ("old1", 29)):
         event = {"type": contract.FOLLOW_ADDED, "user_id": user, "publisher_id": publisher}
-        first = {FIRST_SENT_AT: str(world.clock.now_ms() - days * DAY_MS)}
+        first = {contract.FIRST_SENT_AT: str(world.clock.now_ms() - days * DAY_MS)}
         body = json.dumps({"version": 1, **event})
         lines.append(dict(zip(names_of, ("publish", user, user, first, body), strict=True)))
     file.write_text("\n".join(map(json.dumps, lines)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -133,20 +134,34 @@ def test_list_shows_metadata_and_no_content(system: System) -> None:
     system.clock.advance(1)
     second = bury(system, "Bulk", "Secret number 2")
     listed = run("dlq", "list", "--json")
-    fields = ("queue", "message_id", "sent_at", "receives", "size", "kind", "reason")
-    assert [tuple(row[name] for name in fields) for row in listed.json["messages"]] == [
-        (
-            "publish",
-            first,
-            "2026-11-20T18:00:00.123Z",
-            1,
-            8,
-            "contract",
-            "The message is not JSON.",
-        ),
-        ("bulk", second, "2026-11-20T18:00:01.123Z", 1, 15, "", ""),
+    assert listed.json["messages"] == [
+        {
+            "queue": "publish",
+            "message_id": first,
+            "first_message_id": first,
+            "first_sent_at": AT,
+            "sent_at": AT,
+            "kept_until": "2026-12-04T18:00:00.123Z",
+            "receives": 1,
+            "size": 8,
+            "sha256": hashlib.sha256(b"Secret 1").hexdigest(),
+            "kind": "contract",
+            "reason": "The message is not JSON.",
+        },
+        {
+            "queue": "bulk",
+            "message_id": second,
+            "first_message_id": second,
+            "first_sent_at": "2026-11-20T18:00:01.123Z",
+            "sent_at": "2026-11-20T18:00:01.123Z",
+            "kept_until": "2026-12-04T18:00:01.123Z",
+            "receives": 1,
+            "size": 15,
+            "sha256": hashlib.sha256(b"Secret number 2").hexdigest(),
+            "kind": "",
+            "reason": "",
+        },
     ]
-    assert {tuple(row) for row in listed.json["messages"]} == {tuple(sorted(fields))}
     assert listed.json["counts"] == {"publish": 1, "express": 0, "bulk": 1, "relation": 0}
     system.clock.advance(MOMENT)
     table = run("dlq", "list")
@@ -193,24 +208,55 @@ def test_bodies_are_shown_on_request_shortened_and_without_control_characters(
     assert "[red]" in table
 
 
-def test_a_narrow_terminal_shows_each_message_on_lines_of_its_own(
-    system: System, monkeypatch: pytest.MonkeyPatch
+def test_each_message_is_shown_on_lines_of_its_own_with_whole_ids_and_hashes(
+    system: System,
 ) -> None:
-    system.take({"Records": [system.record("Publish", "{")]})
-    monkeypatch.setattr("fanfold_cli.letter_list.columns", lambda: 80)
+    record = system.record("Publish", "{")
+    system.take({"Records": [record]})
     lines = run("dlq", "list", "--bodies").stdout.splitlines()
     fields = [line.partition(":")[0].strip() for line in lines if line]
     assert fields == [
         "queue",
         "message_id",
+        "first_message_id",
+        "first_sent_at",
         "sent_at",
+        "kept_until",
         "receives",
         "size",
+        "sha256",
         "kind",
         "reason",
         "body",
     ]
-    assert "    reason: The message is not JSON." in lines
+    assert "          reason: The message is not JSON." in lines
+    assert f"first_message_id: {record['messageId']}" in lines
+    assert f"          sha256: {hashlib.sha256(b'{').hexdigest()}" in lines
+
+
+def test_a_letter_is_traced_to_the_message_of_its_sender_from_both_ways_into_the_queue(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A worker rejects one, and SQS moves the other: both show what their senders were answered."""
+    sent = {}
+    for body in ("no JSON", json.dumps({"version": 1, "type": "fanout.plan", "fanout_id": "r"})):
+        answer = system.sqs.send_message(QueueUrl=system.url("Publish"), MessageBody=body)
+        sent[str(answer["MessageId"])] = hashlib.sha256(body.encode()).hexdigest()
+    system.clock.advance(60)
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(system.dynamodb, "get_item", lambda **_: 1 / 0)
+        system.pump("Publish")
+    rows = run("dlq", "list", "--json").json["messages"]
+    assert {row["first_message_id"]: row["sha256"] for row in rows} == sent
+    assert {row["first_sent_at"] for row in rows} == {AT}
+    by_worker, by_sqs = sorted(rows, key=lambda row: not row["kind"])
+    assert by_worker["message_id"] not in sent
+    assert by_sqs["message_id"] in sent
+    assert times.to_ms(by_worker["kept_until"]) == times.to_ms(by_worker["sent_at"]) + 14 * DAY_MS
+    assert times.to_ms(by_worker["sent_at"]) >= AT_MS + 60_000, "14 days from the rejection"
+    assert times.to_ms(by_sqs["kept_until"]) == AT_MS + 14 * DAY_MS, "from the first send"
+    lines: list[Any] = [each for each in caplog.records if hasattr(each, "first_message_id")]
+    assert {line.first_message_id: line.sha256 for line in lines} == sent
 
 
 # redrive, message by message
@@ -220,15 +266,15 @@ def test_a_redriven_post_keeps_its_group_and_is_delivered(system: System, old_sq
     users = system.give_followers(3)
     system.publish()
     (record,) = system.receive("Publish")
-    bury(system, "Publish", record["body"], reason="It was broken.", group="ada")
+    letter = bury(system, "Publish", record["body"], reason="It was broken.", group="ada")
     system.delete("Publish", record)
     done = redrive(old_sqs, "--json")
     assert done.json["moved"] == 1
     assert done.json["queues"][0] == {"queue": "publish", "moved": 1, "stayed": {}, "how": "loop"}
     (back,) = system.receive("Publish")
     assert back["attributes"]["MessageGroupId"] == "ada"
-    first = {"stringValue": str(AT_MS), "dataType": "String"}
-    assert back["messageAttributes"] == {"first_sent_at": first}
+    carried = {name: each["stringValue"] for name, each in back["messageAttributes"].items()}
+    assert carried == {"first_sent_at": str(AT_MS), "first_message_id": letter}
     assert (system.waiting("PublishDlq"), system.waiting("Publish")) == (0, 1)
     system.clock.advance(1000)
     system.pump()
@@ -428,19 +474,28 @@ def test_a_post_without_a_time_expires_by_its_first_time(system: System, old_sqs
 def test_a_letter_that_is_redriven_again_and_again_keeps_its_first_time(
     system: System, old_sqs: Sqs, tmp_path: Path
 ) -> None:
-    bury(system, "Publish", {"version": 1, "type": "follow.added", "user_id": "a b"}, group="p")
+    """And its first id. A worker rejects it again each time."""
+    body = {"version": 1, "type": "follow.added", "user_id": "a b"}
+    first = bury(system, "Publish", body, group="p")
+    sha256 = hashlib.sha256(json.dumps(body).encode()).hexdigest()
+    seen = set()
     for _ in range(3):
         system.clock.advance(3600)
         (letter,) = run("dlq", "list", "--json").json["messages"]
+        seen.add(letter["message_id"])
         system.clock.advance(MOMENT)
         sent = run("dlq", "show", letter["message_id"], "--json").json
         assert (sent["first_sent_at"], sent["group"]) == (AT, "p")
+        assert (sent["first_message_id"], sent["sha256"]) == (first, sha256)
         system.clock.advance(MOMENT)
         file = str(tmp_path / letter["message_id"])
         drop = "drop", letter["message_id"], "--yes", "--to", file
         for command in (drop, ("restore", file)):
             assert run("dlq", *command, sqs=old_sqs, lambda_=FakeLambda()).exit_code == 0
+        attributes = json.loads(Path(file).read_text())["attributes"]
+        assert (attributes["first_message_id"], attributes["sha256"]) == (first, sha256)
         system.pump("Publish")  # which rejects it again
+    assert len(seen) == 3, "each time it is another message"
 
 
 def test_an_unfollow_that_was_redriven_does_not_undo_a_later_follow(

@@ -409,6 +409,8 @@ LINE = {
         (json.dumps({**LINE, "body": 1}), "all values must be strings"),
         (json.dumps({**LINE, "body": ""}), "'body' must have"),
         (json.dumps({**LINE, "body": "x" * (MAX_MESSAGE_BYTES + 1)}), "'body' must have"),
+        (json.dumps({**LINE, "id": ""}), "'id' must be the id of a message"),
+        (json.dumps({**LINE, "id": "a b"}), "'id' must be the id of a message"),
         (json.dumps({**LINE, "attributes": []}), "'attributes' must be an object"),
         (json.dumps({**LINE, "attributes": {}}), "'first_sent_at'"),
         (json.dumps({**LINE, "attributes": {"first_sent_at": "-1"}}), "'first_sent_at'"),

@@ -9,8 +9,7 @@ import pytest
 
 from aws_model.sqs.messages import Message
 from aws_model.sqs.queues import DELETED, EXPIRED, MOVED
-from fanfold import names
-from fanfold.messages import FIRST_SENT_AT
+from fanfold import contract, names
 from simulation.history import History, PutEdge, Relation
 from simulation.spans import Span
 from simulation.wishes import Wish
@@ -88,7 +87,7 @@ def test_a_dead_letter_to_relate_leaves_its_own_relation_unsettled_until_it_is_r
 
 def sent(history: History, type_: str, *, first_ms: int | None = None) -> Message:
     content = {"version": 1, "type": type_, "user_id": PAIR[0], "publisher_id": PAIR[1]}
-    attributes = {FIRST_SENT_AT: {"StringValue": str(first_ms)}} if first_ms else {}
+    attributes = {contract.FIRST_SENT_AT: {"StringValue": str(first_ms)}} if first_ms else {}
     message = Message(json.dumps(content), attributes, id=f"{type_} {first_ms}", sent_at=2.0)
     queue = names.RELATION if type_ == "relation.settle" else names.PUBLISH
     history.sent(queue.name, message)

@@ -22,6 +22,7 @@ SENT = 1_795_197_600_123
 DAY = 24 * 60 * 60 * 1000
 LETTER = DeadLetter(
     message_id="message-1",
+    first_message_id="message-1",
     body="",
     sent_at=SENT,
     first_sent_at=SENT,

@@ -135,6 +135,53 @@ def test_a_message_that_was_moved_tells_both_its_times_and_takes_the_first_one_a
     assert attributes["first_sent_at"] == {"DataType": "String", "StringValue": str(first)}
 
 
+def reject(letter: dict[str, Any], error: Exception | None = None) -> tuple[dict[str, str], Dlq]:
+    """The attributes with which a message that is rejected is sent on, and where to."""
+    dlq = Dlq()
+
+    def handle(_received: Received) -> None:
+        raise error or BadInput("Never.")
+
+    source = Source(cast("Any", dlq), "url", max_receives=5)
+    context: Any = Context(ends_at=1e12)
+    work(sqs_event(QUEUE, [letter]), context, handle, sources={QUEUE: source})
+    return {name: value["StringValue"] for name, value in dlq.attributes[0].items()}, dlq
+
+
+def redriven(message_id: str, first: str) -> dict[str, Any]:
+    """A message that was sent again after its dead letter, and says which one came first."""
+    return {
+        "MessageId": message_id,
+        "Body": "{}",
+        "Attributes": {"SentTimestamp": "1795000500000"},
+        "MessageAttributes": {"first_message_id": {"DataType": "String", "StringValue": first}},
+    }
+
+
+SHA256_OF_BRACES = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+
+
+def test_a_rejected_message_is_logged_under_the_id_and_hash_that_its_letter_carries(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    about, _ = reject({"MessageId": "first", "Body": "{}"})
+    assert (about["first_message_id"], about["sha256"]) == ("first", SHA256_OF_BRACES)
+    again, _ = reject(redriven("second", about["first_message_id"]))
+    assert (again["first_message_id"], again["sha256"]) == ("first", SHA256_OF_BRACES)
+    lines: list[Any] = [each for each in caplog.records if "was rejected" in each.getMessage()]
+    assert [(line.message_id, line.first_message_id) for line in lines] == [
+        ("first", "first"),
+        ("second", "first"),
+    ]
+    assert {line.sha256 for line in lines} == {SHA256_OF_BRACES}
+
+
+@pytest.mark.parametrize("odd", ["", "a b", "\u00e9", "x" * 101, "a\n"])
+def test_what_cannot_be_the_id_of_a_message_is_not_believed(odd: str) -> None:
+    about, _ = reject(redriven("second", odd))
+    assert about["first_message_id"] == "second"
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -147,18 +194,15 @@ def test_a_message_that_was_moved_tells_both_its_times_and_takes_the_first_one_a
 def test_a_dead_letter_says_whether_a_retry_may_help_and_keeps_its_group(
     error: Exception, kind: str
 ) -> None:
-    dlq = Dlq()
-
-    def handle(_received: Received) -> None:
-        raise error
-
     attributes = {"SentTimestamp": "1795000000000", "MessageGroupId": "ada"}
-    letter = {"MessageId": "1", "Body": "{}", "Attributes": attributes}
-    source = Source(cast("Any", dlq), "url", max_receives=5)
-    context: Any = Context(ends_at=1e12)
-    work(sqs_event(QUEUE, [letter]), context, handle, sources={QUEUE: source})
-    values = {name: value["StringValue"] for name, value in dlq.attributes[0].items()}
-    assert values == {"kind": kind, "first_sent_at": "1795000000000", "reason": str(error)}
+    values, dlq = reject({"MessageId": "1", "Body": "{}", "Attributes": attributes}, error)
+    assert values == {
+        "kind": kind,
+        "first_sent_at": "1795000000000",
+        "first_message_id": "1",
+        "sha256": SHA256_OF_BRACES,
+        "reason": str(error),
+    }
     assert dlq.groups == ["ada"]
 
 
@@ -169,7 +213,9 @@ def test_a_dead_letter_says_whether_a_retry_may_help_and_keeps_its_group(
         (4 + 6 + 8 - 1, set()),
         (4 + 6 + 8, {"kind"}),
         (18 + 13 + 6 + 13, {"kind", "first_sent_at"}),
-        (50 + 6 + 6 + 8, {"kind", "first_sent_at", "reason"}),
+        (50 + 16 + 6 + 2, {"kind", "first_sent_at", "first_message_id"}),
+        (74 + 6 + 6 + 64, {"kind", "first_sent_at", "first_message_id", "sha256"}),
+        (150 + 6 + 6 + 8, {"kind", "first_sent_at", "first_message_id", "sha256", "reason"}),
     ],
 )
 def test_a_large_dead_letter_takes_along_what_fits(room: int, names: set[str]) -> None:
@@ -177,7 +223,12 @@ def test_a_large_dead_letter_takes_along_what_fits(room: int, names: set[str]) -
     dlq = Dlq()
     body = "x" * (MAX_MESSAGE_BYTES - room)
     DeadLetterQueue(cast("Any", dlq), "url").add(
-        body, reason="\u00e9" * 4, kind="contract", first_sent_at=1_795_000_000_000, group=""
+        body,
+        reason="\u00e9" * 4,
+        kind="contract",
+        first_sent_at=1_795_000_000_000,
+        first_message_id="m1",
+        group="",
     )
     assert dlq.attributes[0].keys() == names
 
