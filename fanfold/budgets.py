@@ -14,6 +14,8 @@ from fanfold import names
 # AWS's default quota for an on-demand table. A new table begins with 4,000 units a second; workers
 # slow down until it is warm.
 DEFAULT_WRITE_CAPACITY = 40_000
+# A new on-demand table can take this anyway; DynamoDB refuses a smaller warm throughput.
+MIN_WARM_WRITE_UNITS = 4_000
 # An express worker gets a quarter of it: one batch of 25 a second.
 MIN_WRITE_CAPACITY = 100
 # Refuses mistyped numbers; far beyond what any table has been seen to take.

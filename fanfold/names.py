@@ -21,7 +21,7 @@ class Table:
 
     `ttl` names the attribute with the epoch second after which DynamoDB may delete the item.
 
-    A table that `takes_bursts` gets the stage's warm throughput and its maximum of write units.
+    A table that `takes_bursts` gets the maximum of write units of the stage, and is warmed.
     Where `keys_run_hot`, many users read or write one key, so a stage may have CloudWatch record
     the throttled keys. That is billed for the indexes too, so no other table has it.
     """

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from fanfold_cli import console
-from fanfold_cli.commands import cost, demo, dlq, doctor, fanout, local, pause, seed, shards
+from fanfold_cli.commands import cost, demo, dlq, doctor, fanout, local, pause, seed, shards, warm
 
 app = typer.Typer(
     name="fanfold",
@@ -20,7 +20,15 @@ app.add_typer(local.app, name="local")
 app.add_typer(fanout.app, name="fanout")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(shards.app, name="shards")
-for command in (pause.pause, pause.resume, doctor.doctor, cost.cost, demo.demo, seed.seed):
+for command in (
+    pause.pause,
+    pause.resume,
+    doctor.doctor,
+    cost.cost,
+    warm.warm,
+    demo.demo,
+    seed.seed,
+):
     app.command()(command)
 
 

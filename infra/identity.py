@@ -45,7 +45,7 @@ def _pool(scope: Construct, stage: Stage) -> cognito.UserPool:
         auto_verify=cognito.AutoVerifiedAttrs(email=True),
         keep_original=cognito.KeepOriginalAttrs(email=True),
         account_recovery=cognito.AccountRecovery.EMAIL_ONLY,
-        deletion_protection=stage.keep_data,
+        deletion_protection=stage.is_protected,
         removal_policy=removal_policy(stage),
     )
 

@@ -1,6 +1,6 @@
 """The stack: the construct and its outputs."""
 
-from aws_cdk import CfnOutput, Stack
+from aws_cdk import Annotations, CfnOutput, Stack
 from constructs import Construct
 
 from infra.follow_timeline import FollowTimeline
@@ -15,8 +15,18 @@ class FanfoldStack(Stack):
             scope,
             id_,
             description="A follow timeline: post once, every follower reads it in one query.",
-            termination_protection=stage.keep_data,
+            termination_protection=stage.is_protected,
         )
         self.timeline = FollowTimeline(self, "Fanfold", stage=stage)
         for name, value in self.timeline.outputs.items():
             CfnOutput(self, name, value=value)
+        if stage.warm_write_units is not None:
+            # No property of a resource; `fanfold preflight` compares it with the tables.
+            warm = {"WarmWriteUnits": stage.warm_write_units}
+            self.template_options.metadata = {"Fanfold": warm}
+        if stage.keep_data and not stage.is_protected:
+            Annotations.of(self).add_warning_v2(
+                "fanfold:first-deploy",
+                "Stack, tables and user pool have no protection from deletion. Once this deploy "
+                "has succeeded, deploy again without first_deploy, which switches it on.",
+            )

@@ -7,15 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from fanfold import names
-from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, Budget
+from fanfold.budgets import (
+    DEFAULT_WRITE_CAPACITY,
+    MAX_WRITE_CAPACITY,
+    MIN_WARM_WRITE_UNITS,
+    MIN_WRITE_CAPACITY,
+    Budget,
+)
 from fanfold.settings import HIGHEST_LEVEL, Settings
 from infra import issuers
 
 # Lambda's bounds for MaximumConcurrency of an event source mapping.
 MIN_CONCURRENCY: Final = 2
 MAX_CONCURRENCY: Final = 1000
-# A new on-demand table can take this anyway; DynamoDB refuses a smaller warm throughput.
-MIN_WARM_WRITE_UNITS: Final = 4000
 # Ten times an account's default quota.
 MAX_REQUESTS_PER_SECOND: Final = 100_000
 # What Cognito's access tokens say about their user and no user can change. Cognito never gives a
@@ -35,8 +39,11 @@ class Stage:
 
     name: str
 
-    # Protects tables and user pool from deletion, and retains all resources that hold data.
+    # Protects stack, tables and user pool from deletion, and retains all that holds data.
     keep_data: bool
+    # Protections wait for the next deploy. DynamoDB deletes no protected table, so a first deploy
+    # that fails with them leaves a stack that cannot be deployed again.
+    first_deploy: bool = False
     point_in_time_recovery: bool = True
     log_retention_days: int = 30
 
@@ -56,10 +63,13 @@ class Stage:
     # The origins of browser apps.
     cors_origins: tuple[str, ...] = ()
 
-    # Of the tables that take bursts (`names.Table.takes_bursts`). Warm throughput is billed once
-    # and can never be lowered; the maximum limits the cost.
+    # Of the tables that take bursts (`names.Table.takes_bursts`). `fanfold warm` prepares them for
+    # the first, and no deploy does: it can never be lowered, so a deploy could not be rolled back.
+    # The maximum limits the cost.
     warm_write_units: int | None = None
     max_write_request_units: int | None = None
+    # Write units a second that AWS lets one table of this account take.
+    write_quota: int = DEFAULT_WRITE_CAPACITY
 
     # CloudWatch records throttled keys (`names.Table.keys_run_hot`). Billed by the month, and by
     # the throttled request.
@@ -100,6 +110,11 @@ class Stage:
         return self.runtime.removeprefix("python")
 
     @property
+    def is_protected(self) -> bool:
+        """Whether nobody can delete the stack, its tables and its pool by one call."""
+        return self.keep_data and not self.first_deploy
+
+    @property
     def write_capacity(self) -> int:
         """Assumed write units a second of the timelines table, once it is warm."""
         return self.max_write_request_units or self.warm_write_units or DEFAULT_WRITE_CAPACITY
@@ -117,6 +132,7 @@ class Stage:
     def check(self) -> None:
         """Raise `StageError` if this cannot be deployed."""
         _check_numbers(self)
+        _check_quota(self)
         _check_texts(self)
         _check_budget(self)
         _check_users(self)
@@ -161,6 +177,7 @@ def _check_numbers(stage: Stage) -> None:
         "max_level": (0, HIGHEST_LEVEL),
         "warm_write_units": (MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY),
         "max_write_request_units": (MIN_WRITE_CAPACITY, MAX_WRITE_CAPACITY),
+        "write_quota": (DEFAULT_WRITE_CAPACITY, MAX_WRITE_CAPACITY),
         # Queues keep a message for 14 days.
         "large_fanout_days": (1, 13),
         "requests_per_second": (10, MAX_REQUESTS_PER_SECOND),
@@ -173,6 +190,17 @@ def _check_numbers(stage: Stage) -> None:
         value = getattr(stage, name)
         if value is not None and not low <= value <= high:
             raise StageError(f"{name!r} must be from {low} to {high}, not {value}.")
+
+
+def _check_quota(stage: Stage) -> None:
+    for name in ("warm_write_units", "max_write_request_units"):
+        units = getattr(stage, name)
+        if units is not None and units > stage.write_quota:
+            raise StageError(
+                f"{name!r} is {units:,}, above the {stage.write_quota:,} write units a second that "
+                "AWS lets one table take: ask AWS for a higher quota of the account, and once you "
+                f"have it, say so with -c write_quota={units}."
+            )
 
 
 def _check_texts(stage: Stage) -> None:

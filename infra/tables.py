@@ -21,7 +21,6 @@ class HouseTable(dynamodb.TableV2):
 
     def __init__(self, scope: Construct, table: names.Table, *, stage: Stage) -> None:
         fuse = stage.max_write_request_units if table.takes_bursts else None
-        warm = stage.warm_write_units if table.takes_bursts else None
         super().__init__(
             scope,
             table.name,
@@ -31,16 +30,13 @@ class HouseTable(dynamodb.TableV2):
             # Never a local index: it would keep DynamoDB from splitting a hot item collection.
             global_secondary_indexes=[_index(index) for index in table.indexes] or None,
             time_to_live_attribute=table.ttl,
-            warm_throughput=None
-            if warm is None
-            else dynamodb.WarmThroughput(write_units_per_second=warm),
             contributor_insights_specification=_THROTTLED_KEYS
             if table.keys_run_hot and stage.contributor_insights
             else None,
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=stage.point_in_time_recovery
             ),
-            deletion_protection=stage.keep_data,
+            deletion_protection=stage.is_protected,
             removal_policy=removal_policy(stage),
         )
 
@@ -53,8 +49,11 @@ class HouseTable(dynamodb.TableV2):
 
 
 def removal_policy(stage: Stage) -> RemovalPolicy:
-    """What CloudFormation does with a resource that holds data when it leaves the stack."""
-    return RemovalPolicy.RETAIN if stage.keep_data else RemovalPolicy.DESTROY
+    """What CloudFormation does with a resource that holds data when it leaves the stack.
+
+    Kept data stays, but not what a deploy has created and takes back because it failed.
+    """
+    return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if stage.keep_data else RemovalPolicy.DESTROY
 
 
 def _grant(who: iam.IGrantable, actions: tuple[str, ...], arn: str) -> None:

@@ -73,9 +73,8 @@ def test_with_a_configured_issuer_there_is_no_pool(prod: Template) -> None:
 
 def test_a_pool_of_prod_is_protected(synthesize: Callable[..., Template]) -> None:
     template = synthesize(stage="prod", user_pool="true", alarms_unwatched="true")
-    (pool,) = of_type(template, "AWS::Cognito::UserPool").items()
-    assert pool[1]["DeletionProtection"] == "ACTIVE"
-    assert template["Resources"][pool[0]]["DeletionPolicy"] == "Retain"
+    (pool,) = of_type(template, "AWS::Cognito::UserPool").values()
+    assert pool["DeletionProtection"] == "ACTIVE"
     assert names.USER_POOL_ID_OUTPUT in template["Outputs"]
 
 

@@ -167,8 +167,3 @@ def test_queues_and_the_topic_require_tls(template: Template) -> None:
                 refused |= {target["Ref"] for target in policy[reached]}
     expected = resources(template, "AWS::SQS::Queue") | resources(template, "AWS::SNS::Topic")
     assert refused == set(expected)
-
-
-def test_prod_retains_the_queues(prod: Template) -> None:
-    for queue in resources(prod, "AWS::SQS::Queue").values():
-        assert queue["DeletionPolicy"] == queue["UpdateReplacePolicy"] == "Retain"

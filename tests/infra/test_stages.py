@@ -108,6 +108,15 @@ def test_cdk_json_may_have_typed_values() -> None:
         ({"warm_write_units": "-1"}, "'warm_write_units' must be from 4000 to"),
         ({"max_level": "-1"}, "'max_level' must be from 0 to 10, not -1"),
         ({"warm_write_units": "100"}, "'warm_write_units' must be from 4000 to"),
+        (
+            {"warm_write_units": "40001"},
+            "'warm_write_units' is 40,001, above the 40,000 .* ask AWS .* -c write_quota=40001",
+        ),
+        (
+            {"max_write_request_units": "60000", "write_quota": "50000"},
+            "'max_write_request_units' is 60,000, above the 50,000 .* -c write_quota=60000",
+        ),
+        ({"write_quota": "39999"}, "'write_quota' must be from 40000 to"),
         ({"max_write_request_units": "99"}, "'max_write_request_units' must be from 100 to"),
         ({"bulk_concurrency": "1361"}, "'bulk_concurrency' must be from 2 to 1000, not 1361"),
         (
@@ -207,6 +216,12 @@ def test_the_budget_divides_the_maximum_or_the_warm_throughput_or_the_quota(
     stage = with_context(stage=name, **context)
     assert stage.write_capacity == capacity
     assert stage.budget == Budget.of(capacity)
+
+
+def test_a_stage_may_use_the_quota_that_aws_has_granted() -> None:
+    stage = with_context(write_quota="60000", warm_write_units="60000")
+    assert (stage.warm_write_units, stage.write_capacity) == (60_000, 60_000)
+    assert with_context(write_quota="60000").write_capacity == 40_000
 
 
 def test_a_lane_with_a_given_number_of_workers_keeps_its_rate() -> None:

@@ -67,34 +67,30 @@ def test_timelines_have_no_index_because_it_would_double_every_write(template: T
     assert "GlobalSecondaryIndexes" not in tables(template)[names.TIMELINES]["Properties"]
 
 
-def test_prod_protects_and_retains_every_table(prod: Template) -> None:
+def test_prod_protects_every_table(prod: Template) -> None:
     for resource in tables(prod).values():
-        assert resource["DeletionPolicy"] == resource["UpdateReplacePolicy"] == "Retain"
         (replica,) = resource["Properties"]["Replicas"]
         assert replica["DeletionProtectionEnabled"] is True
 
 
-def test_dev_deletes_its_tables(dev: Template) -> None:
+def test_dev_protects_no_table(dev: Template) -> None:
     for resource in tables(dev).values():
-        assert resource["DeletionPolicy"] == "Delete"
         (replica,) = resource["Properties"]["Replicas"]
         assert replica["DeletionProtectionEnabled"] is False
 
 
 @pytest.mark.parametrize("table", names.TABLES, ids=lambda table: table.name)
-def test_only_tables_that_take_bursts_have_warm_throughput_and_a_maximum(
+def test_only_tables_that_take_bursts_have_a_maximum(
     dev: Template, prod: Template, table: names.Table
 ) -> None:
     wanted = tables(prod)[table]["Properties"]
     if table in (names.TIMELINES, names.FOLLOWERS):
-        assert wanted["WarmThroughput"] == {"WriteUnitsPerSecond": 20000}
         fuse = wanted["WriteOnDemandThroughputSettings"]
         assert fuse == {"MaxWriteRequestUnits": 30000}
     for properties in (
         tables(dev)[table]["Properties"],
         *([wanted] if table not in (names.TIMELINES, names.FOLLOWERS) else []),
     ):
-        assert "WarmThroughput" not in properties
         assert "WriteOnDemandThroughputSettings" not in properties
 
 
