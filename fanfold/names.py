@@ -172,6 +172,10 @@ FANOUTS_ABANDONED = "FanoutsAbandoned"
 # without a plan, and of those with more. SWEEP emits them at the end of a run that came through.
 OLDEST_SMALL_OPEN_SECONDS = "OldestSmallOpenSeconds"
 OLDEST_LARGE_OPEN_SECONDS = "OldestLargeOpenSeconds"
+# The age of the oldest dead letter that a run of SWEEP has read, since its send, from which SQS
+# counts the retention; 0 if it read none. SQS's own age leaves out what was received more than
+# three times, and SWEEP alone receives each letter every minute.
+OLDEST_DEAD_LETTER_SECONDS = "OldestDeadLetterSeconds"
 ENTRIES_DELIVERED = "EntriesDelivered"
 LANE = "lane"  # a dimension of it
 GROWTHS = "Growths"

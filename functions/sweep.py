@@ -60,7 +60,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
     seconds_left = context.get_remaining_time_in_millis() / 1000
     stop_at = clock.monotonic() + seconds_left - RESERVE_SECONDS
     oldest = sweeping.sweep(stop_at=stop_at, report=_log)
-    for queue, message in dead_letters.new():
+    letters = dead_letters.peek()
+    for queue, message in dead_letters.new(letters):
         logger.error(
             "A dead letter waits.",
             message_id=message.message_id,
@@ -74,6 +75,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
     small, large = oldest.small_seconds, oldest.large_seconds
     metrics.add_metric(names.OLDEST_SMALL_OPEN_SECONDS, MetricUnit.Seconds, small)
     metrics.add_metric(names.OLDEST_LARGE_OPEN_SECONDS, MetricUnit.Seconds, large)
+    age = dead_letters.oldest_seconds(letters, now_ms=clock.now_ms())
+    metrics.add_metric(names.OLDEST_DEAD_LETTER_SECONDS, MetricUnit.Seconds, age)
     metrics.flush_metrics()
 
 

@@ -47,7 +47,7 @@ class Alarms(Construct):
             self._add(delivery_alarms.of_queue(queue))
         for lane in names.LANES:
             self._add(delivery_alarms.of_lane(queues[lane], stage))
-        self._add(delivery_alarms.of_fanouts(stage))
+        self._add(delivery_alarms.of_sweep(stage))
         self._add(service_alarms.of_requests(api))
         for function, placed in functions.items():
             self._add(service_alarms.of_function(function, placed))

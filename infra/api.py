@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
+from aws_cdk import Fn, Stack
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
@@ -20,6 +21,9 @@ from infra.tables import removal_policy
 # The burst limit as a share of the requests a second: an account has 5,000 and 10,000.
 BURST_SHARE: Final = 0.5
 
+# One permission covers all groups with this prefix. Any other group is added by its name to a
+# resource policy of the region, of 5,120 characters at most: when it is full, deploys fail.
+VENDED_LOGS: Final = "/aws/vendedlogs/"
 # Without tokens and callers' addresses, and with the route's pattern instead of ids in a path.
 ACCESS_LOG: Final = {
     "requestId": "$context.requestId",
@@ -90,6 +94,7 @@ class HttpDoor(Construct):
         log_group = logs.LogGroup(
             self,
             "AccessLogs",
+            log_group_name=_log_group_name(Stack.of(self)),
             retention=retention(stage),
             removal_policy=removal_policy(stage),
         )
@@ -109,6 +114,12 @@ class HttpDoor(Construct):
         resource.access_log_settings = gateway.CfnStage.AccessLogSettingsProperty(
             destination_arn=log_group.log_group_arn, format=json.dumps(ACCESS_LOG)
         )
+
+
+def _log_group_name(stack: Stack) -> str:
+    """A name that no group has which a deleted stack of the same name has left behind."""
+    stack_uuid = Fn.select(2, Fn.split("/", stack.stack_id))
+    return f"{VENDED_LOGS}fanfold/{stack.stack_name}/{stack_uuid}"
 
 
 def _cors(stage: Stage) -> gateway.CorsPreflightOptions | None:

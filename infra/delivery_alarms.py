@@ -5,7 +5,6 @@ from typing import Final
 
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
-from aws_cdk import aws_sqs as sqs
 
 from fanfold import names
 from infra.alarm_rules import BELOW, BROKEN, MINUTE, UNCHANGED, Rule, math, ours
@@ -22,9 +21,12 @@ MAX_AGE: Final[Mapping[names.Queue, Duration]] = {
 }
 # SQS deletes a message 14 days after it was first sent. Four days are left to save it.
 EXPIRING: Final = Duration.days(10)
-# In a dead-letter queue the metric counts from the move, but the 14 days from the first send: a
-# letter that had waited for four days in its lane has three left.
+# The 14 days of a dead letter count from when it was sent to its first queue. One that waited
+# there for longer than this rings at once.
 DEAD_LETTER_EXPIRING: Final = Duration.days(7)
+# SWEEP reads ten letters of a queue a minute. Of a hundred, it has seen each within the hour almost
+# surely, and the alarm stays on in the minutes between.
+SEEN_MINUTES: Final = 60
 # The maximum of five minutes does not see that a listing hides dead letters for some seconds.
 GROWTH_PERIOD: Final = Duration.minutes(5)
 
@@ -65,7 +67,7 @@ def of_queue(queue: WorkQueue) -> Iterator[Rule]:
             says=f"The oldest message of the {lower} queue has waited for "
             f"{age.to_minutes():g} minutes: the queue is paused, its workers fail, or more comes "
             "in than they may take. See 'Late work' in docs/operations.md.",
-            metric=_age(queue.queue),
+            metric=_age(queue),
             threshold=age.to_seconds(),
             bad=3,
             of=3,
@@ -75,16 +77,8 @@ def of_queue(queue: WorkQueue) -> Iterator[Rule]:
         says=f"A message has waited in the {lower} queue for {EXPIRING.to_days():g} days, and SQS "
         "deletes it after 14. Resume the queue if it is paused; otherwise find out why its "
         "workers fail.",
-        metric=_age(queue.queue),
+        metric=_age(queue),
         threshold=EXPIRING.to_seconds(),
-    )
-    yield Rule(
-        name=f"{name}FailedExpiring",
-        says=f"A message has been in the dead-letter queue of {lower} for "
-        f"{DEAD_LETTER_EXPIRING.to_days():g} days, and SQS deletes it 14 days after it was first "
-        "sent. Redrive it within three days, or drop it: `fanfold dlq drop` keeps it in a file.",
-        metric=_age(queue.dead_letters),
-        threshold=DEAD_LETTER_EXPIRING.to_seconds(),
     )
 
 
@@ -122,11 +116,21 @@ def of_lane(lane: WorkQueue, stage: Stage) -> Iterator[Rule]:
     )
 
 
-def of_fanouts(stage: Stage) -> Iterator[Rule]:
+def of_sweep(stage: Stage) -> Iterator[Rule]:
     """What SWEEP reports at the end of each run that came through.
 
     While its runs fail, nothing has become better: these alarms keep their state.
     """
+    yield Rule(
+        name="DeadLettersExpiring",
+        says=f"A dead letter was sent {DEAD_LETTER_EXPIRING.to_days():g} days ago or before, and "
+        "SQS deletes it when the 14th day is over. `fanfold dlq list` names it. Redrive it, or "
+        "drop it: `fanfold dlq drop` keeps it in a file.",
+        metric=ours(names.OLDEST_DEAD_LETTER_SECONDS, stage, names.SWEEP, "Maximum"),
+        threshold=DEAD_LETTER_EXPIRING.to_seconds(),
+        of=SEEN_MINUTES,
+        missing=UNCHANGED,
+    )
     yield Rule(
         name="FanoutsStalled",
         says="A post was accepted and has not reached everybody, and SWEEP has given it up. "
@@ -180,5 +184,5 @@ def _dead_letters(queue: WorkQueue, period: Duration) -> cloudwatch.Metric:
     )
 
 
-def _age(queue: sqs.IQueue) -> cloudwatch.Metric:
-    return queue.metric_approximate_age_of_oldest_message(period=MINUTE, statistic="Maximum")
+def _age(queue: WorkQueue) -> cloudwatch.Metric:
+    return queue.queue.metric_approximate_age_of_oldest_message(period=MINUTE, statistic="Maximum")

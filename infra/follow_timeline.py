@@ -129,6 +129,9 @@ class FollowTimeline(Construct):
                 "memory_mb": SWEEP_MEMORY_MB,
                 # The next minute's run is the retry; another one would only overlap with it.
                 "retry_attempts": 0,
+                # Lambda keeps runs that it throttles, by default for six hours, and would carry
+                # them out all at once. (It has the event by then, so the rule cannot limit this.)
+                "max_event_age": Duration.minutes(1),
             },
         }
         code, settings = service_code(self._stage), self._run_time_settings()

@@ -35,6 +35,7 @@ class ServiceFunction(lambda_.Function):
         memory_mb: int = MEMORY_MB,
         recursive_loop: lambda_.RecursiveLoop | None = None,
         retry_attempts: int | None = None,
+        max_event_age: Duration | None = None,
     ) -> None:
         name = f"{function.name.title()}Function"
         log_group = logs.LogGroup(
@@ -61,6 +62,7 @@ class ServiceFunction(lambda_.Function):
             log_group=log_group,
             recursive_loop=recursive_loop,
             retry_attempts=retry_attempts,
+            max_event_age=max_event_age,
             environment={
                 # A dimension of the metrics. It contains the stage, so that two stages in one
                 # account do not raise each other's alarms.

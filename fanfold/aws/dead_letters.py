@@ -6,9 +6,9 @@ They have no redrive policy of their own, so a message may be received any numbe
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanfold import contract, names, times
 from fanfold.errors import BadInput
@@ -219,6 +219,9 @@ def _from_message(message: Any) -> DeadLetter:
     )
 
 
+Found: TypeAlias = tuple[str, DeadLetter]  # with the name of its queue
+
+
 @dataclass(frozen=True)
 class DeadLetterReports:
     """Finds the messages that have no reason with them, each once in the life of this process.
@@ -231,13 +234,21 @@ class DeadLetterReports:
     queues: Mapping[str, DeadLetterQueue]
     reported: dict[str, None] = field(default_factory=dict)  # message ids, the oldest first
 
-    def new(self) -> Iterator[tuple[str, DeadLetter]]:
-        """Peek at each queue; messages without a reason that are not reported yet, by queue."""
-        for name, queue in self.queues.items():
-            for message in queue.peek():
-                if not message.reason and message.message_id not in self.reported:
-                    self._remember(message.message_id)
-                    yield name, message
+    def peek(self) -> list[Found]:
+        """Up to ten messages of each queue, by its name; of more it is anybody's choice which."""
+        return [(name, message) for name, queue in self.queues.items() for message in queue.peek()]
+
+    def new(self, found: Iterable[Found]) -> Iterator[Found]:
+        """Those without a reason that are not reported yet."""
+        for name, message in found:
+            if not message.reason and message.message_id not in self.reported:
+                self._remember(message.message_id)
+                yield name, message
+
+    @staticmethod
+    def oldest_seconds(found: Iterable[Found], *, now_ms: int) -> float:
+        """Since the oldest was sent, as SQS counts its retention; 0 if there is none."""
+        return max(((now_ms - message.sent_at) / 1000 for _, message in found), default=0.0)
 
     def _remember(self, message_id: str) -> None:
         self.reported[message_id] = None

@@ -56,7 +56,6 @@ def test_every_queue_has_alarms_on_its_letters_and_on_messages_that_expire(
     assert watched(template, f"{queue.name}Failed", metric=visible) == [dead]
     assert watched(template, f"{queue.name}FailedMore", metric=visible) == [dead]
     assert watched(template, f"{queue.name}Expiring", metric=age) == [own]
-    assert watched(template, f"{queue.name}FailedExpiring", metric=age) == [dead]
     if queue is not names.BULK:
         assert watched(template, f"{queue.name}Late", metric=age) == [own]
 
@@ -191,11 +190,20 @@ def test_a_late_queue_rings_after_three_minutes(dev: Template, queue: str, minut
 
 
 @pytest.mark.parametrize(
-    ("alarm", "days"), [("BulkExpiring", 10), ("BulkFailedExpiring", 7), ("RelationExpiring", 10)]
+    ("alarm", "days"),
+    [("BulkExpiring", 10), ("DeadLettersExpiring", 7), ("RelationExpiring", 10)],
 )
 def test_a_message_rings_some_days_before_it_expires(dev: Template, alarm: str, days: int) -> None:
     assert alarms(dev)[alarm].rings(values=[days * DAYS])
     assert not alarms(dev)[alarm].rings(values=[days * DAYS - 60] * 60)
+
+
+def test_an_old_letter_rings_though_sweep_sees_it_once_an_hour(dev: Template) -> None:
+    alarm = alarms(dev)["DeadLettersExpiring"]
+    states = list(alarm.states(values=[9 * DAYS, *[DAYS] * 59] * 3 + [DAYS] * 10))
+    assert states[:175] == [ALARM] * 175
+    assert states[-1] == OK, "an hour after it was last seen"
+    assert list(alarm.states(values=[9 * DAYS] + [None] * 90))[-1] == ALARM, "nobody has looked"
 
 
 def lane(

@@ -124,6 +124,21 @@ def test_a_stage_may_raise_the_request_limit(synthesize: Callable[..., Template]
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == 6_000
 
 
+def test_the_access_log_needs_no_room_in_the_regions_resource_policy(template: Template) -> None:
+    (group,) = [
+        group
+        for group in of_type(template, "AWS::Logs::LogGroup").values()
+        if "LogGroupName" in group
+    ]
+    start, unique = group["LogGroupName"]["Fn::Join"][1]
+    assert start == "/aws/vendedlogs/fanfold/Fanfold/"
+    # What another stack of this name has left behind is another group.
+    assert unique == {"Fn::Select": [2, {"Fn::Split": ["/", {"Ref": "AWS::StackId"}]}]}
+    (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
+    logged_to = stage["AccessLogSettings"]["DestinationArn"]["Fn::GetAtt"][0]
+    assert template["Resources"][logged_to]["Properties"] == group
+
+
 def test_the_access_log_is_json_without_tokens_callers_or_ids(template: Template) -> None:
     (stage,) = of_type(template, "AWS::ApiGatewayV2::Stage").values()
     logged = set(json.loads(stage["AccessLogSettings"]["Format"]).values())

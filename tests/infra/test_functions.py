@@ -127,3 +127,5 @@ def test_sweep_runs_every_minute_and_is_not_retried(template: Template) -> None:
     assert sweep["Timeout"] < 60
     (invocation,) = of_type(template, "AWS::Lambda::EventInvokeConfig").values()
     assert invocation["MaximumRetryAttempts"] == 0
+    # Throttled runs wait, by default for six hours, and would then come all at once.
+    assert invocation["MaximumEventAgeInSeconds"] == 60

@@ -143,7 +143,7 @@ def test_cdk_json_may_have_typed_values() -> None:
         *(
             (
                 {"user_pool": "false", "jwt_issuer": issuer, "jwt_audience": "a"},
-                f"'jwt_issuer' must be an address on the internet, not '{re.escape(issuer)}': .*RSA",
+                f"an address on the internet, not '{re.escape(issuer)}': .*RSA",
             )
             for issuer in (
                 "https://localhost:8443",

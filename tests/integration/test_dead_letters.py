@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from functions._worker import MAX_LOGGED_CHARS
 from tests.integration.system import VISIBILITY_SECONDS, Json, System, error
 
 LAST = "A message failed for the last time."
+DAY = 86_400
 COMMANDS: dict[str, Json] = {
     "Publish": {"version": 1, "type": "fanout.plan", "fanout_id": "post-1"},
     "Express": {
@@ -193,7 +195,7 @@ def test_of_a_letter_that_sqs_moved_the_senders_attributes_are_no_reason_and_no_
     dead = DeadLetterQueue(sqs, dlq_url)
     (letter,) = dead.peek()
     assert (letter.kind, letter.reason, letter.first_sent_at) == ("", "", clock.start_ms - 1)
-    assert [each for _, each in DeadLetterReports({"Publish": dead}).new()], "nobody gave a reason"
+    assert [*DeadLetterReports({}).new([("Publish", letter)])], "nobody gave a reason"
 
 
 def test_sweep_leaves_dead_letters_visible_and_in_place(system: System) -> None:
@@ -203,6 +205,40 @@ def test_sweep_leaves_dead_letters_visible_and_in_place(system: System) -> None:
     found = system.receive("ExpressDlq")
     assert {record["messageId"] for record in found} == ids
     assert system.waiting("Express") == 0
+
+
+def test_a_letter_counts_from_when_it_was_sent_and_not_from_when_it_was_moved() -> None:
+    clock = Clock()
+    queues = Queues(clock, Hooks())
+    url, dlq_url = queues.create_with_dlq("Publish", max_receives=1)
+    sqs: Any = Client(queues)
+    sqs.send_message(QueueUrl=url, MessageBody="{}")
+    clock.advance(9 * DAY)
+    for _ in range(2):
+        sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        clock.advance(VISIBILITY_SECONDS)
+    found = DeadLetterReports({"Publish": DeadLetterQueue(sqs, dlq_url)})
+    for _ in range(3):
+        age = found.oldest_seconds(found.peek(), now_ms=clock.now_ms())
+        assert age == 9 * DAY + 2 * VISIBILITY_SECONDS
+
+
+def test_sweep_says_how_old_the_oldest_letter_is(
+    system: System, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def seconds() -> float:
+        system.sweep()
+        lines = [json.loads(raw) for raw in capsys.readouterr().out.splitlines() if "_aws" in raw]
+        (line,) = [each for each in lines if names.OLDEST_DEAD_LETTER_SECONDS in each]
+        (value,) = line[names.OLDEST_DEAD_LETTER_SECONDS]
+        return float(value)
+
+    assert seconds() == 0
+    put_dead_letter(system, "Relation")
+    (letter,) = system.door("sweep").dead_letters.queues["Relation"].peek()
+    system.clock.ms = letter.sent_at + 3 * DAY * 1000
+    put_dead_letter(system, "Bulk")
+    assert seconds() == 3 * DAY
 
 
 def test_one_run_of_sweep_reports_at_most_ten_messages_of_a_queue(

@@ -93,6 +93,22 @@ def test_a_dead_letter_rings_the_alarm_of_its_queue_alone(queue: names.Queue) ->
         assert world.watch.first_rang.keys() == {f"{queue.name}Failed"}
 
 
+def test_a_dead_letter_rings_a_week_before_it_expires_though_sweep_has_read_it_often() -> None:
+    with installed():
+        world = calm()
+        watch.Watch(world)
+        url = dlq_url(names.BULK)
+        world.sqs.send_message(QueueUrl=url, MessageBody="{}", MessageGroupId="any")
+        (letter,) = world.queues.queue(url).messages()
+        letter.sent_at -= 7 * 86_400 - 10 * 60
+        world.run(lambda each: each.start_client("idle", lambda: each.scheduler.sleep(900.0)))
+        assert letter.receives > 4
+        assert world.queues.queue(url).age_of_oldest() == 0, "CloudWatch no longer counts it"
+        assert world.watch
+        assert world.watch.first_rang.keys() == {"BulkFailed", "DeadLettersExpiring"}
+        assert 10 <= world.watch.first_rang["DeadLettersExpiring"] <= 14
+
+
 @pytest.mark.parametrize(("copies", "is_told"), [(4, True), (5, False)])
 def test_a_dead_letter_of_copies_alone_is_no_false_alarm(copies: int, is_told: bool) -> None:
     with installed():

@@ -120,7 +120,7 @@ def reports(*messages: Any) -> tuple[DeadLetterReports, Letters]:
 
 
 def ids(found: DeadLetterReports) -> list[str]:
-    return [each.message_id for _, each in found.new()]
+    return [each.message_id for _, each in found.new(found.peek())]
 
 
 def test_a_letter_without_a_reason_is_reported_once() -> None:
@@ -140,6 +140,15 @@ def test_a_process_remembers_as_many_reports_as_it_may(monkeypatch: pytest.Monke
     assert ids(found) == ["message-3"]
     letters.messages = [message(2), message(1)]
     assert ids(found) == ["message-1"], "the oldest is forgotten first"
+
+
+def test_the_oldest_letter_of_all_queues_is_measured_from_when_it_was_sent() -> None:
+    found, letters = reports(message(1), message(2, "too long"), message(3, moved=True))
+    assert found.oldest_seconds(found.peek(), now_ms=SENT + 1500) == 1.5
+    letters.messages[1]["Attributes"]["SentTimestamp"] = str(SENT - 500)
+    assert found.oldest_seconds(found.peek(), now_ms=SENT + 1500) == 2
+    letters.messages.clear()
+    assert found.oldest_seconds(found.peek(), now_ms=SENT + 1500) == 0
 
 
 def test_what_is_not_known_of_a_letter_is_empty() -> None:
