@@ -6,7 +6,7 @@ from aws_cdk import App
 
 from infra.context import choose
 from infra.stack import FanfoldStack
-from infra.stages import StageError
+from infra.stage_checks import StageError
 
 
 def main() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import Field, fields, replace
 from typing import Any, Final
 
-from infra.stages import DEV, STAGES, Stage, StageError
+from infra.stage_checks import StageError
+from infra.stages import DEV, STAGES, Stage
 
 # No context value overrides these: they define the stage.
 _FIXED: Final = ("name", "runtime", "architecture", "wheel_platform", "metric_math")

@@ -9,7 +9,8 @@ import pytest
 
 from fanfold.budgets import Budget
 from infra.context import choose
-from infra.stages import DEV, LOCAL, PROD, STAGES, Stage, StageError
+from infra.stage_checks import StageError
+from infra.stages import DEV, LOCAL, PROD, STAGES, Stage
 
 WATCHED = {"alarm_email": "operators@example.com"}
 
