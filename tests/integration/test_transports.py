@@ -38,6 +38,7 @@ from fanfold.timeline.posts import Post, Posts
 from functions import _clients
 from tests.compat.calls import CREATIONS
 from tests.integration import system
+from tests.wire.judge import judged
 
 pytestmark = pytest.mark.network
 NOW = "2026-11-20T18:00:00.123Z"
@@ -180,9 +181,10 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
     backend = answering_from(model, sqs.Client(queues))
     settings = Settings(**{**vars(system.settings()), "transport": transport})
     with ExitStack() as ends:
-        plain = ends.enter_context(serving(backend))
+        plain = ends.enter_context(serving(ends.enter_context(judged(backend))))
         monkeypatch.setenv("AWS_ENDPOINT_URL", plain)
-        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", ends.enter_context(serving(way(backend))))
+        disturbed = ends.enter_context(serving(ends.enter_context(judged(way(backend)))))
+        monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", disturbed)
         tables = boto3.client("dynamodb", endpoint_url=plain, config=Config(proxies={}))
         ours: Any = _clients.transport(settings)
         client, queue = _clients.dynamodb(settings), _clients.sqs(settings)

@@ -1,17 +1,17 @@
-"""Stores get the same answers and errors over the wire as in process."""
+"""Stores get the same answers and errors over the wire as in process, for valid requests."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import boto3
 import pytest
 from botocore.config import Config
 
-from aws_model.endpoint import answering_from, serving
+from aws_model.endpoint import Backend, answering_from, serving
 from fanfold import names
 from fanfold.aws.answers import refusal
 from fanfold.aws.curl import DYNAMODB, Client, Connections
@@ -24,8 +24,10 @@ from tests.compat.programs import PROGRAMS
 from tests.compat.stores import SCRIPTS, STORED
 from tests.compat.test_agreement import Case, record
 from tests.wire.conftest import REGION, environment
+from tests.wire.judge import judged
 
 pytestmark = pytest.mark.network
+Way = Callable[[Backend], AbstractContextManager[Backend]]
 ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, proxies={})
 
 
@@ -38,9 +40,13 @@ class WholeClient(Client):
 
 
 @contextmanager
-def over_http(transport: str) -> Iterator[Any]:
+def over_http(transport: str, *, way: Way = judged) -> Iterator[Any]:
     """A client of the model over HTTP, through one of the libraries."""
-    with engines.on_model() as model, serving(answering_from(model)) as url:
+    with (
+        engines.on_model() as model,
+        way(answering_from(model)) as backend,
+        serving(backend) as url,
+    ):
         if transport == LIBCURL:
             yield WholeClient(Connections(DYNAMODB, environment(url)), attempts=1)
         else:
@@ -65,16 +71,17 @@ SPELLED = [Case.of(each) for each in PROGRAMS if is_spelled_by_json(each)]
 @pytest.mark.parametrize("case", STORES, ids=lambda case: case.name)
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_store_gets_the_same_answers_over_http_as_in_process(transport: str, case: Case) -> None:
-    assert_same(case, transport)
+    assert_same(case, over_http(transport))
 
 
 @pytest.mark.parametrize("case", SPELLED, ids=lambda case: case.name)
 def test_libcurls_client_gets_the_same_answers_as_in_process(case: Case) -> None:
-    assert_same(case, LIBCURL)
+    """Also to requests that AWS would refuse."""
+    assert_same(case, over_http(LIBCURL, way=nullcontext))
 
 
-def assert_same(case: Case, transport: str) -> None:
-    over, within = record(case, over_http(transport)), record(case, engines.on_model())
+def assert_same(case: Case, engine: AbstractContextManager[Any]) -> None:
+    over, within = record(case, engine), record(case, engines.on_model())
     assert over.calls == within.calls
     assert over.answers == within.answers
 
