@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Self
 
-from fanfold import contract, names
+from fanfold import contract, json_text, names
 from fanfold.errors import BadInput
 from fanfold.ids import check_id
 
@@ -42,14 +41,7 @@ def sha256(body: str) -> str:
 
 def parse(raw: str) -> dict[str, Any]:
     """Read a message's JSON object, whose version must be known; raises `BadInput`."""
-    try:
-        content = json.loads(raw)
-    except ValueError:
-        raise BadInput("The message is not JSON.") from None
-    except RecursionError:
-        raise BadInput("The message is nested too deeply; flatten it.") from None
-    if not isinstance(content, dict):
-        raise BadInput("The message is not a JSON object.")
+    content = json_text.read(raw, what="The message")
     version = content.get("version")
     if type(version) is not int or version != contract.VERSION:
         raise BadInput(

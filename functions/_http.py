@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from urllib.parse import unquote
 
 from aws_lambda_powertools import Logger
 
-from fanfold import contract
+from fanfold import contract, json_text
 from fanfold.aws.retries import is_transient
 from fanfold.errors import BadInput, FanfoldError, NoRoute, NoUser, TooLarge, TryLater
 from fanfold.ids import check_id, is_id
@@ -165,5 +164,5 @@ def _json(status: int, content: Any, kind: str) -> Answer:
     return {
         "statusCode": status,
         "headers": {"content-type": kind},
-        "body": json.dumps(content, separators=(",", ":"), ensure_ascii=False),
+        "body": json_text.write(content),
     }

@@ -5,13 +5,12 @@ Only this module imports pydantic, so DELIVER and QUERY start without it.
 
 from __future__ import annotations
 
-import json
 from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from fanfold import contract, times
+from fanfold import contract, json_text, times
 from fanfold.errors import BadInput, TooLarge
 
 Id = Annotated[str, StringConstraints(pattern=rf"^{contract.ID_PATTERN}$")]
@@ -76,18 +75,8 @@ def read_publish_request(raw: str) -> PublishRequest:
         raise TooLarge(
             f"The request is larger than {contract.MAX_REQUEST_BYTES} bytes; shorten it."
         )
-    try:
-        content = json.loads(raw)
-    except ValueError:
-        raise BadInput(
-            'The request body is not JSON; send an object such as {"body": {"title": "Hello"}}.'
-        ) from None
-    except RecursionError:
-        raise BadInput("The request body is nested too deeply; flatten it.") from None
-    if not isinstance(content, dict):
-        raise BadInput(
-            'The request body is not a JSON object; send one such as {"body": {"title": "Hello"}}.'
-        )
+    hint = '; send an object such as {"body": {"title": "Hello"}}'
+    content = json_text.read(raw, what="The request body", hint=hint)
     if "ref_id" in content:
         raise BadInput(
             "'ref_id' cannot be chosen over HTTP; leave it out, and send an Idempotency-Key header "
@@ -106,21 +95,21 @@ def read_event(content: dict[str, Any]) -> Event:
 
 
 def body_text(body: dict[str, Any] | None) -> str:
-    """A post's body as compact JSON text; raises `BadInput` or `TooLarge`."""
+    """A post's body as compact JSON text, with its numbers as they were sent.
+
+    Raises `BadInput` or `TooLarge`.
+    """
     if body is None:
         return ""
     if _depth(body) > contract.MAX_BODY_LEVELS:
         raise BadInput(
             f"'body' is nested more than {contract.MAX_BODY_LEVELS} levels deep; flatten it."
         )
+    text = json_text.write(body)
     try:
-        text = json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         size = len(text.encode())
-    except ValueError:  # NaN, or half a surrogate pair
-        raise BadInput(
-            "'body' holds something that JSON text in UTF-8 cannot carry, such as NaN or half a "
-            "surrogate pair; take it out."
-        ) from None
+    except UnicodeEncodeError:
+        raise BadInput("'body' holds half a surrogate pair; send whole characters.") from None
     if size > contract.MAX_BODY_BYTES:
         raise TooLarge(
             f"'body' is {size} bytes as compact JSON and may be {contract.MAX_BODY_BYTES}; keep "
@@ -142,34 +131,33 @@ def _depth(body: dict[str, Any]) -> int:
 
 
 def _checked(model: type[Model], content: dict[str, Any]) -> Model:
-    """Check a message's fields. One that is null counts as left out, as many serializers write it.
+    """Check a message's fields, of which none may be unknown.
 
-    A field that is not known is refused even so.
+    One that is null counts as left out, as many serializers write it.
     """
     fields = model.model_fields
-    content = {
-        name: value for name, value in content.items() if value is not None or name not in fields
-    }
+    for name in content:
+        if name not in fields:
+            known = ", ".join(fields)
+            raise BadInput(f"Unknown field {_shown(name)}; the known ones are {known}.")
+    content = {name: value for name, value in content.items() if value is not None}
     try:
         valid = model.model_validate(content)
     except ValidationError as invalid:
-        raise BadInput(_sentence(model, invalid)) from None
+        raise BadInput(_sentence(invalid)) from None
     published_at = content.get("published_at")
     if published_at is not None:
         times.to_ms(published_at)
     return valid
 
 
-def _sentence(model: type[BaseModel], invalid: ValidationError) -> str:
+def _sentence(invalid: ValidationError) -> str:
     """The first error, with what to change."""
     error = invalid.errors(include_url=False, include_input=False)[0]
     field = str(error["loc"][0]) if error["loc"] else "body"
     match error["type"]:
         case "missing":
             return f"'{field}' is missing; send it."
-        case "extra_forbidden":
-            known = ", ".join(model.model_fields)
-            return f"Unknown field {_shown(field)}; the known ones are {known}."
         case "string_pattern_mismatch":
             return (
                 f"'{field}' is not a valid id; use 1 to {contract.MAX_ID_CHARS} characters "

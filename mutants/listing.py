@@ -48,6 +48,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("queues", "retries", "letters"),
         ("dead_letters", "cli_dlq", "cli_drop", "sweep"),
     ),
+    "fanfold/json_text": (("json_text", "intake", "messages"), ("json", "publish", "cli_drop")),
     "fanfold/messages": (("messages", "plan"), ("dead_letters", "pipeline", "cli_dlq")),
     "functions": (("worker",), _WORKER),
     "functions/sweep": ((), ("metrics", "sweep", "dead_letters")),
@@ -91,6 +92,7 @@ MODULES = (
     ),
     *(f"fanfold/timeline/{name}.py" for name in ("entries", "posts", "read", "readers")),
     *(f"fanfold/aws/{name}.py" for name in ("dead_letters", "queues", "retries")),
+    "fanfold/json_text.py",
     "fanfold/messages.py",
     *(f"functions/{name}.py" for name in ("_worker", "deliver", "plan", "relate", "sweep")),
 )

@@ -1,6 +1,7 @@
 """What becomes of dead letters that operators move, drop and restore.
 
-No letter may vanish: before one is deleted, it is back in its queue, or in a file.
+No letter may vanish: before one is deleted, it is back in its queue, or in a file. And each can be
+traced to the message that it was at first.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fanfold import contract, names
-from fanfold.messages import MAX_FIRST_SENT_MS
+from fanfold.messages import MAX_FIRST_SENT_MS, first_sent_at
 from simulation.bodies import content_of
 from simulation.lambdas import dlq_url, queue_url
 
 if TYPE_CHECKING:
+    from aws_model.sqs.messages import Message
     from simulation.world import World
 
 Sent = Collection[tuple[str, str]]  # the queue's URL, and the body
@@ -28,8 +30,28 @@ class Letters:
 
     world: World
     files: list[Path] = field(default_factory=list)  # which may not exist: a drop was cut short
+    # Body and time (epoch ms) of each message that was sent for the first time, by its id.
+    origins: dict[str, tuple[str, int]] = field(default_factory=dict)
     # What was dropped and not restored: bodies with the time of the wish, in epoch ms.
     lost: list[tuple[str, int]] = field(default_factory=list)
+
+    def sent(self, queue: str, message: Message) -> None:
+        """A message is in a queue. What was rejected or moved back must name its first message."""
+        first_id, carried = (
+            message.attributes.get(name, {}).get("StringValue", "")
+            for name in (contract.FIRST_MESSAGE_ID, contract.FIRST_SENT_AT)
+        )
+        sent_ms = int(message.sent_at * 1000)
+        first_ms = first_sent_at(carried, sent_at=sent_ms)
+        if not first_id and "reason" not in message.attributes:
+            self.origins[message.id] = message.body, first_ms
+            return
+        body, origin_ms = self.origins.get(first_id, ("", 0))
+        is_known = first_ms == origin_ms or sent_ms - origin_ms > MAX_FIRST_SENT_MS
+        if message.body != body or not is_known:
+            self.world.observer.violations.append(
+                f"A message of {queue} cannot be traced to its first one: {message.body[:80]}."
+            )
 
     def before(self, operation: str, request: dict[str, Any], sent: Sent) -> None:
         """An operator who has `sent` these messages is about to call SQS."""

@@ -159,7 +159,7 @@ class World:
             is_duplicated=lambda _random, _queue, _message: self.faults.strikes("duplicated"),
             copy_seconds=self._copy_seconds,
             fail=self.faults.unsent,
-            sent=self.history.sent,
+            sent=self._message_sent,
             ended=self._message_ended,
         )
         self.queues = Queues(self.clock, hooks)
@@ -173,6 +173,10 @@ class World:
 
     def _copy_seconds(self) -> float:
         return self.hasty.choice(COPY_SECONDS) if self.is_hasty else 0.0
+
+    def _message_sent(self, queue: str, message: Message) -> None:
+        self.history.sent(queue, message)
+        self.letters.sent(queue, message)
 
     def _message_ended(self, _queue: str, message: Message, how: str) -> None:
         work = getattr(self.scheduler.current, "work", None)  # the scheduler itself has none

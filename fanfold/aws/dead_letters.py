@@ -5,12 +5,11 @@ They have no redrive policy of their own, so a message may be received any numbe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fanfold import contract, names, times
+from fanfold import contract, json_text, names, times
 from fanfold.errors import BadInput
 from fanfold.messages import MAX_FIRST_SENT_MS, first_message_id, first_sent_at, sha256
 
@@ -96,10 +95,9 @@ class DeadLetter:
     def _content(self) -> dict[str, Any]:
         """The body's JSON object, which is empty if the body holds none."""
         try:
-            content = json.loads(self.body)
-        except (ValueError, RecursionError):
+            return json_text.read(self.body, what="The letter")
+        except BadInput:
             return {}
-        return content if isinstance(content, dict) else {}
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-from fanfold import clock, times
+from fanfold import clock, json_text, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
 from fanfold.errors import BadInput, KeyReused, PostRetracted
@@ -145,7 +144,8 @@ class Publishing:
 def is_repeat(new: NewPost, stored: Post) -> bool:
     """Whether a stored post, which is not retracted, is what storing `new` would have stored.
 
-    Bodies are compared as JSON: the order of an object's members is of no account.
+    Bodies are compared as JSON: the order of an object's members is of no account. A number counts
+    as it is written, since readers see it so.
     """
     published_at = _published_ms(new, times.to_ms(stored.accepted_at))
     return published_at == times.to_ms(stored.published_at) and (
@@ -159,5 +159,5 @@ def _published_ms(new: NewPost, accepted_at: int) -> int:
 
 
 def _canonical(body: str) -> str:
-    # As text, because Python's 1, 1.0 and True are equal, and JSON's are not.
-    return json.dumps(json.loads(body), sort_keys=True) if body else ""
+    content = json_text.read(body, what="The body") if body else None
+    return json_text.write(content, sort_keys=True)

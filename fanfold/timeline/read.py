@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ from cachetools import TTLCache
 from fanfold import clock, cursor, times
 from fanfold.errors import TryLater
 from fanfold.ids import is_sort_key, split_sort_key
+from fanfold.json_text import Verbatim
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Post, Posts
 
@@ -45,7 +45,7 @@ class Hydration:
     cache: MutableMapping[str, tuple[str, Any]] = field(default_factory=_cache)
 
     def bodies(self, entries: Sequence[Entry]) -> dict[str, Any]:
-        """The bodies of one reader's entries by sort key; None for a post without a body.
+        """The bodies of one reader's entries by sort key, as text: `null` without a body.
 
         Entries that are not to be shown are left out: their post was retracted, or is gone, perhaps
         with another one in its place. Raises `TryLater` if posts cannot be read now.
@@ -78,7 +78,7 @@ class Hydration:
 def _body(post: Post | None, entry: Entry) -> Any:
     if post is None or post.deleted or not post.is_of(entry.publisher_id, entry.sort_key):
         return _GONE
-    return json.loads(post.body) if post.body else None
+    return Verbatim(post.body or "null")
 
 
 @dataclass(frozen=True)

@@ -66,8 +66,10 @@ def restore_an_old_file(world: World, random: Random, folder: Path, publisher: s
     lines = []
     for user, days in (("old0", 27), ("old1", 29)):
         event = {"type": contract.FOLLOW_ADDED, "user_id": user, "publisher_id": publisher}
-        first = {contract.FIRST_SENT_AT: str(world.clock.now_ms() - days * DAY_MS)}
+        first_ms = world.clock.now_ms() - days * DAY_MS
+        first = {contract.FIRST_SENT_AT: str(first_ms)}
         body = json.dumps({"version": 1, **event})
+        world.letters.origins[user] = body, first_ms
         lines.append(dict(zip(names_of, ("publish", user, user, first, body), strict=True)))
     file.write_text("\n".join(map(json.dumps, lines)))
     repeat(world, random, partial(dlq.restore, file=file))

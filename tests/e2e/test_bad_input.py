@@ -56,7 +56,7 @@ def test_a_post_that_breaks_the_contract_is_refused(
         (b"{", 400, "not JSON"),
         (b"\xff\xfe{}", 400, ""),
         (b'{"body":{"a":NaN}}', 400, "NaN"),
-        (b'{"body":{"a":1e999}}', 400, "NaN"),
+        (b'{"body":{"a":1,"a":2}}', 400, "two members named 'a'"),
         (b'{"body":{"a":"\\ud800"}}', 400, "surrogate"),
         (b"[" * 5000, 400, "The request body is"),
         (b'{"body":{"a":"' + b"x" * 20_000 + b'"}}', 413, "larger than 16384 bytes"),

@@ -355,7 +355,8 @@ class Answer:
     def __init__(self, raw: Json) -> None:
         self.status: int = raw["statusCode"]
         self.headers: Json = raw.get("headers", {})
-        self.body: Any = json.loads(raw["body"]) if "body" in raw else None
+        self.text: str = raw.get("body", "")
+        self.body: Any = json.loads(self.text) if self.text else None
 
     @property
     def slug(self) -> str:

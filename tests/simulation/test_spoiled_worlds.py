@@ -567,6 +567,14 @@ def an_event_sent_after_a_month(world: World) -> None:
     world.letters.before("send_message", request, [])
 
 
+@spoils(observed, "A message of PublishDlq cannot be traced to its first one")
+def a_letter_that_names_no_message(world: World) -> None:
+    reason = {"DataType": "String", "StringValue": "No."}
+    world.sqs.send_message(
+        QueueUrl=dlq_url(names.PUBLISH), MessageBody="{}", MessageAttributes={"reason": reason}
+    )
+
+
 # What shows only while it happens
 
 

@@ -19,7 +19,11 @@ PUBLISHED: dict[str, Any] = {
     "ref_id": "post-1",
 }
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     max_leaves=10,
 )
@@ -53,7 +57,10 @@ NO_REF_ID = (
 
 SENTENCES = {
     "{": 'The request body is not JSON; send an object such as {"body": {"title": "Hello"}}.',
-    "[]": ('The request body is not a JSON object; send one such as {"body": {"title": "Hello"}}.'),
+    "[]": (
+        "The request body is not a JSON object; "
+        'send an object such as {"body": {"title": "Hello"}}.'
+    ),
     '{"ref": 1}': "Unknown field 'ref'; the known ones are published_at, body.",
     '{"ref": null}': "Unknown field 'ref'; the known ones are published_at, body.",
     '{"x\\n\\u2028": 1}': "Unknown field 'x\\n\\u2028'; the known ones are published_at, body.",
@@ -199,9 +206,9 @@ def test_a_body_is_measured_in_bytes_of_utf_8(character: str, size: int) -> None
         _intake.body_text({"x": character * (room // size + 1)})
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", ["\udfff"]])
-def test_a_body_that_json_cannot_carry_is_refused(value: Any) -> None:
-    with pytest.raises(BadInput, match="cannot carry"):
+@pytest.mark.parametrize("value", ["\ud800", ["\udfff"], {"\ud800": 1}])
+def test_a_body_with_half_a_surrogate_pair_is_refused(value: Any) -> None:
+    with pytest.raises(BadInput, match="'body' holds half a surrogate pair; send whole"):
         _intake.body_text({"x": value})
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
+from aws_model.clock import Clock
+from aws_model.sqs.client import Client, Queues
+from aws_model.sqs.queues import Hooks
 from fanfold import times
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import (
@@ -111,6 +115,24 @@ def message(number: int, reason: str = "", *, moved: bool = False) -> Any:
         "Attributes": attributes,
         "MessageAttributes": {"reason": {"StringValue": reason}} if reason else {},
     }
+
+
+def test_a_letter_that_is_sent_and_received_is_traced_to_its_first_message() -> None:
+    clock = Clock()
+    queues = Queues(clock, Hooks())
+    _, dlq_url = queues.create_with_dlq("Publish", max_receives=1)
+    client: Any = Client(queues)
+    dead = DeadLetterQueue(client, dlq_url)
+    first_ms = clock.now_ms() - DAY
+    about: dict[str, Any] = {"reason": "No.", "kind": "contract", "first_message_id": "m"}
+    dead.add("{}", **about, first_sent_at=first_ms, group="ada")
+    dead.add("{}", **about, first_sent_at=5, group="")
+    old, found = sorted(dead.peek(), key=lambda letter: letter.group)
+    assert (found.first_message_id, found.first_sent_at) == ("m", first_ms)
+    assert (old.first_message_id, old.first_sent_at) == ("m", old.sent_at), "it is 28 days ago"
+    assert found.message_id != "m"
+    assert found.kept_until == found.sent_at + 14 * DAY
+    assert found.sha256 == hashlib.sha256(b"{}").hexdigest()
 
 
 def reports(*messages: Any) -> tuple[DeadLetterReports, Letters]:

@@ -14,6 +14,7 @@ from fanfold.messages import (
     DeliverSegment,
     PlanFanout,
     ReconcileRelation,
+    first_message_id,
     first_sent_at,
     parse,
 )
@@ -85,6 +86,15 @@ def test_only_version_1_is_read(version: Any) -> None:
 def test_a_message_that_is_not_a_json_object_is_refused(raw: str) -> None:
     with pytest.raises(BadInput):
         parse(raw)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "is_believed"),
+    [("00000000-0000-4000-8000-000000000005", True), ("x" * 100, True), ("x" * 101, False)],
+)
+def test_a_first_id_is_believed_if_it_can_be_one(attribute: str, is_believed: bool) -> None:
+    found = first_message_id(attribute, message_id="own")
+    assert found == (attribute if is_believed else "own")
 
 
 json_values = st.recursive(
