@@ -2,11 +2,14 @@
 
 An entry is one write unit. Bulk never gets all capacity, so a small publish finds some beside the
 largest one. `docs/operations.md` has the calculation.
+
+The numbers of workers follow from the capacity too, unless the account runs fewer at once.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fanfold import names
@@ -46,10 +49,28 @@ RELATION_PERCENT = 10
 RELATION_WORKER_RATE = 200
 MAX_RELATION_WORKERS = 100
 
+# A message takes a few small calls, at any capacity.
+PUBLISH_WORKERS = 10
+
+# Of the concurrent executions that a stage may take: these are for requests and SWEEP, which would
+# otherwise be throttled by one large fan-out.
+OTHERS_PERCENT = 20
+# What AWS gives a new account. It is also the least that a stage works with: two workers of each
+# queue, and two executions for the others.
+MIN_CONCURRENCY = 10
+
 # Of DELIVER by transport. boto3 takes 49 us of CPU for an entry and gets a whole vCPU, so that the
 # table limits the worker, not Lambda. libcurl takes a twentieth: 10,000 entries a second leave the
 # 0.29 vCPU of 512 MB mostly idle, and less memory would only slow down cold starts.
 DELIVER_MEMORY_MB = {names.LIBCURL: 512, names.BOTO3: 1769}
+
+
+class NoRoom(ValueError):
+    """The given workers are more than the account may run at once; `executions` would do."""
+
+    def __init__(self, sentence: str, executions: int) -> None:
+        super().__init__(sentence)
+        self.executions = executions
 
 
 @dataclass(frozen=True)
@@ -76,6 +97,7 @@ class Budget:
     """
 
     write_units_per_second: int
+    publish_workers: int
     express: Lane
     bulk: Lane
     relation: Lane
@@ -85,14 +107,18 @@ class Budget:
         cls,
         write_units_per_second: int,
         *,
+        concurrency: int | None = None,
+        publish_workers: int | None = None,
         express_workers: int | None = None,
         bulk_workers: int | None = None,
         relation_workers: int | None = None,
     ) -> Budget:
         """Divide a capacity, which also gives the default numbers of workers.
 
-        Raises `ValueError` if the capacity is out of bounds, or gives each of so many bulk workers
-        less than a batch a second.
+        With a `concurrency`, the account's concurrent executions that the stage may take, defaults
+        are lowered until they fit. Raises `NoRoom` if the given numbers do not fit, and
+        `ValueError` if the capacity is out of bounds, or gives each of so many bulk workers less
+        than a batch a second.
         """
         units = write_units_per_second
         if not MIN_WRITE_CAPACITY <= units <= MAX_WRITE_CAPACITY:
@@ -100,12 +126,34 @@ class Budget:
                 f"A write capacity must be from {MIN_WRITE_CAPACITY:,} to {MAX_WRITE_CAPACITY:,} "
                 f"units a second, not {units:,}."
             )
+        given = {
+            names.PUBLISH: publish_workers,
+            names.EXPRESS: express_workers,
+            names.BULK: bulk_workers,
+            names.RELATION: relation_workers,
+        }
+        workers = _workers(_wanted(units), given, concurrency)
         return cls(
             units,
-            express=_express(units, express_workers),
-            bulk=_bulk(units, bulk_workers),
-            relation=_relation(units, relation_workers),
+            publish_workers=workers[names.PUBLISH],
+            express=_express(units, workers[names.EXPRESS]),
+            bulk=_bulk(units, workers[names.BULK]),
+            relation=_relation(units, workers[names.RELATION]),
         )
+
+    @property
+    def workers(self) -> dict[names.Queue, int]:
+        """How many there are at most of each queue."""
+        return {
+            names.PUBLISH: self.publish_workers,
+            names.EXPRESS: self.express.max_concurrency,
+            names.BULK: self.bulk.max_concurrency,
+            names.RELATION: self.relation.max_concurrency,
+        }
+
+    @property
+    def all_workers(self) -> int:
+        return sum(self.workers.values())
 
     @property
     def left_for_express(self) -> int:
@@ -113,19 +161,66 @@ class Budget:
         return max(0, self.write_units_per_second - self.bulk.most - self.relation.most)
 
 
-def _express(units: int, workers: int | None) -> Lane:
-    wanted = units // UNITS_PER_EXPRESS_WORKER
-    return Lane(
-        100,
-        units,
-        workers or min(MAX_EXPRESS_WORKERS, max(MIN_EXPRESS_WORKERS, wanted)),
-        _percent(EXPRESS_WORKER_PERCENT, units),
-    )
+def room_of(concurrency: int) -> int:
+    """How many of so many concurrent executions the workers may take."""
+    return concurrency * (100 - OTHERS_PERCENT) // 100
 
 
-def _bulk(units: int, workers: int | None) -> Lane:
+def executions_for(workers: int) -> int:
+    """The concurrent executions that leave room for so many workers."""
+    return -(-workers * 100 // (100 - OTHERS_PERCENT))
+
+
+def _wanted(units: int) -> dict[names.Queue, int]:
+    """The workers that a capacity has work for."""
+    express = units // UNITS_PER_EXPRESS_WORKER
+    relation = _percent(RELATION_PERCENT, units) // RELATION_WORKER_RATE
+    return {
+        names.PUBLISH: PUBLISH_WORKERS,
+        names.EXPRESS: min(MAX_EXPRESS_WORKERS, max(MIN_EXPRESS_WORKERS, express)),
+        names.BULK: _power_of_two(_percent(BULK_PERCENT, units) / BULK_WORKER_RATE),
+        names.RELATION: min(MAX_RELATION_WORKERS, max(MIN_WORKERS, relation)),
+    }
+
+
+def _workers(
+    wanted: Mapping[names.Queue, int],
+    given: Mapping[names.Queue, int | None],
+    concurrency: int | None,
+) -> dict[names.Queue, int]:
+    """The given numbers, and for the other queues what they want, or their part of the room."""
+    fixed = {queue: number for queue, number in given.items() if number is not None}
+    workers = {**wanted, **fixed}
+    if concurrency is None or sum(workers.values()) <= room_of(concurrency):
+        return workers
+    least = {queue: fixed.get(queue, MIN_WORKERS) for queue in workers}
+    room, needed = room_of(concurrency), sum(least.values())
+    left = room - needed
+    if left < 0:
+        raise NoRoom(
+            f"The queues want at least {needed} workers at once ({in_words(least)}). Of "
+            f"{concurrency} concurrent executions {room} are theirs, and the others are for "
+            "requests and SWEEP. Give fewer workers, or ask AWS for a higher quota.",
+            executions_for(needed),
+        )
+    more = {queue: workers[queue] - least[queue] for queue in workers}
+    shares = {queue: least[queue] + more[queue] * left // sum(more.values()) for queue in workers}
+    if names.BULK not in fixed:
+        shares[names.BULK] = 1 << (shares[names.BULK].bit_length() - 1)  # a power of two still
+    return shares
+
+
+def in_words(workers: Mapping[names.Queue, int]) -> str:
+    """Such as `publish 10, express 40, bulk 16, relation 20`."""
+    return ", ".join(f"{queue.name.lower()} {number}" for queue, number in workers.items())
+
+
+def _express(units: int, workers: int) -> Lane:
+    return Lane(100, units, workers, _percent(EXPRESS_WORKER_PERCENT, units))
+
+
+def _bulk(units: int, workers: int) -> Lane:
     rate = _percent(BULK_PERCENT, units)
-    workers = workers or _power_of_two(rate / BULK_WORKER_RATE)
     if rate // workers < MIN_WORKER_RATE:
         raise ValueError(
             f"At a write capacity of {units:,} units a second bulk has at most "
@@ -135,15 +230,8 @@ def _bulk(units: int, workers: int | None) -> Lane:
     return Lane(BULK_PERCENT, rate, workers, rate // workers)
 
 
-def _relation(units: int, workers: int | None) -> Lane:
-    rate = _percent(RELATION_PERCENT, units)
-    wanted = rate // RELATION_WORKER_RATE
-    return Lane(
-        RELATION_PERCENT,
-        rate,
-        workers or min(MAX_RELATION_WORKERS, max(MIN_WORKERS, wanted)),
-        RELATION_WORKER_RATE,
-    )
+def _relation(units: int, workers: int) -> Lane:
+    return Lane(RELATION_PERCENT, _percent(RELATION_PERCENT, units), workers, RELATION_WORKER_RATE)
 
 
 def _power_of_two(wanted: float) -> int:

@@ -164,13 +164,7 @@ class FollowTimeline(Construct):
 
     def _start_functions(self) -> None:
         """Let queues start the workers, and the clock SWEEP."""
-        stage, budget = self._stage, self._stage.budget
-        workers = {
-            names.PUBLISH: stage.publish_concurrency,
-            names.EXPRESS: budget.express.max_concurrency,
-            names.BULK: budget.bulk.max_concurrency,
-            names.RELATION: budget.relation.max_concurrency,
-        }
+        workers = self._stage.budget.workers
         for queue, work in self.queues.items():
             work.start(self.functions[queue.consumer], max_concurrency=workers[queue])
         for queue in SWEPT:

@@ -9,8 +9,11 @@ from fanfold import names
 from fanfold.budgets import (
     DEFAULT_WRITE_CAPACITY,
     MAX_WRITE_CAPACITY,
+    MIN_CONCURRENCY,
     MIN_WARM_WRITE_UNITS,
+    MIN_WORKERS,
     MIN_WRITE_CAPACITY,
+    NoRoom,
 )
 from fanfold.settings import HIGHEST_LEVEL
 from infra import issuers
@@ -19,9 +22,10 @@ if TYPE_CHECKING:
     from infra.stages import Stage
 
 LOCAL: Final = "local"  # the name of the stage for an engine on this machine
-# Lambda's bounds for MaximumConcurrency of an event source mapping.
-MIN_CONCURRENCY: Final = 2
-MAX_CONCURRENCY: Final = 1000
+# Lambda's upper bound for MaximumConcurrency of an event source mapping.
+MAX_WORKERS: Final = 1000
+# A hundred times an account's default quota.
+MAX_CONCURRENCY: Final = 100_000
 # Ten times an account's default quota.
 MAX_REQUESTS_PER_SECOND: Final = 100_000
 # What Cognito's access tokens say about their user and no user can change. Cognito never gives a
@@ -54,7 +58,7 @@ def check(stage: Stage) -> None:
 
 
 def _check_numbers(stage: Stage) -> None:
-    concurrency = (MIN_CONCURRENCY, MAX_CONCURRENCY)
+    workers = (MIN_WORKERS, MAX_WORKERS)
     bounds: dict[str, tuple[int, int]] = {
         "retention_days": (1, 3650),
         "max_follows": (1, 1_000_000),
@@ -65,10 +69,11 @@ def _check_numbers(stage: Stage) -> None:
         # Queues keep a message for 14 days.
         "large_fanout_days": (1, 13),
         "requests_per_second": (10, MAX_REQUESTS_PER_SECOND),
-        "publish_concurrency": concurrency,
-        "express_concurrency": concurrency,
-        "bulk_concurrency": concurrency,
-        "relation_concurrency": concurrency,
+        "concurrency": (MIN_CONCURRENCY, MAX_CONCURRENCY),
+        "publish_concurrency": workers,
+        "express_concurrency": workers,
+        "bulk_concurrency": workers,
+        "relation_concurrency": workers,
     }
     for name, (low, high) in bounds.items():
         value = getattr(stage, name)
@@ -107,6 +112,11 @@ def _check_budget(stage: Stage) -> None:
         )
     try:
         _ = stage.budget
+    except NoRoom as error:
+        raise StageError(
+            f"'concurrency' is too low: {error} If the account has them, say so with "
+            f"-c concurrency={error.executions}."
+        ) from None
     except ValueError as error:
         raise StageError(f"'bulk_concurrency' is too high: {error}") from None
 

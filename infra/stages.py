@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Final
 
-from fanfold.budgets import DEFAULT_WRITE_CAPACITY, Budget
+from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MIN_CONCURRENCY, Budget
 from fanfold.settings import Settings
 from infra import stage_checks
 
@@ -55,9 +55,11 @@ class Stage:
     # How DELIVER and QUERY call AWS. boto3 is slower and costs more, but everybody uses it.
     transport: str = Settings.transport
 
-    # Concurrent workers of a queue. The default of a lane and of RELATE follows from the write
-    # capacity; see `budget`.
-    publish_concurrency: int = 10
+    # Of the account's concurrent executions, those that this stage may take. Without it, as many as
+    # the write capacity gives work to.
+    concurrency: int | None = None
+    # Concurrent workers of a queue. The defaults follow from the two; see `budget`.
+    publish_concurrency: int | None = None
     express_concurrency: int | None = None
     bulk_concurrency: int | None = None
     relation_concurrency: int | None = None
@@ -98,9 +100,11 @@ class Stage:
 
     @property
     def budget(self) -> Budget:
-        """Workers and rates; raises `ValueError` if bulk has too many workers."""
+        """Workers and rates; raises `ValueError` if there are too many workers."""
         return Budget.of(
             self.write_capacity,
+            concurrency=self.concurrency,
+            publish_workers=self.publish_concurrency,
             express_workers=self.express_concurrency,
             bulk_workers=self.bulk_concurrency,
             relation_workers=self.relation_concurrency,
@@ -111,7 +115,14 @@ class Stage:
         stage_checks.check(self)
 
 
-DEV: Final = Stage(name="dev", keep_data=False, user_pool=True, log_retention_days=7)
+# Fits a new account.
+DEV: Final = Stage(
+    name="dev",
+    keep_data=False,
+    user_pool=True,
+    log_retention_days=7,
+    concurrency=MIN_CONCURRENCY,
+)
 
 # Without users: its operator must choose, because a pool is billed per user.
 PROD: Final = Stage(name="prod", keep_data=True, log_retention_days=90)
@@ -128,6 +139,7 @@ LOCAL: Final = replace(
     architecture="arm64" if _ARM else "x86_64",
     wheel_platform=f"{'aarch64' if _ARM else 'x86_64'}-{_WHEELS}",
     metric_math=False,
+    concurrency=None,
 )
 
 STAGES: Final = {stage.name: stage for stage in (DEV, PROD, LOCAL)}

@@ -9,7 +9,15 @@ import typer
 from rich.table import Table
 
 from fanfold import budgets
-from fanfold.budgets import DELIVER_MEMORY_MB, Budget, Lane
+from fanfold.budgets import (
+    DELIVER_MEMORY_MB,
+    MIN_CONCURRENCY,
+    Budget,
+    Lane,
+    executions_for,
+    in_words,
+    room_of,
+)
 from fanfold.settings import Settings
 from fanfold_cli.console import ExpectedError, print_json, print_result
 from fanfold_cli.options import JsonOption
@@ -26,6 +34,13 @@ def cost(
     write_units: Annotated[
         int, typer.Option(help="Write capacity of the stage, in units a second.")
     ] = budgets.DEFAULT_WRITE_CAPACITY,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            help="Concurrent executions that the stage may take. "
+            r"\[default: as many as the write capacity gives work to]"
+        ),
+    ] = None,
     followers: Annotated[
         list[int] | None,
         typer.Option(help=r"Followers of a publisher; can be repeated. \[default: four sizes]"),
@@ -37,7 +52,9 @@ def cost(
 ) -> None:
     """Estimate the budget of each lane and the price of a publish, without calling AWS."""
     try:
-        budget = Budget.of(write_units)
+        budget = Budget.of(write_units, concurrency=concurrency)
+    except budgets.NoRoom as error:
+        raise ExpectedError(f"--concurrency: {error}") from None
     except ValueError as error:
         raise ExpectedError(f"--write-units: {error}") from None
     if transport not in DELIVER_MEMORY_MB:
@@ -51,6 +68,8 @@ def cost(
     if as_json:
         content = {
             "write_units_per_second": budget.write_units_per_second,
+            "concurrency": concurrency,
+            "publish_workers": budget.publish_workers,
             "lanes": {name: {**asdict(lane), "most": lane.most} for name, lane in lanes.items()},
             "left_for_express": budget.left_for_express,
             "transport": transport,
@@ -62,7 +81,7 @@ def cost(
         return
     print_result(f"The write capacity is {write_units:,} units a second; an entry takes one.\n")
     print_result(_lanes(lanes))
-    _print_notes(_calculation(budget))
+    _print_notes(_calculation(budget, concurrency))
     print_result("")
     print_result(_publishes(publishes))
     _print_notes(_assumptions(transport, memory_mb))
@@ -86,9 +105,10 @@ def _lanes(lanes: dict[str, Lane]) -> Table:
     return table
 
 
-def _calculation(budget: Budget) -> Iterator[str]:
+def _calculation(budget: Budget, concurrency: int | None) -> Iterator[str]:
     """How the numbers of the lanes follow from the capacity, and where it is too small."""
     units, bulk, relation = budget.write_units_per_second, budget.bulk, budget.relation
+    most = Budget.of(units)
     yield (
         f"Express: one worker for each {budgets.UNITS_PER_EXPRESS_WORKER:,} units, from "
         f"{budgets.MIN_EXPRESS_WORKERS} to {budgets.MAX_EXPRESS_WORKERS}. Each may write "
@@ -98,7 +118,7 @@ def _calculation(budget: Budget) -> Iterator[str]:
     yield (
         f"Bulk: {bulk.percent} % of {units:,} is {bulk.rate:,}/s. Divided by about "
         f"{budgets.BULK_WORKER_RATE:,}/s, that is {bulk.rate / budgets.BULK_WORKER_RATE:,.1f} "
-        f"workers, and {bulk.max_concurrency} is the nearest power of two from "
+        f"workers, and {most.bulk.max_concurrency} is the nearest power of two from "
         f"{budgets.MIN_WORKERS} to {budgets.MAX_BULK_WORKERS}. "
         f"{bulk.rate:,} / {bulk.max_concurrency} = {bulk.worker_rate:,}."
     )
@@ -108,6 +128,7 @@ def _calculation(budget: Budget) -> Iterator[str]:
         f"{relation.rate / relation.worker_rate:,.1f} workers, rounded down, from "
         f"{budgets.MIN_WORKERS} to {budgets.MAX_RELATION_WORKERS}."
     )
+    yield _executions(budget, most, concurrency)
     if relation.most > relation.rate:
         yield (
             f"Lambda runs at least {budgets.MIN_WORKERS} workers of a queue. At this capacity "
@@ -116,6 +137,22 @@ def _calculation(budget: Budget) -> Iterator[str]:
         )
     if not budget.left_for_express:
         yield "While bulk and relation work write at their limits, nothing is left for express."
+
+
+def _executions(budget: Budget, most: Budget, concurrency: int | None) -> str:
+    """How many run at once."""
+    if budget == most:
+        return (
+            f"{most.all_workers} workers: {in_words(most.workers)}. With requests and SWEEP that "
+            f"is for an account of {executions_for(most.all_workers)} concurrent executions; a new "
+            f"one has {MIN_CONCURRENCY}: --concurrency {MIN_CONCURRENCY}."
+        )
+    assert concurrency is not None
+    return (
+        f"Of {concurrency} concurrent executions {concurrency - room_of(concurrency)} are for "
+        f"requests and SWEEP. The others run {budget.all_workers} workers: "
+        f"{in_words(budget.workers)}. {most.all_workers} would have work."
+    )
 
 
 def _publishes(publishes: list[Publish]) -> Table:

@@ -100,8 +100,14 @@ def test_the_workers_of_every_queue_are_limited(template: Template) -> None:
         assert 2 <= mapping["ScalingConfig"]["MaximumConcurrency"] <= 1000
 
 
+def test_a_new_account_has_executions_left_for_requests_and_sweep(dev: Template) -> None:
+    most = [each["ScalingConfig"]["MaximumConcurrency"] for each in mappings(dev).values()]
+    assert most == [2, 2, 2, 2]
+
+
 def test_a_stage_may_set_the_workers_of_every_queue(synthesize: Callable[..., Template]) -> None:
     template = synthesize(
+        concurrency="100",
         publish_concurrency="3",
         express_concurrency="40",
         bulk_concurrency="8",
@@ -122,15 +128,16 @@ def test_a_stage_may_set_the_workers_of_every_queue(synthesize: Callable[..., Te
 def test_lanes_have_the_workers_and_rates_of_the_stages_budget(
     dev: Template, prod: Template
 ) -> None:
-    # prod's fuse is 30,000 write units a second; dev has AWS's default, 40,000.
-    for template, units in ((dev, 40_000), (prod, 30_000)):
-        budget = Budget.of(units)
+    # prod's fuse is 30,000 write units a second. dev has AWS's default, 40,000, and fits an account
+    # with 10 executions.
+    budgets = Budget.of(40_000, concurrency=10), Budget.of(30_000)
+    for template, budget in zip((dev, prod), budgets, strict=True):
         found = mappings(template)
         assert {
             queue.name: found[output_id(template, queue.url_output)]["ScalingConfig"]
             for queue in names.QUEUES
         } == {
-            "Publish": {"MaximumConcurrency": 10},
+            "Publish": {"MaximumConcurrency": budget.publish_workers},
             "Express": {"MaximumConcurrency": budget.express.max_concurrency},
             "Bulk": {"MaximumConcurrency": budget.bulk.max_concurrency},
             "Relation": {"MaximumConcurrency": budget.relation.max_concurrency},
@@ -143,7 +150,7 @@ def test_lanes_have_the_workers_and_rates_of_the_stages_budget(
 def test_any_number_of_bulk_workers_keeps_to_85_percent_together(
     synthesize: Callable[..., Template],
 ) -> None:
-    template = synthesize(bulk_concurrency="10", max_write_request_units="10000")
+    template = synthesize(bulk_concurrency="10", max_write_request_units="10000", concurrency="100")
     bulk = mappings(template)[output_id(template, names.BULK.url_output)]
     assert bulk["ScalingConfig"] == {"MaximumConcurrency": 10}
     given = consumer(template, bulk)["Environment"]["Variables"]

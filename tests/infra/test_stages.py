@@ -121,12 +121,21 @@ def test_cdk_json_may_have_typed_values() -> None:
         ({"max_write_request_units": "99"}, "'max_write_request_units' must be from 100 to"),
         ({"bulk_concurrency": "1361"}, "'bulk_concurrency' must be from 2 to 1000, not 1361"),
         (
-            {"bulk_concurrency": "137", "warm_write_units": "4000"},
+            {"bulk_concurrency": "137", "warm_write_units": "4000", "concurrency": "1000"},
             "'bulk_concurrency' is too high: At a write capacity of 4,000 .* at most 136 workers",
         ),
         ({"transport": "aiohttp"}, "'transport' must be one of libcurl, boto3, not 'aiohttp'"),
         ({"transport": ""}, "'transport' is empty"),
         ({"requests_per_second": "5"}, "'requests_per_second' must be from 10 to 100000, not 5"),
+        ({"concurrency": "9"}, "'concurrency' must be from 10 to 100000, not 9"),
+        (
+            {"express_concurrency": "20"},
+            r"'concurrency' is too low: .* express 20, .* Of 10 .* 8 are theirs.*concurrency=33\.",
+        ),
+        (
+            {"stage": "prod", "concurrency": "20", "bulk_concurrency": "16"},
+            r"too low: .*\(publish 2, express 2, bulk 16, relation 2\).* 16 are theirs",
+        ),
         ({"express_concurrency": "1"}, "'express_concurrency' must be from 2 to 1000, not 1"),
         ({"relation_concurrency": "1001"}, "'relation_concurrency' must be from 2 to 1000"),
         ({"large_fanout_days": "0"}, "'large_fanout_days' must be from 1 to 13, not 0"),
@@ -185,7 +194,7 @@ def test_the_runtime_is_not_a_context_value() -> None:
 
 
 def test_the_local_stage_is_dev_on_the_runtime_of_this_machine() -> None:
-    fixed = ("runtime", "architecture", "wheel_platform", "metric_math")
+    fixed = ("runtime", "architecture", "wheel_platform", "metric_math", "concurrency")
     same = {name: getattr(DEV, name) for name in fixed}
     assert replace(LOCAL, name="dev", **same) == DEV
     assert LOCAL.python_version == ".".join(map(str, sys.version_info[:2]))
@@ -216,7 +225,15 @@ def test_the_budget_divides_the_maximum_or_the_warm_throughput_or_the_quota(
 ) -> None:
     stage = with_context(stage=name, **context)
     assert stage.write_capacity == capacity
-    assert stage.budget == Budget.of(capacity)
+    assert stage.budget == Budget.of(capacity, concurrency=10 if name == "dev" else None)
+
+
+def test_dev_fits_a_new_account_and_prod_asks_for_what_its_capacity_needs() -> None:
+    dev, prod = (with_context(stage=name, user_pool="true", **WATCHED) for name in ("dev", "prod"))
+    assert (dev.concurrency, dev.budget.all_workers) == (10, 8)
+    assert (prod.concurrency, prod.budget) == (None, Budget.of(40_000))
+    few = with_context(stage="prod", user_pool="true", concurrency="100", **WATCHED)
+    assert few.budget == Budget.of(40_000, concurrency=100)
 
 
 def test_a_stage_may_use_the_quota_that_aws_has_granted() -> None:
@@ -227,7 +244,10 @@ def test_a_stage_may_use_the_quota_that_aws_has_granted() -> None:
 
 def test_a_lane_with_a_given_number_of_workers_keeps_its_rate() -> None:
     budget = with_context(
-        express_concurrency="12", bulk_concurrency="10", relation_concurrency="2"
+        concurrency="50",
+        express_concurrency="12",
+        bulk_concurrency="10",
+        relation_concurrency="2",
     ).budget
     assert (budget.bulk.max_concurrency, budget.bulk.worker_rate) == (10, 3_400)
     assert (budget.express.max_concurrency, budget.express.worker_rate) == (12, 10_000)

@@ -135,3 +135,101 @@ def test_each_transport_has_its_memory() -> None:
     assert set(budgets.DELIVER_MEMORY_MB) == set(names.TRANSPORTS)
     assert Settings.transport in names.TRANSPORTS
     assert budgets.DELIVER_MEMORY_MB == {"libcurl": 512, "boto3": 1769}
+
+
+# What an account may run at once
+
+
+def workers(budget: Budget) -> tuple[int, ...]:
+    """Of publish, express, bulk and relation."""
+    lanes = (budget.express, budget.bulk, budget.relation)
+    return budget.publish_workers, *(lane.max_concurrency for lane in lanes)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "expected"),
+    [
+        (10, (2, 2, 2, 2)),
+        (20, (2, 5, 2, 3)),
+        (50, (5, 17, 4, 9)),
+        (107, (9, 39, 8, 19)),
+        (108, (10, 40, 16, 20)),
+        (1_000, (10, 40, 16, 20)),
+    ],
+)
+def test_an_account_with_few_executions_has_fewer_workers(
+    concurrency: int, expected: tuple[int, ...]
+) -> None:
+    assert workers(Budget.of(40_000, concurrency=concurrency)) == expected
+
+
+def test_without_a_limit_the_capacity_alone_decides() -> None:
+    assert workers(Budget.of(40_000)) == (10, 40, 16, 20)
+    assert Budget.of(40_000).all_workers == 86
+    assert budgets.executions_for(86) == 108
+    assert budgets.executions_for(8) == 10
+
+
+some = st.none() | st.integers(2, 60)
+
+
+@given(capacities, st.integers(10, 1_200), some, some, some, some)
+def test_a_fifth_of_the_executions_is_left_to_requests_and_sweep(
+    units: int,
+    concurrency: int,
+    publish: int | None,
+    express: int | None,
+    bulk: int | None,
+    relation: int | None,
+) -> None:
+    given_ = (publish, express, bulk, relation)
+    room = concurrency - -(-concurrency // 5)
+    try:
+        budget = Budget.of(
+            units,
+            concurrency=concurrency,
+            publish_workers=publish,
+            express_workers=express,
+            bulk_workers=bulk,
+            relation_workers=relation,
+        )
+    except budgets.NoRoom:
+        assert sum(each or 2 for each in given_) > room
+        return
+    except ValueError:
+        assert bulk is not None
+        return
+    assert sum(workers(budget)) == budget.all_workers <= room
+    wanted = workers(Budget.of(units))
+    for number, asked, most in zip(workers(budget), given_, wanted, strict=True):
+        assert number == asked if asked else 2 <= number <= most
+    if bulk is None:
+        assert budget.bulk.max_concurrency.bit_count() == 1
+
+
+@given(capacities, st.integers(10, 500), st.integers(10, 500))
+def test_more_executions_never_mean_fewer_workers(units: int, one: int, other: int) -> None:
+    less, more = (Budget.of(units, concurrency=each) for each in sorted((one, other)))
+    assert all(few <= many for few, many in zip(workers(less), workers(more), strict=True))
+
+
+@given(st.integers(8, 10_000))
+def test_an_account_of_so_many_executions_has_room_for_the_workers_and_one_of_less_has_not(
+    number: int,
+) -> None:
+    executions = budgets.executions_for(number)
+    assert budgets.room_of(executions) >= number > budgets.room_of(executions - 1)
+
+
+def test_bulk_keeps_its_share_with_few_workers() -> None:
+    bulk = Budget.of(40_000, concurrency=10).bulk
+    assert (bulk.rate, bulk.max_concurrency, bulk.worker_rate) == (34_000, 2, 17_000)
+
+
+def test_workers_beyond_the_account_are_refused_with_the_numbers() -> None:
+    with pytest.raises(
+        budgets.NoRoom,
+        match=r"at least 46 workers at once \(publish 2, express 40, bulk 2, relation 2\).*"
+        r"Of 20 concurrent executions 16 are theirs",
+    ):
+        Budget.of(40_000, concurrency=20, express_workers=40)

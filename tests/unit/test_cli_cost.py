@@ -117,6 +117,25 @@ def test_the_output_shows_the_calculation_and_every_size() -> None:
         assert text in shown
 
 
+def test_the_workers_of_all_queues_are_compared_with_an_account() -> None:
+    shown = " ".join(run().split())
+    assert "86 workers: publish 10, express 40, bulk 16, relation 20" in shown
+    assert "an account of 108 concurrent executions" in shown
+    assert "a new one has 10" in shown
+
+
+def test_an_account_with_few_executions_is_calculated_with_its_workers() -> None:
+    shown = " ".join(run("--concurrency", "10").split())
+    assert "8 workers: publish 2, express 2, bulk 2, relation 2" in shown
+    assert "86 would have work" in shown
+    assert "2 are for requests and SWEEP" in shown
+    assert "34,000 / 2 = 17,000" in shown
+    found = json.loads(run("--json", "--concurrency", "10"))
+    assert (found["concurrency"], found["publish_workers"]) == (10, 2)
+    assert found["lanes"]["express"]["max_concurrency"] == 2
+    assert json.loads(run("--json"))["concurrency"] is None
+
+
 def test_a_capacity_that_is_too_small_for_the_shares_is_explained() -> None:
     small = run("--write-units", "1000")
     assert "relation work may write 400/s, 40 % of it and not 10 %" in small
@@ -155,6 +174,7 @@ def test_json_holds_the_transport_and_its_memory(
     ("args", "sentence"),
     [
         (("--write-units", "99"), "--write-units: A write capacity must be from 100 to 10,000,000"),
+        (("--concurrency", "9"), "--concurrency: The queues want at least 8 workers"),
         (("--followers", "0"), "--followers must be from 1 to 1,000,000,000, not 0."),
         (("--followers", "5", "--followers", "1000000001"), "not 1,000,000,001."),
         (("--transport", "aiohttp"), "--transport must be libcurl or boto3, not 'aiohttp'."),
