@@ -15,14 +15,23 @@ LOCAL_CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test
 
 # Botocore's own default retries for many seconds; an operator should see a failure soon.
 ATTEMPTS = 3
-CONFIG = Config(connect_timeout=5, read_timeout=65, max_pool_connections=32)
+READ_SECONDS = 65
+CONFIG = Config(connect_timeout=5, max_pool_connections=32)
 # Calls over loopback must not go to a proxy that the environment names.
 LOCAL_CONFIG = CONFIG.merge(Config(proxies={}))
 
 
-def client(service: str, endpoint: str | None, region: str | None, attempts: int = ATTEMPTS) -> Any:
+def client(
+    service: str,
+    endpoint: str | None,
+    region: str | None,
+    attempts: int = ATTEMPTS,
+    read_seconds: int = READ_SECONDS,
+) -> Any:
     """Return a boto3 client of the local engine at `endpoint`, or of AWS if it is None."""
-    retries = Config(retries={"mode": "standard", "total_max_attempts": attempts})
+    retries = Config(
+        retries={"mode": "standard", "total_max_attempts": attempts}, read_timeout=read_seconds
+    )
     if endpoint is None:
         return boto3.client(  # type: ignore[call-overload]
             service, region_name=region, config=CONFIG.merge(retries)

@@ -7,7 +7,19 @@ from typing import Annotated
 import typer
 
 from fanfold_cli import console
-from fanfold_cli.commands import cost, demo, dlq, doctor, fanout, local, pause, seed, shards, warm
+from fanfold_cli.commands import (
+    cost,
+    demo,
+    dlq,
+    doctor,
+    fanout,
+    local,
+    pause,
+    preflight,
+    seed,
+    shards,
+    warm,
+)
 
 app = typer.Typer(
     name="fanfold",
@@ -25,6 +37,7 @@ for command in (
     pause.resume,
     doctor.doctor,
     cost.cost,
+    preflight.preflight,
     warm.warm,
     demo.demo,
     seed.seed,

@@ -54,11 +54,7 @@ class Deployment:
     @classmethod
     def on_aws(cls, stack: str) -> "Deployment":
         """The stack of this name in the account of the user's own credentials."""
-        region = os.environ.get("AWS_REGION") or boto3.session.Session().region_name
-        if region is None:
-            raise ExpectedError(
-                "No AWS region is set: set AWS_REGION, or set a region in your AWS profile."
-            )
+        region = aws_region()
         with failing_with(f"The stack {stack} in {region} cannot be read"):
             cloudformation = aws.client("cloudformation", None, region)
             found = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
@@ -152,6 +148,16 @@ class Deployment:
             )
         except cognito.exceptions.UsernameExistsException:
             return
+
+
+def aws_region() -> str:
+    """The region of the user's environment or profile; raises `ExpectedError` if there is none."""
+    region: str | None = os.environ.get("AWS_REGION") or boto3.session.Session().region_name
+    if region is None:
+        raise ExpectedError(
+            "No AWS region is set: set AWS_REGION, or set a region in your AWS profile."
+        )
+    return region
 
 
 def outputs_of(described: Mapping[str, Any]) -> dict[str, str]:

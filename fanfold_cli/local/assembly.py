@@ -16,6 +16,8 @@ NOT_SOURCES: Final = ("bench", "docs", "node_modules", "tests", "__pycache__")
 class SynthesizedStack:
     name: str  # in CloudFormation
     template: dict[str, Any]
+    is_protected: bool = False  # from deletion
+    bootstrap_version: int = 0  # that CDK must have been bootstrapped with, or a higher one
 
 
 def read_stacks(assembly: Path) -> list[SynthesizedStack]:
@@ -27,7 +29,14 @@ def read_stacks(assembly: Path) -> list[SynthesizedStack]:
             if artifact["type"] == "aws:cloudformation:stack":
                 properties = artifact["properties"]
                 template = json.loads((manifest.parent / properties["templateFile"]).read_text())
-                stacks.append(SynthesizedStack(properties.get("stackName", artifact_id), template))
+                stacks.append(
+                    SynthesizedStack(
+                        properties.get("stackName", artifact_id),
+                        template,
+                        properties.get("terminationProtection", False),
+                        properties.get("requiresBootstrapStackVersion", 0),
+                    )
+                )
     return stacks
 
 

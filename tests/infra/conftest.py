@@ -28,8 +28,8 @@ def flags() -> dict[str, Any]:
 def make_app(flags: dict[str, Any]) -> Callable[..., App]:
     """Make an app as `cdk -c name=value …` does, which bundles nothing."""
 
-    def make(**context: str) -> App:
-        return App(context={**flags, "aws:cdk:bundling-stacks": [], **context})
+    def make(outdir: str | None = None, **context: str) -> App:
+        return App(outdir=outdir, context={**flags, "aws:cdk:bundling-stacks": [], **context})
 
     return make
 

@@ -1,0 +1,106 @@
+"""`fanfold preflight`: before a deploy, and after it, what will work and what will not."""
+
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+from rich.table import Table
+from rich.text import Text
+
+from fanfold_cli.console import ExpectedError, counted, print_json, print_result, say
+from fanfold_cli.options import JsonOption
+from fanfold_cli.preflight import checks
+from fanfold_cli.preflight.account import Account
+from fanfold_cli.preflight.checks import STOPS, Check, Status
+from fanfold_cli.preflight.issuer import check_issuer, fetch
+from fanfold_cli.preflight.synthesis import synthesize
+from fanfold_cli.preflight.wanted import Wanted
+from fanfold_cli.stack import aws_region
+
+
+def preflight(
+    context: Annotated[
+        list[str] | None,
+        typer.Option("-c", "--context", metavar="NAME=VALUE", help="As for `cdk deploy`."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what of a deploy will not work, without changing anything; exit code 1 if something."""
+    given = context or []
+    for value in given:
+        if not value.partition("=")[1]:
+            raise ExpectedError(f"-c must be NAME=VALUE, such as stage=prod, not {value!r}.")
+    say("Synthesizing the stack.")
+    wanted = Wanted.by(synthesize(given))
+    say("Asking the account and the issuer.")
+    found = list(_checks(wanted, ordinary_deploy(given)))
+    stops = [check for check in found if check.status in STOPS]
+    if as_json:
+        print_json({"stack": wanted.stack, "checks": [asdict(check) for check in found]})
+    else:
+        _print(found)
+        conclusion = "Do not deploy yet" if stops else "Nothing stands in the way of a deploy"
+        say(f"{conclusion}: {counted(len(stops), 'check')} of {len(found)} failed.")
+    if stops:
+        raise typer.Exit(1)
+
+
+def ordinary_deploy(context: list[str]) -> str:
+    """The command that deploys with these values, and with protections."""
+    kept = [value for value in context if value.partition("=")[0].strip() != "first_deploy"]
+    return shlex.join(["npx", "cdk", "deploy", *(word for value in kept for word in ("-c", value))])
+
+
+def _checks(wanted: Wanted, deploy: str) -> Iterator[Check]:
+    if wanted.issuer is not None:
+        yield check_issuer(wanted.issuer, fetch)
+    try:
+        account = Account(aws_region())
+        number = account.number()
+    except (ExpectedError, ClientError, BotoCoreError) as error:
+        yield Check(
+            "account",
+            Status.FAILS,
+            f"AWS cannot be asked, so the other checks are left out: {error}",
+        )
+        return
+    yield Check("account", Status.OK, f"This is account {number}, region {account.region}.")
+    yield from _of_account(wanted, account, deploy)
+
+
+def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check]:
+    def bootstrap() -> list[Check]:
+        version = account.bootstrap_version(wanted.bootstrap_parameter)
+        return [checks.check_bootstrap(wanted, version)]
+
+    def stack() -> list[Check]:
+        found = account.stack(wanted.stack)
+        return [checks.check_stack(wanted, found, deploy), checks.check_warmth(wanted, found)]
+
+    def concurrency() -> list[Check]:
+        return [checks.check_concurrency(wanted, account.unreserved_concurrency())]
+
+    def quota() -> list[Check]:
+        return [checks.check_write_quota(wanted, account.write_quota())]
+
+    asked: dict[str, Callable[[], list[Check]]] = {
+        "bootstrap": bootstrap,
+        "stack": stack,
+        "concurrency": concurrency,
+        "write quota": quota,
+    }
+    for name, ask in asked.items():
+        try:
+            yield from ask()
+        except (ClientError, BotoCoreError) as error:
+            yield Check(name, Status.WARNING, f"This could not be checked: {error}")
+
+
+def _print(found: list[Check]) -> None:
+    table = Table("check", "result", "what it means")
+    for check in found:
+        table.add_row(check.name, check.status.value, Text(check.sentence))
+    print_result(table)

@@ -1,0 +1,1 @@
+"""What `fanfold preflight` compares: the synthesized stack, the account, and the issuer."""

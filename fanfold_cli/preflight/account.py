@@ -1,0 +1,94 @@
+"""What an account has, read and never changed."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from botocore.exceptions import ClientError
+
+from fanfold_cli import aws
+from fanfold_cli.local.template import TABLE_TYPES
+from fanfold_cli.preflight.checks import FoundStack, FoundTable
+
+# A check that takes longer has failed: two attempts of ten seconds.
+READ_SECONDS: Final = 10
+ATTEMPTS: Final = 2
+
+
+@dataclass(frozen=True)
+class Account:
+    """The account of the user's own credentials, in this region."""
+
+    region: str
+
+    def number(self) -> str:
+        return str(self._client("sts").get_caller_identity()["Account"])
+
+    def bootstrap_version(self, parameter: str) -> int | None:
+        """The version of CDK's bootstrap stack; None if there is none."""
+        ssm = self._client("ssm")
+        try:
+            return int(ssm.get_parameter(Name=parameter)["Parameter"]["Value"])
+        except ssm.exceptions.ParameterNotFound:
+            return None
+
+    def stack(self, name: str) -> FoundStack | None:
+        """The stack with its tables and pools; None if there is none."""
+        cloudformation = self._client("cloudformation")
+        try:
+            (described,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
+        except ClientError as error:
+            if "does not exist" in str(error):
+                return None
+            raise
+        pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=name)
+        made = [
+            resource
+            for page in pages
+            for resource in page["StackResourceSummaries"]
+            if resource.get("PhysicalResourceId")
+            and not resource["ResourceStatus"].startswith("DELETE_")
+            and resource["ResourceStatus"] != "CREATE_FAILED"
+        ]
+        return FoundStack(
+            described["StackStatus"],
+            described.get("EnableTerminationProtection", False),
+            {logical: self._table(physical) for logical, physical in _of(made, *TABLE_TYPES)},
+            {
+                logical: self._is_pool_protected(physical)
+                for logical, physical in _of(made, "AWS::Cognito::UserPool")
+            },
+        )
+
+    def unreserved_concurrency(self) -> int:
+        limits = self._client("lambda").get_account_settings()["AccountLimit"]
+        return int(limits["UnreservedConcurrentExecutions"])
+
+    def write_quota(self) -> int:
+        """Write units a second that one table may take."""
+        return int(self._client("dynamodb").describe_limits()["TableMaxWriteCapacityUnits"])
+
+    def _table(self, name: str) -> FoundTable:
+        table = self._client("dynamodb").describe_table(TableName=name)["Table"]
+        warm = table.get("WarmThroughput", {})
+        return FoundTable(
+            name,
+            table.get("DeletionProtectionEnabled", False),
+            "UPDATING" in (table["TableStatus"], warm.get("Status")),
+            int(warm.get("WriteUnitsPerSecond", 0)),
+        )
+
+    def _is_pool_protected(self, pool: str) -> bool:
+        described = self._client("cognito-idp").describe_user_pool(UserPoolId=pool)["UserPool"]
+        return bool(described.get("DeletionProtection") == "ACTIVE")
+
+    def _client(self, service: str) -> Any:
+        return aws.client(service, None, self.region, ATTEMPTS, READ_SECONDS)
+
+
+def _of(resources: Iterable[dict[str, Any]], *types: str) -> list[tuple[str, str]]:
+    return [
+        (resource["LogicalResourceId"], resource["PhysicalResourceId"])
+        for resource in resources
+        if resource["ResourceType"] in types
+    ]

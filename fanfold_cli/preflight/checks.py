@@ -1,0 +1,231 @@
+"""What will work and what will not, given what is wanted and what was found: pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MIN_CONCURRENCY, room_of
+from fanfold_cli.console import counted
+from fanfold_cli.preflight.wanted import Wanted
+
+RECOVERY = "docs/recovery.md"
+
+
+class Status(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    FAILS = "will fail"
+    REFUSED = "refused"  # It would work, and do harm.
+
+
+STOPS = (Status.FAILS, Status.REFUSED)
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    status: Status
+    sentence: str
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    name: str
+    is_protected: bool
+    is_updating: bool
+    warm_write_units: int  # 0 on an engine that has no such thing
+
+
+@dataclass(frozen=True)
+class FoundStack:
+    """A stack of the account; tables and pools by logical id, pools with their protection."""
+
+    status: str
+    is_protected: bool
+    tables: Mapping[str, FoundTable]
+    pools: Mapping[str, bool]
+
+    def unprotected(self) -> list[str]:
+        names = [] if self.is_protected else ["the stack"]
+        names += [table.name for table in self.tables.values() if not table.is_protected]
+        return names + [pool for pool, is_protected in self.pools.items() if not is_protected]
+
+    def protected(self) -> list[str]:
+        names = ["the stack"] if self.is_protected else []
+        names += [table.name for table in self.tables.values() if table.is_protected]
+        return names + [pool for pool, is_protected in self.pools.items() if is_protected]
+
+
+def check_bootstrap(wanted: Wanted, found: int | None) -> Check:
+    """`found` is the version of the bootstrap stack, None if there is none."""
+    name = "bootstrap"
+    if found is None:
+        return Check(
+            name,
+            Status.FAILS,
+            "CDK has no bucket and no roles in this account and region: run `npx cdk bootstrap`.",
+        )
+    if found < wanted.bootstrap_version:
+        return Check(
+            name,
+            Status.FAILS,
+            f"CDK's bucket and roles are of version {found}, and {wanted.bootstrap_version} is "
+            "needed: run `npx cdk bootstrap` again.",
+        )
+    return Check(name, Status.OK, f"CDK is bootstrapped, version {found}.")
+
+
+def check_stack(wanted: Wanted, found: FoundStack | None, deploy: str) -> Check:
+    """Whether this deploy may follow on what is there; `deploy` is the ordinary deploy."""
+    if found is None or found.status == "REVIEW_IN_PROGRESS":
+        return _check_first(wanted, f"The stack {wanted.stack} does not exist yet.", deploy)
+    where = f"The stack {wanted.stack} is in {found.status}"
+    if found.status.endswith("_IN_PROGRESS"):
+        return _stack(Status.WARNING, f"{where}: another deploy is under way; wait for its end.")
+    if found.status == "ROLLBACK_COMPLETE" and not found.is_protected:
+        return _check_first(wanted, f"{where}: a first deploy failed. CDK makes it anew.", deploy)
+    if found.status == "ROLLBACK_COMPLETE":
+        return _stack(
+            Status.FAILS,
+            f"{where} and protected, so that CDK cannot replace it: "
+            f"run `aws cloudformation update-termination-protection --stack-name {wanted.stack} "
+            f"--no-enable-termination-protection`, and go on with {RECOVERY}.",
+        )
+    if found.status.endswith("FAILED"):
+        return _stack(Status.FAILS, f"{where}, and takes no deploy: {RECOVERY} says what to do.")
+    return _check_protection(wanted, found, deploy)
+
+
+def _check_first(wanted: Wanted, sentence: str, deploy: str) -> Check:
+    if not wanted.keeps_data:
+        return _stack(Status.OK, sentence)
+    if wanted.is_protected:
+        return _stack(
+            Status.REFUSED,
+            f"{sentence} With protections from the start, a first deploy that fails cannot be "
+            "taken back or repeated: add -c first_deploy=true, and deploy again without it.",
+        )
+    return _stack(
+        Status.OK, f"{sentence} Once it is deployed, switch its protections on: `{deploy}`."
+    )
+
+
+def _check_protection(wanted: Wanted, found: FoundStack, deploy: str) -> Check:
+    protected, unprotected = found.protected(), found.unprotected()
+    if wanted.is_protected and unprotected:
+        return _stack(
+            Status.WARNING,
+            f"Nothing protects {_listed(unprotected)} from deletion. This deploy switches that "
+            f"on: `{deploy}`.",
+        )
+    if wanted.is_protected:
+        tables = counted(len(found.tables), "table")
+        pools = f" and {counted(len(found.pools), 'pool')}" if found.pools else ""
+        return _stack(
+            Status.OK, f"{wanted.stack} is protected from deletion, with {tables}{pools}."
+        )
+    if protected:
+        return _stack(
+            Status.REFUSED,
+            f"This deploy would take the protection from {_listed(protected)}: "
+            + (
+                f"leave first_deploy out: `{deploy}`."
+                if wanted.keeps_data
+                else "it is of a stage that keeps nothing. Is it the right stage?"
+            ),
+        )
+    if wanted.keeps_data:
+        return _stack(
+            Status.WARNING,
+            f"{wanted.stack} stands, and nothing protects it from deletion yet. Switch that on: "
+            f"`{deploy}`.",
+        )
+    return _stack(
+        Status.OK, f"{wanted.stack} stands; a stage that keeps nothing has no protection."
+    )
+
+
+def _stack(status: Status, sentence: str) -> Check:
+    return Check("stack", status, sentence)
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def check_concurrency(wanted: Wanted, unreserved: int) -> Check:
+    """`unreserved` are the executions that the account's functions share."""
+    name, workers = "concurrency", wanted.workers
+    have = f"The queues start up to {workers:,} workers, and Lambda has {unreserved:,} executions"
+    cure = "Ask AWS for more"
+    if unreserved >= MIN_CONCURRENCY:
+        cure += f", or give -c concurrency={unreserved}"
+    if workers > unreserved:
+        return Check(
+            name,
+            Status.FAILS,
+            f"{have} for all functions of the account: a message that finds none is returned and "
+            f"counted, and becomes a dead letter though nothing is wrong with it. {cure}.",
+        )
+    if workers > room_of(unreserved):
+        return Check(
+            name,
+            Status.WARNING,
+            f"{have} for all functions of the account: while all workers are busy, requests and "
+            f"SWEEP find hardly any. {cure}.",
+        )
+    return Check(name, Status.OK, f"{have}.")
+
+
+def check_write_quota(wanted: Wanted, quota: int) -> Check:
+    """`quota` is in write units a second, for one table."""
+    name, have = "write quota", f"The account lets one table take {quota:,} write units a second"
+    for setting, units in (
+        ("max_write_request_units", wanted.max_write_units),
+        ("warm_write_units", wanted.warm_write_units),
+    ):
+        if units is not None and units > quota:
+            return Check(
+                name,
+                Status.FAILS,
+                f"{have}, and {setting} is {units:,}: ask AWS for a higher quota, or lower it.",
+            )
+    limited = wanted.max_write_units or wanted.warm_write_units
+    if limited is None and quota < DEFAULT_WRITE_CAPACITY:
+        return Check(
+            name,
+            Status.WARNING,
+            f"{have}, and the lanes divide {DEFAULT_WRITE_CAPACITY:,}, so bulk leaves nothing to "
+            f"express: give -c max_write_request_units={quota}.",
+        )
+    return Check(name, Status.OK, f"{have}.")
+
+
+def check_warmth(wanted: Wanted, found: FoundStack | None) -> Check:
+    """Whether the tables that take bursts are as warm as the lanes assume."""
+    name, units = "warm tables", wanted.warm_write_units
+    warm = f"`fanfold warm --stack {wanted.stack} --write-units {units}`"
+    tables = {
+        table: found.tables[logical_id]
+        for table, logical_id in wanted.bursting.items()
+        if found is not None and logical_id in found.tables
+    }
+    if not tables:
+        later = f" Once they do, warm them: {warm}." if units else ""
+        return Check(name, Status.OK, f"The tables do not exist yet.{later}")
+    if found is not None and any(each.is_updating for each in found.tables.values()):
+        return Check(
+            name,
+            Status.WARNING,
+            "DynamoDB is changing a table, and a deploy that changes it too would fail: wait.",
+        )
+    shown = ", ".join(f"{table} {each.warm_write_units:,}" for table, each in tables.items())
+    have = f"The tables are warm for so many write units a second: {shown}"
+    if units and any(each.warm_write_units < units for each in tables.values()):
+        return Check(
+            name,
+            Status.WARNING,
+            f"{have}. The lanes divide {units:,}: {warm} warms them, which is billed once and "
+            "cannot be taken back.",
+        )
+    return Check(name, Status.OK, f"{have}.")

@@ -1,0 +1,65 @@
+"""Synthesizes the app as `cdk deploy` would, without its code, credentials or the network."""
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from fanfold_cli.console import ExpectedError
+from fanfold_cli.local import assembly
+from fanfold_cli.local.cdk import find_executable
+from fanfold_cli.local.home import CHECKOUT
+
+# It takes about ten seconds.
+TIMEOUT_SECONDS: Final = 120
+
+
+def synthesize(context: list[str]) -> assembly.SynthesizedStack:
+    """The stack of the app with these `name=value`; raises `ExpectedError` if it is refused."""
+    given = [argument for value in context for argument in ("--context", value)]
+    app = shlex.join([sys.executable, "app.py"])
+    with tempfile.TemporaryDirectory(prefix="fanfold-preflight-") as directory:
+        # Unlike `synth`, `list` does not bundle the code of the functions.
+        command = ["list", "--no-notices", "--no-color", *given, "--app", app]
+        try:
+            done = subprocess.run(
+                [find_executable(CHECKOUT), *command, "--output", directory],
+                cwd=CHECKOUT,
+                env=_environment(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ExpectedError(
+                f"The app was not synthesized within {TIMEOUT_SECONDS} s: try `npx cdk list`."
+            ) from None
+        if done.returncode != 0:
+            raise ExpectedError(f"The app refuses these values.\n{_reason(done.stderr)}")
+        (stack,) = assembly.read_stacks(Path(directory))
+        return stack
+
+
+def _environment() -> dict[str, str]:
+    # The app knows no account, so CDK need not ask for the one of these credentials.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    return {
+        **kept,
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "CDK_DISABLE_VERSION_CHECK": "1",
+        "CDK_DISABLE_CLI_TELEMETRY": "true",
+        "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
+    }
+
+
+def _reason(stderr: str) -> str:
+    """What the app has said, without the line of CDK after it."""
+    lines = [line for line in stderr.splitlines() if "Subprocess exited with error" not in line]
+    return "\n".join(lines).strip()

@@ -1,0 +1,73 @@
+"""What a synthesized stack wants of the account, read from its template."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fanfold import names
+from fanfold_cli.local.assembly import SynthesizedStack
+from fanfold_cli.local.template import TABLE_TYPES
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The names of tables and pools are logical ids."""
+
+    stack: str
+    bootstrap_parameter: str
+    bootstrap_version: int
+    keeps_data: bool
+    is_protected: bool  # from deletion: stack, tables and pool
+    tables: tuple[str, ...]
+    pools: tuple[str, ...]
+    bursting: Mapping[str, str]  # logical ids of the tables that take bursts, by their names
+    issuer: str | None  # None with a pool of the stack's own
+    workers: int  # of all queues together
+    max_write_units: int | None
+    warm_write_units: int | None
+
+    @classmethod
+    def by(cls, stack: SynthesizedStack) -> "Wanted":
+        template = stack.template
+        tables = _resources(template, *TABLE_TYPES)
+        outputs = template["Outputs"]
+        return cls(
+            stack.name,
+            template["Parameters"]["BootstrapVersion"]["Default"],
+            stack.bootstrap_version,
+            keeps_data=any(table["DeletionPolicy"] != "Delete" for table in tables.values()),
+            is_protected=stack.is_protected,
+            tables=tuple(tables),
+            pools=tuple(_resources(template, "AWS::Cognito::UserPool")),
+            bursting={
+                table.name.lower(): outputs[table.output]["Value"]["Ref"]
+                for table in names.TABLES
+                if table.takes_bursts
+            },
+            issuer=_issuer(template),
+            workers=sum(
+                mapping["Properties"]["ScalingConfig"]["MaximumConcurrency"]
+                for mapping in _resources(template, "AWS::Lambda::EventSourceMapping").values()
+            ),
+            max_write_units=_max_write_units(tables),
+            warm_write_units=template.get("Metadata", {}).get("Fanfold", {}).get("WarmWriteUnits"),
+        )
+
+
+def _resources(template: Mapping[str, Any], *types: str) -> dict[str, Any]:
+    return {id_: each for id_, each in template["Resources"].items() if each["Type"] in types}
+
+
+def _issuer(template: Mapping[str, Any]) -> str | None:
+    for authorizer in _resources(template, "AWS::ApiGatewayV2::Authorizer").values():
+        issuer = authorizer["Properties"]["JwtConfiguration"]["Issuer"]
+        if isinstance(issuer, str):  # Otherwise composed of the pool's id, which does not exist yet
+            return issuer
+    return None
+
+
+def _max_write_units(tables: Mapping[str, Any]) -> int | None:
+    settings = (
+        table["Properties"].get("WriteOnDemandThroughputSettings", {}) for table in tables.values()
+    )
+    return max((each["MaxWriteRequestUnits"] for each in settings if each), default=None)

@@ -1,0 +1,386 @@
+"""`fanfold preflight`: what the account has is compared with what the synthesized stack wants."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from aws_cdk import App
+from botocore.client import BaseClient
+from botocore.exceptions import ReadTimeoutError
+from moto import mock_aws
+from moto.cloudformation.models import cloudformation_backends
+from typer.testing import CliRunner
+
+from fanfold_cli.commands import preflight as command
+from fanfold_cli.commands.preflight import ordinary_deploy
+from fanfold_cli.console import ExpectedError
+from fanfold_cli.local import assembly
+from fanfold_cli.main import app
+from fanfold_cli.preflight import synthesis
+from fanfold_cli.preflight.wanted import Wanted
+from infra.context import choose
+from infra.stack import FanfoldStack
+from tests.integration.cli import Ran
+from tests.integration.system import REGION, error
+
+ROOT = Path(__file__).parents[2]
+ACCOUNT = "123456789012"
+PROD = ("stage=prod", "user_pool=true", "alarms_unwatched=true")
+FIRST = (*PROD, "first_deploy=true")
+STACK = "Fanfold-prod"
+TABLE = "AWS::DynamoDB::GlobalTable"
+POOL = {
+    "ResourceType": "AWS::Cognito::UserPool",
+    "LogicalResourceId": "FanfoldIdentityPoolD8C09048",
+    "PhysicalResourceId": "eu-central-1_pool",
+    "ResourceStatus": "CREATE_COMPLETE",
+}
+
+
+@pytest.fixture(scope="module")
+def stacks(
+    tmp_path_factory: pytest.TempPathFactory, make_app: Callable[..., App]
+) -> Callable[..., assembly.SynthesizedStack]:
+    """Synthesizes as the command does, each stage once."""
+    known: dict[tuple[str, ...], assembly.SynthesizedStack] = {}
+
+    def synthesize(context: list[str]) -> assembly.SynthesizedStack:
+        key = tuple(context)
+        if key not in known:
+            directory = str(tmp_path_factory.mktemp("assembly"))
+            values = dict(value.split("=") for value in context)
+            cdk, stage = make_app(outdir=directory, **values), choose(values)
+            FanfoldStack(cdk, f"Fanfold-{stage.name}", stage=stage)
+            cdk.synth()
+            (known[key],) = assembly.read_stacks(Path(directory))
+        return known[key]
+
+    return synthesize
+
+
+@dataclass
+class World:
+    """An account on moto, with what moto lacks."""
+
+    synthesize: Callable[..., assembly.SynthesizedStack]
+    answers: dict[str, Any] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)
+    is_protected: bool = False  # the tables, and the pool
+    allowed: set[str] | None = None
+
+    def client(self, service: str) -> Any:
+        return boto3.client(service, region_name=REGION)  # type: ignore[call-overload]
+
+    def preflight(self, *context: str) -> Ran:
+        self.called.clear()
+        options = [word for value in context for word in ("-c", value)]
+        result = CliRunner().invoke(app, ["preflight", *options, "--json"])
+        failure = result.exception
+        if failure and not isinstance(failure, ExpectedError | SystemExit):
+            raise failure
+        said = str(failure) if isinstance(failure, ExpectedError) else result.stderr
+        return Ran(result.exit_code, result.stdout, said)
+
+    def deploy(self, *context: str) -> None:
+        """Make the stack's tables, in the form that moto's CloudFormation knows."""
+        stack = self.synthesize(list(context))
+        made: dict[str, Any] = {}
+        for logical_id, resource in stack.template["Resources"].items():
+            wanted = resource.get("Properties", {})
+            if resource["Type"] == TABLE:
+                keys = [key["AttributeName"] for key in wanted["KeySchema"]]
+                properties = {
+                    "KeySchema": wanted["KeySchema"],
+                    "BillingMode": "PAY_PER_REQUEST",
+                    "AttributeDefinitions": [
+                        {"AttributeName": key, "AttributeType": "S"} for key in keys
+                    ],
+                }
+                made[logical_id] = {"Type": "AWS::DynamoDB::Table", "Properties": properties}
+        self.client("cloudformation").create_stack(
+            StackName=stack.name,
+            TemplateBody=json.dumps({"Resources": made}),
+            EnableTerminationProtection=stack.is_protected,
+        )
+        self.protect(stack.is_protected)
+
+    def protect(self, is_protected: bool) -> None:
+        dynamodb = self.client("dynamodb")
+        self.is_protected = is_protected
+        for name in dynamodb.list_tables()["TableNames"]:
+            dynamodb.update_table(TableName=name, DeletionProtectionEnabled=is_protected)
+
+    @property
+    def stack(self) -> Any:
+        """The only stack, which moto neither fails nor protects."""
+        (stack,) = cloudformation_backends[ACCOUNT][REGION].stacks.values()
+        return stack
+
+
+@pytest.fixture
+def world(
+    stacks: Callable[..., assembly.SynthesizedStack], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    """A bootstrapped account with the quotas of an old one."""
+    world = World(stacks)
+    limits = {"ConcurrentExecutions": 1_000, "UnreservedConcurrentExecutions": 990}
+    world.answers = {
+        "GetAccountSettings": {"AccountLimit": limits},
+        "DescribeLimits": {"TableMaxWriteCapacityUnits": 40_000},
+    }
+    plain = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def call(self: BaseClient, operation: str, request: dict[str, Any]) -> Any:
+        service = self.meta.service_model.service_name
+        action = f"{service}:{operation}"
+        world.called.add(action)
+        if world.allowed is not None and action not in world.allowed:
+            raise error("AccessDeniedException", 400)
+        answer = world.answers.get(operation)
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is not None:
+            return answer
+        if operation == "DescribeUserPool":
+            assert request == {"UserPoolId": POOL["PhysicalResourceId"]}
+            state = "ACTIVE" if world.is_protected else "INACTIVE"
+            return {"UserPool": {"DeletionProtection": state}}
+        found = plain(self, operation, request)
+        if operation == "ListStackResources":  # moto's CloudFormation makes no pool
+            found["StackResourceSummaries"].append(POOL)
+        return found
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+    monkeypatch.setattr(command, "synthesize", stacks)
+    monkeypatch.setenv("AWS_REGION", REGION)
+    with mock_aws():
+        world.client("ssm").put_parameter(
+            Name="/cdk-bootstrap/hnb659fds/version", Value="30", Type="String"
+        )
+        yield world
+
+
+def results(ran: Ran) -> dict[str, str]:
+    return {check["name"]: check["status"] for check in ran.json["checks"]}
+
+
+def sentence(ran: Ran, name: str) -> str:
+    return next(str(each["sentence"]) for each in ran.json["checks"] if each["name"] == name)
+
+
+GOOD = {
+    "account": "ok",
+    "bootstrap": "ok",
+    "stack": "ok",
+    "warm tables": "ok",
+    "concurrency": "ok",
+    "write quota": "ok",
+}
+
+
+def test_from_the_first_deploy_to_the_protected_stack(world: World) -> None:
+    refused = world.preflight(*PROD)
+    assert (refused.exit_code, results(refused)["stack"]) == (1, "refused")
+
+    before = world.preflight(*FIRST)
+    assert (before.exit_code, results(before)) == (0, GOOD)
+    assert f"{ACCOUNT}, region {REGION}" in sentence(before, "account")
+
+    world.deploy(*FIRST)
+    second = "`npx cdk deploy -c stage=prod -c user_pool=true -c alarms_unwatched=true`"
+    for context in (PROD, FIRST):
+        after = world.preflight(*context)
+        assert (after.exit_code, results(after)) == (0, {**GOOD, "stack": "warning"})
+        assert second in sentence(after, "stack")
+
+    world.protect(True)
+    half = world.preflight(*PROD)
+    assert sentence(half, "stack").startswith("Nothing protects the stack from deletion.")
+    world.stack.enable_termination_protection = True  # moto lacks the call
+    assert world.preflight(*PROD).json["checks"][2]["sentence"] == (
+        "Fanfold-prod is protected from deletion, with 7 tables and 1 pool."
+    )
+    again = world.preflight(*FIRST)
+    assert (again.exit_code, results(again)["stack"]) == (1, "refused")
+
+
+@pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED"])
+def test_a_protected_stack_that_failed_takes_no_deploy(world: World, status: str) -> None:
+    world.deploy(*PROD)
+    world.stack.status = status
+    ran = world.preflight(*FIRST)
+    assert (ran.exit_code, results(ran)["stack"]) == (1, "will fail")
+    assert status in sentence(ran, "stack")
+
+
+def test_after_a_failed_first_deploy_the_same_deploy_may_follow(world: World) -> None:
+    world.deploy(*FIRST)
+    world.stack.status = "ROLLBACK_COMPLETE"
+    ran = world.preflight(*FIRST)
+    assert (ran.exit_code, results(ran)) == (0, GOOD)
+
+
+def test_a_new_account_without_anything(world: World) -> None:
+    world.client("ssm").delete_parameter(Name="/cdk-bootstrap/hnb659fds/version")
+    limits = {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 5}
+    world.answers["GetAccountSettings"] = {"AccountLimit": limits}
+    world.answers["DescribeLimits"] = {"TableMaxWriteCapacityUnits": 10_000}
+    ran = world.preflight(*FIRST, "max_write_request_units=20000")
+    bad = {"bootstrap": "will fail", "concurrency": "will fail", "write quota": "will fail"}
+    assert (ran.exit_code, results(ran)) == (1, GOOD | bad)
+    assert "cdk bootstrap" in sentence(ran, "bootstrap")
+    assert "max_write_request_units is 20,000" in sentence(ran, "write quota")
+
+
+def test_tables_colder_than_the_stage_says_are_named(world: World) -> None:
+    world.deploy(*FIRST)
+    ran = world.preflight(*FIRST, "warm_write_units=20000")
+    assert results(ran)["warm tables"] == "warning"
+    assert "timelines 4,000, followers 4,000" in sentence(ran, "warm tables")
+    assert "--stack Fanfold-prod --write-units 20000" in sentence(ran, "warm tables")
+
+
+def test_the_issuer_of_the_stage_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = "https://login.example.com/"
+    documents = {
+        f"{address}.well-known/openid-configuration": {
+            "issuer": address,
+            "jwks_uri": "https://keys.example.com",
+        },
+        "https://keys.example.com": {"keys": [{"kty": "RSA"}]},
+    }
+    monkeypatch.setattr(command, "fetch", lambda url: json.dumps(documents[url]).encode())
+    own = ("stage=prod", "alarms_unwatched=true", "jwt_audience=app", "first_deploy=true")
+    ran = world.preflight(*own, f"jwt_issuer={address}")
+    assert (ran.exit_code, results(ran)) == (0, {"issuer": "ok", **GOOD})
+    documents["https://keys.example.com"] = {"keys": [{"kty": "EC"}]}
+    ran = world.preflight(*own, f"jwt_issuer={address}")
+    assert (ran.exit_code, results(ran)) == (1, {"issuer": "will fail", **GOOD})
+
+
+@pytest.mark.parametrize("raised", [error("ExpiredToken", 403), ReadTimeoutError(endpoint_url="x")])
+def test_without_an_answer_of_aws_the_other_checks_are_left_out(
+    world: World, raised: Exception
+) -> None:
+    world.answers["GetCallerIdentity"] = raised
+    ran = world.preflight(*FIRST)
+    assert (ran.exit_code, results(ran)) == (1, {"account": "will fail"})
+    assert "the other checks are left out" in sentence(ran, "account")
+
+
+def test_without_a_region_it_says_which_variable_to_set(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    ran = world.preflight(*FIRST)
+    assert (ran.exit_code, results(ran)) == (1, {"account": "will fail"})
+    assert "set AWS_REGION" in sentence(ran, "account")
+
+
+@pytest.mark.parametrize(
+    "operation", ["GetParameter", "DescribeStacks", "GetAccountSettings", "DescribeLimits"]
+)
+@pytest.mark.parametrize(
+    "raised", [error("AccessDeniedException", 400), ReadTimeoutError(endpoint_url="x")]
+)
+def test_a_check_that_cannot_be_made_is_a_warning_and_stops_no_other(
+    world: World, operation: str, raised: Exception
+) -> None:
+    world.deploy(*FIRST)
+    world.answers[operation] = raised
+    found = results(world.preflight(*FIRST))
+    assert list(found.values()).count("warning") == 2 - (operation == "DescribeStacks")
+    assert "will fail" not in found.values()
+
+
+def documented() -> set[str]:
+    """The permissions that docs/operations.md gives for the command, in boto3's names."""
+    operations = (ROOT / "docs/operations.md").read_text()
+    (row,) = re.findall(r"^\| `preflight` \| (.*) \|$", operations, re.M)
+    # DescribeStacks is what every command needs; GetCallerIdentity cannot be denied.
+    known = {"cloudformation:DescribeStacks", "sts:GetCallerIdentity"}
+    return known | set(re.findall(r"`([\w-]+:\w+)`", row))
+
+
+def test_it_needs_exactly_the_permissions_that_are_documented(world: World) -> None:
+    world.deploy(*FIRST)
+    world.allowed = documented()
+    ran = world.preflight(*FIRST)
+    assert results(ran) == {**GOOD, "stack": "warning"}
+    assert world.called == world.allowed
+
+
+def test_it_changes_nothing(world: World) -> None:
+    world.deploy(*FIRST)
+    world.preflight(*PROD)
+    assert all(re.search(r":(Get|Describe|List)[A-Z]", action) for action in world.called)
+
+
+def test_people_get_a_table_and_a_conclusion(world: World) -> None:
+    result = CliRunner().invoke(app, ["preflight", "-c", "stage=dev"])
+    assert result.exit_code == 0
+    assert "concurrency" in result.stdout
+    assert "Nothing stands in the way of a deploy: 0 checks of 6 failed." in result.stderr
+
+
+def test_a_value_without_a_name_is_refused(world: World) -> None:
+    ran = world.preflight("prod")
+    assert (ran.exit_code, ran.said) == (
+        1,
+        "-c must be NAME=VALUE, such as stage=prod, not 'prod'.",
+    )
+
+
+def test_the_ordinary_deploy_is_quoted_for_a_shell_and_has_no_first_deploy() -> None:
+    given = ["stage=prod", "first_deploy = true", "cors_origins=https://a.example, b"]
+    assert ordinary_deploy(given) == (
+        "npx cdk deploy -c stage=prod -c 'cors_origins=https://a.example, b'"
+    )
+
+
+@pytest.mark.thorough
+def test_the_real_command_line_synthesizes_the_same_without_bundling(
+    stacks: Callable[..., assembly.SynthesizedStack], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "there-is-none")
+    context = [*PROD, "warm_write_units=20000", "max_write_request_units=30000"]
+    found = Wanted.by(synthesis.synthesize(context))
+    assert found == Wanted.by(stacks(context))
+    assert (found.stack, found.is_protected, found.keeps_data) == (STACK, True, True)
+    assert (found.warm_write_units, found.max_write_units) == (20_000, 30_000)
+    assert (found.bootstrap_version, len(found.tables), len(found.pools)) == (6, 7, 1)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("context", "said"),
+    [
+        ("stage=prod", "does not say who its users are"),
+        ("stagr=prod", "did you mean 'stage'"),
+    ],
+)
+def test_what_the_app_refuses_is_said_in_its_words(context: str, said: str) -> None:
+    with pytest.raises(ExpectedError, match=said) as raised:
+        synthesis.synthesize([context])
+    assert "Subprocess" not in str(raised.value)
+    assert "Traceback" not in str(raised.value)
+
+
+def test_a_synthesis_that_hangs_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = tmp_path / "cdk"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o755)
+    monkeypatch.setenv("FANFOLD_CDK", str(slow))
+    monkeypatch.setattr(synthesis, "TIMEOUT_SECONDS", 0.2)
+    with pytest.raises(ExpectedError, match="was not synthesized within"):
+        synthesis.synthesize([])

@@ -1,0 +1,166 @@
+"""`fanfold preflight` reads what API Gateway reads of an issuer, over TLS, and within a limit."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fanfold_cli.preflight import issuer as preflight_issuer
+from fanfold_cli.preflight.checks import Check, Status
+from fanfold_cli.preflight.issuer import DISCOVERY, MAX_BYTES, check_issuer, fetch
+from tests.wire.conftest import Certificates
+from tests.wire.server import SILENCE, Call, Reply, Server, reply
+
+RSA = {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": "1"}
+
+
+class Issuer:
+    """An issuer on loopback, sound unless a test says otherwise."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.address = server, server.url
+        self.discovery: Any = {"issuer": self.address, "jwks_uri": f"{server.url}/keys"}
+        self.keys: Any = {"keys": [RSA]}
+        self.replies: dict[str, Reply] = {}
+        server.answer = self.answer
+
+    def answer(self, call: Call) -> Reply:
+        if call.path in self.replies:
+            return self.replies[call.path]
+        documents = {DISCOVERY: self.discovery, "/keys": self.keys}
+        return reply(documents[call.path])
+
+    def check(self) -> Check:
+        return check_issuer(self.address, fetch)
+
+
+@pytest.fixture
+def issuer(
+    serve: Callable[..., Server], tls: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> Issuer:
+    monkeypatch.setenv("SSL_CERT_FILE", tls.authority)
+    return Issuer(serve(context=tls.context))
+
+
+def test_a_sound_issuer_passes(issuer: Issuer) -> None:
+    issuer.keys = {"keys": [{"kty": "EC", "use": "sig"}, {"kty": "RSA", "n": "…"}]}
+    found = issuer.check()
+    assert found.status is Status.OK
+    assert "1 of 2 keys" in found.sentence
+    assert [call.path for call in issuer.server.calls] == [DISCOVERY, "/keys"]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        [],
+        None,
+        ["RSA"],
+        [{"kty": "EC", "use": "sig", "alg": "ES256"}],
+        [{**RSA, "use": "enc"}],
+        [{**RSA, "alg": "PS256"}],
+    ],
+    ids=str,
+)
+def test_an_issuer_that_does_not_sign_by_rsa_fails(issuer: Issuer, keys: Any) -> None:
+    issuer.keys = {"keys": keys}
+    found = issuer.check()
+    assert found.status is Status.FAILS
+    assert "no RSA key for signatures" in found.sentence
+
+
+@pytest.mark.parametrize("stated", ["{}/", "{}/realm", "https://elsewhere.example", None])
+def test_an_issuer_that_states_another_text_fails(issuer: Issuer, stated: str | None) -> None:
+    issuer.discovery["issuer"] = stated and stated.format(issuer.address)
+    found = issuer.check()
+    assert found.status is Status.FAILS
+    assert f"jwt_issuer is '{issuer.address}'" in found.sentence
+    assert repr(issuer.discovery["issuer"]) in found.sentence
+
+
+def test_a_slash_at_the_end_belongs_to_the_issuer_and_not_to_its_document(issuer: Issuer) -> None:
+    issuer.address += "/"
+    issuer.discovery["issuer"] = issuer.address
+    assert issuer.check().status is Status.OK
+
+
+@pytest.mark.parametrize("keys_at", [None, 7, "http://127.0.0.1/keys"])
+def test_keys_are_read_by_https_alone(issuer: Issuer, keys_at: Any) -> None:
+    issuer.discovery["jwks_uri"] = keys_at
+    found = issuer.check()
+    assert (found.status, "names no https address" in found.sentence) == (Status.FAILS, True)
+
+
+@pytest.mark.parametrize("path", [DISCOVERY, "/keys"])
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (reply({}, "404 Not Found"), "answers 404 instead of 200"),
+        (reply({}, "301 Moved Permanently", headers={"Location": "/"}), "answers 301 instead"),
+        (reply(b"<html>"), "is not JSON"),
+        (reply(b"\xff\xfe"), "is not JSON"),
+        (reply(b"[]"), "is not a JSON object"),
+        (reply(b" " * (MAX_BYTES + 1)), "has more than 1,000,000 bytes"),
+        (Reply(b"nothing of HTTP\r\n\r\n", then="close"), "cannot be read"),
+        (Reply(b"", then="reset"), "cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_address(
+    issuer: Issuer, path: str, answer: Reply, sentence: str
+) -> None:
+    issuer.replies[path] = answer
+    found = issuer.check()
+    assert found.status is Status.FAILS
+    assert f"{issuer.server.url}{path} {sentence}" in found.sentence
+
+
+@pytest.mark.parametrize("answer", [Reply(b"", then=SILENCE), reply(b"{", length=9, then=SILENCE)])
+def test_an_issuer_that_says_nothing_more_is_given_up(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch, answer: Reply
+) -> None:
+    monkeypatch.setattr(preflight_issuer, "SECONDS", 0.3)
+    issuer.replies[DISCOVERY] = answer
+    began = time.monotonic()
+    found = issuer.check()
+    assert time.monotonic() - began < 5
+    assert found.status is Status.FAILS
+
+
+def test_a_certificate_that_nobody_vouches_for_fails(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    found = issuer.check()
+    assert (found.status, "CERTIFICATE_VERIFY_FAILED" in found.sentence) == (Status.FAILS, True)
+
+
+def test_an_issuer_that_does_not_listen_fails(issuer: Issuer) -> None:
+    found = check_issuer("https://127.0.0.1:9", fetch)
+    assert found.status is Status.FAILS
+    assert f"https://127.0.0.1:9{DISCOVERY} cannot be read" in found.sentence
+
+
+def test_the_proxy_of_the_environment_is_used_unless_the_host_is_excepted(
+    serve: Callable[..., Server], issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = serve(lambda call: reply({}, "403 Forbidden"))
+    monkeypatch.setenv("https_proxy", proxy.url.replace("://", "://user:word@"))
+    monkeypatch.setenv("no_proxy", "example.com")
+    found = issuer.check()
+    assert (found.status, [call.method for call in proxy.calls]) == (Status.FAILS, ["CONNECT"])
+    assert proxy.calls[0].header("proxy-authorization") == "Basic dXNlcjp3b3Jk"
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert issuer.check().status is Status.OK
+
+
+def test_an_answer_that_drips_is_given_up_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_up = threading.Event()
+    monkeypatch.setattr(preflight_issuer, "SECONDS", 0.2)
+    monkeypatch.setattr(preflight_issuer, "_get", lambda _address: given_up.wait(30))
+    found = check_issuer("https://issuer.example", fetch)
+    given_up.set()
+    assert (found.status, "did not answer in" in found.sentence) == (Status.FAILS, True)
