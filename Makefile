@@ -1,4 +1,4 @@
-# Every target makes what it needs first: a fresh clone needs only make, Python 3.11+, Node 20+.
+# Every target makes what it needs first: a fresh clone needs only make, Python 3.11+, Node 22+.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -36,10 +36,10 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo quick test check verify static thorough slow simulate exhaustive \
-	mutations mutants bench format lock synth clean
+	mutations mutants bench aws-verify format lock synth clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(READY) ## Install everything into this directory: .venv and node_modules
 	@echo "Ready. Next: make demo, or make test."
@@ -88,6 +88,10 @@ mutants: .venv/.ready ## Change the protocol in small ways, and see a test or th
 
 bench: .venv/.ready ## Measure what the product costs beside its rivals, and keep the results
 	@$(BIN)/python -m bench --save
+
+aws-verify: $(READY) ## A day on AWS, which asks first what it may cost: STACK=Fanfold-verify, LARGE=1, REMOVE=1; or LOCAL=1
+	@$(BIN)/python -m aws_verify $(STACK) $(if $(LARGE),--large) $(if $(REMOVE),--remove) \
+		$(if $(LOCAL),--local) $(if $(KEEP),--keep) $(if $(CONCURRENCY),--concurrency $(CONCURRENCY)) $(if $(YES),--yes)
 
 verify: check slow ## Check, 10,000 simulated runs, the mutations, the speed tests and the demo: up to an hour
 	@echo "Trying to lose a post."
@@ -160,18 +164,18 @@ clean: ## Remove what setup, tests and synth have made (not .fanfold, the local 
 # The Node side: the CDK command line.
 node_modules/.ready: package.json package-lock.json .npmrc
 	@if ! command -v node >/dev/null || ! command -v npm >/dev/null; then \
-		echo "Fanfold needs Node 20 or newer with npm, for the CDK, and they are not here." >&2; \
+		echo "Fanfold needs Node 22 or newer with npm, for the CDK, and they are not here." >&2; \
 		echo "Install them: https://nodejs.org/" >&2; \
 		exit 1; \
 	fi; \
 	major=$$(node --version | sed 's/^v//; s/\..*//'); \
 	if [ "$$major" -lt 20 ]; then \
-		echo "Fanfold needs Node 20 or newer, for the CDK, and this is $$(node --version)." >&2; \
+		echo "Fanfold needs Node 22 or newer, for the CDK, and this is $$(node --version)." >&2; \
 		echo "Install a newer one: https://nodejs.org/" >&2; \
 		exit 1; \
 	fi; \
 	if [ "$$major" -lt 22 ]; then \
-		echo "Node $$(node --version) does, but its time is over since October 2026; 22 and 24 are supported."; \
+		echo "Node $$(node --version) still does, but its time is over: install 22 or newer, https://nodejs.org/"; \
 	fi
 	@echo "Installing the CDK command line of package-lock.json."
 	@npm ci --loglevel=error --no-progress

@@ -1,14 +1,30 @@
 """Calls the HTTP API with the access token of a user."""
 
 import json
+import os
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 
 from fanfold_cli.console import ExpectedError
 
 TIMEOUT_SECONDS = 30.0
+
+
+def pool_for(url: str) -> urllib3.PoolManager:
+    """Connections to this address, by the proxy and the certificates that boto3 would use.
+
+    urllib3 looks at none of these variables by itself.
+    """
+    parts = urlsplit(url)
+    proxy = getproxies().get(parts.scheme)
+    authorities = os.environ.get("AWS_CA_BUNDLE")
+    if proxy is None or proxy_bypass(parts.hostname or ""):
+        return urllib3.PoolManager(ca_certs=authorities)
+    return urllib3.ProxyManager(proxy, ca_certs=authorities)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import Field, fields, replace
 from typing import Any, Final
 
 from infra.stage_checks import StageError
-from infra.stages import DEV, STAGES, Stage
+from infra.stages import DEV, STAGES, Stage, find
 
 # No context value overrides these: they define the stage.
 _FIXED: Final = ("name", "runtime", "architecture", "wheel_platform", "metric_math")
@@ -17,7 +17,7 @@ def choose(context: Mapping[str, Any]) -> Stage:
     """The stage that the context names, with the context's overrides; raises `StageError`."""
     _check_keys(context)
     name = context.get("stage") or DEV.name
-    stage = STAGES.get(str(name))
+    stage = find(str(name))
     if stage is None:
         raise StageError(f"There is no stage {name!r}; choose one of {', '.join(STAGES)}.")
     overrides = {

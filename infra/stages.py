@@ -1,6 +1,7 @@
 """What differs between one deployment and another, as data."""
 
 import platform
+import re
 import sys
 from dataclasses import dataclass, replace
 from typing import Final
@@ -142,4 +143,15 @@ LOCAL: Final = replace(
     concurrency=None,
 )
 
-STAGES: Final = {stage.name: stage for stage in (DEV, PROD, LOCAL)}
+# For `make aws-verify`, which deletes it again. It gives its users their names, so the claim is not
+# the `sub` that Cognito makes up.
+VERIFY: Final = replace(DEV, name="verify", user_claim="username")
+
+STAGES: Final = {stage.name: stage for stage in (DEV, PROD, LOCAL, VERIFY)}
+
+
+def find(name: str) -> Stage | None:
+    """The stage of this name; `verify-anna` is one like `verify`, with a stack of its own."""
+    if re.fullmatch(rf"{VERIFY.name}-[a-z0-9]{{1,20}}", name):
+        return replace(VERIFY, name=name)
+    return STAGES.get(name)

@@ -68,7 +68,7 @@ def _switch_lanes(
 ) -> None:
     deployment = Deployment.choose(stack, home)
     with failing_with("The lane cannot be switched; run it again"):
-        done = [_switch(deployment, queue, wanted) for queue in LANES[lane]]
+        done = [switch(deployment, queue, wanted) for queue in LANES[lane]]
     if as_json:
         print_json({"lanes": done})
         return
@@ -78,7 +78,7 @@ def _switch_lanes(
         print_result(f"{each['lane']} {was}.")
 
 
-def _switch(deployment: Deployment, queue: names.Queue, wanted: str) -> dict[str, Any]:
+def switch(deployment: Deployment, queue: names.Queue, wanted: str) -> dict[str, Any]:
     """Bring the event source mapping of the queue to the state `wanted`, and wait for it."""
     lambda_ = deployment.client("lambda")
     mapping = mapping_of(deployment, queue)

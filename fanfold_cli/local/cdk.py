@@ -77,8 +77,8 @@ def find_executable(app_directory: Path) -> str:
     """Return the path of the CDK command line; raises `ExpectedError` that says how to get it."""
     if shutil.which("node") is None:
         raise ExpectedError(
-            "Node.js is not installed, and the CDK command line needs it: install Node.js 20 or "
-            "later, then run `make setup`."
+            "Node.js is not installed, and the CDK command line needs it: install Node.js 22 or "
+            "newer, then run `make setup`."
         )
     executable = os.environ.get(CDK_VARIABLE) or str(app_directory / "node_modules/.bin/cdk")
     if not Path(executable).exists():

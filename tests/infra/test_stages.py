@@ -10,7 +10,7 @@ import pytest
 from fanfold.budgets import Budget
 from infra.context import choose
 from infra.stage_checks import StageError
-from infra.stages import DEV, LOCAL, PROD, STAGES, Stage
+from infra.stages import DEV, LOCAL, PROD, STAGES, VERIFY, Stage
 
 WATCHED = {"alarm_email": "operators@example.com"}
 
@@ -27,6 +27,17 @@ def test_dev_is_the_default_stage() -> None:
 def test_a_stage_is_chosen_by_its_name(name: str) -> None:
     assert with_context(stage=name) is not None
     assert with_context(stage=name) == STAGES[name]
+
+
+def test_a_verify_stage_may_have_a_name_and_so_a_stack_of_its_own() -> None:
+    assert with_context(stage="verify-anna") == replace(VERIFY, name="verify-anna")
+    assert not VERIFY.keep_data
+
+
+@pytest.mark.parametrize("name", ["verify-", "verify-Anna", "dev-anna", f"verify-{'a' * 21}"])
+def test_no_other_stage_has_variants(name: str) -> None:
+    with pytest.raises(StageError, match="There is no stage"):
+        with_context(stage=name)
 
 
 def test_an_unknown_stage_is_refused_with_the_known_names() -> None:

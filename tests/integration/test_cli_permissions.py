@@ -6,6 +6,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,10 +14,12 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from botocore.exceptions import ClientError
 
+from aws_verify import tables as aws_verify
 from fanfold import names
 from fanfold_cli import aws
-from tests.integration.cli import FakeLambda, run
+from tests.integration.cli import FakeLambda, Stack, outputs, run
 from tests.integration.system import REGION, System, error
 from tests.integration.test_cli_fanout import accept
 from tests.integration.test_doctor import Tables
@@ -234,3 +237,16 @@ def test_permission_to_list_dead_letters_is_not_enough_to_drop_them(system: Syst
         1,
         {(DEAD_LETTER_QUEUES, "ListMessageMoveTasks")},
     )
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize("like", ["make aws-verify", "doctor"])
+def test_a_day_on_aws_reads_tables_with_what_is_documented(like: str) -> None:
+    client = Policed(documented(like))
+    stack = Stack(REGION, None, outputs(), {"dynamodb": client})
+    enough = like == "make aws-verify"
+    with nullcontext() if enough else pytest.raises(ClientError):
+        assert list(aws_verify.rows(stack, total=0)) == []
+        assert "well" in aws_verify.followers(stack, ["ada"])["ada"]
+        assert aws_verify.present(stack, [("missing", "no such key")]) == set()
+    assert (client.denied == set()) is enough

@@ -136,6 +136,11 @@ RULES = (
         "a simulation runs the real functions and commands, and silences what they print",
     ),
     Rule(
+        "aws_verify",
+        ("aws_verify", "fanfold", "fanfold_cli", "boto3", "botocore", "typer", "urllib3"),
+        "it uses the service as its clients and operators do",
+    ),
+    Rule(
         "mutants",
         ("mutants", "simulation", "hypothesis", "pytest"),
         "it changes the product's source, and never imports it",

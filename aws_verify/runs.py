@@ -1,0 +1,271 @@
+"""A run from the question to the report: on a stack of its own on AWS, or on the local engine."""
+
+import secrets
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import typer
+from botocore.exceptions import BotoCoreError, ClientError
+
+from aws_verify import troubles
+from aws_verify.course import Course
+from aws_verify.forecast import Forecast, forecast
+from aws_verify.own_stack import OwnStack
+from aws_verify.report import Report
+from aws_verify.script import LARGE, Record
+from fanfold.errors import FanfoldError
+from fanfold_cli.console import (
+    INTERRUPTED,
+    ExpectedError,
+    ask,
+    counted,
+    print_result,
+    refuse_without_terminal,
+    say,
+)
+from fanfold_cli.local.home import CHECKOUT
+from fanfold_cli.stack import Deployment
+
+# What stops a run and must still end in a report and a removal.
+EXPECTED = (ExpectedError, FanfoldError, ClientError, BotoCoreError)
+WAS_INTERRUPTED = "The run was interrupted."
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the user has asked for; times in seconds."""
+
+    sizes: tuple[int, ...]
+    to: Path  # the directory of the report
+    hold: float  # how long each trouble lasts
+    patience: float  # for how long nothing may progress
+    concurrency: int | None  # of the account's executions, what the stage may take
+    keep: bool
+    yes: bool
+
+    def on_aws(self, own: OwnStack, region: str) -> None:
+        """Deploy, run, report and remove."""
+        record = Record(_tag(), self.sizes)
+        expected = forecast(record, troubles=len(troubles.ON_AWS))
+        left = own.find()
+        print_result(intention(own.name, region, record, expected, keep=self.keep))
+        if left is not None:
+            print_result(
+                f"A run of {left.began} has left the stack {own.name} ({left.status}); it is "
+                "removed first. If that run is still under way, say no and choose another name."
+            )
+        self._ask("Go on?")
+        if left is not None:
+            own.remove()
+        report = _report(record, expected, where=f"AWS, {region}")
+        name = _name(own.name)
+        with tempfile.TemporaryDirectory(prefix="aws-verify-") as work, _ended_by_signals():
+            try:
+                with _reporting(report):
+                    facts = report.sections["run"]
+                    began = time.monotonic()
+                    deployed = own.deploy(
+                        Path(work),
+                        region=region,
+                        began=facts["began"],
+                        concurrency=self.concurrency,
+                    )
+                    facts["deploy_seconds"] = round(time.monotonic() - began, 1)
+                    self._course(deployed, own.name, record, report, expected)
+            finally:
+                # Before the stack goes, so that nothing which follows can lose it.
+                report.write(self.to, name)
+                report.sections["end"] = (
+                    {"stack": f"kept; `{own.command}` removes it"}
+                    if self.keep
+                    else _tear_down(own, report)
+                )
+                _finish(report, self.to, name)
+        _exit(report)
+
+    def locally(self, deployment: Deployment) -> None:
+        """Run on the engine's own stack, which stays, and report."""
+        record = Record(_tag(), self.sizes)
+        possible = [each for each in troubles.LOCALLY if not each.not_here]
+        expected = forecast(record, troubles=len(possible))
+        print_result(
+            f"This publishes {counted(expected.posts, 'post')} to {_listed(self.sizes)} followers "
+            "on the local engine, and disturbs their deliveries. It costs nothing."
+        )
+        self._ask("Go on?")
+        report = _report(record, expected, where="the local engine")
+        report.skip("deploying a stack and removing it", "the engine's own is used, and stays")
+        with _ended_by_signals():
+            try:
+                with _reporting(report):
+                    self._course(deployment, "", record, report, expected)
+            finally:
+                _finish(report, self.to, _name("local"))
+        _exit(report)
+
+    def _ask(self, question: str) -> None:
+        refuse_without_terminal(yes=self.yes)
+        ask(question, yes=self.yes)
+
+    def _course(
+        self,
+        deployment: Deployment,
+        stack: str,
+        record: Record,
+        report: Report,
+        expected: Forecast,
+    ) -> None:
+        Course(deployment, stack, record, report, self.hold, self.patience).run(expected)
+
+
+def remove(own: OwnStack, *, yes: bool) -> None:
+    """Remove what an earlier run has left, after asking."""
+    left = own.find()
+    if left is None:
+        print_result(f"There is no stack {own.name}.")
+        return
+    print_result(f"The stack {own.name} ({left.status}) was made by a run of {left.began}.")
+    refuse_without_terminal(yes=yes)
+    ask("Remove it with all its data?", yes=yes)
+    own.remove()
+    print_result(f"The stack {own.name} is removed.")
+
+
+def intention(stack: str, region: str, record: Record, expected: Forecast, *, keep: bool) -> str:
+    """What a run will do and cost, for the question."""
+    lines = "\n".join(f"  {line.what}: about ${line.dollars:,.2f}" for line in expected.lines)
+    end = "It stays afterwards, and costs on." if keep else "It is removed afterwards."
+    hours = "two hours" if LARGE in record.sizes else "an hour"
+    return (
+        f"This deploys the stack {stack}, a stage of its own, to AWS ({region}), and touches no "
+        f"other stack. {end}\n"
+        f"It makes {counted(expected.follows, 'follow')}, publishes "
+        f"{counted(expected.posts, 'post')} to {_listed(record.sizes)} followers "
+        f"({counted(expected.entries, 'entry', 'entries')}), and disturbs some deliveries. That "
+        f"takes about {hours}.\n"
+        f"It costs at most ${expected.at_most:,.2f}, by the list prices of us-east-1 of November "
+        "2026 without free tiers: twice what is expected, because a message may come twice.\n"
+        f"{lines}"
+    )
+
+
+def _tear_down(own: OwnStack, report: Report) -> dict[str, Any]:
+    """Remove the stack; if that fails, say what remains."""
+    say(f"Removing the stack {own.name}.")
+    began = time.monotonic()
+    try:
+        existed = own.remove()
+    except (KeyboardInterrupt, *EXPECTED) as error:
+        reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+        failure = f"The removal failed: {reason}"
+        report.failures.append(failure)
+        say(f"{failure}\nThe stack may remain, and costs on: `{own.command}` removes it.")
+        return {"stack": f"may remain; `{own.command}` removes it"}
+    if not existed:
+        return {"stack": "was never made"}
+    return {
+        "stack": "removed",
+        "remove_seconds": round(time.monotonic() - began, 1),
+        "what_stays": "CDK's bootstrap stack with the asset in its bucket; CloudWatch's metrics",
+    }
+
+
+@contextmanager
+def _reporting(report: Report) -> Iterator[None]:
+    """Whatever stops the run is in the report, and ends nothing else."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        report.failures.append(WAS_INTERRUPTED)
+        say("Interrupted.")
+    except EXPECTED as error:
+        reason = f"{error} {error.__cause__ or ''}".rstrip()
+        report.failures.append(f"The run stopped: {reason}")
+        say(f"FAILED: {reason}")
+    except Exception as error:
+        report.failures.append(f"The run stopped by a fault of its own: {error!r}")
+        raise
+
+
+@contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """A TERM or HUP ends the run as Ctrl-C does, so that the stack is removed."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _report(record: Record, expected: Forecast, *, where: str) -> Report:
+    return Report(
+        {
+            "run": {
+                "fanfold": version("fanfold"),
+                "commit": _commit(),
+                "where": where,
+                "began": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "sizes": list(record.sizes),
+                "readers_with_tokens": len(record.readers),
+            },
+            "forecast": {
+                **{key: value for key, value in asdict(expected).items() if key != "lines"},
+                "dollars": expected.dollars,
+                "at_most_dollars": expected.at_most,
+            },
+        }
+    )
+
+
+def _commit() -> str:
+    asked = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(asked, cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def _finish(report: Report, to: Path, name: str) -> None:
+    as_json, as_text = report.write(to, name)
+    say(f"The report is in {as_text} and {as_json.name}. It names no account, token or address.")
+
+
+def _exit(report: Report) -> None:
+    if WAS_INTERRUPTED in report.failures:
+        raise typer.Exit(INTERRUPTED)
+    if not report.passed:
+        print_result(
+            f"aws-verify: failed; {counted(len(report.failures), 'sentence')} in the report"
+        )
+        raise typer.Exit(1)
+    rows = report.sections["rows"]
+    print_result(f"aws-verify: passed; {rows['right']:,} of {rows['expected']:,} rows are right")
+
+
+def _tag() -> str:
+    return f"v{secrets.token_hex(3)}"
+
+
+def _name(what: str) -> str:
+    return f"aws-verify-{what}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    *first, last = (f"{size:,}" for size in sizes)
+    return f"{', '.join(first)} and {last}" if first else last

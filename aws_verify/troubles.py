@@ -1,0 +1,149 @@
+"""What a run switches off or throttles for a while, and puts back whatever happens."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from fanfold import names
+from fanfold.aws.event_sources import DISABLED, ENABLED
+from fanfold_cli.commands.pause import switch
+from fanfold_cli.console import ExpectedError
+from fanfold_cli.event_sources import mapping_of
+from fanfold_cli.progress import progress_bar
+from fanfold_cli.stack import Deployment
+
+# A table or a function takes some seconds to change, rarely minutes.
+CHANGE_SECONDS = 300.0
+POLL_SECONDS = 1.0
+# Write units a second: 10,000 entries take three minutes.
+LOW_WRITE_UNITS = 50
+# DynamoDB's word for no maximum.
+NO_MAXIMUM = -1
+NOWHERE = "functions.nowhere.handler"
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """`applied` lasts as long as its block; `not_here` says why the stack cannot have it."""
+
+    what: str
+    applied: Callable[[Deployment], AbstractContextManager[None]]
+    not_here: str = ""
+
+
+@contextmanager
+def lanes_paused(deployment: Deployment) -> Iterator[None]:
+    with ExitStack() as paused:
+        for lane in names.LANES:
+            paused.callback(switch, deployment, lane, ENABLED)
+            switch(deployment, lane, DISABLED)
+        yield
+
+
+@contextmanager
+def deliver_crashing(deployment: Deployment) -> Iterator[None]:
+    """Every run of DELIVER that begins ends at once with an error, as after a broken deploy."""
+    client, function = deployment.client("lambda"), _deliver(deployment)
+    handler = client.get_function_configuration(FunctionName=function)["Handler"]
+
+    def change(to: str) -> None:
+        client.update_function_configuration(FunctionName=function, Handler=to)
+        _wait(
+            "DELIVER",
+            lambda: client.get_function_configuration(FunctionName=function).get(
+                "LastUpdateStatus", "Successful"
+            ),
+            wanted="Successful",
+        )
+
+    try:
+        change(NOWHERE)
+        yield
+    finally:
+        change(handler)
+
+
+@contextmanager
+def deliver_forbidden(deployment: Deployment) -> Iterator[None]:
+    """Lambda refuses every run of DELIVER: no concurrent execution is left for it."""
+    client, function = deployment.client("lambda"), _deliver(deployment)
+    before = client.get_function_concurrency(FunctionName=function).get(
+        "ReservedConcurrentExecutions"
+    )
+    try:
+        client.put_function_concurrency(FunctionName=function, ReservedConcurrentExecutions=0)
+        yield
+    finally:
+        if before is None:
+            client.delete_function_concurrency(FunctionName=function)
+        else:
+            client.put_function_concurrency(
+                FunctionName=function, ReservedConcurrentExecutions=before
+            )
+
+
+@contextmanager
+def timelines_throttled(deployment: Deployment) -> Iterator[None]:
+    """The timelines table refuses all but a few writes a second."""
+    client, table = deployment.client("dynamodb"), deployment.settings().timelines_table
+
+    def described() -> Any:
+        return client.describe_table(TableName=table)["Table"]
+
+    before = described().get("OnDemandThroughput", {}).get("MaxWriteRequestUnits", NO_MAXIMUM)
+
+    def change(to: int) -> None:
+        _wait("The table", lambda: described()["TableStatus"], wanted="ACTIVE")
+        client.update_table(TableName=table, OnDemandThroughput={"MaxWriteRequestUnits": to})
+        _wait("The table", lambda: described()["TableStatus"], wanted="ACTIVE")
+
+    try:
+        change(LOW_WRITE_UNITS)
+        yield
+    finally:
+        change(before)
+
+
+ON_AWS = (
+    Trouble("both lanes are paused", lanes_paused),
+    Trouble("every run of DELIVER crashes at its start", deliver_crashing),
+    Trouble("DELIVER may not run: its reserved concurrency is 0", deliver_forbidden),
+    Trouble(
+        f"the timelines table takes at most {LOW_WRITE_UNITS} writes a second", timelines_throttled
+    ),
+)
+# The engine takes these two settings and does nothing by them.
+LOCALLY = (
+    *ON_AWS[:2],
+    Trouble(ON_AWS[2].what, deliver_forbidden, "the local engine ignores reserved concurrency"),
+    Trouble(ON_AWS[3].what, timelines_throttled, "the local engine throttles no table"),
+)
+
+
+def of(deployment: Deployment) -> tuple[Trouble, ...]:
+    return LOCALLY if deployment.is_local else ON_AWS
+
+
+def hold(seconds: float) -> None:
+    """Wait for so long, with a bar."""
+    end = time.monotonic() + seconds
+    with progress_bar("Holding", total=round(seconds), unit="seconds") as bar:
+        while (left := end - time.monotonic()) > 0:
+            bar.reach(round(seconds - left))
+            time.sleep(min(POLL_SECONDS, left))
+        bar.reach(round(seconds))
+
+
+def _deliver(deployment: Deployment) -> str:
+    function: str = mapping_of(deployment, names.EXPRESS)["FunctionArn"]
+    return function
+
+
+def _wait(what: str, state: Callable[[], str], *, wanted: str) -> None:
+    end = time.monotonic() + CHANGE_SECONDS
+    while (now := state()) != wanted:
+        if time.monotonic() > end:
+            raise ExpectedError(f"{what} is still {now} after {CHANGE_SECONDS:.0f} s.")
+        time.sleep(POLL_SECONDS)

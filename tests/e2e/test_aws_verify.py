@@ -1,0 +1,113 @@
+"""A day on AWS, small and on the local engine: a sound run, and one whose table is spoiled."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from typer.testing import CliRunner
+
+from aws_verify import tables
+from aws_verify.__main__ import app
+from aws_verify.verdict import Row
+from fanfold import names
+from fanfold_cli.local.home import Home
+from fanfold_cli.stack import Deployment
+
+pytestmark = pytest.mark.thorough
+
+SIZES = ("--size", "12", "--size", "60")
+# A message that fails comes again after so many seconds; as deployed, after six minutes.
+VISIBILITY_SECONDS = 5
+
+
+@pytest.fixture(autouse=True)
+def soon_again(stack: Deployment) -> Iterator[None]:
+    """Let messages of the lanes that have failed come again soon."""
+    sqs = stack.client("sqs")
+
+    def set_visibility(seconds: int) -> None:
+        for lane in names.LANES:
+            sqs.set_queue_attributes(
+                QueueUrl=stack.output(lane.url_output),
+                Attributes={"VisibilityTimeout": str(seconds)},
+            )
+
+    set_visibility(VISIBILITY_SECONDS)
+    yield
+    set_visibility(names.EXPRESS.visibility_seconds)
+
+
+def run(engine: Home, directory: Path, *arguments: str) -> tuple[int, str, Any]:
+    where = ("--local", "--yes", "--home", str(engine.path), "--to", str(directory))
+    ran = CliRunner().invoke(app, [*where, *SIZES, "--hold", "2", "--patience", "120", *arguments])
+    (path,) = directory.glob("aws-verify-local-*.json")
+    return ran.exit_code, ran.output, json.loads(path.read_text())
+
+
+def test_a_small_run_on_the_engine_finds_every_row_and_says_what_it_skipped(
+    engine: Home, tmp_path: Path
+) -> None:
+    exit_code, said, report = run(engine, tmp_path)
+    assert (exit_code, report["failures"]) == (0, []), said
+    # By both doors to both sizes, then in two troubles to those whom nobody has left.
+    entries = 2 * (12 + 60) + 2 * (10 + 58)
+    assert report["rows"] == {"expected": entries, "right": entries}
+    assert f"passed; {entries} of {entries} rows are right" in said
+    assert [(each["followers"], each["door"]) for each in report["posts"]] == [
+        (12, "HTTP"),
+        (12, "queue"),
+        (60, "HTTP"),
+        (60, "queue"),
+    ]
+    for each in [*report["posts"], *report["troubles"]]:
+        assert each["state"] == "complete"
+        assert each["delivered"] == each["followers"]
+        assert 0 < each["p50"] <= each["p99"]
+    # Nothing came through while it lasted.
+    assert {each["of_the_sample_meanwhile"][:2] for each in report["troubles"]} == {"0 "}
+    assert all(each["p50"] > 2 for each in report["troubles"])
+    assert {each["while"] for each in report["troubles"]} == {
+        "both lanes are paused",
+        "every run of DELIVER crashes at its start",
+    }
+    assert [each["seen"] for each in report["reads"]] == [8, 8, 8, 4, 0]
+    skipped = " ".join(each["what"] for each in report["skipped"])
+    assert all(word in skipped for word in ("deploying", "reserved", "50 writes", "CloudWatch"))
+    text = next(tmp_path.glob("*.md")).read_text()
+    assert "**Passed.**" in text
+    assert "127.0.0.1" not in text
+
+
+def test_a_run_whose_table_was_spoiled_fails_and_says_by_what(
+    engine: Home, stack: Deployment, tmp_path: Path
+) -> None:
+    """A row is lost and one is too many, just before all rows are checked."""
+    plain, table = tables.rows, stack.settings().timelines_table
+    spoiled: list[Row] = []
+
+    def spoil(deployment: Deployment, *, total: int) -> Iterator[Row]:
+        client = deployment.client("dynamodb")
+        ours = [
+            row for row in plain(deployment, total=total) if "-publisher-of-60" in row.publisher
+        ]
+        row = max(ours, key=lambda each: each.sort_key)
+        spoiled.append(row)
+        key = {"user_id": {"S": row.user}, "sort_key": {"S": row.sort_key}}
+        client.delete_item(TableName=table, Key=key)
+        other = {**key, "user_id": {"S": f"{row.user}-nobody"}}
+        client.put_item(TableName=table, Item={**other, "publisher_id": {"S": row.publisher}})
+        return plain(deployment, total=total)
+
+    with patch.object(tables, "rows", spoil):
+        exit_code, said, report = run(engine, tmp_path)
+    assert exit_code == 1
+    failures = "\n".join(report["failures"])
+    assert (
+        f"1 row is missing (its user followed when it was published): {spoiled[0].user}" in failures
+    )
+    assert "1 row is too many (its user did not follow its publisher)" in failures
+    assert report["rows"]["right"] == report["rows"]["expected"] - 1
+    assert "aws-verify: failed" in said

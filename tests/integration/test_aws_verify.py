@@ -1,0 +1,526 @@
+"""A day on AWS on moto: its own stack and no other, what it disturbs, what it counts and judges."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import boto3
+import pytest
+from moto import mock_aws
+from typer.testing import CliRunner
+
+from aws_verify import measures, own_stack, tables, troubles, watch
+from aws_verify.__main__ import app
+from aws_verify.measures import WRITES, Query
+from aws_verify.own_stack import TAG, OwnStack
+from aws_verify.people import People
+from aws_verify.script import HTTP, QUEUE, Post, Record
+from aws_verify.verdict import judge
+from fanfold import names
+from fanfold_cli.console import ExpectedError
+from fanfold_cli.stack import Deployment
+from tests.integration.cli import Stack, outputs
+from tests.integration.system import REGION, System
+
+NAME = "Fanfold-verify"
+OTHER = "Fanfold-verify-2"
+TEMPLATE = json.dumps({"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}})
+EARLIER = "2026-11-20T17:00:00.000Z"
+BEGAN = "2026-11-22T19:00:00Z"
+
+
+@pytest.fixture
+def cloudformation(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.setenv("AWS_REGION", REGION)
+    monkeypatch.setattr(own_stack, "POLL_SECONDS", 0.01)
+    with mock_aws():
+        yield boto3.client("cloudformation", region_name=REGION)
+
+
+def make(cloudformation: Any, name: str = NAME, *, ours: bool = True) -> None:
+    tags = [{"Key": TAG, "Value": BEGAN}] if ours else [{"Key": "team", "Value": "search"}]
+    cloudformation.create_stack(StackName=name, TemplateBody=TEMPLATE, Tags=tags)
+
+
+def stacks(cloudformation: Any) -> list[str]:
+    return [each["StackName"] for each in cloudformation.describe_stacks()["Stacks"]]
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, list(arguments))
+    if result.exception and not isinstance(result.exception, ExpectedError | SystemExit):
+        raise result.exception
+    failure = result.exception if isinstance(result.exception, ExpectedError) else ""
+    return result.exit_code, f"{result.output}{failure}"
+
+
+@pytest.fixture
+def cdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """A CDK command line that notes its arguments and then runs a line of shell; no synthesis."""
+
+    def write(line: str) -> None:
+        executable = tmp_path / "cdk"
+        executable.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/cdk-ran\n{line}\n')
+        executable.chmod(executable.stat().st_mode | stat.S_IXUSR)
+
+    def synthesize(_stage: str, _concurrency: int | None, assembly: Path) -> None:
+        assembly.mkdir()
+        properties = {"templateFile": "t.json", "stackName": NAME}
+        artifact = {"type": "aws:cloudformation:stack", "properties": properties}
+        (assembly / "manifest.json").write_text(json.dumps({"artifacts": {"x": artifact}}))
+        (assembly / "t.json").write_text(TEMPLATE)
+
+    monkeypatch.setenv("FANFOLD_CDK", str(tmp_path / "cdk"))
+    monkeypatch.setattr(own_stack, "synthesize", synthesize)
+    return write
+
+
+def report_of(directory: Path) -> Any:
+    (path,) = directory.glob("aws-verify-*.json")
+    return json.loads(path.read_text())
+
+
+def test_a_stack_that_was_not_made_by_a_run_is_refused_and_stays(cloudformation: Any) -> None:
+    make(cloudformation, ours=False)
+    for arguments in ((NAME, "--yes"), (NAME, "--remove", "--yes")):
+        exit_code, said = run(*arguments)
+        assert exit_code == 1
+        assert "was not made by this command" in said
+    with pytest.raises(ExpectedError, match="was not made by this command"):
+        OwnStack(NAME, cloudformation).remove()
+    assert stacks(cloudformation) == [NAME]
+
+
+def test_without_a_terminal_and_a_yes_nothing_is_made_or_removed(cloudformation: Any) -> None:
+    exit_code, said = run(NAME)
+    assert exit_code == 1
+    assert "It costs at most $" in said
+    assert "there is no terminal to ask on" in said
+    make(cloudformation)
+    exit_code, said = run(NAME, "--remove")
+    assert (exit_code, stacks(cloudformation)) == (1, [NAME])
+    assert f"was made by a run of {BEGAN}" in said
+
+
+def test_what_an_earlier_run_has_left_is_removed_and_nothing_else(cloudformation: Any) -> None:
+    for name in (NAME, OTHER, "Fanfold-dev"):
+        make(cloudformation, name)
+    exit_code, said = run(NAME, "--remove", "--yes")
+    assert (exit_code, sorted(stacks(cloudformation))) == (0, ["Fanfold-dev", OTHER])
+    assert f"The stack {NAME} is removed." in said
+    assert f"There is no stack {NAME}." in run(NAME, "--remove", "--yes")[1]
+
+
+def test_a_deploy_that_fails_ends_in_a_report_and_leaves_nothing(
+    cloudformation: Any, cdk: Callable[[str], None], tmp_path: Path
+) -> None:
+    cdk("echo boom of 123456789012; exit 3")
+    make(cloudformation)  # as an earlier run has left it
+    exit_code, said = run(NAME, "--yes", "--to", str(tmp_path))
+    assert exit_code == 1
+    assert f"A run of {BEGAN} has left the stack {NAME}" in said
+    assert stacks(cloudformation) == []
+    report = report_of(tmp_path)
+    assert not report["passed"]
+    assert "boom of [account]" in report["failures"][0]
+    assert report["end"] == {"stack": "was never made"}
+    ran = (tmp_path / "cdk-ran").read_text()
+    assert ran.startswith(f"deploy {NAME} --app ")
+    assert f"--method direct --require-approval never --progress events --tags {TAG}=" in ran
+
+
+def test_ctrl_c_during_the_deploy_ends_cdk_and_removes_the_stack(
+    cloudformation: Any,
+    cdk: Callable[[str], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cdk("exec sleep 60")
+    seen: list[float] = []
+
+    def interrupted(_seconds: float) -> None:
+        if not seen:  # the stack is half made
+            make(cloudformation)
+            seen.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("aws_verify.own_stack.time.sleep", interrupted)
+    exit_code, said = run(NAME, "--yes", "--to", str(tmp_path))
+    assert exit_code == 130
+    assert time.monotonic() - seen[0] < 30
+    assert stacks(cloudformation) == []
+    report = report_of(tmp_path)
+    assert report["failures"] == ["The run was interrupted."]
+    assert report["end"]["stack"] == "removed"
+    assert "Removing the stack" in said
+
+
+class Stuck:
+    """CloudFormation that cannot delete."""
+
+    def __init__(self, cloudformation: Any) -> None:
+        self.client = cloudformation
+        self.deleted = False
+
+    def delete_stack(self, **_request: str) -> None:
+        self.deleted = True
+
+    def describe_stacks(self, **request: str) -> Any:
+        answer = self.client.describe_stacks(**request)
+        if self.deleted:
+            answer["Stacks"][0]["StackStatus"] = "DELETE_FAILED"
+        return answer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+
+def test_a_removal_that_fails_says_what_remains_and_how_to_try_again(cloudformation: Any) -> None:
+    make(cloudformation)
+    with pytest.raises(ExpectedError) as raised:
+        OwnStack(NAME, Stuck(cloudformation)).remove()
+    said = str(raised.value)
+    assert "1 resource of it remain: Queue." in said
+    assert f"make aws-verify STACK={NAME} REMOVE=1" in said
+
+
+# --- rows, as the product wrote them
+
+
+@pytest.fixture
+def published(system: System) -> dict[str, Post]:
+    """A post by HTTP and one by the queue, delivered by the real functions; and their record."""
+    followers = frozenset({"v1-bob", "v1-carol"})
+    for user in sorted(followers):
+        assert system.follow(user, "v1-ada").status == 200
+    answer = system.publish("a", user="v1-ada").body
+    event = {"type": "post.published", "publisher_id": "v1-ada", "ref_id": "v1-post"}
+    whole = {**event, "version": 1, "published_at": EARLIER}
+    system.sqs.send_message(QueueUrl=system.url("Publish"), MessageBody=json.dumps(whole))
+    system.pump()
+    posts = (
+        Post(answer["ref_id"], "v1-ada", answer["published_at"], "", HTTP, followers),
+        Post("v1-post", "v1-ada", EARLIER, "", QUEUE, followers),
+    )
+    return {post.ref_id: post for post in posts}
+
+
+def verdict_of(published: dict[str, Post]) -> tuple[int, list[str]]:
+    stack = Stack(REGION, None, outputs(), {})
+    verdict = judge(published, tables.rows(stack, total=4), prefix="")
+    return verdict.right, [failure.partition(" (")[0] for failure in verdict.failures()]
+
+
+def test_a_run_in_which_all_went_well_passes(published: dict[str, Post]) -> None:
+    assert verdict_of(published) == (4, [])
+
+
+def test_a_row_that_is_lost_is_reported(system: System, published: dict[str, Post]) -> None:
+    row = system.rows(names.TIMELINES)[0]
+    key = {name: row[name] for name in ("user_id", "sort_key")}
+    system.dynamodb.delete_item(TableName=names.TIMELINES.name, Key=key)
+    assert verdict_of(published) == (3, ["1 row is missing"])
+
+
+def test_a_row_of_a_user_who_does_not_follow_is_reported(
+    system: System, published: dict[str, Post]
+) -> None:
+    row = system.rows(names.TIMELINES)[0]
+    other = {**row, "user_id": {"S": "v1-mallory"}}
+    system.dynamodb.put_item(TableName=names.TIMELINES.name, Item=other)
+    assert verdict_of(published) == (4, ["1 row is too many"])
+
+
+def test_a_publish_that_was_made_twice_is_reported(
+    system: System, published: dict[str, Post]
+) -> None:
+    assert system.publish("b", user="v1-ada").status == 202  # the same request with another key
+    system.pump()
+    assert verdict_of(published) == (4, ["2 rows are of no known post"])
+
+
+def test_a_post_under_a_second_key_is_reported(system: System, published: dict[str, Post]) -> None:
+    row = system.rows(names.TIMELINES)[0]
+    again = {**row, "sort_key": {"S": f"2026-11-19T00:00:00.000Z#{ref_id_of(row)}"}}
+    system.dynamodb.put_item(TableName=names.TIMELINES.name, Item=again)
+    right, failures = verdict_of(published)
+    assert right in (3, 4)  # which of the two is met first
+    assert "1 row is doubled" in failures
+
+
+def ref_id_of(row: Any) -> str:
+    text: str = row["sort_key"]["S"]
+    return text.partition("#")[2]
+
+
+def test_the_edges_are_those_of_the_publishers_asked_for(
+    system: System, published: dict[str, Post]
+) -> None:
+    system.follow("v1-bob", "somebody")
+    stack = Stack(REGION, None, outputs(), {})
+    followers = next(iter(published.values())).followers
+    found = tables.followers(stack, ["v1-ada", "v1-nobody"])
+    assert found == {"v1-ada": followers, "v1-nobody": frozenset()}
+
+
+# --- troubles
+
+
+class FakeLambda:
+    """DELIVER's function and the mappings of the lanes, and what was done with them."""
+
+    def __init__(self) -> None:
+        self.handler = "functions.deliver.handler"
+        self.reserved: int | None = None
+        self.enabled = {"Express": True, "Bulk": True}
+        self.seen: list[Any] = []
+
+    def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
+        return {"EventSourceMappings": [self._mapping(EventSourceArn.rpartition(":")[2])]}
+
+    def get_event_source_mapping(self, *, UUID: str) -> Any:  # noqa: N803
+        return self._mapping(UUID)
+
+    def _mapping(self, queue: str) -> Any:
+        state = "Enabled" if self.enabled[queue] else "Disabled"
+        return {"UUID": queue, "State": state, "FunctionArn": "the-deliver"}
+
+    def update_event_source_mapping(self, *, UUID: str, Enabled: bool) -> None:  # noqa: N803
+        self.enabled[UUID] = Enabled
+
+    def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
+        assert FunctionName == "the-deliver"
+        return {"Handler": self.handler, "LastUpdateStatus": "Successful"}
+
+    def update_function_configuration(self, *, FunctionName: str, Handler: str) -> None:  # noqa: N803
+        assert FunctionName == "the-deliver"
+        self.handler = Handler
+
+    def get_function_concurrency(self, *, FunctionName: str) -> Any:  # noqa: N803
+        assert FunctionName == "the-deliver"
+        return {} if self.reserved is None else {"ReservedConcurrentExecutions": self.reserved}
+
+    def put_function_concurrency(
+        self,
+        *,
+        FunctionName: str,  # noqa: N803
+        ReservedConcurrentExecutions: int,  # noqa: N803
+    ) -> None:
+        assert FunctionName == "the-deliver"
+        self.reserved = ReservedConcurrentExecutions
+
+    def delete_function_concurrency(self, *, FunctionName: str) -> None:  # noqa: N803
+        assert FunctionName == "the-deliver"
+        self.reserved = None
+
+    def state(self) -> Any:
+        return self.handler, self.reserved, dict(self.enabled)
+
+
+class FakeTable:
+    """The timelines table, of which moto keeps no maximum; a change takes two looks."""
+
+    def __init__(self) -> None:
+        self.maximum, self.busy = -1, 0
+
+    def describe_table(self, *, TableName: str) -> Any:  # noqa: N803
+        assert TableName == names.TIMELINES.name
+        self.busy = max(0, self.busy - 1)
+        maximum = {} if self.maximum < 0 else {"MaxWriteRequestUnits": self.maximum}
+        return {
+            "Table": {
+                "TableStatus": "UPDATING" if self.busy else "ACTIVE",
+                **({"OnDemandThroughput": maximum} if maximum else {}),
+            }
+        }
+
+    def update_table(self, *, TableName: str, OnDemandThroughput: Any) -> None:  # noqa: N803
+        assert TableName == names.TIMELINES.name
+        assert not self.busy
+        self.maximum, self.busy = OnDemandThroughput["MaxWriteRequestUnits"], 2
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(troubles, "POLL_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("system")
+@pytest.mark.parametrize("trouble", troubles.ON_AWS, ids=lambda trouble: trouble.what)
+def test_a_trouble_changes_something_and_puts_it_back_after_an_error_too(
+    trouble: troubles.Trouble,
+) -> None:
+    fake, table = FakeLambda(), FakeTable()
+    stack = Stack(REGION, None, outputs(), {"lambda": fake, "dynamodb": table})
+    before = fake.state(), table.maximum
+    for error in (None, KeyboardInterrupt, ExpectedError):
+        try:
+            with trouble.applied(stack):
+                assert (fake.state(), table.maximum) != before
+                if error:
+                    raise error
+        except (KeyboardInterrupt, ExpectedError):
+            assert error
+        assert (fake.state(), table.maximum) == before
+
+
+@pytest.mark.usefixtures("system")
+def test_both_lanes_run_again_though_one_cannot_be_paused() -> None:
+    class HalfDeaf(FakeLambda):
+        def update_event_source_mapping(self, *, UUID: str, Enabled: bool) -> None:  # noqa: N803
+            if UUID == "Bulk" and not Enabled:
+                raise ExpectedError("no")
+            super().update_event_source_mapping(UUID=UUID, Enabled=Enabled)
+
+    fake = HalfDeaf()
+    fake.exceptions = type(  # type: ignore[attr-defined]
+        "E", (), {"ResourceInUseException": InUse, "ResourceConflictException": InUse}
+    )
+    stack = Stack(REGION, None, outputs(), {"lambda": fake})
+    with pytest.raises(ExpectedError), troubles.lanes_paused(stack):
+        raise AssertionError("it was not paused")
+    assert fake.enabled == {"Express": True, "Bulk": True}
+
+
+class InUse(Exception):
+    """Lambda is changing the mapping just now."""
+
+
+# --- CloudWatch
+
+
+def test_sums_of_cloudwatch_are_awaited_until_all_writes_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    began = datetime.now(UTC) - timedelta(minutes=5)
+    asked = [
+        Query(names.TIMELINES.name, WRITES, "AWS/DynamoDB", {"TableName": "t"}),
+        Query("deliver", "Duration", "AWS/Lambda", {"FunctionName": "d"}),
+        Query("deliver", "Invocations", "AWS/Lambda", {"FunctionName": "d"}),
+    ]
+    with mock_aws():
+        stack = Deployment(REGION, None, {})
+        cloudwatch = stack.client("cloudwatch")
+
+        def count(namespace: str, metric: str, value: float, **dimensions: str) -> None:
+            named = [{"Name": name, "Value": each} for name, each in dimensions.items()]
+            data = {"MetricName": metric, "Dimensions": named, "Value": value}
+            at = datetime.now(UTC) - timedelta(minutes=2)
+            cloudwatch.put_metric_data(Namespace=namespace, MetricData=[{**data, "Timestamp": at}])
+
+        count("AWS/DynamoDB", WRITES, 60.0, TableName="t")
+        count("AWS/Lambda", "Duration", 2000.0, FunctionName="d")
+        count("AWS/Lambda", "Invocations", 4.0, FunctionName="d")
+        waits: list[float] = []
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 1:  # the last minute comes late
+                count("AWS/DynamoDB", WRITES, 40.0, TableName="t")
+
+        monkeypatch.setattr("aws_verify.measures.time.sleep", wait)
+        sums, complete = measures.read(stack, asked, began=began, rows=100)
+        assert complete
+        assert sums[names.TIMELINES.name, WRITES] == 100
+        assert len(waits) == measures.STEADY_LOOKS
+        counted = measures.result(sums, {"deliver": 512})
+        assert (counted["write_units"], counted["gb_seconds"]) == (100, 1.0)
+        assert counted["functions"] == {"deliver": {"Duration": 2000.0, "Invocations": 4.0}}
+
+        monkeypatch.setattr(measures, "PATIENCE_SECONDS", 0.0)
+        assert measures.read(stack, asked, began=began, rows=101)[1] is False
+
+
+class Functions:
+    """CloudFormation's resources in two pages, and Lambda's configurations."""
+
+    def get_paginator(self, operation: str) -> Any:
+        assert operation == "list_stack_resources"
+        return self
+
+    def paginate(self, *, StackName: str) -> Iterator[Any]:  # noqa: N803
+        assert StackName == NAME
+        for name in ("api", "deliver"):
+            yield {"StackResourceSummaries": [self._resource(name)]}
+        other = {"ResourceType": "AWS::SQS::Queue", "PhysicalResourceId": "q"}
+        yield {"StackResourceSummaries": [other, self._resource("of-somebody-else")]}
+
+    def _resource(self, name: str) -> Any:
+        return {"ResourceType": "AWS::Lambda::Function", "PhysicalResourceId": name}
+
+    def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
+        handler = f"functions.{FunctionName}.handler"
+        return {"Handler": handler, "MemorySize": 512, "FunctionName": FunctionName}
+
+
+def test_every_table_index_and_function_of_the_stack_is_asked_about() -> None:
+    fake = Functions()
+    stack = Stack(REGION, None, outputs(), {"cloudformation": fake, "lambda": fake})
+    asked, memory = measures.queries(stack, NAME)
+    assert memory == {"api": 512, "deliver": 512}
+    assert {query.what for query in asked} == {
+        *(table.name for table in names.TABLES),
+        "Posts/outbox",
+        "Fanouts/open",
+        "Fanouts/stalled",
+        *memory,
+    }
+    (outbox,) = (each for each in asked if (each.what, each.metric) == ("Posts/outbox", WRITES))
+    assert outbox.dimensions == {"TableName": "Posts", "GlobalSecondaryIndexName": "outbox"}
+
+
+def test_what_does_not_arrive_is_given_up_and_named(
+    system: System, published: dict[str, Post], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(watch, "ASK_SECONDS", 0.0)
+    post = published["v1-post"]
+    row = next(row for row in system.rows(names.TIMELINES) if ref_id_of(row) == "v1-post")
+    key = {name: row[name] for name in ("user_id", "sort_key")}
+    system.dynamodb.delete_item(TableName=names.TIMELINES.name, Key=key)
+    people = People(Stack(REGION, None, outputs(), {}), Record("v1", (2,)))
+    with patch.object(People, "delivery", lambda *_: {"state": "delivering", "delivered": 1}):
+        watched = watch.Watched.of(post, time.monotonic())
+        (failure,) = watch.watch(people, [watched], patience=0.2)
+    assert "The post v1-post has not arrived" in failure
+    assert "delivering, with 1 of 2 entries, and 1 of its sample are missing" in failure
+    assert watched.result()["p99"] is None
+
+
+def test_follows_that_do_not_arrive_stop_the_run(
+    system: System, published: dict[str, Post], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aws_verify.watch.time.sleep", lambda _seconds: None)
+    record = Record("v1", (2,))
+    people = People(Stack(REGION, None, outputs(), {}), record)
+    record.follows = {"v1-ada": published["v1-post"].followers}
+    watch.await_follows(people, patience=0.2)
+    assert system.unfollow("v1-bob", "v1-ada").status == 204
+    with pytest.raises(ExpectedError, match="1 of 2 follows have arrived and 0 are too many"):
+        watch.await_follows(people, patience=0.2)
+
+
+def test_the_stage_is_synthesized_whatever_cdk_json_says_about_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an issuer in cdk.json, a stage with a pool of its own would be refused."""
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    written = {"stage": "prod", "jwt_issuer": "https://login.example.com", "@flag": True}
+    (checkout / "cdk.json").write_text(json.dumps({"context": written}))
+    (checkout / "app.py").write_text(
+        "import os; open(os.environ['CDK_OUTDIR'], 'w').write(os.environ['CDK_CONTEXT_JSON'])"
+    )
+    monkeypatch.setattr(own_stack, "CHECKOUT", checkout)
+    own_stack.synthesize("verify-anna", 200, tmp_path / "out")
+    said = json.loads((tmp_path / "out").read_text())
+    assert said == {"stage": "verify-anna", "concurrency": 200, "@flag": True}

@@ -1,0 +1,42 @@
+"""Calls of the HTTP API go by the company's proxy, if there is one."""
+
+import pytest
+import urllib3
+
+from fanfold_cli.http import pool_for
+
+API = "https://abc.execute-api.eu-west-1.amazonaws.com"
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
+
+
+def test_without_a_proxy_the_api_is_called_directly() -> None:
+    assert pool_for(API).proxy is None
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy"])
+def test_a_proxy_of_the_environment_is_used(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "http://proxy.example.com:3128")
+    pool = pool_for(API)
+    assert isinstance(pool, urllib3.ProxyManager)
+    assert pool.proxy is not None
+    assert pool.proxy.url == "http://proxy.example.com:3128"
+
+
+def test_a_host_of_no_proxy_is_called_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.com:3128")
+    monkeypatch.setenv("NO_PROXY", ".amazonaws.com")
+    assert pool_for(API).proxy is None
+
+
+def test_the_certificates_of_a_company_are_those_that_boto3_uses(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_CA_BUNDLE", "/etc/company.pem")
+    assert pool_for(API).connection_pool_kw["ca_certs"] == "/etc/company.pem"
