@@ -89,8 +89,8 @@ def of_function(function: names.Function, placed: lambda_.IFunction) -> Iterator
     yield Rule(
         name=f"{name}FunctionThrottled",
         says=f"Lambda refuses to run the function {function.name}: the account has too few "
-        "concurrent executions, or too few are reserved for this function. Ask AWS for more, or "
-        "give the queues fewer workers: see 'Budgets' in docs/operations.md.",
+        "concurrent executions, or too few are reserved for this function. Ask AWS for more, and "
+        "deploy with -c concurrency= as many as it has: see 'A new account' in docs/operations.md.",
         metric=placed.metric_throttles(period=MINUTE, statistic="Sum"),
         threshold=1,
         bad=bad,
