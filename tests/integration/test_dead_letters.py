@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from typing import Any
@@ -155,6 +156,8 @@ def test_sweep_reports_a_dead_letter_without_a_reason_once(
     lines = logged(caplog, WAITS)
     assert {line.queue: line.message_id for line in lines} == ids
     assert {line.size for line in lines} == {6}
+    assert {line.queue: line.first_message_id for line in lines} == ids
+    assert {line.sha256 for line in lines} == {hashlib.sha256(b"Secret").hexdigest()}
     assert "Secret" not in caplog.text
     caplog.clear()
     system.clock.advance(60)

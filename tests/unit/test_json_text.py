@@ -119,7 +119,7 @@ REFUSED = {
         "'published_at' is not a string; send one.",
     ),
     "102 levels": (f'"body":{DEEP}}}', f"'body' {NESTED}"),
-    "5,000 levels": ('"body":' + "[" * 5_000 + "]" * 5_000 + "}", NESTED),
+    "5,000 levels": ('"body":{"a":' + "[" * 5_000 + "]" * 5_000 + "}}", NESTED),
     "5,000 levels of objects": ('"body":' + '{"":' * 2_000 + "1" + "}" * 2_001, NESTED),
     "not JSON": ('"body":{"a":01}}', "is not JSON"),
     "a comment": ('"body":{} /* */}', "is not JSON"),
