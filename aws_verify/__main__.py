@@ -10,9 +10,12 @@ from aws_verify import runs, script, watch
 from aws_verify.own_stack import OwnStack, stage_of
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError, say
-from fanfold_cli.local.home import Home
+from fanfold_cli.local.home import CHECKOUT, Home
 from fanfold_cli.options import HomeOption, YesOption
 from fanfold_cli.stack import Deployment, aws_region
+
+# Hidden, so that a report is no source of the app.
+REPORTS = CHECKOUT / ".aws-verify"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -42,9 +45,8 @@ def aws_verify(
         bool, typer.Option("--remove", help="Only remove what an earlier run has left.")
     ] = False,
     to: Annotated[
-        Path,
-        typer.Option("--to", exists=True, file_okay=False, help="Directory for the report."),
-    ] = Path(),
+        Path, typer.Option("--to", file_okay=False, help="Directory for the report.")
+    ] = REPORTS,
     hold: Annotated[float, typer.Option(min=1, help="Seconds that each trouble lasts.")] = 60.0,
     patience: Annotated[
         float, typer.Option(min=1, help="Seconds for which nothing may progress.")

@@ -52,6 +52,7 @@ class Report:
 
     def write(self, directory: Path, name: str) -> tuple[Path, Path]:
         """Write NAME.json and NAME.md, over those of the same name."""
+        directory.mkdir(parents=True, exist_ok=True)
         content = self.content()
         as_json, as_text = directory / f"{name}.json", directory / f"{name}.md"
         as_json.write_text(json.dumps(content, indent=2) + "\n")

@@ -84,13 +84,13 @@ class Run:
                     self._course(deployed, own.name, record, report, expected)
             finally:
                 # Before the stack goes, so that nothing which follows can lose it.
-                report.write(self.to, name)
+                _save(report, self.to, name)
                 report.sections["end"] = (
                     {"stack": f"kept; `{own.command}` removes it"}
                     if self.keep
                     else _tear_down(own, report)
                 )
-                _finish(report, self.to, name)
+                _save(report, self.to, name)
         _exit(report)
 
     def locally(self, deployment: Deployment) -> None:
@@ -110,7 +110,7 @@ class Run:
                 with _reporting(report):
                     self._course(deployment, "", record, report, expected)
             finally:
-                _finish(report, self.to, _name("local"))
+                _save(report, self.to, _name("local"))
         _exit(report)
 
     def _ask(self, question: str) -> None:
@@ -241,9 +241,14 @@ def _commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def _finish(report: Report, to: Path, name: str) -> None:
-    as_json, as_text = report.write(to, name)
-    say(f"The report is in {as_text} and {as_json.name}. It names no account, token or address.")
+def _save(report: Report, to: Path, name: str) -> None:
+    """Write the report; a disk that is full must not keep the stack from being removed."""
+    try:
+        as_json, as_text = report.write(to, name)
+    except OSError as error:
+        say(f"The report cannot be written to {to}: {error}")
+    else:
+        say(f"The report is in {as_text} and {as_json.name}; it names no account or address.")
 
 
 def _exit(report: Report) -> None:

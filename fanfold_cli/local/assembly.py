@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 # Directories that no synthesis reads. All others count, so that a new source is never forgotten.
-NOT_SOURCES: Final = ("bench", "docs", "node_modules", "tests", "__pycache__")
+NOT_SOURCES: Final = ("aws_verify", "bench", "docs", "node_modules", "tests", "__pycache__")
 
 
 @dataclass(frozen=True)

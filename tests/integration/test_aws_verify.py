@@ -164,6 +164,23 @@ def test_ctrl_c_during_the_deploy_ends_cdk_and_removes_the_stack(
     assert "Removing the stack" in said
 
 
+def test_a_report_that_cannot_be_written_keeps_no_stack(
+    cloudformation: Any, cdk: Callable[[str], None], tmp_path: Path
+) -> None:
+    cdk("exit 3")
+    (tmp_path / "file").touch()
+    plain = OwnStack.deploy
+
+    def half_made(own: OwnStack, *arguments: Any, **options: Any) -> Any:
+        make(cloudformation)
+        return plain(own, *arguments, **options)
+
+    with patch.object(OwnStack, "deploy", half_made):
+        exit_code, said = run(NAME, "--yes", "--to", str(tmp_path / "file" / "below"))
+    assert (exit_code, stacks(cloudformation)) == (1, [])
+    assert "The report cannot be written" in said
+
+
 class Stuck:
     """CloudFormation that cannot delete."""
 
