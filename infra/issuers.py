@@ -27,9 +27,16 @@ def fault(issuer: str) -> str | None:
             "'jwt_issuer' must be the address that the tokens carry as `iss`, without "
             f"{DISCOVERY!r}: API Gateway appends it."
         )
-    if not _is_public(urlsplit(issuer).hostname or ""):
+    if not _is_public(_host(issuer)):
         return f"'jwt_issuer' must be an address on the internet, not {issuer!r}: {REQUIRED}."
     return None
+
+
+def _host(issuer: str) -> str:
+    try:
+        return urlsplit(issuer).hostname or ""
+    except ValueError:  # an IPv6 address without its end
+        return ""
 
 
 def _is_public(host: str) -> bool:

@@ -286,6 +286,21 @@ def test_without_a_region_it_says_which_variable_to_set(
 
 
 @pytest.mark.parametrize(
+    ("variable", "value"),
+    [("AWS_PROFILE", "there-is-none"), ("AWS_ENDPOINT_URL", "no address"), ("AWS_REGION", "no_t!")],
+)
+def test_an_environment_that_botocore_refuses_is_no_traceback(
+    world: World, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    world.synthesize(list(FIRST))
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
+    monkeypatch.setenv(variable, value)
+    ran = world.preflight(*FIRST)
+    assert (ran.exit_code, results(ran)) == (1, {"account": "will fail"})
+    assert value in sentence(ran, "account")
+
+
+@pytest.mark.parametrize(
     "operation", ["GetParameter", "DescribeStacks", "GetAccountSettings", "DescribeLimits"]
 )
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Data is kept; a first deploy that fails leaves nothing behind, and can be repeated."""
 
 import copy
+import json
 from collections.abc import Callable
 
 import pytest
@@ -39,6 +40,28 @@ def test_prod_keeps_what_holds_data_except_when_its_creation_is_rolled_back(
         for resource in found.values():
             assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
             assert resource["UpdateReplacePolicy"] == "Retain"
+
+
+def test_nothing_else_stays_behind_when_a_first_deploy_is_taken_back(
+    kept: Template, first: Template
+) -> None:
+    for template in (kept, first):
+        for resource in template["Resources"].values():
+            policy = resource.get("DeletionPolicy", "Delete")
+            assert policy in ("Delete", "RetainExceptOnCreate")
+            assert (policy == "Delete") is (resource["Type"] not in HOLD_DATA)
+
+
+def test_what_stays_behind_is_in_nobodys_way(kept: Template) -> None:
+    named = [
+        properties[name]
+        for kind in HOLD_DATA
+        for properties in of_type(kept, kind).values()
+        for name in ("TableName", "QueueName", "UserPoolName", "LogGroupName")
+        if name in properties
+    ]
+    (access_log,) = named
+    assert "AWS::StackId" in json.dumps(access_log), "another stack of the same name has another"
 
 
 @pytest.mark.parametrize("kind", HOLD_DATA)

@@ -172,6 +172,7 @@ def test_cdk_json_may_have_typed_values() -> None:
                 "https://login.corp.internal",
                 "https://10.0.0.7/realms/a",
                 "https://[fd00::7]/realms/a",
+                "https://[fd00::7",
             )
         ),
         (
