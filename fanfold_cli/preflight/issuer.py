@@ -115,7 +115,6 @@ def _get(address: str) -> bytes:
             headers={"accept": "application/json"},
             timeout=SECONDS,
             retries=False,
-            redirect=False,
             preload_content=False,
         ) as answer,
     ):
