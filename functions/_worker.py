@@ -197,7 +197,7 @@ def _first_message_id(record: Record) -> str:
 
 def _attribute(record: Record, name: str) -> str:
     """A message attribute of type `String`, or an empty text."""
-    return str(record.get("messageAttributes", {}).get(name, {}).get("stringValue", ""))
+    return str(record.get("messageAttributes", {}).get(name, {}).get("stringValue") or "")
 
 
 def source_name(record: Record) -> str:

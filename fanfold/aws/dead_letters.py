@@ -197,7 +197,7 @@ def _from_message(message: Any) -> DeadLetter:
     sent_at = int(attributes.get("SentTimestamp", 0))
 
     def carried(name: str) -> str:
-        return str(more.get(name, {}).get("StringValue", ""))
+        return str(more.get(name, {}).get("StringValue") or "")
 
     # What SQS moved has the attributes of its sender, or of a rejection before it was moved back.
     about = {} if "DeadLetterQueueSourceArn" in attributes else more

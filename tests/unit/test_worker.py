@@ -158,6 +158,23 @@ def redriven(message_id: str, first: str) -> dict[str, Any]:
     }
 
 
+def test_an_attribute_that_is_no_string_is_not_believed() -> None:
+    """Of a binary one, an event has no string, or null."""
+    dlq = Dlq()
+    odd = {"dataType": "Binary", "binaryValue": "AA==", "stringValue": None}
+    attributes = {"first_message_id": odd, "first_sent_at": odd}
+    received = {**record(7, receives=1), "messageAttributes": attributes, "body": "junk"}
+
+    def handle(_received: Received) -> None:
+        raise BadInput("Never.")
+
+    source = Source(cast("Any", dlq), "url", max_receives=5)
+    context: Any = Context(ends_at=1e12)
+    work({"Records": [received]}, context, handle, sources={QUEUE: source})
+    carried = {name: each["StringValue"] for name, each in dlq.attributes[0].items()}
+    assert (carried["first_message_id"], carried["first_sent_at"]) == ("message-7", "5")
+
+
 SHA256_OF_BRACES = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
 
