@@ -129,7 +129,7 @@ def _check_protection(wanted: Wanted, found: FoundStack, deploy: str) -> Check:
             Status.REFUSED,
             f"This deploy would take the protection from {_listed(protected)}: "
             + (
-                f"leave first_deploy out: `{deploy}`."
+                f"leave first_deploy out, unless you are about to remove the stack: `{deploy}`."
                 if wanted.keeps_data
                 else "it is of a stage that keeps nothing. Is it the right stage?"
             ),
