@@ -1,0 +1,83 @@
+"""The bundled functions do the main job in processes of their own, on this machine and on arm64.
+
+Whatever they send over TLS has the right signature, and is what botocore's models allow.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fanfold import names
+from infra import bundling
+from infra.stages import DEV, LOCAL, Stage
+from tests import pythons
+from tests.wire import main_job
+from tests.wire.conftest import REGION, Certificates, environment
+from tests.wire.judge import objections
+from tests.wire.server import Call
+from tests.wire.signatures import Signer
+
+pytestmark = pytest.mark.network
+OURS = environment("")
+SIGNER = Signer(OURS["AWS_ACCESS_KEY_ID"], OURS["AWS_SECRET_ACCESS_KEY"], "", REGION)
+WITH_LIBCURL = {names.DELIVER.name, names.TIMELINE.name}
+
+
+def is_signed(call: Call) -> bool:
+    service = "sqs" if call.header("x-amz-target").startswith("AmazonSQS.") else "dynamodb"
+    return replace(SIGNER, service=service).signed(call)
+
+
+def assert_does_the_main_job(
+    python: list[str], stage: Stage, tls: Certificates, folder: Path
+) -> set[tuple[str, str]]:
+    """All six functions answer rightly, and sign every call; where they ran, as `Ran.places`."""
+    asset, cache = folder / "asset", folder / "bytecode"
+    cache.mkdir()
+    bundling.bundle(asset, stage=stage)
+    ran = main_job.run(python, asset, tls, cache)
+    assert {name for name, calls in ran.calls.items() if calls} == {
+        function.name for function in names.FUNCTIONS
+    }
+    for name, calls in ran.calls.items():
+        for call in calls:
+            assert is_signed(call), (name, call)
+            assert call.header("x-amz-security-token") == main_job.TOKEN
+            headers = {key.lower(): value for key, value in call.headers}
+            assert not objections(headers, call.body)
+            assert ("Boto3" in call.header("user-agent")) is (name not in WITH_LIBCURL)
+    followed, published = ran.answers["api"]
+    assert (followed["statusCode"], published["statusCode"]) == (200, 202)
+    for worker in ("relate", "plan", "deliver"):
+        assert ran.answers[worker] == [{"batchItemFailures": []}]
+    (page,) = ran.answers["timeline"]
+    (entry,) = json.loads(page["body"])["entries"]
+    assert entry["ref_id"] == json.loads(published["body"])["ref_id"]
+    return ran.places
+
+
+@pytest.mark.thorough
+def test_the_functions_do_the_main_job_on_this_machine(tls: Certificates, tmp_path: Path) -> None:
+    places = assert_does_the_main_job([sys.executable], LOCAL, tls, tmp_path)
+    assert places == {(platform.machine(), platform.python_version())}
+
+
+@pytest.mark.slow
+def test_the_functions_do_the_main_job_on_lambdas_machine_and_python(
+    tls: Certificates, tmp_path: Path
+) -> None:
+    fetched = tmp_path / "python"
+    fetched.mkdir()
+    try:
+        python = pythons.emulated(fetched)
+    except pythons.Missing as reason:
+        pytest.skip(str(reason))
+    ((machine, version),) = assert_does_the_main_job(python, DEV, tls, tmp_path)
+    assert machine == "aarch64"
+    assert version.startswith(f"{DEV.python_version}.")
