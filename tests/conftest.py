@@ -36,6 +36,7 @@ settings.load_profile("fanfold")
 
 TESTS = Path(__file__).parent
 WITHOUT_SOCKETS = {"unit", "integration", "simulation", "aws_model", "compat"}
+MOTO, DYNAMODB_LOCAL = "moto", "dynamodb-local"
 # What `make check` runs and `make test` leaves out.
 THOROUGH = {"bench", "compat"}
 # Of fewer simulated runs, nobody needs to know which states they have reached.
@@ -44,11 +45,19 @@ MANY_SEEDS = 100
 IN_ONE_PROCESS = {"e2e", "infra"}
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What answers DynamoDB's calls in tests/integration."""
+    parser.addoption("--engine", choices=[MOTO, DYNAMODB_LOCAL], default=MOTO)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by their folder."""
+    without_sockets = WITHOUT_SOCKETS
+    if config.getoption("engine") == DYNAMODB_LOCAL:
+        without_sockets = WITHOUT_SOCKETS - {"integration"}
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0]
-        if folder in WITHOUT_SOCKETS and item.get_closest_marker("network") is None:
+        if folder in without_sockets and item.get_closest_marker("network") is None:
             item.add_marker(pytest.mark.disable_socket)
         if folder in THOROUGH:
             item.add_marker(pytest.mark.thorough)

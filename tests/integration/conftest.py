@@ -1,4 +1,7 @@
-"""The service on moto: fresh tables and queues for each test, and a clock that stands still."""
+"""The service on moto: fresh tables and queues for each test, and a clock that stands still.
+
+With `--engine dynamodb-local`, DynamoDB Local has the tables, and moto the queues alone.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,37 @@ from moto import mock_aws
 from fanfold import clock as product_clock
 from fanfold.timeline.read import Hydration
 from functions import _wiring
+from tests.compat import engines
 from tests.integration.dynamodb_rules import check_expressions
-from tests.integration.system import Clock, System, create_tables_and_queues, settings
+from tests.integration.system import Clock, System, create_queues, create_tables, settings
 
 # On import, once in a process, the functions read their settings and make their clients.
 # moto answers these clients too, and all tests use the same names.
 os.environ.update(settings().to_env())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engine(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The chosen engine; all clients of this process find it by their environment."""
+    chosen: str = request.config.getoption("engine")
+    if chosen == engines.MOTO:
+        yield chosen
+        return
+    with (
+        engines.dynamodb_local(tmp_path_factory.mktemp(chosen)) as url,
+        patch.dict(os.environ, AWS_ENDPOINT_URL_DYNAMODB=url),
+    ):
+        yield chosen
+
+
+@pytest.fixture(autouse=True)
+def _fitting(request: pytest.FixtureRequest, engine: str) -> None:
+    """Skip a test that its engine cannot run."""
+    marker = request.node.get_closest_marker("moto")
+    if marker and engine != engines.MOTO:
+        pytest.skip(marker.args[0])
 
 
 @pytest.fixture
@@ -40,11 +68,20 @@ def clock() -> Iterator[Clock]:
 
 
 @pytest.fixture
-def system(clock: Clock) -> Iterator[System]:
+def system(clock: Clock, engine: str) -> Iterator[System]:
     """The service with empty tables and queues."""
-    with mock_aws():
+    # DynamoDB Local keeps the tables of each access key apart.
+    with mock_aws(config={"core": {"mock_credentials": False}}):
         service = System(clock, settings())
-        create_tables_and_queues(service)
+        if engine != engines.MOTO:
+            # Not the product's client: its time-outs are too short for a JVM that has just begun.
+            patient = engines.client_of(os.environ["AWS_ENDPOINT_URL_DYNAMODB"])
+            for name in patient.list_tables()["TableNames"]:
+                patient.delete_table(TableName=name)
+            create_tables(patient)
+        else:
+            create_tables(service.dynamodb)
+        create_queues(service.sqs)
         for client in (service.dynamodb, service.unretried, service.edge_client):
             client.meta.events.register(
                 "provide-client-params.dynamodb", check_expressions, unique_id="rules"

@@ -374,8 +374,8 @@ def error(code: str, status: int = 400) -> ClientError:
     )
 
 
-def create_tables_and_queues(system: System) -> None:
-    """Create the stack's tables and queues."""
+def create_tables(dynamodb: Any) -> None:
+    """Create the stack's tables."""
     for table in names.TABLES:
         keys = [table.partition_key, table.sort_key]
         indexes: list[Json] = []
@@ -389,7 +389,7 @@ def create_tables_and_queues(system: System) -> None:
                 }
             )
         more: Json = {"GlobalSecondaryIndexes": indexes} if indexes else {}
-        system.dynamodb.create_table(
+        dynamodb.create_table(
             TableName=table.name,
             BillingMode="PAY_PER_REQUEST",
             AttributeDefinitions=[
@@ -399,13 +399,17 @@ def create_tables_and_queues(system: System) -> None:
             KeySchema=_schema(table.partition_key, table.sort_key),
             **more,
         )
+
+
+def create_queues(sqs: Any) -> None:
+    """Create the stack's queues."""
     for queue in names.QUEUES:
-        system.sqs.create_queue(QueueName=f"{queue.name}Dlq")
+        sqs.create_queue(QueueName=f"{queue.name}Dlq")
         redrive = {
             "deadLetterTargetArn": f"arn:aws:sqs:{REGION}:{ACCOUNT}:{queue.name}Dlq",
             "maxReceiveCount": queue.max_receives,
         }
-        system.sqs.create_queue(
+        sqs.create_queue(
             QueueName=queue.name,
             Attributes={
                 "VisibilityTimeout": str(VISIBILITY_SECONDS),

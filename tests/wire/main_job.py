@@ -111,7 +111,7 @@ def run(python: Sequence[str], asset: Path, tls: Certificates, cache: Path) -> R
 
 def _urls(queues: sqs.Queues) -> dict[str, str]:
     """Make the queues; their URLs by setting."""
-    urls = {}
+    urls: dict[str, str] = {}
     for queue in names.QUEUES:
         url, dlq_url = queues.create_with_dlq(
             queue.name, max_receives=queue.max_receives, visibility_seconds=360
