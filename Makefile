@@ -36,7 +36,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo quick test check verify static thorough slow simulate exhaustive \
-	mutations mutants bench aws-verify format lock synth clean
+	mutations mutants bench aws-verify runtime judges format lock synth clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -92,6 +92,12 @@ bench: .venv/.ready ## Measure what the product costs beside its rivals, and kee
 aws-verify: $(READY) ## A day on AWS, which asks first what it may cost: STACK=Fanfold-verify, LARGE=1, REMOVE=1; or LOCAL=1
 	@$(BIN)/python -m aws_verify $(STACK) $(if $(LARGE),--large) $(if $(REMOVE),--remove) \
 		$(if $(LOCAL),--local) $(if $(KEEP),--keep) $(if $(CONCURRENCY),--concurrency $(CONCURRENCY)) $(if $(YES),--yes)
+
+runtime: .venv/.ready ## Run the unit tests on the Python that Lambda runs, where it can be had
+	@$(BIN)/python -m tests.pythons
+
+judges: $(READY) ## Run the integration tests on DynamoDB Local, where Java and Maven are
+	@$(PYTEST) --engine dynamodb-local -m "not (slow or speed or network)" tests/integration
 
 verify: check slow ## Check, 10,000 simulated runs, the mutations, the speed tests and the demo: up to an hour
 	@echo "Trying to lose a post."

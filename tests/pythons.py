@@ -6,8 +6,11 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from pathlib import Path
+
+import uv
 
 # Whole installations as JavaCPP has them: Maven fetches them wherever it fetches DynamoDB Local.
 ARTIFACT = "org.bytedeco:cpython:3.14.3-1.5.13:jar"
@@ -17,6 +20,8 @@ ARM, X86 = "arm64", "x86_64"
 MACHINE = {"aarch64": ARM, "arm64": ARM}.get(platform.machine().lower(), X86)
 EMULATOR = "qemu-aarch64"
 LOADER = Path("/lib/ld-linux-aarch64.so.1")
+# As `make quick` runs them.
+TESTS = ("-n", "2", "-q", "-m", "not (network or thorough)", "tests/unit", "tests/aws_model")
 HOW = (
     "on Debian: dpkg --add-architecture arm64 && apt-get update && "
     "apt-get install qemu-user libc6:arm64 zlib1g:arm64"
@@ -66,3 +71,37 @@ def fetch(machine: str, folder: Path) -> Path:
     for program in (home / "bin").iterdir():
         program.chmod(0o755)  # jars have no modes
     return home
+
+
+def native(folder: Path) -> Path:
+    """A Python of the version for this machine: one that is installed, or a fetched one."""
+    if found := shutil.which(f"python{VERSION}"):
+        return Path(found)
+    if sys.platform != "linux":
+        raise Missing(f"There is no python{VERSION} here, and those of Maven are for Linux.")
+    return fetch(MACHINE, folder) / "bin" / f"python{VERSION}"
+
+
+def main() -> int:
+    """Run the unit tests on that Python, in an environment of its own; the exit code."""
+    if platform.python_version().startswith(f"{VERSION}."):
+        print(f"This is Python {VERSION}: the unit tests have run on it.")
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        fetched, environment = Path(folder) / "python", Path(folder) / "venv"
+        fetched.mkdir()
+        try:
+            python = native(fetched)
+        except Missing as reason:
+            print(f"Left out. {reason}")
+            return 0
+        ours = str(environment / "bin" / "python")
+        tool = uv.find_uv_bin()
+        lock = ["--require-hashes", "--requirement", "requirements-dev.txt"]
+        subprocess.run([tool, "venv", "--quiet", "--python", python, environment], check=True)
+        subprocess.run([tool, "pip", "install", "--quiet", "--python", ours, *lock], check=True)
+        return subprocess.run([ours, "-m", "pytest", *TESTS], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
