@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +20,9 @@ from simulation.spans import Span
 from simulation.wishes import Wish
 
 Pair = tuple[str, str]  # user, publisher
+# Whoever had at most so many followers ever has small posts: PLAN has seen them all, where it
+# reads four to estimate how many there are.
+FEW_FOLLOWERS = 3
 
 
 @dataclass(eq=False)
@@ -133,11 +136,22 @@ class Relation:
         return max(since_ms, min(by_orders, by_others))
 
 
+@dataclass(frozen=True)
+class Page:
+    """What a reader was shown at once."""
+
+    user: str
+    begun_ms: int  # when it was asked for
+    entries: list[dict[str, Any]]
+
+
 @dataclass
 class History:
     """All operations of a run, in the order in which they began."""
 
     operations: list[Operation] = field(default_factory=list)
+    answers: Counter[tuple[str, int]] = field(default_factory=Counter)  # by route and HTTP status
+    readings: list[list[Page]] = field(default_factory=list)  # the pages of each
     relations: dict[Pair, Relation] = field(default_factory=lambda: defaultdict(Relation))
     _by_subject: dict[tuple[str, str], list[Operation]] = field(
         default_factory=lambda: defaultdict(list)
@@ -161,6 +175,15 @@ class History:
     def users(self) -> list[str]:
         """Whoever tried to follow or unfollow."""
         return sorted({user for user, _ in self.relations})
+
+    def has_few_followers(self, publisher: str) -> bool:
+        """Whether so few users ever asked to follow a publisher that all its posts are small."""
+        fans = (
+            user
+            for (user, followed), relation in self.relations.items()
+            if followed == publisher and any(wish.follows for wish in relation.wishes)
+        )
+        return len(list(fans)) <= FEW_FOLLOWERS
 
     def tried_to_retract(self, ref_id: str) -> bool:
         """Whether its publisher may have retracted a post: 404 says that there was none."""

@@ -8,11 +8,11 @@ have it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fanfold import names
-from fanfold.aws.items import get_number
-from fanfold.fanout.row import ABANDONED, COMPLETE, EXPIRED, STALLED
+from fanfold.aws.items import get_number, get_text
+from fanfold.fanout.row import COMPLETE, ENDED, STALLED
 from fanfold.ids import split_sort_key
 from simulation.checks.evidence import Publish
 from simulation.history import Operation
@@ -73,9 +73,12 @@ class Liveness:
         self._note_sweep()
         now_ms = self.world.clock.now_ms()
         for ref_id, operation in list(self._owed.items()):
-            if now_ms - operation.ended_ms < SMALL_MINUTES * MINUTE * 1000:
+            minutes = (now_ms - operation.ended_ms) / 1000 / MINUTE
+            if minutes < SMALL_MINUTES - SETTLED_MINUTES:
                 break
-            if self._judge(ref_id, operation):
+            if minutes < SMALL_MINUTES:
+                self._case(ref_id, operation.user)
+            elif self._judge(ref_id, operation):
                 del self._owed[ref_id]
 
     def _note_accepted(self) -> None:
@@ -102,20 +105,14 @@ class Liveness:
         """Whether nothing is owed any more; note a violation if it is late in silence."""
         world, minute = self.world, self.watch.minute
         may_be_retracted = world.history.tried_to_retract(ref_id)
-        row = world.row(names.FANOUTS, {"fanout_id": {"S": ref_id}})
-        state = row["state"]["S"] if row else ABSENT
-        if state == ABSENT and may_be_retracted:
+        case, since = self._case(ref_id, operation.user)
+        if case == ABSENT and may_be_retracted:
             return True  # before it was there
-        if state in (COMPLETE, EXPIRED, ABANDONED):
-            if state == COMPLETE and not may_be_retracted:
+        if case in ENDED:
+            if case == COMPLETE and not may_be_retracted:
                 self.watch.violations += self._missed(ref_id, operation)
             return True
-        case = state if state in BELONG else LARGE if get_number(row, "segments") > 1 else SMALL
         self.late.setdefault(ref_id, set()).add(case)
-        known, since = self._cases.setdefault(ref_id, (case, 0 if case == ABSENT else minute))
-        if known != case:
-            since = minute
-            self._cases[ref_id] = case, since
         if minute - since < SETTLED_MINUTES:
             return False
         if self._is_told(case, operation):
@@ -126,6 +123,21 @@ class Liveness:
             f"{ref_id} ({case}) is late in minute {minute}, and none of {wanted} rings."
         )
         return True  # once is enough
+
+    def _case(self, ref_id: str, publisher: str) -> tuple[str, int]:
+        """Which case a post is, or how it has ended, and since which minute.
+
+        What is that case when it is first looked at has been it for long.
+        """
+        row = self.world.row(names.FANOUTS, {"fanout_id": {"S": ref_id}})
+        case = row["state"]["S"] if row else ABSENT
+        if case not in (ABSENT, STALLED, *ENDED):
+            case = LARGE if self._is_large(row, publisher) else SMALL
+        known, since = self._cases.setdefault(ref_id, (case, 0))
+        if known != case:
+            since = self.watch.minute
+            self._cases[ref_id] = case, since
+        return case, since
 
     def _is_told(self, case: str, operation: Operation) -> bool:
         """Whether an alarm that belongs to a late post rings, or need not ring yet."""
@@ -154,13 +166,17 @@ class Liveness:
         """The minute in which something large last moved, or in which the post was accepted."""
         latest = operation.ended_ms
         for (_, sort_key), at_ms in self.world.observer.entered_ms.items():
-            if at_ms > latest and self._is_large(split_sort_key(sort_key)[1]):
-                latest = at_ms
+            if at_ms > latest:
+                key = {"fanout_id": {"S": split_sort_key(sort_key)[1]}}
+                row = self.world.row(names.FANOUTS, key)
+                if self._is_large(row, get_text(row, "publisher_id")):
+                    latest = at_ms
         return (latest - self.world.clock.start_ms) / 1000 / MINUTE
 
-    def _is_large(self, ref_id: str) -> bool:
-        row = self.world.row(names.FANOUTS, {"fanout_id": {"S": ref_id}})
-        return get_number(row, "segments") > 1
+    def _is_large(self, row: dict[str, Any], publisher: str) -> bool:
+        """Whether a post may be large, and the ledger says that it is."""
+        has_few_followers = self.world.history.has_few_followers(publisher)
+        return get_number(row, "segments") > 1 and not has_few_followers
 
     def _missed(self, ref_id: str, operation: Operation) -> Iterator[str]:
         """Whoever surely follows, and has no entry of a post that is called complete."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from fanfold import contract, names
 from fanfold.ids import ref_id_for
-from simulation.history import Operation
+from simulation.history import Operation, Page
 from simulation.lambdas import lambdas, queue_url
 from simulation.scheduler import Crash
 from simulation.spans import Span
@@ -20,12 +20,13 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
     """Follow or unfollow by HTTP."""
     route = contract.FOLLOW if kind == "follow" else contract.UNFOLLOW
 
-    def is_acknowledged(_operation: Operation) -> bool:
+    def is_acknowledged(operation: Operation) -> bool:
         wish = Wish(kind == "follow", world.clock.now_ms())
         relation = world.history.relations[user, publisher]
         relation.wishes.append(wish)
-        answer = _call(world, user, route, path={"publisher_id": publisher}, clock=world.door_ms())
-        wish.is_due = answer[0] in (200, 204)
+        path = {"publisher_id": publisher}
+        operation.status, _ = _call(world, user, route, path=path, clock=world.door_ms())
+        wish.is_due = operation.status in (200, 204)
         relation.ends(wish, world.clock.now_ms(), Span(wish.begun) if wish.is_due else None)
         return wish.is_due
 
@@ -109,25 +110,29 @@ def retract_by_queue(world: World, publisher: str, ref_id: str) -> None:
 
 def read(world: World, user: str, *, limit: int = 2) -> list[dict[str, Any]]:
     """Read a timeline page by page; returns the entries that are shown, in order."""
-    return _pages(world, user, contract.READ_TIMELINE, "entries", "before", limit)
+    pages = _pages(world, user, contract.READ_TIMELINE, "entries", "before", limit)
+    world.history.readings.append([Page(user, *each) for each in pages])
+    return [entry for _, page in pages for entry in page]
 
 
 def following(world: World, user: str, *, limit: int) -> list[str]:
     """List page by page whom a user follows."""
     pages = _pages(world, user, contract.LIST_FOLLOWING, "following", "after", limit)
-    return [each["publisher_id"] for each in pages]
+    return [each["publisher_id"] for _, page in pages for each in page]
 
 
 def _pages(
     world: World, user: str, route: contract.Route, name: str, cursor: str, limit: int
-) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+) -> list[tuple[int, list[dict[str, Any]]]]:
+    """The pages, each with the time at which it was asked for."""
+    found: list[tuple[int, list[dict[str, Any]]]] = []
     query = {"limit": str(limit)}
     while True:
+        begun_ms = world.clock.now_ms()
         status, page = _call(world, user, route, query=query)
         if status != 200:
             return found
-        found += page[name]
+        found.append((begun_ms, page[name]))
         if page["next"] is None:
             return found
         query[cursor] = page["next"]
@@ -155,6 +160,8 @@ def _operate(
             operation.ended, operation.ended_ms = world.scheduler.turns, world.clock.now_ms()
             world.note(f"acknowledged: {kind} {user} {subject}")
             return operation
+        if 400 <= operation.status < 500:
+            break  # refused: nobody asks for it again
         world.scheduler.sleep(world.random.uniform(0, 2))
     world.note(f"given up: {kind} {user} {subject}")
     return operation
@@ -190,13 +197,12 @@ def _call(
         answer = lambdas().invoke(route.door, event, seconds=names.API.seconds)
     except Crash:
         world.faults.injected["door died"] += 1
-        if world.watch:
-            world.watch.answered(502)
-        return 502, None
+        answer = {"statusCode": 502}
+    status: int = answer["statusCode"]
+    world.history.answers[route.key, status] += 1
     if world.watch:
-        world.watch.answered(answer["statusCode"])
-    content = json.loads(answer["body"]) if answer.get("body") else None
-    return answer["statusCode"], content
+        world.watch.answered(status)
+    return status, json.loads(answer["body"]) if answer.get("body") else None
 
 
 def send(world: World, content: Any, *, first_sent_ms: int | None = None) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
+from random import Random
 
 from fanfold.ids import ref_id_for
 from simulation.requests import (
     by_http,
     by_queue,
+    read,
     retract,
     retract_by_queue,
     send,
@@ -16,6 +19,9 @@ from simulation.requests import (
 from simulation.world import World
 
 MAX_POSTS = 3  # of one publisher, but in a crowd
+# The share of retracted posts that somebody reads before, and again so many seconds later: what
+# QUERY keeps, or has not seen yet, it would show for longer than it may.
+READ, AGAIN_SECONDS = 0.5, (5.0, 40.0)
 
 NOISE = (
     "not JSON",
@@ -44,7 +50,7 @@ def _post_by_http(world: World, publisher: str, key: str) -> None:
         by_http(world, publisher, key)
     if random.random() < 0.15:
         world.scheduler.sleep(random.uniform(0, 10))
-        retract(world, publisher, ref_id)
+        _retract_before_readers(world, publisher, ref_id)
         if random.random() < 0.5:
             by_http(world, publisher, key)
 
@@ -58,7 +64,25 @@ def _post_by_queue(world: World, publisher: str, ref_id: str) -> None:
         by_queue(world, publisher, ref_id)
     if random.random() < 0.15:
         world.scheduler.sleep(random.uniform(0, 10))
-        random.choice((retract, retract_by_queue))(world, publisher, ref_id)
+        random.choice((_retract_before_readers, retract_by_queue))(world, publisher, ref_id)
+
+
+def _retract_before_readers(world: World, publisher: str, ref_id: str) -> None:
+    """Retract a post by HTTP; perhaps a user reads just before, and again some seconds later."""
+    random = Random(f"{world.seed} readers of {ref_id}")
+    users = [user for user, followed in world.history.relations if followed == publisher]
+    reads = bool(users) and random.random() < READ
+    if reads:
+        reader = random.choice(users)
+        read(world, reader, limit=100)
+    retract(world, publisher, ref_id)
+    if reads:
+        world.start_client(f"{reader} again", partial(_read_later, world, random, reader))
+
+
+def _read_later(world: World, random: Random, reader: str) -> None:
+    world.scheduler.sleep(random.uniform(*AGAIN_SECONDS))
+    read(world, reader, limit=100)
 
 
 def publish_under_the_same_keys(world: World, publisher: str) -> None:

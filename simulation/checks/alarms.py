@@ -41,4 +41,5 @@ def is_calm(world: World) -> bool:
     has_slow_lane = triggers.seconds_a_message > 0 and names.EXPRESS in triggers.slow_lanes
     is_slow = triggers.was_paused or has_slow_lane or world.is_busy
     is_ill = any(trouble.tells for trouble in world.troubles)
-    return not (is_slow or is_ill or world.faults.injected.keys() - SMALL)
+    # Each call that a trouble fails is counted, also of one that need not tell.
+    return not (is_slow or is_ill or world.faults.injected.keys() - SMALL - {"troubled"})

@@ -6,7 +6,17 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from simulation.checks import alarms, entries, follows, ledger, posts, rows, timelines, work
+from simulation.checks import (
+    alarms,
+    answers,
+    entries,
+    follows,
+    ledger,
+    posts,
+    rows,
+    timelines,
+    work,
+)
 from simulation.checks.evidence import Evidence
 from simulation.world import World
 
@@ -33,9 +43,11 @@ CHECKS: tuple[Check, ...] = (
     posts.only_its_publisher_retracts_a_post_that_exists,
     ledger.the_ledger_is_right,
     ledger.what_an_operator_ended_stays_ended,
+    timelines.every_reading_shows_what_it_should,
     timelines.timelines_show_what_they_should,
     timelines.posts_are_shown_as_they_were_sent,
     posts.a_key_stands_for_one_post,
+    answers.nobody_is_refused_without_reason,
     follows.follows_change_as_they_were_asked_to,
     follows.lists_of_follows_are_what_was_asked_for,
     follows.edges_agree_with_the_lists_of_follows,

@@ -14,7 +14,10 @@ SMALL_POST_SECONDS = 30.0
 
 
 def a_small_post_waits_for_no_celebrity(found: Evidence) -> Iterator[str]:
-    """Where only the bulk lane is slow, posts of one segment take seconds."""
+    """Where only the bulk lane is slow, small posts take seconds.
+
+    Small is what had few followers, and what the ledger says has one segment.
+    """
     world = found.world
     if world.story != "celebrity" or world.faults.injected.keys() - SMALL:
         return
@@ -24,7 +27,11 @@ def a_small_post_waits_for_no_celebrity(found: Evidence) -> Iterator[str]:
         entered_ms[ref_id] = max(at_ms, entered_ms.get(ref_id, 0.0))
     for operation in found.history.of("publish", "send"):
         row = found.fanouts.get(operation.subject, {})
-        if operation.is_acknowledged and row.get("segments", {}).get("N") == "1":
+        is_small = (
+            found.history.has_few_followers(operation.user)
+            or row.get("segments", {}).get("N") == "1"
+        )
+        if operation.is_acknowledged and is_small:
             seconds = (entered_ms.get(operation.subject, 0.0) - operation.ended_ms) / 1000
             if seconds > SMALL_POST_SECONDS:
                 yield f"{operation.subject} took {seconds:.0f} s, beside a celebrity."

@@ -78,11 +78,17 @@ def only_its_publisher_retracts_a_post_that_exists(found: Evidence) -> Iterator[
 
 
 def a_key_stands_for_one_post(found: Evidence) -> Iterator[str]:
-    """Every answer to a key has the stored body and times, and 422 only refuses another body."""
+    """Every answer to a key has the stored body and times, and each refusal has a reason.
+
+    422 only refuses another body, and 410 what its publisher has retracted, or tried to.
+    """
     for publish in found.history.of("publish"):
         same = found.history.of("publish", subject=publish.subject)
-        if publish.status not in (0, 202, 410, 422) and publish.status < 500:
-            yield f"{publish.subject} was answered {publish.status}."
+        retracts = found.history.of("retract", "unsend", subject=publish.subject)
+        if publish.status == 410 and not any(
+            each.begun < publish.ended and each.status != 404 for each in retracts
+        ):
+            yield f"{publish.subject} was refused as retracted, and nobody had tried to."
         if publish.status == 422 and all(each.content == publish.content for each in same):
             yield f"{publish.subject} was refused for another body, and there was none."
         if not publish.answer or found.history.tried_to_retract(publish.subject):

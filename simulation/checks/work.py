@@ -53,7 +53,7 @@ def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
 
 
 def book_keeping_is_a_few_units(found: Evidence) -> Iterator[str]:
-    """A post of one segment takes seven write units beside its entries, if nothing went wrong.
+    """A small post takes seven write units beside its entries, if nothing went wrong.
 
     With more segments, each takes one, and may take another to see that it was not the last; and
     the plan moves the key in `open`, which then tells that it is large: two more.
@@ -69,7 +69,8 @@ def book_keeping_is_a_few_units(found: Evidence) -> Iterator[str]:
         is_touched = bool(others) or ref_id in world.abandoned
         if publish.state != COMPLETE or len(tries) > 1 or is_touched:
             continue
-        segments = int(found.fanouts[ref_id]["segments"]["N"])
+        is_small = found.history.has_few_followers(publish.publisher)
+        segments = 1 if is_small else int(found.fanouts[ref_id]["segments"]["N"])
         units, more = world.meter.book_keeping[ref_id], segments + 2 if segments > 1 else 0
         if units > UNITS_A_POST + segments + more:
             yield f"{ref_id} took {units} write units beside its entries, in {segments} segments."

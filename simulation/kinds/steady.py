@@ -27,8 +27,8 @@ from simulation.world import World
 
 # How far the clock of API Gateway is ahead of that of SQS.
 SKEWS_MS = (0, -150, 150)
-# A fault of so many minutes passes unnoticed: SWEEP may miss four reports.
-SHORT_MINUTES = 3
+# A fault of so many minutes passes unnoticed: three runs of SWEEP that fail ring.
+SHORT_MINUTES = 2
 # An operator comes some minutes after an alarm, and at last even without one.
 COMES_MINUTES, AT_LAST_MINUTES = (1, 15), 120
 # What nobody has met after so many minutes, nobody will.

@@ -22,6 +22,8 @@ from simulation.world import World
 
 PUBLISHER, OTHER = "p0", "p1"
 FOLLOWERS = ("ann", "bob", "cy", "dan", "eve", "fay")
+# Of the other publisher, who has one follower.
+SMALL = ref_id_for(OTHER, "other")
 # Of the posts: by request, by message, retracted after its delivery, and abandoned.
 POST, SENT, RETRACTED, ENDED = (
     ref_id_for(PUBLISHER, "post"),

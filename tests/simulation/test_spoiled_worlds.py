@@ -21,6 +21,7 @@ import pytest
 from fanfold import contract, names
 from fanfold.aws.items import expressions
 from fanfold.doctor.findings import Snapshot, Unreachable
+from fanfold.errors import TooManyFollows
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows import ring
 from fanfold.follows.follows_table import FollowsTable
@@ -29,8 +30,10 @@ from fanfold.follows.wishes import FOLLOWED, Follow
 from fanfold.messages import DeliverSegment
 from fanfold.timeline import read
 from fanfold.timeline.entries import Entries
+from simulation import requests
 from simulation.checks import (
     alarms,
+    answers,
     entries,
     follows,
     judge,
@@ -58,6 +61,7 @@ from tests.simulation.spoilings import (
     PUBLISHER,
     RETRACTED,
     SENT,
+    SMALL,
     SPOILINGS,
     acting,
     changed,
@@ -356,9 +360,23 @@ def a_post_without_its_sort_key(world: World) -> None:
     changed(world, names.POSTS, {"ref_id": POST}, sort_key=None)
 
 
-@spoils(posts.a_key_stands_for_one_post, "was answered 409")
-def a_publish_with_a_wrong_status(world: World) -> None:
-    world.history.of("publish", subject=POST)[0].status = 409
+@spoils(answers.nobody_is_refused_without_reason, "was answered 409")
+def a_follow_refused_without_reason(world: World) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise TooManyFollows("One is too many.")
+
+    with patch.object(FollowsTable, "follow", refuse):
+        acting(world, "zoe", lambda: requests.relate(world, "follow", "zoe", PUBLISHER))
+
+
+@spoils(answers.nobody_is_refused_without_reason, "failed with 500")
+def a_reader_whom_nothing_is_shown(world: World) -> Any:
+    return patch.object(read.Reading, "page", None)
+
+
+@spoils(posts.a_key_stands_for_one_post, "was refused as retracted")
+def a_repeat_refused_as_retracted(world: World) -> None:
+    world.history.of("publish", subject=POST)[0].status = 410
 
 
 @spoils(posts.a_key_stands_for_one_post, "was refused for another body")
@@ -456,7 +474,7 @@ def _newest(change: Callable[[list[Any]], list[Any]]) -> Any:
     return patch.object(Entries, "newest", wrong)
 
 
-@spoils(timelines.timelines_show_what_they_should, "sees posts out of order")
+@spoils(timelines.every_reading_shows_what_it_should, "sees posts out of order")
 def a_reader_who_is_shown_the_oldest_first(world: World) -> Any:
     page = read.Reading.page
 
@@ -467,14 +485,21 @@ def a_reader_who_is_shown_the_oldest_first(world: World) -> Any:
     return patch.object(read.Reading, "page", wrong)
 
 
-@spoils(timelines.timelines_show_what_they_should, "sees a post twice")
+@spoils(timelines.every_reading_shows_what_it_should, "sees a post twice")
 def a_reader_who_is_shown_a_post_twice(world: World) -> Any:
     return _newest(lambda found: [*found[:1], *found])
 
 
+@spoils(timelines.every_reading_shows_what_it_should, "which was retracted seconds before")
 @spoils(timelines.timelines_show_what_they_should, "sees retracted posts")
 def a_reader_who_is_shown_what_was_retracted(world: World) -> Any:
     return patch.object(read, "_body", lambda _post, _entry: None)
+
+
+@spoils(timelines.every_reading_shows_what_it_should, "and has no entry of it")
+def a_reader_who_is_shown_the_timeline_of_another(world: World) -> None:
+    acting(world, "zoe", lambda: requests.read(world, "ann"))
+    world.history.readings[-1] = [replace(page, user="zoe") for page in world.history.readings[-1]]
 
 
 @spoils(timelines.timelines_show_what_they_should, "has entries that are not shown")
@@ -519,6 +544,16 @@ def a_ledger_that_is_written_again_and_again(world: World) -> None:
     assert row is not None
     for _ in range(5):
         ledger.touch(row, now=row.accepted_at)  # refused, and paid for
+
+
+@spoils(work.book_keeping_is_a_few_units, "in 1 segments")
+def a_small_post_cut_into_segments(world: World) -> None:
+    ledger = Ledger(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
+    row = ledger.get(SMALL)
+    assert row is not None
+    for _ in range(2):
+        ledger.touch(row, now=row.accepted_at)  # refused, and paid for
+    fanout(world, SMALL, segments=number(2))
 
 
 @spoils(work.stragglers_have_nobody_written_again, "stragglers,")
@@ -705,11 +740,11 @@ def a_level_that_falls(world: World) -> None:
 # What has to be told
 
 
-def _watched(world: World) -> None:
-    """Look at the world an hour later, for three quarters of an hour."""
+def _watched(world: World, minutes: int = 45) -> None:
+    """Look at the world every minute."""
     liveness = Liveness(Watch(world))
-    world.clock.advance(3_600.0)
-    for _ in range(45):
+    for _ in range(minutes):
+        world.clock.advance(60.0)
         liveness.watch.minute += 1
         liveness.look()
 
@@ -718,6 +753,12 @@ def _watched(world: World) -> None:
 def a_post_that_is_late_in_silence(world: World) -> None:
     fanout(world, POST, state=text("queued"), segments=None)
     _watched(world)
+
+
+@spoils(alarms.a_late_post_rings_its_alarm, "(small) is late in minute")
+def a_small_post_that_the_ledger_calls_large_is_late_in_silence(world: World) -> None:
+    fanout(world, SMALL, state=text("delivering"), segments=number(2))
+    _watched(world, minutes=20)  # it has been small since before anybody looked
 
 
 @spoils(alarms.a_late_post_rings_its_alarm, "(large) is late in minute")
@@ -753,6 +794,17 @@ def an_alarm_in_the_calm(world: World) -> None:
 def a_small_post_that_takes_minutes(world: World) -> None:
     world.story = "celebrity"
     fanout(world, POST, segments=number(1))
+    _entries_a_minute_later(world)
+
+
+@spoils(lanes.a_small_post_waits_for_no_celebrity, f"{SMALL} took")
+def a_small_post_in_two_segments_that_takes_minutes(world: World) -> None:
+    world.story = "celebrity"
+    fanout(world, SMALL, segments=number(2))
+    _entries_a_minute_later(world)
+
+
+def _entries_a_minute_later(world: World) -> None:
     for operation in world.history.of("publish", "send"):
         operation.ended_ms -= 60_000
 

@@ -9,7 +9,7 @@ import pytest
 
 from aws_model.cloudwatch import OK, Alarm
 from fanfold import names
-from fanfold.fanout import deliver, transport
+from fanfold.fanout import deliver, plan, transport
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.policy import Done, Failed
 from fanfold.sweep import course
@@ -205,6 +205,12 @@ def test_an_alarm_that_rings_in_the_calm_is_noticed(monkeypatch: pytest.MonkeyPa
     assert "a_calm_world_rings_no_alarm" in first_violation(steady.calm)
 
 
+def test_an_alarm_that_rings_in_a_short_trouble_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    once = {"EvaluationPeriods": 1, "DatapointsToAlarm": 1}
+    with_alarm(monkeypatch, "SweepFailing", **once)
+    assert "a_calm_world_rings_no_alarm: SweepFailing" in first_violation(steady.calm)
+
+
 def test_an_alarm_that_rings_by_design_in_a_large_event_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -215,6 +221,18 @@ def test_an_alarm_that_rings_by_design_in_a_large_event_is_noticed(
 
     monkeypatch.setattr(course, "oldest", sizeless)
     assert "a_calm_world_rings_no_alarm" in first_violation(steady.crowded_ledger)
+
+
+@pytest.mark.thorough
+def test_a_sweep_that_reports_ages_too_young_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds_since = course._seconds_since
+    monkeypatch.setattr(course, "_seconds_since", lambda *each: seconds_since(*each) - 330)
+    assert LATE in first_violation(steady.brownout)
+
+
+def test_small_posts_cut_into_segments_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "count_for", lambda _followers: 2)
+    assert "a_small_post_waits_for_no_celebrity" in told(steady.celebrity, 3)[1][0]
 
 
 def test_small_posts_in_the_lane_of_large_ones_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
