@@ -77,8 +77,8 @@ def _wrong(entry: dict[str, Any], publish: Publish) -> Iterator[str]:
         yield "publisher"
     if entry["body"] not in [each.content for each in accepted or publish.operations]:
         yield "body"
-    # Nobody sends a time of their own, so it is that of the acceptance; of a post that was retracted
-    # its publisher was perhaps never told.
+    # Nobody sends a time of their own, so it is that of the acceptance; of a retracted post
+    # its publisher was perhaps never told it.
     at, told = entry["published_at"], publish.accepted_at()
     if at not in told if told else not publish.tries_at(at):
         yield "time"
