@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 # A call that takes longer is one of the slow ones.
 TROUBLE_SECONDS = 0.1
+# Where an answer names what was not done.
+LEFT = ("UnprocessedItems", "UnprocessedKeys", "Failed")
 # The prefix of an error's name on the wire.
 NAMESPACES = {"dynamodb": "com.amazonaws.dynamodb.v20120810", "sqs": "com.amazonaws.sqs"}
 # The answer of a load balancer in the place of the service.
@@ -56,23 +58,33 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
         for trouble in world.troubles:
             trouble.before(service, operation, request)
         world.faults.before(service, operation)
-    except ClientError as error:
+    except Exception as error:
+        world.scheduler.current.faults += 1
         _count_throttle(operation, request, error)
         raise
     try:
         world.faults.conflicts(operation, request)
         answer = getattr(world.client(service), operation)(**request)
     except ClientError as error:
+        # That a condition does not hold is an answer.
+        is_answer = error.response["Error"]["Code"] == "ConditionalCheckFailedException"
+        world.scheduler.current.faults += not is_answer
         world.observer.rejected(operation, request, error)
         _count_throttle(operation, request, error)
         raise
     world.observer.applied(operation, request, answer)
-    world.faults.after(service, operation)
+    try:
+        world.faults.after(service, operation)
+    except Exception:
+        world.scheduler.current.faults += 1
+        raise
+    if any(answer.get(left) for left in LEFT):
+        world.scheduler.current.faults += 1
     world.scheduler.sleep()
     return answer
 
 
-def _count_throttle(operation: str, request: dict[str, Any], error: ClientError) -> None:
+def _count_throttle(operation: str, request: dict[str, Any], error: Exception) -> None:
     watch = running.world.watch
     if watch and is_throttle(error):
         for table in tables_of(request):
@@ -96,7 +108,9 @@ class InFlight:
     _calls: list[tuple[float, Any]] = field(default_factory=list)
 
     def begin(self, started: Any) -> None:
-        self._calls.append((clock.monotonic() + running.world.faults.seconds(), started))
+        seconds = running.world.faults.seconds()
+        running.world.scheduler.current.faults += seconds > TROUBLE_SECONDS
+        self._calls.append((clock.monotonic() + seconds, started))
 
     def ended(self, seconds: float | None) -> Iterator[Any]:
         """Wait until a call ends, at most `seconds`; yield those that have ended."""
@@ -146,6 +160,7 @@ class BotoClient:
         for attempt in range(1, self.attempts + 1):
             if self.is_timed:
                 seconds = running.world.faults.seconds()
+                running.world.scheduler.current.faults += seconds > TROUBLE_SECONDS
                 running.world.scheduler.sleep(seconds)
                 self._note_trouble(seconds > TROUBLE_SECONDS)
             try:

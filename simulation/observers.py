@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ from aws_model.dynamodb.capacity import Bucket
 from fanfold import contract, names, times
 from fanfold.aws.retries import is_throttle
 from fanfold.fanout.pacing import BURST_SECONDS
-from fanfold.fanout.row import COMPLETE
+from fanfold.fanout.row import COMPLETE, STALLED
 from fanfold.follows.ring import follower_of, publisher_of
 from fanfold.follows.wishes import FOLLOWED
+from fanfold.ids import split_sort_key
 from simulation.history import Pair, PutEdge
 from simulation.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, MAX_PUTS
 from simulation.levels import Levels
@@ -23,8 +25,10 @@ from simulation.spans import Span
 from simulation.sweeps import Sweeps
 
 if TYPE_CHECKING:
+    from simulation.scheduler import Task
     from simulation.world import World
 
+RECEIVES = "ApproximateReceiveCount"
 # Whoever changed a row this recently may be about to change it again.
 RECENT_MS = 30_000
 # PLAN recognizes its own plan by its millisecond; two plans of the same one are both sent.
@@ -34,6 +38,11 @@ SAME_PLAN_SECONDS = 0.1
 def pair_of(edge: dict[str, Any]) -> Pair:
     """The user and the publisher of an edge, in DynamoDB's form."""
     return follower_of(edge["edge"]["S"]), publisher_of(edge["shard_id"]["S"])
+
+
+def _is_plan(request: dict[str, Any]) -> bool:
+    """Whether an update fixes the plan of a fan-out."""
+    return ":segments" in request.get("ExpressionAttributeValues", {})
 
 
 @dataclass
@@ -60,6 +69,11 @@ class Observer:
     _tokens: set[str] = field(default_factory=set)  # of transactions that were applied
     # Which task first planned a segment, and when.
     _planned: dict[tuple[str, int], tuple[int, float]] = field(default_factory=dict)
+    # When a fan-out was planned, as its worker noted it, and as each task would have noted it.
+    _plans: dict[str, str] = field(default_factory=dict)
+    _plans_of: dict[tuple[str, int], str] = field(default_factory=dict)
+    # The fan-outs of which a task has written entries that nobody had written before.
+    _new_entries: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     _paces: dict[str, Bucket] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -72,6 +86,11 @@ class Observer:
             self._check_pace(len(request["RequestItems"].get(names.TIMELINES.name, ())))
         if operation == "put_item" and request["TableName"] == names.FOLLOWERS.name:
             self._note_edge(request["Item"])
+        if operation == "send_message":  # an order that is rejected made no progress
+            self._new_entries.pop(task.number, None)
+        if operation == "update_item" and _is_plan(request):
+            at = request["ExpressionAttributeValues"][":changed_at"]["S"]
+            self._plans_of[request["Key"]["fanout_id"]["S"], task.number] = at
         if task.name == "sweep":
             self.repairs += self._is_repair(operation, request)
             if operation == "update_item":
@@ -88,6 +107,8 @@ class Observer:
                 self.sweeps.sending(content)
             if content["type"] == contract.SEGMENT_DELIVER:
                 self._check_segment(content)
+                if content["hops"]:  # handed back without progress: no entry counts
+                    self._new_entries.pop(task.number, None)
 
     def applied(self, operation: str, request: dict[str, Any], answer: Any) -> None:
         """A call was applied, and is about to be answered."""
@@ -103,6 +124,9 @@ class Observer:
         elif operation == "update_item" and table == names.FANOUTS.name:
             if task.name == "sweep":
                 self.sweeps.noted(request)
+            if _is_plan(request):
+                fanout_id = request["Key"]["fanout_id"]["S"]
+                self._plans[fanout_id] = self._plans_of[fanout_id, task.number]
             row = self.world.row(names.FANOUTS, request["Key"])
             self.world.reached.ledger_changed(request, row, task)
             if "state" in row and row["state"]["S"] == COMPLETE:
@@ -114,7 +138,10 @@ class Observer:
                 item = put["PutRequest"]["Item"]
                 key = item["user_id"]["S"], item["sort_key"]["S"]
                 self.entered_ms.setdefault(key, now_ms)
-                self.written[key] += put not in left
+                if put not in left:
+                    if not self.written[key]:
+                        self._new_entries[task.number].add(split_sort_key(key[1])[1])
+                    self.written[key] += 1
         elif operation == "put_item" and table == names.FOLLOWERS.name:
             self.levels.followed(pair_of(request["Item"])[1], now)
 
@@ -175,6 +202,38 @@ class Observer:
             return False
         return self.world.clock.now_ms() - times.to_ms(row["changed_at"]["S"]) > RECENT_MS
 
+    def handled(self, queue: names.Queue, task: Task, failed: Collection[str]) -> None:
+        """A worker has handled its messages, but for those with some ids, which come again.
+
+        A message fails only where a call has failed or was slow, or the worker was killed. After an
+        order that has made progress, its fan-out is open again.
+        """
+        if failed and not task.faults:
+            body = next(each["Body"] for each in task.messages if each["MessageId"] in failed)
+            self.violations.append(
+                f"A message of {queue.name} fails, and nothing has failed it: {body[:80]}."
+            )
+        if failed:
+            return
+        for fanout_id in sorted(self._new_entries.pop(task.number, ())):
+            row = self.world.row(names.FANOUTS, {"fanout_id": {"S": fanout_id}})
+            if row and row["state"]["S"] == STALLED:
+                self.violations.append(f"{fanout_id} is stalled, and has just made progress.")
+
+    def _check_planner(self, fanout_id: str) -> None:
+        """Check that PLAN sends what it planned itself, or what it may have sent in vain before.
+
+        It knows its plan by its time, so that two plans of one millisecond are both sent.
+        """
+        task = self.world.scheduler.current
+        mine = self._plans_of.get((fanout_id, task.number), "")
+        comes_again = any(
+            fanout_id in message["Body"] and message["Attributes"][RECEIVES] != "1"
+            for message in task.messages
+        )
+        if mine != self._plans.get(fanout_id) and not comes_again:
+            self.violations.append(f"PLAN sends a segment of {fanout_id} that others planned.")
+
     def _check_segment(self, content: dict[str, Any]) -> None:
         """Check a segment that is being sent against the ledger."""
         fanout_id, segment = content["fanout_id"], content["segment"]
@@ -183,6 +242,7 @@ class Observer:
             now = self.world.clock.elapsed
             first, at = self._planned.setdefault((fanout_id, segment), (task.number, now))
             self.was_planned_twice |= first != task.number and now - at < SAME_PLAN_SECONDS
+            self._check_planner(fanout_id)
         row = self.world.row(names.FANOUTS, {"fanout_id": {"S": fanout_id}})
         if not row:
             self.violations.append(f"A segment of {fanout_id} is sent, unknown to the ledger.")

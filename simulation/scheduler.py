@@ -51,6 +51,8 @@ class Task(greenlet):  # type: ignore[misc]
         self.deadline = math.inf  # in seconds of the clock
         self.skew_ms = 0  # of the environment's clock
         self.work: Span | None = None
+        self.messages: Sequence[Any] = ()  # of a queue, as they were received
+        self.faults = 0  # how often it was killed, and how many of its calls failed or were slow
         self.may_crash = False
         self.is_dying = False
 

@@ -180,8 +180,10 @@ class Triggers:
     def _work(self, mapping: Mapping, messages: list[Any]) -> None:
         queue, task, reached = mapping.queue, self.world.scheduler.current, self.world.reached
         reached.begun(queue, messages, task)
+        task.messages = messages
         try:
             failed = self._invoke(queue, messages)
+            self.world.observer.handled(queue, task, failed)
             for message in messages:
                 if message["MessageId"] not in failed:
                     self.world.sqs.delete_message(
@@ -203,6 +205,7 @@ class Triggers:
             event = sqs_event(queue.name, messages)
             answer = lambdas().invoke(function.name, event, seconds=seconds)
         except (Crash, Exception) as error:  # noqa: BLE001 - the whole batch fails
+            world.scheduler.current.faults += isinstance(error, Crash)
             world.note(f"the worker ended: {error!r}")
             return {message["MessageId"] for message in messages}
         return {failure["itemIdentifier"] for failure in answer["batchItemFailures"]}

@@ -15,15 +15,19 @@ UNITS_A_POST = 6
 
 
 def dead_letters_are_noise_or_were_tried_out(found: Evidence) -> Iterator[str]:
-    """Noise is a dead letter at once, and any other message after its last try."""
+    """Noise is a dead letter at once, and any other message after its last try.
+
+    That something failed each of its tries is observed as they end.
+    """
     world = found.world
     bodies = {message.body for _, message in world.dead_letters()} | found.dropped()
     for body in sorted(world.noise - bodies):
         yield f"A message that breaks the contract is not a dead letter: {body[:80]}."
     for queue, message in world.dead_letters():
         # SQS moved it, or DELIVER after its last hand-back.
-        is_tried_out = message.dead_letter_source or f'"hops":{world.max_hops}' in message.body
-        if message.body not in world.noise and not (is_tried_out and world.faults.injected):
+        is_handed_back = f'"hops":{world.max_hops}' in message.body and world.faults.injected
+        is_tried_out = message.dead_letter_source or is_handed_back
+        if message.body not in world.noise and not is_tried_out:
             yield f"A dead letter of {queue.name} that was not tried out: {message.body[:80]}."
 
 

@@ -681,6 +681,26 @@ def an_order_of_sweep_to_a_paused_lane(world: World) -> None:
     _order(world, "sweep")
 
 
+@spoils(observed, "fails, and nothing has failed it")
+def a_worker_that_fails_by_itself(world: World) -> None:
+    with patch.object(Ledger, "get", side_effect=RuntimeError):
+        _order(world, "client")
+
+
+@spoils(observed, "is stalled, and has just made progress")
+def progress_that_does_not_reopen_a_stalled_fanout(world: World) -> None:
+    fanout(world, POST, state=text("stalled"), pending={"NS": ["0"]})
+    world.observer.written.clear()
+    segments = int(world.row(names.FANOUTS, keyed({"fanout_id": POST}))["segments"]["N"])
+    with patch.object(Ledger, "finish_segment", return_value=None):
+        _order(world, "client", segments=segments)
+
+
+@spoils(observed, "that others planned")
+def a_loser_of_the_race_to_plan_who_sends_too(world: World) -> None:
+    _order(world, "plan on Publish")
+
+
 @spoils(observed, "is sent, unknown to the ledger")
 def an_order_of_an_unknown_fanout(world: World) -> None:
     _order(world, "client", fanout_id="unknown")
