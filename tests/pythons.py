@@ -100,6 +100,8 @@ def main() -> int:
         lock = ["--require-hashes", "--requirement", "requirements-dev.txt"]
         subprocess.run([tool, "venv", "--quiet", "--python", python, environment], check=True)
         subprocess.run([tool, "pip", "install", "--quiet", "--python", ours, *lock], check=True)
+        checkout = ["--no-build-isolation", "--no-deps", "--editable", "."]
+        subprocess.run([tool, "pip", "install", "--quiet", "--python", ours, *checkout], check=True)
         return subprocess.run([ours, "-m", "pytest", *TESTS], check=False).returncode
 
 

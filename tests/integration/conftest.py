@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
@@ -30,31 +32,41 @@ PATIENCE_SECONDS = 60
 # moto answers these clients too, and all tests use the same names.
 os.environ.update(settings().to_env())
 
+_ends = ExitStack()
+_missing: list[str] = []  # why the engine cannot be had
 
-@pytest.fixture(scope="session", autouse=True)
-def engine(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
-    """The chosen engine; all clients of this process find it by their environment."""
-    chosen: str = request.config.getoption("engine")
-    if chosen == engines.MOTO:
-        yield chosen
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the chosen engine before any test module makes a client, which finds it by its name."""
+    is_controller = getattr(config.option, "numprocesses", None) and not hasattr(
+        config, "workerinput"
+    )
+    if config.getoption("engine") == engines.MOTO or is_controller:
         return
-    with (
-        engines.dynamodb_local(tmp_path_factory.mktemp(chosen)) as url,
-        patch.dict(os.environ, AWS_ENDPOINT_URL_DYNAMODB=url),
-        # On a busy machine, it may answer later than the product would wait.
-        patch.object(boto, "READ_TIMEOUT_SECONDS", PATIENCE_SECONDS),
-    ):
-        yield chosen
+    folder = Path(_ends.enter_context(TemporaryDirectory()))
+    try:
+        url = _ends.enter_context(engines.dynamodb_local(folder))
+    except pytest.skip.Exception as reason:
+        _missing.append(str(reason))
+        return
+    os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = url
+    # On a busy machine, it may answer later than the product would wait.
+    _ends.enter_context(patch.object(boto, "READ_TIMEOUT_SECONDS", PATIENCE_SECONDS))
+
+
+def pytest_unconfigure() -> None:
+    """Stop the engine."""
+    _ends.close()
 
 
 @pytest.fixture(autouse=True)
-def _fitting(request: pytest.FixtureRequest, engine: str) -> None:
-    """Skip a test that its engine cannot run."""
+def engine(request: pytest.FixtureRequest) -> str:
+    """The chosen engine; skips a test that it cannot run."""
+    chosen: str = request.config.getoption("engine")
     marker = request.node.get_closest_marker("moto")
-    if marker and engine != engines.MOTO:
-        pytest.skip(marker.args[0])
+    if chosen != engines.MOTO and (_missing or marker):
+        pytest.skip(_missing[0] if _missing else marker.args[0])
+    return chosen
 
 
 @pytest.fixture
@@ -84,6 +96,8 @@ def system(clock: Clock, engine: str) -> Iterator[System]:
         create_tables(service.dynamodb)
         create_queues(service.sqs)
         for client in (service.dynamodb, service.unretried, service.edge_client):
+            url = os.environ.get("AWS_ENDPOINT_URL_DYNAMODB")
+            assert engine == engines.MOTO or client.meta.endpoint_url == url
             client.meta.events.register(
                 "provide-client-params.dynamodb", check_expressions, unique_id="rules"
             )

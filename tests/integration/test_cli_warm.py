@@ -13,6 +13,8 @@ from tests.integration.system import System, error
 NEW, QUOTA = 4_000, 10_000  # of moto
 BURSTING = ("timelines", "followers")
 
+pytestmark = pytest.mark.moto("DynamoDB Local has no warm throughput")
+
 
 def units(system: System) -> dict[str, int]:
     """The warm write units of every table."""
