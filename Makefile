@@ -93,13 +93,13 @@ aws-verify: $(READY) ## A day on AWS, which asks first what it may cost: STACK=F
 	@$(BIN)/python -m aws_verify $(STACK) $(if $(LARGE),--large) $(if $(REMOVE),--remove) \
 		$(if $(LOCAL),--local) $(if $(KEEP),--keep) $(if $(CONCURRENCY),--concurrency $(CONCURRENCY)) $(if $(YES),--yes)
 
-runtime: .venv/.ready ## Run the unit tests on the Python that Lambda runs, where it can be had
+runtime: $(READY) ## Run the unit tests on the Python that Lambda runs, where it can be had
 	@$(BIN)/python -m tests.pythons
 
 judges: $(READY) ## Run the integration tests on DynamoDB Local, where Java and Maven are
 	@$(PYTEST) --engine dynamodb-local -m "not (slow or speed or network)" tests/integration
 
-verify: check slow ## Check, 10,000 simulated runs, the mutations, the speed tests and the demo: up to an hour
+verify: check slow judges runtime ## Check, 10,000 simulated runs, the mutations, the speed tests, more judges and the demo: up to an hour
 	@echo "Trying to lose a post."
 	@$(BIN)/python -m simulation --seeds 10000 --sometimes
 	@$(BIN)/python -m simulation.exhaustive
