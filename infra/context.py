@@ -31,14 +31,17 @@ def choose(context: Mapping[str, Any]) -> Stage:
 
 
 def _check_keys(context: Mapping[str, Any]) -> None:
-    """Refuse a misspelt key, which the CDK would silently ignore."""
+    """Refuse a misspelt key, such as first-deploy, which the CDK would silently ignore."""
     known = ["stage", *(field.name for field in fields(Stage))]
     for key in context:
-        # Keys of the CDK contain an @, a colon or a hyphen.
-        if re.fullmatch(r"[a-z][a-z_]*", key) and key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            meant = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}."
-            raise StageError(f"There is no context value '{key}'; {meant}")
+        if key in known or "@" in key or ":" in key:  # of the CDK
+            continue
+        words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).replace("-", "_").lower()
+        close = difflib.get_close_matches(words, known, n=1)
+        if close:
+            raise StageError(f"There is no context value '{key}'; did you mean '{close[0]}'?")
+        if "-" not in key:  # The CDK has some with a hyphen too.
+            raise StageError(f"There is no context value '{key}'; there are {', '.join(known)}.")
 
 
 def _read(field: Field[Any], value: Any) -> Any:

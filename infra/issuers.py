@@ -17,6 +17,11 @@ PRIVATE: Final = (".internal", ".local", ".localhost")
 
 def fault(issuer: str) -> str | None:
     """Why API Gateway would never accept a token of this issuer, as far as its address tells."""
+    if re.match(r"\w+://[^/?#]*@", issuer):
+        return (  # The address is not repeated, because of the password.
+            "'jwt_issuer' must be the https address that the tokens carry as `iss`, without a "
+            "user's name or password."
+        )
     if not re.fullmatch(r"https://[^\s/?#]+[^\s?#]*", issuer):
         return (
             "'jwt_issuer' must be the https address that the tokens carry as `iss`, not "
@@ -34,8 +39,10 @@ def fault(issuer: str) -> str | None:
 
 def _host(issuer: str) -> str:
     try:
-        return urlsplit(issuer).hostname or ""
-    except ValueError:  # an IPv6 address without its end
+        parts = urlsplit(issuer)
+        _ = parts.port
+        return parts.hostname or ""
+    except ValueError:  # an IPv6 address without its end, or no number of a port
         return ""
 
 

@@ -31,6 +31,8 @@ MAX_REQUESTS_PER_SECOND: Final = 100_000
 # What Cognito's access tokens say about their user and no user can change. Cognito never gives a
 # `sub` to a second user; an operator may give the `username` of a deleted user to another one.
 POOL_CLAIMS: Final = ("sub", "username")
+# API Gateway's quota for an authorizer, which cannot be raised.
+MAX_AUDIENCES: Final = 50
 # The periods that CloudWatch Logs supports, up to two years.
 LOG_RETENTION_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
 
@@ -148,6 +150,11 @@ def _check_users(stage: Stage) -> None:
         raise StageError(
             "'jwt_audience' is missing: name the audiences or client ids that tokens of the issuer "
             "carry, with commas between them; without, tokens for any other service would pass."
+        )
+    if len(stage.jwt_audience) > MAX_AUDIENCES:
+        raise StageError(
+            f"'jwt_audience' names {len(stage.jwt_audience)} audiences, and API Gateway takes at "
+            f"most {MAX_AUDIENCES}."
         )
 
 

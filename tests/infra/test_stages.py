@@ -173,7 +173,28 @@ def test_cdk_json_may_have_typed_values() -> None:
                 "https://10.0.0.7/realms/a",
                 "https://[fd00::7]/realms/a",
                 "https://[fd00::7",
+                "https://id.example.com:x/realms/a",
+                "https://id.example.com:99999",
             )
+        ),
+        *(
+            (
+                {
+                    "user_pool": "false",
+                    "jwt_issuer": f"{scheme}://somebody:secret@id.example.com",
+                    "jwt_audience": "a",
+                },
+                "that the tokens carry as `iss`, without a user's name or password.$",
+            )
+            for scheme in ("https", "http")
+        ),
+        (
+            {
+                "user_pool": "false",
+                "jwt_issuer": "https://id.example.com",
+                "jwt_audience": ",".join(f"app-{number}" for number in range(51)),
+            },
+            "'jwt_audience' names 51 .* API Gateway takes at most 50",
         ),
         (
             {
@@ -284,6 +305,27 @@ def test_a_misspelt_context_value_is_refused_with_a_suggestion(key: str) -> None
         choose({key: "7"})
 
 
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("first-deploy", "first_deploy"),
+        ("firstDeploy", "first_deploy"),
+        ("FIRST_DEPLOY", "first_deploy"),
+        ("keep-date", "keep_data"),
+        ("Stage", "stage"),
+    ],
+)
+def test_a_context_value_in_another_spelling_is_not_ignored(key: str, meant: str) -> None:
+    with pytest.raises(StageError, match=f"no context value '{key}'; did you mean '{meant}'"):
+        choose({key: "true"})
+
+
 def test_context_values_of_the_cdk_are_ignored() -> None:
-    own = {"@aws-cdk/core:checkSecretUsage": True, "aws:cdk:bundling-stacks": []}
+    own = {
+        "@aws-cdk/core:checkSecretUsage": True,
+        "aws:cdk:bundling-stacks": [],
+        "availability-zones:account=1:region=us-east-1": [],
+        "acknowledged-issue-numbers": [1],
+        "cdk-migrate": True,
+    }
     assert choose(own) == choose({})
