@@ -1,4 +1,4 @@
-"""Clients of AWS or of a local engine: region, credentials, timeouts."""
+"""Clients of AWS or of a local engine: region, credentials, timeouts; slow calls say their name."""
 
 import os
 from functools import cache
@@ -7,6 +7,8 @@ from typing import Any
 import boto3
 import botocore.session
 from botocore.config import Config
+
+from fanfold_cli.progress import waiting_for
 
 LOCAL_REGION = "us-east-1"
 # The account id of the engine for an access key that is not an account id itself.
@@ -33,7 +35,7 @@ def client(
         retries={"mode": "standard", "total_max_attempts": attempts}, read_timeout=read_seconds
     )
     if endpoint is None:
-        return boto3.client(  # type: ignore[call-overload]
+        return _session().client(  # type: ignore[call-overload]
             service, region_name=region, config=CONFIG.merge(retries)
         )
     return _local_session().client(  # type: ignore[call-overload]
@@ -45,12 +47,35 @@ def client(
     )
 
 
+class _Telling:
+    """A client whose slow calls say what they are."""
+
+    def _make_api_call(self, operation: str, parameters: Any) -> Any:
+        service = self.meta.service_model.service_id  # type: ignore[attr-defined]
+        with waiting_for(f"{service} ({operation})"):
+            return super()._make_api_call(operation, parameters)  # type: ignore[misc]
+
+
+def _let_tell(session: boto3.Session) -> boto3.Session:
+    def add(base_classes: list[type], **_: Any) -> None:
+        base_classes.insert(0, _Telling)
+
+    session.events.register("creating-client-class", add)
+    return session
+
+
+@cache
+def _session() -> boto3.Session:
+    return _let_tell(boto3.Session())
+
+
 @cache
 def _local_session() -> boto3.Session:
     # The user's profile and configuration files must not redirect a local call.
     none, nowhere = (None, None, None, None), (None, None, os.devnull, None)
     ignored = {"profile": none, "config_file": nowhere, "credentials_file": nowhere}
-    return boto3.Session(botocore_session=botocore.session.Session(session_vars=ignored))
+    own = botocore.session.Session(session_vars=ignored)
+    return _let_tell(boto3.Session(botocore_session=own))
 
 
 def local_environment(endpoint: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from urllib.request import getproxies, proxy_bypass
 import urllib3
 
 from fanfold_cli.console import ExpectedError
+from fanfold_cli.progress import waiting_for
 
 TIMEOUT_SECONDS = 30.0
 
@@ -44,14 +45,15 @@ class Api:
         if key:
             headers["idempotency-key"] = key
         try:
-            answer = self.pool.request(
-                method,
-                f"{self.url}{path}",
-                body=None if content is None else json.dumps(content),
-                headers=headers,
-                timeout=TIMEOUT_SECONDS,
-                retries=False,
-            )
+            with waiting_for(f"the answer to {method} {path}"):
+                answer = self.pool.request(
+                    method,
+                    f"{self.url}{path}",
+                    body=None if content is None else json.dumps(content),
+                    headers=headers,
+                    timeout=TIMEOUT_SECONDS,
+                    retries=False,
+                )
         except urllib3.exceptions.HTTPError as error:
             raise ExpectedError(f"{method} {path} got no answer: {error}") from error
         if answer.status != wanted:

@@ -1,15 +1,18 @@
-"""A progress bar on stderr, with the rate and the remaining time."""
+"""What a command shows on stderr while its user waits: a bar, or what it waits for."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
+    SpinnerColumn,
     Task,
     TaskID,
     TextColumn,
@@ -17,6 +20,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
+
+from fanfold_cli.console import say
+
+# Nobody wonders about a shorter wait.
+PATIENCE_SECONDS = 1.5
 
 # Narrower terminals get a short bar and no elapsed time.
 WIDE = 100
@@ -44,6 +52,61 @@ class Bar:
         self.progress.update(self.task, completed=count, total=total)
 
 
+# Held while a bar or a wait is shown, or is about to be: what happens within it says nothing more.
+_shown = threading.Lock()
+
+
+@contextmanager
+def waiting_for(what: str, *, is_said: bool = False) -> Iterator[None]:
+    """Once the block takes long, say what it waits for: in one line, or by a spinner on a terminal.
+
+    If it `is_said` already, a terminal gets the spinner and a pipe nothing. Threads beside the main
+    one say nothing: that one waits for them.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or not _shown.acquire(blocking=False):
+        yield
+        return
+    notice = _Notice(what, is_said)
+    timer = threading.Timer(PATIENCE_SECONDS, notice.show)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        notice.end()
+        _shown.release()
+
+
+class _Notice:
+    """Shown by a timer's thread and ended by the main one, in either order."""
+
+    def __init__(self, what: str, is_said: bool) -> None:
+        self._what, self._is_said = what, is_said
+        self._lock, self._has_ended = threading.Lock(), False
+        self._spinner: Progress | None = None
+
+    def show(self) -> None:
+        with self._lock:
+            console = Console(stderr=True)
+            if self._has_ended:
+                return
+            if console.is_terminal:
+                columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
+                self._spinner = Progress(*columns, console=console, transient=True)
+                self._spinner.add_task(escape(f"Waiting for {self._what}"))
+                self._spinner.start()
+            elif not self._is_said:
+                say(f"Waiting for {self._what}.")
+
+    def end(self) -> None:
+        with self._lock:
+            self._has_ended = True
+            if self._spinner is not None:
+                self._spinner.stop()
+
+
 @contextmanager
 def progress_bar(what: str, *, total: int | None, unit: str) -> Iterator[Bar]:
     """Show the bar until the block ends; a `total` of None is unknown."""
@@ -61,5 +124,10 @@ def progress_bar(what: str, *, total: int | None, unit: str) -> Iterator[Bar]:
         TextColumn("left"),
         console=console,
     )
-    with progress:
-        yield Bar(progress, progress.add_task(what, total=total))
+    is_first = _shown.acquire(blocking=False)
+    try:
+        with progress:
+            yield Bar(progress, progress.add_task(what, total=total))
+    finally:
+        if is_first:
+            _shown.release()

@@ -14,6 +14,7 @@ from fanfold.settings import Settings
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError, failing_with
 from fanfold_cli.local.home import Home
+from fanfold_cli.progress import waiting_for
 
 # Far more than any password policy requires; nobody types it.
 PASSWORD_CHARS = 32
@@ -21,7 +22,7 @@ PASSWORD_CHARS = 32
 
 @dataclass(frozen=True)
 class Signed:
-    """A user of the pool with an access token; the product knows the user by `sub`."""
+    """A user of the pool with an access token."""
 
     user: str
     sub: str
@@ -111,7 +112,7 @@ class Deployment:
         """
         cognito = self.client("cognito-idp")
         pool = self.output(names.USER_POOL_ID_OUTPUT)
-        with failing_with(f"The user {user} cannot sign in"):
+        with failing_with(f"The user {user} cannot sign in"), waiting_for(f"the token of {user}"):
             self._create_user(cognito, pool, user)
             password = _password()
             cognito.admin_set_user_password(
@@ -136,16 +137,8 @@ class Deployment:
         return self.sign_in(user).token
 
     def _create_user(self, cognito: Any, pool: str, user: str) -> None:
-        # Cognito gives each user a random `sub`. The engine accepts one from its caller, so that
-        # a walk-through shows `alice` instead of a UUID.
-        chosen_sub = [{"Name": "sub", "Value": user}] if self.is_local else []
         try:
-            cognito.admin_create_user(
-                UserPoolId=pool,
-                Username=user,
-                UserAttributes=chosen_sub,
-                MessageAction="SUPPRESS",
-            )
+            cognito.admin_create_user(UserPoolId=pool, Username=user, MessageAction="SUPPRESS")
         except cognito.exceptions.UsernameExistsException:
             return
 

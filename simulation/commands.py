@@ -8,7 +8,7 @@ the operator presses Ctrl-C.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -200,6 +200,7 @@ def installed() -> Iterator[None]:
             (module, "progress_bar", no_progress_bar)
             for module in (doctor, fanout, holding, redriving, seeding)
         ),
+        *((module, "waiting_for", lambda _what: nullcontext()) for module in (fanout, pause)),
         (typer, "echo", lambda text="", **_: running.world.note("says", text)),
         # A report with a table of findings would be drawn by rich; the checks read it.
         (doctor, "_print", _keep),

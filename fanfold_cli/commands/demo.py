@@ -23,7 +23,7 @@ from fanfold_cli.http import Api
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.options import HomeOption
-from fanfold_cli.progress import progress_bar
+from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.seeding import seed
 from fanfold_cli.stack import Deployment
 
@@ -91,9 +91,11 @@ def _run(deployment: Deployment, graph: Graph, *, tag: str) -> bool:
     seed(deployment, graph)
     current = Run(deployment, graph)
     begin = time.monotonic()
-    _publish(current, tag)
+    with waiting_for("the publishers to sign in and publish"):
+        _publish(current, tag)
     complete = _watch(current)
-    delivered, unexpected = _count(current)
+    with waiting_for("all timelines to be counted"):
+        delivered, unexpected = _count(current)
     seconds = time.monotonic() - begin
     correct = [_show(current, user) for user in _readers_to_show(graph)]
     if unexpected:

@@ -24,6 +24,7 @@ from fanfold_cli.console import (
 )
 from fanfold_cli.holding import QUEUES, holding
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
+from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
 
 LIMIT = 100
@@ -73,7 +74,10 @@ def list_(
     counts: dict[str, int] = {}
     notes: list[str] = []
     for name, each in _chosen(queue).items():
-        with failing_with(f"The dead-letter queue of {name} cannot be read"):
+        with (
+            failing_with(f"The dead-letter queue of {name} cannot be read"),
+            waiting_for(f"the dead letters of {name}"),
+        ):
             messages, counts[name] = letter_list.read(deployment, each, limit)
         rows += [letter_list.row(name, message, bodies) for message in messages]
         if counts[name] > len(messages):

@@ -25,7 +25,7 @@ from fanfold_cli.console import (
     say,
 )
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
-from fanfold_cli.progress import progress_bar
+from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.stack import Deployment
 
 # More than the largest fan-out takes; one without progress is reported as stalled before.
@@ -104,7 +104,10 @@ def list_(
     """List the deliveries that have not ended, oldest first: stalled ones, open ones, or both."""
     deployment = Deployment.choose(stack, home)
     both = not stalled and not is_open
-    with failing_with("The ledger cannot be read; run it again", TryLater):
+    with (
+        failing_with("The ledger cannot be read; run it again", TryLater),
+        waiting_for("the ledger"),
+    ):
         found = fanouts.listed(
             deployment, stalled=stalled or both, is_open=is_open or both, limit=limit
         )
@@ -172,7 +175,11 @@ def abandon(
         say("Followers who do not have these posts yet will not get them. Nothing reopens this.")
         ask(f"Abandon {counted(len(going_on), 'delivery', 'deliveries')}?", yes=yes)
         again = "Not all were abandoned; run it again"
-        with interrupted_with("run it again."), failing_with(again):
+        with (
+            interrupted_with("run it again."),
+            failing_with(again),
+            waiting_for(f"{counted(len(going_on), 'delivery', 'deliveries')} to be abandoned"),
+        ):
             done = fanouts.abandon(deployment, [row.fanout_id for row in going_on])
     if as_json:
         print_json({"abandoned": done, "not_found": missing})
@@ -188,7 +195,7 @@ def _known(deployment: Deployment, ref_ids: Iterable[str]) -> tuple[dict[str, Fa
     """
     given = [checked_id(ref_id) for ref_id in dict.fromkeys(ref_ids)]
     ledger = fanouts.ledger_of(deployment)
-    with failing_with("The ledger cannot be read"):
+    with failing_with("The ledger cannot be read"), waiting_for("the ledger"):
         rows = {ref_id: ledger.get(ref_id) for ref_id in given}
     known = {ref_id: row for ref_id, row in rows.items() if row is not None}
     missing = [ref_id for ref_id in given if ref_id not in known]

@@ -11,6 +11,7 @@ from fanfold.aws.event_sources import DISABLED, ENABLED, PAUSED
 from fanfold_cli.console import ExpectedError, failing_with, print_json, print_result
 from fanfold_cli.event_sources import mapping_of
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
 
 # AWS takes about a minute to enable or disable a mapping, and refuses other changes meanwhile.
@@ -67,7 +68,10 @@ def _switch_lanes(
     lane: Lane, wanted: str, stack: str | None, home: str | None, *, as_json: bool
 ) -> None:
     deployment = Deployment.choose(stack, home)
-    with failing_with("The lane cannot be switched; run it again"):
+    with (
+        failing_with("The lane cannot be switched; run it again"),
+        waiting_for(f"Lambda to switch {lane}, which takes a minute"),
+    ):
         done = [switch(deployment, queue, wanted) for queue in LANES[lane]]
     if as_json:
         print_json({"lanes": done})

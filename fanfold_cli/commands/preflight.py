@@ -18,6 +18,7 @@ from fanfold_cli.preflight.checks import STOPS, Check, Status
 from fanfold_cli.preflight.issuer import check_issuer, fetch
 from fanfold_cli.preflight.synthesis import synthesize
 from fanfold_cli.preflight.wanted import Wanted
+from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import aws_region
 
 
@@ -34,9 +35,11 @@ def preflight(
         if not value.partition("=")[1]:
             raise ExpectedError(f"-c must be NAME=VALUE, such as stage=prod, not {value!r}.")
     say("Synthesizing the stack.")
-    wanted = Wanted.by(synthesize(given))
+    with waiting_for("CDK", is_said=True):
+        wanted = Wanted.by(synthesize(given))
     say("Asking the account and the issuer.")
-    found = list(_checks(wanted, ordinary_deploy(given)))
+    with waiting_for("the account and the issuer", is_said=True):
+        found = list(_checks(wanted, ordinary_deploy(given)))
     stops = [check for check in found if check.status in STOPS]
     if as_json:
         print_json({"stack": wanted.stack, "checks": [asdict(check) for check in found]})

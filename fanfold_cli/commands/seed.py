@@ -8,6 +8,7 @@ import typer
 from fanfold_cli import graph, seeding
 from fanfold_cli.console import counted, print_json, print_result
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
 
 
@@ -26,7 +27,8 @@ def seed(
     as_json: JsonOption = False,
 ) -> None:
     """Load a follow graph. Follows that exist already stay, so the command can be repeated."""
-    loaded = graph.read(edges)
+    with waiting_for(f"{edges} to be read"):
+        loaded = graph.read(edges)
     new = seeding.seed(Deployment.choose(stack, home), loaded)
     if as_json:
         print_json({"follows": loaded.edges, "new": new})

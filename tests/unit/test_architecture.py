@@ -115,6 +115,7 @@ RULES = (
             "fanfold_cli.aws",
             "fanfold_cli.console",
             "fanfold_cli.local",
+            "fanfold_cli.progress",
             "fanfold_cli.stack",
         ),
         "commands use the local engine, never the other way round",

@@ -1,0 +1,153 @@
+"""A command says what it waits for, once that takes long, and says it once."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from typer.testing import CliRunner
+
+from fanfold_cli import aws, progress
+from fanfold_cli.local import engine
+from fanfold_cli.local.home import EngineState, Home
+from fanfold_cli.main import app
+
+LONG = 0.4
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", LONG / 4)
+
+
+def waiting() -> None:
+    with progress.waiting_for("a friend"):
+        time.sleep(LONG)
+
+
+def test_a_long_wait_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    waiting()
+    assert capsys.readouterr() == ("", "Waiting for a friend.\n")
+
+
+def test_a_short_wait_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 60.0)
+    waiting()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_wait_that_is_said_already_is_not_said_again(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.waiting_for("a friend", is_said=True):
+        time.sleep(LONG)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_only_the_outer_of_two_waits_is_said_and_the_next_one_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with progress.waiting_for("the whole journey"):
+        waiting()
+    waiting()
+    assert capsys.readouterr().err == "Waiting for the whole journey.\nWaiting for a friend.\n"
+
+
+def test_a_wait_below_a_progress_bar_says_nothing_beside_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with progress.progress_bar("Moving", total=1, unit="messages"):
+        waiting()
+    assert "friend" not in capsys.readouterr().err
+    waiting()
+    assert "friend" in capsys.readouterr().err
+
+
+def test_a_wait_that_fails_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), progress.waiting_for("a friend"):
+        raise KeyboardInterrupt
+    time.sleep(LONG)
+    assert capsys.readouterr().err == ""
+    waiting()
+    assert capsys.readouterr().err == "Waiting for a friend.\n"
+
+
+def test_threads_of_a_command_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        for each in [threads.submit(waiting) for _ in range(2)]:
+            each.result()
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_gets_a_spinner_that_leaves_nothing_behind() -> None:
+    script = (
+        "import time; from fanfold_cli import progress; progress.PATIENCE_SECONDS = 0.1\n"
+        "with progress.waiting_for('[a] friend', is_said=True): time.sleep(1)"
+    )
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        stderr=theirs,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+        process.wait()
+        os.close(theirs)
+        shown = os.read(ours, 65_536).decode()
+    os.close(ours)
+    assert "Waiting for [a] friend" in shown
+    show_cursor, erase_line = "\x1b[?25h", "\x1b[2K"
+    assert show_cursor in shown
+    assert shown.rstrip().endswith(erase_line)
+
+
+class Body(io.BytesIO):
+    """The body of an answer, as botocore reads it."""
+
+    def stream(self) -> Iterator[bytes]:
+        yield self.read()
+
+
+@pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:4566"])
+def test_a_slow_call_says_its_name_on_aws_and_on_the_engine(
+    capsys: pytest.CaptureFixture[str], endpoint: str | None
+) -> None:
+    def answer(**_: Any) -> AWSResponse:
+        time.sleep(LONG)
+        return AWSResponse("", 200, HTTPHeaders(), Body(b"{}"))
+
+    sqs = aws.client("sqs", endpoint, "us-east-1")
+    sqs.meta.events.register("before-send", answer)
+    sqs.list_queues()
+    assert capsys.readouterr() == ("", "Waiting for SQS (ListQueues).\n")
+
+
+def test_local_down_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.claim()
+    ended = EngineState(
+        pid=0,
+        pid_mark="",
+        supervisor_pid=0,
+        supervisor_mark="",
+        port=1,
+        endpoint="",
+        started_at="",
+        ends_at="",
+    )
+    home.write_state(ended)
+    monkeypatch.setattr(engine, "stop", lambda *_: time.sleep(LONG))
+    ran = CliRunner().invoke(app, ["local", "down", "--home", str(tmp_path)])
+    assert ran.stderr.startswith("Waiting for the engine and its functions to end.\n")
+    assert ran.stdout == ""
