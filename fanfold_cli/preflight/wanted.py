@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fanfold import names
 from fanfold_cli.local.assembly import SynthesizedStack
-from fanfold_cli.local.template import TABLE_TYPES
+
+TABLE_TYPES: Final = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from fanfold_cli.local import engine as engines
 from fanfold_cli.local.home import CHECKOUT, EngineState, Home
 from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
-from tests.e2e.clients import eventually
+from tests.e2e.clients import User, eventually
 
 pytestmark = pytest.mark.thorough
 
@@ -129,8 +130,15 @@ def test_the_token_command_prints_only_a_valid_token(engine: Home, stack: Deploy
     assert status_of(stack, again.stdout.strip()) == 200
 
 
-def test_the_sub_of_a_local_user_is_their_name(stack: Deployment) -> None:
-    assert stack.sign_in("alice@example.com").sub == "alice@example.com"
+def test_a_local_user_is_known_by_their_name(stack: Deployment) -> None:
+    name = f"alice-{uuid.uuid4().hex[:8]}@example.com"
+    User(stack, name, stack.token(name)).follow(User(stack, "bob", ""))
+    follows = stack.client("dynamodb").query(
+        TableName=stack.settings().following_table,
+        KeyConditionExpression="user_id = :user",
+        ExpressionAttributeValues={":user": {"S": name}},
+    )["Items"]
+    assert [each["publisher_id"]["S"] for each in follows] == ["bob"]
 
 
 def test_a_missing_and_a_forged_token_are_refused(stack: Deployment) -> None:
@@ -227,21 +235,72 @@ def test_a_changed_function_is_deployed_without_losing_data(workshop: Workshop) 
     assert status_of(after, token) == 200
 
 
-def test_a_changed_queue_is_refused_and_the_old_stack_keeps_running(workshop: Workshop) -> None:
+# Appended to the app: what a change of infrastructure does to all queues, so that the test does not
+# depend on how the app makes them.
+SLOWER_QUEUES = """
+
+from aws_cdk import aws_sqs
+
+_init = aws_sqs.Queue.__init__
+
+
+def _slower(self, *args, **kwargs):
+    _init(self, *args, **kwargs)
+    self.node.default_child.add_property_override('DelaySeconds', 1)
+
+
+aws_sqs.Queue.__init__ = _slower
+"""
+WARMER_TABLES = """
+
+from aws_cdk import aws_dynamodb
+
+_init = aws_dynamodb.TableV2.__init__
+
+
+def _warmer(self, *args, **kwargs):
+    _init(self, *args, **kwargs)
+    self.node.default_child.add_property_override('WarmThroughput.WriteUnitsPerSecond', 5000)
+
+
+aws_dynamodb.TableV2.__init__ = _warmer
+"""
+# The engine knows this type, and refuses the alarm only once it has updated the queues.
+AND_AN_ALARM_THAT_FAILS = """
+
+import aws_cdk
+
+_synth = aws_cdk.App.synth
+
+
+def _with_an_alarm_on_metric_math(app, **kwargs):
+    stack = app.node.children[-1]
+    alarm = aws_cdk.CfnResource(stack, 'Broken', type='AWS::CloudWatch::Alarm', properties={
+        'Metrics': [{'Id': 'a', 'Expression': '1'}], 'EvaluationPeriods': 1, 'Threshold': 1,
+        'ComparisonOperator': 'GreaterThanThreshold'})
+    for each in stack.node.find_all():
+        if isinstance(each, aws_cdk.aws_sqs.CfnQueue):
+            alarm.node.add_dependency(each)
+    return _synth(app, **kwargs)
+
+
+aws_cdk.App.synth = _with_an_alarm_on_metric_math
+"""
+
+
+def delay_of_bulk(stack: Deployment) -> str:
+    answer = stack.client("sqs").get_queue_attributes(
+        QueueUrl=stack.settings().bulk_queue_url, AttributeNames=["DelaySeconds"]
+    )
+    return str(answer["Attributes"]["DelaySeconds"])
+
+
+def test_a_changed_table_is_refused_and_the_old_stack_keeps_running(workshop: Workshop) -> None:
     stack = workshop.up()
     put_post(stack, "before-the-refusal")
-    # All queues, so that the test does not depend on how the app makes its queues.
-    changed = (
-        "\n\nfrom aws_cdk import aws_sqs\n"
-        "\n_init = aws_sqs.Queue.__init__\n\n\n"
-        "def _slow(self, *args, **kwargs):\n"
-        "    _init(self, *args, **kwargs)\n"
-        "    self.node.default_child.add_property_override('DelaySeconds', 1)\n\n\n"
-        "aws_sqs.Queue.__init__ = _slow\n"
-    )
-    workshop.edit("infra/__init__.py", changed)
+    workshop.edit("infra/__init__.py", WARMER_TABLES)
     try:
-        with pytest.raises(ExpectedError, match=r"The queue .*DelaySeconds[\s\S]*--fresh"):
+        with pytest.raises(ExpectedError, match=r"The table .*WarmThroughput[\s\S]*--fresh"):
             workshop.up()
     finally:
         workshop.restore("infra/__init__.py")
@@ -249,23 +308,32 @@ def test_a_changed_queue_is_refused_and_the_old_stack_keeps_running(workshop: Wo
     assert status_of(stack, stack.token("alice")) == 200
 
 
+def test_a_changed_queue_keeps_its_messages(workshop: Workshop) -> None:
+    stack = workshop.up()
+    sqs, url = stack.client("sqs"), stack.settings().bulk_dlq_url
+    sqs.send_message(QueueUrl=url, MessageBody="before the change")
+    workshop.edit("infra/__init__.py", SLOWER_QUEUES)
+    try:
+        after = workshop.up()
+    finally:
+        workshop.restore("infra/__init__.py")
+    assert delay_of_bulk(after) == "1"
+    assert after.settings().bulk_dlq_url == url
+    (kept,) = sqs.receive_message(QueueUrl=url, VisibilityTimeout=0)["Messages"]
+    assert kept["Body"] == "before the change"
+
+
 def test_a_failed_update_is_rolled_back_without_losing_data(workshop: Workshop) -> None:
     stack = workshop.up()
     put_post(stack, "before-the-failure")
-    broken = (
-        "\n\nimport aws_cdk\n\n_synth = aws_cdk.App.synth\n\n\n"
-        "def _with_what_the_engine_does_not_know(app, **kwargs):\n"
-        "    stack = app.node.children[-1]\n"
-        "    aws_cdk.CfnResource(stack, 'Unknown', type='AWS::Chatbot::Unknown')\n"
-        "    return _synth(app, **kwargs)\n\n\n"
-        "aws_cdk.App.synth = _with_what_the_engine_does_not_know\n"
-    )
-    workshop.edit("infra/__init__.py", broken)
+    assert delay_of_bulk(stack) == "0"
+    workshop.edit("infra/__init__.py", SLOWER_QUEUES + AND_AN_ALARM_THAT_FAILS)
     try:
         with pytest.raises(ExpectedError, match="keeps its data"):
             workshop.up()
     finally:
         workshop.restore("infra/__init__.py")
+    assert delay_of_bulk(stack) == "0"
     assert has_post(stack, "before-the-failure")
     workshop.edit("functions/__init__.py", "\n# Changed after the failure.\n")
     assert has_post(workshop.up(), "before-the-failure")

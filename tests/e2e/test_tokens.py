@@ -48,9 +48,10 @@ def token(stack: Deployment) -> str:
 
 
 @pytest.fixture(scope="module")
-def resign(engine: Home, token: str) -> Sign:
-    """Sign changed claims with the issuer's own key, which the engine keeps in its home."""
-    pem = next(engine.path.rglob("cognito-rsa-key.pem")).read_bytes()
+def resign(engine: Home, stack: Deployment, token: str) -> Sign:
+    """Sign changed claims with the pool's own key, which the engine keeps in its home."""
+    pool = stack.output(names.USER_POOL_ID_OUTPUT)
+    pem = next(engine.path.rglob(f"{pool}-access.pem")).read_bytes()
     key = serialization.load_pem_private_key(pem, password=None)
     assert isinstance(key, rsa.RSAPrivateKey)
     return lambda changes: signed(part(token, 0), {**part(token, 1), **changes}, key)
@@ -112,10 +113,10 @@ def test_an_id_token_gets_a_problem_document(stack: Deployment, resign: Sign) ->
     assert "send the access token" in answer.content["detail"]
 
 
-def test_a_token_whose_sub_is_not_a_valid_id_gets_a_problem_document(
+def test_a_token_whose_user_is_not_a_valid_id_gets_a_problem_document(
     stack: Deployment, resign: Sign
 ) -> None:
-    answer = User(stack, "x", resign({"sub": "a#b"})).call("GET", "/v1/timeline")
+    answer = User(stack, "x", resign({"username": "a#b"})).call("GET", "/v1/timeline")
     assert answer.status == 401
     assert answer.kind == "application/problem+json"
-    assert "'sub'" in answer.content["detail"]
+    assert "'username'" in answer.content["detail"]

@@ -96,6 +96,11 @@ def test_with_the_stacks_own_pool_the_user_is_what_cognito_fixes(claim: str) -> 
     assert with_context(stage="local", user_claim=claim).user_claim == claim
 
 
+def test_a_local_user_is_known_by_name_because_a_sub_cannot_be_chosen() -> None:
+    assert with_context(stage="local").user_claim == "username"
+    assert with_context(stage="dev").user_claim == "sub"
+
+
 def test_cdk_json_may_have_typed_values() -> None:
     stage = with_context(
         stage="prod",
@@ -227,7 +232,7 @@ def test_the_runtime_is_not_a_context_value() -> None:
 
 
 def test_the_local_stage_is_dev_on_the_runtime_of_this_machine() -> None:
-    fixed = ("runtime", "architecture", "wheel_platform", "metric_math", "concurrency")
+    fixed = ("runtime", "architecture", "wheel_platform", "metric_math", "user_claim")
     same = {name: getattr(DEV, name) for name in fixed}
     assert replace(LOCAL, name="dev", **same) == DEV
     assert LOCAL.python_version == ".".join(map(str, sys.version_info[:2]))
@@ -258,7 +263,7 @@ def test_the_budget_divides_the_maximum_or_the_warm_throughput_or_the_quota(
 ) -> None:
     stage = with_context(stage=name, **context)
     assert stage.write_capacity == capacity
-    assert stage.budget == Budget.of(capacity, concurrency=10 if name == "dev" else None)
+    assert stage.budget == Budget.of(capacity, concurrency=10)
 
 
 def test_dev_fits_a_new_account_and_prod_asks_for_what_its_capacity_needs() -> None:

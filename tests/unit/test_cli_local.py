@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from fanfold import names
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.local import assembly, cdk, engine, rollback
+from fanfold_cli.local import assembly, cdk, engine
 from fanfold_cli.local.home import Home
 from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
@@ -130,14 +130,6 @@ def test_a_port_in_use_is_refused_with_the_option_to_change(tmp_path: Path) -> N
         taken.listen()
         with pytest.raises(ExpectedError, match="choose another with --port"):
             engine.start(Home(tmp_path), lifetime_seconds=1, port=taken.getsockname()[1])
-
-
-def test_a_rollback_adds_only_a_marker_to_the_deployed_template() -> None:
-    deployed = {"Resources": {"Queue": {"Type": "AWS::SQS::Queue"}}, "Outputs": {}}
-    marked = rollback.with_marker(deployed)
-    assert marked["Outputs"] == {}
-    assert marked["Resources"]["Queue"] == deployed["Resources"]["Queue"]
-    assert marked["Resources"].keys() - deployed["Resources"].keys() == {rollback.MARKER}
 
 
 def test_status_without_an_engine_is_a_json_object_and_exit_code_1(tmp_path: Path) -> None:
