@@ -2,12 +2,14 @@
 
 import json
 import os
+import ssl
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import urllib3
+from botocore.httpsession import get_cert_path
 
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.progress import waiting_for
@@ -16,16 +18,26 @@ TIMEOUT_SECONDS = 30.0
 
 
 def pool_for(url: str) -> urllib3.PoolManager:
-    """Connections to this address, by the proxy and the certificates that boto3 would use.
+    """Connections to this address, by the proxy that the environment names, if it does for it.
 
     urllib3 looks at none of these variables by itself.
     """
     parts = urlsplit(url)
     proxy = getproxies().get(parts.scheme)
-    authorities = os.environ.get("AWS_CA_BUNDLE")
     if proxy is None or proxy_bypass(parts.hostname or ""):
-        return urllib3.PoolManager(ca_certs=authorities)
-    return urllib3.ProxyManager(proxy, ca_certs=authorities)
+        return urllib3.PoolManager(ssl_context=_certificates())
+    user = urllib3.util.parse_url(proxy).auth
+    headers = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
+    return urllib3.ProxyManager(proxy, ssl_context=_certificates(), proxy_headers=headers)
+
+
+def _certificates() -> ssl.SSLContext:
+    """The system's, botocore's (a Python for macOS may have none), and those of a company."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(get_cert_path(True))
+    if company := os.environ.get("AWS_CA_BUNDLE"):
+        context.load_verify_locations(company)
+    return context
 
 
 @dataclass(frozen=True)

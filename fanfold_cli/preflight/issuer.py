@@ -2,23 +2,23 @@
 
 import http
 import json
-import ssl
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Final
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import urllib3
-from botocore.httpsession import get_cert_path
 
+from fanfold_cli.http import pool_for
 from fanfold_cli.preflight.checks import Check, Status
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
 # Of one document, from the name to the last byte.
 SECONDS: Final = 10.0
-# A set of keys has a few KB; a larger answer is something else.
-MAX_BYTES: Final = 1_000_000
+# API Gateway's quotas, which cannot be raised: it waits so long for each of the two documents, and
+# reads so much of a set of keys. A discovery document has a few KB.
+GATEWAY_SECONDS: Final = 1.5
+MAX_BYTES: Final = 150_000
 
 Fetch = Callable[[str], bytes]
 
@@ -30,8 +30,9 @@ class Unreadable(Exception):
 def check_issuer(issuer: str, fetch: Fetch) -> Check:
     """Read what API Gateway reads, from here: it must be reachable from the internet too."""
     discovery = issuer.rstrip("/") + DISCOVERY
+    slow: list[str] = []
     try:
-        document = _json(discovery, fetch)
+        document = _json(discovery, fetch, slow)
         stated, keys_at = document.get("issuer"), document.get("jwks_uri")
         if stated != issuer:
             raise Unreadable(
@@ -40,7 +41,7 @@ def check_issuer(issuer: str, fetch: Fetch) -> Check:
             )
         if not isinstance(keys_at, str) or not keys_at.startswith("https://"):
             raise Unreadable(f"{discovery} names no https address of keys (jwks_uri).")
-        keys = _json(keys_at, fetch).get("keys")
+        keys = _json(keys_at, fetch, slow).get("keys")
     except Unreadable as error:
         return Check(
             "issuer",
@@ -54,8 +55,16 @@ def check_issuer(issuer: str, fetch: Fetch) -> Check:
         return Check(
             "issuer",
             Status.FAILS,
-            f"{keys_at} holds no RSA key for signatures ({', '.join(kinds) or 'no key at all'}), "
-            "and API Gateway verifies no others: have the issuer sign by RS256.",
+            f"{keys_at} holds no RSA key for signatures that has an id, `kid` "
+            f"({', '.join(kinds) or 'no key at all'}), and API Gateway verifies by no others: have "
+            "the issuer sign by RS256.",
+        )
+    if slow:
+        return Check(
+            "issuer",
+            Status.WARNING,
+            f"{' and '.join(slow)}, and API Gateway waits for {GATEWAY_SECONDS} s only. If it is "
+            "as slow from there, the authorizer cannot be made, or tokens do not pass.",
         )
     return Check(
         "issuer",
@@ -68,14 +77,20 @@ def _signs_by_rsa(key: Any) -> bool:
     return (
         isinstance(key, dict)
         and key.get("kty") == "RSA"
+        and bool(key.get("kid"))
         and key.get("use", "sig") == "sig"
         and str(key.get("alg", "RS256")).startswith("RS")
     )
 
 
-def _json(address: str, fetch: Fetch) -> dict[str, Any]:
+def _json(address: str, fetch: Fetch, slow: list[str]) -> dict[str, Any]:
+    """The document, and a note in `slow` if API Gateway would not have waited for it."""
+    began = time.monotonic()
+    content = fetch(address)
+    if (seconds := time.monotonic() - began) > GATEWAY_SECONDS:
+        slow.append(f"{address} took {seconds:.1f} s")
     try:
-        found = json.loads(fetch(address))
+        found = json.loads(content)
     except ValueError:
         raise Unreadable(f"{address} is not JSON.") from None
     if not isinstance(found, dict):
@@ -108,7 +123,7 @@ def fetch(address: str) -> bytes:
 
 def _get(address: str) -> bytes:
     with (
-        _connections(address) as connections,
+        pool_for(address) as connections,
         connections.request(
             "GET",
             address,
@@ -124,17 +139,3 @@ def _get(address: str) -> bytes:
     if len(content) > MAX_BYTES:
         raise Unreadable(f"{address} has more than {MAX_BYTES:,} bytes.")
     return bytes(content)
-
-
-def _connections(address: str) -> urllib3.PoolManager:
-    """Connections by the proxy that the environment names, if it does for this address."""
-    # The system's certificates, with those of a company's proxy, and botocore's: a Python for macOS
-    # may have none of its own.
-    context = ssl.create_default_context()
-    context.load_verify_locations(get_cert_path(True))
-    proxy = getproxies().get("https")
-    if proxy is None or proxy_bypass(urlsplit(address).hostname or ""):
-        return urllib3.PoolManager(ssl_context=context)
-    user = urllib3.util.parse_url(proxy).auth
-    headers = urllib3.make_headers(proxy_basic_auth=user) if user else None
-    return urllib3.ProxyManager(proxy, ssl_context=context, proxy_headers=headers)

@@ -254,7 +254,7 @@ def test_the_issuer_of_the_stage_is_read(world: World, monkeypatch: pytest.Monke
             "issuer": address,
             "jwks_uri": "https://keys.example.com",
         },
-        "https://keys.example.com": {"keys": [{"kty": "RSA"}]},
+        "https://keys.example.com": {"keys": [{"kty": "RSA", "kid": "1"}]},
     }
     monkeypatch.setattr(command, "fetch", lambda url: json.dumps(documents[url]).encode())
     own = ("stage=prod", "alarms_unwatched=true", "jwt_audience=app", "first_deploy=true")

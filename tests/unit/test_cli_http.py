@@ -13,7 +13,6 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
-    monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
 
 
 def test_without_a_proxy_the_api_is_called_directly() -> None:
@@ -35,8 +34,10 @@ def test_a_host_of_no_proxy_is_called_directly(monkeypatch: pytest.MonkeyPatch) 
     assert pool_for(API).proxy is None
 
 
-def test_the_certificates_of_a_company_are_those_that_boto3_uses(
+def test_a_proxy_gets_the_name_and_password_of_its_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("AWS_CA_BUNDLE", "/etc/company.pem")
-    assert pool_for(API).connection_pool_kw["ca_certs"] == "/etc/company.pem"
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:p%40ss@proxy.example.com:3128")
+    pool = pool_for(API)
+    assert isinstance(pool, urllib3.ProxyManager)
+    assert pool.proxy_headers == {"proxy-authorization": "Basic dXNlcjpwQHNz"}

@@ -47,7 +47,7 @@ def issuer(
 
 
 def test_a_sound_issuer_passes(issuer: Issuer) -> None:
-    issuer.keys = {"keys": [{"kty": "EC", "use": "sig"}, {"kty": "RSA", "n": "…"}]}
+    issuer.keys = {"keys": [{"kty": "EC", "use": "sig"}, {"kty": "RSA", "kid": "2"}]}
     found = issuer.check()
     assert found.status is Status.OK
     assert "1 of 2 keys" in found.sentence
@@ -63,6 +63,7 @@ def test_a_sound_issuer_passes(issuer: Issuer) -> None:
         [{"kty": "EC", "use": "sig", "alg": "ES256"}],
         [{**RSA, "use": "enc"}],
         [{**RSA, "alg": "PS256"}],
+        [{"kty": "RSA", "use": "sig"}],
     ],
     ids=str,
 )
@@ -104,7 +105,7 @@ def test_keys_are_read_by_https_alone(issuer: Issuer, keys_at: Any) -> None:
         (reply(b"<html>"), "is not JSON"),
         (reply(b"\xff\xfe"), "is not JSON"),
         (reply(b"[]"), "is not a JSON object"),
-        (reply(b" " * (MAX_BYTES + 1)), "has more than 1,000,000 bytes"),
+        (reply(b" " * (MAX_BYTES + 1)), "has more than 150,000 bytes"),
         (Reply(b"nothing of HTTP\r\n\r\n", then="close"), "cannot be read"),
         (Reply(b"", then="reset"), "cannot be read"),
     ],
@@ -128,6 +129,32 @@ def test_an_issuer_that_says_nothing_more_is_given_up(
     found = issuer.check()
     assert time.monotonic() - began < 5
     assert found.status is Status.FAILS
+
+
+@pytest.mark.parametrize("path", [DISCOVERY, "/keys"])
+def test_an_issuer_slower_than_api_gateway_waits_is_a_warning(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(preflight_issuer, "GATEWAY_SECONDS", 0.2)
+    answer = issuer.answer
+
+    def late(call: Call) -> Reply:
+        if call.path == path:
+            time.sleep(0.3)
+        return answer(call)
+
+    issuer.server.answer = late
+    found = issuer.check()
+    assert found.status is Status.WARNING
+    assert f"{issuer.server.url}{path} took 0." in found.sentence
+
+
+def test_the_certificates_of_a_company_are_those_that_boto3_uses(
+    issuer: Issuer, tls: Certificates, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    monkeypatch.setenv("AWS_CA_BUNDLE", tls.authority)
+    assert issuer.check().status is Status.OK
 
 
 def test_a_certificate_that_nobody_vouches_for_fails(
