@@ -10,7 +10,7 @@ from itertools import pairwise
 from fanfold import names, times
 from fanfold.fanout.row import COMPLETE, EXPIRED, STALLED
 from simulation.checks.evidence import Evidence
-from simulation.holders import DAY, SECOND, Attempt, Holder, Id
+from simulation.holders import DAY, SECOND, Attempt, Between, Holder, Id
 from simulation.long_world import DAY_SECONDS, LongWorld, Moment
 
 # After this, nothing that has a time to live is left of the longest retention.
@@ -140,13 +140,25 @@ def no_entry_is_shown_after_its_time(found: Evidence) -> Iterator[str]:
 
 
 def _came_back(course: Course, number: int, user: str, line: tuple[str, str, str, str]) -> bool:
-    """Whether an entry was shown, then not, and now is, though the retention was not raised."""
+    """Whether an entry was shown, then not, and now is, though the retention was not raised.
+
+    Under an id that was free meanwhile, the same post may have been published once more.
+    """
     now, before = course.seen[number].moment, course.seen[number - 1].moment
     if user not in before.shown or line in before.shown[user]:
         return False
     if now.retention_ms > before.retention_ms:
         return False
-    return any(line in each.moment.shown.get(user, ()) for each in course.seen[: number - 1])
+    accepted = _accepted(course.seen[number], line[1])
+    return any(
+        line in each.moment.shown.get(user, ()) and accepted & _accepted(each, line[1])
+        for each in course.seen[: number - 1]
+    )
+
+
+def _accepted(seen: Seen, ref_id: str) -> set[Between]:
+    """When the posts were accepted that an id may stand for at a moment."""
+    return {state.accepted for state in seen.ids.get(ref_id, ()) if state and state.wanted}
 
 
 def posts_are_shown_for_their_retention(found: Evidence) -> Iterator[str]:
