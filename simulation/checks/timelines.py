@@ -24,8 +24,11 @@ def every_reading_shows_what_it_should(found: Evidence) -> Iterator[str]:
 
     Each is one of the reader's own entries.
     """
-    retracts = (each for each in found.history.of("retract") if each.status == 204)
-    gone_ms = {each.subject: each.ended_ms + GONE_SECONDS * 1000 for each in retracts}
+    gone_ms: dict[str, float] = {}
+    for each in found.history.of("retract"):
+        if each.status == 204:  # perhaps not for the first time
+            ended_ms = each.ended_ms + GONE_SECONDS * 1000
+            gone_ms[each.subject] = min(ended_ms, gone_ms.get(each.subject, math.inf))
     own = found.entries.keys() | found.world.harmed.lost_entries
     for pages in _readings(found):
         keys = [(each["published_at"], each["ref_id"]) for page in pages for each in page.entries]

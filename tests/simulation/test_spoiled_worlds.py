@@ -21,7 +21,7 @@ import pytest
 from fanfold import contract, names
 from fanfold.aws.items import expressions
 from fanfold.doctor.findings import Snapshot, Unreachable
-from fanfold.errors import TooManyFollows
+from fanfold.errors import TooManyFollows, TryLater
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows import ring
 from fanfold.follows.follows_table import FollowsTable
@@ -369,9 +369,16 @@ def a_follow_refused_without_reason(world: World) -> None:
         acting(world, "zoe", lambda: requests.relate(world, "follow", "zoe", PUBLISHER))
 
 
-@spoils(answers.nobody_is_refused_without_reason, "failed with 500")
+@spoils(answers.nobody_is_refused_without_reason, "failed with 500", "and nothing was in the way")
 def a_reader_whom_nothing_is_shown(world: World) -> Any:
+    world.faults.injected["throttled"] += 1  # it comes again as 503
     return patch.object(read.Reading, "page", None)
+
+
+@spoils(answers.nobody_is_refused_without_reason, "failed with 503", "and no call had failed")
+def a_reader_who_is_to_try_later_without_reason(world: World) -> Any:
+    world.faults.injected["skewed"] += 1
+    return patch.object(read.Reading, "page", side_effect=TryLater("Later."))
 
 
 @spoils(posts.a_key_stands_for_one_post, "was refused as retracted")
@@ -494,6 +501,14 @@ def a_reader_who_is_shown_a_post_twice(world: World) -> Any:
 @spoils(timelines.timelines_show_what_they_should, "sees retracted posts")
 def a_reader_who_is_shown_what_was_retracted(world: World) -> Any:
     return patch.object(read, "_body", lambda _post, _entry: None)
+
+
+@spoils(timelines.every_reading_shows_what_it_should, "which was retracted seconds before")
+def a_post_that_is_shown_until_it_is_retracted_again(world: World) -> None:
+    world.clock.advance(10.0)
+    with patch.object(read, "_body", lambda _post, _entry: None):
+        acting(world, "ann", lambda: requests.read(world, "ann"))
+    acting(world, PUBLISHER, lambda: requests.retract(world, PUBLISHER, RETRACTED))
 
 
 @spoils(timelines.every_reading_shows_what_it_should, "and has no entry of it")
