@@ -76,7 +76,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print which states the simulated runs have reached, if any have run."""
+    """Print why tests were skipped, and which states the simulated runs have reached, if any."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    for why, number in Counter(report.longrepr[2] for report in skipped).items():
+        terminalreporter.write_line(f"{number} skipped: {why.removeprefix('Skipped: ')}")
     times: Counter[str] = Counter()
     runs: Counter[str] = Counter()
     seeds = 0
