@@ -1,7 +1,6 @@
 """A run from the question to the report: on a stack of its own on AWS, or on the local engine."""
 
 import secrets
-import signal
 import subprocess
 import tempfile
 import time
@@ -11,7 +10,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import typer
@@ -19,6 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from aws_verify import troubles
 from aws_verify.course import Course
+from aws_verify.ending import ended_by_signals, go_on_unheard
 from aws_verify.forecast import Forecast, forecast
 from aws_verify.own_stack import OwnStack
 from aws_verify.report import Report
@@ -69,7 +68,7 @@ class Run:
             own.remove()
         report = _report(record, expected, where=f"AWS, {region}")
         name = _name(own.name)
-        with tempfile.TemporaryDirectory(prefix="aws-verify-") as work, _ended_by_signals():
+        with tempfile.TemporaryDirectory(prefix="aws-verify-") as work, ended_by_signals():
             try:
                 with _reporting(report):
                     facts = report.sections["run"]
@@ -83,13 +82,16 @@ class Run:
                     facts["deploy_seconds"] = round(time.monotonic() - began, 1)
                     self._course(deployed, own.name, record, report, expected)
             finally:
-                # Before the stack goes, so that nothing which follows can lose it.
-                _save(report, self.to, name)
-                report.sections["end"] = (
-                    {"stack": f"kept; `{own.command}` removes it"}
-                    if self.keep
-                    else _tear_down(own, report)
-                )
+                go_on_unheard()
+                try:
+                    # Before the stack goes, so that nothing which follows can lose it.
+                    _save(report, self.to, name)
+                finally:
+                    report.sections["end"] = (
+                        {"stack": f"kept; `{own.command}` removes it"}
+                        if self.keep
+                        else _tear_down(own, report)
+                    )
                 _save(report, self.to, name)
         _exit(report)
 
@@ -105,7 +107,7 @@ class Run:
         self._ask("Go on?")
         report = _report(record, expected, where="the local engine")
         report.skip("deploying a stack and removing it", "the engine's own is used, and stays")
-        with _ended_by_signals():
+        with ended_by_signals():
             try:
                 with _reporting(report):
                     self._course(deployment, "", record, report, expected)
@@ -192,24 +194,9 @@ def _reporting(report: Report) -> Iterator[None]:
         reason = f"{error} {error.__cause__ or ''}".rstrip()
         report.failures.append(f"The run stopped: {reason}")
         say(f"FAILED: {reason}")
-    except Exception as error:
+    except BaseException as error:  # a SystemExit too, by which a progress bar ends without pipe
         report.failures.append(f"The run stopped by a fault of its own: {error!r}")
         raise
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """A TERM or HUP ends the run as Ctrl-C does, so that the stack is removed."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {each: signal.signal(each, interrupt) for each in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
 
 
 def _report(record: Record, expected: Forecast, *, where: str) -> Report:

@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import boto3
 import pytest
+import typer
 from moto import mock_aws
 from typer.testing import CliRunner
 
@@ -23,6 +24,7 @@ from aws_verify.__main__ import app
 from aws_verify.measures import WRITES, Query
 from aws_verify.own_stack import TAG, OwnStack
 from aws_verify.people import People
+from aws_verify.runs import Run
 from aws_verify.script import HTTP, QUEUE, Post, Record
 from aws_verify.verdict import judge
 from fanfold import names
@@ -162,6 +164,72 @@ def test_ctrl_c_during_the_deploy_ends_cdk_and_removes_the_stack(
     assert report["failures"] == ["The run was interrupted."]
     assert report["end"]["stack"] == "removed"
     assert "Removing the stack" in said
+
+
+# Of a terminal that was closed, and of Ctrl-C that ends `| tee log` too.
+@pytest.mark.parametrize("ending", [signal.SIGHUP, signal.SIGINT])
+def test_a_run_that_nobody_hears_any_more_removes_its_stack(
+    cloudformation: Any,
+    cdk: Callable[[str], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ending: signal.Signals,
+) -> None:
+    cdk("exec sleep 60")
+    listener, ours = os.pipe()
+    ended: list[bool] = []
+
+    def closed(_seconds: float) -> None:
+        if not ended:
+            make(cloudformation)
+            os.close(listener)
+            ended.append(True)
+            os.kill(os.getpid(), ending)
+
+    monkeypatch.setattr("aws_verify.own_stack.time.sleep", closed)
+    go = Run((2,), tmp_path, hold=0, patience=1, concurrency=None, keep=False, yes=True)
+    with os.fdopen(ours, "w") as deaf:
+        monkeypatch.setattr("sys.stdout", deaf)
+        monkeypatch.setattr("sys.stderr", deaf)
+        with pytest.raises(typer.Exit) as raised:
+            go.on_aws(OwnStack(NAME, cloudformation), REGION)
+    assert raised.value.exit_code == 130
+    assert stacks(cloudformation) == []
+    assert report_of(tmp_path)["end"]["stack"] == "removed"
+
+
+def test_a_run_under_nohup_goes_on_without_its_terminal(
+    cloudformation: Any,
+    cdk: Callable[[str], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cdk("sleep 0.5; exit 3")
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    monkeypatch.setattr(
+        "aws_verify.own_stack.time.sleep", lambda _seconds: os.kill(os.getpid(), signal.SIGHUP)
+    )
+    try:
+        exit_code, _ = run(NAME, "--yes", "--to", str(tmp_path))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (exit_code, stacks(cloudformation)) == (1, [])
+    assert "`cdk deploy` failed" in report_of(tmp_path)["failures"][0]
+
+
+def test_a_fault_in_the_report_itself_keeps_no_stack(
+    cloudformation: Any, cdk: Callable[[str], None], tmp_path: Path
+) -> None:
+    cdk("exit 3")
+    make(cloudformation)
+
+    def unwritable(own: OwnStack, *_arguments: Any, **_options: Any) -> Any:
+        make(cloudformation)
+        raise ExpectedError("half a surrogate pair: \ud800")
+
+    with patch.object(OwnStack, "deploy", unwritable), pytest.raises(UnicodeEncodeError):
+        run(NAME, "--yes", "--to", str(tmp_path))
+    assert stacks(cloudformation) == []
 
 
 def test_a_report_that_cannot_be_written_keeps_no_stack(
