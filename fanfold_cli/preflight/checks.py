@@ -91,9 +91,16 @@ def check_stack(wanted: Wanted, found: FoundStack | None, deploy: str) -> Check:
             f"run `aws cloudformation update-termination-protection --stack-name {wanted.stack} "
             f"--no-enable-termination-protection`, and go on with {RECOVERY}.",
         )
-    if found.status.endswith("FAILED"):
+    if found.status.endswith("FAILED") and found.status != "UPDATE_FAILED":
         return _stack(Status.FAILS, f"{where}, and takes no deploy: {RECOVERY} says what to do.")
-    return _check_protection(wanted, found, deploy)
+    check = _check_protection(wanted, found, deploy)
+    if found.status == "UPDATE_FAILED" and check.status not in STOPS:
+        return _stack(
+            Status.WARNING,
+            f"{where}: an update failed and was not taken back. `cdk deploy` asks to roll it back "
+            "first.",
+        )
+    return check
 
 
 def _check_first(wanted: Wanted, sentence: str, deploy: str) -> Check:

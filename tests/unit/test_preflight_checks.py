@@ -84,7 +84,6 @@ def test_a_failed_first_deploy_that_is_protected_cannot_be_replaced() -> None:
     [
         "ROLLBACK_FAILED",
         "CREATE_FAILED",
-        "UPDATE_FAILED",
         "UPDATE_ROLLBACK_FAILED",
         "DELETE_FAILED",
         "IMPORT_ROLLBACK_FAILED",
@@ -97,6 +96,13 @@ def test_a_stack_that_takes_no_deploy_is_sent_to_the_page_on_recovery(
     for on in (True, False):
         check = check_stack(wanted, stack(status, on=on), DEPLOY)
         said(check, Status.FAILS, status, "docs/recovery.md")
+
+
+def test_after_an_update_that_was_not_taken_back_cdk_takes_it_back_first() -> None:
+    check = check_stack(ORDINARY, stack("UPDATE_FAILED", on=True), DEPLOY)
+    said(check, Status.WARNING, "UPDATE_FAILED", "asks to roll it back first")
+    check = check_stack(FIRST, stack("UPDATE_FAILED", on=True), DEPLOY)
+    said(check, Status.REFUSED, "would take the protection")
 
 
 @pytest.mark.parametrize("status", ["CREATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"])
