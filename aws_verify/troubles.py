@@ -48,8 +48,7 @@ def deliver_crashing(deployment: Deployment) -> Iterator[None]:
     client, function = deployment.client("lambda"), _deliver(deployment)
     handler = client.get_function_configuration(FunctionName=function)["Handler"]
 
-    def change(to: str) -> None:
-        client.update_function_configuration(FunctionName=function, Handler=to)
+    def settled() -> None:
         _wait(
             "DELIVER",
             lambda: client.get_function_configuration(FunctionName=function).get(
@@ -57,6 +56,11 @@ def deliver_crashing(deployment: Deployment) -> Iterator[None]:
             ),
             wanted="Successful",
         )
+
+    def change(to: str) -> None:
+        settled()  # Lambda refuses a second change during the first
+        client.update_function_configuration(FunctionName=function, Handler=to)
+        settled()
 
     try:
         change(NOWHERE)

@@ -52,7 +52,7 @@ def _read(field: Field[Any], value: Any) -> Any:
             raise StageError(f"{field.name!r} must be true or false, not {text!r}.")
         return text.lower() == "true"
     if field.type in (int, int | None):
-        if not re.fullmatch(r"-?[0-9]+", text):
+        if not re.fullmatch(r"-?[0-9]{1,20}", text):
             raise StageError(f"{field.name!r} must be a whole number, not {text!r}.")
         return int(text)
     if field.type == tuple[str, ...]:

@@ -12,15 +12,11 @@ TABLE_TYPES: Final = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 
 @dataclass(frozen=True)
 class Wanted:
-    """The names of tables and pools are logical ids."""
-
     stack: str
     bootstrap_parameter: str
     bootstrap_version: int
     keeps_data: bool
     is_protected: bool  # from deletion: stack, tables and pool
-    tables: tuple[str, ...]
-    pools: tuple[str, ...]
     bursting: Mapping[str, str]  # logical ids of the tables that take bursts, by their names
     issuer: str | None  # None with a pool of the stack's own
     workers: int  # of all queues together
@@ -38,8 +34,6 @@ class Wanted:
             stack.bootstrap_version,
             keeps_data=any(table["DeletionPolicy"] != "Delete" for table in tables.values()),
             is_protected=stack.is_protected,
-            tables=tuple(tables),
-            pools=tuple(_resources(template, "AWS::Cognito::UserPool")),
             bursting={
                 table.name.lower(): outputs[table.output]["Value"]["Ref"]
                 for table in names.TABLES

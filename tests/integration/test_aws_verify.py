@@ -366,6 +366,7 @@ class FakeLambda:
     def __init__(self) -> None:
         self.handler = "functions.deliver.handler"
         self.reserved: int | None = None
+        self.busy = 0
         self.enabled = {"Express": True, "Bulk": True}
         self.seen: list[Any] = []
 
@@ -384,11 +385,14 @@ class FakeLambda:
 
     def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
         assert FunctionName == "the-deliver"
-        return {"Handler": self.handler, "LastUpdateStatus": "Successful"}
+        self.busy = max(0, self.busy - 1)
+        state = "InProgress" if self.busy else "Successful"
+        return {"Handler": self.handler, "LastUpdateStatus": state}
 
     def update_function_configuration(self, *, FunctionName: str, Handler: str) -> None:  # noqa: N803
         assert FunctionName == "the-deliver"
-        self.handler = Handler
+        assert not self.busy, "ResourceConflictException"
+        self.handler, self.busy = Handler, 2
 
     def get_function_concurrency(self, *, FunctionName: str) -> Any:  # noqa: N803
         assert FunctionName == "the-deliver"
@@ -456,6 +460,32 @@ def test_a_trouble_changes_something_and_puts_it_back_after_an_error_too(
         except (KeyboardInterrupt, ExpectedError):
             assert error
         assert (fake.state(), table.maximum) == before
+
+
+@pytest.mark.usefixtures("system")
+@pytest.mark.parametrize(
+    "trouble",
+    [troubles.deliver_crashing, troubles.timelines_throttled],
+    ids=lambda each: each.__name__,
+)
+def test_a_trouble_that_is_interrupted_while_it_begins_is_put_back(
+    trouble: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake, table = FakeLambda(), FakeTable()
+    stack = Stack(REGION, None, outputs(), {"lambda": fake, "dynamodb": table})
+    before = fake.state(), table.maximum
+    seen: list[bool] = []
+
+    def interrupted(_seconds: float) -> None:
+        if not seen:
+            seen.append(True)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("aws_verify.troubles.time.sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt), trouble(stack):
+        pass
+    assert seen
+    assert (fake.state(), table.maximum) == before
 
 
 @pytest.mark.usefixtures("system")
