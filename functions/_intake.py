@@ -88,7 +88,8 @@ def read_publish_request(raw: str) -> PublishRequest:
 
 def read_event(content: dict[str, Any]) -> Event:
     """Read a parsed message of another service; raises `BadInput`."""
-    model = EVENTS.get(str(content.get("type")))
+    kind = content.get("type")
+    model = EVENTS.get(kind) if isinstance(kind, str) else None
     if model is None:
         raise BadInput(f"The message's type is not known; send one of {', '.join(EVENTS)}.")
     return _checked(model, content)

@@ -180,6 +180,15 @@ def test_an_unknown_type_is_refused_with_the_known_ones(kind: Any) -> None:
         _intake.read_event({**PUBLISHED, "type": kind})
 
 
+def test_a_type_that_python_could_not_write_is_refused_too() -> None:
+    """JSON's reader of Python 3.14 takes objects that are nested deeper than `str` can go."""
+    kind: dict[str, Any] = {}
+    for _ in range(200_000):
+        kind = {"": kind}
+    with pytest.raises(BadInput, match="type is not known"):
+        _intake.read_event({"version": 1, "type": kind})
+
+
 # Bodies
 
 
