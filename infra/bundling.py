@@ -1,6 +1,7 @@
 """One asset for all functions: our packages and the locked wheels, installed by uv, not Docker."""
 
 import hashlib
+import os
 import shutil
 import stat
 import subprocess
@@ -45,8 +46,14 @@ def bundle(output: Path, *, stage: Stage) -> None:
     version = ["--python-version", stage.python_version]
     # Copies: a hard link would share its mode with uv's cache, and other installations.
     target = ["--link-mode", "copy", "--target", str(output), "--requirement", str(ROOT / LOCK)]
+    # Bytecode would be that of this machine's Python.
+    environment = {**os.environ, "UV_COMPILE_BYTECODE": "0"}
     done = subprocess.run(
-        [*install, *wheels, *version, *target], capture_output=True, text=True, check=False
+        [*install, *wheels, *version, *target],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         raise BundlingError(

@@ -130,6 +130,15 @@ def test_everybody_may_read_the_asset_that_is_made_under_a_strict_umask(tmp_path
     assert len(modes) > 100
 
 
+@pytest.mark.network
+def test_no_setting_of_uv_puts_this_machines_bytecode_into_the_asset(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UV_COMPILE_BYTECODE", "1")  # as images of containers have it
+    bundling.bundle(tmp_path, stage=DEV)
+    assert not list(tmp_path.rglob("*.pyc"))
+
+
 _BUNDLE = """
 import sys
 from pathlib import Path
