@@ -8,6 +8,7 @@ import typer
 
 from aws_verify import runs, script, watch
 from aws_verify.own_stack import OwnStack, stage_of
+from fanfold.budgets import MIN_CONCURRENCY
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError, say
 from fanfold_cli.local.home import CHECKOUT, Home
@@ -54,7 +55,8 @@ def aws_verify(
     concurrency: Annotated[
         int | None,
         typer.Option(
-            help=r"Concurrent executions that the stage may take. \[default: as in dev, 10]"
+            min=MIN_CONCURRENCY,
+            help=r"Concurrent executions that the stage may take. \[default: as in dev, 10]",
         ),
     ] = None,
     yes: YesOption = False,

@@ -113,6 +113,11 @@ def test_without_a_terminal_and_a_yes_nothing_is_made_or_removed(cloudformation:
     assert f"was made by a run of {BEGAN}" in said
 
 
+def test_fewer_executions_than_a_stage_needs_are_refused_before_anything_is_asked() -> None:
+    exit_code, said = run(NAME, "--concurrency", "9", "--yes")
+    assert (exit_code, "It costs" in said) == (2, False)
+
+
 def test_what_an_earlier_run_has_left_is_removed_and_nothing_else(cloudformation: Any) -> None:
     for name in (NAME, OTHER, "Fanfold-dev"):
         make(cloudformation, name)
