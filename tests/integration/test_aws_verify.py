@@ -193,11 +193,16 @@ def test_a_run_that_nobody_hears_any_more_removes_its_stack(
 
     monkeypatch.setattr("aws_verify.own_stack.time.sleep", closed)
     go = Run((2,), tmp_path, hold=0, patience=1, concurrency=None, keep=False, yes=True)
-    with os.fdopen(ours, "w") as deaf:
-        monkeypatch.setattr("sys.stdout", deaf)
-        monkeypatch.setattr("sys.stderr", deaf)
-        with pytest.raises(typer.Exit) as raised:
-            go.on_aws(OwnStack(NAME, cloudformation), REGION)
+    # A shell without job control starts what runs in its background with SIGINT ignored.
+    before = signal.signal(ending, signal.default_int_handler)
+    try:
+        with os.fdopen(ours, "w") as deaf:
+            monkeypatch.setattr("sys.stdout", deaf)
+            monkeypatch.setattr("sys.stderr", deaf)
+            with pytest.raises(typer.Exit) as raised:
+                go.on_aws(OwnStack(NAME, cloudformation), REGION)
+    finally:
+        signal.signal(ending, before)
     assert raised.value.exit_code == 130
     assert stacks(cloudformation) == []
     assert report_of(tmp_path)["end"]["stack"] == "removed"
