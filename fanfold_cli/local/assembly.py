@@ -8,8 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-# Directories that no synthesis reads. All others count, so that a new source is never forgotten.
-NOT_SOURCES: Final = ("aws_verify", "bench", "docs", "node_modules", "tests", "__pycache__")
+from fanfold_cli.console import ExpectedError
+
+# What the app is made of: what CDK runs, what that imports, what it bundles, and which versions its
+# tools have. A log or a file of letters beside them changes nothing.
+SOURCES: Final = (
+    "app.py",
+    "cdk.json",
+    "cdk.context.json",
+    "infra",
+    "fanfold",
+    "functions",
+    "requirements.txt",
+    "requirements-dev.txt",
+    "requirements-uv.txt",
+    "package-lock.json",
+)
 
 
 @dataclass(frozen=True)
@@ -47,22 +61,33 @@ def content_hash(stacks: list[SynthesizedStack]) -> str:
 
 
 def source_hash(app_directory: Path) -> str:
-    """Hash every file that a synthesis may read: equal hashes mean equal assemblies."""
+    """Hash every file that a synthesis may read: equal hashes mean equal assemblies.
+
+    Raises `ExpectedError` that names a file which cannot be read.
+    """
     digest = hashlib.sha256()
     for path in _sources(app_directory):
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
-        digest.update(f"{path.relative_to(app_directory)} {content}\n".encode())
+        try:
+            # A link to nothing has no content, but it becomes another source once there is one.
+            content = path.read_bytes() if path.exists() else str(path.readlink()).encode()
+        except OSError as error:
+            raise ExpectedError(
+                f"{path} cannot be read: {error.strerror}. It is a source of the app, so nothing "
+                "was deployed."
+            ) from None
+        name, hashed = path.relative_to(app_directory), hashlib.sha256(content).hexdigest()
+        digest.update(f"{name} {hashed}\n".encode())
     return digest.hexdigest()
 
 
 def _sources(app_directory: Path) -> Iterator[Path]:
-    for directory, below, files in os.walk(app_directory):
-        below[:] = sorted(name for name in below if _may_be_source(name))
-        yield from (Path(directory, name) for name in sorted(files) if not name.startswith("."))
-
-
-def _may_be_source(directory: str) -> bool:
-    return directory not in NOT_SOURCES and not directory.startswith((".", "cdk.out"))
+    for source in SOURCES:
+        path = app_directory / source
+        if path.is_file():
+            yield path
+        for directory, below, files in os.walk(path):
+            below[:] = sorted(name for name in below if not name.startswith((".", "__pycache__")))
+            yield from (Path(directory, name) for name in sorted(files) if name[0] != ".")
 
 
 def save_deployed(directory: Path, stacks: list[SynthesizedStack]) -> None:

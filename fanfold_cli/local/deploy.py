@@ -54,10 +54,10 @@ def bring_up(
     home.claim()
     with _locked(home):
         progress = Progress()
+        sources = assembly.source_hash(app_directory)
         state = _running_engine(
             home, progress, lifetime_hours=lifetime_hours, port=port, fresh=fresh
         )
-        sources = assembly.source_hash(app_directory)
         if state.source_hash == sources:
             progress.report("No source changed since the last deployment: there is nothing to do.")
         else:

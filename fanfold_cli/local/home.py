@@ -14,6 +14,8 @@ HOME_VARIABLE = "FANFOLD_HOME"
 DEFAULT = CHECKOUT / ".fanfold"
 # This file marks a directory as a home. Files in a home are deleted, so no other may be used.
 MARKER = "fanfold-home"
+# In the state file: the directory that it was written for. A copy must not end the engine.
+HOME_FIELD = "home"
 MARKER_TEXT = "A home of Fanfold's local engine; `fanfold local up` and `down` delete in it.\n"
 
 
@@ -111,19 +113,33 @@ class Home:
         return self.path / "state.json"
 
     def read_state(self) -> EngineState | None:
-        """Return the engine that was started last; None if there is none or the file is damaged."""
+        """Return the engine that was started last; None if there is none or the file is damaged.
+
+        Raises `ExpectedError` if this home is a copy of another, whose engine still runs.
+        """
         try:
             raw: dict[str, Any] = json.loads(self.state_file.read_text())
             # A file of another version may have other fields, but it names the engine to end.
             known = {f.name for f in fields(EngineState)}
-            return EngineState(**{name: value for name, value in raw.items() if name in known})
+            state = EngineState(**{name: value for name, value in raw.items() if name in known})
         except (OSError, ValueError, TypeError):
             return None
+        original = raw.get(HOME_FIELD, str(self.path))
+        if original == str(self.path):
+            return state
+        if state.is_running():
+            raise ExpectedError(
+                f"{self.path} is a copy of {original}, or was moved from there while its engine "
+                f"(process {state.pid}) runs, so nothing was touched: name the original with "
+                "--home or move it back. The copy may be deleted."
+            )
+        return None
 
     def write_state(self, state: EngineState) -> None:
         """Replace the file atomically."""
         draft = self.state_file.with_suffix(".draft")
-        draft.write_text(json.dumps(asdict(state), indent=2, sort_keys=True))
+        content = {**asdict(state), HOME_FIELD: str(self.path)}
+        draft.write_text(json.dumps(content, indent=2, sort_keys=True))
         draft.replace(self.state_file)
 
     def forget_state(self) -> None:

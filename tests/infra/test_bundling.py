@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from aws_cdk import App
 
+from fanfold_cli.local import assembly
 from infra import bundling
 from infra.stack import FanfoldStack
 from infra.stages import DEV, LOCAL, Stage
@@ -142,6 +143,7 @@ def test_no_setting_of_uv_puts_this_machines_bytecode_into_the_asset(
 _BUNDLE = """
 import sys
 from pathlib import Path
+from fanfold_cli.local import assembly
 from infra import bundling
 from infra.stages import DEV
 bundling.bundle(Path(sys.argv[1]), stage=DEV)
@@ -239,3 +241,8 @@ def test_another_uv_makes_another_asset(
     before = asset_key(make_app)
     monkeypatch.setattr(metadata, "version", {"uv": "0.0.1"}.__getitem__)
     assert asset_key(make_app) != before
+
+
+def test_a_change_of_whatever_is_bundled_or_bundles_is_a_new_source_of_the_local_engine() -> None:
+    bundler = str(bundling.SOURCE.parent.relative_to(bundling.ROOT))
+    assert {*bundling.PACKAGES, bundling.LOCK, bundler, "app.py"} <= set(assembly.SOURCES)

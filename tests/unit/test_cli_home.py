@@ -2,9 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,31 @@ def test_the_state_file_of_another_version_still_names_its_engine(
     home.write_state(alive)
     raw = json.loads(home.state_file.read_text())
     home.state_file.write_text(json.dumps({**raw, "of_another_version": 1}))
+    assert home.read_state() == alive
+
+
+@pytest.mark.parametrize("command", ["down", "up", "status"])
+def test_a_copied_home_does_not_end_the_engine_of_the_original(
+    tmp_path: Path, command: str
+) -> None:
+    original, copy = Home(tmp_path / "original"), tmp_path / "copy"
+    original.claim()
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        original.write_state(state_of(process.pid))
+        (original.data / "tables").mkdir(parents=True)
+        shutil.copytree(original.path, copy)
+        ran = CliRunner().invoke(app, ["local", command, "--home", str(copy)])
+        assert isinstance(ran.exception, ExpectedError)
+        assert f"{copy} is a copy of {original.path}" in str(ran.exception)
+        assert process.poll() is None
+        process.communicate(b"\n")
+    assert files_below(copy / "engine") == ["tables"]
+    assert Home(copy).read_state() is None, "that engine has ended, so it is of no account"
+    assert original.read_state() is not None
+
+
+def test_a_state_of_a_version_that_names_no_home_is_read(home: Home, alive: EngineState) -> None:
+    home.state_file.write_text(json.dumps(asdict(alive)))
     assert home.read_state() == alive
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from fanfold import names
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.local import assembly, cdk, engine
+from fanfold_cli.local import assembly, cdk, deploy, engine
 from fanfold_cli.local.home import Home
 from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
@@ -102,17 +102,81 @@ def test_deployed_templates_are_read_back_by_the_name_of_their_stack(tmp_path: P
     assert assembly.read_deployed(tmp_path / "deployed") == {"S": {"a": 1}}
 
 
-@pytest.mark.parametrize("path", ["app.py", "infra/stack.py", "requirements.txt"])
-@pytest.mark.parametrize("ignored", ["docs/a.md", "tests/a", ".venv/a", "cdk.out/a", ".fanfold/a"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "app.py",
+        "cdk.json",
+        "cdk.context.json",
+        "infra/stack.py",
+        "fanfold/aws/new.py",
+        "functions/api.py",
+        "requirements.txt",
+        "requirements-dev.txt",
+        "package-lock.json",
+    ],
+)
+@pytest.mark.parametrize(
+    "ignored",
+    [
+        "engine.log",
+        "dead-letters-now.jsonl",
+        "docs/a.md",
+        "tests/a.py",
+        "fanfold_cli/a.py",
+        ".venv/a",
+        "cdk.out/a",
+        "fanfold/__pycache__/a.pyc",
+        "infra/.#stack.py",
+    ],
+)
 def test_the_source_hash_changes_only_with_files_that_a_synthesis_may_read(
     tmp_path: Path, path: str, ignored: str
 ) -> None:
     hashes = [assembly.source_hash(tmp_path)]
     for name in (ignored, path):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text("new")
         hashes.append(assembly.source_hash(tmp_path))
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_link_to_nothing_is_a_source_by_its_target_and_stops_nothing(tmp_path: Path) -> None:
+    (tmp_path / "infra").mkdir()
+    link = tmp_path / "infra/gone.py"
+    hashes = set()
+    for target in ("nowhere", "elsewhere"):
+        link.unlink(missing_ok=True)
+        link.symlink_to(tmp_path / target)
+        hashes.add(assembly.source_hash(tmp_path))
+    (tmp_path / "elsewhere").write_text("new")
+    hashes.add(assembly.source_hash(tmp_path))
+    assert len(hashes) == 3
+
+
+def test_a_source_that_cannot_be_read_is_named_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "app.py").touch()
+
+    def refuse(_path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(ExpectedError, match=r"app\.py cannot be read: Permission denied"):
+        assembly.source_hash(tmp_path)
+
+
+def test_sources_are_read_before_an_engine_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_directory: Path) -> str:
+        raise ExpectedError("app.py cannot be read.")
+
+    monkeypatch.setattr(assembly, "source_hash", refuse)
+    monkeypatch.setattr(engine, "start", lambda *_, **__: pytest.fail("It was started."))
+    with pytest.raises(ExpectedError, match="cannot be read"):
+        deploy.bring_up(Home(tmp_path / "home"))
 
 
 def test_a_missing_node_is_answered_with_what_to_install(
