@@ -362,7 +362,8 @@ def test_down_ends_an_engine_whose_supervisor_was_killed(tmp_path: Path) -> None
 
 def test_an_engine_ends_at_the_end_of_its_lifetime(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    state = engines.start(home, lifetime_seconds=2, port=None)
+    # Far longer than a busy machine takes to start it.
+    state = engines.start(home, lifetime_seconds=20, port=None)
     assert processes.wait_until_gone(state.pid, state.pid_mark, seconds=60)
     # The supervisor ends the other processes of the group after the first.
     eventually(lambda: not processes.group_is_alive(state.pid), patience=60)
