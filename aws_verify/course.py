@@ -129,7 +129,8 @@ class Course:
         total = sum(len(post.followers) for post in self.record.posts.values())
         verdict = judge(
             self.record.posts,
-            tables.rows(self.deployment, total=total),
+            # The engine's tables hold the rows of earlier runs and of others, too.
+            tables.rows(self.deployment, total=None if self.deployment.is_local else total),
             # On a stage of its own every row counts.
             prefix=self.record.prefix if self.deployment.is_local else "",
         )
@@ -164,7 +165,12 @@ class Course:
             )
             letters[queue.name.lower()] = int(answer["Attributes"]["ApproximateNumberOfMessages"])
         self.report.sections["dead_letters"] = letters
-        if any(letters.values()) and not self.deployment.is_local:
+        if self.deployment.is_local:
+            self.report.skip(
+                "whether the dead-letter queues are empty",
+                "the local engine's may hold letters of others; the report counts them",
+            )
+        elif any(letters.values()):
             found = ", ".join(f"{count} of {queue}" for queue, count in letters.items() if count)
             self._fail([f"There are dead letters: {found}."])
 

@@ -79,7 +79,7 @@ def markdown(content: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield "**Passed.**" if content["passed"] else "**Failed:**"
     yield from _bullets(content["failures"])
-    for title, key in (("The run", "run"), ("What it was to cost", "forecast")):
+    for title, key in (("The run", "run"), ("The forecast", "forecast")):
         yield from _pairs(title, content.get(key))
     yield from _table("Posts", content.get("posts"))
     yield from _table("Posts in trouble", content.get("troubles"))

@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -38,6 +38,10 @@ from fanfold_cli.stack import Deployment
 # What stops a run and must still end in a report and a removal.
 EXPECTED = (ExpectedError, FanfoldError, ClientError, BotoCoreError)
 WAS_INTERRUPTED = "The run was interrupted."
+# What a forecast counts, beside the costs.
+COUNTS = ("entries", "follows", "posts", "write_units")
+# What answers the question where nobody can be asked.
+ANSWER = "YES=1 (--yes without make)"
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Run:
         self._ask("Go on?")
         if left is not None:
             own.remove()
-        report = _report(record, expected, where=f"AWS, {region}")
+        report = report_of(record, expected, where=f"AWS, {region}", is_local=False)
         name = _name(own.name)
         with tempfile.TemporaryDirectory(prefix="aws-verify-") as work, ended_by_signals():
             try:
@@ -105,7 +109,7 @@ class Run:
             "on the local engine, and disturbs their deliveries. It costs nothing."
         )
         self._ask("Go on?")
-        report = _report(record, expected, where="the local engine")
+        report = report_of(record, expected, where="the local engine", is_local=True)
         report.skip("deploying a stack and removing it", "the engine's own is used, and stays")
         with ended_by_signals():
             try:
@@ -116,8 +120,8 @@ class Run:
         _exit(report)
 
     def _ask(self, question: str) -> None:
-        refuse_without_terminal(yes=self.yes)
-        ask(question, yes=self.yes)
+        refuse_without_terminal(yes=self.yes, answer=ANSWER)
+        ask(question, yes=self.yes, answer=ANSWER)
 
     def _course(
         self,
@@ -137,8 +141,8 @@ def remove(own: OwnStack, *, yes: bool) -> None:
         print_result(f"There is no stack {own.name}.")
         return
     print_result(f"The stack {own.name} ({left.status}) was made by a run of {left.began}.")
-    refuse_without_terminal(yes=yes)
-    ask("Remove it with all its data?", yes=yes)
+    refuse_without_terminal(yes=yes, answer=ANSWER)
+    ask("Remove it with all its data?", yes=yes, answer=ANSWER)
     own.remove()
     print_result(f"The stack {own.name} is removed.")
 
@@ -199,7 +203,15 @@ def _reporting(report: Report) -> Iterator[None]:
         raise
 
 
-def _report(record: Record, expected: Forecast, *, where: str) -> Report:
+def report_of(record: Record, expected: Forecast, *, where: str, is_local: bool) -> Report:
+    """The report of a run that begins; on the local engine it costs nothing."""
+    counts = {name: getattr(expected, name) for name in COUNTS}
+    costs = {
+        "dynamodb_dollars": expected.dynamodb_dollars,
+        "lambda_dollars": expected.lambda_dollars,
+        "dollars": expected.dollars,
+        "at_most_dollars": expected.at_most,
+    }
     return Report(
         {
             "run": {
@@ -210,11 +222,7 @@ def _report(record: Record, expected: Forecast, *, where: str) -> Report:
                 "sizes": list(record.sizes),
                 "readers_with_tokens": len(record.readers),
             },
-            "forecast": {
-                **{key: value for key, value in asdict(expected).items() if key != "lines"},
-                "dollars": expected.dollars,
-                "at_most_dollars": expected.at_most,
-            },
+            "forecast": counts if is_local else counts | costs,
         }
     )
 

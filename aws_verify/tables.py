@@ -14,8 +14,8 @@ from fanfold_cli.stack import Deployment
 MAX_KEYS = 100
 
 
-def rows(deployment: Deployment, *, total: int) -> Iterator[Row]:
-    """Every row of the timelines, with a bar that expects so many."""
+def rows(deployment: Deployment, *, total: int | None) -> Iterator[Row]:
+    """Every row of the timelines, with a bar that expects so many; None is unknown."""
     table = deployment.settings().timelines_table
     with progress_bar("Checking", total=total, unit="rows") as bar:
         for page in _scan(deployment, table, "user_id, sort_key, publisher_id"):

@@ -13,6 +13,7 @@ from aws_verify.script import Post
 from fanfold.fanout.row import COMPLETE
 from fanfold.ids import sort_key
 from fanfold_cli.console import ExpectedError
+from fanfold_cli.patience import Patience
 from fanfold_cli.progress import progress_bar
 
 # Followers of a post whose entries are looked for all the time.
@@ -72,9 +73,9 @@ class Watched:
             "followers": len(self.post.followers),
             "door": self.post.door,
             "sampled": len(self.lags) + len(self.missing),
-            "p50": None if self.missing else percentile(self.lags, 50),
-            "p99": None if self.missing else percentile(self.lags, 99),
-            "until_complete": self.complete,
+            "p50_seconds": None if self.missing else percentile(self.lags, 50),
+            "p99_seconds": None if self.missing else percentile(self.lags, 99),
+            "until_complete_seconds": self.complete,
             "state": self.delivery["state"] if self.delivery else "unknown",
             "delivered": self.delivered,
         }
@@ -88,7 +89,7 @@ def watch(
     Gives up when nothing has progressed for so many seconds.
     """
     total = sum(len(each.post.followers) for each in watched)
-    progressed_at, asked_at = time.monotonic(), 0.0
+    waited, asked_at = Patience(patience), 0.0
     with progress_bar("Delivering", total=total, unit="entries") as bar:
         while not all(each.is_done for each in watched):
             new = sum(each.look(people) for each in watched if each.missing)
@@ -98,8 +99,8 @@ def watch(
                 new += sum(each.ask(people) for each in watched if each.complete is None)
                 bar.reach(sum(each.delivered for each in watched))
             if new:
-                progressed_at = now
-            elif now - progressed_at > patience:
+                waited.progressed()
+            elif waited.is_over():
                 return [_late(each) for each in watched if not each.is_done]
             time.sleep(LOOK_SECONDS)
     return []
@@ -120,7 +121,7 @@ def await_follows(people: People, *, patience: float = PATIENCE_SECONDS) -> None
     """
     wanted = people.record.follows
     total = sum(map(len, wanted.values()))
-    best, progressed_at = -1, time.monotonic()
+    best, waited = -1, Patience(patience)
     with progress_bar("Following", total=total, unit="follows") as bar:
         while True:
             began = time.monotonic()
@@ -132,8 +133,9 @@ def await_follows(people: People, *, patience: float = PATIENCE_SECONDS) -> None
             surplus = sum(len(found[publisher] - wanted[publisher]) for publisher in wanted)
             bar.reach(right)
             if right - surplus > best:
-                best, progressed_at = right - surplus, time.monotonic()
-            elif time.monotonic() - progressed_at > patience:
+                best = right - surplus
+                waited.progressed()
+            elif waited.is_over():
                 raise ExpectedError(
                     f"{right:,} of {total:,} follows have arrived and {surplus:,} are too many, "
                     f"and nothing has changed for {patience / 60:.0f} minutes."

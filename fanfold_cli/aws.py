@@ -8,6 +8,7 @@ import boto3
 import botocore.session
 from botocore.config import Config
 
+from fanfold_cli.console import ExpectedError
 from fanfold_cli.progress import waiting_for
 
 LOCAL_REGION = "us-east-1"
@@ -30,11 +31,15 @@ def client(
     attempts: int = ATTEMPTS,
     read_seconds: int = READ_SECONDS,
 ) -> Any:
-    """Return a boto3 client of the local engine at `endpoint`, or of AWS if it is None."""
+    """Return a boto3 client of the local engine at `endpoint`, or of AWS if it is None.
+
+    Raises `ExpectedError` if AWS is to be called without credentials.
+    """
     retries = Config(
         retries={"mode": "standard", "total_max_attempts": attempts}, read_timeout=read_seconds
     )
     if endpoint is None:
+        check_credentials()
         return _session().client(  # type: ignore[call-overload]
             service, region_name=region, config=CONFIG.merge(retries)
         )
@@ -45,6 +50,16 @@ def client(
         config=LOCAL_CONFIG.merge(retries),
         **LOCAL_CREDENTIALS,
     )
+
+
+def check_credentials() -> None:
+    """Raise `ExpectedError` if there are no credentials of AWS in the environment or a profile."""
+    if _session().get_credentials() is None:
+        raise ExpectedError(
+            "There are no AWS credentials: set AWS_PROFILE to a profile that has some (`aws "
+            "configure` or `aws configure sso` makes one), or set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY."
+        )
 
 
 class _Telling:

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
@@ -33,12 +33,12 @@ def failing_with(sentence: str, *also: type[Exception]) -> Iterator[None]:
 
 
 @contextmanager
-def interrupted_with(sentence: str) -> Iterator[None]:
+def interrupted_with(sentence: str | Callable[[], str]) -> Iterator[None]:
     """On Ctrl-C, say what has happened and what to do, and exit."""
     try:
         yield
     except KeyboardInterrupt:
-        say(f"Interrupted: {sentence}")
+        say(f"Interrupted: {sentence if isinstance(sentence, str) else sentence()}")
         raise typer.Exit(INTERRUPTED) from None
 
 
@@ -81,11 +81,11 @@ def counted(count: int, noun: str, plural: str = "") -> str:
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
-def refuse_without_terminal(*, yes: bool) -> None:
+def refuse_without_terminal(*, yes: bool, answer: str = "--yes") -> None:
     """Raise `ExpectedError` if a question could not be asked, and is not answered already."""
     if not yes and not has_terminal():
         raise ExpectedError(
-            "Nothing was changed: there is no terminal to ask on. --yes answers the question."
+            f"Nothing was changed: there is no terminal to ask on. {answer} answers the question."
         )
 
 
@@ -93,15 +93,18 @@ def has_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def ask(question: str, *, yes: bool) -> None:
-    """Raise `ExpectedError` unless the user agrees, or has agreed by `--yes`."""
+def ask(question: str, *, yes: bool, answer: str = "--yes") -> None:
+    """Raise `ExpectedError` unless the user agrees, or has agreed by `--yes`; Ctrl-C exits."""
     if yes:
         return
     try:
         # `confirm` writes its last space to stdout, even with `err`.
         with redirect_stdout(sys.stderr):
             agreed = typer.confirm(question, err=True)
-    except (typer.Abort, RuntimeError):  # stdin is at its end, or closed
-        raise ExpectedError("Nothing was changed; --yes answers the question.") from None
+    except (typer.Abort, RuntimeError) as end:  # stdin is at its end, or closed
+        if isinstance(end.__context__, KeyboardInterrupt):
+            say("\nInterrupted: nothing was changed.")
+            raise typer.Exit(INTERRUPTED) from None
+        raise ExpectedError(f"Nothing was changed; {answer} answers the question.") from None
     if not agreed:
         raise ExpectedError("Nothing was changed.")

@@ -86,9 +86,13 @@ def seed(deployment: Deployment, graph: Graph) -> int:
                 bar.advance(edges)
         except (FanfoldError, ClientError, BotoCoreError) as error:
             reason = f"{error} {error.__cause__ or ''}".rstrip()
-            raise ExpectedError(
-                f"The import stopped; run it again. Follows that were loaded stay. {reason}"
-            ) from error
+            stays = "Run it again: follows that were loaded stay."
+            if deployment.has_ended():
+                stays = (
+                    "The local engine has ended, and what was loaded is lost with it: run "
+                    "`fanfold local up`, and then this again."
+                )
+            raise ExpectedError(f"The import stopped. {stays} {reason}") from error
         finally:
             stop.set()
     return new

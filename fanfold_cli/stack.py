@@ -2,10 +2,12 @@
 
 import os
 import secrets
+import socket
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 
@@ -18,6 +20,8 @@ from fanfold_cli.progress import waiting_for
 
 # Far more than any password policy requires; nobody types it.
 PASSWORD_CHARS = 32
+# On loopback; a port where nothing listens refuses at once.
+LISTEN_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,19 @@ class Deployment:
     @property
     def is_local(self) -> bool:
         return self.endpoint is not None
+
+    def has_ended(self) -> bool:
+        """Whether this is a local engine, and nothing listens at its address any more."""
+        if self.endpoint is None:
+            return False
+        address = urlsplit(self.endpoint)
+        try:
+            socket.create_connection((address.hostname, address.port), LISTEN_SECONDS).close()
+        except ConnectionRefusedError:
+            return True
+        except OSError:  # too busy to answer
+            return False
+        return False
 
     @property
     def api_url(self) -> str:

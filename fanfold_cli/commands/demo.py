@@ -17,7 +17,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import COMPLETE
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.messages import Message
-from fanfold_cli.console import counted, print_result, say
+from fanfold_cli.console import counted, interrupted_with, print_result, say
 from fanfold_cli.graph import Graph, heavy_tailed
 from fanfold_cli.http import Api
 from fanfold_cli.local import deploy
@@ -71,7 +71,9 @@ def demo(
     # Publishers of their own for each graph: otherwise two graphs on one engine would add up.
     prefix = "" if is_default else f"{number}x{followers}-"
     graph = heavy_tailed(publishers=PUBLISHERS, most=followers, seed=number, prefix=prefix)
-    if not _run(deployment, graph, tag=f"demo-{secrets.token_hex(3)}"):
+    with interrupted_with("the engine keeps running; `fanfold local down` ends it."):
+        is_right = _run(deployment, graph, tag=f"demo-{secrets.token_hex(3)}")
+    if not is_right:
         raise typer.Exit(1)
 
 

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Annotated
 
@@ -10,7 +11,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 from rich.table import Table
 from rich.text import Text
 
-from fanfold_cli.console import ExpectedError, counted, print_json, print_result, say
+from fanfold_cli.aws import check_credentials
+from fanfold_cli.console import (
+    ExpectedError,
+    counted,
+    interrupted_with,
+    print_json,
+    print_result,
+    say,
+)
 from fanfold_cli.options import JsonOption
 from fanfold_cli.preflight import checks
 from fanfold_cli.preflight.account import Account
@@ -34,12 +43,16 @@ def preflight(
     for value in given:
         if not value.partition("=")[1]:
             raise ExpectedError(f"-c must be NAME=VALUE, such as stage=prod, not {value!r}.")
-    say("Synthesizing the stack.")
-    with waiting_for("CDK", is_said=True):
-        wanted = Wanted.by(synthesize(given))
-    say("Asking the account and the issuer.")
-    with waiting_for("the account and the issuer", is_said=True):
-        found = list(_checks(wanted, ordinary_deploy(given)))
+    with interrupted_with("nothing was changed."):
+        # Early, because a synthesis takes a while. Any other fault is one of the checks.
+        with suppress(BotoCoreError):
+            check_credentials()
+        say("Synthesizing the stack.")
+        with waiting_for("CDK", is_said=True):
+            wanted = Wanted.by(synthesize(given))
+        say("Asking the account and the issuer.")
+        with waiting_for("the account and the issuer", is_said=True):
+            found = list(_checks(wanted, ordinary_deploy(given)))
     stops = [check for check in found if check.status in STOPS]
     if as_json:
         print_json({"stack": wanted.stack, "checks": [asdict(check) for check in found]})

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fanfold_cli import graph, seeding
-from fanfold_cli.console import counted, print_json, print_result
+from fanfold_cli.console import counted, interrupted_with, print_json, print_result
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
@@ -29,7 +29,9 @@ def seed(
     """Load a follow graph. Follows that exist already stay, so the command can be repeated."""
     with waiting_for(f"{edges} to be read"):
         loaded = graph.read(edges)
-    new = seeding.seed(Deployment.choose(stack, home), loaded)
+    deployment = Deployment.choose(stack, home)
+    with interrupted_with("follows that were loaded stay; run it again."):
+        new = seeding.seed(deployment, loaded)
     if as_json:
         print_json({"follows": loaded.edges, "new": new})
     else:

@@ -12,7 +12,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import names
 from fanfold_cli import aws
-from fanfold_cli.console import ExpectedError, counted, say
+from fanfold_cli.console import ExpectedError, counted, interrupted_with, say
 from fanfold_cli.local import assembly, engine, gaps
 from fanfold_cli.local.cdk import Cdk, find_executable
 from fanfold_cli.local.home import CHECKOUT, EngineState, Home
@@ -52,7 +52,7 @@ def bring_up(
     """Start the engine unless it runs, deploy the app if it changed, and return the stack."""
     find_executable(app_directory)
     home.claim()
-    with _locked(home):
+    with interrupted_with(lambda: _what_stays(home)), _locked(home):
         progress = Progress()
         sources = assembly.source_hash(app_directory)
         state = _running_engine(
@@ -65,6 +65,16 @@ def bring_up(
                 state = _deploy(home, state, Cdk(home, app_directory, state.endpoint), progress)
             home.write_state(replace(state, source_hash=sources))
         return Deployment.local(home)
+
+
+def _what_stays(home: Home) -> str:
+    state = home.running()
+    if state is None:
+        return "no engine is running."
+    return (
+        f"the engine (process {state.pid}) keeps running, with its data. `fanfold local up` goes "
+        "on with the deployment, `fanfold local down` ends the engine."
+    )
 
 
 @contextmanager
@@ -145,7 +155,8 @@ def _running_engine(
             f"The engine that was started at {state.started_at} (process {state.pid}) has ended, "
             "and its data is lost."
         )
-        engine.stop(home, state)
+        with waiting_for("what it has left to be deleted"):
+            engine.stop(home, state)
         state = None
     if state is not None and fresh:
         with progress.step("The old engine ends, and its data with it.", awaited="its end"):

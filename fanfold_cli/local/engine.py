@@ -63,7 +63,7 @@ def start(home: Home, *, lifetime_seconds: float, port: int | None) -> EngineSta
     home.write_state(state)
     try:
         _wait_until_it_answers(state, home)
-    except ExpectedError:
+    except (ExpectedError, KeyboardInterrupt):
         stop(home, state)
         raise
     return state
@@ -156,9 +156,13 @@ def _spawn(home: Home, lifetime_seconds: float, port: int) -> EngineState:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    processes.wait_until(
-        lambda: pid_file.exists() or supervisor.poll() is not None, START_SECONDS, POLL_SECONDS
-    )
+    try:
+        processes.wait_until(
+            lambda: pid_file.exists() or supervisor.poll() is not None, START_SECONDS, POLL_SECONDS
+        )
+    except KeyboardInterrupt:
+        supervisor.terminate()  # no state names it yet
+        raise
     if not pid_file.exists():
         raise ExpectedError(f"The engine did not start. Its log ends:\n{log_tail(home)}")
     pid = int(pid_file.read_text())

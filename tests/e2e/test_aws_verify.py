@@ -65,10 +65,10 @@ def test_a_small_run_on_the_engine_finds_every_row_and_says_what_it_skipped(
     for each in [*report["posts"], *report["troubles"]]:
         assert each["state"] == "complete"
         assert each["delivered"] == each["followers"]
-        assert 0 < each["p50"] <= each["p99"]
+        assert 0 < each["p50_seconds"] <= each["p99_seconds"]
     # Nothing came through while it lasted.
     assert {each["of_the_sample_meanwhile"][:2] for each in report["troubles"]} == {"0 "}
-    assert all(each["p50"] > 2 for each in report["troubles"])
+    assert all(each["p50_seconds"] > 2 for each in report["troubles"])
     assert {each["while"] for each in report["troubles"]} == {
         "both lanes are paused",
         "every run of DELIVER crashes at its start",

@@ -346,6 +346,18 @@ def test_people_get_a_table_and_a_conclusion(world: World) -> None:
     assert "Nothing stands in the way of a deploy: 0 checks of 6 failed." in result.stderr
 
 
+def test_an_interrupt_says_that_nothing_was_changed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_context: list[str]) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "synthesize", interrupt)
+    ran = world.preflight(*FIRST)
+    assert (ran.exit_code, ran.stdout) == (130, "")
+    assert ran.said.endswith("Interrupted: nothing was changed.\n")
+
+
 def test_a_value_without_a_name_is_refused(world: World) -> None:
     ran = world.preflight("prod")
     assert (ran.exit_code, ran.said) == (

@@ -21,9 +21,11 @@ from typer.testing import CliRunner
 
 from aws_verify import measures, own_stack, tables, troubles, watch
 from aws_verify.__main__ import app
+from aws_verify.course import Course
 from aws_verify.measures import WRITES, Query
 from aws_verify.own_stack import TAG, OwnStack
 from aws_verify.people import People
+from aws_verify.report import Report
 from aws_verify.runs import Run
 from aws_verify.script import HTTP, QUEUE, Post, Record
 from aws_verify.verdict import judge
@@ -31,7 +33,7 @@ from fanfold import names
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
 from tests.integration.cli import Stack, outputs
-from tests.integration.system import REGION, System
+from tests.integration.system import REGION, Clock, System
 
 NAME = "Fanfold-verify"
 OTHER = "Fanfold-verify-2"
@@ -106,7 +108,7 @@ def test_without_a_terminal_and_a_yes_nothing_is_made_or_removed(cloudformation:
     exit_code, said = run(NAME)
     assert exit_code == 1
     assert "It costs at most $" in said
-    assert "there is no terminal to ask on" in said
+    assert "there is no terminal to ask on. YES=1 (--yes without make) answers" in said
     make(cloudformation)
     exit_code, said = run(NAME, "--remove")
     assert (exit_code, stacks(cloudformation)) == (1, [NAME])
@@ -618,7 +620,7 @@ def test_what_does_not_arrive_is_given_up_and_named(
         (failure,) = watch.watch(people, [watched], patience=0.2)
     assert "The post v1-post has not arrived" in failure
     assert "delivering, with 1 of 2 entries, and 1 of its sample are missing" in failure
-    assert watched.result()["p99"] is None
+    assert watched.result()["p99_seconds"] is None
 
 
 def test_follows_that_do_not_arrive_stop_the_run(
@@ -632,6 +634,48 @@ def test_follows_that_do_not_arrive_stop_the_run(
     assert system.unfollow("v1-bob", "v1-ada").status == 204
     with pytest.raises(ExpectedError, match="1 of 2 follows have arrived and 0 are too many"):
         watch.await_follows(people, patience=0.2)
+
+
+def test_a_wait_without_progress_says_what_it_waits_for(
+    published: dict[str, Post],
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("aws_verify.watch.time.sleep", lambda _seconds: clock.advance(5))
+    record = Record("v1", (2,))
+    people = People(Stack(REGION, None, outputs(), {}), record)
+    with patch.object(People, "delivery", lambda *_: None):
+        watch.watch(people, [watch.Watched.of(published["v1-post"], 0.0)], patience=60)
+    record.follows = {"v1-ada": frozenset({"v1-nobody"})}
+    with pytest.raises(ExpectedError):
+        watch.await_follows(people, patience=60)
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("comes again 360 s after it was received") == 2
+
+
+def test_on_an_engine_of_others_the_bar_of_rows_knows_no_total_and_dead_letters_are_no_failure(
+    system: System, published: dict[str, Post], capsys: pytest.CaptureFixture[str]
+) -> None:
+    record, report = Record("v1", (1,)), Report({"run": {}})
+    record.posts = {"v1-post": published["v1-post"]}
+    engine = Stack(
+        REGION,
+        "http://127.0.0.1:9",
+        outputs(),
+        {
+            "dynamodb": system.dynamodb,
+            "sqs": system.sqs,
+        },
+    )
+    system.sqs.send_message(QueueUrl=system.url("BulkDlq"), MessageBody="x")
+    course = Course(engine, "", record, report)
+    course._check_rows()
+    course._check_dead_letters()
+    assert "rows" in capsys.readouterr().err
+    assert report.sections["dead_letters"]["bulk"] == 1
+    (skipped,) = report.skipped
+    assert skipped["what"] == "whether the dead-letter queues are empty"
 
 
 def test_the_stage_is_synthesized_whatever_cdk_json_says_about_another(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ from unittest.mock import patch
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
-from botocore.exceptions import ClientError, ConnectTimeoutError
+from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
 
 from fanfold import clock as product_clock
 from fanfold.errors import TryLater
 from fanfold.follows.sharding import HOT_KEY_RANGE
 from fanfold_cli import aws, seeding
+from fanfold_cli.console import ExpectedError
+from fanfold_cli.graph import read
 from tests.integration.cli import FakeLambda, Patched, Stack, outputs, run
 from tests.integration.system import AT_MS, REGION, Clock, System, error
 
@@ -82,7 +85,7 @@ def test_an_import_grows_no_further_than_the_stage_allows(
     assert ran.exit_code == 1
     assert product_clock.monotonic() - began > seeding.PATIENCE_SECONDS
     assert "too slowly" in ran.said
-    assert "Follows that were loaded stay" in ran.said
+    assert "follows that were loaded stay" in ran.said
     assert system.publishers.shards("ada").level == 0
 
 
@@ -179,3 +182,39 @@ def test_an_import_that_cannot_read_the_settings_says_so_in_a_sentence(
     ran = run("seed", "--edges", graph(1), lambda_=Throttled())
     assert ran.exit_code == 1
     assert ran.said.startswith("The settings of the stage cannot be read, so nothing was loaded:")
+
+
+def test_an_interrupted_import_says_what_stays(
+    system: System, graph: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fanfold_cli.progress.Bar.advance", interrupt)
+    ran = run("seed", "--edges", graph(2), lambda_=FakeLambda())
+    assert (ran.exit_code, ran.stdout) == (130, "")
+    assert "Interrupted: follows that were loaded stay; run it again." in ran.said
+    assert system.edges()
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("answers", [True, False])
+def test_an_import_into_an_engine_that_has_ended_does_not_say_that_follows_stay(
+    system: System, graph: Callable[[int], str], answers: bool
+) -> None:
+    def fail(**_request: Any) -> Any:
+        raise EndpointConnectionError(endpoint_url="x")
+
+    dynamodb = Patched(batch_write_item=fail, put_item=fail, update_item=fail)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        if answers:
+            listening.listen()
+        endpoint = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        clients = {"dynamodb": dynamodb, "lambda": FakeLambda(), "sqs": system.sqs}
+        engine = Stack(REGION, endpoint, outputs(), clients)
+        with pytest.raises(ExpectedError) as raised, patch.object(product_clock, "sleep"):
+            seeding.seed(engine, read(Path(graph(1))))
+    said = str(raised.value)
+    assert ("follows that were loaded stay" in said) is answers
+    assert ("The local engine has ended" in said) is not answers

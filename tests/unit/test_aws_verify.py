@@ -143,7 +143,9 @@ def test_a_report_is_readable_and_says_what_failed_and_what_was_skipped(tmp_path
     report = Report(
         {
             "run": {"sizes": [100, 10_000]},
-            "posts": [{"followers": 10_000, "door": "HTTP", "p50": 1.25, "p99": None}],
+            "posts": [
+                {"followers": 10_000, "door": "HTTP", "p50_seconds": 1.25, "p99_seconds": None}
+            ],
             "rows": {"expected": 20_200, "right": 20_200},
         }
     )
@@ -151,7 +153,24 @@ def test_a_report_is_readable_and_says_what_failed_and_what_was_skipped(tmp_path
     _, as_text = report.write(tmp_path, "report")
     text = as_text.read_text()
     assert "**Passed.**" in text
+    assert "| followers | door | p50 seconds | p99 seconds |" in text
     assert "| 10,000 | HTTP | 1.25 | - |" in text
     assert "| cost | the engine counts \\| nothing |" in text
     report.failures.append("A row is missing.")
     assert "* A row is missing." in report.write(tmp_path, "report")[1].read_text()
+
+
+def test_a_run_on_the_engine_forecasts_no_cost() -> None:
+    record = Record("v1", (10, 50))
+    expected = forecast(record, troubles=2)
+    on_aws, locally = (
+        runs.report_of(record, expected, where="here", is_local=local).sections["forecast"]
+        for local in (False, True)
+    )
+    assert locally.keys() == {"entries", "follows", "posts", "write_units"}
+    assert on_aws.keys() - locally.keys() == {
+        "dynamodb_dollars",
+        "lambda_dollars",
+        "dollars",
+        "at_most_dollars",
+    }

@@ -3,17 +3,21 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from fanfold_cli import progress
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import deploy, engine, processes
 from fanfold_cli.local import home as homes
+from fanfold_cli.local.cdk import Cdk
 from fanfold_cli.local.home import CHECKOUT, MARKER, EngineState, Home
 from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
@@ -120,6 +124,62 @@ def test_a_missing_engine_and_a_missing_deployment_are_explained(
     home.write_state(alive)
     with pytest.raises(ExpectedError, match="nothing is deployed"):
         Deployment.local(home)
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+def test_an_interrupted_up_says_whether_the_engine_stays(
+    home: Home, alive: EngineState, monkeypatch: pytest.MonkeyPatch, is_running: bool
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cdk, "bootstrap", interrupt)
+    monkeypatch.setattr(Cdk, "synthesize", lambda _: None)
+    monkeypatch.setattr(engine, "start", interrupt)
+    home.claim()
+    if is_running:
+        home.write_state(alive)
+    ran = CliRunner().invoke(app, ["local", "up", "--home", str(home.path)])
+    assert (ran.exit_code, ran.stdout) == (130, "")
+    stays = f"Interrupted: the engine (process {alive.pid}) keeps running"
+    assert (stays if is_running else "Interrupted: no engine is running") in ran.stderr
+
+
+def test_an_engine_whose_start_is_interrupted_is_ended(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    supervisor = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+
+    def interrupt(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine, "_can_bind", lambda _port: True)
+    monkeypatch.setattr("fanfold_cli.local.engine.subprocess.Popen", lambda *_, **__: supervisor)
+    monkeypatch.setattr(processes, "wait_until", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        engine.start(home, lifetime_seconds=1, port=4566)
+    assert supervisor.wait(10) == -signal.SIGTERM
+
+
+def test_what_an_ended_engine_has_left_is_awaited_in_a_sentence(
+    home: Home,
+    ended: EngineState,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ExpectedError("Enough.")
+
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(engine, "stop", lambda *_: time.sleep(0.5))
+    monkeypatch.setattr(engine, "start", refuse)
+    home.claim()
+    home.write_state(ended)
+    with pytest.raises(ExpectedError, match="Enough"):
+        deploy.bring_up(home)
+    said = capsys.readouterr().err
+    assert "has ended, and its data is lost." in said
+    assert "Waiting for what it has left to be deleted." in said
 
 
 # The choice of a directory

@@ -4,10 +4,14 @@ import gzip
 from importlib.metadata import version
 from pathlib import Path
 
+import boto3
 import pytest
+from typer import Typer
 from typer.testing import CliRunner
 
-from fanfold_cli import graph
+from aws_verify.__main__ import app as aws_verify
+from fanfold_cli import aws, graph
+from fanfold_cli.commands import preflight
 from fanfold_cli.console import ExpectedError, counted
 from fanfold_cli.main import app
 
@@ -70,6 +74,28 @@ def test_a_file_may_have_a_byte_order_mark_and_other_columns(
     path = tmp_path / "edges.csv"
     path.write_bytes(content)
     assert graph.read(path) == graph.Graph({"a": frozenset({"b"})})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (app, "preflight", "-c", "stage=dev"),
+        (app, "fanout", "list", "--stack", "Fanfold-dev"),
+        (aws_verify, "Fanfold-verify", "--yes"),
+    ],
+)
+def test_without_credentials_a_sentence_says_what_to_do_before_anything_is_done(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[Typer, *tuple[str, ...]]
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(aws, "_session", boto3.Session)
+    monkeypatch.setattr(preflight, "synthesize", lambda _: pytest.fail("It was synthesized."))
+    command, *words = arguments
+    ran = CliRunner().invoke(command, words)
+    assert isinstance(ran.exception, ExpectedError)
+    assert "There are no AWS credentials: set AWS_PROFILE" in str(ran.exception)
+    assert ran.output == ""
 
 
 def test_the_version_is_that_of_the_package() -> None:

@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import signal
 import subprocess
 import sys
 import time
@@ -151,3 +152,35 @@ def test_local_down_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, tmp_
     ran = CliRunner().invoke(app, ["local", "down", "--home", str(tmp_path)])
     assert ran.stderr.startswith("Waiting for the engine and its functions to end.\n")
     assert ran.stdout == ""
+
+
+def test_ctrl_c_at_a_question_is_an_interrupt_and_the_end_of_stdin_a_refusal() -> None:
+    script = (
+        "import typer; from fanfold_cli.console import ExpectedError, ask\n"
+        "app = typer.Typer()\n"
+        "@app.command()\n"
+        "def drop() -> None:\n"
+        "    try: ask('Drop 1 letter?', yes=False)\n"
+        "    except ExpectedError: raise typer.Exit(1)\n"
+        "app()"
+    )
+    for end, exit_code, said in ((False, 130, "Interrupted: nothing was changed."), (True, 1, "")):
+        with subprocess.Popen(
+            [sys.executable, "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # Where pytest runs in the background of a shell, Ctrl-C is ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        ) as asking:
+            assert asking.stdin is not None
+            assert asking.stderr is not None
+            assert b"Drop" in asking.stderr.read(4)
+            time.sleep(LONG)
+            if end:
+                asking.stdin.close()
+            else:
+                asking.send_signal(signal.SIGINT)
+            rest = asking.stderr.read().decode()
+            assert asking.wait() == exit_code
+            assert said in rest
