@@ -16,7 +16,7 @@ from fanfold_cli.stack import Deployment
 ORDER = "nothing is lost: SWEEP asks again for what is pending, or `fanfold fanout abandon` ends it"
 SETTLE = "then run `fanfold doctor --publisher PUBLISHER`: edges may differ from the follow"
 WISH = "a wish that was accepted is lost for good"
-BROKEN = "it broke the contract, so nothing was accepted; tell its sender"
+BROKEN = "refused by the contract, so nothing was accepted; tell the sender"
 UNKNOWN = "nothing here reads such a message; ask its sender what it was"
 
 
@@ -91,10 +91,10 @@ def _say_what_it_means(letters: list[DeadLetter]) -> None:
 
 
 def _meaning(letter: DeadLetter) -> str:
+    if letter.kind == CONTRACT and letter.type in (*contract.ORDERS, *contract.EVENTS):
+        return BROKEN
     if letter.type == contract.RELATION_SETTLE:
         return SETTLE
     if letter.type in contract.ORDERS:
         return ORDER
-    if letter.kind == CONTRACT:
-        return BROKEN
     return WISH if letter.type in contract.EVENTS else UNKNOWN

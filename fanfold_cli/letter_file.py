@@ -58,7 +58,8 @@ def write(path: Path, letters: Iterable[tuple[names.Queue, DeadLetter]]) -> None
 def read(path: Path) -> Letters:
     """All letters of a file; raises `ExpectedError` with the number of a line that is malformed."""
     try:
-        lines = path.read_bytes().splitlines()
+        # An editor may have left blank lines at the end.
+        lines = path.read_bytes().rstrip().splitlines()
     except OSError as error:
         raise ExpectedError(f"{path} cannot be read: {error.strerror}.") from None
     if len(lines) > MAX_LETTERS:

@@ -26,6 +26,9 @@ from fanfold_cli.console import say
 # Nobody wonders about a shorter wait.
 PATIENCE_SECONDS = 1.5
 
+# A rate over less would be that of the clock.
+MEASURED_SECONDS = 1.0
+
 # Narrower terminals get a short bar and no elapsed time.
 WIDE = 100
 NARROW_BAR = 10
@@ -35,6 +38,8 @@ class _Rate(ProgressColumn):
     """Units a second: over the last half minute, and over the whole time once it is finished."""
 
     def render(self, task: Task) -> Text:
+        if (task.elapsed or 0.0) < MEASURED_SECONDS:
+            return Text("")
         speed = task.finished_speed or task.speed
         return Text("" if speed is None else f"{speed:,.0f}/s")
 

@@ -200,18 +200,25 @@ def _readers_to_show(graph: Graph) -> Sequence[str]:
 def _show(run: Run, user: str, late: Collection[str]) -> bool:
     """Print the first page of a timeline; return whether all its pages are right and in order."""
     entries = _read(run, user)
-    table = Table(title=f"The timeline of {user}, newest first", title_justify="left")
-    for column in ("published", "publisher", "ref_id", "body"):
-        table.add_column(column, no_wrap=True)
-    for entry in entries[:PAGE]:
-        body = entry["body"]["title"] if entry["body"] else ""
-        at = entry["published_at"].partition("T")[2]
-        table.add_row(at, entry["publisher_id"], entry["ref_id"], body)
-    print_result(table)
+    print_result(_table(user, entries[:PAGE]))
     fault = _difference(run, user, entries, late)
     if fault is not None:
         say(fault)
     return fault is None
+
+
+def _table(user: str, entries: Sequence[Mapping[str, Any]]) -> Table:
+    table = Table(title=f"The timeline of {user}, newest first", title_justify="left")
+    for column in ("published", "publisher"):
+        table.add_column(column, no_wrap=True)
+    # On a narrow terminal these two go on in the next line, and no id is cut.
+    for column in ("ref_id", "body"):
+        table.add_column(column, overflow="fold")
+    for entry in entries:
+        body = entry["body"]["title"] if entry["body"] else ""
+        at = entry["published_at"].partition("T")[2]
+        table.add_row(at, entry["publisher_id"], entry["ref_id"], body)
+    return table
 
 
 def _difference(

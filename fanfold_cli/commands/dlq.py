@@ -214,7 +214,8 @@ def drop(
             }
         )
     else:
-        where = f"; {file} holds them" if done.file else ""
+        it = "it" if len(done.dropped) == 1 else "them"
+        where = f"; {file} holds {it}" if done.file else ""
         print_result(f"Dropped {counted(len(done.dropped), 'letter')}{where}.")
     if kept:
         say(f"SQS did not delete {', '.join(kept)}; run the command again for them.")

@@ -35,4 +35,4 @@ def seed(
     if as_json:
         print_json({"follows": loaded.edges, "new": new})
     else:
-        print_result(f"Loaded {counted(loaded.edges, 'follow')}, of which {new:,} are new.")
+        print_result(f"Loaded {counted(loaded.edges, 'follow')} ({new:,} new).")

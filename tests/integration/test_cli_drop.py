@@ -181,19 +181,21 @@ def test_the_question_says_what_dropping_means(
     asked = answers(False)
     for body in (ORDER, ORDER, FOLLOW, "junk"):
         bury(system, "Publish", body)
-    bury(system, "Publish", {**POST, "ref_id": "#"}, reason="No.", kind="contract")
+    for body in ({**POST, "ref_id": "#"}, {**ORDER, "fanout_id": "#"}):
+        bury(system, "Publish", body, reason="No.", kind="contract")
     bury(system, "Publish", SETTLE)
     ran = dlq(sqs, "drop", "--queue", "publish", "--all")
     assert (ran.exit_code, ran.stdout, ran.said) == (1, "", "Nothing was changed.")
-    assert asked == ["Drop 6 letters?"]
-    assert len(shown(system, "PublishDlq")) == 6, "visible again at once"
+    assert asked == ["Drop 7 letters?"]
+    assert len(shown(system, "PublishDlq")) == 7, "visible again at once"
     assert list(folder.iterdir()) == []
     answers(True)
     system.clock.advance(VISIBILITY_SECONDS)
     said = dlq(sqs, "drop", "--queue", "publish", "--all").said
     assert "2 letters (fanout.plan): nothing is lost: SWEEP asks again" in said
     assert "1 letter (follow.added): a wish that was accepted is lost for good" in said
-    assert "1 letter (post.published): it broke the contract" in said
+    for type_ in ("fanout.plan", "post.published"):
+        assert f"1 letter ({type_}): refused by the contract, so nothing was accepted" in said
     assert "1 letter (relation.settle): then run `fanfold doctor" in said
     assert "1 letter (of no known type): nothing here reads such a message" in said
     assert waiting(system)["Publish"] == 0
@@ -426,6 +428,20 @@ def test_a_malformed_line_is_refused_by_number_before_anything_is_sent(
     assert fails(ran, f"{file}, line 2: ")
     assert fault in ran.said
     assert system.waiting("Bulk") == 0
+
+
+def test_blank_lines_at_the_end_of_a_file_are_no_letters(
+    system: System, sqs: Sqs, folder: Path
+) -> None:
+    (folder / "letters").write_text(f"{json.dumps(LINE)}\n\n \n")
+    assert dlq(sqs, "restore", "letters").stdout == "Sent 1 letter back.\n"
+    assert system.waiting("Bulk") == 1
+
+
+def test_a_single_letter_is_spoken_of_in_the_singular(system: System, sqs: Sqs) -> None:
+    letter = bury(system, "Publish", POST)
+    ran = dlq(sqs, "drop", letter, "--to", "one.jsonl", "--yes")
+    assert ran.stdout == "Dropped 1 letter; one.jsonl holds it.\n"
 
 
 def test_a_file_that_is_missing_or_too_long_is_refused(

@@ -184,6 +184,14 @@ def test_an_import_that_cannot_read_the_settings_says_so_in_a_sentence(
     assert ran.said.startswith("The settings of the stage cannot be read, so nothing was loaded:")
 
 
+def test_an_import_says_how_many_follows_are_new(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    for count, new in ((1, 1), (1, 0)):
+        ran = run("seed", "--edges", graph(count), lambda_=FakeLambda())
+        assert ran.stdout == f"Loaded 1 follow ({new} new).\n"
+
+
 def test_an_interrupted_import_says_what_stays(
     system: System, graph: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

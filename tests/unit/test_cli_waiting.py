@@ -73,6 +73,15 @@ def test_a_wait_below_a_progress_bar_says_nothing_beside_it(
     assert "friend" in capsys.readouterr().err
 
 
+def test_a_bar_that_is_full_at_once_shows_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    for seconds, is_shown in ((0.0, False), (1.2, True)):
+        with progress.progress_bar("Moving", total=4, unit="messages") as bar:
+            bar.advance(2)
+            time.sleep(seconds)
+            bar.advance(2)
+        assert ("/s" in capsys.readouterr().err) is is_shown
+
+
 def test_a_wait_that_fails_is_over(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt), progress.waiting_for("a friend"):
         raise KeyboardInterrupt
