@@ -36,7 +36,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo quick test check verify static thorough slow simulate exhaustive \
-	mutations mutants bench aws-verify runtime judges format lock synth clean
+	mutations mutants bench aws-verify runtime judges format documents lock synth clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -114,6 +114,9 @@ verify: check slow judges runtime ## Check, 10,000 simulated runs, the mutations
 format: .venv/.ready ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
+
+documents: .venv/.ready ## Write docs/openapi.json and docs/schemas from the contract
+	@$(BIN)/python -m contract_docs
 
 lock: .venv/.ready ## Lock the newest versions that requirements*.in and package.json allow
 	@echo "Locking what runs on Lambda."

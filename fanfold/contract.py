@@ -1,7 +1,13 @@
-"""The public contract: routes, message types, limits."""
+"""The public contract: routes with their parameters and errors, message types, limits.
+
+`answers.py` has the fields of answers, `functions/_intake.py` those of requests and messages, and
+`contract_docs/` writes the public documents from all of these at development time.
+"""
 
 from dataclasses import dataclass
 from typing import Final
+
+from fanfold import errors
 
 # Of every queue message. A new reader also accepts the version before.
 VERSION: Final = 1
@@ -28,9 +34,14 @@ MAX_IDEMPOTENCY_KEY_CHARS: Final = 256
 
 @dataclass(frozen=True)
 class Route:
+    """`refusals` are its own errors, besides those that every route has (`ANY_ROUTE`)."""
+
     method: str
     path: str
     door: str  # the module of functions/ that answers it
+    status: int = 200  # of the answer that is no error
+    query: tuple[str, ...] = ()  # its parameters; any other is refused
+    refusals: tuple[type[errors.FanfoldError], ...] = ()
 
     @property
     def key(self) -> str:
@@ -38,13 +49,34 @@ class Route:
         return f"{self.method} {self.path}"
 
 
-PUBLISH_POST: Final = Route("POST", "/v1/posts", "api")
-RETRACT_POST: Final = Route("DELETE", "/v1/posts/{ref_id}", "api")
-SHOW_DELIVERY: Final = Route("GET", "/v1/posts/{ref_id}/delivery", "api")
-FOLLOW: Final = Route("PUT", "/v1/following/{publisher_id}", "api")
-UNFOLLOW: Final = Route("DELETE", "/v1/following/{publisher_id}", "api")
-LIST_FOLLOWING: Final = Route("GET", "/v1/following", "api")
-READ_TIMELINE: Final = Route("GET", "/v1/timeline", "timeline")
+# Errors that any route may answer.
+ANY_ROUTE: Final[tuple[type[errors.FanfoldError], ...]] = (
+    errors.BadInput,
+    errors.NoUser,
+    errors.TooManyRequests,
+    errors.FanfoldError,
+    errors.TryLater,
+)
+
+PUBLISH_POST: Final = Route(
+    "POST",
+    "/v1/posts",
+    "api",
+    status=202,
+    refusals=(errors.RefIdTaken, errors.PostRetracted, errors.TooLarge, errors.KeyReused),
+)
+RETRACT_POST: Final = Route(
+    "DELETE", "/v1/posts/{ref_id}", "api", status=204, refusals=(errors.NoPost,)
+)
+SHOW_DELIVERY: Final = Route("GET", "/v1/posts/{ref_id}/delivery", "api", refusals=(errors.NoPost,))
+FOLLOW: Final = Route(
+    "PUT", "/v1/following/{publisher_id}", "api", refusals=(errors.TooManyFollows,)
+)
+UNFOLLOW: Final = Route("DELETE", "/v1/following/{publisher_id}", "api", status=204)
+LIST_FOLLOWING: Final = Route("GET", "/v1/following", "api", query=("limit", "cursor"))
+READ_TIMELINE: Final = Route(
+    "GET", "/v1/timeline", "timeline", query=("limit", "before", "hydrate")
+)
 
 ROUTES: Final = (
     PUBLISH_POST,
@@ -55,6 +87,14 @@ ROUTES: Final = (
     LIST_FOLLOWING,
     READ_TIMELINE,
 )
+
+# A problem's type is this address, `#` and the error's slug. The slug is what clients compare: the
+# page may move, and its address with it.
+PROBLEMS_PAGE: Final = "https://fanfold.example/docs/problems.md"
+# An answer belongs to one user, and the next one may differ.
+CACHE_CONTROL: Final = "private, no-store"
+# Of answers 429 and 503.
+RETRY_AFTER_SECONDS: Final = 1
 
 # Messages of other services on the publish queue.
 POST_PUBLISHED: Final = "post.published"
@@ -67,6 +107,9 @@ FANOUT_PLAN: Final = "fanout.plan"
 SEGMENT_DELIVER: Final = "segment.deliver"
 RELATION_SETTLE: Final = "relation.settle"
 ORDERS: Final = (FANOUT_PLAN, SEGMENT_DELIVER, RELATION_SETTLE)
+
+# States of a delivery. Clients ignore those that they do not know.
+STATES: Final = ("queued", "delivering", "complete", "stalled", "expired", "abandoned")
 
 # Attributes of a message that was rejected or moved back, all strings: when it was first sent
 # (epoch milliseconds), the id that SQS gave it then, and the SHA-256 of its body (hex digits). SQS

@@ -102,8 +102,16 @@ class Unsent(Exception):
     """A queue refused a message in every attempt; the sender still has it."""
 
 
-class Contended(TryLater):
-    """Others kept changing the same row, so every attempt failed."""
+class TooManyRequests(TryLater):
+    """The user's own requests arrive faster than they can be carried out."""
+
+    status = 429
+    slug = "too-many-requests"
+    title = "Too many requests"
+
+
+class Contended(TooManyRequests):
+    """The user's other requests kept changing the same row, so every attempt failed."""
 
 
 class Undeliverable(Exception):

@@ -16,13 +16,13 @@ from aws_lambda_powertools import Logger
 
 from fanfold import contract, json_text
 from fanfold.aws.retries import is_transient
+from fanfold.contract import Route
 from fanfold.errors import BadInput, FanfoldError, NoRoute, NoUser, TooLarge, TryLater
 from fanfold.ids import check_id, is_id
 
 Event = Mapping[str, Any]
 Answer = dict[str, Any]
 
-RETRY_AFTER_SECONDS = 1
 # Claims that a user may set to anything until the issuer has verified them, and the claim that says
 # so (OpenID Connect Core, 5.1).
 VERIFIED_BY = {"email": "email_verified", "phone_number": "phone_number_verified"}
@@ -65,19 +65,15 @@ class Request:
         except (binascii.Error, UnicodeDecodeError):
             raise BadInput("The request body is not text in UTF-8; send JSON.") from None
 
-    def query(self, *known: str) -> dict[str, str]:
-        """The query parameters; raises `BadInput` for any that is not `known`."""
+    @property
+    def query(self) -> dict[str, str]:
+        """The query parameters, of which the route takes each."""
         given: dict[str, str] = self.event.get("queryStringParameters") or {}
-        for name in given:
-            if name not in known:
-                raise BadInput(
-                    f"Unknown parameter {name[:40]!a}; this route takes {', '.join(known)}."
-                )
         return given
 
     def limit(self) -> int:
         """The `limit` parameter; raises `BadInput` outside its bounds."""
-        text = (self.event.get("queryStringParameters") or {}).get("limit")
+        text = self.query.get("limit")
         if text is None:
             return contract.DEFAULT_LIMIT
         lo, hi = contract.MIN_LIMIT, contract.MAX_LIMIT
@@ -92,17 +88,20 @@ Action = Callable[[Request], Answer]
 def answer(status: int, content: Any = None) -> Answer:
     """An answer in JSON, or without a body if there is no content."""
     if content is None:
-        return {"statusCode": status}
+        return {"statusCode": status, "headers": {"cache-control": contract.CACHE_CONTROL}}
     return _json(status, content, "application/json")
 
 
-def respond(event: Event, routes: Mapping[str, Action], *, user_claim: str) -> Answer:
+def respond(event: Event, actions: Mapping[Route, Action], *, user_claim: str) -> Answer:
     """Run the action of the request's route; every error becomes a problem document (RFC 9457)."""
     try:
-        action = routes.get(event.get("routeKey", ""))
-        if action is None:
-            raise NoRoute(_no_route(event))
-        return action(Request(_user(event, user_claim), event))
+        key = event.get("routeKey")
+        for route, action in actions.items():
+            if route.key == key:
+                request = Request(_user(event, user_claim), event)
+                _check_parameters(request, route)
+                return action(request)
+        raise NoRoute(_no_route())
     except FanfoldError as error:
         logger.info("The request was refused.", slug=error.slug, status=error.status)
         return _problem(error)
@@ -142,27 +141,35 @@ def _user(event: Event, claim: str) -> str:
     return user_id
 
 
-def _no_route(event: Event) -> str:
+def _check_parameters(request: Request, route: Route) -> None:
+    """Refuse what the route does not take, so that a misspelt parameter is not silently ignored."""
+    for name in request.query:
+        if name not in route.query:
+            known = ", ".join(route.query) or "none"
+            raise BadInput(f"Unknown parameter {name[:40]!a}; this route takes {known}.")
+
+
+def _no_route() -> str:
     known = "; ".join(route.key for route in contract.ROUTES)
     return f"There is no such route; there are {known}."
 
 
 def _problem(error: FanfoldError) -> Answer:
     content = {
-        "type": f"urn:fanfold:problem:{error.slug}",
+        "type": f"{contract.PROBLEMS_PAGE}#{error.slug}",
         "title": error.title,
         "status": error.status,
         "detail": error.sentence,
     }
     problem = _json(error.status, content, "application/problem+json")
     if isinstance(error, TryLater):
-        problem["headers"]["retry-after"] = str(RETRY_AFTER_SECONDS)
+        problem["headers"]["retry-after"] = str(contract.RETRY_AFTER_SECONDS)
     return problem
 
 
 def _json(status: int, content: Any, kind: str) -> Answer:
     return {
         "statusCode": status,
-        "headers": {"content-type": kind},
+        "headers": {"content-type": kind, "cache-control": contract.CACHE_CONTROL},
         "body": json_text.write(content),
     }

@@ -8,12 +8,24 @@ from __future__ import annotations
 from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from fanfold import contract, json_text, times
 from fanfold.errors import BadInput, TooLarge
 
+# What JSON Schema says besides is for the public documents; the functions below check it.
+Version = Annotated[int, Field(json_schema_extra={"const": contract.VERSION})]
 Id = Annotated[str, StringConstraints(pattern=rf"^{contract.ID_PATTERN}$")]
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+Body = Annotated[
+    dict[str, Any],
+    Field(
+        description=(
+            f"Opaque, and kept as it was sent: at most {contract.MAX_BODY_BYTES} bytes as compact "
+            f"JSON in UTF-8, and {contract.MAX_BODY_LEVELS} levels."
+        )
+    ),
+]
 
 
 class _Input(BaseModel):
@@ -23,35 +35,35 @@ class _Input(BaseModel):
 class PublishRequest(_Input):
     """The body of `POST /v1/posts`; the publisher is the token's user, and the ids are ours."""
 
-    published_at: str | None = None
-    body: dict[str, Any] | None = None
+    published_at: Time | None = None
+    body: Body | None = None
 
 
 class PostPublished(_Input):
-    version: int
+    version: Version
     type: Literal["post.published"]
     publisher_id: Id
     ref_id: Id
-    published_at: str | None = None
-    body: dict[str, Any] | None = None
+    published_at: Time | None = None
+    body: Body | None = None
 
 
 class PostDeleted(_Input):
-    version: int
+    version: Version
     type: Literal["post.deleted"]
     publisher_id: Id
     ref_id: Id
 
 
 class FollowAdded(_Input):
-    version: int
+    version: Version
     type: Literal["follow.added"]
     user_id: Id
     publisher_id: Id
 
 
 class FollowRemoved(_Input):
-    version: int
+    version: Version
     type: Literal["follow.removed"]
     user_id: Id
     publisher_id: Id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
@@ -18,6 +18,10 @@ from fanfold.settings import Settings
 from functions import _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
 from functions._intake import body_text, read_publish_request
+
+if TYPE_CHECKING:
+    from fanfold import answers
+    from fanfold.follows.wishes import Follow
 
 settings = Settings.from_env()
 dynamodb, sqs = boto.dynamodb(), boto.sqs()
@@ -44,14 +48,12 @@ def publish(request: Request) -> Answer:
     post = published.post
     if not published.command_sent:
         logger.warning("PLAN's command was not sent; SWEEP will send it.", ref_id=post.ref_id)
-    return answer(
-        202,
-        {
-            "ref_id": post.ref_id,
-            "published_at": post.published_at,
-            "accepted_at": post.accepted_at,
-        },
-    )
+    accepted: answers.Accepted = {
+        "ref_id": post.ref_id,
+        "published_at": post.published_at,
+        "accepted_at": post.accepted_at,
+    }
+    return answer(202, accepted)
 
 
 def retract(request: Request) -> Answer:
@@ -73,7 +75,7 @@ def follow(request: Request) -> Answer:
     relation = following.follow(
         request.user_id, request.path_id("publisher_id"), asked_at=request.received_at
     )
-    return answer(200, {"publisher_id": relation.publisher_id, "followed_at": relation.followed_at})
+    return answer(200, _followed(relation))
 
 
 def unfollow(request: Request) -> Answer:
@@ -85,32 +87,30 @@ def unfollow(request: Request) -> Answer:
 
 def list_following(request: Request) -> Answer:
     """One page of the publishers that the user follows, in order of their ids."""
-    query = request.query("limit", "after")
-    follows, following_page = following.list(
-        request.user_id, limit=request.limit(), after=query.get("after")
+    follows, next_cursor = following.list(
+        request.user_id, limit=request.limit(), after=request.query.get("cursor")
     )
-    return answer(
-        200,
-        {
-            "following": [
-                {"publisher_id": follow.publisher_id, "followed_at": follow.followed_at}
-                for follow in follows
-            ],
-            "next": following_page,
-        },
-    )
+    page: answers.FollowingPage = {
+        "following": [_followed(follow) for follow in follows],
+        "next": next_cursor,
+    }
+    return answer(200, page)
 
 
-ROUTES = {
-    contract.PUBLISH_POST.key: publish,
-    contract.RETRACT_POST.key: retract,
-    contract.SHOW_DELIVERY.key: show_delivery,
-    contract.FOLLOW.key: follow,
-    contract.UNFOLLOW.key: unfollow,
-    contract.LIST_FOLLOWING.key: list_following,
+def _followed(follow: Follow) -> answers.Followed:
+    return {"publisher_id": follow.publisher_id, "followed_at": follow.followed_at}
+
+
+ACTIONS = {
+    contract.PUBLISH_POST: publish,
+    contract.RETRACT_POST: retract,
+    contract.SHOW_DELIVERY: show_delivery,
+    contract.FOLLOW: follow,
+    contract.UNFOLLOW: unfollow,
+    contract.LIST_FOLLOWING: list_following,
 }
 
 
 @logger.inject_lambda_context
 def handler(event: Event, context: LambdaContext) -> dict[str, Any]:
-    return respond(event, ROUTES, user_claim=settings.user_claim)
+    return respond(event, ACTIONS, user_claim=settings.user_claim)

@@ -25,7 +25,7 @@ reading = Reading(
 
 
 def read(request: Request) -> Answer:
-    query = request.query("limit", "before", "hydrate")
+    query = request.query
     hydrate = query.get("hydrate", "true")
     if hydrate not in ("true", "false"):
         raise BadInput("'hydrate' must be true or false.")
@@ -38,9 +38,9 @@ def read(request: Request) -> Answer:
     return answer(200, page)
 
 
-ROUTES = {contract.READ_TIMELINE.key: read}
+ACTIONS = {contract.READ_TIMELINE: read}
 
 
 @logger.inject_lambda_context
 def handler(event: Event, context: LambdaContext) -> dict[str, Any]:
-    return respond(event, ROUTES, user_claim=settings.user_claim)
+    return respond(event, ACTIONS, user_claim=settings.user_claim)

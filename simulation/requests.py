@@ -117,7 +117,7 @@ def read(world: World, user: str, *, limit: int = 2) -> list[dict[str, Any]]:
 
 def following(world: World, user: str, *, limit: int) -> list[str]:
     """List page by page whom a user follows."""
-    pages = _pages(world, user, contract.LIST_FOLLOWING, "following", "after", limit)
+    pages = _pages(world, user, contract.LIST_FOLLOWING, "following", "cursor", limit)
     return [each["publisher_id"] for _, page in pages for each in page]
 
 

@@ -6,16 +6,12 @@ from dataclasses import dataclass, field
 
 from fanfold import times
 from fanfold.aws.items import Item, get_number, get_text
+from fanfold.contract import STATES
 from fanfold.fanout.backlog import Resume
 from fanfold.names import EXPIRES_AT
 
-QUEUED = "queued"
-DELIVERING = "delivering"
-COMPLETE = "complete"
-STALLED = "stalled"
-# Its entries' time to live was over before all were written.
-EXPIRED = "expired"
-ABANDONED = "abandoned"  # ended by an operator
+# EXPIRED: its entries' time to live was over before all were written. ABANDONED: by an operator.
+QUEUED, DELIVERING, COMPLETE, STALLED, EXPIRED, ABANDONED = STATES
 # Nothing reopens a fan-out in one of these states, and its messages are done.
 ENDED = frozenset({COMPLETE, EXPIRED, ABANDONED})
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from fanfold import contract
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import Answer, User, eventually, send
 
@@ -24,7 +25,7 @@ def check_problem(answer: Answer, status: int, hint: str) -> None:
     assert answer.status == status, answer
     assert answer.kind == "application/problem+json"
     assert answer.content["status"] == status
-    assert answer.content["type"].startswith("urn:fanfold:problem:")
+    assert answer.content["type"].startswith(f"{contract.PROBLEMS_PAGE}#")
     assert hint in answer.content["detail"]
 
 
@@ -101,7 +102,7 @@ def test_a_limit_outside_its_bounds_is_refused(user: User, path: str, limit: str
 def test_a_foreign_cursor_is_refused(user: User, cursor: str) -> None:
     hint = "take 'next' from the last answer unchanged"
     check_problem(user.call("GET", f"/v1/timeline?before={cursor}"), 400, hint)
-    check_problem(user.call("GET", f"/v1/following?after={cursor}"), 400, hint)
+    check_problem(user.call("GET", f"/v1/following?cursor={cursor}"), 400, hint)
 
 
 def test_a_cursor_older_than_the_retention_reads_an_empty_page(user: User) -> None:

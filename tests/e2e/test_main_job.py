@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable
 from urllib.parse import quote
 
+from fanfold import contract
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, eventually, send
 
@@ -59,7 +60,7 @@ def test_the_same_idempotency_key_of_the_same_user_is_the_same_post(make: Make) 
     assert first == again
     assert len({each["ref_id"] for each in (first, different, others)}) == 3
     answer = publisher.call("POST", "/v1/posts", {"body": {}}, idempotency_key="a")
-    assert (answer.status, answer.content["type"]) == (422, "urn:fanfold:problem:key-reused")
+    assert (answer.status, answer.content["type"]) == (422, f"{contract.PROBLEMS_PAGE}#key-reused")
     eventually(lambda: sorted(follower.ref_ids()) == sorted([different["ref_id"], first["ref_id"]]))
 
 
@@ -72,7 +73,7 @@ def test_nobody_takes_a_ref_id_that_is_not_theirs(stack: Deployment, make: Make)
     send(stack, {"type": "post.published", "publisher_id": publisher.name, "ref_id": ref_id})
     eventually(lambda: follower.ref_ids() == [ref_id])
     taken = squatter.call("DELETE", f"/v1/posts/{ref_id}")
-    assert (unused.status, unused.content["type"]) == (404, "urn:fanfold:problem:no-post")
+    assert (unused.status, unused.content["type"]) == (404, f"{contract.PROBLEMS_PAGE}#no-post")
     assert taken == unused
     assert follower.ref_ids() == [ref_id]
 
@@ -120,7 +121,7 @@ def test_the_list_of_followed_publishers_is_paged(make: Make) -> None:
     for publisher in publishers:
         follower.follow(publisher)
     first = follower.call("GET", "/v1/following?limit=2").content
-    rest = follower.call("GET", f"/v1/following?limit=2&after={first['next']}").content
+    rest = follower.call("GET", f"/v1/following?limit=2&cursor={first['next']}").content
     found = [follow["publisher_id"] for follow in first["following"] + rest["following"]]
     assert found == [publisher.name for publisher in publishers]
     assert rest["next"] is None

@@ -17,7 +17,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError
 
 from aws_model.lambda_events import Context, sqs_event
-from fanfold import names
+from fanfold import contract, names
 from fanfold.aws import boto
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
@@ -31,6 +31,7 @@ from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Readers
+from tests import openapi
 
 EVENTS = Path(__file__).parents[2] / "events"
 ACCOUNT = "123456789012"
@@ -177,7 +178,7 @@ class System:
         request["headers"].update(headers or {})
         request["requestContext"]["timeEpoch"] = self.clock.ms
         door = "timeline" if name.startswith("timeline/") else "api"
-        return Answer(self.door(door).handler(request, self.context))
+        return Answer(self.door(door).handler(request, self.context), request["routeKey"])
 
     def publish(self, key: str = "post-1", *, user: str = "ada", **fields: Any) -> Answer:
         """Publish over HTTP; the `ref_id` is `ref_id_for(user, key)`."""
@@ -350,9 +351,10 @@ class System:
 
 
 class Answer:
-    """The HTTP answer of a handler."""
+    """The HTTP answer of a handler, which is as the OpenAPI document says."""
 
-    def __init__(self, raw: Json) -> None:
+    def __init__(self, raw: Json, route_key: str = "") -> None:
+        openapi.check(route_key, raw)
         self.status: int = raw["statusCode"]
         self.headers: Json = raw.get("headers", {})
         self.text: str = raw.get("body", "")
@@ -363,7 +365,7 @@ class Answer:
         """The type of the problem document, without its prefix."""
         assert self.headers["content-type"] == "application/problem+json"
         assert self.body["status"] == self.status
-        return str(self.body["type"]).removeprefix("urn:fanfold:problem:")
+        return str(self.body["type"]).removeprefix(f"{contract.PROBLEMS_PAGE}#")
 
 
 def error(code: str, status: int = 400) -> ClientError:

@@ -229,7 +229,7 @@ def test_a_follow_that_lost_a_race_for_the_last_place_to_itself_is_no_follow_too
         assert system.follow("bob", f"publisher-{number}").status == 200
 
     def follow_elsewhere() -> None:
-        assert system.follows.follow(row(system), max_follows=3)
+        assert system.follows.follow(replace(row(system), followed_at=AT), max_follows=3)
 
     calls = before_first(system.dynamodb, "transact_write_items", follow_elsewhere)
     assert system.follow("bob").status == 200
@@ -453,14 +453,14 @@ def page(system: System, user: str = "bob", **query: str) -> Answer:
 def walk(system: System, **query: str) -> list[list[str]]:
     """All pages."""
     pages: list[list[str]] = []
-    after: dict[str, str] = {}
+    cursor: dict[str, str] = {}
     for _ in range(100):
-        answer = page(system, **query, **after)
+        answer = page(system, **query, **cursor)
         assert answer.status == 200
         pages.append([each["publisher_id"] for each in answer.body["following"]])
         if answer.body["next"] is None:
             return pages
-        after = {"after": answer.body["next"]}
+        cursor = {"cursor": answer.body["next"]}
     raise AssertionError("the pages do not end")
 
 
@@ -491,18 +491,18 @@ def test_pages_leave_out_tombstones_and_are_full_and_end_exactly(
 def test_a_user_sees_nobody_elses_follows(system: System) -> None:
     follow_many(system, 4, user="carol")
     cursor = page(system, "carol", limit="2").body["next"]
-    assert page(system, "bob", limit="2", after=cursor).body["following"] == []
+    assert page(system, "bob", limit="2", cursor=cursor).body["following"] == []
 
 
 @pytest.mark.parametrize(
     "query",
     [
-        {"after": ""},
-        {"after": "garbage"},
-        {"after": "1!!!!"},
-        {"after": "2YWRh"},
-        {"after": "1" + "A" * 300},
-        {"after": "1YSNi"},  # a#b
+        {"cursor": ""},
+        {"cursor": "garbage"},
+        {"cursor": "1!!!!"},
+        {"cursor": "2YWRh"},
+        {"cursor": "1" + "A" * 300},
+        {"cursor": "1YSNi"},  # a#b
         {"limit": "0"},
         {"limit": "101"},
         {"limit": "-1"},

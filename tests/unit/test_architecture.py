@@ -142,6 +142,11 @@ RULES = (
         "it uses the service as its clients and operators do",
     ),
     Rule(
+        "contract_docs",
+        ("contract_docs", "fanfold", "functions"),
+        "it writes down the contract that the functions keep",
+    ),
+    Rule(
         "mutants",
         ("mutants", "simulation", "hypothesis", "pytest"),
         "it changes the product's source, and never imports it",

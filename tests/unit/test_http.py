@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from fanfold import errors
+from fanfold import contract, errors
+from fanfold.aws import boto  # noqa: F401  registers the errors of boto3
+from fanfold.contract import Route
 from fanfold.errors import BadInput, FanfoldError, TooLarge
 from functions._http import Action, Answer, Event, Request, answer, respond
 
@@ -26,8 +28,13 @@ def event(**changed: Any) -> dict[str, Any]:
     }
 
 
-def ask(action: Action, content: Event | None = None, claim: str = "sub") -> Answer:
-    return respond(content or event(), {"GET /v1/timeline": action}, user_claim=claim)
+def ask(
+    action: Action,
+    content: Event | None = None,
+    claim: str = "sub",
+    route: Route = contract.READ_TIMELINE,
+) -> Answer:
+    return respond(content or event(), {route: action}, user_claim=claim)
 
 
 def request(**changed: Any) -> Request:
@@ -51,7 +58,7 @@ def test_every_error_becomes_a_problem_document_with_its_sentence(kind: type[Fan
     assert problem["headers"]["content-type"] == "application/problem+json"
     assert problem["statusCode"] == kind.status
     assert json.loads(problem["body"]) == {
-        "type": f"urn:fanfold:problem:{kind.slug}",
+        "type": f"{contract.PROBLEMS_PAGE}#{kind.slug}",
         "title": kind.title,
         "status": kind.status,
         "detail": "Do it like this.",
@@ -82,7 +89,6 @@ def client_error(code: str, status: int = 400) -> ClientError:
         EndpointConnectionError(endpoint_url="https://example.org"),
         ReadTimeoutError(endpoint_url="https://example.org"),
         errors.Unsent("refused"),
-        errors.Contended("others"),
     ],
 )
 def test_a_transient_error_is_503_with_retry_after(error: Exception) -> None:
@@ -90,6 +96,12 @@ def test_a_transient_error_is_503_with_retry_after(error: Exception) -> None:
     assert problem["statusCode"] == 503
     assert int(problem["headers"]["retry-after"]) >= 1
     assert "secret-table" not in problem["body"]
+
+
+def test_requests_of_a_user_that_contend_are_429_with_retry_after() -> None:
+    problem = ask(raising(errors.Contended("Your requests contend.")))
+    assert problem["statusCode"] == 429
+    assert int(problem["headers"]["retry-after"]) >= 1
 
 
 @pytest.mark.parametrize(
@@ -104,13 +116,26 @@ def test_an_unknown_error_is_500_with_the_request_id_and_no_detail(error: Except
 
 
 def test_an_answer_without_content_has_no_body() -> None:
-    assert answer(204) == {"statusCode": 204}
+    assert "body" not in answer(204)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda _: answer(200, {}),
+        lambda _: answer(204),
+        raising(BadInput("No.")),
+        raising(KeyError()),
+    ],
+)
+def test_no_cache_keeps_an_answer(action: Action) -> None:
+    assert ask(action)["headers"]["cache-control"] == "private, no-store"
 
 
 def test_an_answer_is_compact_json_in_utf_8() -> None:
     assert answer(200, {"title": "Grüße"}) == {
         "statusCode": 200,
-        "headers": {"content-type": "application/json"},
+        "headers": {"content-type": "application/json", "cache-control": "private, no-store"},
         "body": '{"title":"Grüße"}',
     }
 
@@ -251,19 +276,33 @@ def test_any_other_limit_is_refused_with_the_bounds(text: str) -> None:
         request(queryStringParameters={"limit": text}).limit()
 
 
-def test_unknown_parameters_are_refused() -> None:
-    given = {"limit": "1", "after": "x"}
-    assert request(queryStringParameters=given).query("limit", "after") == given
-    assert request().query("limit") == {}
-    with pytest.raises(BadInput, match=r"'after'; this route takes limit, before\.$"):
-        request(queryStringParameters=given).query("limit", "before")
+def with_query(**given: str) -> Answer:
+    route = Route("GET", "/v1/timeline", "timeline", query=("limit", "before"))
+    return ask(
+        lambda each: answer(200, each.query), event(queryStringParameters=given), route=route
+    )
+
+
+def test_a_route_takes_the_parameters_of_the_contract_and_refuses_others() -> None:
+    given = {"limit": "1", "before": "x"}
+    assert json.loads(with_query(**given)["body"]) == given
+    assert request().query == {}
+    refused = with_query(limit="1", after="x")
+    assert refused["statusCode"] == 400
+    assert "'after'; this route takes limit, before." in refused["body"]
+
+
+def test_a_route_without_parameters_refuses_any() -> None:
+    route = Route("GET", "/v1/timeline", "timeline")
+    content = event(queryStringParameters={"limit": "1"})
+    refused = ask(raising(AssertionError()), content, route=route)
+    assert "'limit'; this route takes none." in refused["body"]
 
 
 def test_an_unknown_parameters_name_is_quoted_short_and_as_ascii() -> None:
-    with pytest.raises(BadInput) as refused:
-        request(queryStringParameters={"\n" * 500: "1"}).query("limit")
-    assert "\n" not in refused.value.sentence
-    assert len(refused.value.sentence) < 200
+    refused = json.loads(with_query(**{"\n" * 500: "1"})["body"])["detail"]
+    assert "\n" not in refused
+    assert len(refused) < 200
 
 
 @pytest.mark.parametrize("encoded", ["ada%40example.org", "ada@example.org"])

@@ -1,0 +1,33 @@
+"""The files of the documents: what each contains today."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from contract_docs import messages, openapi
+
+ROOT = Path(__file__).parents[1]
+TODAY = ROOT / "docs"
+FROZEN = ROOT / "contract_docs/frozen"
+OPENAPI = "openapi.json"
+SCHEMAS = "schemas"
+
+
+def documents() -> dict[str, Any]:
+    """Today's documents by their path below `TODAY` or `FROZEN`."""
+    schemas = {f"{SCHEMAS}/{kind}.json": each for kind, each in messages.documents().items()}
+    return {OPENAPI: openapi.document(), **schemas}
+
+
+def all_texts(*, freeze: bool = False) -> dict[Path, str]:
+    """The texts of the files that are to be written; with `freeze`, the last release's too."""
+    folders = (TODAY, FROZEN) if freeze else (TODAY,)
+    found = documents()
+    return {folder / name: text(each) for folder in folders for name, each in found.items()}
+
+
+def text(document: Any) -> str:
+    """A document as it is committed."""
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,154 @@
+"""What the documents say about each route and parameter: prose, examples and types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fanfold import answers, contract
+from functions import _intake
+
+Json = dict[str, Any]
+
+REF_ID = "0b6f8a4c5d1e4f3a9b7c2d8e6f0a1b2c"
+ACCEPTED_AT = "2026-11-20T18:00:00.456Z"
+PUBLISHED_AT = "2026-11-20T18:00:00.123Z"
+BODY = {"title": "Hello", "price": 1.10}
+# Cursors as they look; a client never writes one.
+TIMELINE_CURSOR = "1MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRj"
+FOLLOWING_CURSOR = "1YWxpY2U"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """`id` names it in generated clients, so it is frozen too."""
+
+    id: str
+    summary: str
+    description: str = ""
+    request: type[_intake.PublishRequest] | None = None
+    request_example: Json | None = None
+    answer: Any = None  # a TypedDict, or None where there is no body
+    example: Json | None = None
+    headers: tuple[Json, ...] = ()
+
+
+IDEMPOTENCY_KEY: Json = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "Makes the `ref_id`, so that the same request again is the same publish.",
+    "schema": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": contract.MAX_IDEMPOTENCY_KEY_CHARS,
+        # More is accepted; this survives every proxy.
+        "pattern": r"^[!-~]+$",
+    },
+    "example": "6e1f3a52-9d0b-4c7e-8a41-2b5c7d9e0f13",
+}
+
+OPERATIONS: dict[contract.Route, Operation] = {
+    contract.PUBLISH_POST: Operation(
+        id="publishPost",
+        summary="Publish a post",
+        description=(
+            "An answer of 202 promises the delivery to everybody whose follow was answered before. "
+            "Send an Idempotency-Key, and repeat the request until it is answered."
+        ),
+        request=_intake.PublishRequest,
+        request_example={"body": BODY},
+        headers=(IDEMPOTENCY_KEY,),
+        answer=answers.Accepted,
+        example={"ref_id": REF_ID, "published_at": PUBLISHED_AT, "accepted_at": ACCEPTED_AT},
+    ),
+    contract.RETRACT_POST: Operation(
+        id="retractPost",
+        summary="Retract one's own post",
+        description="It is shown to nobody and delivered no further. Again, it is 204 again.",
+    ),
+    contract.SHOW_DELIVERY: Operation(
+        id="showDelivery",
+        summary="The progress of the delivery of one's own post",
+        answer=answers.Delivery,
+        example={
+            "ref_id": REF_ID,
+            "state": "complete",
+            "followers_estimated": 220,
+            "delivered": 221,
+            "segments_done": 1,
+            "segments": 1,
+            "accepted_at": ACCEPTED_AT,
+            "completed_at": "2026-11-20T18:00:01.456Z",
+            "lag_seconds": 1.0,
+        },
+    ),
+    contract.FOLLOW: Operation(
+        id="follow",
+        summary="Follow a publisher",
+        description="Every publish accepted from now on arrives. Again, it is 200 again.",
+        answer=answers.Followed,
+        example={"publisher_id": "alice", "followed_at": ACCEPTED_AT},
+    ),
+    contract.UNFOLLOW: Operation(id="unfollow", summary="Stop following a publisher"),
+    contract.LIST_FOLLOWING: Operation(
+        id="listFollowing",
+        summary="Whom the user follows",
+        answer=answers.FollowingPage,
+        example={
+            "following": [{"publisher_id": "alice", "followed_at": ACCEPTED_AT}],
+            "next": FOLLOWING_CURSOR,
+        },
+    ),
+    contract.READ_TIMELINE: Operation(
+        id="readTimeline",
+        summary="A page of the user's own timeline, newest first",
+        answer=answers.TimelinePage,
+        example={
+            "entries": [
+                {
+                    "ref_id": REF_ID,
+                    "publisher_id": "alice",
+                    "published_at": PUBLISHED_AT,
+                    "body": BODY,
+                }
+            ],
+            "next": TIMELINE_CURSOR,
+        },
+    ),
+}
+
+_CURSOR: Json = {"type": "string", "maxLength": contract.MAX_CURSOR_CHARS}
+_ID: Json = {"type": "string", "pattern": f"^{contract.ID_PATTERN}$"}
+
+# Query parameters by name; one name means the same on every route.
+QUERY: dict[str, Json] = {
+    "limit": {
+        "description": "The most entries of a page.",
+        "schema": {
+            "type": "integer",
+            "minimum": contract.MIN_LIMIT,
+            "maximum": contract.MAX_LIMIT,
+            "default": contract.DEFAULT_LIMIT,
+        },
+    },
+    "cursor": {
+        "description": "`next` of the page before, unchanged.",
+        "schema": _CURSOR,
+    },
+    "before": {
+        "description": "`next` of a page, unchanged: what is older.",
+        "schema": _CURSOR,
+    },
+    "hydrate": {
+        "description": (
+            "`false` gives ids without `body`, and retracted posts are among them: "
+            "the posts are not looked at."
+        ),
+        "schema": {"type": "boolean", "default": True},
+    },
+}
+
+PATH: dict[str, Json] = {
+    "ref_id": {"description": "The post's id.", "schema": _ID, "example": REF_ID},
+    "publisher_id": {"description": "A user's id.", "schema": _ID, "example": "alice"},
+}

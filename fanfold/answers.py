@@ -1,0 +1,121 @@
+"""What the HTTP API answers: the fields of its JSON.
+
+Types only, which no function imports when it runs: mypy holds the functions to them, and
+`contract_docs/` writes them into the OpenAPI document. `tests/openapi.py` holds each answer of a
+test to that.
+"""
+
+from typing import Annotated, Any, NotRequired, TypedDict
+
+from fanfold import contract
+
+
+class Also:
+    """What JSON Schema says of a value besides its type."""
+
+    def __init__(self, **keywords: Any) -> None:
+        self.keywords = keywords
+
+
+Id = Annotated[str, Also(pattern=f"^{contract.ID_PATTERN}$")]
+# UTC with milliseconds.
+Instant = Annotated[
+    str,
+    Also(
+        format="date-time",
+        pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$",
+        examples=["2026-11-20T18:00:00.123Z"],
+    ),
+]
+Cursor = Annotated[str, Also(maxLength=contract.MAX_CURSOR_CHARS)]
+Count = Annotated[int, Also(minimum=0)]
+
+
+class Accepted(TypedDict):
+    """A post that is accepted: its delivery is owed from here on."""
+
+    ref_id: Id
+    published_at: Instant
+    accepted_at: Instant
+
+
+class Delivery(TypedDict):
+    """The progress of a delivery. `fanfold/fanout/status.py` makes it."""
+
+    ref_id: Id
+    state: Annotated[
+        str,
+        Also(
+            description="New states may be added; treat an unknown one as not complete.",
+            examples=list(contract.STATES),
+        ),
+    ]
+    followers_estimated: Annotated[
+        int | None, Also(description="Null until the delivery is planned, and fixed then.")
+    ]
+    delivered: Annotated[Count, Also(description="Entries written so far.")]
+    segments_done: Count
+    segments: Count
+    accepted_at: Instant
+    completed_at: Instant | None
+    lag_seconds: Annotated[
+        float | None, Also(description="From `accepted_at` to `completed_at`.", minimum=0)
+    ]
+
+
+class Followed(TypedDict):
+    publisher_id: Id
+    followed_at: Instant
+
+
+class FollowingPage(TypedDict):
+    """Whom the user follows, in order of id."""
+
+    following: list[Followed]
+    next: Annotated[
+        Cursor | None,
+        Also(description="The `cursor` of the page after this one, or null at the end."),
+    ]
+
+
+class TimelineEntry(TypedDict):
+    ref_id: Id
+    publisher_id: Id
+    published_at: Instant
+    body: NotRequired[
+        Annotated[
+            dict[str, Any] | None,
+            Also(description="As it was published; left out with `hydrate=false`."),
+        ]
+    ]
+
+
+class TimelinePage(TypedDict):
+    """Entries of the user's own timeline, newest first."""
+
+    entries: list[TimelineEntry]
+    next: Annotated[
+        Cursor | None,
+        Also(description="The `before` of the page after this one, or null at the end."),
+    ]
+
+
+class Problem(TypedDict):
+    """A problem document (RFC 9457)."""
+
+    type: Annotated[
+        str,
+        Also(
+            format="uri",
+            description="An address in the documentation; what follows `#` names the problem.",
+        ),
+    ]
+    title: str
+    status: Annotated[int, Also(minimum=400, maximum=599)]
+    detail: Annotated[str, Also(description="A sentence that says what to do.")]
+
+
+class GatewayMessage(TypedDict):
+    """What API Gateway answers by itself, before a function is asked."""
+
+    message: str

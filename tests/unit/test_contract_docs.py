@@ -1,0 +1,144 @@
+"""The public documents: that they say what the code does, and all of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from contract_docs import files, messages, openapi
+from contract_docs.operations import OPERATIONS, PATH, QUERY
+from fanfold import answers, contract
+from fanfold.errors import FanfoldError
+from fanfold.fanout import row
+from fanfold.fanout.status import Status
+from functions._intake import read_event, read_publish_request
+from tests import openapi as documented
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "path", files.all_texts(), ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+def test_a_committed_document_is_the_contract_of_today(path: Path) -> None:
+    expected = files.all_texts()[path]
+    committed = path.read_text() if path.exists() else ""
+    assert committed == expected, "Run `make documents`, and commit what it writes."
+
+
+def test_no_document_is_left_of_what_exists_no_more() -> None:
+    found = {*files.TODAY.glob("*.json"), *(files.TODAY / files.SCHEMAS).iterdir()}
+    assert found == set(files.all_texts())
+
+
+def test_the_document_is_valid_openapi() -> None:
+    assert not list(OpenAPIV31SpecValidator(openapi.document()).iter_errors())
+
+
+def test_every_route_and_parameter_is_described_and_nothing_else() -> None:
+    assert set(OPERATIONS) == set(contract.ROUTES)
+    assert set(QUERY) == {name for route in contract.ROUTES for name in route.query}
+    assert set(PATH) == {
+        name for route in contract.ROUTES for name in re.findall(r"{(\w+)}", route.path)
+    }
+
+
+def test_every_operation_has_a_name_of_its_own() -> None:
+    ids = [operation.id for operation in OPERATIONS.values()]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.parametrize("route", contract.ROUTES, ids=lambda route: route.key)
+def test_an_example_of_an_answer_is_valid_and_shows_every_field(route: contract.Route) -> None:
+    operation = OPERATIONS[route]
+    if operation.answer is None:
+        assert operation.example is None
+        return
+    answer = {
+        "statusCode": route.status,
+        "headers": {"content-type": "application/json", "cache-control": contract.CACHE_CONTROL},
+        "body": json.dumps(operation.example),
+    }
+    documented.check(route.key, answer)
+    assert operation.example is not None
+    assert operation.example.keys() == operation.answer.__annotations__.keys()
+
+
+@pytest.mark.parametrize("route", contract.ROUTES, ids=lambda route: route.key)
+def test_an_example_of_a_request_is_accepted(route: contract.Route) -> None:
+    operation = OPERATIONS[route]
+    if operation.request:
+        read = read_publish_request(json.dumps(operation.request_example))
+        assert read.model_dump(exclude_unset=True) == operation.request_example
+
+
+@pytest.mark.parametrize("kind", contract.EVENTS)
+def test_an_example_of_a_message_is_accepted_and_valid(kind: str) -> None:
+    example = messages.example(kind)
+    assert read_event(example).model_dump() == example
+    Draft202012Validator(messages.documents()[kind]).validate(example)
+
+
+def test_an_undocumented_status_field_or_type_is_noticed() -> None:
+    headers = {"content-type": "application/json", "cache-control": contract.CACHE_CONTROL}
+    good: Any = {"following": [], "next": None}
+    route = contract.LIST_FOLLOWING.key
+
+    def answered(
+        status: int = 200, content: Any = good, sent: dict[str, str] = headers
+    ) -> dict[str, Any]:
+        return {"statusCode": status, "headers": sent, "body": json.dumps(content)}
+
+    documented.check(route, answered())
+    for bad in (
+        answered(418),
+        answered(content={**good, "more": True}),
+        answered(content={"following": []}),
+        answered(content={**good, "next": 5}),
+        answered(content={**good, "following": [{"publisher_id": "a#b", "followed_at": "now"}]}),
+        answered(sent={**headers, "content-type": "text/html"}),
+        answered(sent={**headers, "cache-control": "public"}),
+    ):
+        with pytest.raises(Exception, match=r"."):
+            documented.check(route, bad)
+
+
+def kinds_of(base: type[FanfoldError]) -> list[type[FanfoldError]]:
+    return [base, *(kind for each in base.__subclasses__() for kind in kinds_of(each))]
+
+
+def test_the_states_of_a_delivery_are_those_of_the_ledger() -> None:
+    assert {row.QUEUED, row.DELIVERING, row.STALLED, *row.ENDED} == set(contract.STATES)
+
+
+def test_a_status_has_the_fields_of_the_answer() -> None:
+    assert {field.name for field in fields(Status)} == set(get_type_hints(answers.Delivery))
+
+
+PROBLEMS = (ROOT / "docs/problems.md").read_text()
+
+
+def test_every_problem_has_its_section_with_status_and_title() -> None:
+    sections = {
+        name: text
+        for name, _, text in (part.partition("\n\n") for part in PROBLEMS.split("\n## ")[1:])
+    }
+    kinds = {kind.slug: kind for kind in kinds_of(FanfoldError)}
+    assert set(sections) == set(kinds)
+    for slug, text in sections.items():
+        assert text.startswith(f"**{kinds[slug].status}** · {kinds[slug].title}"), slug
+
+
+def test_every_error_that_a_route_may_answer_is_documented_with_its_status() -> None:
+    for route in contract.ROUTES:
+        operation = documented.document()["paths"][route.path][route.method.lower()]
+        for error in (*contract.ANY_ROUTE, *route.refusals):
+            answered = documented.resolve(operation["responses"][str(error.status)])
+            assert f"`{error.slug}`" in answered["description"]
