@@ -158,6 +158,7 @@ def _problem(status: int, errors: list[type[FanfoldError]]) -> Json:
     first = errors[0]
     found: Json = {
         "description": "; ".join(f"`{each.slug}`: {each.title}" for each in errors),
+        "x-problems": [each.slug for each in errors],
         "content": {
             "application/problem+json": {
                 "schema": _reference("Problem"),
