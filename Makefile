@@ -36,7 +36,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo quick test check verify static thorough slow simulate exhaustive \
-	mutations mutants bench aws-verify runtime judges format documents lock synth clean
+	mutations mutants contract bench aws-verify runtime judges format documents lock synth clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -85,6 +85,9 @@ mutations: .venv/.ready ## Take out one guard after the other, and see the simul
 
 mutants: .venv/.ready ## Change the protocol in small ways, and see a test or the simulation notice
 	@$(BIN)/python -m mutants
+
+contract: $(READY) ## Try the whole OpenAPI document against a local engine, in under ten minutes
+	@$(BIN)/pytest -s -m slow tests/e2e/test_contract.py
 
 bench: .venv/.ready ## Measure what the product costs beside its rivals, and keep the results
 	@$(BIN)/python -m bench --save

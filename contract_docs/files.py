@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from contract_docs import messages, openapi
+from contract_docs import limits, messages, openapi
 
 ROOT = Path(__file__).parents[1]
 TODAY = ROOT / "docs"
 FROZEN = ROOT / "contract_docs/frozen"
 OPENAPI = "openapi.json"
 SCHEMAS = "schemas"
+LIMITS = "limits.md"
 
 
 def documents() -> dict[str, Any]:
@@ -25,7 +26,8 @@ def all_texts(*, freeze: bool = False) -> dict[Path, str]:
     """The texts of the files that are to be written; with `freeze`, the last release's too."""
     folders = (TODAY, FROZEN) if freeze else (TODAY,)
     found = documents()
-    return {folder / name: text(each) for folder in folders for name, each in found.items()}
+    texts = {folder / name: text(each) for folder in folders for name, each in found.items()}
+    return {**texts, TODAY / LIMITS: limits.page()}
 
 
 def text(document: Any) -> str:

@@ -35,7 +35,21 @@ def test_a_committed_document_is_the_contract_of_today(path: Path) -> None:
 
 def test_no_document_is_left_of_what_exists_no_more() -> None:
     found = {*files.TODAY.glob("*.json"), *(files.TODAY / files.SCHEMAS).iterdir()}
-    assert found == set(files.all_texts())
+    assert found == set(files.all_texts()) - {files.TODAY / files.LIMITS}
+
+
+def test_every_number_of_the_contract_has_its_limit() -> None:
+    limits = {
+        value
+        for name, value in vars(contract).items()
+        if name.startswith(("MAX_", "MIN_", "DEFAULT_"))
+    }
+    page = limits_page()
+    assert not {value for value in limits if not re.search(rf"\b{value:,}\b", page)}
+
+
+def limits_page() -> str:
+    return (files.TODAY / files.LIMITS).read_text()
 
 
 def test_the_document_is_valid_openapi() -> None:

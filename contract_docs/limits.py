@@ -1,0 +1,161 @@
+"""The page of limits: each number comes from the code that keeps it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fanfold import contract, names
+from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
+from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
+from fanfold.follows import follow
+from fanfold.messages import MAX_FIRST_SENT_MS
+from fanfold.settings import HIGHEST_LEVEL, Settings
+from fanfold.timeline import posts, read
+
+_DAY_SECONDS = 24 * 60 * 60
+
+
+class Limit(NamedTuple):
+    what: str
+    limit: str
+    at_it: str
+
+
+def _number(value: int) -> str:
+    return f"{value:,}"
+
+
+def _days(seconds: int) -> str:
+    return f"{seconds // _DAY_SECONDS} days"
+
+
+REFUSED = "400 `bad-input`; on the queue, a dead letter of kind `contract`"
+
+SECTIONS: dict[str, tuple[Limit, ...]] = {
+    "What is sent": (
+        Limit(
+            "an id: of a user, a publisher, a post",
+            f"1 to {contract.MAX_ID_CHARS} of letters, digits and `_ . : \\| @ + = -`",
+            f"{REFUSED}; 401 `no-user` if it is the token's",
+        ),
+        Limit(
+            "`body`",
+            f"{_number(contract.MAX_BODY_BYTES)} bytes as compact JSON in UTF-8",
+            "413 `too-large`; on the queue, a dead letter of kind `contract`",
+        ),
+        Limit("`body`, depth", f"{contract.MAX_BODY_LEVELS} levels", REFUSED),
+        Limit(
+            "a request",
+            f"{_number(contract.MAX_REQUEST_BYTES)} bytes",
+            "413 `too-large`; over 10 MB, API Gateway's own 413",
+        ),
+        Limit(
+            "`Idempotency-Key`",
+            f"1 to {contract.MAX_IDEMPOTENCY_KEY_CHARS} characters",
+            "400 `bad-input`",
+        ),
+        Limit(
+            "`published_at`",
+            f"not older than the retention ({Settings.retention_days} days)",
+            f"{REFUSED}; a time in the future becomes the time of acceptance",
+        ),
+        Limit(
+            "a message of the queue",
+            f"{_number(MAX_MESSAGE_BYTES)} bytes with its attributes",
+            "SQS refuses it",
+        ),
+        Limit(
+            "`first_sent_at` of a message",
+            f"{_days(MAX_FIRST_SENT_MS // 1000)} before its `SentTimestamp`",
+            "it is not believed; the message counts from its `SentTimestamp`",
+        ),
+    ),
+    "What is read": (
+        Limit(
+            "`limit`",
+            f"{contract.MIN_LIMIT} to {contract.MAX_LIMIT}; {contract.DEFAULT_LIMIT} by default",
+            "400 `bad-input`",
+        ),
+        Limit("a cursor", f"{contract.MAX_CURSOR_CHARS} characters", "400 `bad-input`"),
+        Limit(
+            "tombstones beneath a page of `GET /v1/following`",
+            f"{_number(follow.PAGE * follow.MAX_PAGES)} rows looked at",
+            "the page is short, and its `next` goes on",
+        ),
+        Limit(
+            "a retracted post",
+            f"{read.CACHE_SECONDS} seconds",
+            "so long a container that had just read it may still show it",
+        ),
+    ),
+    "What is kept": (
+        Limit(
+            "an entry of a timeline",
+            f"{Settings.retention_days} days (`-c retention_days=`)",
+            "it is shown no more, and DynamoDB deletes it",
+        ),
+        Limit(
+            "a post, its `ref_id`, its `Idempotency-Key` and the status of its delivery",
+            f"the retention and {_days(posts.OUTLIVES_SECONDS)}",
+            "the `ref_id` and the key are free again; before, they are refused as expired",
+        ),
+        Limit(
+            "a follow that has ended",
+            _days(follow.TOMBSTONE_SECONDS),
+            "no message of an earlier wish is left by then",
+        ),
+        Limit(
+            "a message, and a dead letter after it",
+            f"{names.QUEUE_DAYS} days each",
+            "an alarm rings days before; then SQS deletes it",
+        ),
+    ),
+    "How much": (
+        Limit(
+            "publishers that one user follows",
+            f"{_number(Settings.max_follows)} (`-c max_follows=`)",
+            "409 `too-many-follows`; by message, a dead letter that names user and limit",
+        ),
+        Limit(
+            "followers of one publisher",
+            "none",
+            f"a delivery has up to {_number(MAX_SEGMENTS)} segments; beyond "
+            f"{_number(MAX_SEGMENTS * SEGMENT_FOLLOWERS)} followers they grow",
+        ),
+        Limit(
+            "follows a second to one publisher",
+            f"{_number(1000 * 2**Settings.max_level)}, after half a minute of growth "
+            f"(`-c max_level=`, at most {HIGHEST_LEVEL})",
+            "503 `try-later`; by message, tried again",
+        ),
+        Limit(
+            "requests a second to the API",
+            "2,000, and 1,000 at once (`-c requests_per_second=`)",
+            "API Gateway's own 429",
+        ),
+        Limit(
+            "changes of one user's relation to one publisher",
+            f"{follow.ATTEMPTS} attempts, while other requests change it too",
+            "429 `too-many-requests`; by message, tried again",
+        ),
+        Limit(
+            "entries a second",
+            "the table's write capacity (`-c warm_write_units=`, `-c max_write_request_units=`)",
+            "deliveries take longer: nothing is refused, and nothing is lost",
+        ),
+    ),
+}
+
+HEADER = """# Limits
+
+Every limit of the contract, and what happens at it. Written by `make documents` from the code that keeps them. [Problems](problems.md) says more about each error, [operations](operations.md) about the limits that a stage sets (`-c`).
+"""  # noqa: E501
+
+
+def page() -> str:
+    """The text of docs/limits.md."""
+    parts = [HEADER]
+    for title, limits in SECTIONS.items():
+        rows = "\n".join(f"| {' | '.join(limit)} |" for limit in limits)
+        parts.append(f"## {title}\n\n| what | limit | at it |\n| --- | --- | --- |\n{rows}\n")
+    return "\n".join(parts)
