@@ -83,9 +83,9 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "the page is short, and its `next` goes on",
         ),
         Limit(
-            "a retracted post",
+            "a retracted or edited post",
             f"{read.CACHE_SECONDS} seconds",
-            "so long a container that had just read it may still show it",
+            "so long a container that had just read it may still show it as it was",
         ),
     ),
     "What is kept": (

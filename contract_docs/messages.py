@@ -15,6 +15,7 @@ _FOLLOW = {"user_id": "bob", "publisher_id": "alice"}
 
 EXAMPLES: dict[str, Json] = {
     contract.POST_PUBLISHED: {**_POST, "published_at": PUBLISHED_AT, "body": BODY},
+    contract.POST_UPDATED: {**_POST, "body": BODY},
     contract.POST_DELETED: _POST,
     contract.FOLLOW_ADDED: _FOLLOW,
     contract.FOLLOW_REMOVED: _FOLLOW,

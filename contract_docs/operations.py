@@ -26,7 +26,7 @@ class Operation:
     id: str
     summary: str
     description: str = ""
-    request: type[_intake.PublishRequest] | None = None
+    request: type[_intake.PublishRequest | _intake.EditRequest] | None = None
     request_example: Json | None = None
     answer: Any = None  # a TypedDict, or None where there is no body
     example: Json | None = None
@@ -60,6 +60,18 @@ OPERATIONS: dict[contract.Route, Operation] = {
         headers=(IDEMPOTENCY_KEY,),
         answer=answers.Accepted,
         example={"ref_id": REF_ID, "published_at": PUBLISHED_AT, "accepted_at": ACCEPTED_AT},
+    ),
+    contract.EDIT_POST: Operation(
+        id="editPost",
+        summary="Give one's own post another body",
+        description=(
+            "It shows wherever the post is read, within 5 seconds. Of two edits, the one that was "
+            "sent later stays."
+        ),
+        request=_intake.EditRequest,
+        request_example={"body": BODY},
+        answer=answers.Edited,
+        example={"ref_id": REF_ID, "edited_at": ACCEPTED_AT},
     ),
     contract.RETRACT_POST: Operation(
         id="retractPost",
@@ -109,6 +121,7 @@ OPERATIONS: dict[contract.Route, Operation] = {
                     "ref_id": REF_ID,
                     "publisher_id": "alice",
                     "published_at": PUBLISHED_AT,
+                    "edited_at": None,
                     "body": BODY,
                 }
             ],

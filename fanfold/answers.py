@@ -39,6 +39,13 @@ class Accepted(TypedDict):
     accepted_at: Instant
 
 
+class Edited(TypedDict):
+    """A post that has its new body."""
+
+    ref_id: Id
+    edited_at: Instant
+
+
 class Delivery(TypedDict):
     """The progress of a delivery. `fanfold/fanout/status.py` makes it."""
 
@@ -82,10 +89,16 @@ class TimelineEntry(TypedDict):
     ref_id: Id
     publisher_id: Id
     published_at: Instant
+    edited_at: NotRequired[
+        Annotated[
+            Instant | None,
+            Also(description="Null if nobody has edited it; left out with `hydrate=false`."),
+        ]
+    ]
     body: NotRequired[
         Annotated[
             dict[str, Any] | None,
-            Also(description="As it was published; left out with `hydrate=false`."),
+            Also(description="As it was sent; left out with `hydrate=false`."),
         ]
     ]
 

@@ -65,6 +65,12 @@ PUBLISH_POST: Final = Route(
     status=202,
     refusals=(errors.RefIdTaken, errors.PostRetracted, errors.TooLarge, errors.KeyReused),
 )
+EDIT_POST: Final = Route(
+    "PUT",
+    "/v1/posts/{ref_id}",
+    "api",
+    refusals=(errors.NoPost, errors.EditOvertaken, errors.PostRetracted, errors.TooLarge),
+)
 RETRACT_POST: Final = Route(
     "DELETE", "/v1/posts/{ref_id}", "api", status=204, refusals=(errors.NoPost,)
 )
@@ -80,6 +86,7 @@ READ_TIMELINE: Final = Route(
 
 ROUTES: Final = (
     PUBLISH_POST,
+    EDIT_POST,
     RETRACT_POST,
     SHOW_DELIVERY,
     FOLLOW,
@@ -98,10 +105,11 @@ RETRY_AFTER_SECONDS: Final = 1
 
 # Messages of other services on the publish queue.
 POST_PUBLISHED: Final = "post.published"
+POST_UPDATED: Final = "post.updated"
 POST_DELETED: Final = "post.deleted"
 FOLLOW_ADDED: Final = "follow.added"
 FOLLOW_REMOVED: Final = "follow.removed"
-EVENTS: Final = (POST_PUBLISHED, POST_DELETED, FOLLOW_ADDED, FOLLOW_REMOVED)
+EVENTS: Final = (POST_PUBLISHED, POST_UPDATED, POST_DELETED, FOLLOW_ADDED, FOLLOW_REMOVED)
 # Commands that our functions send each other.
 FANOUT_PLAN: Final = "fanout.plan"
 SEGMENT_DELIVER: Final = "segment.deliver"

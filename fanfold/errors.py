@@ -75,6 +75,14 @@ class PostRetracted(FanfoldError):
     title = "The post was retracted"
 
 
+class EditOvertaken(FanfoldError):
+    """The stored content is of an edit that was asked for later, or in the same millisecond."""
+
+    status = 409
+    slug = "edit-overtaken"
+    title = "The post has a newer edit"
+
+
 class TooLarge(BadInput):
     """The request or the post's body is larger than the contract allows."""
 

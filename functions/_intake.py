@@ -39,6 +39,12 @@ class PublishRequest(_Input):
     body: Body | None = None
 
 
+class EditRequest(_Input):
+    """The body of `PUT /v1/posts/{ref_id}`."""
+
+    body: Body
+
+
 class PostPublished(_Input):
     version: Version
     type: Literal["post.published"]
@@ -46,6 +52,14 @@ class PostPublished(_Input):
     ref_id: Id
     published_at: Time | None = None
     body: Body | None = None
+
+
+class PostUpdated(_Input):
+    version: Version
+    type: Literal["post.updated"]
+    publisher_id: Id
+    ref_id: Id
+    body: Body
 
 
 class PostDeleted(_Input):
@@ -69,10 +83,11 @@ class FollowRemoved(_Input):
     publisher_id: Id
 
 
-Event = PostPublished | PostDeleted | FollowAdded | FollowRemoved
+Event = PostPublished | PostUpdated | PostDeleted | FollowAdded | FollowRemoved
 
 EVENTS: dict[str, type[Event]] = {
     contract.POST_PUBLISHED: PostPublished,
+    contract.POST_UPDATED: PostUpdated,
     contract.POST_DELETED: PostDeleted,
     contract.FOLLOW_ADDED: FollowAdded,
     contract.FOLLOW_REMOVED: FollowRemoved,
@@ -83,12 +98,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 def read_publish_request(raw: str) -> PublishRequest:
     """Read the body of `POST /v1/posts`; raises `BadInput`."""
-    if len(raw.encode("utf-8", "surrogatepass")) > contract.MAX_REQUEST_BYTES:
-        raise TooLarge(
-            f"The request is larger than {contract.MAX_REQUEST_BYTES} bytes; shorten it."
-        )
-    hint = '; send an object such as {"body": {"title": "Hello"}}'
-    content = json_text.read(raw, what="The request body", hint=hint)
+    content = _content(raw)
     if "ref_id" in content:
         raise BadInput(
             "'ref_id' cannot be chosen over HTTP; leave it out, and send an Idempotency-Key header "
@@ -96,6 +106,21 @@ def read_publish_request(raw: str) -> PublishRequest:
             "queue."
         )
     return _checked(PublishRequest, content)
+
+
+def read_edit_request(raw: str) -> EditRequest:
+    """Read the body of `PUT /v1/posts/{ref_id}`; raises `BadInput`."""
+    return _checked(EditRequest, _content(raw))
+
+
+def _content(raw: str) -> dict[str, Any]:
+    """The JSON object of a request; raises `BadInput`."""
+    if len(raw.encode("utf-8", "surrogatepass")) > contract.MAX_REQUEST_BYTES:
+        raise TooLarge(
+            f"The request is larger than {contract.MAX_REQUEST_BYTES} bytes; shorten it."
+        )
+    hint = '; send an object such as {"body": {"title": "Hello"}}'
+    return json_text.read(raw, what="The request body", hint=hint)
 
 
 def read_event(content: dict[str, Any]) -> Event:

@@ -1,4 +1,4 @@
-"""The HTTP API but for timelines: publish, retract, follow."""
+"""The HTTP API but for what is read of posts: publish, edit, retract, follow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import clock, contract, names
+from fanfold import clock, contract, names, times
 from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import Ledger
@@ -17,7 +17,7 @@ from fanfold.ids import ref_id_for
 from fanfold.settings import Settings
 from functions import _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
-from functions._intake import body_text, read_publish_request
+from functions._intake import body_text, read_edit_request, read_publish_request
 
 if TYPE_CHECKING:
     from fanfold import answers
@@ -54,6 +54,18 @@ def publish(request: Request) -> Answer:
         "accepted_at": post.accepted_at,
     }
     return answer(202, accepted)
+
+
+def edit(request: Request) -> Answer:
+    ref_id, edited_at = request.path_id("ref_id"), request.received_at
+    publishing.edit_own(
+        ref_id,
+        publisher_id=request.user_id,
+        body=body_text(read_edit_request(request.body()).body),
+        edited_at=edited_at,
+    )
+    edited: answers.Edited = {"ref_id": ref_id, "edited_at": times.to_text(edited_at)}
+    return answer(200, edited)
 
 
 def retract(request: Request) -> Answer:
@@ -103,6 +115,7 @@ def _followed(follow: Follow) -> answers.Followed:
 
 ACTIONS = {
     contract.PUBLISH_POST: publish,
+    contract.EDIT_POST: edit,
     contract.RETRACT_POST: retract,
     contract.SHOW_DELIVERY: show_delivery,
     contract.FOLLOW: follow,

@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import contract, names
 from fanfold.aws import boto
 from fanfold.aws.retries import AT_A_TIME
-from fanfold.errors import BadInput, PostRetracted
+from fanfold.errors import BadInput, EditOvertaken, NoPost, PostRetracted, TryLater
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.publish import NewPost
@@ -23,6 +23,7 @@ from functions._intake import (
     FollowRemoved,
     PostDeleted,
     PostPublished,
+    PostUpdated,
     body_text,
     read_event,
 )
@@ -54,6 +55,8 @@ def take(received: Received) -> None:
     match read_event(content):
         case PostPublished() as event:
             _publish(event, received)
+        case PostUpdated() as event:
+            _edit(event, at)
         case PostDeleted() as event:
             publishing.retract(event.ref_id, publisher_id=event.publisher_id, retracted_at=at)
         case FollowAdded() as event:
@@ -78,15 +81,36 @@ def _publish(event: PostPublished, received: Received) -> None:
     planning.plan(post.ref_id, redelivered=received.redelivered)
 
 
-def _follower(body: str) -> str | None:
-    """The user of a follow message. One row counts a user's follows, so they must take turns."""
+def _edit(event: PostUpdated, edited_at: int) -> None:
     try:
-        user_id = parse(body).get("user_id")
+        publishing.edit(
+            event.ref_id,
+            publisher_id=event.publisher_id,
+            body=body_text(event.body),
+            edited_at=edited_at,
+        )
+    except NoPost:
+        # A standard queue may deliver the edit first.
+        raise TryLater(
+            f"The post '{event.ref_id}' to be edited is not published, or has expired."
+        ) from None
+    except (PostRetracted, EditOvertaken) as error:
+        logger.info("An edit was dropped.", ref_id=event.ref_id, reason=error.sentence)
+
+
+def _turn(body: str) -> str | None:
+    """What messages of a batch contend for: they are handled one after the other.
+
+    One row counts the follows of a user. And an edit that was sent just after its post finds it.
+    """
+    try:
+        content = parse(body)
     except BadInput:
         return None
-    return user_id if isinstance(user_id, str) else None
+    ids = (content.get("user_id"), content.get("ref_id"))
+    return next((each for each in ids if isinstance(each, str)), None)
 
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    return work(event, context, take, sources=SOURCES, threads=MESSAGES, in_turn=_follower)
+    return work(event, context, take, sources=SOURCES, threads=MESSAGES, in_turn=_turn)

@@ -1,17 +1,18 @@
-"""Publish and retract: a post is stored durably before anything is sent."""
+"""Publish, edit and retract: a post is stored durably before anything is sent."""
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from fanfold import clock, json_text, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
-from fanfold.errors import BadInput, KeyReused, PostRetracted
+from fanfold.errors import BadInput, KeyReused, PostRetracted, RefIdTaken
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
 from fanfold.messages import PlanFanout
-from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts
+from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts, no_post
 
 _DAY_SECONDS = 24 * 60 * 60
 
@@ -92,6 +93,7 @@ class Publishing:
                 accepted_at=times.to_text(accepted_at),
                 expires_at=expires_at + OUTLIVES_SECONDS,
                 body=new.body,
+                first_body_hash=_hash(new.body),
             ),
             now=accepted_at // 1000,
         )
@@ -120,6 +122,22 @@ class Publishing:
             )
         )
 
+    def edit(self, ref_id: str, *, publisher_id: str, body: str, edited_at: int) -> None:
+        """Show another body with the post from now on; entries hold ids, so none is written again.
+
+        `edited_at` is the epoch millisecond at which the request or message arrived, and of two
+        edits the later one stays. Raises `NoPost`, also before the post is published,
+        `RefIdTaken`, `PostRetracted` and `EditOvertaken`.
+        """
+        self.posts.edit(ref_id, publisher_id, body=body, edited_at=edited_at)
+
+    def edit_own(self, ref_id: str, *, publisher_id: str, body: str, edited_at: int) -> None:
+        """The same for a user, who is not told whether somebody else has such a post."""
+        try:
+            self.edit(ref_id, publisher_id=publisher_id, body=body, edited_at=edited_at)
+        except RefIdTaken:
+            raise no_post(ref_id) from None
+
     def retract(self, ref_id: str, *, publisher_id: str, retracted_at: int) -> None:
         """Show the post to nobody from now on, and stop delivering it.
 
@@ -145,12 +163,15 @@ def is_repeat(new: NewPost, stored: Post) -> bool:
     """Whether a stored post, which is not retracted, is what storing `new` would have stored.
 
     Bodies are compared as JSON: the order of an object's members is of no account. A number counts
-    as it is written, since readers see it so.
+    as it is written, since readers see it so. Of an edited post, it is the first body that counts;
+    one that was stored without its hash and edited since is taken for a repeat.
     """
     published_at = _published_ms(new, times.to_ms(stored.accepted_at))
-    return published_at == times.to_ms(stored.published_at) and (
-        new.body == stored.body or _canonical(new.body) == _canonical(stored.body)
-    )
+    if published_at != times.to_ms(stored.published_at):
+        return False
+    if stored.first_body_hash or not stored.edited_at:
+        return _hash(new.body) == (stored.first_body_hash or _hash(stored.body))
+    return True
 
 
 def _published_ms(new: NewPost, accepted_at: int) -> int:
@@ -158,6 +179,8 @@ def _published_ms(new: NewPost, accepted_at: int) -> int:
     return min(times.to_ms(new.published_at), accepted_at) if new.published_at else accepted_at
 
 
-def _canonical(body: str) -> str:
+def _hash(body: str) -> str:
+    """The same for bodies that differ only in the order of members: 64 bits in hex digits."""
     content = json_text.read(body, what="The body") if body else None
-    return json_text.write(content, sort_keys=True)
+    canonical = json_text.write(content, sort_keys=True)
+    return hashlib.blake2b(canonical.encode(), digest_size=8).hexdigest()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanfold import times
 from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
-from fanfold.errors import NoPost, RefIdTaken
+from fanfold.errors import EditOvertaken, NoPost, PostRetracted, RefIdTaken
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.names import EXPIRES_AT
 
@@ -25,7 +25,10 @@ OUTLIVES_SECONDS = 14 * 24 * 60 * 60
 
 @dataclass(frozen=True, kw_only=True)
 class Post:
-    """`body` is JSON text that the service does not read.
+    """`body` is JSON text that the service does not read; `edited_at` is empty if nobody edited it.
+
+    `first_body_hash` is that of the body which was published, and tells a repeated publish from
+    another one once the body was edited. Rows of version 0.1 have none.
 
     `expires_at` is the epoch second at which the row ends, and the `ref_id` is free again.
     """
@@ -36,6 +39,8 @@ class Post:
     accepted_at: str
     expires_at: int
     body: str = ""
+    first_body_hash: str = ""
+    edited_at: str = ""
     deleted: bool = False
 
     @property
@@ -64,6 +69,8 @@ def _from_item(item: Item) -> Post:
         accepted_at=get_text(item, "accepted_at"),
         expires_at=get_number(item, EXPIRES_AT),
         body=get_text(item, "body"),
+        first_body_hash=get_text(item, "first_body_hash"),
+        edited_at=get_text(item, "edited_at"),
         deleted="deleted_at" in item,
     )
 
@@ -92,6 +99,8 @@ class Posts:
         }
         if post.body:
             item["body"] = text(post.body)
+        if post.first_body_hash:
+            item["first_body_hash"] = text(post.first_body_hash)
         is_free = expressions(condition=_IS_FREE, values={":now": number(now)})
         try:
             self.client.put_item(
@@ -152,12 +161,52 @@ class Posts:
         if stored is not None:
             raise no_post(ref_id)
 
+    def edit(self, ref_id: str, publisher_id: str, *, body: str, edited_at: int) -> None:
+        """Give a published post another body; `edited_at` is in epoch milliseconds.
+
+        The same edit again changes nothing, and is none the worse. Raises `NoPost` for a post that
+        is missing or has expired by then, `RefIdTaken` if it is another publisher's,
+        `PostRetracted`, and `EditOvertaken` if the stored edit is not older.
+        """
+        at, now = times.to_text(edited_at), edited_at // 1000
+        update = expressions(
+            sets={"body": text(body), "edited_at": text(at)},
+            # The newest edit stays, in whatever order they arrive. One to the same body counts too:
+            # or the edit before it, arriving last, would take its place.
+            condition=(
+                f"#publisher_id = :publisher_id AND #{EXPIRES_AT} > :now AND "
+                "attribute_not_exists(#deleted_at) AND "
+                "(attribute_not_exists(#edited_at) OR #edited_at < :edited_at)"
+            ),
+            values={":publisher_id": text(publisher_id), ":now": number(now)},
+        )
+        row = self._update(ref_id, update)
+        if row is None:
+            return
+        if get_number(row, EXPIRES_AT) <= now:
+            raise no_post(ref_id)
+        stored = _from_item(row)
+        if stored.publisher_id != publisher_id:
+            raise taken(ref_id)
+        if stored.deleted:
+            raise PostRetracted(f"The post '{ref_id}' was retracted, and cannot be edited.")
+        if (stored.edited_at, stored.body) != (at, body):
+            raise EditOvertaken(
+                f"The post '{ref_id}' has a newer edit, of {stored.edited_at}; read it, and send "
+                "this one again if it is still wanted."
+            )
+
     def _bury(self, ref_id: str, **clauses: Any) -> Item | None:
         """Make the row a tombstone; if the condition refuses that, return the row, or an empty one.
 
         Without its sort key, the post leaves the outbox index, so that no backfill brings it back.
         """
-        update = expressions(removes=["body", "sort_key", "accepted_at"], **clauses)
+        content = ("body", "first_body_hash", "edited_at")
+        removes = [*content, "sort_key", "accepted_at"]
+        return self._update(ref_id, expressions(removes=removes, **clauses))
+
+    def _update(self, ref_id: str, update: dict[str, Any]) -> Item | None:
+        """Update a row; if the condition refuses that, return the row, or an empty one."""
         try:
             self.client.update_item(
                 TableName=self.table,

@@ -25,7 +25,7 @@ BACKOFF_SECONDS = 0.04
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
-# Cached in place of the body of an entry that is not to be shown.
+# Cached in place of the content of an entry that is not to be shown.
 _GONE = object()
 
 
@@ -37,15 +37,15 @@ def _cache() -> MutableMapping[str, tuple[str, Any]]:
 class Hydration:
     """Reads the content of posts through a cache in the warm container.
 
-    It holds publisher and body by the sort key of the entry that they were read for, so that they
-    are never shown beside another entry with the same `ref_id`.
+    It holds publisher and content by the sort key of the entry that they were read for, so that
+    they are never shown beside another entry with the same `ref_id`.
     """
 
     posts: Posts
     cache: MutableMapping[str, tuple[str, Any]] = field(default_factory=_cache)
 
-    def bodies(self, entries: Sequence[Entry]) -> dict[str, Any]:
-        """The bodies of one reader's entries by sort key, as text: `null` without a body.
+    def contents(self, entries: Sequence[Entry]) -> dict[str, dict[str, Any]]:
+        """What is shown of the posts of one reader's entries, by sort key.
 
         Entries that are not to be shown are left out: their post was retracted, or is gone, perhaps
         with another one in its place. Raises `TryLater` if posts cannot be read now.
@@ -55,11 +55,11 @@ class Hydration:
         for entry in entries:
             sort_key, publisher_id, _ = entry
             try:
-                cached_for, body = self.cache[sort_key]
+                cached_for, content = self.cache[sort_key]
             except KeyError:  # `in` could be true an instant before the entry expires
                 cached_for = ""
             if cached_for == publisher_id:
-                found[sort_key] = body
+                found[sort_key] = content
             else:
                 missing.setdefault(split_sort_key(sort_key)[1], []).append(entry)
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
@@ -67,18 +67,23 @@ class Hydration:
                 posts, left = self.posts.get(missing)
                 for ref_id in missing.keys() - left:
                     for entry in missing.pop(ref_id):
-                        body = _body(posts.get(ref_id), entry)
-                        self.cache[entry.sort_key] = entry.publisher_id, body
-                        found[entry.sort_key] = body
+                        content = _content(posts.get(ref_id), entry)
+                        self.cache[entry.sort_key] = entry.publisher_id, content
+                        found[entry.sort_key] = content
             if not missing:
-                return {key: body for key, body in found.items() if body is not _GONE}
+                return {key: content for key, content in found.items() if content is not _GONE}
         raise TryLater("The posts of this page could not be read just now; try again.")
 
 
-def _body(post: Post | None, entry: Entry) -> Any:
+def _content(post: Post | None, entry: Entry) -> Any:
     if post is None or post.deleted or not post.is_of(entry.publisher_id, entry.sort_key):
         return _GONE
-    return Verbatim(post.body or "null")
+    return shown(post)
+
+
+def shown(post: Post) -> dict[str, Any]:
+    """What every answer with the content of a post shows of it, whoever reads it."""
+    return {"edited_at": post.edited_at or None, "body": Verbatim(post.body or "null")}
 
 
 @dataclass(frozen=True)
@@ -118,9 +123,9 @@ class Reading:
         }
 
     def _hydrated(self, page: Sequence[Entry], lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        bodies = self.hydration.bodies(page)
+        contents = self.hydration.contents(page)
         return [
-            {**line, "body": bodies[entry.sort_key]}
+            {**line, **contents[entry.sort_key]}
             for entry, line in zip(page, lines, strict=True)
-            if entry.sort_key in bodies
+            if entry.sort_key in contents
         ]

@@ -765,13 +765,12 @@ def test_a_request_wins_over_an_older_message_that_has_already_read_the_row(
     assert (row(system).state, system.edges()) == ("followed", ["bob"])
 
 
-def test_only_follow_messages_name_a_user_whose_messages_are_taken_in_turn(
-    system: System,
-) -> None:
-    def of(user: object) -> str:
-        return json.dumps({"version": 1, "type": "follow.added", "user_id": user})
+@pytest.mark.parametrize("name", ["user_id", "ref_id"])
+def test_messages_about_a_user_or_a_post_are_taken_in_turn(system: System, name: str) -> None:
+    def of(id_: object) -> str:
+        return json.dumps({"version": 1, "type": "follow.added", name: id_})
 
-    whose = system.door("plan")._follower
+    whose = system.door("plan")._turn
     assert whose(of("bob")) == "bob"
     others = ("{", "[]", '{"version": 1, "type": "post.published"}', '{"version": 0}')
     for body in (*others, of([]), of(7), of("")):

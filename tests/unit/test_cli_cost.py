@@ -45,7 +45,7 @@ def test_ledger_units_agree_with_the_model_of_dynamodb(segments: int) -> None:
     client: Any = dynamodb.Client(database, validates=False)
     fanouts = Ledger(client, names.FANOUTS.name)
     publishing = Publishing(Posts(client, names.POSTS.name), fanouts, retention_days=30)
-    new = NewPost(publisher_id="p" * 36, ref_id="r" * 36, body="x" * 1_000)
+    new = NewPost(publisher_id="p" * 36, ref_id="r" * 36, body=f'{{"x":"{"x" * 992}"}}')
     publishing.accept(new, accepted_at=clock.now_ms())
     followers = segments * SEGMENT_FOLLOWERS
     row = fanouts.get(new.ref_id)

@@ -18,7 +18,8 @@ from fanfold import answers, contract
 from fanfold.errors import FanfoldError
 from fanfold.fanout import row
 from fanfold.fanout.status import Status
-from functions._intake import read_event, read_publish_request
+from functions import _intake
+from functions._intake import read_event
 from tests import openapi as documented
 
 ROOT = Path(__file__).parents[2]
@@ -89,7 +90,11 @@ def test_an_example_of_an_answer_is_valid_and_shows_every_field(route: contract.
 def test_an_example_of_a_request_is_accepted(route: contract.Route) -> None:
     operation = OPERATIONS[route]
     if operation.request:
-        read = read_publish_request(json.dumps(operation.request_example))
+        readers: Any = {
+            _intake.PublishRequest: _intake.read_publish_request,
+            _intake.EditRequest: _intake.read_edit_request,
+        }
+        read = readers[operation.request](json.dumps(operation.request_example))
         assert read.model_dump(exclude_unset=True) == operation.request_example
 
 

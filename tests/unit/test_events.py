@@ -35,6 +35,7 @@ def test_every_kind_of_message_has_an_event() -> None:
     kinds = {json.loads(record["body"])["type"] for record in records() if record["body"][0] == "{"}
     assert kinds - {"post.liked"} == {
         contract.POST_PUBLISHED,
+        contract.POST_UPDATED,
         contract.POST_DELETED,
         contract.FOLLOW_ADDED,
         contract.FOLLOW_REMOVED,

@@ -44,8 +44,8 @@ def entry(ref_id: str) -> Entry:
 
 def shown(hydration: Hydration, refs: str, *more: Entry) -> dict[str, object]:
     """The bodies of ada's entries of these ids, and of others, by `ref_id`."""
-    bodies = hydration.bodies([*map(entry, refs), *more])
-    return {split_sort_key(key)[1]: json.loads(body.text) for key, body in bodies.items()}
+    contents = hydration.contents([*map(entry, refs), *more])
+    return {split_sort_key(key)[1]: json.loads(each["body"].text) for key, each in contents.items()}
 
 
 def post(ref_id: str, *, deleted: bool = False) -> Post:
@@ -87,6 +87,24 @@ def test_a_post_without_a_body_is_shown_without_one() -> None:
 
 
 @pytest.mark.usefixtures("now")
+def test_a_post_is_shown_with_the_time_of_its_last_edit() -> None:
+    cached = hydration(Posts({"a": post("a"), "b": replace(post("b"), edited_at=LATER)}))
+    for _ in range(2):
+        contents = cached.contents([entry("a"), entry("b")])
+        edited_at = {key: content["edited_at"] for key, content in contents.items()}
+        assert edited_at == {entry("a").sort_key: None, entry("b").sort_key: LATER}
+
+
+def test_an_edit_is_shown_as_soon_as_the_post_expires_in_the_cache(now: list[float]) -> None:
+    posts = Posts({"a": post("a")})
+    cached = hydration(posts)
+    shown(cached, "a")
+    posts.posts["a"] = replace(post("a"), edited_at=LATER, body='"new"')
+    now[0] += CACHE_SECONDS
+    assert shown(cached, "a") == {"a": "new"}
+
+
+@pytest.mark.usefixtures("now")
 def test_an_empty_page_reads_nothing() -> None:
     posts = Posts({})
     assert shown(hydration(posts), "") == {}
@@ -114,8 +132,8 @@ def test_of_two_entries_with_one_ref_id_only_one_is_shown_and_the_post_is_read_o
     new = Entry(f"{LATER}#a", "ada")
     cached = hydration(posts)
     for _ in range(2):
-        ((key, body),) = cached.bodies([new, entry("a")]).items()
-        assert (key, body.text) == (new.sort_key, '"a!"')
+        ((key, content),) = cached.contents([new, entry("a")]).items()
+        assert (key, content["body"].text) == (new.sort_key, '"a!"')
     assert posts.asked == [{"a"}]
 
 
@@ -135,7 +153,7 @@ def test_a_post_that_takes_the_id_of_a_cached_one_is_shown_at_once() -> None:
     assert shown(cached, "a") == {"a": "a!"}
     posts.posts["a"] = replace(post("a"), published_at=LATER, body='"new"')
     new = Entry(f"{LATER}#a", "ada")
-    assert cached.bodies([new])[new.sort_key].text == '"new"'
+    assert cached.contents([new])[new.sort_key]["body"].text == '"new"'
 
 
 def test_a_post_is_read_again_when_it_expires_in_the_cache(now: list[float]) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fanfold import contract
 from fanfold.errors import BadInput, TooLarge
 from functions import _intake
-from functions._intake import FollowAdded, FollowRemoved, PostDeleted, PostPublished
+from functions._intake import FollowAdded, FollowRemoved, PostDeleted, PostPublished, PostUpdated
 
 PUBLISHED: dict[str, Any] = {
     "version": 1,
@@ -112,6 +112,7 @@ def test_any_request_is_read_or_refused_in_one_short_ascii_sentence(raw: str) ->
     ("content", "model"),
     [
         (PUBLISHED, PostPublished),
+        ({**PUBLISHED, "type": "post.updated", "body": {}}, PostUpdated),
         ({**PUBLISHED, "type": "post.deleted"}, PostDeleted),
         (
             {"version": 1, "type": "follow.added", "user_id": "b", "publisher_id": "a"},
@@ -132,6 +133,7 @@ def test_a_message_becomes_the_event_of_its_type(
 def test_every_type_of_the_contract_is_read() -> None:
     assert set(_intake.EVENTS) == {
         contract.POST_PUBLISHED,
+        contract.POST_UPDATED,
         contract.POST_DELETED,
         contract.FOLLOW_ADDED,
         contract.FOLLOW_REMOVED,

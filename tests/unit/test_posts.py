@@ -1,4 +1,4 @@
-"""The posts table on the model: which post has an id, and who may retract it."""
+"""The posts table on the model: which post has an id, and who may edit or retract it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
 from fanfold import times
-from fanfold.errors import NoPost, RefIdTaken
+from fanfold.errors import EditOvertaken, FanfoldError, NoPost, PostRetracted, RefIdTaken
 from fanfold.names import POSTS
 from fanfold.timeline.posts import Post, Posts
 from simulation.schemas import schema_of
@@ -104,6 +104,56 @@ def test_a_publisher_retracts_its_own_post_alone(posts: Posts) -> None:
         stone = read(posts)
         assert stone
         assert (stone.deleted, stone.expires_at) == (True, POST.expires_at)
+
+
+def edit(posts: Posts, body: str, at: int = AT, publisher: str = "ada") -> None:
+    posts.edit("post-1", publisher, body=body, edited_at=at)
+
+
+def test_the_latest_edit_stays(posts: Posts) -> None:
+    posts.add(POST, now=SECOND)
+    edit(posts, "2", AT + 2)
+    for older in (AT + 1, AT + 2):
+        with pytest.raises(EditOvertaken, match=f"newer edit, of {times.to_text(AT + 2)}"):
+            edit(posts, "1", older)
+    edit(posts, "2", AT + 2)  # the same again
+    assert read(posts) == replace(POST, body="2", edited_at=times.to_text(AT + 2))
+    edit(posts, "2", AT + 3)
+    assert read(posts) == replace(POST, body="2", edited_at=times.to_text(AT + 3))
+
+
+@pytest.mark.parametrize(
+    ("publisher", "at", "retracted", "refusal"),
+    [
+        ("ada", AT + 100_000, False, NoPost),
+        ("bea", AT + 100_000, False, NoPost),
+        ("bea", AT, False, RefIdTaken),
+        ("bea", AT, True, RefIdTaken),
+        ("ada", AT, True, PostRetracted),
+    ],
+)
+def test_a_publisher_edits_its_own_living_post_alone(
+    posts: Posts, publisher: str, at: int, retracted: bool, refusal: type[FanfoldError]
+) -> None:
+    with pytest.raises(NoPost):
+        edit(posts, "2", at, publisher)
+    assert read(posts) is None, "nothing is left where nothing was"
+    posts.add(POST, now=SECOND)
+    if retracted:
+        posts.retract_own("post-1", "ada", now_ms=AT)
+    before = read(posts)
+    with pytest.raises(refusal):
+        edit(posts, "2", at, publisher)
+    assert read(posts) == before
+
+
+def test_nothing_of_an_edit_is_left_after_a_retraction(posts: Posts) -> None:
+    posts.add(replace(POST, first_body_hash="h"), now=SECOND)
+    edit(posts, "2")
+    retract(posts)
+    stone = read(posts)
+    assert stone
+    assert (stone.body, stone.edited_at, stone.first_body_hash) == ("", "", "")
 
 
 def test_an_entry_is_of_the_post_with_its_publisher_and_its_time() -> None:

@@ -11,9 +11,9 @@ from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
 from fanfold import times
-from fanfold.errors import BadInput, KeyReused, PostRetracted, Unsent
+from fanfold.errors import BadInput, KeyReused, NoPost, PostRetracted, RefIdTaken, Unsent
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.publish import NewPost, Published, Publishing
+from fanfold.fanout.publish import NewPost, Published, Publishing, is_repeat
 from fanfold.messages import Message
 from fanfold.names import FANOUTS, POSTS
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Posts
@@ -74,6 +74,40 @@ def test_a_key_is_answered_again_for_the_same_post_whatever_the_order_of_members
     for other in ('{"a": 1, "b": 3}', '{"a": 1, "b": 2.0}', ""):
         with pytest.raises(KeyReused):
             world.publish(replace(NEW, body=other))
+
+
+def test_a_key_stands_for_the_body_that_was_published_whatever_became_of_it(world: World) -> None:
+    first = world.publish()
+    world.publishing.edit("post-1", publisher_id="ada", body='{"a": 2}', edited_at=AT + 1)
+    assert world.publish(replace(NEW, body='{"b": 2, "a": 1}')).post.published_at == (
+        first.post.published_at
+    )
+    with pytest.raises(KeyReused):
+        world.publish(replace(NEW, body='{"a": 2}'))
+    with pytest.raises(KeyReused):
+        world.publish(replace(NEW, published_at=times.to_text(AT - 1)))
+
+
+@pytest.mark.parametrize("edited_at", ["", times.to_text(AT + 1)])
+def test_a_post_stored_without_the_hash_of_its_body_is_compared_until_it_is_edited(
+    world: World, edited_at: str
+) -> None:
+    stored = replace(world.publish().post, first_body_hash="", edited_at=edited_at)
+    assert is_repeat(NEW, stored)
+    assert is_repeat(replace(NEW, body='{"a": 2}'), stored) == bool(edited_at)
+    assert not is_repeat(replace(NEW, published_at=times.to_text(AT - 1)), stored)
+
+
+def test_a_user_is_not_told_whether_somebody_else_has_a_post(world: World) -> None:
+    world.publish()
+    told = []
+    for ref_id in ("post-1", "post-2"):
+        with pytest.raises(NoPost) as refused:
+            world.publishing.edit_own(ref_id, publisher_id="eve", body="{}", edited_at=AT)
+        told.append(refused.value.sentence.replace(ref_id, "REF_ID"))
+    assert told[0] == told[1]
+    with pytest.raises(RefIdTaken):
+        world.publishing.edit("post-1", publisher_id="eve", body="{}", edited_at=AT)
 
 
 def test_a_published_at_in_the_future_is_now(world: World) -> None:

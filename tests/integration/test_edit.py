@@ -1,0 +1,294 @@
+"""Editing a post, over HTTP and over the queue: in any order, twice, and whoever asks."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from fanfold import times
+from fanfold.ids import ref_id_for
+from tests.integration.system import AT, AT_MS, POST, CrashAfter, Json, System, event
+
+EDITED = {"title": "Hello", "text": "Grüße aus dem Äther, verbessert 👋"}
+UNTIL_FREE_SECONDS = (30 + 14) * 86_400
+QUEUED = "post-1"  # the post of the events of the queue
+
+
+def message(system: System, kind: str = "post.updated", *, sent: int = 0, **fields: Any) -> Json:
+    """A message about the queue's post, sent so many milliseconds from now."""
+    ids = {"publisher_id": "ada", "ref_id": QUEUED}
+    record = system.record("Publish", {"version": 1, "type": kind, **ids, **fields})
+    record["attributes"]["SentTimestamp"] = str(system.clock.ms + sent)
+    return record
+
+
+def edit(system: System, title: str, **more: Any) -> Json:
+    return message(system, body={"title": title}, **more)
+
+
+def take(system: System, *records: Json) -> list[str]:
+    """Let PLAN take messages one by one; returns the ids of those that come again."""
+    return [each for record in records for each in system.take({"Records": [record]})]
+
+
+def put(system: System, title: str, *, user: str = "ada", ref_id: str = POST) -> Any:
+    path = {"ref_id": ref_id}
+    return system.http("api/edit_post", user=user, body={"body": {"title": title}}, path=path)
+
+
+def content(system: System, ref_id: str = QUEUED) -> tuple[str, str]:
+    """The title of a stored post, and when it was edited."""
+    post = system.post(ref_id)
+    return json.loads(post.body)["title"], post.edited_at
+
+
+def shown(system: System) -> list[tuple[str, str | None]]:
+    entries = system.timeline("bob").body["entries"]
+    return [(entry["body"]["title"], entry["edited_at"]) for entry in entries]
+
+
+def after(ms: int) -> str:
+    return times.to_text(AT_MS + ms)
+
+
+@pytest.fixture
+def published(system: System) -> System:
+    """A system in which bob has a post of ada's by HTTP."""
+    system.follow("bob")
+    system.publish(body={"title": "First"})
+    system.pump("Publish", "Express")
+    return system
+
+
+def test_an_edit_is_shown_with_its_time_and_writes_no_entry(published: System) -> None:
+    system = published
+    assert shown(system) == [("First", None)]
+    before = system.rows_of("Timelines"), system.rows_of("Fanouts")
+    system.clock.advance(5)
+    answer = system.http("api/edit_post")
+    assert (answer.status, answer.body) == (200, {"ref_id": POST, "edited_at": after(5_000)})
+    (entry,) = system.timeline("bob").body["entries"]
+    assert (entry["body"], entry["edited_at"]) == (EDITED, after(5_000))
+    assert (entry["published_at"], system.post().accepted_at) == (AT, AT)
+    assert before == (system.rows_of("Timelines"), system.rows_of("Fanouts"))
+    assert system.waiting("Publish") == 0
+
+
+def test_an_edit_on_the_queue_is_that_of_its_send(system: System) -> None:
+    take(system, event("publish_queue/post_published")["Records"][0])
+    system.clock.advance(60)
+    assert take(system, event("publish_queue/post_updated")["Records"][0]) == []
+    assert content(system) == ("Hello", AT)
+    assert system.rejected("Publish") == []
+
+
+def test_both_doors_edit_the_same_post(published: System) -> None:
+    for ms, door in enumerate("hqhq"):
+        published.clock.advance(1)
+        if door == "h":
+            assert put(published, f"{ms}").status == 200
+        else:
+            take(published, edit(published, f"{ms}", ref_id=POST))
+        assert content(published, POST) == (f"{ms}", times.to_text(published.clock.ms))
+
+
+def test_a_second_delivery_of_an_edit_changes_nothing(system: System) -> None:
+    take(system, message(system, "post.published"), edit(system, "Better"))
+    before = system.dump()
+    system.clock.advance(60)
+    assert take(system, edit(system, "Better", sent=-60_000)) == []
+    assert (system.dump(), system.rejected("Publish")) == (before, [])
+
+
+@pytest.mark.parametrize("order", [*permutations(range(3))])
+def test_the_edit_that_was_sent_last_stays_in_whatever_order_they_come(
+    system: System, order: tuple[int, ...]
+) -> None:
+    """Also where the last one is to the body that the first one gave."""
+    take(system, message(system, "post.published"))
+    edits = [edit(system, "A", sent=1), edit(system, "B", sent=2), edit(system, "A", sent=3)]
+    assert take(system, *(edits[each] for each in order)) == []
+    assert content(system) == ("A", after(3))
+    assert system.rejected("Publish") == []
+
+
+def test_an_edit_over_http_that_was_overtaken_says_so(published: System) -> None:
+    take(published, edit(published, "Newer", ref_id=POST, sent=10))
+    for ms in (0, 10):
+        published.clock.ms = AT_MS + ms
+        answer = put(published, "Older")
+        assert (answer.status, answer.slug) == (409, "edit-overtaken")
+        assert f"has a newer edit, of {after(10)}" in answer.body["detail"]
+        assert content(published, POST) == ("Newer", after(10))
+    published.clock.advance(0.001)
+    assert put(published, "Newest").status == 200
+
+
+def test_of_two_edits_of_one_millisecond_the_first_to_come_stays(system: System) -> None:
+    take(system, message(system, "post.published"), edit(system, "A"), edit(system, "B"))
+    take(system, edit(system, "A"), edit(system, "B"))
+    assert content(system)[0] == "A"
+
+
+def test_an_edit_to_the_same_body_is_an_edit(published: System) -> None:
+    put(published, "First")
+    published.clock.advance(5)
+    assert put(published, "First").status == 200
+    assert shown(published) == [("First", after(5_000))]
+
+
+# Before the post, after its retraction, somebody else's
+
+
+def test_an_edit_before_its_post_comes_again_and_then_finds_it(system: System) -> None:
+    record = edit(system, "Better", sent=1)
+    assert take(system, record) == [record["messageId"]]
+    assert system.rows_of("Posts") == [], "it leaves nothing behind"
+    take(system, message(system, "post.published", body={"title": "First"}))
+    assert content(system) == ("First", "")
+    assert take(system, record) == []
+    assert content(system) == ("Better", after(1))
+
+
+def test_an_edit_that_finds_no_post_in_all_its_receives_is_a_dead_letter(system: System) -> None:
+    system.sqs.send_message(QueueUrl=system.url("Publish"), MessageBody=edit(system, "X")["body"])
+    for _ in range(10):
+        system.pump_once("Publish")
+        system.clock.advance(361)
+    ((body, _),) = system.rejected("Publish")
+    assert json.loads(body)["type"] == "post.updated"
+
+
+def test_an_edit_in_the_batch_of_its_post_is_handled_after_it(system: System) -> None:
+    records = [message(system, "post.published"), *(edit(system, f"{n}", sent=n) for n in (1, 2))]
+    assert system.take({"Records": records}) == []
+    assert content(system) == ("2", after(2))
+
+
+@pytest.mark.parametrize("is_published", [True, False])
+def test_a_retracted_post_is_not_edited(system: System, is_published: bool) -> None:
+    if is_published:
+        take(system, message(system, "post.published", body={"title": "First"}))
+    take(system, message(system, "post.deleted"))
+    before = system.dump()
+    system.clock.advance(1)
+    assert take(system, edit(system, "Better")) == []
+    answer = put(system, "Better", ref_id=QUEUED)
+    assert (answer.status, answer.slug) == (410, "post-retracted")
+    assert (system.dump(), system.rejected("Publish")) == (before, [])
+
+
+def test_a_retraction_takes_the_edit_with_it(published: System) -> None:
+    put(published, "Better")
+    published.http("api/retract_post")
+    (row,) = published.rows_of("Posts")
+    assert row.keys() == {"ref_id", "publisher_id", "deleted_at", "expires_at"}
+    published.clock.advance(5)
+    assert shown(published) == []
+
+
+def refused(system: System, ref_id: str, *, user: str = "eve") -> str:
+    """What the door says to an edit that is refused, which leaves everything as it is."""
+    before = system.dump()
+    answer = put(system, "Mine", user=user, ref_id=ref_id)
+    assert (answer.status, answer.slug) == (404, "no-post")
+    assert system.dump() == before
+    return str(answer.body["detail"]).replace(ref_id, "REF_ID")
+
+
+def test_unpublished_expired_and_others_posts_are_not_edited_in_the_same_words(
+    published: System,
+) -> None:
+    system = published
+    sentences = {refused(system, "unused"), refused(system, POST)}
+    sentences.add(refused(system, ref_id_for("eve", "unused")))
+    put(system, "Better")
+    sentences.add(refused(system, POST))
+    system.http("api/retract_post")
+    sentences.add(refused(system, POST))  # somebody else's that is retracted
+    system.clock.advance(UNTIL_FREE_SECONDS)
+    sentences.add(refused(system, POST, user="ada"))  # one's own that has expired
+    assert len(sentences) == 1
+    assert "You have no published post 'REF_ID'" in sentences.pop()
+
+
+@pytest.mark.parametrize(("ms", "status"), [(-1, 200), (0, 404)])
+def test_a_post_can_be_edited_until_the_second_in_which_it_expires(
+    published: System, ms: int, status: int
+) -> None:
+    published.clock.ms = published.post().expires_at * 1000 + ms
+    before = published.post()
+    assert put(published, "Late").status == status
+    assert published.post().expires_at == before.expires_at, "an edit does not prolong its life"
+
+
+def test_another_publishers_edit_on_the_queue_is_rejected(system: System) -> None:
+    take(system, message(system, "post.published", publisher_id="grace", body={"title": "Mine"}))
+    take(system, edit(system, "Stolen", sent=1))
+    ((_, reason),) = system.rejected("Publish")
+    assert "another publisher" in reason
+    assert content(system) == ("Mine", "")
+
+
+def test_an_edit_whose_answer_is_lost_can_be_repeated(published: System) -> None:
+    published.clock.advance(1)
+    with CrashAfter(1) as crash:
+        assert put(published, "Better").status == 500
+    assert crash.happened
+    assert content(published, POST) == ("Better", after(1_000))
+    assert put(published, "Better").status == 200
+
+
+# What else repeats
+
+
+def test_a_publish_repeated_after_an_edit_is_the_same_publish(published: System) -> None:
+    """Its key stands for the body that was published, whatever became of it."""
+    published.clock.advance(1)
+    put(published, "Better")
+    before = published.dump()
+    again = published.publish(body={"title": "First"})
+    assert (again.status, again.body["accepted_at"]) == (202, AT)
+    for body in ({"title": "Better"}, {"title": "Other"}):
+        assert published.publish(body=body).slug == "key-reused"
+    published.pump()
+    assert published.dump() == before
+
+
+def test_a_second_message_with_the_first_body_undoes_no_edit(system: System) -> None:
+    post = message(system, "post.published", body={"title": "First"})
+    take(system, post, edit(system, "Better", sent=1), post)
+    assert content(system) == ("Better", after(1))
+
+
+BAD = {
+    "no body": ("{}", 400, "'body' is missing; send it."),
+    "null": ('{"body": null}', 400, "'body' is missing; send it."),
+    "a list": ('{"body": []}', 400, "'body' is not a JSON object"),
+    "a time": ('{"body": {}, "published_at": "x"}', 400, "Unknown field 'published_at'"),
+    "an id": ('{"body": {}, "ref_id": "x"}', 400, "Unknown field 'ref_id'"),
+    "too large": (json.dumps({"body": {"x": "x" * (4097 - 8)}}), 413, "4097 bytes"),
+    "a request too large": ('{"body": {}}' + " " * 17_000, 413, "larger than 16384"),
+    "too deep": ('{"body": ' + '{"x":' * 101 + "1" + "}" * 102, 400, "more than 100 levels"),
+    "nothing": ("", 400, "The request body is not JSON"),
+}
+
+
+@pytest.mark.parametrize(("raw", "status", "says"), BAD.values(), ids=BAD)
+def test_a_bad_edit_is_refused_with_what_to_change(
+    published: System, raw: str, status: int, says: str
+) -> None:
+    before = published.dump()
+    answer = published.http("api/edit_post", raw=raw)
+    assert (answer.status, says in answer.body["detail"]) == (status, True), answer.body
+    assert published.dump() == before
+
+
+def test_a_bad_edit_on_the_queue_is_a_dead_letter_at_once(system: System) -> None:
+    take(system, message(system), message(system, body={}, published_at=AT))
+    reasons = [reason for _, reason in system.rejected("Publish")]
+    assert "'body' is missing; send it." in reasons
+    assert any("Unknown field 'published_at'" in reason for reason in reasons)
