@@ -35,8 +35,8 @@ _PIPELINE = ("transports", "status", "expiry", "abandon", "publish", "pipeline",
 _FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader")
 _FOLLOW = ("cli_seed", "follow_crowds", "follow", "shards", "pipeline")
 _SWEEP = ("sweep_at_scale", "metrics", "abandon", "sweep")
-_POSTS = ("expiry", "timeline", "publish", "pipeline")
-_WORKER = ("dead_letters", "metrics", "follow_crowds", "publish", "follow", "pipeline")
+_POSTS = ("expiry", "timeline", "edit", "publish", "pipeline")
+_WORKER = ("dead_letters", "metrics", "edit", "follow_crowds", "publish", "follow", "pipeline")
 # Which tests may notice: of a folder or module, the units and then the integration tests.
 _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/fanout": (_FANOUT, _PIPELINE),
