@@ -51,7 +51,7 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
         ),
         Limit(
             "`Idempotency-Key`",
-            f"1 to {contract.MAX_IDEMPOTENCY_KEY_CHARS} characters",
+            f"1 to {contract.MAX_IDEMPOTENCY_KEY_CHARS} characters of printable ASCII",
             "400 `bad-input`",
         ),
         Limit(

@@ -41,8 +41,7 @@ IDEMPOTENCY_KEY: Json = {
         "type": "string",
         "minLength": 1,
         "maxLength": contract.MAX_IDEMPOTENCY_KEY_CHARS,
-        # More is accepted; this survives every proxy.
-        "pattern": r"^[!-~]+$",
+        "pattern": f"^{contract.IDEMPOTENCY_KEY_PATTERN}$",
     },
     "example": "6e1f3a52-9d0b-4c7e-8a41-2b5c7d9e0f13",
 }

@@ -30,6 +30,8 @@ DEFAULT_LIMIT: Final = 50
 # The longest position is a sort key of 153 characters, in base64 after a version.
 MAX_CURSOR_CHARS: Final = 256
 MAX_IDEMPOTENCY_KEY_CHARS: Final = 256
+# Printable ASCII: HTTP does not say how a header spells any other character, so proxies differ.
+IDEMPOTENCY_KEY_PATTERN: Final = rf"[ -~]{{1,{MAX_IDEMPOTENCY_KEY_CHARS}}}"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,12 @@ import hashlib
 import re
 
 from fanfold import times
-from fanfold.contract import ID_PATTERN, MAX_ID_CHARS, MAX_IDEMPOTENCY_KEY_CHARS
+from fanfold.contract import (
+    ID_PATTERN,
+    IDEMPOTENCY_KEY_PATTERN,
+    MAX_ID_CHARS,
+    MAX_IDEMPOTENCY_KEY_CHARS,
+)
 from fanfold.errors import BadInput
 
 _ID = re.compile(ID_PATTERN, re.ASCII)
@@ -52,9 +57,10 @@ def ref_id_for(publisher_id: str, idempotency_key: str) -> str:
 
     The hash includes the publisher, so that equal keys of two publishers do not collide.
     """
-    if not 1 <= len(idempotency_key) <= MAX_IDEMPOTENCY_KEY_CHARS:
+    if not re.fullmatch(IDEMPOTENCY_KEY_PATTERN, idempotency_key):
         raise BadInput(
-            f"The Idempotency-Key header must have 1 to {MAX_IDEMPOTENCY_KEY_CHARS} characters."
+            f"The Idempotency-Key header must have 1 to {MAX_IDEMPOTENCY_KEY_CHARS} characters of "
+            "printable ASCII."
         )
     text = f"{publisher_id}#{idempotency_key}"  # no id contains '#', so this is unambiguous
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -97,8 +97,10 @@ def test_an_idempotency_key_stands_for_one_post_of_one_publisher(
     assert (system.dump() == before) is is_same
 
 
-@pytest.mark.parametrize("key", ["", "k" * 257])
-def test_an_idempotency_key_has_1_to_256_characters(system: System, key: str) -> None:
+@pytest.mark.parametrize("key", ["", "k" * 257, "é", "\u3053", "a\tb", "\x7f"])
+def test_an_idempotency_key_has_1_to_256_characters_of_printable_ascii(
+    system: System, key: str
+) -> None:
     answer = system.http("api/publish_post", headers={"idempotency-key": key})
     assert (answer.status, answer.slug) == (400, "bad-input")
     assert "Idempotency-Key" in answer.body["detail"]
