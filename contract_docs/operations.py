@@ -15,8 +15,12 @@ ACCEPTED_AT = "2026-11-20T18:00:00.456Z"
 PUBLISHED_AT = "2026-11-20T18:00:00.123Z"
 BODY = {"title": "Hello", "price": 1.10}
 # Cursors as they look; a client never writes one.
-TIMELINE_CURSOR = "1MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRj"
-FOLLOWING_CURSOR = "1YWxpY2U"
+TIMELINE_CURSOR = "2MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRjNWQxZTRmM2E5YjdjMmQ4ZTZmMGExYjJjCgo"
+PREVIOUS_CURSOR = (
+    "2MjAyNi0xMS0yMFQxODowMDowMC4xMjNaIzBiNmY4YTRjNWQxZTRmM2E5YjdjMmQ4ZTZmMGExYjJjCjI"
+    "wMjYtMTAtMjFUMTg6MDA6MDAuMDAwWgoTIw"
+)
+FOLLOWING_CURSOR = "2YWxpY2UKCg"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,11 +129,15 @@ OPERATIONS: dict[contract.Route, Operation] = {
                 }
             ],
             "next": TIMELINE_CURSOR,
+            "previous": PREVIOUS_CURSOR,
+            "more": True,
+            "partial": True,
         },
     ),
 }
 
 _CURSOR: Json = {"type": "string", "maxLength": contract.MAX_CURSOR_CHARS}
+_TIME: Json = {"anyOf": [{"type": "string", "format": kind} for kind in ("date-time", "date")]}
 _ID: Json = {"type": "string", "pattern": f"^{contract.ID_PATTERN}$"}
 
 # Query parameters by name; one name means the same on every route.
@@ -150,6 +158,23 @@ QUERY: dict[str, Json] = {
     "before": {
         "description": "`next` of a page, unchanged: what is older.",
         "schema": _CURSOR,
+    },
+    "after": {
+        "description": (
+            "`previous` of a page, unchanged: what is newer, the oldest of it first taken, and "
+            "what has come late."
+        ),
+        "schema": _CURSOR,
+    },
+    "from": {
+        "description": "Nothing published before this instant, or before this date in UTC.",
+        "schema": _TIME,
+        "example": "2026-11-20",
+    },
+    "to": {
+        "description": "Only what was published before this instant, or before this date in UTC.",
+        "schema": _TIME,
+        "example": "2026-11-20T18:00:00Z",
     },
     "hydrate": {
         "description": (

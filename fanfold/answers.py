@@ -111,6 +111,26 @@ class TimelinePage(TypedDict):
         Cursor | None,
         Also(description="The `before` of the page after this one, or null at the end."),
     ]
+    previous: Annotated[
+        Cursor, Also(description="The `after` of what is newer, and of what comes late.")
+    ]
+    more: NotRequired[
+        Annotated[
+            bool,
+            Also(description="True if `after` has more to give; else it is left out.", const=True),
+        ]
+    ]
+    partial: NotRequired[
+        Annotated[
+            bool,
+            Also(
+                description=(
+                    "True if the page may be short, as much was left out; else it is left out."
+                ),
+                const=True,
+            ),
+        ]
+    ]
 
 
 class Problem(TypedDict):

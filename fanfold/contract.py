@@ -27,8 +27,8 @@ MIN_LIMIT: Final = 1
 MAX_LIMIT: Final = 100
 DEFAULT_LIMIT: Final = 50
 
-# The longest position is a sort key of 153 characters, in base64 after a version.
-MAX_CURSOR_CHARS: Final = 256
+# Two sort keys of 153 characters and 50 hashes of two bytes, in base64 after a version.
+MAX_CURSOR_CHARS: Final = 640
 MAX_IDEMPOTENCY_KEY_CHARS: Final = 256
 # Printable ASCII: HTTP does not say how a header spells any other character, so proxies differ.
 IDEMPOTENCY_KEY_PATTERN: Final = rf"[ -~]{{1,{MAX_IDEMPOTENCY_KEY_CHARS}}}"
@@ -50,6 +50,9 @@ class Route:
         """API Gateway's route key, such as `GET /v1/timeline`."""
         return f"{self.method} {self.path}"
 
+
+# Where a page begins and ends that is read in both directions.
+PLACES: Final = ("before", "after", "from", "to")
 
 # Errors that any route may answer.
 ANY_ROUTE: Final[tuple[type[errors.FanfoldError], ...]] = (
@@ -82,9 +85,7 @@ FOLLOW: Final = Route(
 )
 UNFOLLOW: Final = Route("DELETE", "/v1/following/{publisher_id}", "api", status=204)
 LIST_FOLLOWING: Final = Route("GET", "/v1/following", "api", query=("limit", "cursor"))
-READ_TIMELINE: Final = Route(
-    "GET", "/v1/timeline", "timeline", query=("limit", "before", "hydrate")
-)
+READ_TIMELINE: Final = Route("GET", "/v1/timeline", "timeline", query=("limit", *PLACES, "hydrate"))
 
 ROUTES: Final = (
     PUBLISH_POST,

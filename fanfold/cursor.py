@@ -1,4 +1,4 @@
-"""Cursors of pages: opaque, versioned, and with a position alone.
+"""Cursors of pages: opaque, versioned, and with positions alone.
 
 The token says whose rows are read, so a forged cursor only reaches the reader's own rows.
 """
@@ -6,32 +6,91 @@ The token says whose rows are read, so a forged cursor only reaches the reader's
 import base64
 import binascii
 from collections.abc import Callable
+from typing import NamedTuple
 
 from fanfold.contract import MAX_CURSOR_CHARS
 from fanfold.errors import BadInput
 
-_VERSION = "1"
+# Version 1 holds a position alone. It is still read.
+_VERSION, _POSITION_ALONE = "2", "1"
+# No id and no time contains it.
+_SEPARATOR = b"\n"
+# How many entries a cursor remembers, and in how many bytes each: with two keys of 153 characters
+# it has 545 characters, and polling a timeline reads no more entries than fill a page.
+MAX_SEEN = 50
+HASH_BYTES = 2
 
 
-def encode(position: str) -> str:
-    """Write a position, which is a key of the range that is read."""
-    return _VERSION + base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
+class Cursor(NamedTuple):
+    """A place in a range of keys, and what was seen just below it.
+
+    `seen` has a hash (`hashed`) of each key that was looked at above `low`, up to `position`. What
+    is found there without its hash has come since.
+    """
+
+    position: str
+    low: str
+    seen: tuple[bytes, ...] = ()
+
+    @classmethod
+    def at(cls, position: str) -> "Cursor":
+        """A place below which nothing is remembered."""
+        return cls(position, position)
 
 
-def decode(cursor: str, *, is_position: Callable[[str], bool]) -> str:
-    """Read a cursor; raises `BadInput` for a text that `encode` did not write."""
+def hashed(key: str) -> bytes:
+    """Two bytes that stand for a key; two keys have the same ones now and then."""
+    return binascii.crc_hqx(key.encode(), 0).to_bytes(HASH_BYTES, "big")
+
+
+def encode(cursor: Cursor) -> str:
+    """Write a cursor, whose position is a key of the range that is read."""
+    low = "" if cursor.low == cursor.position else cursor.low
+    parts = (cursor.position.encode(), low.encode(), b"".join(cursor.seen))
+    return _VERSION + _packed(_SEPARATOR.join(parts))
+
+
+def decode(text: str, *, is_position: Callable[[str], bool]) -> Cursor:
+    """Read a cursor; raises `BadInput` for a text that no version of `encode` wrote."""
     try:
-        if len(cursor) > MAX_CURSOR_CHARS or not cursor.startswith(_VERSION):
-            raise ValueError(cursor)
-        packed = cursor[1:].encode("ascii")
+        if len(text) > MAX_CURSOR_CHARS:
+            raise ValueError(text)
+        version, packed = text[:1], text[1:].encode("ascii")
         padded = packed + b"=" * (-len(packed) % 4)
-        position = base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii")
+        content = base64.b64decode(padded, altchars=b"-_", validate=True)
+        if version == _POSITION_ALONE:
+            cursor, written = Cursor.at(content.decode("ascii")), version + _packed(content)
+        else:
+            cursor = _parsed(content)
+            written = encode(cursor)
         # Base64 can spell one text in several ways; only ours is accepted.
-        if not is_position(position) or encode(position) != cursor:
-            raise ValueError(cursor)
+        if written != text or not _is_sound(cursor, is_position):
+            raise ValueError(text)
     except (ValueError, binascii.Error):
         raise BadInput(
             "The cursor is not one that this service wrote; "
-            "take 'next' from the last answer unchanged, or leave it out to begin anew."
+            "take 'next' or 'previous' from the last answer unchanged, or leave it out to begin "
+            "anew."
         ) from None
-    return position
+    return cursor
+
+
+def _parsed(content: bytes) -> Cursor:
+    # The hashes come last: they may contain the separator.
+    position, low, hashes = content.split(_SEPARATOR, 2)
+    seen = tuple(hashes[at : at + HASH_BYTES] for at in range(0, len(hashes), HASH_BYTES))
+    return Cursor(position.decode("ascii"), (low or position).decode("ascii"), seen)
+
+
+def _is_sound(cursor: Cursor, is_position: Callable[[str], bool]) -> bool:
+    return (
+        is_position(cursor.position)
+        and is_position(cursor.low)
+        and cursor.low <= cursor.position
+        and len(cursor.seen) <= MAX_SEEN
+        and all(len(each) == HASH_BYTES for each in cursor.seen)
+    )
+
+
+def _packed(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")

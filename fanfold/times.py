@@ -24,6 +24,14 @@ def to_text(epoch_ms: int) -> str:
     return instant.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
+def is_text(text: str) -> bool:
+    """Whether `to_text` wrote this."""
+    try:
+        return to_text(_ms_of(text)) == text
+    except (ValueError, OverflowError):
+        return False
+
+
 def to_ms(text: str, *, field: str = "published_at") -> int:
     """Read a time of RFC 3339 as epoch milliseconds; a finer fraction is cut off.
 

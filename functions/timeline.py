@@ -9,6 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import contract
 from fanfold.errors import BadInput
 from fanfold.settings import Settings
+from fanfold.timeline import paging
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
@@ -29,13 +30,8 @@ def read(request: Request) -> Answer:
     hydrate = query.get("hydrate", "true")
     if hydrate not in ("true", "false"):
         raise BadInput("'hydrate' must be true or false.")
-    page = reading.page(
-        request.user_id,
-        limit=request.limit(),
-        before=query.get("before"),
-        hydrate=hydrate == "true",
-    )
-    return answer(200, page)
+    asked = paging.asked(query, request.limit())
+    return answer(200, reading.page(request.user_id, asked, hydrate=hydrate == "true"))
 
 
 ACTIONS = {contract.READ_TIMELINE: read}

@@ -70,6 +70,7 @@ class Environment:
         reading = getattr(self.door, "reading", None)
         if reading is not None:
             reading.hydration.cache.clear()
+            reading.hydration.retracted.clear()
         following = getattr(self.door, "following", None)
         if following is not None:
             following.edges.forget()

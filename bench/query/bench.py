@@ -14,6 +14,7 @@ from bench.endpoint import in_environment
 from bench.figures import Result
 from bench.paired import Contestant, Rivalry
 from fanfold.timeline.entries import Entries
+from fanfold.timeline.paging import Asked
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from functions import _clients as product
@@ -67,7 +68,7 @@ def _reading() -> Callable[[], int]:
         Hydration(Posts(dynamodb, settings.posts_table)),
         settings.retention_days,
     )
-    return lambda: len(reading.page(stub_data.READER, limit=LIMIT, before=None)["entries"])
+    return lambda: len(reading.page(stub_data.READER, Asked(LIMIT))["entries"])
 
 
 def _handler() -> Callable[[], int]:

@@ -22,6 +22,7 @@ from bench.progress import with_progress
 from fanfold import names, times
 from fanfold.aws.items import MAX_PUTS, get_text, text
 from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.paging import Asked
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration, Reading
 from simulation.scheduler import Scheduler, virtual_time
@@ -246,7 +247,7 @@ def _page(client: Any, follows: int, *, hydrate: bool) -> list[Any]:
     """The first page, with nothing in the cache."""
     hydration = Hydration(Posts(client, names.POSTS.name), {})
     reading = Reading(Entries(client, TABLE), hydration, RETENTION_DAYS)
-    page = reading.page(_reader(follows), limit=LIMIT, before=None, hydrate=hydrate)
+    page = reading.page(_reader(follows), Asked(LIMIT), hydrate=hydrate)
     entries: list[Any] = page["entries"]
     return entries
 

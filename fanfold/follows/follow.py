@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from fanfold import clock, cursor
 from fanfold.aws.queues import WorkQueue
+from fanfold.cursor import Cursor
 from fanfold.errors import Contended, TryLater
 from fanfold.follows.edges import Edges
 from fanfold.follows.follows_table import FollowsTable
@@ -81,18 +82,18 @@ class Following:
 
         Tombstones are left out, and the page is filled from the rows after them.
         """
-        last = cursor.decode(after, is_position=is_id) if after is not None else None
+        last = cursor.decode(after, is_position=is_id).position if after is not None else None
         found: list[Follow] = []
         for _ in range(MAX_PAGES):
             rows, more = self.follows.page(user_id, after=last, limit=PAGE)
             found += [row for row in rows if row.is_active]
             last = rows[-1].publisher_id if rows else last
             if len(found) > limit:
-                return found[:limit], cursor.encode(found[limit - 1].publisher_id)
+                return found[:limit], cursor.encode(Cursor.at(found[limit - 1].publisher_id))
             if not more:
                 return found, None
         # Too many tombstones: a short page, and more behind it.
-        return found, cursor.encode(last) if last else None
+        return found, cursor.encode(Cursor.at(last)) if last else None
 
     def _ask(
         self, wanted: bool, user_id: str, publisher_id: str, asked_at: int, *, by_message: bool

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fanfold.aws.items import get_text, number, text
 from fanfold.names import EXPIRES_AT
+from fanfold.timeline.paging import Range
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -50,22 +51,39 @@ class Entries:
         return [get_text(request["PutRequest"]["Item"], "user_id") for request in left]
 
     def newest(
-        self, user_id: str, *, since: str, before: str | None, limit: int
+        self, user_id: str, within: Range, *, before: str | None, limit: int
     ) -> tuple[list[Entry], bool]:
         """At most `limit` entries, newest first, and whether more may follow.
 
-        They are newer than `since`, and older than the sort key `before` if it is given.
+        They are older than the sort key `before`, if it is given; it lies within the range.
         """
+        return self._query(user_id, within, start=before, limit=limit)
+
+    def oldest(
+        self, user_id: str, within: Range, *, after: str | None, limit: int, is_consistent: bool
+    ) -> tuple[list[Entry], bool]:
+        """Likewise, oldest first, newer than `after`."""
+        order = {"ScanIndexForward": True, "ConsistentRead": is_consistent}
+        return self._query(user_id, within, start=after, limit=limit, **order)
+
+    def _query(
+        self, user_id: str, within: Range, *, start: str | None, limit: int, **order: bool
+    ) -> tuple[list[Entry], bool]:
         request: dict[str, Any] = {
             "TableName": self.table,
             "KeyConditionExpression": "user_id = :user AND sort_key > :since",
-            "ExpressionAttributeValues": {":user": text(user_id), ":since": text(since)},
+            "ExpressionAttributeValues": {":user": text(user_id), ":since": text(within.since)},
             "ProjectionExpression": "sort_key, publisher_id",
             "ScanIndexForward": False,
             "Limit": limit,
+            **order,
         }
-        if before is not None:
-            request["ExclusiveStartKey"] = {"user_id": text(user_id), "sort_key": text(before)}
+        if within.until is not None:  # no key equals a time
+            condition = "user_id = :user AND sort_key BETWEEN :since AND :until"
+            request["KeyConditionExpression"] = condition
+            request["ExpressionAttributeValues"][":until"] = text(within.until)
+        if start is not None:
+            request["ExclusiveStartKey"] = {"user_id": text(user_id), "sort_key": text(start)}
         answer = self.client.query(**request)
         entries = [
             Entry(item["sort_key"]["S"], item["publisher_id"]["S"]) for item in answer["Items"]

@@ -1,36 +1,48 @@
-"""QUERY: one page of a reader's own timeline, newest first."""
+"""QUERY: pages of a reader's own timeline, newest first, downwards and upwards."""
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from cachetools import TTLCache
+from cachetools import LRUCache, TTLCache
 
-from fanfold import clock, cursor, times
+from fanfold import clock, times
 from fanfold.errors import TryLater
-from fanfold.ids import is_sort_key, split_sort_key
+from fanfold.ids import split_sort_key
 from fanfold.json_text import Verbatim
+from fanfold.timeline import paging
 from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.paging import Asked, Source
+from fanfold.timeline.picking import Shown
 from fanfold.timeline.posts import Post, Posts
 
-# A container may show a retracted post for this long if it read the post just before; documented.
+# A container may show a retracted post for this long if it read the post just before, and take a
+# post for missing; documented.
 CACHE_SECONDS = 5
 # At 5 KB each, 10 MB.
 CACHE_POSTS = 2_000
-# Calls of BatchGetItem for one page, with jitter between them: one may leave keys unprocessed.
+# Retractions are final, so they are cached for the container's life; at 250 bytes each, 5 MB.
+CACHE_RETRACTED = 20_000
+# Calls of BatchGetItem for the same entries, with jitter between them: one may leave keys
+# unprocessed.
 ATTEMPTS = 5
 BACKOFF_SECONDS = 0.04
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
 # Cached in place of the content of an entry that is not to be shown.
-_GONE = object()
+_GONE: dict[str, Any] = {}
 
 
-def _cache() -> MutableMapping[str, tuple[str, Any]]:
+def _cache() -> MutableMapping[str, tuple[str, dict[str, Any]]]:
     return TTLCache(CACHE_POSTS, CACHE_SECONDS, timer=clock.monotonic)
+
+
+def _retracted() -> MutableMapping[str, str]:
+    return LRUCache(CACHE_RETRACTED)
 
 
 @dataclass(frozen=True)
@@ -42,40 +54,68 @@ class Hydration:
     """
 
     posts: Posts
-    cache: MutableMapping[str, tuple[str, Any]] = field(default_factory=_cache)
+    cache: MutableMapping[str, tuple[str, dict[str, Any]]] = field(default_factory=_cache)
+    retracted: MutableMapping[str, str] = field(default_factory=_retracted)  # publishers
 
-    def contents(self, entries: Sequence[Entry]) -> dict[str, dict[str, Any]]:
-        """What is shown of the posts of one reader's entries, by sort key.
+    def show(self, entries: Sequence[Entry], max_posts: int) -> Shown:
+        """The content of one reader's entries: fields by sort key, `body` as text.
 
-        Entries that are not to be shown are left out: their post was retracted, or is gone, perhaps
-        with another one in its place. Raises `TryLater` if posts cannot be read now.
+        Reads at most so many posts, and looks at no entry beyond. Entries without content are not
+        to be shown: their post was retracted, or is gone, perhaps with another one in its place.
+        Raises `TryLater` if posts cannot be read now.
         """
-        found: dict[str, Any] = {}
-        missing: dict[str, list[Entry]] = {}
+        found: dict[str, dict[str, Any]] = {}
+        unread: dict[str, list[Entry]] = {}  # by `ref_id`
+        looked_at = 0
         for entry in entries:
-            sort_key, publisher_id, _ = entry
-            try:
-                cached_for, content = self.cache[sort_key]
-            except KeyError:  # `in` could be true an instant before the entry expires
-                cached_for = ""
-            if cached_for == publisher_id:
-                found[sort_key] = content
+            content = self._cached(entry)
+            if content is not None:
+                found[entry.sort_key] = content
             else:
-                missing.setdefault(split_sort_key(sort_key)[1], []).append(entry)
+                ref_id = split_sort_key(entry.sort_key)[1]
+                if ref_id not in unread and len(unread) == max_posts:
+                    break
+                unread.setdefault(ref_id, []).append(entry)
+            looked_at += 1
+        read = len(unread)
+        found |= self._read(unread)
+        shown = {key: content for key, content in found.items() if content is not _GONE}
+        return Shown(shown, looked_at, read)
+
+    def _cached(self, entry: Entry) -> dict[str, Any] | None:
+        sort_key, publisher_id, _ = entry
+        if self.retracted.get(sort_key) == publisher_id:
+            return _GONE
+        try:
+            cached_for, content = self.cache[sort_key]
+        except KeyError:  # `in` could be true an instant before the entry expires
+            return None
+        return content if cached_for == publisher_id else None
+
+    def _read(self, unread: dict[str, list[Entry]]) -> dict[str, dict[str, Any]]:
+        """The content of entries by sort key, `_GONE` where there is none; empties `unread`."""
+        found: dict[str, dict[str, Any]] = {}
+        if not unread:
+            return found
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
-            if missing:
-                posts, left = self.posts.get(missing)
-                for ref_id in missing.keys() - left:
-                    for entry in missing.pop(ref_id):
-                        content = _content(posts.get(ref_id), entry)
-                        self.cache[entry.sort_key] = entry.publisher_id, content
-                        found[entry.sort_key] = content
-            if not missing:
-                return {key: content for key, content in found.items() if content is not _GONE}
+            posts, left = self.posts.get(unread)
+            for ref_id in unread.keys() - left:
+                for entry in unread.pop(ref_id):
+                    found[entry.sort_key] = self._content(posts.get(ref_id), entry)
+            if not unread:
+                return found
         raise TryLater("The posts of this page could not be read just now; try again.")
 
+    def _content(self, post: Post | None, entry: Entry) -> dict[str, Any]:
+        content = _content(post, entry)
+        if post and post.deleted and post.publisher_id == entry.publisher_id:
+            self.retracted[entry.sort_key] = entry.publisher_id
+        else:
+            self.cache[entry.sort_key] = entry.publisher_id, content
+        return content
 
-def _content(post: Post | None, entry: Entry) -> Any:
+
+def _content(post: Post | None, entry: Entry) -> dict[str, Any]:
     if post is None or post.deleted or not post.is_of(entry.publisher_id, entry.sort_key):
         return _GONE
     return shown(post)
@@ -86,6 +126,11 @@ def shown(post: Post) -> dict[str, Any]:
     return {"edited_at": post.edited_at or None, "body": Verbatim(post.body or "null")}
 
 
+def _ids_alone(entries: Sequence[Entry], _max_posts: int) -> Shown:
+    """Show every entry, whatever became of its post."""
+    return Shown(dict.fromkeys((each.sort_key for each in entries), _GONE), len(entries), 0)
+
+
 @dataclass(frozen=True)
 class Reading:
     """The use case behind the timeline route."""
@@ -94,38 +139,25 @@ class Reading:
     hydration: Hydration
     retention_days: int
 
-    def page(
-        self, user_id: str, *, limit: int, before: str | None, hydrate: bool = True
-    ) -> dict[str, Any]:
-        """A page of at most `limit` entries, older than the cursor `before` if one is given.
-
-        `next` is the cursor for the following page, or None at the end. It is the position of the
-        last entry *read*: leaving out entries of retracted posts does not end the timeline.
-        """
-        since = times.to_text(clock.now_ms() - self.retention_days * _DAY_MS)
-        position = cursor.decode(before, is_position=is_sort_key) if before is not None else None
-        if position is not None and position <= since:
-            return {"entries": [], "next": None}  # DynamoDB rejects a start key outside the range
-        # One entry more than the limit tells whether a next page exists, so that none is empty.
-        entries, more = self.timelines.newest(
-            user_id, since=since, before=position, limit=limit + 1
+    def page(self, user_id: str, asked: Asked, *, hydrate: bool = True) -> dict[str, Any]:
+        """A page of the user's entries, with the content of each, or ids alone."""
+        source = Source(
+            partial(self.timelines.newest, user_id), partial(self.timelines.oldest, user_id)
         )
-        page = entries[:limit]
-        more = more or len(entries) > limit
-        lines: list[dict[str, Any]] = [
-            {"ref_id": ref_id, "publisher_id": entry.publisher_id, "published_at": published_at}
-            for entry in page
-            for published_at, ref_id in [split_sort_key(entry.sort_key)]
-        ]
-        return {
-            "entries": self._hydrated(page, lines) if hydrate else lines,
-            "next": cursor.encode(page[-1].sort_key) if page and more else None,
-        }
+        page = paging.page(
+            source,
+            self.hydration.show if hydrate else _ids_alone,
+            asked,
+            floor=times.to_text(clock.now_ms() - self.retention_days * _DAY_MS),
+        )
+        return page.answer([_line(each, page.contents[each.sort_key]) for each in page.entries])
 
-    def _hydrated(self, page: Sequence[Entry], lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        contents = self.hydration.contents(page)
-        return [
-            {**line, **contents[entry.sort_key]}
-            for entry, line in zip(page, lines, strict=True)
-            if entry.sort_key in contents
-        ]
+
+def _line(entry: Entry, content: Mapping[str, Any]) -> dict[str, Any]:
+    published_at, ref_id = split_sort_key(entry.sort_key)
+    return {
+        "ref_id": ref_id,
+        "publisher_id": entry.publisher_id,
+        "published_at": published_at,
+        **content,
+    }

@@ -17,6 +17,7 @@ from fanfold.follows.ring_reader import Read
 from fanfold.follows.sharding import Shards
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entries
+from fanfold.timeline.paging import Range
 from fanfold.timeline.posts import Posts
 
 FOLLOWERS = 60
@@ -76,7 +77,7 @@ def test_a_publisher_has_no_row_and_so_one_shard() -> None:
 
 def test_a_page_of_a_timeline_is_full_newest_first_and_each_post_is_there() -> None:
     timelines = Entries(client, stub_data.SETTINGS.timelines_table)
-    entries, more = timelines.newest(stub_data.READER, since="", before=None, limit=50)
+    entries, more = timelines.newest(stub_data.READER, Range(""), before=None, limit=50)
     keys = [entry.sort_key for entry in entries]
     assert (len(set(keys)), more) == (50, True)
     assert keys == sorted(keys, reverse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fanfold import names
@@ -21,6 +22,7 @@ from fanfold.follows.sharding import WINDOW_SECONDS, raised
 from fanfold.follows.wishes import UNFOLLOWED, Follow
 from fanfold.sweep.open_fanouts import Memory, OpenFanouts
 from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.paging import Range
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Readers
 
@@ -287,13 +289,23 @@ def timelines_take_entries_and_answer_pages(client: Any) -> None:
         entry = Entry(f"2026-11-20T18:00:0{number}.000Z#post-{number}", "pub", EXPIRES)
         timelines.push(entry, ["ana", "bob"])
         timelines.push(entry, ["ana"])
-    before, more = None, True
-    while more:
-        entries, more = timelines.newest(
-            "ana", since="2026-11-20T18:00:00.999Z", before=before, limit=2
-        )
-        before = entries[-1].sort_key if entries else before
-    timelines.newest("carol", since="2026", before=None, limit=2)
+    of_ana = partial(timelines.newest, "ana")
+    since, until = "2026-11-20T18:00:00.999Z", "2026-11-20T18:00:04.000Z"
+    for within in (Range(since), Range(since, until)):
+        entries, before, after = [Entry("", "")], None, None
+        while entries:
+            entries, _ = of_ana(within, before=before, limit=2)
+            before = entries[-1].sort_key if entries else before
+        entries = [Entry("", "")]
+        while entries:
+            entries, _ = timelines.oldest(
+                "ana", within, after=after, limit=2, is_consistent=after is None
+            )
+            after = entries[-1].sort_key if entries else after
+    # Cursors outlive the entries that they were made of.
+    of_ana(Range(since), before=f"{until}#gone", limit=2)
+    timelines.oldest("ana", Range(since), after=f"{since}#gone", limit=9, is_consistent=False)
+    timelines.newest("carol", Range("2026"), before=None, limit=2)
 
 
 SCRIPTS: list[Callable[[Any], None]] = [

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold import cursor, names, times
+from fanfold.cursor import Cursor
 from fanfold.ids import sort_key
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
@@ -42,6 +43,11 @@ def retract(system: System, *refs: str) -> None:
         assert system.http("api/retract_post", path={"ref_id": ref_id}).status == 204
 
 
+def at(position: str) -> str:
+    """A cursor at a place."""
+    return cursor.encode(Cursor.at(position))
+
+
 def shown(answer: Answer) -> list[str]:
     assert answer.status == 200, answer.body
     return [entry["ref_id"] for entry in answer.body["entries"]]
@@ -62,7 +68,12 @@ def walk(system: System, user: str = "bob", **query: str) -> list[list[str]]:
 
 def test_a_page_is_newest_first_with_the_content_beside_each_entry(system: System) -> None:
     give(system, 2)
-    assert system.timeline("bob").body == {
+    answer = system.timeline("bob")
+    newest = sort_key("2026-11-20T18:00:00.123Z", "post-000")
+    previous = cursor.decode(answer.body.pop("previous"), is_position=bool)
+    assert (previous.position, previous.low) == (newest, "2026-10-21T18:00:00.123Z")
+    assert len(previous.seen) == 2
+    assert answer.body == {
         "entries": [
             {
                 "ref_id": "post-000",
@@ -199,8 +210,9 @@ def test_a_cursor_beyond_the_retention_is_an_empty_last_page_without_a_read(
 ) -> None:
     give(system, 2)
     calls = fail_first(system.dynamodb, "query", [])
-    before = cursor.encode(sort_key(times.to_text(ms), "post"))
-    assert system.timeline("bob", before=before).body == {"entries": [], "next": None}
+    before = at(sort_key(times.to_text(ms), "post"))
+    empty: Json = {"entries": [], "next": None, "previous": before}
+    assert system.timeline("bob", before=before).body == empty
     assert calls == []
 
 
@@ -210,7 +222,7 @@ def test_a_cursor_just_within_the_retention_is_read(
     bound = times.to_text(AT_MS - RETENTION_MS)
     system.timelines.push(Entry(sort_key(bound, "a"), "ada", 1), ["bob"])
     calls = fail_first(system.dynamodb, "query", [])
-    before = cursor.encode(sort_key(bound, "b"))
+    before = at(sort_key(bound, "b"))
     assert shown(system.timeline("bob", before=before, hydrate="false")) == ["a"]
     assert calls[0]["ExclusiveStartKey"]["sort_key"] == {"S": f"{bound}#b"}
 
@@ -222,7 +234,7 @@ def test_the_cursor_of_another_user_shows_nothing_of_theirs(system: System) -> N
     give(system, 4, user="carol")
     stolen = system.timeline("carol", limit="2").body["next"]
     assert stolen
-    assert system.timeline("bob", before=stolen).body == {"entries": [], "next": None}
+    assert shown(system.timeline("bob", before=stolen)) == []
 
 
 @pytest.mark.parametrize(
@@ -231,15 +243,15 @@ def test_the_cursor_of_another_user_shows_nothing_of_theirs(system: System) -> N
         "",
         "garbage",
         "1",
-        "2" + cursor.encode(sort_key("2026-11-20T18:00:00.123Z", "a"))[1:],
-        cursor.encode("2026-11-20T18:00:00.123Z"),
-        cursor.encode("2026-11-20T18:00:00.123Z#"),
-        cursor.encode("2026-02-30T18:00:00.123Z#a"),
-        cursor.encode("2026-11-20T18:00:00.123Z#a#b"),
-        cursor.encode("ada"),
-        cursor.encode("2026-11-20T18:00:00.123Z#a") + "=",
-        cursor.encode("2026-11-20T18:00:00.123Z#a") + "A",
-        "1" + "A" * 400,
+        "1" + at(sort_key("2026-11-20T18:00:00.123Z", "a"))[1:],
+        at("2026-11-20T18:00:00.1Z"),
+        at("2026-11-20T18:00:00.123Z#"),
+        at("2026-02-30T18:00:00.123Z#a"),
+        at("2026-11-20T18:00:00.123Z#a#b"),
+        at("ada"),
+        at("2026-11-20T18:00:00.123Z#a") + "=",
+        at("2026-11-20T18:00:00.123Z#a") + "A",
+        "1" + "A" * 700,
         "1\u00e9",
         "1\x00",
     ],
@@ -257,7 +269,7 @@ def test_a_malformed_cursor_is_refused(system: System, before: str) -> None:
         {"limit": "101"},
         {"limit": "ten"},
         {"hydrate": "yes"},
-        *({name: "carol"} for name in ("user_id", "username", "sub", "after")),
+        *({name: "carol"} for name in ("user_id", "username", "sub", "cursor")),
     ],
 )
 def test_a_bad_parameter_or_one_that_names_a_user_is_refused(

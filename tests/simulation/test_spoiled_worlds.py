@@ -30,6 +30,7 @@ from fanfold.follows.wishes import FOLLOWED, Follow
 from fanfold.messages import DeliverSegment
 from fanfold.timeline import read
 from fanfold.timeline.entries import Entries
+from fanfold.timeline.picking import Shown
 from simulation import requests
 from simulation.checks import (
     alarms,
@@ -500,7 +501,12 @@ def a_reader_who_is_shown_a_post_twice(world: World) -> Any:
 @spoils(timelines.every_reading_shows_what_it_should, "which was retracted seconds before")
 @spoils(timelines.timelines_show_what_they_should, "sees retracted posts")
 def a_reader_who_is_shown_what_was_retracted(world: World) -> Any:
-    return patch.object(read, "_body", lambda _post, _entry: None)
+    def show(_self: Any, entries: Any, _max_posts: int) -> Shown:
+        return Shown(
+            {each.sort_key: {"edited_at": None, "body": None} for each in entries}, len(entries), 0
+        )
+
+    return patch.object(read.Hydration, "show", show)
 
 
 @spoils(timelines.every_reading_shows_what_it_should, "which was retracted seconds before")

@@ -14,8 +14,9 @@ from fanfold import clock
 from fanfold.errors import TryLater
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entry
+from fanfold.timeline.picking import MAX_POSTS
 from fanfold.timeline.posts import Post
-from fanfold.timeline.read import ATTEMPTS, CACHE_SECONDS, Hydration
+from fanfold.timeline.read import ATTEMPTS, CACHE_RETRACTED, CACHE_SECONDS, Hydration
 
 AT = "2026-11-20T18:00:00.123Z"
 LATER = "2026-12-30T18:00:00.123Z"
@@ -44,8 +45,8 @@ def entry(ref_id: str) -> Entry:
 
 def shown(hydration: Hydration, refs: str, *more: Entry) -> dict[str, object]:
     """The bodies of ada's entries of these ids, and of others, by `ref_id`."""
-    contents = hydration.contents([*map(entry, refs), *more])
-    return {split_sort_key(key)[1]: json.loads(each["body"].text) for key, each in contents.items()}
+    shown = hydration.show([*map(entry, refs), *more], MAX_POSTS).contents
+    return {split_sort_key(key)[1]: json.loads(each["body"].text) for key, each in shown.items()}
 
 
 def post(ref_id: str, *, deleted: bool = False) -> Post:
@@ -90,7 +91,7 @@ def test_a_post_without_a_body_is_shown_without_one() -> None:
 def test_a_post_is_shown_with_the_time_of_its_last_edit() -> None:
     cached = hydration(Posts({"a": post("a"), "b": replace(post("b"), edited_at=LATER)}))
     for _ in range(2):
-        contents = cached.contents([entry("a"), entry("b")])
+        contents = cached.show([entry("a"), entry("b")], MAX_POSTS).contents
         edited_at = {key: content["edited_at"] for key, content in contents.items()}
         assert edited_at == {entry("a").sort_key: None, entry("b").sort_key: LATER}
 
@@ -132,7 +133,7 @@ def test_of_two_entries_with_one_ref_id_only_one_is_shown_and_the_post_is_read_o
     new = Entry(f"{LATER}#a", "ada")
     cached = hydration(posts)
     for _ in range(2):
-        ((key, content),) = cached.contents([new, entry("a")]).items()
+        ((key, content),) = cached.show([new, entry("a")], MAX_POSTS).contents.items()
         assert (key, content["body"].text) == (new.sort_key, '"a!"')
     assert posts.asked == [{"a"}]
 
@@ -153,7 +154,7 @@ def test_a_post_that_takes_the_id_of_a_cached_one_is_shown_at_once() -> None:
     assert shown(cached, "a") == {"a": "a!"}
     posts.posts["a"] = replace(post("a"), published_at=LATER, body='"new"')
     new = Entry(f"{LATER}#a", "ada")
-    assert cached.contents([new])[new.sort_key]["body"].text == '"new"'
+    assert cached.show([new], MAX_POSTS).contents[new.sort_key]["body"].text == '"new"'
 
 
 def test_a_post_is_read_again_when_it_expires_in_the_cache(now: list[float]) -> None:
@@ -202,3 +203,53 @@ def test_an_unprocessed_post_is_not_cached_as_deleted() -> None:
         shown(cached, "a")
     posts.leave = 0
     assert shown(cached, "a") == {"a": "a!"}
+
+
+def test_a_retracted_post_is_remembered_for_the_containers_life(now: list[float]) -> None:
+    posts = Posts({"a": post("a", deleted=True), "b": post("b")})
+    cached = hydration(posts)
+    for _ in range(3):
+        assert shown(cached, "ab") == {"b": "b!"}
+        now[0] += 3600
+    assert posts.asked == [{"a", "b"}, {"b"}, {"b"}]
+
+
+def test_a_missing_post_is_looked_for_again_after_five_seconds(now: list[float]) -> None:
+    posts = Posts({})
+    cached = hydration(posts)
+    assert shown(cached, "a") == {}
+    posts.posts["a"] = post("a")
+    now[0] += CACHE_SECONDS - 0.001
+    assert shown(cached, "a") == {}
+    now[0] += 0.001
+    assert shown(cached, "a") == {"a": "a!"}
+    assert posts.asked == [{"a"}, {"a"}]
+
+
+@pytest.mark.usefixtures("now")
+def test_the_retraction_of_one_publisher_hides_no_entry_of_another() -> None:
+    posts = Posts({"a": post("a", deleted=True)})
+    cached = hydration(posts)
+    assert shown(cached, "a") == {}
+    posts.posts["a"] = replace(post("a"), publisher_id="eve")
+    assert shown(cached, "", Entry(f"{AT}#a", "eve")) == {"a": "a!"}
+
+
+@pytest.mark.usefixtures("now")
+def test_retractions_that_are_remembered_are_bounded() -> None:
+    retracted = hydration(Posts({})).retracted
+    for number in range(CACHE_RETRACTED + 10):
+        retracted[f"{AT}#{number}"] = "ada"
+    assert len(retracted) == CACHE_RETRACTED
+
+
+@pytest.mark.usefixtures("now")
+def test_no_entry_is_looked_at_for_which_no_more_posts_may_be_read() -> None:
+    posts = Posts({name: post(name) for name in "abcde"})
+    cached = hydration(posts)
+    shown(cached, "ac")
+    found = cached.show([entry(name) for name in "abcde"], 1)
+    assert [split_sort_key(key)[1] for key in found.contents] == ["a", "c", "b"]
+    assert (found.looked_at, found.read) == (3, 1)
+    assert cached.show([entry("d")], 0) == ({}, 0, 0)
+    assert posts.asked == [{"a", "c"}, {"b"}]

@@ -1,0 +1,89 @@
+"""What a page takes of the entries that are found, and how much may be read for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from fanfold.aws.items import MAX_KEYS
+
+# What one page may take, however much of the timeline is left out: else 5,000 retracted posts would
+# cost each follower 5,000 reads a page.
+MAX_QUERIES = 4
+MAX_LOOKED_AT = 400
+MAX_POSTS = 200
+# Entries of each query but the first. All four of a page of 50 take nine read units.
+REFILL = 100
+
+
+class Keyed(Protocol):
+    """What has a key: an entry."""
+
+    @property
+    def sort_key(self) -> str: ...
+
+
+E = TypeVar("E", bound=Keyed)
+
+
+class Shown(NamedTuple):
+    """What is shown beside entries."""
+
+    contents: Mapping[str, Mapping[str, Any]]  # by sort key; entries without one are left out
+    looked_at: int  # of the entries, from the first: no more posts might be read for the others
+    read: int  # posts, at most the given number
+
+
+# Takes at most MAX_KEYS entries, and the number of posts that may be read for them.
+Show = Callable[[Sequence[E], int], Shown]
+
+
+class Picking(Generic[E]):
+    """Fills one page, within its bounds."""
+
+    def __init__(self, show: Show[E], limit: int) -> None:
+        self.limit = limit
+        self.entries: list[E] = []
+        self.contents: dict[str, Mapping[str, Any]] = {}
+        self.looked_at: dict[str, None] = {}  # keys in order, those that are left out too
+        self._show = show
+        self._queries = 0
+        self._found = 0  # entries that queries have answered
+        self._posts = MAX_POSTS  # that may still be read
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.entries) == self.limit
+
+    def size(self, wanted: int) -> int:
+        """How many of the wanted entries the next query may answer; 0 if it may not be made."""
+        return min(wanted, MAX_LOOKED_AT - self._found) if self._queries < MAX_QUERIES else 0
+
+    def queried(self, entries: int) -> None:
+        """A query was answered with so many entries."""
+        self._queries += 1
+        self._found += entries
+
+    def pick(self, entries: Sequence[E]) -> Sequence[E]:
+        """Take entries until the page is full; returns those that were not looked at."""
+        while entries and not self.is_full:
+            # As many as are wanted; where most are left out, twice as many each time.
+            hidden = len(self.looked_at) - len(self.entries)
+            some = entries[: min(max(self.limit - len(self.entries), hidden), MAX_KEYS)]
+            shown = self._show(some, self._posts)
+            self._posts -= shown.read
+            taken = 0
+            while taken < shown.looked_at and not self.is_full:
+                self._take(some[taken], shown.contents)
+                taken += 1
+            entries = entries[taken:]
+            if shown.looked_at < len(some):
+                break
+        return entries
+
+    def _take(self, entry: E, contents: Mapping[str, Mapping[str, Any]]) -> None:
+        key = entry.sort_key
+        self.looked_at[key] = None
+        if key in contents:
+            self.entries.append(entry)
+            self.contents[key] = contents[key]
