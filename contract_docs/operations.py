@@ -64,6 +64,19 @@ OPERATIONS: dict[contract.Route, Operation] = {
         answer=answers.Accepted,
         example={"ref_id": REF_ID, "published_at": PUBLISHED_AT, "accepted_at": ACCEPTED_AT},
     ),
+    contract.READ_POST: Operation(
+        id="readPost",
+        summary="A post",
+        description="Of any publisher, unless the stage shows posts to their publisher alone.",
+        answer=answers.Post,
+        example={
+            "ref_id": REF_ID,
+            "publisher_id": "alice",
+            "published_at": PUBLISHED_AT,
+            "edited_at": None,
+            "body": BODY,
+        },
+    ),
     contract.EDIT_POST: Operation(
         id="editPost",
         summary="Give one's own post another body",

@@ -46,6 +46,16 @@ class Edited(TypedDict):
     edited_at: Instant
 
 
+class Post(TypedDict):
+    """A post as it is now."""
+
+    ref_id: Id
+    publisher_id: Id
+    published_at: Instant
+    edited_at: Annotated[Instant | None, Also(description="Null if nobody has edited it.")]
+    body: Annotated[dict[str, Any] | None, Also(description="As it was sent.")]
+
+
 class Delivery(TypedDict):
     """The progress of a delivery. `fanfold/fanout/status.py` makes it."""
 

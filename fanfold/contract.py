@@ -70,6 +70,7 @@ PUBLISH_POST: Final = Route(
     status=202,
     refusals=(errors.RefIdTaken, errors.PostRetracted, errors.TooLarge, errors.KeyReused),
 )
+READ_POST: Final = Route("GET", "/v1/posts/{ref_id}", "timeline", refusals=(errors.NoPost,))
 EDIT_POST: Final = Route(
     "PUT",
     "/v1/posts/{ref_id}",
@@ -89,6 +90,7 @@ READ_TIMELINE: Final = Route("GET", "/v1/timeline", "timeline", query=("limit", 
 
 ROUTES: Final = (
     PUBLISH_POST,
+    READ_POST,
     EDIT_POST,
     RETRACT_POST,
     SHOW_DELIVERY,

@@ -181,6 +181,12 @@ LANE = "lane"  # a dimension of it
 GROWTHS = "Growths"
 GROWTHS_REFUSED = "GrowthsRefused"
 
+# Who may read a post, and its publisher's feed, apart from timelines: every signed-in user, or the
+# publisher alone.
+USERS = "users"
+PUBLISHER = "publisher"
+POST_READERS = (USERS, PUBLISHER)
+
 # Libraries that can call AWS in DELIVER and QUERY.
 LIBCURL = "libcurl"
 BOTO3 = "boto3"

@@ -1,4 +1,4 @@
-"""QUERY: reads the user's own timeline over HTTP."""
+"""QUERY: reads timelines and posts over HTTP."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from fanfold.errors import BadInput
 from fanfold.settings import Settings
 from fanfold.timeline import paging
 from fanfold.timeline.entries import Entries
+from fanfold.timeline.feed import Feeds
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from functions import _clients
@@ -18,11 +19,10 @@ from functions._http import Answer, Event, Request, answer, logger, respond
 
 settings = Settings.from_env()
 dynamodb = _clients.dynamodb(settings)
-reading = Reading(
-    Entries(dynamodb, settings.timelines_table),
-    Hydration(Posts(dynamodb, settings.posts_table)),
-    settings.retention_days,
-)
+posts = Posts(dynamodb, settings.posts_table)
+hydration = Hydration(posts)
+reading = Reading(Entries(dynamodb, settings.timelines_table), hydration, settings.retention_days)
+feeds = Feeds(posts, hydration, settings.retention_days, settings.post_readers)
 
 
 def read(request: Request) -> Answer:
@@ -34,7 +34,14 @@ def read(request: Request) -> Answer:
     return answer(200, reading.page(request.user_id, asked, hydrate=hydrate == "true"))
 
 
-ACTIONS = {contract.READ_TIMELINE: read}
+def read_post(request: Request) -> Answer:
+    return answer(200, feeds.post(request.user_id, request.path_id("ref_id")))
+
+
+ACTIONS = {
+    contract.READ_TIMELINE: read,
+    contract.READ_POST: read_post,
+}
 
 
 @logger.inject_lambda_context

@@ -44,7 +44,7 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
     },
     names.POSTS: {
         API: ("PutItem", "UpdateItem"),
-        TIMELINE: ("BatchGetItem",),
+        TIMELINE: ("GetItem", "BatchGetItem"),
         PLAN: ("PutItem", "UpdateItem"),
         DELIVER: ("GetItem",),
     },
@@ -190,6 +190,7 @@ class FollowTimeline(Construct):
             express_worker_rate=budget.express.worker_rate,
             bulk_worker_rate=budget.bulk.worker_rate,
             user_claim=stage.user_claim,
+            post_readers=stage.post_readers,
             retention_days=stage.retention_days,
             max_follows=stage.max_follows,
             max_level=stage.max_level,

@@ -46,6 +46,7 @@ def check(stage: Stage) -> None:
     _check_numbers(stage)
     _check_quota(stage)
     _check_texts(stage)
+    _check_choices(stage)
     _check_budget(stage)
     _check_users(stage)
     if stage.log_retention_days not in LOG_RETENTION_DAYS:
@@ -107,11 +108,15 @@ def _check_texts(stage: Stage) -> None:
             raise StageError(f"{name!r} must be {kind}.")
 
 
+def _check_choices(stage: Stage) -> None:
+    choices = {"transport": names.TRANSPORTS, "post_readers": names.POST_READERS}
+    for name, known in choices.items():
+        value = getattr(stage, name)
+        if value not in known:
+            raise StageError(f"{name!r} must be one of {', '.join(known)}, not {value!r}.")
+
+
 def _check_budget(stage: Stage) -> None:
-    if stage.transport not in names.TRANSPORTS:
-        raise StageError(
-            f"'transport' must be one of {', '.join(names.TRANSPORTS)}, not {stage.transport!r}."
-        )
     try:
         _ = stage.budget
     except NoRoom as error:

@@ -220,13 +220,20 @@ class Posts:
             return row
         return None
 
+    def one(self, ref_id: str) -> Post | None:
+        """The post, read consistently, or None."""
+        return self._one(ref_id)
+
     def without_body(self, ref_id: str) -> Post | None:
-        """The post without its body, read consistently, or None."""
+        """The same without its body."""
+        return self._one(ref_id, ProjectionExpression=_ALL_BUT_BODY)
+
+    def _one(self, ref_id: str, **projection: Any) -> Post | None:
         answer = self.client.get_item(
             TableName=self.table,
             Key={"ref_id": text(ref_id)},
             ConsistentRead=True,
-            ProjectionExpression=_ALL_BUT_BODY,
+            **projection,
         )
         return _from_item(answer["Item"]) if "Item" in answer else None
 

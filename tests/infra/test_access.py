@@ -33,7 +33,7 @@ EXPECTED = {
         "PublishQueue": SEND,
         "RelationQueue": SEND,
     },
-    "timeline": {"Timelines": QUERY, "Posts": {"dynamodb:BatchGetItem"}},
+    "timeline": {"Timelines": QUERY, "Posts": GET | {"dynamodb:BatchGetItem"}},
     "plan": {
         "Followers": QUERY | EDIT_EDGES,
         "Following": GET | UPDATE,

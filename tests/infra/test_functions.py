@@ -105,6 +105,13 @@ def test_the_stage_decides_which_claim_names_the_user(dev: Template, prod: Templ
         assert {given["USER_CLAIM"] for given in variables(template).values()} == {claim}
 
 
+def test_the_stage_decides_who_may_read_posts(
+    dev: Template, synthesize: Callable[..., Template]
+) -> None:
+    for template, readers in ((dev, "users"), (synthesize(post_readers="publisher"), "publisher")):
+        assert {given["POST_READERS"] for given in variables(template).values()} == {readers}
+
+
 def test_every_function_has_its_own_log_group(template: Template) -> None:
     groups = [p["LoggingConfig"]["LogGroup"]["Ref"] for p in functions(template).values()]
     assert len(set(groups)) == len(groups)
