@@ -95,7 +95,7 @@ def leave_behind(system: System) -> Json:
     queued = publish(system, "queued", "ada")
 
     # What other services have sent meanwhile; the first post was moved since.
-    moved = {contract.FIRST_SENT_AT: {"DataType": "String", "StringValue": FIRST_SENT_AT}}
+    moved: Json = {contract.FIRST_SENT_AT: {"DataType": "String", "StringValue": FIRST_SENT_AT}}
     for message in (
         {"type": "post.published", "publisher_id": "bea", "ref_id": "other-1", "body": {"n": 1.10}},
         {"type": "post.published", "publisher_id": "bea", "ref_id": "other-2"},

@@ -21,6 +21,7 @@ from fanfold.fanout.status import Status
 from functions import _intake
 from functions._intake import read_event
 from tests import openapi as documented
+from tests.examples import examples, is_like, requests
 
 ROOT = Path(__file__).parents[2]
 
@@ -161,3 +162,32 @@ def test_every_error_that_a_route_may_answer_is_documented_with_its_status() -> 
         for error in (*contract.ANY_ROUTE, *route.refusals):
             answered = documented.resolve(operation["responses"][str(error.status)])
             assert f"`{error.slug}`" in answered["description"]
+
+
+def test_every_route_has_an_example_in_the_docs() -> None:
+    shown = {request for example in examples() for request in requests(example)}
+    assert shown
+    for route in contract.ROUTES:
+        pattern = re.sub(r"{\w+}", "[^/]+", route.path)
+        assert any(
+            method == route.method and re.fullmatch(pattern, path) for method, path in shown
+        ), f"docs/api.md has no example of {route.key}; add one, which a test will try."
+
+
+def test_every_kind_of_message_is_shown_and_valid() -> None:
+    section = (ROOT / "docs/api.md").read_text().partition("\n## The publish queue\n")[2]
+    lines = section.partition("```json\n")[2].partition("```")[0].splitlines()
+    shown = [json.loads(line) for line in lines]
+    assert [each["type"] for each in shown] == list(contract.EVENTS)
+    for each in shown:
+        assert read_event(each).type == each["type"]
+        Draft202012Validator(messages.documents()[each["type"]]).validate(each)
+
+
+def test_an_answer_is_like_the_one_shown_only_if_times_ids_and_cursors_alone_differ() -> None:
+    shown = {"at": "2026-11-20T18:00:00.123Z", "id": "0" * 32, "next": "2" + "A" * 30, "n": [1]}
+    other = {"at": "2027-01-01T00:00:00.000Z", "id": "f" * 32, "next": "1" + "B" * 40, "n": [1]}
+    assert is_like(other, shown)
+    for name, value in (("at", "today"), ("id", "x"), ("next", None), ("n", [2]), ("n", [])):
+        assert not is_like({**other, name: value}, shown)
+    assert not is_like({**other, "more": True}, shown)
