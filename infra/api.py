@@ -130,4 +130,5 @@ def _cors(stage: Stage) -> gateway.CorsPreflightOptions | None:
         allow_origins=list(stage.cors_origins),
         allow_methods=[gateway.CorsHttpMethod[method] for method in methods],
         allow_headers=["authorization", "content-type", "idempotency-key"],
+        expose_headers=["retry-after"],  # else the browser hides it from the page
     )

@@ -154,5 +154,6 @@ def test_only_browsers_of_configured_origins_may_call(dev: Template, prod: Templ
     (opened,) = of_type(prod, "AWS::ApiGatewayV2::Api").values()
     assert opened["CorsConfiguration"]["AllowOrigins"] == ["https://app.example.com"]
     assert not opened["CorsConfiguration"].get("AllowCredentials")
+    assert opened["CorsConfiguration"]["ExposeHeaders"] == ["retry-after"]
     assert set(opened["CorsConfiguration"]["AllowMethods"]) == {"POST", "DELETE", "PUT", "GET"}
     assert routes(prod)["OPTIONS /{proxy+}"]["AuthorizationType"] == "NONE"
