@@ -30,7 +30,7 @@ def test_every_example_answers_as_the_page_says(
         "QUEUE": stack.settings().publish_queue_url,
         "ALICE": alice.token,
         "BOB": bob.token,
-        "AWS_ENDPOINT_URL": str(stack.endpoint),
+        "ENGINE": str(stack.endpoint),
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_DEFAULT_REGION": aws.LOCAL_REGION,
@@ -43,7 +43,9 @@ def test_every_example_answers_as_the_page_says(
 
 def tried(example: Example, alice: str, variables: dict[str, str]) -> str:
     """Run an example until it answers what the page shows; `alice` is the name of its alice."""
-    commands = example.commands.replace("curl ", "curl -sS ").replace("alice", alice)
+    commands = example.commands.replace("alice", alice).replace("curl ", "curl -sS ")
+    # Version 1 of the AWS CLI does not read AWS_ENDPOINT_URL for SQS.
+    commands = commands.replace("aws sqs ", 'aws --endpoint-url "$ENGINE" sqs ')
     shown = json.dumps(example.answer).replace("alice", alice)
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
