@@ -50,6 +50,22 @@ IDEMPOTENCY_KEY: Json = {
     "example": "6e1f3a52-9d0b-4c7e-8a41-2b5c7d9e0f13",
 }
 
+PAGE: Json = {
+    "entries": [
+        {
+            "ref_id": REF_ID,
+            "publisher_id": "alice",
+            "published_at": PUBLISHED_AT,
+            "edited_at": None,
+            "body": BODY,
+        }
+    ],
+    "next": TIMELINE_CURSOR,
+    "previous": PREVIOUS_CURSOR,
+    "more": True,
+    "partial": True,
+}
+
 OPERATIONS: dict[contract.Route, Operation] = {
     contract.PUBLISH_POST: Operation(
         id="publishPost",
@@ -131,21 +147,17 @@ OPERATIONS: dict[contract.Route, Operation] = {
         id="readTimeline",
         summary="A page of the user's own timeline, newest first",
         answer=answers.TimelinePage,
-        example={
-            "entries": [
-                {
-                    "ref_id": REF_ID,
-                    "publisher_id": "alice",
-                    "published_at": PUBLISHED_AT,
-                    "edited_at": None,
-                    "body": BODY,
-                }
-            ],
-            "next": TIMELINE_CURSOR,
-            "previous": PREVIOUS_CURSOR,
-            "more": True,
-            "partial": True,
-        },
+        example=PAGE,
+    ),
+    contract.READ_FEED: Operation(
+        id="readFeed",
+        summary="A page of a publisher's own posts, newest first",
+        description=(
+            "Of any publisher, unless the stage shows posts to their publisher alone. What was "
+            "just published or retracted may be missing, or still be there, for a moment."
+        ),
+        answer=answers.FeedPage,
+        example=PAGE,
     ),
 }
 

@@ -143,6 +143,10 @@ class TimelinePage(TypedDict):
     ]
 
 
+class FeedPage(TimelinePage):
+    """A publisher's own posts, newest first."""
+
+
 class Problem(TypedDict):
     """A problem document (RFC 9457)."""
 

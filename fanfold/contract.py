@@ -87,6 +87,13 @@ FOLLOW: Final = Route(
 UNFOLLOW: Final = Route("DELETE", "/v1/following/{publisher_id}", "api", status=204)
 LIST_FOLLOWING: Final = Route("GET", "/v1/following", "api", query=("limit", "cursor"))
 READ_TIMELINE: Final = Route("GET", "/v1/timeline", "timeline", query=("limit", *PLACES, "hydrate"))
+READ_FEED: Final = Route(
+    "GET",
+    "/v1/publishers/{publisher_id}/posts",
+    "timeline",
+    query=("limit", *PLACES, "hydrate"),
+    refusals=(errors.FeedClosed,),
+)
 
 ROUTES: Final = (
     PUBLISH_POST,
@@ -98,6 +105,7 @@ ROUTES: Final = (
     UNFOLLOW,
     LIST_FOLLOWING,
     READ_TIMELINE,
+    READ_FEED,
 )
 
 # A problem's type is this address, `#` and the error's slug. The slug is what clients compare: the

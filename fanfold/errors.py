@@ -31,6 +31,14 @@ class NoUser(FanfoldError):
     title = "The token names no user"
 
 
+class FeedClosed(FanfoldError):
+    """The stage shows the posts of a publisher, apart from timelines, to nobody else."""
+
+    status = 403
+    slug = "feed-closed"
+    title = "Only its publisher may read this feed"
+
+
 class NoRoute(FanfoldError):
     status = 404
     slug = "no-route"

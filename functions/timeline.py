@@ -12,6 +12,7 @@ from fanfold.settings import Settings
 from fanfold.timeline import paging
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.feed import Feeds
+from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from functions import _clients
@@ -22,16 +23,32 @@ dynamodb = _clients.dynamodb(settings)
 posts = Posts(dynamodb, settings.posts_table)
 hydration = Hydration(posts)
 reading = Reading(Entries(dynamodb, settings.timelines_table), hydration, settings.retention_days)
-feeds = Feeds(posts, hydration, settings.retention_days, settings.post_readers)
+feeds = Feeds(
+    posts,
+    Outbox(dynamodb, settings.posts_table),
+    hydration,
+    settings.retention_days,
+    settings.post_readers,
+)
 
 
 def read(request: Request) -> Answer:
-    query = request.query
-    hydrate = query.get("hydrate", "true")
+    asked, hydrate = _page(request)
+    return answer(200, reading.page(request.user_id, asked, hydrate=hydrate))
+
+
+def read_feed(request: Request) -> Answer:
+    publisher_id = request.path_id("publisher_id")
+    asked, hydrate = _page(request)
+    return answer(200, feeds.page(request.user_id, publisher_id, asked, hydrate=hydrate))
+
+
+def _page(request: Request) -> tuple[paging.Asked, bool]:
+    """The page that is asked for, and whether with content."""
+    hydrate = request.query.get("hydrate", "true")
     if hydrate not in ("true", "false"):
         raise BadInput("'hydrate' must be true or false.")
-    asked = paging.asked(query, request.limit())
-    return answer(200, reading.page(request.user_id, asked, hydrate=hydrate == "true"))
+    return paging.asked(request.query, request.limit()), hydrate == "true"
 
 
 def read_post(request: Request) -> Answer:
@@ -41,6 +58,7 @@ def read_post(request: Request) -> Answer:
 ACTIONS = {
     contract.READ_TIMELINE: read,
     contract.READ_POST: read_post,
+    contract.READ_FEED: read_feed,
 }
 
 

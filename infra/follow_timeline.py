@@ -151,6 +151,7 @@ class FollowTimeline(Construct):
         for table, placed in self.tables.items():
             for function, actions in TABLE_ACTIONS[table].items():
                 placed.allow(self.functions[function], *actions)
+        self.tables[names.POSTS].allow_index(self.functions[TIMELINE], names.OUTBOX, "Query")
         for index in (names.OPEN, names.GIVEN_UP):
             self.tables[names.FANOUTS].allow_index(self.functions[SWEEP], index, "Scan")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fanfold.aws.items import get_text, number, text
+from fanfold.aws.items import Item, get_text, number, text
 from fanfold.names import EXPIRES_AT
 from fanfold.timeline.paging import Range
 
@@ -57,7 +57,7 @@ class Entries:
 
         They are older than the sort key `before`, if it is given; it lies within the range.
         """
-        return self._query(user_id, within, start=before, limit=limit)
+        return self._query(user_id, within, start=before, limit=limit, ScanIndexForward=False)
 
     def oldest(
         self, user_id: str, within: Range, *, after: str | None, limit: int, is_consistent: bool
@@ -69,23 +69,34 @@ class Entries:
     def _query(
         self, user_id: str, within: Range, *, start: str | None, limit: int, **order: bool
     ) -> tuple[list[Entry], bool]:
-        request: dict[str, Any] = {
-            "TableName": self.table,
-            "KeyConditionExpression": "user_id = :user AND sort_key > :since",
-            "ExpressionAttributeValues": {":user": text(user_id), ":since": text(within.since)},
-            "ProjectionExpression": "sort_key, publisher_id",
-            "ScanIndexForward": False,
-            "Limit": limit,
-            **order,
-        }
-        if within.until is not None:  # no key equals a time
-            condition = "user_id = :user AND sort_key BETWEEN :since AND :until"
-            request["KeyConditionExpression"] = condition
-            request["ExpressionAttributeValues"][":until"] = text(within.until)
-        if start is not None:
-            request["ExclusiveStartKey"] = {"user_id": text(user_id), "sort_key": text(start)}
-        answer = self.client.query(**request)
-        entries = [
-            Entry(item["sort_key"]["S"], item["publisher_id"]["S"]) for item in answer["Items"]
-        ]
-        return entries, "LastEvaluatedKey" in answer
+        key = None if start is None else {"user_id": text(user_id), "sort_key": text(start)}
+        request = {**range_request("user_id", user_id, within, start=key, limit=limit), **order}
+        return found(self.client.query(TableName=self.table, **request))
+
+
+def range_request(
+    owner: str, owner_id: str, within: Range, *, start: Item | None, limit: int
+) -> dict[str, Any]:
+    """The Query of a range of sort keys below one partition key, whose attribute is `owner`.
+
+    It begins after the key `start`, and says neither the table nor the order.
+    """
+    request: dict[str, Any] = {
+        "KeyConditionExpression": f"{owner} = :owner AND sort_key > :since",
+        "ExpressionAttributeValues": {":owner": text(owner_id), ":since": text(within.since)},
+        "ProjectionExpression": "sort_key, publisher_id",
+        "Limit": limit,
+    }
+    if within.until is not None:  # no key equals a time
+        condition = f"{owner} = :owner AND sort_key BETWEEN :since AND :until"
+        request["KeyConditionExpression"] = condition
+        request["ExpressionAttributeValues"][":until"] = text(within.until)
+    if start is not None:
+        request["ExclusiveStartKey"] = start
+    return request
+
+
+def found(answer: Mapping[str, Any]) -> tuple[list[Entry], bool]:
+    """What such a Query has answered, and whether more may follow."""
+    entries = [Entry(item["sort_key"]["S"], item["publisher_id"]["S"]) for item in answer["Items"]]
+    return entries, "LastEvaluatedKey" in answer

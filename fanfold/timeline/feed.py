@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from fanfold import clock, names, times
-from fanfold.errors import NoPost
+from fanfold import clock, names
+from fanfold.errors import FeedClosed, NoPost
+from fanfold.timeline.outbox import Outbox
+from fanfold.timeline.paging import Asked, Source
 from fanfold.timeline.posts import Post, Posts
-from fanfold.timeline.read import Hydration, shown
-
-_DAY_MS = 24 * 60 * 60 * 1000
+from fanfold.timeline.read import Hydration, answer, ids_alone, shown, shown_since
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Feeds:
     """
 
     posts: Posts
+    outbox: Outbox
     hydration: Hydration
     retention_days: int
     readers: str
@@ -41,14 +43,28 @@ class Feeds:
             **shown(post),
         }
 
+    def page(
+        self, user_id: str, publisher_id: str, asked: Asked, *, hydrate: bool = True
+    ) -> dict[str, Any]:
+        """A page of a publisher's own posts, as one of a timeline. Raises `FeedClosed`.
+
+        A publisher that nobody knows has posted nothing.
+        """
+        if not self._may_read(user_id, publisher_id):
+            raise FeedClosed(
+                "Here only a publisher reads its own feed; follow it to find its posts in your "
+                "timeline."
+            )
+        source = Source(
+            partial(self.outbox.newest, publisher_id), partial(self.outbox.oldest, publisher_id)
+        )
+        show = self.hydration.show if hydrate else ids_alone
+        return answer(source, show, asked, retention_days=self.retention_days)
+
     def _may_read(self, user_id: str, publisher_id: str) -> bool:
         return self.readers == names.USERS or user_id == publisher_id
 
     def _is_gone(self, post: Post) -> bool:
         # DynamoDB may not have deleted an expired row, and a changed retention moves none.
-        is_over = post.sort_key <= self._floor() or post.expires_at * 1000 <= clock.now_ms()
-        return post.deleted or is_over
-
-    def _floor(self) -> str:
-        """The time at which what is shown begins."""
-        return times.to_text(clock.now_ms() - self.retention_days * _DAY_MS)
+        is_over = post.sort_key <= shown_since(self.retention_days)
+        return post.deleted or is_over or post.expires_at * 1000 <= clock.now_ms()

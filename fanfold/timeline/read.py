@@ -16,7 +16,7 @@ from fanfold.json_text import Verbatim
 from fanfold.timeline import paging
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.paging import Asked, Source
-from fanfold.timeline.picking import Shown
+from fanfold.timeline.picking import Show, Shown
 from fanfold.timeline.posts import Post, Posts
 
 # A container may show a retracted post for this long if it read the post just before, and take a
@@ -126,7 +126,7 @@ def shown(post: Post) -> dict[str, Any]:
     return {"edited_at": post.edited_at or None, "body": Verbatim(post.body or "null")}
 
 
-def _ids_alone(entries: Sequence[Entry], _max_posts: int) -> Shown:
+def ids_alone(entries: Sequence[Entry], _max_posts: int) -> Shown:
     """Show every entry, whatever became of its post."""
     return Shown(dict.fromkeys((each.sort_key for each in entries), _GONE), len(entries), 0)
 
@@ -144,13 +144,24 @@ class Reading:
         source = Source(
             partial(self.timelines.newest, user_id), partial(self.timelines.oldest, user_id)
         )
-        page = paging.page(
-            source,
-            self.hydration.show if hydrate else _ids_alone,
-            asked,
-            floor=times.to_text(clock.now_ms() - self.retention_days * _DAY_MS),
-        )
-        return page.answer([_line(each, page.contents[each.sort_key]) for each in page.entries])
+        show = self.hydration.show if hydrate else ids_alone
+        return answer(source, show, asked, retention_days=self.retention_days)
+
+
+def answer(
+    source: Source[Entry], show: Show[Entry], asked: Asked, *, retention_days: int
+) -> dict[str, Any]:
+    """The page that is asked for, as its reader is answered; what it shows ends with the retention.
+
+    Raises `TryLater` if posts cannot be read now.
+    """
+    page = paging.page(source, show, asked, floor=shown_since(retention_days))
+    return page.answer([_line(each, page.contents[each.sort_key]) for each in page.entries])
+
+
+def shown_since(retention_days: int) -> str:
+    """The time of the oldest post that is shown."""
+    return times.to_text(clock.now_ms() - retention_days * _DAY_MS)
 
 
 def _line(entry: Entry, content: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,11 @@ EXPECTED = {
         "PublishQueue": SEND,
         "RelationQueue": SEND,
     },
-    "timeline": {"Timelines": QUERY, "Posts": GET | {"dynamodb:BatchGetItem"}},
+    "timeline": {
+        "Timelines": QUERY,
+        "Posts": GET | {"dynamodb:BatchGetItem"},
+        "Posts/index/outbox": QUERY,
+    },
     "plan": {
         "Followers": QUERY | EDIT_EDGES,
         "Following": GET | UPDATE,

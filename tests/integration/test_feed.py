@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold import names
+from fanfold.timeline.paging import Range
 from tests.integration.system import AT, POST, Answer, System, error
 
 DAY = 24 * 60 * 60
@@ -111,3 +112,113 @@ def test_a_throttled_read_is_answered_with_try_later(
     fail_first(system.door("timeline").dynamodb, "get_item", [error("ThrottlingException")] * 5)
     assert get(system).slug == "try-later"
     assert get(system, "a b").slug == "bad-input"
+
+
+# A publisher's own feed
+
+
+def feed(system: System, publisher: str = "ada", *, user: str = "bob", **query: str) -> Answer:
+    path = {"publisher_id": publisher}
+    return system.http("timeline/read_feed", user=user, path=path, query=query)
+
+
+def refs(answer: Answer) -> list[str]:
+    assert answer.status == 200, answer.body
+    return [each["ref_id"] for each in answer.body["entries"]]
+
+
+def publish(system: System, count: int, *, user: str = "ada") -> list[str]:
+    """Publish posts a second apart; returns their ids, newest first."""
+    found = []
+    for number in range(count):
+        system.clock.advance(1)
+        answer = system.publish(f"{number}", user=user, body={"number": number})
+        found.append(answer.body["ref_id"])
+    return found[::-1]
+
+
+def test_a_feed_has_the_publishers_own_posts_newest_first(system: System) -> None:
+    published = publish(system, 3)
+    publish(system, 1, user="grace")
+    edit_of = system.http("api/edit_post", path={"ref_id": published[0]}, body={"body": {}})
+    answer = feed(system)
+    assert refs(answer) == published
+    first, second, _ = answer.body["entries"]
+    assert (first["edited_at"], first["body"]) == (edit_of.body["edited_at"], {})
+    assert (second["edited_at"], second["body"]) == (None, {"number": 1})
+    assert {each["publisher_id"] for each in answer.body["entries"]} == {"ada"}
+    assert answer.body["next"] is None
+    assert refs(feed(system, "nobody")) == []
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 100])
+def test_a_feed_is_paged_downwards_and_upwards_without_a_gap(system: System, limit: int) -> None:
+    published = publish(system, 4)
+    down: list[str] = []
+    query = {"limit": str(limit)}
+    while True:
+        answer = feed(system, **query)
+        down += refs(answer)
+        if answer.body["next"] is None:
+            break
+        query["before"] = answer.body["next"]
+    assert down == published
+    newest = feed(system, limit="1").body["previous"]
+    more = publish(system, 9)[:5]  # the first four are repeated
+    up: list[str] = []
+    for _ in range(5):
+        answer = feed(system, limit=str(limit), after=newest)
+        up = refs(answer) + up
+        newest = answer.body["previous"]
+        if "more" not in answer.body:
+            break
+    assert up == more
+
+
+def test_a_feed_is_read_between_two_times(system: System) -> None:
+    published = publish(system, 4)
+    at = [system.post(each).published_at for each in published]
+    assert refs(feed(system, **{"from": at[2], "to": at[0]})) == published[1:3]
+    assert feed(system, before="x").slug == "bad-input"
+    assert feed(system, hydrate="x").slug == "bad-input"
+    assert feed(system, cursor="x").slug == "bad-input"
+
+
+def test_retracted_posts_leave_a_feed_whose_pages_are_full(system: System) -> None:
+    published = publish(system, 5)
+    for ref_id in published[1:3]:
+        assert system.http("api/retract_post", path={"ref_id": ref_id}).status == 204
+    rest = [published[0], *published[3:]]
+    assert refs(feed(system)) == refs(feed(system, hydrate="false")) == rest
+    assert refs(feed(system, limit="2")) == rest[:2]
+
+
+def test_a_retraction_that_the_index_has_not_heard_of_is_left_out(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = publish(system, 2)
+    outbox = system.door("timeline").feeds.outbox
+    before = outbox.newest("ada", Range("2026"), before=None, limit=9)
+    system.http("api/retract_post", path={"ref_id": published[0]})
+    monkeypatch.setattr(type(outbox), "newest", lambda *_args, **_more: before)
+    assert refs(feed(system)) == published[1:]
+    assert refs(feed(system, hydrate="false")) == published, "posts are not looked at"
+
+
+def test_a_feed_ends_with_the_retention(system: System) -> None:
+    publish(system, 2)
+    system.clock.advance(30 * DAY - 0.5)
+    assert len(refs(feed(system))) == 1
+    system.clock.advance(1)
+    assert refs(feed(system)) == []
+
+
+def test_the_switch_closes_feeds_to_all_but_their_publisher(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published = publish(system, 1)
+    let_read(system, names.PUBLISHER, monkeypatch)
+    assert refs(feed(system, user="ada")) == published
+    for publisher in ("ada", "nobody"):
+        answer = feed(system, publisher)
+        assert (answer.status, answer.slug) == (403, "feed-closed")
