@@ -74,7 +74,7 @@ class Environment:
         following = getattr(self.door, "following", None)
         if following is not None:
             following.edges.forget()
-        for name in ("publishing", "reading"):
+        for name in ("publishing", "reading", "feeds"):
             use_case = getattr(self.door, name, None)
             if use_case is not None:
                 days = running.world.retention_days

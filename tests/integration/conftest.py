@@ -104,8 +104,9 @@ def system(clock: Clock, engine: str) -> Iterator[System]:
         with ExitStack() as cold:  # with empty caches, which use this clock
             timeline = service.door("timeline")
             hydration = Hydration(timeline.reading.hydration.posts)
-            reading = replace(timeline.reading, hydration=hydration)
-            cold.enter_context(patch.object(timeline, "reading", reading))
+            for name in ("reading", "feeds"):
+                use_case = replace(getattr(timeline, name), hydration=hydration)
+                cold.enter_context(patch.object(timeline, name, use_case))
             for name in ("api", "plan", "relate"):
                 door = service.door(name)
                 following = replace(door.following, edges=_wiring.edges(door.settings))
