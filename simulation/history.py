@@ -10,7 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aws_model.sqs.messages import Message
 from aws_model.sqs.queues import DELETED
@@ -18,6 +18,9 @@ from fanfold import contract, names
 from fanfold.messages import first_sent_at
 from simulation.spans import Span
 from simulation.wishes import Wish
+
+if TYPE_CHECKING:
+    from simulation.climbs import Climb
 
 Pair = tuple[str, str]  # user, publisher
 # Whoever had at most so many followers ever has small posts: PLAN has seen them all, where it
@@ -143,6 +146,7 @@ class Page:
     user: str
     begun_ms: int  # when it was asked for
     entries: list[dict[str, Any]]
+    is_short: bool = False  # and not the last one
 
 
 @dataclass
@@ -152,6 +156,9 @@ class History:
     operations: list[Operation] = field(default_factory=list)
     answers: Counter[tuple[str, int]] = field(default_factory=Counter)  # by route and HTTP status
     readings: list[list[Page]] = field(default_factory=list)  # the pages of each
+    climbs: list[Climb] = field(default_factory=list)
+    # When posts were published, by `ref_id`, where their publishers said it.
+    given_times: dict[str, str] = field(default_factory=dict)
     relations: dict[Pair, Relation] = field(default_factory=lambda: defaultdict(Relation))
     _by_subject: dict[tuple[str, str], list[Operation]] = field(
         default_factory=lambda: defaultdict(list)

@@ -58,6 +58,8 @@ class Observer:
     # When the service first said that a post was delivered, and when it first wrote an entry.
     completed_ms: dict[str, float] = field(default_factory=dict)
     entered_ms: dict[tuple[str, str], float] = field(default_factory=dict)  # by user and sort key
+    # When an entry was first there, likewise.
+    landed_ms: dict[tuple[str, str], float] = field(default_factory=dict)
     # When it said so last: a post is delivered again if a restore has lost its row in the ledger.
     completed_last_ms: dict[str, float] = field(default_factory=dict)
     # How often each entry was written, by user and sort key.
@@ -139,6 +141,7 @@ class Observer:
                 key = item["user_id"]["S"], item["sort_key"]["S"]
                 self.entered_ms.setdefault(key, now_ms)
                 if put not in left:
+                    self.landed_ms.setdefault(key, now_ms)
                     if not self.written[key]:
                         self._new_entries[task.number].add(split_sort_key(key[1])[1])
                     self.written[key] += 1

@@ -39,6 +39,8 @@ STATES: Mapping[str, int] = {
     "SWEEP sees a paused queue": 2_000,
     "SWEEP's question answered": 1_000,
     "a round of SWEEP": 500,
+    "a late entry shown upwards": 500,
+    "a reader looks a second time": 200,
     "a tombstone met": 3_000,
     "a transaction in conflict": 900,
     "abandoned": 1_000,
@@ -181,6 +183,9 @@ class Reached:
             case "query", names.FOLLOWERS.name:
                 if "LastEvaluatedKey" in answer:
                     self.note("more pages of followers")
+            case "query", names.TIMELINES.name:
+                if request.get("ConsistentRead"):
+                    self.note("a reader looks a second time")
             case "batch_write_item", _:
                 if answer.get("UnprocessedItems"):
                     self.note("unprocessed items")

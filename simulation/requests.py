@@ -69,6 +69,8 @@ def by_queue(
     world: World, publisher: str, ref_id: str, *, content: Any = None, **more: Any
 ) -> Operation:
     """Publish by a queue message, which is accepted as soon as SQS has it."""
+    if "published_at" in more:
+        world.history.given_times[ref_id] = more["published_at"]
 
     def is_acknowledged(operation: Operation) -> bool:
         operation.content = content or {"title": ref_id}
@@ -112,28 +114,41 @@ def read(world: World, user: str, *, limit: int = 2) -> list[dict[str, Any]]:
     """Read a timeline page by page; returns the entries that are shown, in order."""
     pages = _pages(world, user, contract.READ_TIMELINE, "entries", "before", limit)
     world.history.readings.append([Page(user, *each) for each in pages])
-    return [entry for _, page in pages for entry in page]
+    return [entry for _, page, _ in pages for entry in page]
+
+
+def page_of(world: World, user: str, *, limit: int, after: str | None) -> dict[str, Any] | None:
+    """One page of a timeline: the newest one, or upwards from a cursor; None without an answer."""
+    query = {"limit": str(limit), **({"after": after} if after else {})}
+    begun_ms = world.clock.now_ms()
+    status, page = _call(world, user, contract.READ_TIMELINE, query=query)
+    if status != 200:
+        return None
+    world.history.readings.append([Page(user, begun_ms, page["entries"])])
+    found: dict[str, Any] = page
+    return found
 
 
 def following(world: World, user: str, *, limit: int) -> list[str]:
     """List page by page whom a user follows."""
     pages = _pages(world, user, contract.LIST_FOLLOWING, "following", "cursor", limit)
-    return [each["publisher_id"] for _, page in pages for each in page]
+    return [each["publisher_id"] for _, page, _ in pages for each in page]
 
 
 def _pages(
     world: World, user: str, route: contract.Route, name: str, cursor: str, limit: int
-) -> list[tuple[int, list[dict[str, Any]]]]:
-    """The pages, each with the time at which it was asked for."""
-    found: list[tuple[int, list[dict[str, Any]]]] = []
+) -> list[tuple[int, list[dict[str, Any]], bool]]:
+    """The pages, with the time at which each was asked for, and whether it ends too early."""
+    found: list[tuple[int, list[dict[str, Any]], bool]] = []
     query = {"limit": str(limit)}
     while True:
         begun_ms = world.clock.now_ms()
         status, page = _call(world, user, route, query=query)
         if status != 200:
             return found
-        found.append((begun_ms, page[name]))
-        if page["next"] is None:
+        is_last = page["next"] is None
+        found.append((begun_ms, page[name], not is_last and len(page[name]) < limit))
+        if is_last:
             return found
         query[cursor] = page["next"]
 

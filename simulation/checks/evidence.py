@@ -11,7 +11,7 @@ from typing import Any
 from fanfold import names, times
 from fanfold.fanout.row import COMPLETE
 from fanfold.ids import split_sort_key
-from simulation import requests
+from simulation import climbs, requests
 from simulation.history import Operation, Pair
 from simulation.spans import Span
 from simulation.wishes import Sighting, Wish, contradictions, surely
@@ -101,6 +101,7 @@ class Evidence:
             for user in self.history.users():
                 seen.shown[user] = requests.read(world, user, limit=limit)
                 seen.following[user] = requests.following(world, user, limit=limit)
+            climbs.finish(world)
             for ref_id, (first, *_) in self._operations.items():
                 seen.status[ref_id] = requests.status(world, first.user, ref_id)
 

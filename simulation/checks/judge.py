@@ -9,6 +9,7 @@ from typing import TypeAlias
 from simulation.checks import (
     alarms,
     answers,
+    climbs,
     entries,
     follows,
     ledger,
@@ -46,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     timelines.every_reading_shows_what_it_should,
     timelines.timelines_show_what_they_should,
     timelines.posts_are_shown_as_they_were_sent,
+    climbs.readers_who_page_upwards_miss_nothing,
     posts.a_key_stands_for_one_post,
     answers.nobody_is_refused_without_reason,
     follows.follows_change_as_they_were_asked_to,

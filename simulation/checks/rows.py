@@ -33,10 +33,10 @@ def posts_are_stored_as_they_were_sent(found: Evidence) -> Iterator[str]:
             continue
         if json.loads(row["body"]["S"]) not in [each.content for each in publishes]:
             yield f"{ref_id} has a body that nobody sent."
-        at_ms = times.to_ms(row["accepted_at"]["S"])
-        if row["sort_key"]["S"] != f"{row['accepted_at']['S']}#{ref_id}":
+        at = found.history.given_times.get(ref_id, row["accepted_at"]["S"])
+        if row["sort_key"]["S"] != f"{at}#{ref_id}":
             yield f"{ref_id} has another sort key than that of its time."
-        wanted = at_ms // 1000 + Settings.retention_days * DAY_SECONDS + OUTLIVES_SECONDS
+        wanted = times.to_ms(at) // 1000 + Settings.retention_days * DAY_SECONDS + OUTLIVES_SECONDS
         if get_number(row, EXPIRES_AT) != wanted:
             yield f"The post {ref_id} expires at another time than its retention's end."
 

@@ -6,7 +6,9 @@ While they act, anything may fail. Then the faults end, and the run goes on unti
 from __future__ import annotations
 
 from functools import partial
+from random import Random
 
+from simulation import climbs
 from simulation.actors import operators, publishers, users
 from simulation.checks import work
 from simulation.checks.judge import CHECKS
@@ -57,6 +59,11 @@ def play(world: World) -> None:
     if world.is_hasty:
         for user in ("h0", "h1"):
             world.start_client(user, partial(users.change_mind, world, user, posting[0]))
+    # From a generator of its own, so that all other runs stay as they were.
+    climbing = Random(f"{world.seed} climbs")
+    if climbing.random() < climbs.CLIMBED:
+        world.start_client("climber", partial(climbs.climb, world, climbing, people[0]))
+        world.start_client("tardy", partial(climbs.post_late, world, climbing, posting[-1]))
     if random.random() < 0.3:
         world.start_client("noise", partial(publishers.send_noise, world))
     if random.random() < 0.2:

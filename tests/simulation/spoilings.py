@@ -17,6 +17,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.follows.edges_table import edge_key
 from fanfold.ids import ref_id_for
 from simulation import requests
+from simulation.climbs import Climb
 from simulation.faults import RATES
 from simulation.world import World
 
@@ -62,11 +63,15 @@ def _live(world: World) -> None:
     requests.relate(world, "follow", "ann", OTHER)
     requests.relate_by_queue(world, "follow", "gus", PUBLISHER)
     wait(60)
+    climb = Climb("ann")
+    world.history.climbs.append(climb)
+    climb.ask(world, limit=50)
     requests.by_http(world, PUBLISHER, "post")
     requests.by_http(world, PUBLISHER, "retracted")
     requests.by_queue(world, PUBLISHER, SENT)
     requests.by_http(world, OTHER, "other")
     wait(60)
+    climb.ask(world, limit=50)
     requests.retract(world, PUBLISHER, RETRACTED)
     requests.squat(world, POST)
     world.noise.add(NOISE)

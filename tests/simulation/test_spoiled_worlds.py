@@ -31,7 +31,7 @@ from fanfold.messages import DeliverSegment
 from fanfold.timeline import read
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.picking import Shown
-from simulation import requests
+from simulation import climbs, requests
 from simulation.checks import (
     alarms,
     answers,
@@ -47,6 +47,7 @@ from simulation.checks import (
     weeks,
     work,
 )
+from simulation.checks import climbs as climb_checks
 from simulation.clients import BotoClient
 from simulation.kinds import broken
 from simulation.kinds.drawn import KINDS
@@ -526,6 +527,40 @@ def a_reader_who_is_shown_the_timeline_of_another(world: World) -> None:
 @spoils(timelines.timelines_show_what_they_should, "has entries that are not shown")
 def a_reader_who_is_shown_nothing(world: World) -> Any:
     return _newest(lambda _found: [])
+
+
+@spoils(timelines.every_reading_shows_what_it_should, "sees a short page")
+def a_reader_with_a_short_page(world: World) -> None:
+    acting(world, "ann", lambda: requests.read(world, "ann"))
+    world.history.readings[-1] = [
+        replace(each, is_short=True) for each in world.history.readings[-1]
+    ]
+
+
+@spoils(climb_checks.readers_who_page_upwards_miss_nothing, "meets the bound of a page")
+def a_page_at_its_bound(world: World) -> None:
+    world.history.climbs[0].polls[1].page["partial"] = True
+
+
+@spoils(climb_checks.readers_who_page_upwards_miss_nothing, "has a short page")
+def a_short_page_that_says_that_there_is_more(world: World) -> None:
+    world.history.climbs[0].polls[1].page["more"] = True
+
+
+@spoils(climb_checks.readers_who_page_upwards_miss_nothing, "that there is no more, and there is")
+def a_reader_who_is_told_too_early_that_there_is_no_more(world: World) -> Any:
+    return patch.object(climbs, "finish", lambda _world: None)
+
+
+@spoils(climb_checks.readers_who_page_upwards_miss_nothing, "times")
+def a_reader_upwards_who_is_shown_a_page_twice(world: World) -> None:
+    climb = world.history.climbs[0]
+    climb.polls.insert(1, climb.polls[1])
+
+
+@spoils(climb_checks.readers_who_page_upwards_miss_nothing, "and is not shown")
+def a_reader_upwards_who_is_shown_nothing(world: World) -> None:
+    world.history.climbs[0].polls[1].page["entries"].clear()
 
 
 # Work and dead letters

@@ -1,0 +1,66 @@
+"""What readers see who page upwards."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from fanfold import cursor
+from fanfold.cursor import Cursor, hashed
+from fanfold.ids import sort_key
+from simulation.checks.evidence import Evidence
+from simulation.climbs import Climb
+
+# After it, every read shows what was written: the longest lag of reads in a run.
+LAG_MS = 5_000
+
+
+def readers_who_page_upwards_miss_nothing(found: Evidence) -> Iterator[str]:
+    """What lands above a cursor's low mark is shown to its reader, once; and pages are full.
+
+    So few posts meet no bound of a page.
+    """
+    _ = found.seen  # the readers go on until there is no more
+    for climb in found.history.climbs:
+        user = climb.user
+        for poll in climb.polls:
+            if "partial" in poll.page:
+                yield f"{user} meets the bound of a page: {poll.page}."
+            elif len(poll.page["entries"]) < poll.limit and poll.goes_on:
+                yield f"{user} has a short page that is not the last one: {poll.page}."
+        yield from _entries(found, climb)
+        if len(climb.polls) > 1 and climb.polls[-1].page["entries"]:
+            yield f"{user} is told that there is no more, and there is."
+
+
+def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
+    user, times = (
+        climb.user,
+        Counter(
+            sort_key(entry["published_at"], entry["ref_id"])
+            for poll in climb.polls
+            for entry in poll.page["entries"]
+        ),
+    )
+    keys = {
+        key: ref_id
+        for (owner, ref_id), each in found.sort_keys.items()
+        if owner == user
+        for key in each
+    }
+    hashes = Counter(map(hashed, keys))
+    asked = [(poll.begun_ms, _read(poll.after)) for poll in climb.polls if poll.after]
+    for key, ref_id in keys.items():
+        # Two keys of one hash may be shown again; what a restore has lost may come again.
+        if hashes[hashed(key)] > 1 or (user, ref_id) in found.world.harmed.lost_entries:
+            continue
+        if times[key] > 1:
+            yield f"{user} pages upwards, and is shown {ref_id} {times[key]} times."
+        landed_ms = found.world.observer.landed_ms[user, key] + LAG_MS
+        is_due = any(landed_ms <= at_ms and place.low < key for at_ms, place in asked)
+        if is_due and not times[key] and not found.history.tried_to_retract(ref_id):
+            yield f"{user} pages upwards, and is not shown {ref_id}."
+
+
+def _read(text: str) -> Cursor:
+    return cursor.decode(text, is_position=bool)
