@@ -27,6 +27,7 @@ from aws_model.sqs.messages import ACCOUNT
 from fanfold import clock, names
 from fanfold.aws import boto, curl
 from fanfold.aws.retries import ATTEMPTS
+from fanfold.errors import TooManyRequests
 from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transport_boto3
 from fanfold.fanout.pacing import Pace
 from fanfold.follows import edges_table, growth, ring_reader, sharding
@@ -148,7 +149,9 @@ class Lambdas:
 def _is_failure(answer: Any) -> bool:
     """Whether a function answers that it has not done everything."""
     return bool(answer) and (
-        answer.get("statusCode", 200) >= 500 or bool(answer.get("batchItemFailures"))
+        answer.get("statusCode", 200) >= 500
+        or answer.get("statusCode") == TooManyRequests.status
+        or bool(answer.get("batchItemFailures"))
     )
 
 

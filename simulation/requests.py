@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fanfold import contract, names
+from fanfold.errors import TooManyRequests
 from fanfold.ids import ref_id_for
 from simulation.history import Operation, Page
 from simulation.lambdas import lambdas, queue_url
@@ -175,7 +176,7 @@ def _operate(
             operation.ended, operation.ended_ms = world.scheduler.turns, world.clock.now_ms()
             world.note(f"acknowledged: {kind} {user} {subject}")
             return operation
-        if 400 <= operation.status < 500:
+        if 400 <= operation.status < 500 and operation.status != TooManyRequests.status:
             break  # refused: nobody asks for it again
         world.scheduler.sleep(world.random.uniform(0, 2))
     world.note(f"given up: {kind} {user} {subject}")

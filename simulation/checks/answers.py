@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fanfold import contract
+from fanfold.errors import TooManyRequests
 from simulation.checks.evidence import Evidence
 
 # What each route may answer, beside failures: its clients send no request that breaks the contract,
@@ -32,9 +33,10 @@ def nobody_is_refused_without_reason(found: Evidence) -> Iterator[str]:
     _ = found.seen  # what is asked for after the run counts too
     faults = found.world.faults.injected.keys()
     for (route, status), times in sorted(found.history.answers.items()):
-        if status < 500 and status not in ANSWERS[route]:
+        is_failure = status >= 500 or status == TooManyRequests.status
+        if not is_failure and status not in ANSWERS[route]:
             yield f"{route} was answered {status}, {times} times."
         if status == FAULT_OF_OURS and "troubled" not in faults:
             yield f"{route} failed with {status}, {times} times, and nothing was in the way."
-        if status > FAULT_OF_OURS and not faults - HARMLESS:
+        if is_failure and status != FAULT_OF_OURS and not faults - HARMLESS:
             yield f"{route} failed with {status}, {times} times, and no call had failed."

@@ -112,7 +112,8 @@ def test_a_cursor_older_than_the_retention_reads_an_empty_page(user: User) -> No
 
 
 def test_an_unknown_parameter_is_refused_with_the_known_ones(user: User) -> None:
-    check_problem(user.call("GET", "/v1/timeline?befor=x"), 400, "limit, before, hydrate")
+    known = ", ".join(contract.READ_TIMELINE.query)
+    check_problem(user.call("GET", "/v1/timeline?befor=x"), 400, known)
 
 
 def test_an_unknown_route_is_answered_with_the_known_ones(user: User) -> None:

@@ -21,7 +21,7 @@ import pytest
 from fanfold import contract, names
 from fanfold.aws.items import expressions
 from fanfold.doctor.findings import Snapshot, Unreachable
-from fanfold.errors import TooManyFollows, TryLater
+from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows import ring
 from fanfold.follows.follows_table import FollowsTable
@@ -368,6 +368,15 @@ def a_follow_refused_without_reason(world: World) -> None:
         raise TooManyFollows("One is too many.")
 
     with patch.object(FollowsTable, "follow", refuse):
+        acting(world, "zoe", lambda: requests.relate(world, "follow", "zoe", PUBLISHER))
+
+
+@spoils(answers.nobody_is_refused_without_reason, "failed with 429")
+def a_follow_that_contends_with_nobody(world: World) -> None:
+    def contend(*_: Any, **__: Any) -> None:
+        raise Contended("The relation changed too often.")
+
+    with patch.object(FollowsTable, "follow", contend):
         acting(world, "zoe", lambda: requests.relate(world, "follow", "zoe", PUBLISHER))
 
 
