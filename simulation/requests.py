@@ -26,7 +26,7 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
         relation = world.history.relations[user, publisher]
         relation.wishes.append(wish)
         path = {"publisher_id": publisher}
-        operation.status, _ = _call(world, user, route, path=path, clock=world.door_ms())
+        operation.status, _ = call(world, user, route, path=path, clock=world.door_ms())
         wish.is_due = operation.status in (200, 204)
         relation.ends(wish, world.clock.now_ms(), Span(wish.begun) if wish.is_due else None)
         return wish.is_due
@@ -51,7 +51,7 @@ def by_http(
         operation.content = content
         headers = {"idempotency-key": key}
         operation.tries.append(Span(world.clock.now_ms()))
-        operation.status, answer = _call(
+        operation.status, answer = call(
             world,
             publisher,
             contract.PUBLISH_POST,
@@ -98,7 +98,7 @@ def squat(world: World, ref_id: str) -> Operation:
 def _delete(world: World, kind: str, user: str, ref_id: str) -> Operation:
     def is_acknowledged(operation: Operation) -> bool:
         path = {"ref_id": ref_id}
-        operation.status, _ = _call(world, user, contract.RETRACT_POST, path=path)
+        operation.status, _ = call(world, user, contract.RETRACT_POST, path=path)
         return operation.status in (204, 404)
 
     return _operate(world, kind, user, ref_id, is_acknowledged)
@@ -122,7 +122,7 @@ def page_of(world: World, user: str, *, limit: int, after: str | None) -> dict[s
     """One page of a timeline: the newest one, or upwards from a cursor; None without an answer."""
     query = {"limit": str(limit), **({"after": after} if after else {})}
     begun_ms = world.clock.now_ms()
-    status, page = _call(world, user, contract.READ_TIMELINE, query=query)
+    status, page = call(world, user, contract.READ_TIMELINE, query=query)
     if status != 200:
         return None
     world.history.readings.append([Page(user, begun_ms, page["entries"])])
@@ -144,7 +144,7 @@ def _pages(
     query = {"limit": str(limit)}
     while True:
         begun_ms = world.clock.now_ms()
-        status, page = _call(world, user, route, query=query)
+        status, page = call(world, user, route, query=query)
         if status != 200:
             return found
         is_last = page["next"] is None
@@ -156,7 +156,7 @@ def _pages(
 
 def status(world: World, publisher: str, ref_id: str) -> dict[str, Any] | None:
     """What the service tells a publisher about a delivery; None if it does not know the post."""
-    code, answer = _call(world, publisher, contract.SHOW_DELIVERY, path={"ref_id": ref_id})
+    code, answer = call(world, publisher, contract.SHOW_DELIVERY, path={"ref_id": ref_id})
     return answer if code == 200 else None
 
 
@@ -183,7 +183,7 @@ def _operate(
     return operation
 
 
-def _call(
+def call(
     world: World,
     user: str,
     route: contract.Route,

@@ -181,11 +181,12 @@ def _newer(source: Source[E], picking: Picking[E], asked: Cursor, within: Range)
         remembered, still_missing = here._replace(low=start), []
     else:
         remembered, still_missing = here, late.missing(here, keys)
+    previous = late.moved(remembered, keys, picking.looked_at, still_missing)
     return Page(
         sorted(picking.entries, key=lambda each: each.sort_key, reverse=True),
         picking.contents,
         next=None if is_bottom else Cursor.at(bottom),
-        previous=late.moved(remembered, keys, picking.looked_at, still_missing),
+        previous=previous if picking.looked_at or here is asked else asked,
         has_more=goes_on,
         is_partial=goes_on and not picking.is_full,
     )
