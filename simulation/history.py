@@ -16,6 +16,7 @@ from aws_model.sqs.messages import Message
 from aws_model.sqs.queues import DELETED
 from fanfold import contract, names
 from fanfold.messages import first_sent_at
+from simulation.edits import Edits
 from simulation.spans import Span
 from simulation.wishes import Wish
 
@@ -149,6 +150,16 @@ class Page:
     is_short: bool = False  # and not the last one
 
 
+@dataclass(frozen=True)
+class Look:
+    """What a user was shown of one post; None if it was not found."""
+
+    user: str
+    ref_id: str
+    begun_ms: float
+    post: dict[str, Any] | None
+
+
 @dataclass
 class History:
     """All operations of a run, in the order in which they began."""
@@ -159,6 +170,9 @@ class History:
     climbs: list[Climb] = field(default_factory=list)
     # When posts were published, by `ref_id`, where their publishers said it.
     given_times: dict[str, str] = field(default_factory=dict)
+    feeds: list[list[Page]] = field(default_factory=list)  # likewise, of publishers' own posts
+    looks: list[Look] = field(default_factory=list)
+    edits: Edits = field(default_factory=Edits)
     relations: dict[Pair, Relation] = field(default_factory=lambda: defaultdict(Relation))
     _by_subject: dict[tuple[str, str], list[Operation]] = field(
         default_factory=lambda: defaultdict(list)
@@ -203,6 +217,7 @@ class History:
 
     def sent(self, queue: str, message: Message) -> None:
         """A message is in a queue."""
+        self.edits.sent(queue, message)
         sent_ms = int(message.sent_at * 1000)
         if queue == names.PUBLISH.name and '"follow.' in message.body:
             content = json.loads(message.body)
@@ -239,6 +254,7 @@ class History:
 
         `work` is the invocation that has handled it.
         """
+        self.edits.ended(message, how, now_ms)
         if message.id in self._wishes:
             relation, wish = self._wishes[message.id]
             wish.is_due = wish.is_due and (how == DELETED or wish.ended < math.inf)

@@ -18,6 +18,7 @@ from fanfold.fanout.row import COMPLETE, STALLED
 from fanfold.follows.ring import follower_of, publisher_of
 from fanfold.follows.wishes import FOLLOWED
 from fanfold.ids import split_sort_key
+from simulation.bodies import content_of
 from simulation.history import Pair, PutEdge
 from simulation.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, MAX_PUTS
 from simulation.levels import Levels
@@ -43,6 +44,11 @@ def pair_of(edge: dict[str, Any]) -> Pair:
 def _is_plan(request: dict[str, Any]) -> bool:
     """Whether an update fixes the plan of a fan-out."""
     return ":segments" in request.get("ExpressionAttributeValues", {})
+
+
+def _is_edit(request: dict[str, Any]) -> bool:
+    """Whether an update of a post edits it; any other retracts it."""
+    return ":edited_at" in request["ExpressionAttributeValues"]
 
 
 @dataclass
@@ -76,6 +82,8 @@ class Observer:
     _plans_of: dict[tuple[str, int], str] = field(default_factory=dict)
     # The fan-outs of which a task has written entries that nobody had written before.
     _new_entries: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
+    # Edits that found no post: which task has made them, and of which post.
+    _early: set[tuple[int, str]] = field(default_factory=set)
     _paces: dict[str, Bucket] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -121,7 +129,7 @@ class Observer:
             self._note_changes(request, now_ms)
         elif operation == "update_item" and table == names.PUBLISHERS.name:
             self.violations += self.levels.changed(task.environment, request, now)
-        elif operation == "update_item" and table == names.POSTS.name:
+        elif operation == "update_item" and table == names.POSTS.name and not _is_edit(request):
             self.retracted.setdefault(request["Key"]["ref_id"]["S"], self.world.scheduler.turns)
         elif operation == "update_item" and table == names.FANOUTS.name:
             if task.name == "sweep":
@@ -154,6 +162,9 @@ class Observer:
         self.world.reached.rejected(request, error, task)
         environment = task.environment
         self.levels.rejected(environment, request, error)
+        is_of_post = operation == "update_item" and request["TableName"] == names.POSTS.name
+        if is_of_post and _is_edit(request) and not self.world.row(names.POSTS, request["Key"]):
+            self._early.add((task.number, request["Key"]["ref_id"]["S"]))
         is_put = operation == "put_item" and request["TableName"] == names.FOLLOWERS.name
         if is_put and not is_throttle(error):  # the edge is already there
             self.levels.followed(pair_of(request["Item"])[1], self.world.clock.elapsed)
@@ -209,12 +220,13 @@ class Observer:
         """A worker has handled its messages, but for those with some ids, which come again.
 
         A message fails only where a call has failed or was slow, or the worker was killed. After an
-        order that has made progress, its fan-out is open again.
+        order that has made progress, its fan-out is open again. And an edit fails before its post.
         """
-        if failed and not task.faults:
-            body = next(each["Body"] for each in task.messages if each["MessageId"] in failed)
+        bodies = [each["Body"] for each in task.messages if each["MessageId"] in failed]
+        bodies = [body for body in bodies if not self._is_early(task, body)]
+        if bodies and not task.faults:
             self.violations.append(
-                f"A message of {queue.name} fails, and nothing has failed it: {body[:80]}."
+                f"A message of {queue.name} fails, and nothing has failed it: {bodies[0][:80]}."
             )
         if failed:
             return
@@ -222,6 +234,11 @@ class Observer:
             row = self.world.row(names.FANOUTS, {"fanout_id": {"S": fanout_id}})
             if row and row["state"]["S"] == STALLED:
                 self.violations.append(f"{fanout_id} is stalled, and has just made progress.")
+
+    def _is_early(self, task: Task, body: str) -> bool:
+        content = content_of(body)
+        is_edit = content.get("type") == contract.POST_UPDATED
+        return is_edit and (task.number, content["ref_id"]) in self._early
 
     def _check_planner(self, fanout_id: str) -> None:
         """Check that PLAN sends what it planned itself, or what it may have sent in vain before.

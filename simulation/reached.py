@@ -44,11 +44,13 @@ STATES: Mapping[str, int] = {
     "a tombstone met": 3_000,
     "a transaction in conflict": 900,
     "abandoned": 1_000,
+    "an edit before its post": 500,
     "an entry whose post is retracted": 2_000,
     "an update in conflict": 500,
     "completed by SWEEP": 20,
     "contended: abandoned": 400,
     "contended: completion": 80,
+    "contended: edit": 1_000,
     "contended: edge put": 2_000,
     "contended: edge removed": 80,
     "contended: finish": 1_000,
@@ -317,7 +319,10 @@ class Reached:
             is_post = request["TableName"] == names.POSTS.name
             if is_post and "deleted_at" in response.get("Item", {}):
                 self.note("a tombstone met")
-            if what := _what_of(request):
+            what = _what_of(request)
+            if what == "edit" and "Item" not in response:
+                self.note("an edit before its post")
+            elif what:
                 self._contended(what, _row_of(request), task)
 
     def _contended(self, what: str, row: Any, task: Task) -> None:
@@ -350,7 +355,8 @@ def _what_of(request: Mapping[str, Any]) -> str:
         case names.FOLLOWING.name:
             return "follow asked again"
         case names.POSTS.name:
-            return "publish key" if "Item" in request else "retraction"
+            changes = "edit" if ":edited_at" in values else "retraction"
+            return "publish key" if "Item" in request else changes
         case names.PUBLISHERS.name:
             is_growth = ":level" in values and request["Key"]["publisher_id"]["S"] != ALL
             return "growth" if is_growth else ""

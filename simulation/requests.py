@@ -9,7 +9,8 @@ from typing import Any
 from fanfold import contract, names
 from fanfold.errors import TooManyRequests
 from fanfold.ids import ref_id_for
-from simulation.history import Operation, Page
+from simulation.edits import Edit
+from simulation.history import Look, Operation, Page
 from simulation.lambdas import lambdas, queue_url
 from simulation.scheduler import Crash
 from simulation.spans import Span
@@ -111,6 +112,45 @@ def retract_by_queue(world: World, publisher: str, ref_id: str) -> None:
     send(world, {"version": 1, "type": contract.POST_DELETED, **post})
 
 
+def edit(world: World, user: str, ref_id: str, content: Any) -> Operation:
+    """Edit a post by HTTP; that it is not found, overtaken or retracted is an answer too."""
+
+    def is_acknowledged(operation: Operation) -> bool:
+        stamp, turn = world.door_ms(), world.scheduler.turns
+        tried = world.history.edits.add(Edit(user, ref_id, content, stamp, begun=turn))
+        path, body = {"ref_id": ref_id}, {"body": content}
+        operation.status, operation.answer = call(
+            world, user, contract.EDIT_POST, path=path, body=body, clock=stamp
+        )
+        turn, now_ms = world.scheduler.turns, world.clock.now_ms()
+        tried.answered(operation.status, turn=turn, now_ms=now_ms)
+        return operation.status in (200, 404, 409, 410)
+
+    return _operate(world, "edit", user, ref_id, is_acknowledged)
+
+
+def edit_by_queue(world: World, publisher: str, ref_id: str, content: Any) -> None:
+    """Edit a post by a queue message, perhaps before it is published."""
+    post = {"publisher_id": publisher, "ref_id": ref_id, "body": content}
+    send(world, {"version": 1, "type": contract.POST_UPDATED, **post})
+
+
+def show(world: World, user: str, ref_id: str) -> None:
+    """Read one post."""
+    begun_ms = world.clock.now_ms()
+    code, post = call(world, user, contract.READ_POST, path={"ref_id": ref_id})
+    if code in (200, 404):
+        shown = post if code == 200 else None
+        world.history.looks.append(Look(user, ref_id, begun_ms, shown))
+
+
+def read_feed(world: World, user: str, publisher: str, *, limit: int) -> None:
+    """Read a publisher's own posts page by page."""
+    path = {"publisher_id": publisher}
+    pages = _pages(world, user, contract.READ_FEED, "entries", "before", limit, path=path)
+    world.history.feeds.append([Page(publisher, *each) for each in pages])
+
+
 def read(world: World, user: str, *, limit: int = 2) -> list[dict[str, Any]]:
     """Read a timeline page by page; returns the entries that are shown, in order."""
     pages = _pages(world, user, contract.READ_TIMELINE, "entries", "before", limit)
@@ -137,14 +177,21 @@ def following(world: World, user: str, *, limit: int) -> list[str]:
 
 
 def _pages(
-    world: World, user: str, route: contract.Route, name: str, cursor: str, limit: int
+    world: World,
+    user: str,
+    route: contract.Route,
+    name: str,
+    cursor: str,
+    limit: int,
+    *,
+    path: dict[str, str] | None = None,
 ) -> list[tuple[int, list[dict[str, Any]], bool]]:
     """The pages, with the time at which each was asked for, and whether it ends too early."""
     found: list[tuple[int, list[dict[str, Any]], bool]] = []
     query = {"limit": str(limit)}
     while True:
         begun_ms = world.clock.now_ms()
-        status, page = call(world, user, route, query=query)
+        status, page = call(world, user, route, query=query, path=path)
         if status != 200:
             return found
         is_last = page["next"] is None

@@ -9,15 +9,18 @@ from fanfold.errors import TooManyRequests
 from simulation.checks.evidence import Evidence
 
 # What each route may answer, beside failures: its clients send no request that breaks the contract,
-# and follow few. That 404, 410 and 422 had a reason is for the checks of posts.
+# and follow few. That 404, 409, 410 and 422 had a reason is for the checks of posts and edits.
 ANSWERS = {
     contract.FOLLOW.key: {200, 204},
     contract.UNFOLLOW.key: {200, 204},
     contract.LIST_FOLLOWING.key: {200},
     contract.PUBLISH_POST.key: {202, 410, 422},
+    contract.READ_POST.key: {200, 404},
+    contract.EDIT_POST.key: {200, 404, 409, 410},
     contract.RETRACT_POST.key: {204, 404},
     contract.SHOW_DELIVERY.key: {200, 404},
     contract.READ_TIMELINE.key: {200},
+    contract.READ_FEED.key: {200},
 }
 
 # What fails no call.

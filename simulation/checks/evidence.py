@@ -104,6 +104,11 @@ class Evidence:
             climbs.finish(world)
             for ref_id, (first, *_) in self._operations.items():
                 seen.status[ref_id] = requests.status(world, first.user, ref_id)
+            if self.history.edits.by_post:
+                for ref_id in self._operations:
+                    requests.show(world, "reader", ref_id)
+                for publisher in self.publishers:
+                    requests.read_feed(world, "reader", publisher, limit=limit)
 
         world.clock.advance(60.0)  # the caches of QUERY expire
         world.run(lambda each: each.start_client("reader", look))
@@ -117,6 +122,11 @@ class Evidence:
             if each.tries:
                 found.setdefault(each.subject, []).append(each)
         return found
+
+    @cached_property
+    def publishers(self) -> list[str]:
+        """All who tried to publish."""
+        return sorted({each[0].user for each in self._operations.values()})
 
     @cached_property
     def publishes(self) -> dict[str, Publish]:

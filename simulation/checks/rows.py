@@ -22,16 +22,18 @@ DAY_SECONDS = 24 * 60 * 60
 
 
 def posts_are_stored_as_they_were_sent(found: Evidence) -> Iterator[str]:
-    """A post has the body of one of its publishes, and the key and the end of its time."""
+    """A post has the body of one of its publishes or edits, and the key and the end of its time."""
     for ref_id, row in found.posts.items():
         publishes = found.history.of("publish", "send", subject=ref_id)
         if "deleted_at" in row:
             if not found.history.tried_to_retract(ref_id):
                 yield f"{ref_id} is retracted, and nobody asked for that."
-            if row.keys() & {"body", "sort_key", "accepted_at"}:
+            if row.keys() - {"ref_id", "publisher_id", "deleted_at", EXPIRES_AT}:
                 yield f"{ref_id} is retracted, and still has its content."
             continue
-        if json.loads(row["body"]["S"]) not in [each.content for each in publishes]:
+        edits = found.history.edits.of(ref_id, row["publisher_id"]["S"])
+        sent = [*(each.content for each in publishes), *(each.content for each in edits)]
+        if json.loads(row["body"]["S"]) not in sent:
             yield f"{ref_id} has a body that nobody sent."
         at = found.history.given_times.get(ref_id, row["accepted_at"]["S"])
         if row["sort_key"]["S"] != f"{at}#{ref_id}":

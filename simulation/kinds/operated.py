@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from simulation.actors import accidents, on_call, operators, publishers, restores, users
+from simulation.actors import accidents, editors, on_call, operators, publishers, restores, users
 from simulation.checks import operated
 from simulation.checks.judge import CHECKS
 from simulation.commands import installed
@@ -54,6 +54,7 @@ def play(
         start(1.0, user, users.use, user, posting)
     for publisher in posting:
         start(1.0, publisher, publishers.publish, publisher)
+    editors.start(world, posting)
     for user in ("h0", "h1"):
         start(0.6, user, users.waver, random, user, posting[0])
     start(0.3, "noise", publishers.send_noise)

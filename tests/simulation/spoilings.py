@@ -23,8 +23,8 @@ from simulation.world import World
 
 PUBLISHER, OTHER = "p0", "p1"
 FOLLOWERS = ("ann", "bob", "cy", "dan", "eve", "fay")
-# Of the other publisher, who has one follower.
-SMALL = ref_id_for(OTHER, "other")
+# Of the other publisher, who has one follower; the second one is edited.
+SMALL, CHANGED = ref_id_for(OTHER, "other"), ref_id_for(OTHER, "changed")
 # Of the posts: by request, by message, retracted after its delivery, and abandoned.
 POST, SENT, RETRACTED, ENDED = (
     ref_id_for(PUBLISHER, "post"),
@@ -33,6 +33,7 @@ POST, SENT, RETRACTED, ENDED = (
     "ended",
 )
 NOISE = "not JSON"
+EDITED = {"title": "edited"}
 
 
 def calm() -> World:
@@ -70,8 +71,11 @@ def _live(world: World) -> None:
     requests.by_http(world, PUBLISHER, "retracted")
     requests.by_queue(world, PUBLISHER, SENT)
     requests.by_http(world, OTHER, "other")
+    requests.by_http(world, OTHER, "changed")
     wait(60)
     climb.ask(world, limit=50)
+    requests.edit(world, OTHER, CHANGED, EDITED)
+    requests.edit(world, "eve", CHANGED, EDITED)
     requests.retract(world, PUBLISHER, RETRACTED)
     requests.squat(world, POST)
     world.noise.add(NOISE)

@@ -35,6 +35,7 @@ from simulation import climbs, requests
 from simulation.checks import (
     alarms,
     answers,
+    edits,
     entries,
     follows,
     judge,
@@ -49,6 +50,8 @@ from simulation.checks import (
 )
 from simulation.checks import climbs as climb_checks
 from simulation.clients import BotoClient
+from simulation.edits import Edit
+from simulation.history import Look, Page
 from simulation.kinds import broken
 from simulation.kinds.drawn import KINDS
 from simulation.lambdas import dlq_url, installed, queue_url
@@ -56,6 +59,8 @@ from simulation.liveness import Liveness
 from simulation.watch import Watch
 from simulation.world import World
 from tests.simulation.spoilings import (
+    CHANGED,
+    EDITED,
     ENDED,
     NOISE,
     OTHER,
@@ -631,6 +636,98 @@ def an_entry_written_twice_beside_a_straggler(world: World) -> None:
 def a_straggler_left_behind(world: World) -> None:
     world.faults.hot = frozenset({"ann"})
     fanout(world, POST, state=text("delivering"))
+
+
+# Edits, and posts apart from timelines
+
+
+def _edit(world: World, content: object = EDITED, **known: Any) -> None:
+    """Tell of one more request of the publisher to edit its post."""
+    (first, *_) = world.history.edits.of(CHANGED, OTHER)
+    world.history.edits.add(Edit(OTHER, CHANGED, content, **{"stamp": first.stamp, **known}))
+
+
+def _feed(world: World, publisher: str, *posts: dict[str, Any]) -> None:
+    """Tell of one more reading of a feed."""
+    world.history.feeds.append([Page(publisher, 0, list(posts))])
+
+
+def _shown(ref_id: str, publisher: str) -> dict[str, Any]:
+    ids = {"ref_id": ref_id, "publisher_id": publisher}
+    return {**ids, "published_at": AN_HOUR_LATER, "edited_at": None, "body": {}}
+
+
+@spoils(edits.posts_are_shown_with_their_latest_edit, "without its edit of")
+def an_edit_without_its_time(world: World) -> None:
+    post(world, CHANGED, edited_at=None)
+
+
+@spoils(edits.posts_are_shown_with_their_latest_edit, "that nobody sent")
+def an_edit_of_another_time(world: World) -> None:
+    post(world, CHANGED, edited_at=text(AN_HOUR_LATER))
+
+
+@spoils(edits.posts_are_shown_with_their_latest_edit, "as of")
+def an_edit_that_took_the_place_of_a_later_one(world: World) -> None:
+    _edit(world, stamp=2_000_000_000_000, done_ms=0.0)
+
+
+@spoils(edits.edits_are_refused_with_reason, "eve was answered 200 about")
+def an_edit_of_somebody_elses_post(world: World) -> None:
+    (edit,) = (each for each in world.history.edits.by_post[CHANGED] if each.user == "eve")
+    edit.status = 200
+
+
+@spoils(edits.edits_are_refused_with_reason, "and was not found to be edited")
+def a_post_that_is_not_found_to_be_edited(world: World) -> None:
+    _edit(world, status=404, begun=world.scheduler.turns)
+
+
+@spoils(edits.edits_are_refused_with_reason, "for a later one, and there was none")
+def an_edit_refused_for_no_other(world: World) -> None:
+    _edit(world, status=409, stamp=2_000_000_000_000)
+
+
+@spoils(edits.edits_are_refused_with_reason, "as retracted, and nobody had tried to")
+def an_edit_of_a_living_post_refused_as_retracted(world: World) -> None:
+    _edit(world, status=410)
+
+
+@spoils(edits.feeds_show_what_was_published, "is out of order")
+def a_feed_with_a_post_twice(world: World) -> None:
+    _feed(world, OTHER, _shown(CHANGED, OTHER), _shown(CHANGED, OTHER))
+
+
+@spoils(edits.feeds_show_what_was_published, "has posts of others")
+def a_feed_with_a_post_of_somebody_else(world: World) -> None:
+    _feed(world, PUBLISHER, _shown(CHANGED, OTHER))
+
+
+@spoils(edits.feeds_show_what_was_published, "is missing in the feed of")
+def a_feed_without_a_post(world: World) -> None:
+    _feed(world, OTHER)
+
+
+@spoils(edits.feeds_show_what_was_published, "has retracted posts")
+def a_feed_with_a_retracted_post(world: World) -> None:
+    _feed(world, PUBLISHER, _shown(RETRACTED, PUBLISHER))
+
+
+@spoils(edits.posts_are_found_by_themselves, "which was retracted before")
+def a_retracted_post_that_is_read(world: World) -> None:
+    look = Look("ann", RETRACTED, world.clock.now_ms(), _shown(RETRACTED, PUBLISHER))
+    world.history.looks.append(look)
+
+
+@spoils(edits.posts_are_found_by_themselves, "which was accepted before")
+def an_accepted_post_that_is_not_found(world: World) -> None:
+    world.history.looks.append(Look("ann", CHANGED, world.clock.now_ms(), None))
+
+
+@spoils(posts.a_key_stands_for_one_post, "was accepted with two bodies")
+def a_key_for_two_posts(world: World) -> None:
+    (first,) = world.history.of("publish", subject=CHANGED)
+    world.history.add(replace(first, content={"title": "another"}))
 
 
 # Operators
