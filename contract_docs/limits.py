@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fanfold import contract, names
+from fanfold import contract, cursor, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
 from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
 from fanfold.follows import follow
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, Settings
-from fanfold.timeline import posts, read
+from fanfold.timeline import picking, posts, read
 
 _DAY_SECONDS = 24 * 60 * 60
 
@@ -78,6 +78,17 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
         ),
         Limit("a cursor", f"{contract.MAX_CURSOR_CHARS} characters", "400 `bad-input`"),
         Limit(
+            "what is left out of one page, such as retracted posts",
+            f"{picking.MAX_QUERIES} queries, {picking.MAX_LOOKED_AT} entries looked at, "
+            f"{picking.MAX_POSTS} posts read",
+            "`partial: true`: the page is short, and its cursors go on behind what was looked at",
+        ),
+        Limit(
+            "late entries that `after` finds",
+            f"among the last {cursor.MAX_SEEN} entries looked at",
+            "deeper ones are found when that part is read again",
+        ),
+        Limit(
             "tombstones beneath a page of `GET /v1/following`",
             f"{_number(follow.PAGE * follow.MAX_PAGES)} rows looked at",
             "the page is short, and its `next` goes on",
@@ -137,6 +148,12 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "changes of one user's relation to one publisher",
             f"{follow.ATTEMPTS} attempts, while other requests change it too",
             "429 `too-many-requests`; by message, tried again",
+        ),
+        Limit(
+            "attempts of a message that fails",
+            f"{names.PUBLISH.max_receives} on the publish queue, {names.EXPRESS.max_receives} on "
+            f"the lanes, {names.RELATION.max_receives} on the relation queue",
+            "a dead letter, and an alarm; `fanfold dlq redrive` tries it again",
         ),
         Limit(
             "entries a second",

@@ -2,9 +2,12 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 from fanfold import contract, names
 from tests.infra.template import Template, of_type
+
+LIMITS = Path(__file__).parents[2] / "docs/limits.md"
 
 
 def routes(template: Template) -> dict[str, Template]:
@@ -115,6 +118,7 @@ def test_the_api_stage_is_the_default_one_and_throttled(template: Template) -> N
     assert stage["AutoDeploy"] is True
     assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == 2_000
     assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == 1_000
+    assert "| 2,000, and 1,000 at once" in LIMITS.read_text()
 
 
 def test_a_stage_may_raise_the_request_limit(synthesize: Callable[..., Template]) -> None:

@@ -112,3 +112,10 @@ def test_deliver_loads_no_planning_no_threads_and_nothing_that_is_rarely_called(
         "concurrent.futures",
         "fanfold.aws.boto",
     }
+
+
+@pytest.mark.parametrize(("door", "transport"), LOADS)
+def test_no_function_loads_the_documents_or_their_types(door: str, transport: str) -> None:
+    _, found = _modules(door, transport)
+    assert "fanfold.contract" in found
+    assert not [name for name in found if name.startswith(("fanfold.answers", "contract_docs"))]
