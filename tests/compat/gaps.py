@@ -146,6 +146,7 @@ GAPS: tuple[Gap, ...] = (
             "a page ends with the item that makes it 1 MB": (4,),
             "follows change by version with their count": (16, 17),
             "timelines take entries and answer pages": (14,),
+            "an outbox is read in pages both ways": (14,),
         },
     ),
     *_gaps(

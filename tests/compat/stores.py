@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from fanfold import names
-from fanfold.errors import NoPost, RefIdTaken, TooManyFollows
+from fanfold.errors import FanfoldError, NoPost, RefIdTaken, TooManyFollows
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
@@ -22,6 +22,7 @@ from fanfold.follows.sharding import WINDOW_SECONDS, raised
 from fanfold.follows.wishes import UNFOLLOWED, Follow
 from fanfold.sweep.open_fanouts import Memory, OpenFanouts
 from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.paging import Range
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Readers
@@ -86,6 +87,44 @@ def own_posts_are_retracted_while_they_last_and_nothing_else(client: Any) -> Non
         with suppress(NoPost):
             posts.retract_own(ref_id, publisher, now_ms=now_ms)
         posts.get(["post-1", "nowhere"])
+
+
+def the_latest_edit_of_a_living_post_stays(client: Any) -> None:
+    posts = Posts(client, names.POSTS.name)
+    edits = [("pub", 2, "2"), ("pub", 1, "1"), ("pub", 2, "2"), ("thief", 3, "3"), ("pub", 3, "3")]
+
+    def edit(publisher: str, after_ms: int, body: str) -> None:
+        with suppress(FanfoldError):
+            posts.edit("post-1", publisher, body=body, edited_at=NOW_MS + after_ms)
+        posts.one("post-1")
+
+    edit(*edits[0])
+    posts.add(replace(POST, first_body_hash="0" * 16), now=NOW_SECONDS)
+    for each in edits:
+        edit(*each)
+    edit("pub", 1000 * EXPIRES - NOW_MS, "late")
+    posts.retract_own("post-1", "pub", now_ms=NOW_MS)
+    edit("pub", 4, "4")
+
+
+def an_outbox_is_read_in_pages_both_ways(client: Any) -> None:
+    posts, outbox = Posts(client, names.POSTS.name), Outbox(client, names.POSTS.name)
+    times = [f"2026-11-20T18:00:0{number}.000Z" for number in range(5)]
+    for number, at in enumerate(times):
+        new = replace(POST, ref_id=f"post-{number}", published_at=at)
+        posts.add(new, now=NOW_SECONDS)
+        posts.add(replace(new, ref_id=f"{new.ref_id}-of-other", publisher_id="b"), now=NOW_SECONDS)
+    for within in (Range(times[1]), Range(times[1], times[4])):
+        entries, before, after = [Entry("", "")], None, None
+        while entries:
+            entries, _ = outbox.newest("pub", within, before=before, limit=2)
+            before = entries[-1].sort_key if entries else before
+        entries = [Entry("", "")]
+        while entries:
+            entries, _ = outbox.oldest("pub", within, after=after, limit=2, is_consistent=True)
+            after = entries[-1].sort_key if entries else after
+    posts.retract_own("post-2", "pub", now_ms=NOW_MS)
+    outbox.newest("pub", Range("2026"), before=f"{times[2]}#post-2", limit=9)
 
 
 def a_fanout_of_one_segment_is_finished_at_once(client: Any) -> None:
@@ -311,6 +350,8 @@ def timelines_take_entries_and_answer_pages(client: Any) -> None:
 SCRIPTS: list[Callable[[Any], None]] = [
     posts_are_added_once_and_retracted,
     own_posts_are_retracted_while_they_last_and_nothing_else,
+    the_latest_edit_of_a_living_post_stays,
+    an_outbox_is_read_in_pages_both_ways,
     a_fanout_of_one_segment_is_finished_at_once,
     sweep_remembers,
     a_fanout_of_many_segments_resumes_stalls_and_completes,
