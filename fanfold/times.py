@@ -2,16 +2,16 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from fanfold.errors import BadInput
 
 WIDTH = len("2026-11-20T18:00:00.123Z")
 # A date-time of RFC 3339 (section 5.6), whose `T` and `Z` may be in lower case. The same pattern
 # for every version of Python: what `datetime.fromisoformat` reads beyond it has changed.
-_RFC_3339 = re.compile(
+_RFC_3339 = (
     r"(\d{4})-(\d{2})-(\d{2})[Tt]([01]\d|2[0-3]):(\d{2}):(\d{2})(?:\.(\d+))?"
-    r"(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))",
-    re.ASCII,
+    r"(?:[Zz]|([+-])([01]\d|2[0-3]):([0-5]\d))"
 )
 _LEAP_SECOND = 60
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,8 +48,14 @@ def to_ms(text: str, *, field: str = "published_at") -> int:
         ) from None
 
 
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Compiled at its first use, for which most cold starts of QUERY and DELIVER do not wait."""
+    return re.compile(_RFC_3339, re.ASCII)
+
+
 def _ms_of(text: str) -> int:
-    match = _RFC_3339.fullmatch(text)
+    match = _pattern().fullmatch(text)
     if not match:
         raise ValueError(text)
     year, month, day, hour, minute, second = map(int, match.groups()[:6])

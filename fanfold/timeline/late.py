@@ -23,21 +23,43 @@ def above(keys: Sequence[str], since: str, *, is_end: bool) -> Cursor:
     return Cursor(keys[0], low, tuple(map(hashed, reversed(keys[:depth]))))
 
 
-def missing(cursor: Cursor, keys: Collection[str]) -> list[bytes]:
+def missing(cursor: Cursor, keys: Sequence[str]) -> list[bytes]:
     """What the cursor remembers and is not among keys that lie above its low mark."""
-    left = Counter(cursor.seen) - Counter(hashed(key) for key in keys if key <= cursor.position)
-    return list(left.elements())
+    return _matched(cursor, keys)[1]
 
 
 def fresh(cursor: Cursor, keys: Sequence[str]) -> list[str]:
-    """The new keys and the late ones, of those above the low mark.
+    """The new keys and the late ones, of those above the low mark, oldest first."""
+    known, _ = _matched(cursor, keys)
+    return [key for key in keys if key not in known]
+
+
+def _matched(cursor: Cursor, keys: Sequence[str]) -> tuple[set[str], list[bytes]]:
+    """The keys that the cursor remembers, and the hashes of which there is no key.
 
     If a hash occurs more often than it is remembered, it does not say which of its keys is late:
-    all of them count. One is then shown twice, rather than one never.
+    all of them count. One is then shown twice, rather than one never. A late key whose hash is that
+    of one further up, perhaps beyond the keys that were found, is told by its place.
     """
-    below = [key for key in keys if key <= cursor.position]
-    times = Counter(map(hashed, below)) - Counter(cursor.seen)
-    return [key for key in keys if key > cursor.position or hashed(key) in times]
+    hashes = [(key, hashed(key)) for key in keys if key <= cursor.position]
+    ahead = Counter(each for _, each in hashes)
+    unclear = ahead - Counter(cursor.seen)
+    known: set[str] = set()
+    left: list[bytes] = []
+    place = 0  # in what is remembered, oldest first
+    for key, each in hashes:
+        ahead[each] -= 1
+        if each in unclear or each not in cursor.seen[place:]:
+            continue
+        found = cursor.seen.index(each, place)
+        skipped = cursor.seen[place:found]
+        if any(ahead[other] and other not in unclear for other in skipped):
+            continue
+        known.add(key)
+        left += skipped
+        place = found + 1
+    left += cursor.seen[place:]
+    return known, [each for each in left if each not in unclear]
 
 
 def moved(

@@ -27,7 +27,10 @@ class Range(NamedTuple):
     until: str | None = None
 
 
-class Source(NamedTuple, Generic[E]):
+# Plain classes: each NamedTuple would be a fifth of a millisecond of a cold start.
+
+
+class Source(Generic[E]):
     """Where entries come from: two functions, each of which also says whether more may follow.
 
     `newest(within, *, before, limit)` answers the newest entries of a range, newest first, older
@@ -36,29 +39,50 @@ class Source(NamedTuple, Generic[E]):
     source that cannot be read consistently reads as it can.
     """
 
-    newest: Callable[..., tuple[Sequence[E], bool]]
-    oldest: Callable[..., tuple[Sequence[E], bool]]
+    def __init__(
+        self,
+        newest: Callable[..., tuple[Sequence[E], bool]],
+        oldest: Callable[..., tuple[Sequence[E], bool]],
+    ) -> None:
+        self.newest, self.oldest = newest, oldest
 
 
-class Asked(NamedTuple):
+class Asked:
     """A page as it is asked for."""
 
-    limit: int
-    before: Cursor | None = None
-    after: Cursor | None = None
-    since: str = ""
-    until: str | None = None
+    def __init__(
+        self,
+        limit: int,
+        before: Cursor | None = None,
+        after: Cursor | None = None,
+        since: str = "",
+        until: str | None = None,
+    ) -> None:
+        self.limit, self.before, self.after = limit, before, after
+        self.since, self.until = since, until
 
 
-class Page(NamedTuple, Generic[E]):
-    """Entries, newest first, with what is shown beside each, and where other pages begin."""
+class Page(Generic[E]):
+    """Entries, newest first, with what is shown beside each by its key.
 
-    entries: Sequence[E]
-    contents: Mapping[str, Mapping[str, Any]]
-    next: Cursor | None  # for `before`; None at the end
-    previous: Cursor  # for `after`
-    has_more: bool = False  # above, as far as `after` was asked for
-    is_partial: bool = False  # a bound was met before it was full
+    `next` is a place for `before`, None at the end, and `previous` one for `after`. `has_more` says
+    that there is more above, where `after` was asked for; `is_partial`, that a bound was met before
+    the page was full.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[E],
+        contents: Mapping[str, Mapping[str, Any]],
+        *,
+        next: Cursor | None,
+        previous: Cursor,
+        has_more: bool = False,
+        is_partial: bool = False,
+    ) -> None:
+        self.entries, self.contents = entries, contents
+        self.next, self.previous = next, previous
+        self.has_more, self.is_partial = has_more, is_partial
 
     def answer(self, lines: list[dict[str, Any]]) -> dict[str, Any]:
         """What the reader is answered, with a line for each entry."""
@@ -117,7 +141,7 @@ def _older(source: Source[E], picking: Picking[E], asked: Cursor | None, within:
             start = asked.position
     end = start or within.until
     if end is not None and end <= within.since:
-        return Page([], {}, None, here)
+        return Page([], {}, next=None, previous=here)
     rest: Sequence[E] = ()
     has_more, size = True, picking.size(picking.limit + 1)
     while size:
@@ -130,7 +154,7 @@ def _older(source: Source[E], picking: Picking[E], asked: Cursor | None, within:
     goes_on = bool(rest) or has_more
     keys = list(picking.looked_at)
     if not keys:
-        return Page([], {}, here if goes_on else None, here)
+        return Page([], {}, next=here if goes_on else None, previous=here)
     return Page(
         picking.entries,
         picking.contents,
@@ -146,7 +170,7 @@ def _newer(source: Source[E], picking: Picking[E], asked: Cursor, within: Range)
     """What is newer than a cursor, oldest first, and what has come late below it."""
     here = asked if asked.position > within.since else Cursor.at(within.since)
     if within.until is not None and within.until <= here.position:
-        return Page([], {}, Cursor.at(here.position), asked)
+        return Page([], {}, next=Cursor.at(here.position), previous=asked)
     start = max(here.low, within.since)
     keys: list[str] = []
     found: dict[str, E] = {}  # by key
@@ -158,7 +182,7 @@ def _newer(source: Source[E], picking: Picking[E], asked: Cursor, within: Range)
         picking.queried(len(more))
         found |= {each.sort_key: each for each in more}
         has_passed = not has_more or max(found, default=start) >= here.position
-        gone = late.missing(here, found)
+        gone = late.missing(here, sorted(found))
         below = sum(key <= here.position for key in found)
         # Consistent reads cost twice as much.
         size = picking.size(2 * (below + len(gone) + 1)) // 2

@@ -1,0 +1,449 @@
+"""Pages in both directions, over a source of keys in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from fanfold import cursor, times
+from fanfold.cursor import MAX_SEEN, Cursor, hashed
+from fanfold.errors import BadInput
+from fanfold.timeline import late, paging
+from fanfold.timeline.paging import Asked, Page, Range, Source, asked
+from fanfold.timeline.picking import MAX_LOOKED_AT, MAX_POSTS, MAX_QUERIES, Shown
+
+FLOOR = times.to_text(1_000)
+
+
+class Entry(NamedTuple):
+    sort_key: str
+
+
+def key(ms: int, name: object = "post") -> str:
+    return f"{times.to_text(ms)}#{name}"
+
+
+class Keys:
+    """Keys, of which some are hidden, and some not yet seen by eventual reads."""
+
+    def __init__(self, *keys: str, seed: int = 0) -> None:
+        self.keys, self.hidden, self.lagging = set(keys), set[str](), set[str]()
+        self.random = Random(seed)
+        self.queries: list[tuple[int, bool]] = []  # entries, and whether consistently
+        self.posts = 0  # that were read
+        self.are_cached = False
+
+    def page(self, limit: int = 50, **about: Any) -> Page[Entry]:
+        self.queries, self.posts = [], 0
+        source = Source(self.newest, self.oldest)
+        found = paging.page(source, self.show, Asked(limit, **about), floor=FLOOR)
+        assert len(self.queries) <= MAX_QUERIES
+        assert sum(entries for entries, _ in self.queries) <= MAX_LOOKED_AT
+        assert self.posts <= MAX_POSTS
+        shown = [entry.sort_key for entry in found.entries]
+        assert shown == sorted(set(shown), reverse=True)
+        assert shown == [each for each in shown if each in found.contents]
+        goes_on = found.has_more if "after" in about else found.next is not None
+        assert len(shown) == limit or found.is_partial or not goes_on
+        for each in (found.previous, *([found.next] if found.next else ())):
+            text = cursor.encode(each)
+            query = {"before": text}
+            assert asked(query, limit).before == each
+        return found
+
+    def newest(
+        self, within: Range, *, before: str | None, limit: int
+    ) -> tuple[Sequence[Entry], bool]:
+        return self._query(within, before, limit, is_up=False, is_consistent=False)
+
+    def oldest(
+        self, within: Range, *, after: str | None, limit: int, is_consistent: bool
+    ) -> tuple[Sequence[Entry], bool]:
+        return self._query(within, after, limit, is_up=True, is_consistent=is_consistent)
+
+    def _query(
+        self, within: Range, start: str | None, limit: int, *, is_up: bool, is_consistent: bool
+    ) -> tuple[Sequence[Entry], bool]:
+        until = within.until or "9"
+        assert limit >= 1
+        assert within.since <= until
+        assert start is None or within.since < start < until  # DynamoDB refuses any other
+        is_old = not is_consistent and self.random.random() < 0.5
+        visible = self.keys - self.lagging if is_old else self.keys
+        found = sorted(
+            (
+                each
+                for each in visible
+                if within.since < each < until
+                and (start is None or (each > start if is_up else each < start))
+            ),
+            reverse=not is_up,
+        )
+        self.queries.append((min(limit, len(found)), is_consistent))
+        return [Entry(each) for each in found[:limit]], len(found) >= limit
+
+    def show(self, entries: Sequence[Entry], max_posts: int) -> Shown:
+        some = entries if self.are_cached else entries[:max_posts]
+        read = 0 if self.are_cached else len(some)
+        self.posts += read
+        contents: dict[str, Mapping[str, Any]] = {
+            each.sort_key: {} for each in some if each.sort_key not in self.hidden
+        }
+        return Shown(contents, len(some), read)
+
+
+def shown(page: Page[Entry]) -> list[str]:
+    return [entry.sort_key for entry in page.entries]
+
+
+# Whatever comes
+
+
+@pytest.mark.parametrize("lags", [False, True])
+@pytest.mark.parametrize("seed", range(150))
+def test_what_lands_above_the_low_mark_is_shown_once_whatever_comes(seed: int, lags: bool) -> None:
+    random = Random(seed)
+    keys = Keys(seed=seed)
+    span, hidden = random.choice((30, 200, 2_000)), random.choice((0, 0, 0.1, 0.5, 0.95))
+    number = 0
+
+    def add(ms: int) -> str:
+        nonlocal number
+        number += 1
+        added = key(10_000 + ms, number)
+        keys.keys.add(added)
+        if random.random() < hidden:
+            keys.hidden.add(added)
+        return added
+
+    for _ in range(random.choice((0, 3, 60, 500))):
+        add(random.randrange(span))
+    limit = random.choice((1, 2, 5, 20, 100))
+    page = keys.page(limit)
+    here, times_shown = page.previous, Counter(shown(page))
+    owed = {each for each in keys.keys if each > here.position}
+    for step in range(random.choice((5, 40))):
+        keys.lagging.clear()
+        for _ in range(random.choice((0, 0, 1, 3, 30))):
+            new_ms = span + step * 10 + random.randrange(9)
+            added = add(random.randrange(span) if random.random() < 0.5 else new_ms)
+            if lags and random.random() < 0.2:
+                keys.lagging.add(added)
+            if added > here.low:
+                owed.add(added)
+        if random.random() < 0.1 and keys.keys:
+            gone = random.choice(sorted(keys.keys))
+            keys.keys.discard(gone)
+            owed.discard(gone)
+        page = keys.page(random.choice((limit, random.randint(1, 100))), after=here)
+        times_shown.update(shown(page))
+        # One that an eventual read has missed, and the low mark has passed.
+        owed -= {each for each in keys.lagging if each <= page.previous.low}
+        here = page.previous
+    keys.lagging.clear()
+    for _ in range(500):
+        page = keys.page(limit, after=here)
+        times_shown.update(shown(page))
+        assert page.previous != here or not page.has_more
+        here = page.previous
+        if not page.has_more:
+            break
+    assert not page.has_more
+    assert not {each for each in owed - keys.hidden if not times_shown[each]}
+    hashes = Counter(map(hashed, keys.keys))
+    assert [each for each, n in times_shown.items() if n > 1 and hashes[hashed(each)] == 1] == []
+    idle = keys.page(limit, after=here)
+    assert (shown(idle), idle.previous, len(keys.queries)) == ([], here, 1)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_pages_in_both_directions_are_the_range(seed: int) -> None:
+    random = Random(seed)
+    count = random.choice((0, 9, 300))
+    keys = Keys(*(key(10_000 + random.randrange(300), each) for each in range(count)))
+    keys.hidden = {each for each in keys.keys if random.random() < random.choice((0, 0.5))}
+    ends = sorted(times.to_text(10_000 + random.randrange(300)) for _ in range(2))
+    bounds: dict[str, Any] = random.choice(({}, {"since": ends[0], "until": ends[1]}))
+    within = {each for each in keys.keys if not bounds or ends[0] <= each < ends[1]}
+    wanted = sorted(within - keys.hidden, reverse=True)
+    limit = random.choice((1, 3, 50, 100))
+    down: list[str] = []
+    place: Cursor | None = None
+    while place is not None or not down:
+        page = keys.page(limit, **bounds, **({"before": place} if place else {}))
+        down += shown(page)
+        place = page.next
+        if place is None:
+            break
+    assert down == wanted
+    up: list[list[str]] = []
+    place = Cursor.at(bounds.get("since", FLOOR))
+    while True:
+        page = keys.page(limit, **bounds, after=place)
+        up.insert(0, shown(page))
+        place = page.previous
+        if not page.has_more:
+            break
+    assert [each for part in up for each in part] == wanted
+
+
+# Late entries
+
+
+def test_more_late_entries_than_a_page_takes_are_all_shown_once() -> None:
+    keys = Keys(*(key(10_000 + 10 * each) for each in range(100)))
+    here = keys.page(60).previous
+    assert len(here.seen) == MAX_SEEN
+    added = {key(10_985, each) for each in range(30)}
+    keys.keys |= added
+    found: list[str] = []
+    while True:
+        page = keys.page(2, after=here)
+        found += shown(page)
+        here = page.previous
+        assert len(here.seen) <= MAX_SEEN
+        if not page.has_more:
+            break
+    assert sorted(found) == sorted(added)
+
+
+def of_one_hash() -> tuple[str, str]:
+    """Two keys that cannot be told apart, by bytes that a cursor remembers."""
+    seen: dict[bytes, str] = {}
+    for number in range(100_000):
+        each = key(20_000, number)
+        other = seen.setdefault(hashed(each), each)
+        if other != each:
+            return other, each
+    raise AssertionError("unreachable")
+
+
+@pytest.mark.parametrize("limit", [1, 2, 50])
+@pytest.mark.parametrize("is_first_late", [False, True])
+def test_of_two_entries_with_one_hash_the_late_one_is_shown_and_pages_end(
+    limit: int, is_first_late: bool
+) -> None:
+    known, added = of_one_hash()[:: -1 if is_first_late else 1]
+    keys = Keys(key(10_000), known, key(30_000))
+    here = keys.page().previous
+    keys.keys |= {added, key(40_000)}
+    found: list[str] = []
+    for _ in range(5):
+        page = keys.page(limit, after=here)
+        found += shown(page)
+        here = page.previous
+        if not page.has_more:
+            break
+    assert not page.has_more
+    assert {added, key(40_000)} <= set(found) <= {known, added, key(40_000)}
+
+
+def test_a_late_entry_with_the_hash_of_one_beyond_the_query_is_shown() -> None:
+    low, high = sorted(of_one_hash())
+    names = sorted({high, *(key(20_001 + each) for each in range(49))})
+    keys = Keys(*names, *(key(30_000 + each) for each in range(20)))
+    here = late.above(names[::-1], FLOOR, is_end=True)
+    keys.keys = set(names[:-1]) | {low, high} | {key(20_000, f"late-{each}") for each in range(9)}
+    found: list[str] = []
+    for _ in range(20):
+        page = keys.page(1, after=here)
+        found += shown(page)
+        here = page.previous
+    assert low in found
+
+
+def test_a_key_that_is_gone_is_looked_for_once_and_then_forgotten() -> None:
+    keys = Keys(key(10_000), key(20_000), key(30_000))
+    here = keys.page().previous
+    keys.keys.discard(key(20_000))
+    page = keys.page(after=here)
+    assert [is_consistent for _, is_consistent in keys.queries] == [False, True]
+    assert (shown(page), page.previous.position) == ([], here.position)
+    keys.page(after=page.previous)
+    assert len(keys.queries) == 1
+
+
+def test_a_key_that_an_old_read_misses_is_not_shown_again() -> None:
+    keys = Keys(*(key(10_000 + each) for each in range(5)))
+    here = keys.page().previous
+    keys.lagging = {key(10_002)}
+    for _ in range(20):
+        page = keys.page(after=here)
+        assert shown(page) == []
+        assert page.previous == here
+
+
+def test_what_is_remembered_below_a_later_begin_of_the_range_is_not_shown_again() -> None:
+    keys = Keys(*(key(10_000 + each) for each in range(5)))
+    here = keys.page().previous
+    part = keys.page(after=here, since=times.to_text(10_003))
+    assert shown(part) == []
+    assert shown(keys.page(after=part.previous)) == []
+
+
+def test_a_cursor_remembers_what_was_left_out_too() -> None:
+    keys = Keys(*(key(10_000 + each) for each in range(3)))
+    keys.hidden = {key(10_001)}
+    assert [hashed(key(10_000 + each)) for each in range(3)] == list(keys.page().previous.seen)
+
+
+def test_a_first_page_remembers_the_last_entries_above_the_next_one() -> None:
+    names = [key(10_000 + each) for each in range(120)]
+    keys = Keys(*names)
+    few, many = keys.page(10).previous, keys.page(100).previous
+    assert (few.position, few.low, len(few.seen)) == (names[-1], names[-11], 10)
+    assert (many.position, many.low, len(many.seen)) == (names[-1], names[-51], MAX_SEEN)
+    whole = Keys(*names[:5]).page(10).previous
+    assert (whole.low, len(whole.seen)) == (FLOOR, 5)
+
+
+def test_a_low_mark_rises_no_further_than_below_what_is_left() -> None:
+    names = [key(10_000 + each) for each in range(60)]
+    here = Cursor(names[-1], FLOOR, tuple(map(hashed, names[10:])))
+    moved = late.moved(here, names, looked_at=names[:2], still_missing=[])
+    assert moved.low == names[1]
+    assert late.fresh(moved, names[2:]) == names[2:10]
+
+
+# Where pages end
+
+
+def test_an_empty_timeline_says_where_its_range_begins() -> None:
+    page = Keys().page()
+    assert (shown(page), page.next, page.previous) == ([], None, Cursor.at(FLOOR))
+    since = times.to_text(5_000)
+    assert Keys().page(since=since).previous == Cursor.at(since)
+
+
+@pytest.mark.parametrize("direction", ["before", "after"])
+@pytest.mark.parametrize("place", [Cursor.at(key(500)), Cursor.at(FLOOR)])
+def test_an_empty_page_gives_the_cursor_that_was_sent(direction: str, place: Cursor) -> None:
+    about: dict[str, Any] = {direction: place}
+    page = Keys().page(**about)
+    assert (shown(page), page.next, page.previous) == ([], None, place)
+
+
+def test_a_page_that_meets_its_end_makes_no_query() -> None:
+    keys = Keys(key(10_000))
+    ends = times.to_text(10_000)
+    for about in (
+        {"before": Cursor.at(key(500))},
+        {"until": FLOOR},
+        {"until": times.to_text(500)},
+        {"since": ends, "until": ends},
+        {"after": Cursor.at(key(10_000)), "until": ends},
+    ):
+        page = keys.page(**about)
+        assert (shown(page), keys.queries, page.has_more) == ([], [], False)
+
+
+def test_a_cursor_outside_the_range_begins_at_its_edge() -> None:
+    keys = Keys(*(key(each) for each in (10_000, 20_000, 30_000, 40_000)))
+    since, until = times.to_text(15_000), times.to_text(35_000)
+    inside = [key(30_000), key(20_000)]
+    above, below = Cursor.at(key(50_000)), Cursor.at(key(500))
+    assert shown(keys.page(before=above, since=since, until=until)) == inside
+    assert shown(keys.page(after=below, since=since, until=until)) == inside
+    assert shown(keys.page(after=below)) == [key(each) for each in (40_000, 30_000, 20_000, 10_000)]
+
+
+def test_a_page_upwards_takes_the_oldest_and_shows_them_newest_first() -> None:
+    keys = Keys(*(key(10_000 + each) for each in range(5)))
+    page = keys.page(2, after=Cursor.at(key(10_000)))
+    assert (shown(page), page.has_more) == ([key(10_002), key(10_001)], True)
+    assert page.next == Cursor.at(key(10_001))
+    last = keys.page(2, after=page.previous)
+    assert (shown(last), last.has_more) == ([key(10_004), key(10_003)], False)
+
+
+def test_what_is_below_a_page_upwards_is_below_its_oldest_new_entry() -> None:
+    keys = Keys(key(10_000), key(30_000))
+    here = keys.page().previous
+    keys.keys |= {key(20_000), key(40_000)}
+    page = keys.page(after=here)
+    assert shown(page) == [key(40_000), key(20_000)]
+    assert page.next == Cursor.at(key(40_000))
+    assert keys.page(after=Cursor.at(FLOOR)).next is None
+
+
+# Bounds
+
+
+@pytest.mark.parametrize(("limit", "looked_at"), [(5, 306), (50, 351), (100, 400)])
+def test_a_page_of_hidden_entries_ends_at_its_bound_and_goes_on_behind_it(
+    limit: int, looked_at: int
+) -> None:
+    names = [key(10_000 + each) for each in range(1_000)]
+    keys = Keys(*names)
+    keys.hidden = set(names[1:])
+    keys.are_cached = True
+    page = keys.page(limit)
+    assert (shown(page), page.is_partial) == ([], True)
+    assert page.next == Cursor.at(names[-looked_at])
+    pages = 1
+    while page.next:
+        page = keys.page(limit, before=page.next)
+        pages += 1
+    assert (shown(page), page.is_partial, pages) == ([names[0]], False, -(-1_000 // looked_at))
+
+
+@pytest.mark.parametrize("is_up", [False, True])
+def test_a_page_reads_200_posts_at_most(is_up: bool) -> None:
+    names = [key(10_000 + each) for each in range(450)]
+    keys = Keys(*names)
+    keys.hidden = set(names)
+    about: dict[str, Any] = {"after": Cursor.at(FLOOR)} if is_up else {}
+    page = keys.page(50, **about)
+    assert (shown(page), page.is_partial, keys.posts) == ([], True, MAX_POSTS)
+    if is_up:
+        assert (page.previous.position, page.has_more) == (names[199], True)
+    else:
+        assert page.next == Cursor.at(names[-200])
+
+
+def test_pages_are_full_after_15_retractions() -> None:
+    names = [key(10_000 + each) for each in range(28)]
+    keys = Keys(*names)
+    keys.hidden = set(names[8:23])
+    page = keys.page(5)
+    sizes = [len(shown(page))]
+    while page.next:
+        page = keys.page(5, before=page.next)
+        sizes.append(len(shown(page)))
+    assert sizes == [5, 5, 3]
+
+
+def test_a_full_page_without_anything_left_out_is_one_query() -> None:
+    keys = Keys(*(key(10_000 + each) for each in range(100)))
+    keys.page(50)
+    assert keys.queries == [(51, False)]
+
+
+# Parameters
+
+
+def test_a_page_is_asked_for_by_instants_or_dates() -> None:
+    found = asked({"from": "2026-11-20", "to": "2026-11-20T20:00:00.5+02:00"}, 7)
+    assert (found.since, found.until) == ("2026-11-20T00:00:00.000Z", "2026-11-20T18:00:00.500Z")
+    assert (found.limit, found.before, found.after) == (7, None, None)
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ({"before": "x", "after": "x"}, "not both"),
+        ({"from": "2026-11-21", "to": "2026-11-20"}, "'from' must not be later than 'to'"),
+        ({"from": "2026-11-31"}, "'from' is not a time"),
+        ({"to": "20.11.2026"}, "'to' is not a time"),
+        ({"to": ""}, "'to' is not a time"),
+        ({"before": "x"}, "take 'next' or 'previous'"),
+        ({"after": "x"}, "take 'next' or 'previous'"),
+    ],
+)
+def test_a_page_that_is_asked_for_wrongly_is_refused(query: dict[str, str], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        asked(query, 50)
