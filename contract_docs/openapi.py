@@ -18,7 +18,10 @@ ROOT = Path(__file__).parents[1]
 Json = dict[str, Any]
 
 # Errors that API Gateway may also answer by itself, with a body that an HTTP API cannot change.
-GATEWAYS_OWN = {401: "Unauthorized", 413: "Request Entity Too Large", 429: "Too Many Requests"} | {
+GATEWAYS_OWN = {
+    401: "Unauthorized",
+    413: "Request Entity Too Large",
+    429: "Too Many Requests",
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
