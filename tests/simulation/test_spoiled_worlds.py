@@ -527,7 +527,7 @@ def a_reader_who_is_shown_what_was_retracted(world: World) -> Any:
 @spoils(timelines.every_reading_shows_what_it_should, "which was retracted seconds before")
 def a_post_that_is_shown_until_it_is_retracted_again(world: World) -> None:
     world.clock.advance(10.0)
-    with patch.object(read, "_body", lambda _post, _entry: None):
+    with patch.object(read, "_content", lambda _post, _entry: {"body": None}):
         acting(world, "ann", lambda: requests.read(world, "ann"))
     acting(world, PUBLISHER, lambda: requests.retract(world, PUBLISHER, RETRACTED))
 
