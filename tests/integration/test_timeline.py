@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -186,6 +187,99 @@ def test_a_second_reader_finds_the_posts_in_the_cache(
     calls = fail_first(system.dynamodb, "batch_get_item", [])
     assert shown(system.timeline("bob")) == shown(system.timeline("carol"))
     assert len(calls) == 1
+
+
+def test_pages_are_full_behind_fifteen_retractions(system: System) -> None:
+    refs = give(system, 28)
+    retract(system, *refs[5:20])
+    pages = walk(system, limit="5")
+    assert [len(each) for each in pages] == [5, 5, 3]
+    assert list(itertools.chain(*pages)) == refs[:5] + refs[20:]
+
+
+# Upwards, and ranges
+
+
+def late(system: System, name: str, ms: int) -> None:
+    system.timelines.push(Entry(sort_key(times.to_text(ms), name), "ada", 1_900_000_000), ["bob"])
+
+
+def test_a_client_pages_upwards_without_a_gap(system: System) -> None:
+    give(system, 2, start_ms=AT_MS - 60_000)
+    opened = system.timeline("bob", hydrate="false")
+    for number in range(5):
+        late(system, f"new-{number}", AT_MS - 50_000 + number)
+    late(system, "late", AT_MS - 60_500)
+    first = system.timeline("bob", limit="4", hydrate="false", after=opened.body["previous"])
+    assert shown(first) == ["new-2", "new-1", "new-0", "late"]
+    assert first.body["more"] is True
+    second = system.timeline("bob", limit="4", hydrate="false", after=first.body["previous"])
+    assert shown(second) == ["new-4", "new-3"]
+    assert second.body.keys() == {"entries", "next", "previous"}
+    idle = system.timeline("bob", limit="4", hydrate="false", after=second.body["previous"])
+    assert (shown(idle), idle.body["previous"]) == ([], second.body["previous"])
+
+
+def test_an_empty_timeline_has_a_cursor_to_begin_with(system: System) -> None:
+    opened = system.timeline("bob")
+    assert (shown(opened), opened.body["next"]) == ([], None)
+    late(system, "first", AT_MS)
+    newer = system.timeline("bob", hydrate="false", after=opened.body["previous"])
+    assert shown(newer) == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "found"),
+    [
+        ({"from": "2026-11-20T18:00:00.002Z"}, ["d", "c", "b"]),
+        ({"to": "2026-11-20T18:00:00.003Z"}, ["b", "a"]),
+        ({"from": "2026-11-20T18:00:00.002Z", "to": "2026-11-20T18:00:00.004Z"}, ["c", "b"]),
+        ({"from": "2026-11-20", "to": "2026-11-21"}, ["d", "c", "b", "a"]),
+        ({"to": "2026-11-20"}, []),
+        ({"from": "2026-11-20T19:00:00.002+01:00", "limit": "1"}, ["d"]),
+        ({"from": "2026-11-20T18:00:00.002Z", "to": "2026-11-20T18:00:00.002Z"}, []),
+        ({"to": "2001-01-01"}, []),
+    ],
+)
+def test_a_range_begins_with_from_and_ends_before_to(
+    system: System, bounds: dict[str, str], found: list[str]
+) -> None:
+    at = times.to_ms("2026-11-20T18:00:00.000Z")
+    for number, name in enumerate("abcd", start=1):
+        late(system, name, at + number)
+    assert shown(system.timeline("bob", hydrate="false", **bounds)) == found
+
+
+def test_a_range_is_read_in_both_directions(system: System) -> None:
+    refs = give(system, 9)
+    bounds = {"from": times.to_text(AT_MS - 7_000), "to": times.to_text(AT_MS - 1_000)}
+    assert walk(system, limit="4", **bounds) == [refs[2:6], refs[6:8]]
+    empty = system.timeline("bob", **{"from": bounds["from"], "to": bounds["from"]})
+    first = system.timeline("bob", limit="4", **bounds, after=empty.body["previous"])
+    second = system.timeline("bob", limit="4", **bounds, after=first.body["previous"])
+    assert (shown(first), shown(second)) == (refs[4:8], refs[2:4])
+    assert "more" not in second.body
+
+
+@pytest.mark.parametrize("name", ["from", "to"])
+def test_a_bound_that_is_no_time_is_refused(system: System, name: str) -> None:
+    answer = system.timeline("bob", **{name: "yesterday"})
+    assert (answer.status, answer.slug) == (400, "bad-input")
+    assert f"'{name}' is not a time" in answer.body["detail"]
+
+
+def test_both_directions_at_once_are_refused(system: System) -> None:
+    place = at(sort_key(times.to_text(AT_MS), "a"))
+    answer = system.timeline("bob", before=place, after=place)
+    assert (answer.status, answer.slug) == (400, "bad-input")
+
+
+def test_a_cursor_of_version_1_goes_on_in_both_directions(system: System) -> None:
+    refs = give(system, 5)
+    position = sort_key(times.to_text(AT_MS - 2_000), refs[2])
+    written = "1" + base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
+    assert shown(system.timeline("bob", before=written)) == refs[3:]
+    assert shown(system.timeline("bob", after=written)) == refs[:2]
 
 
 # Retention

@@ -1,0 +1,143 @@
+"""What pages of 50 cost in read units, on the model of DynamoDB, which counts them from bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+
+from aws_model.clock import START_MS, Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import READ, Meter
+from aws_model.dynamodb.database import Database
+from fanfold import cursor, names, times
+from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.paging import Asked
+from fanfold.timeline.picking import MAX_POSTS
+from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.read import Hydration, Reading
+from simulation.scheduler import Scheduler, virtual_time
+from simulation.schemas import schema_of
+
+READER = "b0b00000-0000-4000-8000-000000000001"
+ADA = "ada00000-0000-4000-8000-000000000001"
+LIMIT = 50
+
+
+@dataclass
+class Service:
+    """One reader's timeline; ids are UUIDs, so that an entry has 177 bytes."""
+
+    meter: Meter = field(default_factory=Meter)
+    clock: Clock = field(default_factory=Clock)
+    entries: list[Entry] = field(default_factory=list)  # oldest first
+
+    def __post_init__(self) -> None:
+        database = Database(self.clock, meter=self.meter)
+        database.create(*map(schema_of, names.TABLES))
+        client: Any = dynamodb.Client(database, validates=False)
+        self.posts = Posts(client, names.POSTS.name)
+        self.timelines = Entries(client, names.TIMELINES.name)
+        self.reading = Reading(self.timelines, Hydration(self.posts), 30)
+
+    def add(self, count: int, *, body: str = '{"title": "What I saw by the river"}') -> None:
+        for _ in range(count):
+            number = len(self.entries)
+            at = times.to_text(START_MS - 1_000_000 + number)
+            post = Post(
+                ref_id=f"90570000-0000-4000-8000-{number:012d}",
+                publisher_id=ADA,
+                published_at=at,
+                accepted_at=at,
+                expires_at=START_MS // 1000 + 30 * 86_400,
+                body=body,
+            )
+            self.posts.add(post, now=START_MS // 1000)
+            entry = Entry(post.sort_key, ADA, post.expires_at)
+            self.timelines.push(entry, [READER])
+            self.entries.append(entry)
+
+    def retract(self, *entries: Entry) -> None:
+        for entry in entries:
+            self.posts.retract_own(entry.sort_key.partition("#")[2], ADA, now_ms=START_MS)
+
+    def page(self, *, hydrate: bool, after: str | None = None) -> tuple[dict[str, Any], float]:
+        """A page, and the read units that it took."""
+        before = self._units()
+        place = cursor.decode(after, is_position=bool) if after else None
+        page = self.reading.page(READER, Asked(LIMIT, after=place), hydrate=hydrate)
+        return page, self._units() - before
+
+    def _units(self) -> float:
+        return float(sum(units for (_, kind), units in self.meter.units.items() if kind == READ))
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    service = Service()
+    with virtual_time(Scheduler(Random(0), clock=service.clock)):
+        yield service
+
+
+def test_a_page_of_ids_takes_one_and_a_half_units(service: Service) -> None:
+    service.add(200)
+    page, units = service.page(hydrate=False)
+    assert (len(page["entries"]), units) == (LIMIT, 1.5)
+
+
+def test_a_page_upwards_of_new_ids_takes_two_and_a_half_units(service: Service) -> None:
+    service.add(100)
+    page, _ = service.page(hydrate=False)
+    service.add(60)
+    page, units = service.page(hydrate=False, after=page["previous"])
+    assert (len(page["entries"]), page["more"], units) == (LIMIT, True, 2.5)
+
+
+def test_an_idle_poll_takes_one_and_a_half_units(service: Service) -> None:
+    service.add(100)
+    page, _ = service.page(hydrate=True)
+    idle, units = service.page(hydrate=True, after=page["previous"])
+    assert (idle["entries"], idle["previous"], units) == ([], page["previous"], 1.5)
+
+
+def test_a_second_look_is_paid_once(service: Service) -> None:
+    service.add(100)
+    page, _ = service.page(hydrate=False)
+    gone = {"user_id": {"S": READER}, "sort_key": {"S": service.entries[-3].sort_key}}
+    service.timelines.client.delete_item(TableName=names.TIMELINES.name, Key=gone)
+    first, units = service.page(hydrate=False, after=page["previous"])
+    assert units == 1.5 + 3.0
+    assert service.page(hydrate=False, after=first["previous"])[1] == 1.5
+
+
+def test_a_page_with_content_takes_a_unit_for_each_post_that_is_not_cached(
+    service: Service,
+) -> None:
+    service.add(145)
+    service.page(hydrate=True)
+    service.add(5)  # a tenth of the page
+    page, units = service.page(hydrate=True)
+    assert (len(page["entries"]), units) == (LIMIT, 1.5 + 5)
+
+
+def test_the_worst_page_takes_nine_units_for_entries_and_one_for_each_of_200_posts(
+    service: Service,
+) -> None:
+    service.add(500)
+    for each in service.entries[-200:]:  # known to be retracted
+        service.reading.hydration.retracted[each.sort_key] = ADA
+    service.retract(*service.entries[:-200])
+    page, units = service.page(hydrate=True)
+    assert (page["entries"], page["partial"]) == ([], True)
+    assert units == 9.0 + 151
+    assert units <= 9.0 + MAX_POSTS
+
+
+def test_a_page_between_retracted_posts_reads_200_of_them_at_most(service: Service) -> None:
+    service.add(500)
+    service.retract(*service.entries)
+    page, units = service.page(hydrate=True)
+    assert (page["entries"], page["partial"], units) == ([], True, 6.5 + MAX_POSTS)
