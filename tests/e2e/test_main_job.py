@@ -94,6 +94,16 @@ def test_a_timeline_is_paged_newest_first_with_every_entry_once(make: Make) -> N
         query = f"?limit=3&before={page['next']}"
     assert [len(page) for page in pages] == [3, 3, 1]
     assert [ref_id for page in pages for ref_id in page] == accepted[::-1]
+    # And upwards, from where the timeline begins.
+    pages, page = [], follower.timeline("?from=2020-01-01&to=2020-01-01")
+    while not pages or "more" in page:
+        page = follower.timeline(f"?limit=3&after={page['previous']}")
+        pages.insert(0, [entry["ref_id"] for entry in page["entries"]])
+    assert [len(page) for page in pages] == [1, 3, 3]
+    assert [ref_id for page in pages for ref_id in page] == accepted[::-1]
+    assert follower.timeline(f"?after={page['previous']}")["entries"] == []
+    bounds = f"?from=2020-01-01&to={follower.timeline()['entries'][2]['published_at']}"
+    assert len(follower.timeline(bounds)["entries"]) == 4
 
 
 def test_a_cursor_of_another_reader_shows_only_the_callers_own_timeline(make: Make) -> None:
