@@ -43,7 +43,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/fanout/publish": (("publishing",), _POSTS),
     "fanfold/sweep": (("remedy", "course", "sweeping", "ledger"), _SWEEP),
     "fanfold/follows": (_FOLLOWS, _FOLLOW),
-    "fanfold/timeline": (("hydration", "posts", "follow_stores"), _POSTS),
+    "fanfold/timeline": (("hydration", "posts", "follow_stores", "paging"), _POSTS),
     "fanfold/aws": (
         ("queues", "retries", "letters"),
         ("dead_letters", "cli_dlq", "cli_drop", "sweep"),
@@ -90,7 +90,10 @@ MODULES = (
             "wishes",
         )
     ),
-    *(f"fanfold/timeline/{name}.py" for name in ("entries", "posts", "read", "readers")),
+    *(
+        f"fanfold/timeline/{name}.py"
+        for name in ("entries", "late", "paging", "picking", "posts", "read", "readers")
+    ),
     *(f"fanfold/aws/{name}.py" for name in ("dead_letters", "queues", "retries")),
     "fanfold/json_text.py",
     "fanfold/messages.py",

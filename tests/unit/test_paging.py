@@ -34,11 +34,11 @@ class Keys:
         self.keys, self.hidden, self.lagging = set(keys), set[str](), set[str]()
         self.random = Random(seed)
         self.queries: list[tuple[int, bool]] = []  # entries, and whether consistently
-        self.posts = 0  # that were read
+        self.posts = self.calls = 0  # posts that were read, and the calls for them
         self.are_cached = False
 
     def page(self, limit: int = 50, **about: Any) -> Page[Entry]:
-        self.queries, self.posts = [], 0
+        self.queries, self.posts, self.calls = [], 0, 0
         source = Source(self.newest, self.oldest)
         found = paging.page(source, self.show, Asked(limit, **about), floor=FLOOR)
         assert len(self.queries) <= MAX_QUERIES
@@ -90,6 +90,7 @@ class Keys:
         some = entries if self.are_cached else entries[:max_posts]
         read = 0 if self.are_cached else len(some)
         self.posts += read
+        self.calls += 1
         contents: dict[str, Mapping[str, Any]] = {
             each.sort_key: {} for each in some if each.sort_key not in self.hidden
         }
@@ -277,6 +278,25 @@ def test_a_key_that_an_old_read_misses_is_not_shown_again() -> None:
         assert page.previous == here
 
 
+def test_what_lies_beyond_a_second_look_is_not_forgotten() -> None:
+    names = [key(10_000 + 10 * each) for each in range(50)]
+    keys = Keys(*names)
+    here = keys.page().previous
+    added = {key(10_005, each) for each in range(60)}
+    keys.keys |= added
+    keys.lagging = {*added, names[40]}
+    found: list[str] = []
+    while True:
+        keys.random = Random(1)  # the first read of each page is an old one
+        page = keys.page(5, after=here)
+        found += shown(page)
+        here = page.previous
+        keys.lagging.clear()
+        if not page.has_more:
+            break
+    assert sorted(found) == sorted(added)
+
+
 def test_what_is_remembered_below_a_later_begin_of_the_range_is_not_shown_again() -> None:
     keys = Keys(*(key(10_000 + each) for each in range(5)))
     here = keys.page().previous
@@ -403,6 +423,15 @@ def test_a_page_reads_200_posts_at_most(is_up: bool) -> None:
         assert (page.previous.position, page.has_more) == (names[199], True)
     else:
         assert page.next == Cursor.at(names[-200])
+
+
+def test_many_posts_in_a_row_that_are_left_out_are_read_in_few_calls() -> None:
+    names = [key(10_000 + each) for each in range(150)]
+    keys = Keys(*names)
+    keys.hidden = set(names[1:])
+    assert shown(keys.page(1)) == [names[0]]
+    assert keys.calls <= 10  # of 1, 1, 2, 4, …, as far as each query reaches
+    assert keys.posts == 150
 
 
 def test_pages_are_full_after_15_retractions() -> None:
