@@ -35,7 +35,7 @@ _PIPELINE = ("transports", "status", "expiry", "abandon", "publish", "pipeline",
 _FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader")
 _FOLLOW = ("cli_seed", "follow_crowds", "follow", "shards", "pipeline")
 _SWEEP = ("sweep_at_scale", "metrics", "abandon", "sweep")
-_POSTS = ("expiry", "timeline", "edit", "publish", "pipeline")
+_POSTS = ("expiry", "timeline", "edit", "feed", "publish", "pipeline")
 _WORKER = ("dead_letters", "metrics", "edit", "follow_crowds", "publish", "follow", "pipeline")
 # Which tests may notice: of a folder or module, the units and then the integration tests.
 _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -92,7 +92,17 @@ MODULES = (
     ),
     *(
         f"fanfold/timeline/{name}.py"
-        for name in ("entries", "late", "paging", "picking", "posts", "read", "readers")
+        for name in (
+            "entries",
+            "feed",
+            "late",
+            "outbox",
+            "paging",
+            "picking",
+            "posts",
+            "read",
+            "readers",
+        )
     ),
     *(f"fanfold/aws/{name}.py" for name in ("dead_letters", "queues", "retries")),
     "fanfold/json_text.py",

@@ -156,7 +156,7 @@ def test_a_feed_is_paged_downwards_and_upwards_without_a_gap(system: System, lim
     published = publish(system, 4)
     down: list[str] = []
     query = {"limit": str(limit)}
-    while True:
+    for _ in range(5):
         answer = feed(system, **query)
         down += refs(answer)
         if answer.body["next"] is None:

@@ -9,10 +9,13 @@ import pytest
 
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import READ, Meter
 from aws_model.dynamodb.database import Database
 from fanfold import times
 from fanfold.errors import EditOvertaken, FanfoldError, NoPost, PostRetracted, RefIdTaken
 from fanfold.names import POSTS
+from fanfold.timeline.outbox import Outbox
+from fanfold.timeline.paging import Range
 from fanfold.timeline.posts import Post, Posts
 from simulation.schemas import schema_of
 
@@ -154,6 +157,27 @@ def test_nothing_of_an_edit_is_left_after_a_retraction(posts: Posts) -> None:
     stone = read(posts)
     assert stone
     assert (stone.body, stone.edited_at, stone.first_body_hash) == ("", "", "")
+
+
+def test_an_edit_costs_its_larger_body_and_a_page_of_a_feed_one_unit() -> None:
+    meter = Meter()
+    database = Database(Clock(), meter=meter)
+    database.create(schema_of(POSTS))
+    client: Any = dynamodb.Client(database)
+    posts, outbox = Posts(client, POSTS.name), Outbox(client, POSTS.name)
+    for number in range(51):
+        at = times.to_text(AT + number)
+        posts.add(replace(POST, ref_id=f"{number:032}", published_at=at), now=SECOND)
+    meter.units.clear()
+    posts.edit(f"{0:032}", "ada", body="x" * 700, edited_at=AT)
+    assert (meter.of(POSTS.name), meter.of(POSTS.name, index="outbox")) == (1, 0)
+    posts.edit(f"{0:032}", "ada", body="x" * 1_700, edited_at=AT + 1)
+    posts.edit(f"{0:032}", "ada", body="", edited_at=AT + 2)
+    assert meter.of(POSTS.name) == 1 + 2 + 2
+    outbox.newest("ada", Range("2026"), before=None, limit=51)
+    assert meter.of(POSTS.name, READ, index="outbox") == 1
+    posts.one(f"{0:032}")
+    assert meter.of(POSTS.name, READ) == 1
 
 
 def test_an_entry_is_of_the_post_with_its_publisher_and_its_time() -> None:
