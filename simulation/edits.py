@@ -13,7 +13,8 @@ from aws_model.sqs.queues import DELETED
 from fanfold import contract, names
 from fanfold.messages import first_sent_at
 
-REFUSED = (404, 409, 410)
+# Any other refusal may be that of a repeat, whose first call had its effect and lost its answer.
+REFUSED = (404,)
 
 
 @dataclass(eq=False)
@@ -57,6 +58,11 @@ class Edits:
         return [
             each for each in self.by_post.get(ref_id, ()) if each.user == user and each.is_possible
         ]
+
+    @property
+    def by_message(self) -> set[str]:
+        """The posts that messages edit."""
+        return {each.ref_id for each in self._messages.values()}
 
     def sent(self, queue: str, message: Message) -> None:
         """A message is in a queue."""
