@@ -53,7 +53,9 @@ def _matched(cursor: Cursor, keys: Sequence[str]) -> tuple[set[str], list[bytes]
             continue
         found = cursor.seen.index(each, place)
         skipped = cursor.seen[place:found]
-        if any(ahead[other] and other not in unclear for other in skipped):
+        # As many keys of its hash as are remembered from here on do not stand for what is skipped.
+        rest = cursor.seen[found:]
+        if any(ahead[other] > rest.count(other) and other not in unclear for other in skipped):
             continue
         known.add(key)
         left += skipped
@@ -76,7 +78,8 @@ def moved(
     # The low mark rises no further than below what is left: it is found by the next page.
     below = [key for key in known if not left or key < left[0]]
     rise = max(len(known) + len(still_missing) - MAX_SEEN, 0)
-    if left and hashed(left[0]) in map(hashed, known):
+    late = {hashed(key) for key in left if key <= position}
+    if late.intersection(map(hashed, below)):
         rise = len(below)  # else the next page would show the same one of the two again
     rise = min(rise, len(below))
     low = below[rise - 1] if rise else cursor.low

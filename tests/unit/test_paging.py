@@ -243,6 +243,36 @@ def test_of_two_entries_with_one_hash_the_late_one_is_shown_and_pages_end(
     assert {added, key(40_000)} <= set(found) <= {known, added, key(40_000)}
 
 
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_pages_end_where_late_entries_lie_between_two_of_one_hash(limit: int) -> None:
+    known, added = sorted(of_one_hash())
+    between = {f"{known}-{each}" for each in range(limit)}
+    keys = Keys(known, key(30_000))
+    here = keys.page().previous
+    keys.keys |= {added, key(40_000), *between}
+    found: set[str] = set()
+    for _ in range(8):
+        page = keys.page(limit, after=here)
+        found |= set(shown(page))
+        here = page.previous
+        if not page.has_more:
+            break
+    assert not page.has_more
+    assert found >= {added, key(40_000), *between}
+
+
+def test_what_lies_above_a_key_that_is_gone_is_not_shown_again_for_its_hash_further_up() -> None:
+    gone, twin = sorted(of_one_hash())
+    between = {f"{gone}-{each}" for each in range(8)}
+    assert all(gone < each < twin for each in between)
+    keys = Keys(gone, twin, *between)
+    here = keys.page().previous
+    keys.keys.discard(gone)
+    page = keys.page(after=here)
+    assert shown(page) == []
+    assert shown(keys.page(after=page.previous)) == []
+
+
 def test_a_late_entry_with_the_hash_of_one_beyond_the_query_is_shown() -> None:
     high = key(29_000)
     low = next(key(20_000, n) for n in range(10**6) if hashed(key(20_000, n)) == hashed(high))
