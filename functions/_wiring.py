@@ -54,7 +54,7 @@ def following(
     from fanfold.timeline.readers import Readers
 
     return Following(
-        FollowsTable(dynamodb, settings.following_table, Readers(settings.readers_table)),
+        FollowsTable(dynamodb, settings.following_table, Readers(dynamodb, settings.readers_table)),
         edges,
         WorkQueue(sqs, settings.relation_queue_url),
         settings.max_follows,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 # The limits of one BatchWriteItem and of one BatchGetItem.
@@ -20,6 +20,11 @@ def text(value: str) -> dict[str, str]:
 
 def number(value: int) -> dict[str, str]:
     return {"N": str(value)}
+
+
+def binaries(values: Collection[bytes]) -> dict[str, list[bytes]]:
+    """A set of binaries, as boto3 takes it."""
+    return {"BS": list(values)}
 
 
 def get_text(item: Item, name: str, default: str = "") -> str:

@@ -1,18 +1,43 @@
-"""The readers table: how many publishers each user follows."""
+"""The readers table: what one user is as a reader, in one row that every page reads.
+
+`follows` counts the publishers that the user follows. `hidden_<week>` has the marks of the
+publishers unfollowed in that week, `muted` those of muted ones (`marks.py`). `verify_until` is set
+where there were too many unfollows for marks, `marker` is how far the user has read.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fanfold.aws.items import expressions, number, text
+from fanfold.aws.items import Item, binaries, expressions, get_number, get_text, number, text
+from fanfold.timeline.marks import Change, Reader
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_HIDDEN = "hidden_"
+_NO_CHANGE = Change()
 
 
 @dataclass(frozen=True)
 class Readers:
+    client: DynamoDBClient
     table: str
 
-    def followed(self, user_id: str, publishers: int, *, max_follows: int) -> dict[str, Any]:
+    def get(self, user_id: str, *, is_consistent: bool = True) -> Reader:
+        """The user's row; without one, that of somebody who never did anything."""
+        request = self.request(user_id, is_consistent=is_consistent)
+        return reader_of(self.client.get_item(**request).get("Item", {}))
+
+    def request(self, user_id: str, *, is_consistent: bool = True) -> dict[str, Any]:
+        """The GetItem that reads the row."""
+        key = {"user_id": text(user_id)}
+        return {"TableName": self.table, "Key": key, "ConsistentRead": is_consistent}
+
+    def followed(
+        self, user_id: str, publishers: int, *, max_follows: int, marks: Change = _NO_CHANGE
+    ) -> dict[str, Any]:
         """The Update, for a transaction, that counts new follows of this many publishers.
 
         Its condition fails if the user would then follow more than `max_follows`.
@@ -20,17 +45,44 @@ class Readers:
         return self._update(
             user_id,
             publishers,
+            marks,
             condition="attribute_not_exists(#follows) OR #follows <= :room",
             values={":room": number(max_follows - publishers)},
         )
 
-    def unfollowed(self, user_id: str) -> dict[str, Any]:
+    def unfollowed(self, user_id: str, marks: Change = _NO_CHANGE) -> dict[str, Any]:
         """The Update, for a transaction, that counts one ended follow."""
-        return self._update(user_id, -1)
+        return self._update(user_id, -1, marks)
 
-    def _update(self, user_id: str, follows: int, **condition: Any) -> dict[str, Any]:
+    def _update(
+        self, user_id: str, follows: int, marks: Change, **condition: Any
+    ) -> dict[str, Any]:
+        hidden = {f"{_HIDDEN}{week}": binaries([mark]) for week, mark in marks.adds.items()}
+        shown = {f"{_HIDDEN}{week}": binaries(each) for week, each in marks.deletes.items()}
+        until = {"verify_until": number(marks.verify_until)} if marks.verify_until else {}
         return {
             "TableName": self.table,
             "Key": {"user_id": text(user_id)},
-            **expressions(adds={"follows": number(follows)}, **condition),
+            **expressions(
+                sets=until,
+                adds={"follows": number(follows), **hidden},
+                deletes=shown,
+                removes=[f"{_HIDDEN}{week}" for week in marks.expired],
+                **condition,
+            ),
         }
+
+
+def reader_of(item: Item) -> Reader:
+    """The reader in an item of the table, as either client answers it."""
+    return Reader(
+        follows=get_number(item, "follows"),
+        hidden={
+            int(name.removeprefix(_HIDDEN)): value["BS"]
+            for name, value in item.items()
+            if name.startswith(_HIDDEN)
+        },
+        muted=item["muted"]["BS"] if "muted" in item else (),
+        verify_until=get_number(item, "verify_until"),
+        marker=get_text(item, "marker"),
+    )

@@ -294,7 +294,7 @@ def a_level_of_all_publishers_is_set_and_taken_back(client: Any) -> None:
 
 
 def follows_change_by_version_with_their_count(client: Any) -> None:
-    follows = FollowsTable(client, names.FOLLOWING.name, Readers(names.READERS.name))
+    follows = FollowsTable(client, names.FOLLOWING.name, Readers(client, names.READERS.name))
     unseen = Follow(user_id="ana", publisher_id="pub", state=UNFOLLOWED, version=0, followed_at=NOW)
     followed = follows.follow(unseen, max_follows=2)
     follows.follow(unseen, max_follows=2)

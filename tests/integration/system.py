@@ -132,7 +132,9 @@ class System:
         self.publishers = PublishersTable(self.dynamodb, self.settings.publishers_table)
         self.timelines = Entries(self.dynamodb, self.settings.timelines_table)
         self.follows = FollowsTable(
-            self.dynamodb, self.settings.following_table, Readers(self.settings.readers_table)
+            self.dynamodb,
+            self.settings.following_table,
+            Readers(self.dynamodb, self.settings.readers_table),
         )
 
     # Functions

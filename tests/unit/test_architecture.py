@@ -20,6 +20,7 @@ DECISIONS = (
     "fanfold.aws.items",
     "fanfold.aws.retries",
     "fanfold.timeline.late",
+    "fanfold.timeline.marks",
     "fanfold.timeline.paging",
     "fanfold.timeline.picking",
     "fanfold.follows.ring",

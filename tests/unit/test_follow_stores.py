@@ -37,7 +37,7 @@ def client() -> Any:
 
 @pytest.fixture
 def table(client: Any) -> FollowsTable:
-    return FollowsTable(client, FOLLOWING.name, Readers(READERS.name))
+    return FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name))
 
 
 @pytest.fixture

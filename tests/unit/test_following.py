@@ -89,7 +89,7 @@ def ben(monkeypatch: pytest.MonkeyPatch) -> Ben:
     database = Database(Clock())
     database.create(schema_of(FOLLOWING), schema_of(READERS))
     client: Any = dynamodb.Client(database)
-    table = FollowsTable(client, FOLLOWING.name, Readers(READERS.name))
+    table = FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name))
     edges, queue = Edges(), Queue()
     stubs: tuple[Any, Any] = (edges, queue)
     return Ben(Following(table, *stubs, max_follows=9, reconcile_after_seconds=10), edges, queue)
