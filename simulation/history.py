@@ -148,6 +148,13 @@ class Page:
     begun_ms: int  # when it was asked for
     entries: list[dict[str, Any]]
     is_short: bool = False  # and not the last one
+    ended_ms: float = math.inf  # when it was answered
+    # All that is shown of the sort keys from the first of these on, and before the second.
+    covers: tuple[str, str] = ("", "")
+
+    def has_room_for(self, sort_key: str) -> bool:
+        """Whether an entry that is shown at all would be shown here."""
+        return self.covers[0] <= sort_key < self.covers[1]
 
 
 @dataclass(frozen=True)
@@ -206,6 +213,11 @@ class History:
         )
         return len(list(fans)) <= FEW_FOLLOWERS
 
+    def is_never_hidden(self, user: str, publisher: str) -> bool:
+        """Whether a user never asked for a publisher's posts not to be shown."""
+        relation = self.relations.get((user, publisher))
+        return relation is None or all(wish.follows for wish in relation.wishes)
+
     def tried_to_retract(self, ref_id: str) -> bool:
         """Whether its publisher may have retracted a post: 404 says that there was none."""
         return any(each.status != 404 for each in self.of("retract", "unsend", subject=ref_id))
@@ -233,7 +245,7 @@ class History:
             self._wishes[message.id] = relation, wish
         elif queue == f"{names.PUBLISH.name}Dlq" and '"follow.' in message.body:
             self._rejected(message)
-        elif queue == names.RELATION.name:
+        elif queue == names.RELATION.name and f'"{contract.RELATION_SETTLE}"' in message.body:
             content = json.loads(message.body)
             relation = self.relations[content["user_id"], content["publisher_id"]]
             relation.orders.append(Span(sent_ms))

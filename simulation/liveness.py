@@ -167,9 +167,10 @@ class Liveness:
     def _bulk_wrote_at(self, operation: Operation) -> float:
         """The minute in which something large last moved, or in which the post was accepted."""
         latest = operation.ended_ms
-        for (_, sort_key), at_ms in self.world.observer.entered_ms.items():
-            if at_ms > latest:
-                key = {"fanout_id": {"S": split_sort_key(sort_key)[1]}}
+        observer = self.world.observer
+        for entry, at_ms in observer.entered_ms.items():
+            if at_ms > latest and entry not in observer.filled_since_ms:
+                key = {"fanout_id": {"S": split_sort_key(entry[1])[1]}}
                 row = self.world.row(names.FANOUTS, key)
                 if self._is_large(row, get_text(row, "publisher_id")):
                     latest = at_ms

@@ -41,6 +41,11 @@ def pair_of(edge: dict[str, Any]) -> Pair:
     return follower_of(edge["edge"]["S"]), publisher_of(edge["shard_id"]["S"])
 
 
+def _is_relate(task: Task) -> bool:
+    """Whether a task is RELATE, which writes entries of older posts after a follow."""
+    return task.name.startswith(names.RELATE.name)
+
+
 def _is_plan(request: dict[str, Any]) -> bool:
     """Whether an update fixes the plan of a fan-out."""
     return ":segments" in request.get("ExpressionAttributeValues", {})
@@ -68,11 +73,14 @@ class Observer:
     landed_ms: dict[tuple[str, str], float] = field(default_factory=dict)
     # When it said so last: a post is delivered again if a restore has lost its row in the ledger.
     completed_last_ms: dict[str, float] = field(default_factory=dict)
-    # How often each entry was written, by user and sort key.
+    # How often each entry was written by a fan-out, and by RELATE after a follow, likewise.
     written: Counter[tuple[str, str]] = field(default_factory=Counter)
+    filled: Counter[tuple[str, str]] = field(default_factory=Counter)
+    # Of those that RELATE was the first to write, when its invocation began.
+    filled_since_ms: dict[tuple[str, str], float] = field(default_factory=dict)
     retracted: dict[str, int] = field(default_factory=dict)  # a post's turn, by `ref_id`
     repairs: int = 0  # writes and messages of SWEEP
-    puts: int = 0  # entries that workers asked to put, counted at every attempt
+    puts: int = 0  # entries that fan-outs asked to put, counted at every attempt
     was_planned_twice: bool = False
     _tokens: set[str] = field(default_factory=set)  # of transactions that were applied
     # Which task first planned a segment, and when.
@@ -92,7 +100,7 @@ class Observer:
     def before(self, operation: str, request: dict[str, Any]) -> None:
         """A call is about to be made."""
         task = self.world.scheduler.current
-        if operation == "batch_write_item":
+        if operation == "batch_write_item" and not _is_relate(task):
             self._check_pace(len(request["RequestItems"].get(names.TIMELINES.name, ())))
         if operation == "put_item" and request["TableName"] == names.FOLLOWERS.name:
             self._note_edge(request["Item"])
@@ -147,9 +155,14 @@ class Observer:
             for put in request["RequestItems"].get(names.TIMELINES.name, ()):
                 item = put["PutRequest"]["Item"]
                 key = item["user_id"]["S"], item["sort_key"]["S"]
+                if _is_relate(task) and key not in self.entered_ms:
+                    self.filled_since_ms[key] = task.work.begun_ms if task.work else now_ms
                 self.entered_ms.setdefault(key, now_ms)
                 if put not in left:
                     self.landed_ms.setdefault(key, now_ms)
+                    if _is_relate(task):
+                        self.filled[key] += 1
+                        continue
                     if not self.written[key]:
                         self._new_entries[task.number].add(split_sort_key(key[1])[1])
                     self.written[key] += 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from fanfold import contract, names
+from fanfold import contract, cursor, names
 from fanfold.errors import TooManyRequests
 from fanfold.ids import ref_id_for
 from simulation.edits import Edit
@@ -148,14 +148,14 @@ def read_feed(world: World, user: str, publisher: str, *, limit: int) -> None:
     """Read a publisher's own posts page by page."""
     path = {"publisher_id": publisher}
     pages = _pages(world, user, contract.READ_FEED, "entries", "before", limit, path=path)
-    world.history.feeds.append([Page(publisher, *each) for each in pages])
+    world.history.feeds.append([_page(publisher, each) for each in pages])
 
 
 def read(world: World, user: str, *, limit: int = 2) -> list[dict[str, Any]]:
     """Read a timeline page by page; returns the entries that are shown, in order."""
     pages = _pages(world, user, contract.READ_TIMELINE, "entries", "before", limit)
-    world.history.readings.append([Page(user, *each) for each in pages])
-    return [entry for _, page, _ in pages for entry in page]
+    world.history.readings.append([_page(user, each) for each in pages])
+    return [entry for each in pages for entry in each.lines]
 
 
 def page_of(world: World, user: str, *, limit: int, after: str | None) -> dict[str, Any] | None:
@@ -165,7 +165,8 @@ def page_of(world: World, user: str, *, limit: int, after: str | None) -> dict[s
     status, page = call(world, user, contract.READ_TIMELINE, query=query)
     if status != 200:
         return None
-    world.history.readings.append([Page(user, begun_ms, page["entries"])])
+    ended_ms = world.clock.now_ms()
+    world.history.readings.append([Page(user, begun_ms, page["entries"], ended_ms=ended_ms)])
     found: dict[str, Any] = page
     return found
 
@@ -173,7 +174,28 @@ def page_of(world: World, user: str, *, limit: int, after: str | None) -> dict[s
 def following(world: World, user: str, *, limit: int) -> list[str]:
     """List page by page whom a user follows."""
     pages = _pages(world, user, contract.LIST_FOLLOWING, "following", "cursor", limit)
-    return [each["publisher_id"] for _, page, _ in pages for each in page]
+    return [line["publisher_id"] for each in pages for line in each.lines]
+
+
+class _Page(NamedTuple):
+    """One page of several, as it was answered."""
+
+    begun_ms: int
+    ended_ms: int
+    lines: list[dict[str, Any]]
+    before: str | None  # the cursor that asked for it
+    next: str | None
+    is_short: bool  # it ends too early
+
+
+def _page(user: str, page: _Page) -> Page:
+    """A page of entries, with the sort keys of which it shows all."""
+    lowest, first = _key(page.next, ""), _key(page.before, "~")  # behind all times
+    return Page(user, page.begun_ms, page.lines, page.is_short, page.ended_ms, (lowest, first))
+
+
+def _key(text: str | None, default: str) -> str:
+    return default if text is None else cursor.decode(text, is_position=bool).position
 
 
 def _pages(
@@ -181,24 +203,26 @@ def _pages(
     user: str,
     route: contract.Route,
     name: str,
-    cursor: str,
+    place: str,
     limit: int,
     *,
     path: dict[str, str] | None = None,
-) -> list[tuple[int, list[dict[str, Any]], bool]]:
-    """The pages, with the time at which each was asked for, and whether it ends too early."""
-    found: list[tuple[int, list[dict[str, Any]], bool]] = []
-    query = {"limit": str(limit)}
+    more: dict[str, str] | None = None,
+) -> list[_Page]:
+    """The pages until there is no more, or one is not answered."""
+    found: list[_Page] = []
+    query = {"limit": str(limit), **(more or {})}
     while True:
         begun_ms = world.clock.now_ms()
         status, page = call(world, user, route, query=query, path=path)
         if status != 200:
             return found
-        is_last = page["next"] is None
-        found.append((begun_ms, page[name], not is_last and len(page[name]) < limit))
-        if is_last:
+        lines, next_, ended_ms = page[name], page["next"], world.clock.now_ms()
+        is_short = next_ is not None and len(lines) < limit
+        found.append(_Page(begun_ms, ended_ms, lines, query.get(place), next_, is_short))
+        if next_ is None:
             return found
-        query[cursor] = page["next"]
+        query[place] = next_
 
 
 def status(world: World, publisher: str, ref_id: str) -> dict[str, Any] | None:

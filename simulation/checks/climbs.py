@@ -58,7 +58,8 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
             yield f"{user} pages upwards, and is shown {ref_id} {times[key]} times."
         landed_ms = found.world.observer.landed_ms[user, key] + LAG_MS
         is_due = any(landed_ms <= at_ms and place.low < key for at_ms, place in asked)
-        if is_due and not times[key] and not found.history.tried_to_retract(ref_id):
+        is_shown = found.history.is_never_hidden(user, found.publishers_of[ref_id])
+        if is_due and is_shown and not times[key] and not found.history.tried_to_retract(ref_id):
             yield f"{user} pages upwards, and is not shown {ref_id}."
 
 

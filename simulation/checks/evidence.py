@@ -73,6 +73,11 @@ class Seen:
     shown: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # entries by user
     following: dict[str, list[str]] = field(default_factory=dict)  # publishers by user
     status: dict[str, dict[str, Any] | None] = field(default_factory=dict)  # by `ref_id`
+    muted: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
+
+    def visible(self, user: str) -> set[str]:
+        """Whose posts the timeline of a user shows."""
+        return set(self.following.get(user, ())) - self.muted.get(user, set())
 
 
 class Evidence:
@@ -88,7 +93,20 @@ class Evidence:
         for row in self.timeline:
             user, key = row["user_id"]["S"], row["sort_key"]["S"]
             self.sort_keys.setdefault((user, split_sort_key(key)[1]), []).append(key)
+        self.publishers_of = {
+            split_sort_key(row["sort_key"]["S"])[1]: row["publisher_id"]["S"]
+            for row in self.timeline
+        }
         self.entries = Counter({each: len(keys) for each, keys in self.sort_keys.items()})
+        # Entries that only RELATE has written, after a follow; fan-outs have written all others.
+        observer = world.observer
+        self.only_filled = {
+            each
+            for each, keys in self.sort_keys.items()
+            if all(
+                observer.filled[each[0], key] > observer.written[each[0], key] == 0 for key in keys
+            )
+        }
 
     @cached_property
     def seen(self) -> Seen:
@@ -157,6 +175,9 @@ class Evidence:
                 # Its edge was read before the entry was first written.
                 written = (observer.entered_ms.get((user, key), at_ms) for key in keys)
                 ended_ms = max(begun_ms, min(written))
+                # RELATE reads the follow before the posts.
+                filled = (observer.filled_since_ms.get((user, key), begun_ms) for key in keys)
+                begun_ms = min(begun_ms, *filled)
                 if not self._has_other_edge((user, publisher), begun_ms, ended_ms):
                     found.append(Sighting(begun_ms, ended_ms, True, what=publish.ref_id))
             elif self.is_due(publish):
@@ -230,8 +251,8 @@ class Evidence:
             return False
         written = (
             at_ms
-            for (_, key), at_ms in observer.entered_ms.items()
-            if split_sort_key(key)[1] == ref_id
+            for (user, key), at_ms in observer.entered_ms.items()
+            if split_sort_key(key)[1] == ref_id and (user, ref_id) not in self.only_filled
         )
         until_ms = max(observer.completed_last_ms[ref_id], max(written, default=0.0))
         begun_ms, publisher = publish.begun_ms, publish.publisher

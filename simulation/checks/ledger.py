@@ -20,7 +20,9 @@ def the_ledger_is_right(found: Evidence) -> Iterator[str]:
         if "pending" in row:
             yield f"{ref_id} is complete, and has something pending."
         delivered = int(row["delivered"]["N"])
-        entries = sum(1 for _, each in found.entries if each == ref_id)
+        entries = sum(
+            1 for user, each in found.entries.keys() - found.only_filled if each == ref_id
+        )
         is_fixed = not found.has_changed(ref_id) and not found.history.tried_to_retract(ref_id)
         if is_fixed and delivered != entries:
             yield f"{ref_id} has {entries} entries, and the ledger says {delivered}."

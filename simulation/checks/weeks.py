@@ -142,12 +142,13 @@ def no_entry_is_shown_after_its_time(found: Evidence) -> Iterator[str]:
 def _came_back(course: Course, number: int, user: str, line: tuple[str, str, str, str]) -> bool:
     """Whether an entry was shown, then not, and now is, though the retention was not raised.
 
-    Under an id that was free meanwhile, the same post may have been published once more.
+    Under an id that was free meanwhile, the same post may have been published once more. What was
+    hidden, because its publisher was not followed, was not gone.
     """
     now, before = course.seen[number].moment, course.seen[number - 1].moment
     if user not in before.shown or line in before.shown[user]:
         return False
-    if now.retention_ms > before.retention_ms:
+    if now.retention_ms > before.retention_ms or line[0] not in before.follows[user]:
         return False
     accepted = _accepted(course.seen[number], line[1])
     return any(
@@ -162,7 +163,7 @@ def _accepted(seen: Seen, ref_id: str) -> set[Between]:
 
 
 def posts_are_shown_for_their_retention(found: Evidence) -> Iterator[str]:
-    """Whoever followed before a post was accepted, and still does, has it as long as it lives."""
+    """Whoever followed before a post was accepted, until its delivery, has it while it lives."""
     course, world = course_of(found), _world(found)
     for ref_id, holder, since in course.posts():
         first = course.delivered(ref_id, holder, since)
@@ -179,7 +180,9 @@ def posts_are_shown_for_their_retention(found: Evidence) -> Iterator[str]:
                 continue
             for user in moment.shown:
                 has_it = any(line[:2] == (holder.publisher, ref_id) for line in moment.shown[user])
-                if owed[user] and not has_it:
+                # Whoever has unfollowed sees it again after another follow.
+                is_shown = holder.publisher in moment.follows[user]
+                if owed[user] and is_shown and not has_it:
                     yield f"{user} follows {holder.publisher}, and is not shown {ref_id}."
 
 

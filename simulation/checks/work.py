@@ -44,7 +44,7 @@ def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
     """Entries are put once, except for those that were unprocessed, lost, or repeated."""
     if found.may_be_sent_twice():
         return
-    world, entries = found.world, len(found.entries)
+    world, entries = found.world, len(found.entries.keys() - found.only_filled)
     puts, faults = world.observer.puts, world.faults.injected.keys()
     if not faults and puts > entries:
         yield f"Without any fault, {entries} entries took {puts} puts."
@@ -93,7 +93,8 @@ def stragglers_have_nobody_written_again(found: Evidence) -> Iterator[str]:
     )
     if not is_alone or stragglers > policy.MAX_STRAGGLERS:
         return
-    entries, written = len(found.entries), world.meter.of(names.TIMELINES.name)
+    entries = len(found.entries.keys() - found.only_filled)
+    written = world.meter.of(names.TIMELINES.name) - sum(world.observer.filled.values())
     if written - found.written_again() != entries:
         yield f"Beside {stragglers} stragglers, {entries} entries took {written} writes."
     for ref_id, row in found.fanouts.items():

@@ -68,7 +68,7 @@ def test_where_nothing_goes_wrong_every_check_of_costs_applies() -> None:
             found = Evidence(world)
             assert not world.faults.injected
             assert not found.may_be_sent_twice()
-            assert world.observer.puts == len(found.entries)
+            assert world.observer.puts == len(found.entries.keys() - found.only_filled)
             assert world.watch
             assert not world.watch.first_rang
 
