@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 
 from fanfold.budgets import Budget
-from fanfold.fanout.plan import SAMPLE_EDGES, count_for
+from fanfold.fanout.plan import count_for
+from fanfold.follows.density import SAMPLE_EDGES
 
 MB_PER_GB = 1024
 

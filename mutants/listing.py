@@ -32,7 +32,7 @@ _HEAD = """\
 # By what they take, a second to half a minute each.
 _FANOUT = ("backlog", "status", "plan", "deliver", "ledger", "pacing", "policy", "resume")
 _PIPELINE = ("transports", "status", "expiry", "abandon", "publish", "pipeline", "sweep")
-_FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader")
+_FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader", "plan")
 _FOLLOW = ("cli_seed", "follow_crowds", "follow", "shards", "pipeline")
 _SWEEP = ("sweep_at_scale", "metrics", "abandon", "sweep")
 _POSTS = ("expiry", "timeline", "edit", "feed", "publish", "pipeline")
@@ -77,6 +77,7 @@ MODULES = (
         f"fanfold/follows/{name}.py"
         for name in (
             "bulk_follow",
+            "density",
             "edges",
             "edges_table",
             "follow",

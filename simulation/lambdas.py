@@ -30,7 +30,7 @@ from fanfold.aws.retries import ATTEMPTS
 from fanfold.errors import TooManyRequests
 from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transport_boto3
 from fanfold.fanout.pacing import Pace
-from fanfold.follows import edges_table, growth, ring_reader, sharding
+from fanfold.follows import density, edges_table, growth, ring_reader, sharding
 from fanfold.settings import Settings
 from fanfold.sweep import course, remedy, sweep
 from simulation.clients import BotoClient, UnthreadedTransport, Wires, running
@@ -75,6 +75,9 @@ class Environment:
         following = getattr(self.door, "following", None)
         if following is not None:
             following.edges.forget()
+        followers = getattr(self.door, "followers", None)
+        if followers is not None:
+            followers.forget()
         for name in ("publishing", "reading", "feeds"):
             use_case = getattr(self.door, name, None)
             if use_case is not None:
@@ -230,8 +233,8 @@ def installed() -> Iterator[None]:
         (curl, "Connections", Wires),
         # So small that a dozen followers are many segments, pages and chunks.
         (plan, "SEGMENT_FOLLOWERS", 4),
-        (plan, "SAMPLE_EDGES", 4),
-        (plan, "LOW_WATER", 2),
+        (density, "SAMPLE_EDGES", 4),
+        (density, "LOW_WATER", 2),
         (backlog, "RingRead", partial(ring_reader.RingRead, low_water=4)),
         (edges_table, "PAGE_EDGES", 3),
         (backlog, "MAX_PUTS", MAX_PUTS),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from fanfold import clock, times
@@ -11,10 +10,9 @@ from fanfold.errors import BadInput
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import DELIVERING, ENDED, Fanout
-from fanfold.follows import ring
+from fanfold.follows import density
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
-from fanfold.follows.ring_reader import RingRead
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -24,10 +22,6 @@ if TYPE_CHECKING:
 SEGMENT_FOLLOWERS = 5_000
 # The ledger row lists the pending segments: 4,096 numbers are about 16 KB, far below 400 KB.
 MAX_SEGMENTS = 4_096
-# Followers that are read to estimate how many there are; see ring.estimate.
-SAMPLE_EDGES = 1_000
-# Edges read ahead per level while sampling. Edges beyond what all levels have reached do not count.
-LOW_WATER = SAMPLE_EDGES // 10
 
 
 def count_for(followers: int) -> int:
@@ -72,7 +66,9 @@ class Planning:
         now = times.to_text(clock.now_ms())
         # Read after acceptance: no edge acknowledged before the publish lies higher.
         level = self.publishers.shards(fanout.publisher_id).level
-        followers = self._count(fanout.publisher_id, level)
+        followers, _ = density.estimate(
+            self.edges_table, fanout.publisher_id, level, threads=self.threads
+        )
         if followers == 0:
             self.ledger.complete_without_followers(fanout.fanout_id, now=now)
             return None
@@ -87,14 +83,3 @@ class Planning:
             return seen  # this worker planned it, and the answer was lost
         pending = frozenset(range(segments))
         return replace(fanout, state=DELIVERING, segments=segments, pending=pending)
-
-    def _count(self, publisher_id: str, level: int) -> int:
-        """The number of followers: exact if the sample holds all, otherwise estimated from it."""
-        wanted = RingRead(level, ring.START, ring.END, low_water=LOW_WATER)
-        sample: list[str] = []
-        read = partial(self.edges_table.edges, limit=SAMPLE_EDGES, threads=self.threads)
-        for edges in read(publisher_id, wanted):
-            sample += edges
-            if len(sample) >= SAMPLE_EDGES and not wanted.is_done:
-                return ring.estimate(len(sample) - 1, ring.position_of(sample[-1]))
-        return len(sample)

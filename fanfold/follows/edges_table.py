@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -126,14 +127,18 @@ class EdgesTable:
         wanted: RingRead,
         *,
         limit: int | None = None,
+        max_reads: float = math.inf,
         threads: Executor | None = None,
     ) -> Iterator[list[str]]:
         """The edges of a read, merged over all levels, in ring order, a part at a time.
 
-        With `threads`, the pages that the read asks for at once are read in parallel.
+        With `threads`, the pages that the read asks for at once are read in parallel. It stops
+        after `max_reads` pages, and those that were asked for with the last of them.
         """
         read_page = partial(self.page, publisher_id, limit=limit)
-        while reads := list(iter(wanted.next_read, None)):
+        made = 0
+        while made < max_reads and (reads := list(iter(wanted.next_read, None))):
+            made += len(reads)
             pages = for_each(threads, read_page, reads)
             for read, page in zip(reads, pages, strict=True):
                 wanted.page_read(read, page)

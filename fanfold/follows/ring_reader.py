@@ -93,7 +93,7 @@ class _Level:
         return math.ceil(edges * self.done / max(1, self.read)) if self.done else 1
 
     def _begin(self) -> _Shard:
-        number = ring.shard_of(self.begin, self.level)
+        number = ring.shard_of(ring.position_of(self.begin), self.level)
         # Not beyond the shard's end: a misplaced item would mix with the edges of the next shard.
         hi = min(self.hi, ring.shard_start(number + 1, self.level))
         shard = _Shard(number, self.begin, hi)
@@ -128,7 +128,9 @@ class _Level:
 
 @dataclass
 class RingRead:
-    """Reads the edges from position `lo` to below `hi`, at all levels up to `level`.
+    """Reads the edges from `lo` to below `hi`, at all levels up to `level`.
+
+    `lo` is a position, or an edge, and then it begins behind that.
 
     A level with `low_water` edges buffered waits for the others.
     """
@@ -146,6 +148,11 @@ class RingRead:
     def is_done(self) -> bool:
         """Whether every level has been read to its end; some edges may not be taken yet."""
         return all(level.is_done for level in self._levels)
+
+    @property
+    def reached(self) -> str:
+        """An edge or a position; all levels have been read to it, so everything before is taken."""
+        return min(level.reached for level in self._levels)
 
     @property
     def is_reading(self) -> bool:
@@ -188,7 +195,7 @@ class RingRead:
         if len(self._levels) == 1:
             taken, self._levels[0].edges = self._levels[0].edges, []
             return taken
-        bound = min(level.reached for level in self._levels)
+        bound = self.reached
         found: list[str] = []
         for level in self._levels:
             # Edges at a position sort behind it, so a bound that is a position takes none of them.

@@ -29,7 +29,7 @@ IS_RECORDING = bool(os.environ.get("RECORD"))
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut a fan-out into segments of about ten followers, counted from a sample of twenty."""
     monkeypatch.setattr("fanfold.fanout.plan.SEGMENT_FOLLOWERS", 10)
-    monkeypatch.setattr("fanfold.fanout.plan.SAMPLE_EDGES", 20)
+    monkeypatch.setattr("fanfold.follows.density.SAMPLE_EDGES", 20)
 
 
 def publish(system: System, key: str, user: str = "ada") -> str:

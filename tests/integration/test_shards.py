@@ -56,7 +56,7 @@ def hot() -> Exception:
 def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut a fan-out into segments of about ten followers, read in pages of seven."""
     monkeypatch.setattr("fanfold.fanout.plan.SEGMENT_FOLLOWERS", 10)
-    monkeypatch.setattr("fanfold.fanout.plan.SAMPLE_EDGES", 20)
+    monkeypatch.setattr("fanfold.follows.density.SAMPLE_EDGES", 20)
     monkeypatch.setattr("fanfold.follows.edges_table.PAGE_EDGES", 7)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from fanfold import contract, times
 from fanfold.fanout import plan
-from fanfold.follows import edges_table
+from fanfold.follows import density, edges_table
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.ids import sort_key
 from fanfold_cli import graph
@@ -54,7 +54,7 @@ def world() -> Iterator[World]:
     with (
         installed(),
         patch.object(plan, "SEGMENT_FOLLOWERS", 5_000),
-        patch.object(plan, "SAMPLE_EDGES", 1_000),
+        patch.object(density, "SAMPLE_EDGES", 1_000),
         patch.object(edges_table, "PAGE_EDGES", 1_000),
     ):
         yield calm()
