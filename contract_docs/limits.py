@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fanfold import contract, cursor, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
 from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
-from fanfold.follows import follow
+from fanfold.follows import density, follow, followers
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, Settings
 from fanfold.timeline import picking, posts, read
@@ -92,6 +92,17 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "tombstones beneath a page of `GET /v1/following`",
             f"{_number(follow.PAGE * follow.MAX_PAGES)} rows looked at",
             "the page is short, and its `next` goes on",
+        ),
+        Limit(
+            "write shards beneath a page of a publisher's followers",
+            f"{followers.PAGE_READS} reads, and those that were begun with the last of them",
+            "the page is short, perhaps empty, and its `next` goes on",
+        ),
+        Limit(
+            "the exact number of a publisher's followers",
+            f"up to {_number(density.SAMPLE_EDGES)} followers, in {_number(followers.COUNT_READS)} "
+            "write shards of all levels",
+            f"an estimate, `exact: false`; either is up to {followers.COUNT_SECONDS} seconds old",
         ),
         Limit(
             "a retracted or edited post",

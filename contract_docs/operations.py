@@ -21,6 +21,7 @@ PREVIOUS_CURSOR = (
     "wMjYtMTAtMjFUMTg6MDA6MDAuMDAwWgoTIw"
 )
 FOLLOWING_CURSOR = "2YWxpY2UKCg"
+FOLLOWERS_CURSOR = "2NzRmMzJiMmJiOTY2YTQ5MiNib2IKCg"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,6 +159,23 @@ OPERATIONS: dict[contract.Route, Operation] = {
         ),
         answer=answers.FeedPage,
         example=PAGE,
+    ),
+    contract.LIST_FOLLOWERS: Operation(
+        id="listFollowers",
+        summary="Who follows a publisher",
+        description=(
+            "Only the publisher may ask, unless the stage says otherwise. Follow `next` until it "
+            "is null: a page may be short before it."
+        ),
+        answer=answers.FollowersPage,
+        example={"followers": [{"user_id": "bob"}], "next": FOLLOWERS_CURSOR},
+    ),
+    contract.COUNT_FOLLOWERS: Operation(
+        id="countFollowers",
+        summary="How many follow a publisher",
+        description="Only the publisher may ask, unless the stage says otherwise.",
+        answer=answers.FollowersCount,
+        example={"followers": 220, "exact": True},
     ),
 }
 

@@ -95,6 +95,35 @@ class FollowingPage(TypedDict):
     ]
 
 
+class Follower(TypedDict):
+    user_id: Id
+
+
+class FollowersPage(TypedDict):
+    """Who follows the publisher, in no order that means anything."""
+
+    followers: list[Follower]
+    next: Annotated[
+        Cursor | None,
+        Also(
+            description=(
+                "The `cursor` of the page after this one, or null at the end: a page may be short, "
+                "even empty, before it."
+            )
+        ),
+    ]
+
+
+class FollowersCount(TypedDict):
+    """How many follow the publisher, or did up to a minute ago."""
+
+    followers: Count
+    exact: Annotated[
+        bool,
+        Also(description="False if it is an estimate: 19 of 20 are within 6 %."),
+    ]
+
+
 class TimelineEntry(TypedDict):
     ref_id: Id
     publisher_id: Id

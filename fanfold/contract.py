@@ -94,6 +94,19 @@ READ_FEED: Final = Route(
     query=("limit", *PLACES, "hydrate"),
     refusals=(errors.FeedClosed,),
 )
+LIST_FOLLOWERS: Final = Route(
+    "GET",
+    "/v1/publishers/{publisher_id}/followers",
+    "api",
+    query=("limit", "cursor"),
+    refusals=(errors.FollowersClosed,),
+)
+COUNT_FOLLOWERS: Final = Route(
+    "GET",
+    "/v1/publishers/{publisher_id}/followers/count",
+    "api",
+    refusals=(errors.FollowersClosed,),
+)
 
 ROUTES: Final = (
     PUBLISH_POST,
@@ -106,6 +119,8 @@ ROUTES: Final = (
     LIST_FOLLOWING,
     READ_TIMELINE,
     READ_FEED,
+    LIST_FOLLOWERS,
+    COUNT_FOLLOWERS,
 )
 
 # A problem's type is this address, `#` and the error's slug. The slug is what clients compare: the

@@ -39,6 +39,14 @@ class FeedClosed(FanfoldError):
     title = "Only its publisher may read this feed"
 
 
+class FollowersClosed(FanfoldError):
+    """The stage shows the followers of a publisher to nobody else."""
+
+    status = 403
+    slug = "followers-closed"
+    title = "Only its publisher may see these followers"
+
+
 class NoRoute(FanfoldError):
     status = 404
     slug = "no-route"

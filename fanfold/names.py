@@ -181,11 +181,11 @@ LANE = "lane"  # a dimension of it
 GROWTHS = "Growths"
 GROWTHS_REFUSED = "GrowthsRefused"
 
-# Who may read a post, and its publisher's feed, apart from timelines: every signed-in user, or the
-# publisher alone.
+# Who may read what is a publisher's, such as its feed and its followers: every signed-in user, or
+# the publisher alone.
 USERS = "users"
 PUBLISHER = "publisher"
-POST_READERS = (USERS, PUBLISHER)
+READER_KINDS = (USERS, PUBLISHER)
 
 # Libraries that can call AWS in DELIVER and QUERY.
 LIBCURL = "libcurl"

@@ -41,8 +41,11 @@ class Settings:
     bulk_worker_rate: int = 2_125
     # The claim of the verified token that names the user.
     user_claim: str = "sub"
-    # Who may read posts apart from timelines, one of `names.POST_READERS`.
+    # Who may read posts apart from timelines, one of `names.READER_KINDS`.
     post_readers: str = names.USERS
+    # Likewise, who may see a publisher's followers and their number. Names of users are nobody
+    # else's business unless a stage says so.
+    follower_readers: str = names.PUBLISHER
     # The life of an entry, a post and a ledger row. OPENREC.tv keeps them for a month too.
     retention_days: int = 30
     # The most publishers that one user may follow, which bounds the growth of a timeline.

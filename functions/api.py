@@ -10,9 +10,13 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import clock, contract, names, times
 from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
+from fanfold.aws.retries import AT_A_TIME
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost
 from fanfold.fanout.status import status_for
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.followers import Followers
+from fanfold.follows.publishers_table import PublishersTable
 from fanfold.ids import ref_id_for
 from fanfold.settings import Settings
 from functions import _wiring
@@ -29,6 +33,12 @@ publish_queue = WorkQueue(sqs, settings.publish_queue_url)
 ledger = Ledger(dynamodb, settings.fanouts_table)
 publishing = _wiring.publishing(settings, dynamodb)
 following = _wiring.following(settings, names.API, _wiring.edges(settings), dynamodb, sqs)
+followers = Followers(
+    EdgesTable(dynamodb, settings.followers_table),
+    PublishersTable(dynamodb, settings.publishers_table),
+    settings.follower_readers,
+    boto.threads(AT_A_TIME),
+)
 
 
 def publish(request: Request) -> Answer:
@@ -109,6 +119,27 @@ def list_following(request: Request) -> Answer:
     return answer(200, page)
 
 
+def list_followers(request: Request) -> Answer:
+    """One page of a publisher's followers, in the order of their hashes."""
+    found, next_cursor = followers.list(
+        request.user_id,
+        request.path_id("publisher_id"),
+        limit=request.limit(),
+        after=request.query.get("cursor"),
+    )
+    page: answers.FollowersPage = {
+        "followers": [{"user_id": user_id} for user_id in found],
+        "next": next_cursor,
+    }
+    return answer(200, page)
+
+
+def count_followers(request: Request) -> Answer:
+    known = followers.count(request.user_id, request.path_id("publisher_id"))
+    count: answers.FollowersCount = {"followers": known.followers, "exact": known.exact}
+    return answer(200, count)
+
+
 def _followed(follow: Follow) -> answers.Followed:
     return {"publisher_id": follow.publisher_id, "followed_at": follow.followed_at}
 
@@ -121,6 +152,8 @@ ACTIONS = {
     contract.FOLLOW: follow,
     contract.UNFOLLOW: unfollow,
     contract.LIST_FOLLOWING: list_following,
+    contract.LIST_FOLLOWERS: list_followers,
+    contract.COUNT_FOLLOWERS: count_followers,
 }
 
 

@@ -26,7 +26,7 @@ from infra.work_queue import WorkQueue
 TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]] = {
     names.TIMELINES: {TIMELINE: ("Query",), DELIVER: ("BatchWriteItem",)},
     names.FOLLOWERS: {
-        API: ("GetItem", "PutItem", "DeleteItem"),
+        API: ("Query", "GetItem", "PutItem", "DeleteItem"),
         PLAN: ("Query", "GetItem", "PutItem", "DeleteItem"),
         DELIVER: ("Query",),
         RELATE: ("GetItem", "PutItem", "DeleteItem"),
@@ -192,6 +192,7 @@ class FollowTimeline(Construct):
             bulk_worker_rate=budget.bulk.worker_rate,
             user_claim=stage.user_claim,
             post_readers=stage.post_readers,
+            follower_readers=stage.follower_readers,
             retention_days=stage.retention_days,
             max_follows=stage.max_follows,
             max_level=stage.max_level,

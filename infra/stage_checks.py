@@ -109,7 +109,11 @@ def _check_texts(stage: Stage) -> None:
 
 
 def _check_choices(stage: Stage) -> None:
-    choices = {"transport": names.TRANSPORTS, "post_readers": names.POST_READERS}
+    choices = {
+        "transport": names.TRANSPORTS,
+        "post_readers": names.READER_KINDS,
+        "follower_readers": names.READER_KINDS,
+    }
     for name, known in choices.items():
         value = getattr(stage, name)
         if value not in known:

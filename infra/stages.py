@@ -38,6 +38,8 @@ class Stage:
     user_claim: str = Settings.user_claim
     # Who may read posts apart from timelines.
     post_readers: str = Settings.post_readers
+    # Who may see a publisher's followers.
+    follower_readers: str = Settings.follower_readers
     # Of the account's 10,000, so that this API leaves the rest to the others.
     requests_per_second: int = 2_000
     # The origins of browser apps.

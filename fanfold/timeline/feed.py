@@ -18,7 +18,7 @@ from fanfold.timeline.read import Hydration, answer, ids_alone, shown, shown_sin
 class Feeds:
     """The use case behind the routes of single posts and of publishers' own feeds.
 
-    `readers` is one of `names.POST_READERS`. What it shows ends with the retention, as in
+    `readers` is one of `names.READER_KINDS`. What it shows ends with the retention, as in
     timelines.
     """
 

@@ -24,7 +24,7 @@ ASK = {"lambda:GetEventSourceMapping"}
 # All rights of each function, besides writing its own log.
 EXPECTED = {
     "api": {
-        "Followers": EDIT_EDGES,
+        "Followers": QUERY | EDIT_EDGES,
         "Following": GET | UPDATE | QUERY,
         "Readers": UPDATE,
         "Publishers": GET | UPDATE,

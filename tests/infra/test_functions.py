@@ -112,6 +112,13 @@ def test_the_stage_decides_who_may_read_posts(
         assert {given["POST_READERS"] for given in variables(template).values()} == {readers}
 
 
+def test_the_stage_decides_who_may_see_followers(
+    dev: Template, synthesize: Callable[..., Template]
+) -> None:
+    for template, readers in ((dev, "publisher"), (synthesize(follower_readers="users"), "users")):
+        assert {given["FOLLOWER_READERS"] for given in variables(template).values()} == {readers}
+
+
 def test_every_function_has_its_own_log_group(template: Template) -> None:
     groups = [p["LoggingConfig"]["LogGroup"]["Ref"] for p in functions(template).values()]
     assert len(set(groups)) == len(groups)

@@ -143,6 +143,7 @@ def test_cdk_json_may_have_typed_values() -> None:
         ({"transport": "aiohttp"}, "'transport' must be one of libcurl, boto3, not 'aiohttp'"),
         ({"transport": ""}, "'transport' is empty"),
         ({"post_readers": "all"}, "'post_readers' must be one of users, publisher, not 'all'"),
+        ({"follower_readers": "all"}, "'follower_readers' must be one of users, publisher, not"),
         ({"requests_per_second": "5"}, "'requests_per_second' must be from 10 to 100000, not 5"),
         ({"concurrency": "9"}, "'concurrency' must be from 10 to 100000, not 9"),
         (

@@ -1,0 +1,195 @@
+"""A publisher's followers, listed page by page and counted, over edges at any levels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanfold import clock, cursor, names
+from fanfold.contract import MAX_CURSOR_CHARS
+from fanfold.errors import BadInput, FollowersClosed
+from fanfold.follows import density, followers, ring
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.followers import COUNT_READS, PAGE_READS, Followers
+from fanfold.follows.ring_reader import MAX_READS, Page, Read
+from fanfold.follows.sharding import Shards
+
+MAX_PAGE_READS = PAGE_READS + MAX_READS - 1
+
+
+@dataclass
+class Publisher:
+    """Ada's edges at all levels up to her own, in the pages that the tables would answer."""
+
+    placements: Sequence[tuple[str, int]] = ()  # followers, each at a level
+    level: int = 0
+    reads: list[Read] = field(default_factory=list)
+
+    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> Page:
+        assert publisher_id == "ada"
+        self.reads.append(read)
+        edges = sorted(
+            edge
+            for edge, level in {(ring.edge(user), level) for user, level in self.placements}
+            if level == read.level
+            and ring.shard_of(ring.position_of(edge), level) == read.shard
+            and read.after < edge < read.hi
+        )
+        return Page(edges[:limit], more=len(edges) >= (limit or 0))
+
+    def shards(self, publisher_id: str) -> Shards:
+        assert publisher_id == "ada"
+        return Shards(level=self.level)
+
+
+class Edges(EdgesTable):
+    """The followers table with one publisher in it."""
+
+    def __init__(self, publisher: Publisher) -> None:
+        object.__setattr__(self, "publisher", publisher)
+
+    def page(self, publisher_id: str, read: Read, limit: int | None = None) -> Page:
+        page: Page = self.publisher.page(publisher_id, read, limit)  # type: ignore[attr-defined]
+        return page
+
+
+def followers_of(publisher: Publisher, readers: str = names.PUBLISHER) -> Followers:
+    shards: Any = publisher
+    return Followers(Edges(publisher), shards, readers)
+
+
+def pages(publisher: Publisher, limit: int) -> list[list[str]]:
+    """All pages of Ada's followers; none may take more reads than it may."""
+    found, after = [], None
+    here = followers_of(publisher)
+    for _ in range(1_000):
+        publisher.reads.clear()
+        page, after = here.list("ada", "ada", limit=limit, after=after)
+        assert len(publisher.reads) <= MAX_PAGE_READS
+        assert len(page) <= limit
+        found.append(page)
+        if after is None:
+            return found
+        assert len(after) <= MAX_CURSOR_CHARS
+    raise AssertionError("The pages do not end.")
+
+
+users = st.integers(0, 40).map("user-{}".format)
+
+
+@given(
+    st.integers(0, 7).flatmap(
+        lambda level: st.tuples(
+            st.lists(st.tuples(users, st.integers(0, level)), max_size=60), st.just(level)
+        )
+    ),
+    st.sampled_from([1, 2, 3, 10, 100]),
+)
+def test_pages_have_each_follower_once_in_the_order_of_the_hashes(
+    placed: tuple[list[tuple[str, int]], int], limit: int
+) -> None:
+    placements, level = placed
+    publisher = Publisher(placements, level)
+    listed = [user for page in pages(publisher, limit) for user in page]
+    assert listed == sorted({user for user, _ in placements}, key=ring.edge)
+
+
+def test_pages_of_a_publisher_with_one_shard_are_full_and_each_is_one_read() -> None:
+    publisher = Publisher([(f"user-{number}", 0) for number in range(7)])
+    assert [len(page) for page in pages(publisher, 3)] == [3, 3, 1]
+    assert len(publisher.reads) == 1
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_few_followers_in_511_shards_come_on_short_pages_of_bounded_reads(count: int) -> None:
+    publisher = Publisher([(f"user-{number}", 8) for number in range(count)], level=8)
+    found = pages(publisher, 50)
+    assert len(found) == 511 // PAGE_READS + 1
+    assert sum(map(len, found)) == count
+
+
+def test_a_page_goes_on_where_the_one_before_ended_though_that_follower_is_gone() -> None:
+    publisher = Publisher([(f"user-{number}", 0) for number in range(6)])
+    here = followers_of(publisher)
+    first, after = here.list("ada", "ada", limit=2, after=None)
+    publisher.placements = [each for each in publisher.placements if each[0] != first[-1]]
+    rest, end = here.list("ada", "ada", limit=9, after=after)
+    assert len(first) + len(rest) == 6
+    assert end is None
+
+
+def test_levels_that_the_publisher_has_grown_to_meanwhile_are_read_too() -> None:
+    publisher = Publisher([(f"user-{number}", 0) for number in range(6)])
+    here = followers_of(publisher)
+    first, after = here.list("ada", "ada", limit=3, after=None)
+    publisher.level = 2
+    grown = [f"later-{number}" for number in range(30)]
+    publisher.placements = [*publisher.placements, *((user, 2) for user in grown)]
+    rest, _ = here.list("ada", "ada", limit=100, after=after)
+    behind = {user for user in grown if ring.edge(user) > ring.edge(first[-1])}
+    assert behind < set(rest)
+
+
+@pytest.mark.parametrize(
+    "position", ["", "0", "g" * 16, "A" * 16, f"{0:016x}#", f"{0:016x}#a b", f"{0:017x}", "bob"]
+)
+def test_a_cursor_that_is_no_place_among_followers_is_refused(position: str) -> None:
+    after = cursor.encode(cursor.Cursor.at(position))
+    with pytest.raises(BadInput, match="not one that this service wrote"):
+        followers_of(Publisher()).list("ada", "ada", limit=5, after=after)
+
+
+def test_followers_are_their_publishers_alone_unless_the_stage_shows_them_to_users() -> None:
+    publisher = Publisher([("bob", 0)])
+    closed, opened = followers_of(publisher), followers_of(publisher, names.USERS)
+    for here, user in ((closed, "ada"), (opened, "ada"), (opened, "eve")):
+        assert here.list(user, "ada", limit=5, after=None) == (["bob"], None)
+        assert here.count(user, "ada") == (1, True)
+    reads = len(publisher.reads)
+    with pytest.raises(FollowersClosed):
+        closed.list("eve", "ada", limit=5, after=None)
+    with pytest.raises(FollowersClosed):
+        closed.count("eve", "ada")  # though it is cached
+    assert len(publisher.reads) == reads
+
+
+def test_a_count_is_read_again_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_000.0
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+    publisher = Publisher([("bob", 0)])
+    here = followers_of(publisher)
+    assert here.count("ada", "ada").followers == 1
+    publisher.placements = [("bob", 0), ("eve", 0)]
+    now += followers.COUNT_SECONDS - 1
+    assert here.count("ada", "ada").followers == 1
+    now += 1
+    assert here.count("ada", "ada").followers == 2
+    here.forget()
+    assert here.count("ada", "ada").followers == 2
+
+
+def test_a_count_remembers_a_bounded_number_of_publishers() -> None:
+    shared: Any = followers_of(Publisher())
+    assert shared._counts.maxsize <= 10_000
+
+
+def test_a_count_of_more_shards_than_may_be_read_is_an_estimate() -> None:
+    publisher = Publisher([(f"user-{number}", 10) for number in range(400)], level=10)
+    found = followers_of(publisher).count("ada", "ada")
+    assert COUNT_READS <= len(publisher.reads) < COUNT_READS + MAX_READS
+    assert not found.exact
+    assert found.followers == pytest.approx(400, rel=0.2)
+
+
+def test_a_count_is_exact_up_to_the_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(density, "SAMPLE_EDGES", 20)
+    for count, exact in ((19, True), (21, False)):
+        publisher = Publisher([(f"user-{number}", 0) for number in range(count)])
+        found = followers_of(publisher).count("ada", "ada")
+        assert found.exact is exact
+        assert not exact or found.followers == count
