@@ -7,10 +7,10 @@ from typing import NamedTuple
 from fanfold import contract, cursor, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
 from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
-from fanfold.follows import density, follow, followers
+from fanfold.follows import density, follow, followers, follows_table
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, Settings
-from fanfold.timeline import picking, posts, read
+from fanfold.timeline import marks, picking, posts, read
 
 _DAY_SECONDS = 24 * 60 * 60
 
@@ -123,8 +123,9 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
         ),
         Limit(
             "a follow that has ended",
-            _days(follow.TOMBSTONE_SECONDS),
-            "no message of an earlier wish is left by then",
+            f"{_days(follows_table.TOMBSTONE_SECONDS)}, or the retention and {marks.LONGEST_DAYS} "
+            "days if that is longer",
+            "no message of an earlier wish is left by then, and nothing that the unfollow hides",
         ),
         Limit(
             "a message, and a dead letter after it",

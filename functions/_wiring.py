@@ -54,7 +54,12 @@ def following(
     from fanfold.timeline.readers import Readers
 
     return Following(
-        FollowsTable(dynamodb, settings.following_table, Readers(dynamodb, settings.readers_table)),
+        FollowsTable(
+            dynamodb,
+            settings.following_table,
+            Readers(dynamodb, settings.readers_table),
+            settings.retention_days,
+        ),
         edges,
         WorkQueue(sqs, settings.relation_queue_url),
         settings.max_follows,

@@ -15,7 +15,7 @@ from fanfold.aws.retries import is_transient
 from fanfold.doctor.findings import Snapshot
 from fanfold.doctor.scan import Records
 from fanfold.errors import TryLater
-from fanfold.follows.follow import TOMBSTONE_SECONDS, Following
+from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import row_key
 from fanfold.follows.wishes import UNFOLLOWED, Follow
 from fanfold.names import EXPIRES_AT
@@ -51,7 +51,7 @@ class Repair:
         client, table = self.records.follows.client, self.records.follows.table
         sets = {"version": number(version)}
         if not seen.version:
-            expires_at = clock.now_ms() // 1000 + TOMBSTONE_SECONDS
+            expires_at = clock.now_ms() // 1000 + self.records.follows.tombstone_seconds
             sets |= {"state": text(UNFOLLOWED), EXPIRES_AT: number(expires_at)}
         condition = "#version = :seen" if seen.version else "attribute_not_exists(user_id)"
         values = {":seen": number(seen.version)} if seen.version else {}

@@ -48,7 +48,7 @@ class BulkFollowing:
                 if not seen[each].is_active
             ]
             changed = self.following.follows.follow_all(
-                user_id, changes, max_follows=self.following.max_follows
+                user_id, changes, now_ms=now, max_follows=self.following.max_follows
             )
             if changed is not None:
                 known = [seen[each] for each in publisher_ids if seen[each].is_active]

@@ -23,9 +23,6 @@ BACKOFF_SECONDS = 0.05
 # ten times, because a user with thousands of tombstones would use up the door's 10 s.
 PAGE = 200
 MAX_PAGES = 10
-# A tombstone outlives every message of an earlier wish: sent up to 28 days after the wish
-# (`MAX_FIRST_SENT_MS`), and then kept by SQS for 14.
-TOMBSTONE_SECONDS = 45 * 24 * 60 * 60
 
 
 @dataclass(frozen=True)
@@ -120,12 +117,12 @@ class Following:
         """Write `wish` over the relation `seen`; None if somebody else changed it meanwhile."""
         if wish is seen:
             return seen
-        expires_at = clock.now_ms() // 1000 + TOMBSTONE_SECONDS
+        now_ms = clock.now_ms()
         if wish.state == seen.state:
-            return self.follows.ask_again(wish, expires_at=expires_at)
+            return self.follows.ask_again(wish, now_ms=now_ms)
         if wish.is_active:
-            return self.follows.follow(wish, max_follows=self.max_follows)
-        return self.follows.unfollow(wish, expires_at=expires_at)
+            return self.follows.follow(wish, now_ms=now_ms, max_follows=self.max_follows)
+        return self.follows.unfollow(wish, now_ms=now_ms)
 
 
 def _contended(user_id: str, publisher_id: str) -> Contended:

@@ -1,4 +1,10 @@
-"""The following table: whom a user follows. Its rows decide; edges are reconciled with them."""
+"""The following table: whom a user follows. Its rows decide; edges are reconciled with them.
+
+A change writes the row, the user's count of follows, and the marks by which pages leave out what
+the user has unfollowed, all in one transaction. The marks are read after the row: as every change
+of a publisher's mark also raises its row's version, and the transaction wants the version that was
+read, no other change can have come between.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +16,15 @@ from fanfold.aws.items import Item, expressions, get_number, get_text, number, t
 from fanfold.errors import TooManyFollows
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import EXPIRES_AT
+from fanfold.timeline import marks
 from fanfold.timeline.readers import Readers
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+# A tombstone outlives every message of an earlier wish: sent up to 28 days after the wish
+# (`MAX_FIRST_SENT_MS`), and then kept by SQS for 14.
+TOMBSTONE_SECONDS = 45 * 24 * 60 * 60
 
 
 def follow_of(item: Item) -> Follow:
@@ -25,19 +36,31 @@ def follow_of(item: Item) -> Follow:
         version=get_number(item, "version"),
         followed_at=get_text(item, "followed_at"),
         asked_at=get_number(item, "asked_at"),
+        ended_at=get_number(item, "ended_at"),
     )
 
 
 @dataclass(frozen=True)
 class FollowsTable:
-    """Changes a follow and the user's count of follows in one transaction.
+    """Changes a follow and its user's row among the readers in one transaction.
 
-    A count that could miss a change would let the limit drift.
+    A count that could miss a change would let the limit drift, and a mark hide or show the wrong
+    publisher.
     """
 
     client: DynamoDBClient
     table: str
     readers: Readers
+    retention_days: int
+
+    @property
+    def tombstone_seconds(self) -> int:
+        """How long an ended follow leaves a row: longer than late messages, and than its mark.
+
+        Without a row, a follow is taken for the first one, which has no mark to take away.
+        """
+        longest_mark = (self.retention_days + marks.LONGEST_DAYS) * marks.DAY_SECONDS
+        return max(TOMBSTONE_SECONDS, longest_mark)
 
     def get(self, user_id: str, publisher_id: str) -> Follow:
         """Read consistently."""
@@ -45,46 +68,61 @@ class FollowsTable:
         answer = self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True)
         return follow_of(answer.get("Item", key))
 
-    def follow(self, seen: Follow, *, max_follows: int) -> Follow | None:
+    def follow(self, seen: Follow, *, now_ms: int, max_follows: int) -> Follow | None:
         """Turn the relation `seen` into a follow since `seen.followed_at`.
 
         None if somebody else changed it meanwhile; read it again. Raises `TooManyFollows`.
         """
-        changed = self.follow_all(seen.user_id, [seen], max_follows=max_follows)
+        changed = self.follow_all(seen.user_id, [seen], now_ms=now_ms, max_follows=max_follows)
         return changed[0] if changed else None
 
     def follow_all(
-        self, user_id: str, seen: Sequence[Follow], *, max_follows: int
+        self, user_id: str, seen: Sequence[Follow], *, now_ms: int, max_follows: int
     ) -> list[Follow] | None:
         """Turn up to 99 relations of one user into follows, all or none, as `follow` does."""
         if not seen:
             return []
         if len(seen) > max_follows:
             raise _too_many(user_id, max_follows)
-        count = self.readers.followed(user_id, len(seen), max_follows=max_follows)
-        changed = [_changed(each, state=FOLLOWED) for each in seen]
-        return self._change(changed, count, max_follows=max_follows)
+        change = marks.NO_CHANGE
+        known = [each.publisher_id for each in seen if each.version]
+        if known:
+            change = marks.followed(
+                self.readers.get(user_id),
+                known,
+                now_ms=now_ms,
+                retention_days=self.retention_days,
+            )
+        count = self.readers.followed(user_id, len(seen), change, max_follows=max_follows)
+        changed = [_changed(each, state=FOLLOWED, ended_at=0) for each in seen]
+        return self._change(changed, count, now_ms=now_ms, max_follows=max_follows)
 
-    def unfollow(self, seen: Follow, *, expires_at: int) -> Follow | None:
-        """End the follow `seen`, leaving a tombstone that lives until epoch second `expires_at`.
+    def unfollow(self, seen: Follow, *, now_ms: int) -> Follow | None:
+        """End the follow `seen`, leaving a tombstone.
 
         None if somebody else changed it meanwhile; read it again.
         """
-        ended = _changed(seen, state=UNFOLLOWED)
-        count = self.readers.unfollowed(seen.user_id)
-        changed = self._change([ended], count, expires_at=expires_at)
+        change = marks.unfollowed(
+            self.readers.get(seen.user_id),
+            seen.publisher_id,
+            now_ms=now_ms,
+            retention_days=self.retention_days,
+        )
+        ended = _changed(seen, state=UNFOLLOWED, ended_at=now_ms)
+        count = self.readers.unfollowed(seen.user_id, change)
+        changed = self._change([ended], count, now_ms=now_ms)
         return changed[0] if changed else None
 
-    def ask_again(self, seen: Follow, *, expires_at: int) -> Follow | None:
+    def ask_again(self, seen: Follow, *, now_ms: int) -> Follow | None:
         """Record that the state which the relation already has was asked for at `seen.asked_at`.
 
         A message that was sent before then, and comes later, is thereby known to be late. For the
-        same reason the unfollow of a publisher never followed leaves a tombstone until epoch second
-        `expires_at`. None if somebody else changed the relation meanwhile; read it again.
+        same reason the unfollow of a publisher never followed leaves a tombstone. None if somebody
+        else changed the relation meanwhile; read it again.
         """
         noted = _changed(seen)
         try:
-            self.client.update_item(**self._update(noted, expires_at))
+            self.client.update_item(**self._update(noted, now_ms))
         except (
             self.client.exceptions.ConditionalCheckFailedException,
             self.client.exceptions.TransactionConflictException,
@@ -97,10 +135,10 @@ class FollowsTable:
         changed: list[Follow],
         count: dict[str, Any],
         *,
-        expires_at: int = 0,
+        now_ms: int,
         max_follows: int = 0,
     ) -> list[Follow] | None:
-        updates = [*(self._update(each, expires_at) for each in changed), count]
+        updates = [*(self._update(each, now_ms) for each in changed), count]
         actions: list[Any] = [{"Update": update} for update in updates]
         try:
             self.client.transact_write_items(TransactItems=actions)
@@ -114,7 +152,7 @@ class FollowsTable:
             return None
         return changed
 
-    def _update(self, follow: Follow, expires_at: int) -> dict[str, Any]:
+    def _update(self, follow: Follow, now_ms: int) -> dict[str, Any]:
         """The Update that writes a follow over its last version; only a tombstone expires."""
         sets = {
             "state": text(follow.state),
@@ -124,14 +162,16 @@ class FollowsTable:
         if follow.is_active:
             sets["followed_at"] = text(follow.followed_at)
         else:
-            sets[EXPIRES_AT] = number(expires_at)
+            sets[EXPIRES_AT] = number(now_ms // 1000 + self.tombstone_seconds)
+            if follow.ended_at:
+                sets["ended_at"] = number(follow.ended_at)
         seen = follow.version - 1
         return {
             "TableName": self.table,
             "Key": row_key(follow.user_id, follow.publisher_id),
             **expressions(
                 sets=sets,
-                removes=[EXPIRES_AT] if follow.is_active else [],
+                removes=[EXPIRES_AT, "ended_at"] if follow.is_active else [],
                 condition="#version = :seen" if seen else "attribute_not_exists(#user_id)",
                 values={":seen": number(seen)} if seen else {},
             ),

@@ -34,6 +34,7 @@ class Follow:
     version: int = 0
     followed_at: str = ""
     asked_at: int = 0  # epoch milliseconds: a wish of an earlier time that comes now is late
+    ended_at: int = 0  # epoch milliseconds at which the follow ended, if it left a mark
 
     @property
     def is_active(self) -> bool:

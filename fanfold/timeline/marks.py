@@ -14,6 +14,7 @@ from base64 import b64encode
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 # Live marks of unfollows in one row, so that it is read in one or two units: 8 bytes each. Two
@@ -29,8 +30,11 @@ WEEK_MS = 7 * DAY_SECONDS * 1000
 MARGIN_DAYS = 8
 # Entries of an unfollow without a mark are gone after the retention; a day is for the clocks.
 VERIFY_MARGIN_DAYS = 1
-# From an unfollow at the begin of its week until the week's set ends, besides the retention.
-LONGEST_BEYOND_RETENTION_DAYS = 7 + MARGIN_DAYS
+# How long a mark lives at most, besides the retention: from the beginning of its week.
+LONGEST_DAYS = 7 + MARGIN_DAYS
+# Expired sets that one change removes. After a cut of the retention there may be hundreds, and an
+# expression has at most 4 KB.
+MAX_EXPIRED = 100
 
 Marks: TypeAlias = Sequence["bytes | str"]
 
@@ -52,6 +56,9 @@ class Change(NamedTuple):
     deletes: Mapping[int, Sequence[bytes]] = {}  # by week
     expired: Sequence[int] = ()  # weeks
     verify_until: int = 0  # unless 0
+
+
+NO_CHANGE = Change()
 
 
 def hash_of(publisher_id: str) -> bytes:
@@ -123,11 +130,12 @@ def followed(
 
 
 def _expired(reader: Reader, now_ms: int, retention_days: int) -> list[int]:
-    return [
+    over = (
         week
-        for week in reader.hidden
+        for week in sorted(reader.hidden)
         if not is_live(week, now_ms=now_ms, retention_days=retention_days)
-    ]
+    )
+    return list(islice(over, MAX_EXPIRED))
 
 
 # The publishers of the pages that a container reads; some are in most of them.

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanfold.aws.items import Item, binaries, expressions, get_number, get_text, number, text
-from fanfold.timeline.marks import Change, Reader
+from fanfold.timeline.marks import NO_CHANGE, Change, Reader
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _HIDDEN = "hidden_"
-_NO_CHANGE = Change()
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class Readers:
         return {"TableName": self.table, "Key": key, "ConsistentRead": is_consistent}
 
     def followed(
-        self, user_id: str, publishers: int, *, max_follows: int, marks: Change = _NO_CHANGE
+        self, user_id: str, publishers: int, marks: Change = NO_CHANGE, *, max_follows: int
     ) -> dict[str, Any]:
         """The Update, for a transaction, that counts new follows of this many publishers.
 
@@ -50,7 +49,7 @@ class Readers:
             values={":room": number(max_follows - publishers)},
         )
 
-    def unfollowed(self, user_id: str, marks: Change = _NO_CHANGE) -> dict[str, Any]:
+    def unfollowed(self, user_id: str, marks: Change = NO_CHANGE) -> dict[str, Any]:
         """The Update, for a transaction, that counts one ended follow."""
         return self._update(user_id, -1, marks)
 

@@ -105,7 +105,12 @@ def _doctor(
 ) -> Doctor:
     settings, dynamodb = deployment.settings(), deployment.client("dynamodb")
     records = Records(
-        FollowsTable(dynamodb, settings.following_table, Readers(dynamodb, settings.readers_table)),
+        FollowsTable(
+            dynamodb,
+            settings.following_table,
+            Readers(dynamodb, settings.readers_table),
+            settings.retention_days,
+        ),
         EdgesTable(dynamodb, settings.followers_table),
         PublishersTable(dynamodb, settings.publishers_table),
         threads,

@@ -9,7 +9,7 @@ from fanfold import names, times
 from fanfold.aws.items import get_number
 from fanfold.fanout.row import COMPLETE, ENTRIES_EXPIRE_AT
 from fanfold.follows import ring
-from fanfold.follows.follow import TOMBSTONE_SECONDS
+from fanfold.follows.follows_table import TOMBSTONE_SECONDS
 from fanfold.names import EXPIRES_AT
 from fanfold.settings import Settings
 from fanfold.timeline.posts import OUTLIVES_SECONDS

@@ -294,17 +294,17 @@ def a_level_of_all_publishers_is_set_and_taken_back(client: Any) -> None:
 
 
 def follows_change_by_version_with_their_count(client: Any) -> None:
-    follows = FollowsTable(client, names.FOLLOWING.name, Readers(client, names.READERS.name))
+    follows = FollowsTable(client, names.FOLLOWING.name, Readers(client, names.READERS.name), 30)
     unseen = Follow(user_id="ana", publisher_id="pub", state=UNFOLLOWED, version=0, followed_at=NOW)
-    followed = follows.follow(unseen, max_follows=2)
-    follows.follow(unseen, max_follows=2)
+    followed = follows.follow(unseen, now_ms=NOW_MS, max_follows=2)
+    follows.follow(unseen, now_ms=NOW_MS, max_follows=2)
     assert followed is not None
     others = [replace(unseen, publisher_id=f"pub-{number}") for number in range(2)]
     for wish in (others, others[:1]):
         with suppress(TooManyFollows):
-            follows.follow_all("ana", wish, max_follows=2)
-    ended = follows.unfollow(followed, expires_at=EXPIRES)
-    follows.unfollow(followed, expires_at=EXPIRES)
+            follows.follow_all("ana", wish, now_ms=NOW_MS, max_follows=2)
+    ended = follows.unfollow(followed, now_ms=NOW_MS)
+    follows.unfollow(followed, now_ms=NOW_MS)
     assert ended is not None
     for asked_again in (
         ended,
@@ -312,9 +312,9 @@ def follows_change_by_version_with_their_count(client: Any) -> None:
         replace(ended, version=7),
         replace(unseen, publisher_id="new"),
     ):
-        follows.ask_again(replace(asked_again, asked_at=5), expires_at=EXPIRES)
+        follows.ask_again(replace(asked_again, asked_at=5), now_ms=NOW_MS)
     follows.get("ana", "pub")
-    follows.follow(replace(ended, followed_at=LATER), max_follows=2)
+    follows.follow(replace(ended, followed_at=LATER), now_ms=NOW_MS, max_follows=2)
     follows.get("ana", "pub")
     follows.get("ana", "nobody")
     rows, more = follows.page("ana", after=None, limit=1)

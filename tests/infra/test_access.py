@@ -26,7 +26,7 @@ EXPECTED = {
     "api": {
         "Followers": QUERY | EDIT_EDGES,
         "Following": GET | UPDATE | QUERY,
-        "Readers": UPDATE,
+        "Readers": GET | UPDATE,
         "Publishers": GET | UPDATE,
         "Posts": {"dynamodb:PutItem"} | UPDATE,
         "Fanouts": GET | {"dynamodb:PutItem"},
@@ -41,7 +41,7 @@ EXPECTED = {
     "plan": {
         "Followers": QUERY | EDIT_EDGES,
         "Following": GET | UPDATE,
-        "Readers": UPDATE,
+        "Readers": GET | UPDATE,
         "Publishers": GET | UPDATE,
         "Posts": {"dynamodb:PutItem"} | UPDATE,
         "Fanouts": READ_WRITE,

@@ -135,6 +135,7 @@ class System:
             self.dynamodb,
             self.settings.following_table,
             Readers(self.dynamodb, self.settings.readers_table),
+            self.settings.retention_days,
         )
 
     # Functions
@@ -310,7 +311,7 @@ class System:
         """All items of a table, sorted."""
         pages = self.dynamodb.get_paginator("scan").paginate(TableName=table.name)
         items = [item for page in pages for item in page["Items"]]
-        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True))
+        return sorted(items, key=lambda item: json.dumps(item, sort_keys=True, default=repr))
 
     def rows_of(self, table: str) -> list[Json]:
         """All items of the table with this name, sorted."""

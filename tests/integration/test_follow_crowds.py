@@ -15,7 +15,7 @@ from fanfold import names
 from fanfold.follows.edges import Edges
 from fanfold.follows.wishes import Follow
 from functions import plan, relate
-from tests.integration.system import AT, Json, System, error
+from tests.integration.system import AT, AT_MS, Json, System, error
 
 HOT = "celebrity"
 BATCH = names.RELATION.batch_size
@@ -45,7 +45,7 @@ class Crowd:
     def owe(self, user: str, publisher: str) -> Json:
         """Leave a follow without its edge, as a door does that gave up; returns the order."""
         seen = Follow(user_id=user, publisher_id=publisher, followed_at=AT)
-        assert self.system.follows.follow(seen, max_follows=9)
+        assert self.system.follows.follow(seen, now_ms=AT_MS, max_follows=9)
         return self.order(user, publisher)
 
     def order(self, user: str, publisher: str) -> Json:

@@ -15,8 +15,8 @@ from fanfold.aws.items import text
 from fanfold.errors import TooManyFollows
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.follow import TOMBSTONE_SECONDS, Following
-from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.follow import Following
+from fanfold.follows.follows_table import TOMBSTONE_SECONDS, FollowsTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import FOLLOWERS, FOLLOWING, READERS
@@ -24,7 +24,8 @@ from fanfold.timeline.readers import Readers
 from simulation.schemas import schema_of
 
 AT = "2026-11-20T18:00:00.123Z"
-ENDS = 1_900_000_000
+NOW_MS = 1_795_197_600_123
+ENDS = NOW_MS // 1000 + TOMBSTONE_SECONDS
 NEW = Follow(user_id="ben", publisher_id="ada", followed_at=AT, asked_at=5)
 
 
@@ -37,7 +38,7 @@ def client() -> Any:
 
 @pytest.fixture
 def table(client: Any) -> FollowsTable:
-    return FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name))
+    return FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name), 30)
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def count(client: Any) -> int:
 
 def follow(table: FollowsTable, publisher: str = "ada", most: int = 9) -> Follow:
     seen = replace(table.get("ben", publisher), followed_at=AT, asked_at=5)
-    followed = table.follow(seen, max_follows=most)
+    followed = table.follow(seen, now_ms=NOW_MS, max_follows=most)
     assert followed
     return followed
 
@@ -78,7 +79,7 @@ def test_a_row_tells_all_of_its_follow_and_only_a_tombstone_expires(
     followed = follow(table)
     assert followed == table.get("ben", "ada") == replace(NEW, state=FOLLOWED, version=1)
     assert (count(client), expiry(client)) == (1, None)
-    ended = table.unfollow(replace(followed, asked_at=6), expires_at=ENDS)
+    ended = table.unfollow(replace(followed, asked_at=6), now_ms=NOW_MS)
     assert ended == table.get("ben", "ada")
     assert (ended.state, ended.version, ended.asked_at) == (UNFOLLOWED, 2, 6)
     assert (count(client), expiry(client)) == (0, ENDS)
@@ -91,12 +92,12 @@ def test_of_two_changes_of_the_same_row_one_applies_and_is_counted(
     table: FollowsTable, client: Any, has_row: bool
 ) -> None:
     if has_row:
-        assert table.ask_again(NEW, expires_at=ENDS)
+        assert table.ask_again(NEW, now_ms=NOW_MS)
     seen = replace(table.get("ben", "ada"), followed_at=AT, asked_at=5)
-    assert table.follow(seen, max_follows=9)
-    assert table.follow(seen, max_follows=9) is None
-    assert table.unfollow(seen, expires_at=ENDS) is None
-    assert table.ask_again(seen, expires_at=ENDS) is None
+    assert table.follow(seen, now_ms=NOW_MS, max_follows=9)
+    assert table.follow(seen, now_ms=NOW_MS, max_follows=9) is None
+    assert table.unfollow(seen, now_ms=NOW_MS) is None
+    assert table.ask_again(seen, now_ms=NOW_MS) is None
     assert (table.get("ben", "ada").state, count(client)) == (FOLLOWED, 1)
 
 
@@ -107,7 +108,7 @@ def test_the_limit_counts_the_follows_of_all_publishers(table: FollowsTable, cli
         follow(table, "cleo", most=2)
     assert count(client) == 2
     assert table.get("ben", "cleo").version == 0, "no row is left"
-    assert table.unfollow(table.get("ben", "bea"), expires_at=ENDS)
+    assert table.unfollow(table.get("ben", "bea"), now_ms=NOW_MS)
     follow(table, "cleo", most=2)
 
 
@@ -115,7 +116,7 @@ def test_a_change_that_lost_a_race_for_the_last_place_is_read_again_and_not_too_
     table: FollowsTable,
 ) -> None:
     follow(table, most=1)
-    assert table.follow(NEW, max_follows=1) is None
+    assert table.follow(NEW, now_ms=NOW_MS, max_follows=1) is None
 
 
 def test_a_change_in_conflict_with_another_transaction_is_read_again_and_not_too_many(
@@ -131,7 +132,7 @@ def test_a_change_in_conflict_with_another_transaction_is_read_again_and_not_too
         raise conflict
 
     client.call = refuse
-    assert table.follow(NEW, max_follows=1) is None
+    assert table.follow(NEW, now_ms=NOW_MS, max_follows=1) is None
 
 
 def test_a_page_holds_one_users_rows_in_order_and_says_whether_more_follow(
@@ -139,7 +140,7 @@ def test_a_page_holds_one_users_rows_in_order_and_says_whether_more_follow(
 ) -> None:
     for publisher in ("cleo", "ada", "bea"):
         follow(table, publisher)
-    table.follow(replace(NEW, user_id="dan"), max_follows=9)
+    table.follow(replace(NEW, user_id="dan"), now_ms=NOW_MS, max_follows=9)
     rows, more = table.page("ben", after=None, limit=2)
     assert ([row.publisher_id for row in rows], more) == (["ada", "bea"], True)
     rows, more = table.page("ben", after="bea", limit=2)
@@ -149,7 +150,7 @@ def test_a_page_holds_one_users_rows_in_order_and_says_whether_more_follow(
 def test_a_tombstone_lives_45_days_from_now(
     table: FollowsTable, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(product_clock, "now_ms", lambda: 1_000 * (ENDS - TOMBSTONE_SECONDS))
+    monkeypatch.setattr(product_clock, "now_ms", lambda: NOW_MS)
     queue: Any = type("Queue", (), {"send": lambda *_: None})()
     edges: Any = type("Edges", (), {"remove": lambda *_, **__: None})()
     Following(table, edges, queue, 9, 10).unfollow("ben", "ada", asked_at=5)

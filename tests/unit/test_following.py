@@ -89,7 +89,7 @@ def ben(monkeypatch: pytest.MonkeyPatch) -> Ben:
     database = Database(Clock())
     database.create(schema_of(FOLLOWING), schema_of(READERS))
     client: Any = dynamodb.Client(database)
-    table = FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name))
+    table = FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name), 30)
     edges, queue = Edges(), Queue()
     stubs: tuple[Any, Any] = (edges, queue)
     return Ben(Following(table, *stubs, max_follows=9, reconcile_after_seconds=10), edges, queue)
@@ -127,7 +127,7 @@ def test_where_edges_cannot_be_put_now_a_message_is_left_to_relate(
 
 
 def test_edges_are_reconciled_until_the_row_holds_still(ben: Ben) -> None:
-    changes = iter([lambda: ben.following.follows.unfollow(row(ben), expires_at=9)])
+    changes = iter([lambda: ben.following.follows.unfollow(row(ben), now_ms=1_000)])
     ben.edges.then = lambda: next(changes, lambda: None)()
     ben.follow("ada")
     assert ben.edges.calls == [("put", "ada", 1), ("remove", "ada", 2)]
@@ -138,7 +138,7 @@ def row(ben: Ben) -> Any:
 
 
 def test_a_row_that_never_holds_still_is_contended(ben: Ben) -> None:
-    ben.edges.then = lambda: ben.following.follows.ask_again(row(ben), expires_at=9)
+    ben.edges.then = lambda: ben.following.follows.ask_again(row(ben), now_ms=1_000)
     with pytest.raises(Contended, match="'ben' to 'ada' changed too often"):
         ben.follow("ada")
     assert len(ben.edges.calls) == ATTEMPTS
@@ -188,7 +188,7 @@ def test_many_follows_are_written_in_groups_and_a_second_time_not_at_all(
 
 
 def test_a_follow_that_changes_while_many_are_written_is_reconciled(ben: Ben) -> None:
-    changes = iter([lambda: ben.following.follows.unfollow(row(ben), expires_at=9)])
+    changes = iter([lambda: ben.following.follows.unfollow(row(ben), now_ms=1_000)])
     ben.edges.then = lambda: next(changes, lambda: None)()
     assert BulkFollowing(ben.following).follow_all("ben", ["ada", "bea"]) == 2
     assert ben.edges.calls == [("put", "ada", 1), ("put", "bea", 1), ("remove", "ada", 2)]
