@@ -23,7 +23,24 @@ def number_of(*parts: object) -> int:
 
 
 def text_of(content: Any) -> str:
-    return json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), default=_spelled)
+
+
+def content_of(text: str) -> Any:
+    """What a text was made of."""
+    return json.loads(text, object_hook=_read)
+
+
+# DynamoDB's binaries, which JSON does not have.
+_BYTES = "bytes"
+
+
+def _spelled(value: bytes) -> dict[str, str]:
+    return {_BYTES: value.hex()}
+
+
+def _read(content: dict[str, Any]) -> Any:
+    return bytes.fromhex(content[_BYTES]) if content.keys() == {_BYTES} else content
 
 
 class Call(NamedTuple):
@@ -82,7 +99,7 @@ class Script:
         self.given += 1
         if isinstance(content, Exception):
             raise content.with_traceback(None)
-        copy: dict[str, Any] = json.loads(json.dumps(content))
+        copy: dict[str, Any] = content_of(text_of(content))
         return copy
 
 

@@ -5,6 +5,7 @@ The checks know what was wished and answered, and watch each change of the row.
 * A request that was answered with success was the state at some time while it was answered.
 * A message takes effect once; and never, once a request with a later stamp was answered.
 * From the answer to a follow on there is its edge, until somebody wishes to unfollow.
+* At each step the publisher is marked as hidden if the follow has ended, and not while it lasts.
 * In the end the edges agree with the row, and the user's count of follows is exact.
 """
 
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 from aws_model.clock import START_MS
 from fanfold import contract, names
+from fanfold.timeline.marks import hash_of
 from simulation.exhaustive.doors import Program
 from simulation.exhaustive.scopes import Scope, http
 from simulation.exhaustive.states import Happened, Letter
@@ -71,6 +73,7 @@ class Relation(Scope):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._active: dict[int, bool] = {}  # by the number of the table's content
+        self._misshown: dict[tuple[int, int], str] = {}  # likewise, of two tables
 
     def wish(self, wishes: Iterable[Wish], *, is_followed: bool, faults: int) -> None:
         """Let the wishes begin at once."""
@@ -95,6 +98,26 @@ class Relation(Scope):
             rows = self.store.items[number]
             self._active[number] = any(row["state"]["S"] == "followed" for row in rows)
         return self._active[number]
+
+    def misshown(self, contents: Contents) -> str:
+        """What is wrong with the mark that hides the publisher; empty if nothing is."""
+        key = contents[TABLES[names.FOLLOWING.name]], contents[TABLES[names.READERS.name]]
+        if key not in self._misshown:
+            self._misshown[key] = self._judged(contents)
+        return self._misshown[key]
+
+    def _judged(self, contents: Contents) -> str:
+        rows = self.store.rows(contents, names.FOLLOWING)
+        marks = [
+            mark
+            for row in self.store.rows(contents, names.READERS)
+            for name, value in row.items()
+            if name.startswith("hidden_")
+            for mark in value["BS"]
+        ]
+        was_followed = any("followed_at" in row for row in rows)
+        wanted = [hash_of(PUBLISHER)] if was_followed and not self.is_active(contents) else []
+        return "" if marks == wanted else f"with the rows {rows}, the marks are {marks}"
 
     def has_edge(self, contents: Contents) -> bool:
         place = TABLES[names.FOLLOWERS.name]
@@ -131,6 +154,7 @@ class Relation(Scope):
             broken = self._changed(courses, number, after)
         if number is not None and (happened.end is not None or happened.died):
             broken = broken or self._ended(courses, number, happened)
+        broken = broken or self.misshown(happened.after)
         if not broken and not self.has_edge(happened.after):
             for wish, course in zip(self.wishes, courses, strict=True):
                 is_due = course.phase == ANSWERED and course.is_alone

@@ -6,7 +6,6 @@ up the second time.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,7 +17,7 @@ from aws_model.dynamodb.database import Database
 from aws_model.sqs import client as sqs
 from aws_model.sqs.client import Queues
 from fanfold import names
-from simulation.exhaustive.calls import Answer, Call, number_of, text_of
+from simulation.exhaustive.calls import Answer, Call, content_of, number_of, text_of
 from simulation.schemas import schema_of
 
 # The number of each table's content, and of the tokens of transactions.
@@ -117,7 +116,7 @@ class Store:
         texts = sorted(map(text_of, items))
         number = number_of(*texts)
         if number not in self.items:
-            self.items[number] = [json.loads(text) for text in texts]
+            self.items[number] = [content_of(text) for text in texts]
         return number
 
 
@@ -126,7 +125,7 @@ def _answer(client: Any, call: Call) -> Answer:
         answer = getattr(client, call.operation)(**call.request)
     except ClientError as error:
         return Answer.of(error)
-    return Answer.of(json.loads(text_of(answer)))
+    return Answer.of(content_of(text_of(answer)))
 
 
 def touched(call: Call) -> list[int]:
