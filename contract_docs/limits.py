@@ -89,6 +89,11 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "deeper ones are found when that part is read again",
         ),
         Limit(
+            "unread entries that are counted",
+            f"the newest {contract.MAX_UNREAD} above the marker",
+            "`more: true`",
+        ),
+        Limit(
             "tombstones beneath a page of `GET /v1/following`",
             f"{_number(follow.PAGE * follow.MAX_PAGES)} rows looked at",
             "the page is short, and its `next` goes on",

@@ -31,7 +31,9 @@ class Operation:
     id: str
     summary: str
     description: str = ""
-    request: type[_intake.PublishRequest | _intake.EditRequest] | None = None
+    request: type[_intake.PublishRequest | _intake.EditRequest | _intake.MarkerRequest] | None = (
+        None
+    )
     request_example: Json | None = None
     answer: Any = None  # a TypedDict, or None where there is no body
     example: Json | None = None
@@ -141,6 +143,7 @@ OPERATIONS: dict[contract.Route, Operation] = {
         answer=answers.FollowingPage,
         example={
             "following": [{"publisher_id": "alice", "followed_at": ACCEPTED_AT}],
+            "count": 51,
             "next": FOLLOWING_CURSOR,
         },
     ),
@@ -149,6 +152,36 @@ OPERATIONS: dict[contract.Route, Operation] = {
         summary="A page of the user's own timeline, newest first",
         answer=answers.TimelinePage,
         example=PAGE,
+    ),
+    contract.MOVE_MARKER: Operation(
+        id="moveMarker",
+        summary="Say up to which entry the user has read",
+        description=(
+            "Send `published_at` and `ref_id` of an entry as the timeline shows them. The marker "
+            "only moves up: an older entry, or the same again, is answered with the marker that is "
+            "stored. A time in the future becomes that of the request."
+        ),
+        request=_intake.MarkerRequest,
+        request_example={"published_at": PUBLISHED_AT, "ref_id": REF_ID},
+        answer=answers.Marker,
+        example={"published_at": PUBLISHED_AT, "ref_id": REF_ID},
+    ),
+    contract.READ_MARKER: Operation(
+        id="readMarker",
+        summary="Up to which entry the user has read",
+        answer=answers.Marker,
+        example={"published_at": PUBLISHED_AT, "ref_id": REF_ID},
+    ),
+    contract.COUNT_UNREAD: Operation(
+        id="countUnread",
+        summary="How much is above the marker",
+        description=(
+            "What the timeline shows with `hydrate=false` is counted: publishers that were "
+            "unfollowed or muted are left out, and a retracted post may count. What has come late, "
+            "below the marker, does not. Without a marker, everything is unread."
+        ),
+        answer=answers.Unread,
+        example={"unread": 3, "more": False},
     ),
     contract.READ_FEED: Operation(
         id="readFeed",

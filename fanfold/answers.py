@@ -89,6 +89,7 @@ class FollowingPage(TypedDict):
     """Whom the user follows, in order of id."""
 
     following: list[Followed]
+    count: Annotated[Count, Also(description="How many the user follows, on all pages.")]
     next: Annotated[
         Cursor | None,
         Also(description="The `cursor` of the page after this one, or null at the end."),
@@ -170,6 +171,20 @@ class TimelinePage(TypedDict):
             ),
         ]
     ]
+
+
+class Marker(TypedDict):
+    """The entry up to which the user has read; null where none was ever set."""
+
+    published_at: Instant | None
+    ref_id: Id | None
+
+
+class Unread(TypedDict):
+    """How many entries above the marker the user's timeline shows."""
+
+    unread: Count
+    more: Annotated[bool, Also(description="True if there may be more than were counted.")]
 
 
 class FeedPage(TimelinePage):

@@ -26,6 +26,8 @@ MAX_REQUEST_BYTES: Final = 16 * 1024
 MIN_LIMIT: Final = 1
 MAX_LIMIT: Final = 100
 DEFAULT_LIMIT: Final = 50
+# Entries above the marker that are counted: 2.5 read units, and apps show "99+" anyway.
+MAX_UNREAD: Final = 100
 
 # Two sort keys of 153 characters and 50 hashes of two bytes, in base64 after a version.
 MAX_CURSOR_CHARS: Final = 640
@@ -87,6 +89,9 @@ FOLLOW: Final = Route(
 UNFOLLOW: Final = Route("DELETE", "/v1/following/{publisher_id}", "api", status=204)
 LIST_FOLLOWING: Final = Route("GET", "/v1/following", "api", query=("limit", "cursor"))
 READ_TIMELINE: Final = Route("GET", "/v1/timeline", "timeline", query=("limit", *PLACES, "hydrate"))
+MOVE_MARKER: Final = Route("PUT", "/v1/timeline/marker", "api", refusals=(errors.TooLarge,))
+READ_MARKER: Final = Route("GET", "/v1/timeline/marker", "timeline")
+COUNT_UNREAD: Final = Route("GET", "/v1/timeline/unread", "timeline")
 READ_FEED: Final = Route(
     "GET",
     "/v1/publishers/{publisher_id}/posts",
@@ -118,6 +123,9 @@ ROUTES: Final = (
     UNFOLLOW,
     LIST_FOLLOWING,
     READ_TIMELINE,
+    MOVE_MARKER,
+    READ_MARKER,
+    COUNT_UNREAD,
     READ_FEED,
     LIST_FOLLOWERS,
     COUNT_FOLLOWERS,

@@ -45,6 +45,13 @@ class EditRequest(_Input):
     body: Body
 
 
+class MarkerRequest(_Input):
+    """The body of `PUT /v1/timeline/marker`: `published_at` and `ref_id` of an entry."""
+
+    published_at: Time
+    ref_id: Id
+
+
 class PostPublished(_Input):
     version: Version
     type: Literal["post.published"]
@@ -95,10 +102,13 @@ EVENTS: dict[str, type[Event]] = {
 
 Model = TypeVar("Model", bound=BaseModel)
 
+_A_POST = '{"body": {"title": "Hello"}}'
+_AN_ENTRY = '{"published_at": "2026-11-20T18:00:00.123Z", "ref_id": "0b6f8a4c"}'
+
 
 def read_publish_request(raw: str) -> PublishRequest:
     """Read the body of `POST /v1/posts`; raises `BadInput`."""
-    content = _content(raw)
+    content = _content(raw, _A_POST)
     if "ref_id" in content:
         raise BadInput(
             "'ref_id' cannot be chosen over HTTP; leave it out, and send an Idempotency-Key header "
@@ -110,16 +120,21 @@ def read_publish_request(raw: str) -> PublishRequest:
 
 def read_edit_request(raw: str) -> EditRequest:
     """Read the body of `PUT /v1/posts/{ref_id}`; raises `BadInput`."""
-    return _checked(EditRequest, _content(raw))
+    return _checked(EditRequest, _content(raw, _A_POST))
 
 
-def _content(raw: str) -> dict[str, Any]:
-    """The JSON object of a request; raises `BadInput`."""
+def read_marker_request(raw: str) -> MarkerRequest:
+    """Read the body of `PUT /v1/timeline/marker`; raises `BadInput`."""
+    return _checked(MarkerRequest, _content(raw, _AN_ENTRY))
+
+
+def _content(raw: str, example: str) -> dict[str, Any]:
+    """The JSON object of a request, such as the example; raises `BadInput`."""
     if len(raw.encode("utf-8", "surrogatepass")) > contract.MAX_REQUEST_BYTES:
         raise TooLarge(
             f"The request is larger than {contract.MAX_REQUEST_BYTES} bytes; shorten it."
         )
-    hint = '; send an object such as {"body": {"title": "Hello"}}'
+    hint = f"; send an object such as {example}"
     return json_text.read(raw, what="The request body", hint=hint)
 
 

@@ -17,11 +17,18 @@ from fanfold.fanout.status import status_for
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.followers import Followers
 from fanfold.follows.publishers_table import PublishersTable
-from fanfold.ids import ref_id_for
+from fanfold.ids import ref_id_for, split_sort_key
 from fanfold.settings import Settings
+from fanfold.timeline.marker import Marking
+from fanfold.timeline.readers import Readers
 from functions import _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
-from functions._intake import body_text, read_edit_request, read_publish_request
+from functions._intake import (
+    body_text,
+    read_edit_request,
+    read_marker_request,
+    read_publish_request,
+)
 
 if TYPE_CHECKING:
     from fanfold import answers
@@ -33,6 +40,7 @@ publish_queue = WorkQueue(sqs, settings.publish_queue_url)
 ledger = Ledger(dynamodb, settings.fanouts_table)
 publishing = _wiring.publishing(settings, dynamodb)
 following = _wiring.following(settings, names.API, _wiring.edges(settings), dynamodb, sqs)
+marking = Marking(Readers(dynamodb, settings.readers_table))
 followers = Followers(
     EdgesTable(dynamodb, settings.followers_table),
     PublishersTable(dynamodb, settings.publishers_table),
@@ -114,9 +122,25 @@ def list_following(request: Request) -> Answer:
     )
     page: answers.FollowingPage = {
         "following": [_followed(follow) for follow in follows],
+        "count": following.count(request.user_id),
         "next": next_cursor,
     }
     return answer(200, page)
+
+
+def move_marker(request: Request) -> Answer:
+    """Move the marker up to an entry; an older one changes nothing."""
+    entry = read_marker_request(request.body())
+    published_at, ref_id = split_sort_key(
+        marking.read_up_to(
+            request.user_id,
+            times.to_ms(entry.published_at),
+            entry.ref_id,
+            now=request.received_at,
+        )
+    )
+    marker: answers.Marker = {"published_at": published_at, "ref_id": ref_id}
+    return answer(200, marker)
 
 
 def list_followers(request: Request) -> Answer:
@@ -152,6 +176,7 @@ ACTIONS = {
     contract.FOLLOW: follow,
     contract.UNFOLLOW: unfollow,
     contract.LIST_FOLLOWING: list_following,
+    contract.MOVE_MARKER: move_marker,
     contract.LIST_FOLLOWERS: list_followers,
     contract.COUNT_FOLLOWERS: count_followers,
 }

@@ -15,6 +15,8 @@ from fanfold.timeline.feed import Feeds
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
+from fanfold.timeline.readers import Readers
+from fanfold.timeline.unread import Unread
 from functions import _clients
 from functions._http import Answer, Event, Request, answer, logger, respond
 
@@ -23,6 +25,11 @@ dynamodb = _clients.dynamodb(settings)
 posts = Posts(dynamodb, settings.posts_table)
 hydration = Hydration(posts)
 reading = Reading(Entries(dynamodb, settings.timelines_table), hydration, settings.retention_days)
+unread = Unread(
+    Readers(dynamodb, settings.readers_table),
+    Entries(dynamodb, settings.timelines_table),
+    settings.retention_days,
+)
 feeds = Feeds(
     posts,
     Outbox(dynamodb, settings.posts_table),
@@ -35,6 +42,14 @@ feeds = Feeds(
 def read(request: Request) -> Answer:
     asked, hydrate = _page(request)
     return answer(200, reading.page(request.user_id, asked, hydrate=hydrate))
+
+
+def read_marker(request: Request) -> Answer:
+    return answer(200, unread.marker(request.user_id))
+
+
+def count_unread(request: Request) -> Answer:
+    return answer(200, unread.count(request.user_id))
 
 
 def read_feed(request: Request) -> Answer:
@@ -57,6 +72,8 @@ def read_post(request: Request) -> Answer:
 
 ACTIONS = {
     contract.READ_TIMELINE: read,
+    contract.READ_MARKER: read_marker,
+    contract.COUNT_UNREAD: count_unread,
     contract.READ_POST: read_post,
     contract.READ_FEED: read_feed,
 }

@@ -54,7 +54,11 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
         DELIVER: ("GetItem", "UpdateItem"),
         SWEEP: ("GetItem", "BatchGetItem", "UpdateItem"),
     },
-    names.READERS: {API: ("GetItem", "UpdateItem"), PLAN: ("GetItem", "UpdateItem")},
+    names.READERS: {
+        API: ("GetItem", "UpdateItem"),
+        TIMELINE: ("GetItem",),
+        PLAN: ("GetItem", "UpdateItem"),
+    },
 }
 SENDERS: Final[Mapping[names.Queue, tuple[names.Function, ...]]] = {
     names.PUBLISH: (API, SWEEP),

@@ -92,6 +92,10 @@ class Following:
         # Too many tombstones: a short page, and more behind it.
         return found, cursor.encode(Cursor.at(last)) if last else None
 
+    def count(self, user_id: str) -> int:
+        """How many publishers the user follows, read consistently."""
+        return self.follows.readers.get(user_id).follows
+
     def _ask(
         self, wanted: bool, user_id: str, publisher_id: str, asked_at: int, *, by_message: bool
     ) -> Follow:

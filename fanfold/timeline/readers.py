@@ -53,6 +53,26 @@ class Readers:
         """The Update, for a transaction, that counts one ended follow."""
         return self._update(user_id, -1, marks)
 
+    def raise_marker(self, user_id: str, marker: str) -> str | None:
+        """Move the marker up to a sort key, never down; returns the one that is stored then.
+
+        None if a transaction changes the row at this moment; try again. Idempotent.
+        """
+        at_most = "attribute_not_exists(#marker) OR #marker <= :marker"
+        try:
+            self.client.update_item(
+                TableName=self.table,
+                Key={"user_id": text(user_id)},
+                **expressions(sets={"marker": text(marker)}, condition=at_most),
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves a read
+            )
+        except self.client.exceptions.ConditionalCheckFailedException as refused:
+            response: Any = refused.response
+            return reader_of(response["Item"]).marker
+        except self.client.exceptions.TransactionConflictException:
+            return None
+        return marker
+
     def _update(
         self, user_id: str, follows: int, marks: Change, **condition: Any
     ) -> dict[str, Any]:

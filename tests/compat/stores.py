@@ -262,6 +262,8 @@ def edges_are_put_and_removed_by_version(client: Any) -> None:
     for shard in range(4):
         edges_table.page("pub", Read(2, shard, ring.shard_start(shard, 2), ring.END))
     list(edges_table.edges("pub", RingRead(2, ring.START, ring.END), limit=7))
+    # A list goes on behind an edge, which lies at one level, or is gone.
+    list(edges_table.edges("pub", RingRead(2, ring.edge("user-7"), ring.END), limit=11))
 
 
 def publishers_grow_by_version_and_are_counted_by_window(client: Any) -> None:
@@ -322,6 +324,14 @@ def follows_change_by_version_with_their_count(client: Any) -> None:
         rows, more = follows.page("ana", after=rows[-1].publisher_id if rows else "x", limit=1)
 
 
+def a_marker_only_moves_up(client: Any) -> None:
+    readers = Readers(client, names.READERS.name)
+    readers.get("ana")
+    for marker in (f"{NOW}#b", f"{NOW}#b", f"{NOW}#a", f"{LATER}#a", f"{NOW}#z"):
+        readers.raise_marker("ana", marker)
+    readers.get("ana")
+
+
 def timelines_take_entries_and_answer_pages(client: Any) -> None:
     timelines = Entries(client, names.TIMELINES.name)
     for number in range(5):
@@ -345,6 +355,8 @@ def timelines_take_entries_and_answer_pages(client: Any) -> None:
     of_ana(Range(since), before=f"{until}#gone", limit=2)
     timelines.oldest("ana", Range(since), after=f"{since}#gone", limit=9, is_consistent=False)
     timelines.newest("carol", Range("2026"), before=None, limit=2)
+    # What is unread begins behind an entry.
+    of_ana(Range("2026-11-20T18:00:02.000Z#post-2"), before=None, limit=101)
 
 
 SCRIPTS: list[Callable[[Any], None]] = [
@@ -361,5 +373,6 @@ SCRIPTS: list[Callable[[Any], None]] = [
     publishers_grow_by_version_and_are_counted_by_window,
     a_level_of_all_publishers_is_set_and_taken_back,
     follows_change_by_version_with_their_count,
+    a_marker_only_moves_up,
     timelines_take_entries_and_answer_pages,
 ]

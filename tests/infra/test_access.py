@@ -37,6 +37,7 @@ EXPECTED = {
         "Timelines": QUERY,
         "Posts": GET | {"dynamodb:BatchGetItem"},
         "Posts/index/outbox": QUERY,
+        "Readers": GET,
     },
     "plan": {
         "Followers": QUERY | EDIT_EDGES,

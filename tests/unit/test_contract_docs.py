@@ -94,6 +94,7 @@ def test_an_example_of_a_request_is_accepted(route: contract.Route) -> None:
         readers: Any = {
             _intake.PublishRequest: _intake.read_publish_request,
             _intake.EditRequest: _intake.read_edit_request,
+            _intake.MarkerRequest: _intake.read_marker_request,
         }
         read = readers[operation.request](json.dumps(operation.request_example))
         assert read.model_dump(exclude_unset=True) == operation.request_example
@@ -108,7 +109,7 @@ def test_an_example_of_a_message_is_accepted_and_valid(kind: str) -> None:
 
 def test_an_undocumented_status_field_or_type_is_noticed() -> None:
     headers = {"content-type": "application/json", "cache-control": contract.CACHE_CONTROL}
-    good: Any = {"following": [], "next": None}
+    good: Any = {"following": [], "count": 0, "next": None}
     route = contract.LIST_FOLLOWING.key
 
     def answered(
@@ -120,7 +121,7 @@ def test_an_undocumented_status_field_or_type_is_noticed() -> None:
     for bad in (
         answered(418),
         answered(content={**good, "more": True}),
-        answered(content={"following": []}),
+        answered(content={"following": [], "next": None}),
         answered(content={**good, "next": 5}),
         answered(content={**good, "following": [{"publisher_id": "a#b", "followed_at": "now"}]}),
         answered(sent={**headers, "content-type": "text/html"}),

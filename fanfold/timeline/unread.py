@@ -1,0 +1,39 @@
+"""QUERY: how far a reader has read, and how much is above it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fanfold.contract import MAX_UNREAD
+from fanfold.ids import split_sort_key
+from fanfold.timeline.entries import Entries
+from fanfold.timeline.paging import Range
+from fanfold.timeline.read import shown_since
+from fanfold.timeline.readers import Readers
+
+
+@dataclass(frozen=True)
+class Unread:
+    """The use case behind the routes that read the marker."""
+
+    readers: Readers
+    timelines: Entries
+    retention_days: int
+
+    def marker(self, user_id: str) -> dict[str, str | None]:
+        """The entry up to which the user has read, by the fields that name it; or nulls."""
+        stored = self.readers.get(user_id).marker
+        published_at, ref_id = split_sort_key(stored) if stored else (None, None)
+        return {"published_at": published_at, "ref_id": ref_id}
+
+    def count(self, user_id: str) -> dict[str, Any]:
+        """How many of the newest entries above the marker the timeline shows.
+
+        Retracted posts count, as posts are not looked at. Raises `TryLater`.
+        """
+        marker = self.readers.get(user_id).marker
+        above = Range(max(marker, shown_since(self.retention_days)))
+        entries, more = self.timelines.newest(user_id, above, before=None, limit=MAX_UNREAD + 1)
+        unread = len(entries[:MAX_UNREAD])
+        return {"unread": unread, "more": more or len(entries) > MAX_UNREAD}

@@ -1,0 +1,170 @@
+"""The read marker: it is set over HTTP, and only moves up."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from fanfold import times
+from fanfold.timeline.marker import ATTEMPTS
+from tests.integration.system import AT, AT_MS, Answer, CrashAfter, System, error
+
+FailFirst = Callable[..., list[Any]]
+NOWHERE = {"published_at": None, "ref_id": None}
+
+
+def put(system: System, published_at: str, ref_id: str = "m", *, user: str = "bob") -> Answer:
+    body = {"published_at": published_at, "ref_id": ref_id}
+    return system.http("api/move_marker", user=user, body=body)
+
+
+def stored(system: System, *, user: str = "bob") -> Any:
+    answer = system.http("timeline/read_marker", user=user)
+    assert answer.status == 200
+    return answer.body
+
+
+def marker(seconds: float, ref_id: str = "m") -> dict[str, str]:
+    """The marker so long after the time of the events."""
+    return {"published_at": times.to_text(AT_MS + round(seconds * 1000)), "ref_id": ref_id}
+
+
+def test_a_user_who_never_set_a_marker_has_none(system: System) -> None:
+    assert stored(system) == NOWHERE
+    system.follow("bob")
+    assert stored(system) == NOWHERE
+
+
+def test_a_marker_is_stored_for_its_own_user_alone(system: System) -> None:
+    answer = put(system, AT)
+    assert (answer.status, answer.body) == (200, marker(0))
+    assert stored(system) == marker(0)
+    assert stored(system, user="eve") == NOWHERE
+
+
+@pytest.mark.parametrize(
+    "lower", [marker(-1), marker(-1, "z"), marker(0, "a"), marker(-1_000_000), marker(0)]
+)
+def test_a_lower_marker_or_the_same_again_is_answered_with_the_stored_one(
+    system: System, lower: dict[str, str]
+) -> None:
+    put(system, AT)
+    before = system.dump()
+    answer = put(system, **lower)
+    assert (answer.status, answer.body) == (200, marker(0))
+    assert system.dump() == before
+
+
+@pytest.mark.parametrize("higher", [marker(0, "n"), marker(0.001, "a"), marker(1, "m")])
+def test_a_higher_marker_takes_its_place(system: System, higher: dict[str, str]) -> None:
+    put(system, AT)
+    system.clock.advance(60)
+    assert put(system, **higher).body == stored(system) == higher
+
+
+def test_a_time_of_any_form_is_stored_in_utc_and_milliseconds(system: System) -> None:
+    assert put(system, "2026-11-20T19:00:00.1229999+01:00").body == marker(-0.001)
+
+
+def test_a_time_in_the_future_becomes_that_of_the_request(system: System) -> None:
+    for future in ("9999-12-31T23:59:59.999Z", times.to_text(AT_MS + 1)):
+        assert put(system, future).body == marker(0)
+    system.clock.advance(1)
+    assert put(system, times.to_text(AT_MS + 1000), "n").body == marker(1, "n")
+
+
+def test_a_door_whose_clock_is_behind_lowers_nothing(system: System) -> None:
+    put(system, AT)
+    system.clock.ms -= 5_000
+    for future in (AT, "9999-12-31T23:59:59.999Z"):
+        assert put(system, future).body == marker(0)
+
+
+def test_a_request_whose_answer_was_lost_is_repeated_without_effect(system: System) -> None:
+    system.door("api")  # its import makes no call
+    with CrashAfter(1) as crash:
+        put(system, AT)
+    assert crash.happened
+    assert stored(system) == marker(0)
+    before = system.dump()
+    assert put(system, AT).body == marker(0)
+    assert system.dump() == before
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_requests_in_any_order_leave_the_highest(system: System, order: tuple[int, ...]) -> None:
+    highest = -1
+    for number in order:
+        highest = max(highest, number)
+        assert put(system, **marker(number - 3)).body == marker(highest - 3)
+    assert stored(system) == marker(-1)
+
+
+def test_no_answer_is_lower_than_one_before(system: System) -> None:
+    chance, last = Random(15), ""
+    for _ in range(60):
+        system.clock.advance(chance.random())
+        body = put(system, **marker(chance.uniform(-60, 60), chance.choice("abc"))).body
+        now = f"{body['published_at']}#{body['ref_id']}"
+        assert now >= last
+        assert body == stored(system)
+        last = now
+
+
+def test_follows_and_unfollows_leave_the_marker(system: System) -> None:
+    put(system, AT)
+    for act in (system.follow, system.unfollow, system.follow):
+        assert act("bob").status in (200, 204)
+        assert stored(system) == marker(0)
+
+
+def test_a_row_with_a_marker_alone_counts_follows_from_nothing(system: System) -> None:
+    put(system, AT)
+    assert system.http("api/list_following", user="bob").body["count"] == 0
+    system.follow("bob")
+    assert system.http("api/list_following", user="bob").body["count"] == 1
+
+
+def test_a_transaction_in_the_way_is_waited_for(system: System, fail_first: FailFirst) -> None:
+    response: Any = error("TransactionConflictException").response
+    conflict = system.dynamodb.exceptions.TransactionConflictException(response, "UpdateItem")
+    calls = fail_first(system.dynamodb, "update_item", [conflict] * (ATTEMPTS - 1))
+    assert put(system, AT).body == marker(0)
+    assert len(calls) == ATTEMPTS
+    fail_first(system.dynamodb, "update_item", [conflict] * ATTEMPTS)
+    answer = put(system, AT)
+    assert (answer.status, answer.slug) == (429, "too-many-requests")
+
+
+def test_a_throttled_row_is_answered_with_try_later(system: System, fail_first: FailFirst) -> None:
+    fail_first(system.dynamodb, "update_item", [error("ThrottlingException")])
+    assert put(system, AT).slug == "try-later"
+    fail_first(system.door("timeline").dynamodb, "get_item", [error("ThrottlingException")])
+    assert system.http("timeline/read_marker").slug == "try-later"
+
+
+@pytest.mark.parametrize(
+    ("body", "detail"),
+    [
+        ({"ref_id": "m"}, "'published_at' is missing; send it."),
+        ({"published_at": AT, "ref_id": None}, "'ref_id' is missing; send it."),
+        ({"published_at": AT, "ref_id": "a b"}, "'ref_id' is not a valid id"),
+        ({"published_at": AT, "ref_id": 4711}, "'ref_id' is not a string"),
+        ({"published_at": "2026-11-20", "ref_id": "m"}, "'published_at' is not a time of RFC 3339"),
+        ({"published_at": AT, "ref_id": "m", "position": 1}, "Unknown field 'position'"),
+        ([AT, "m"], '{"published_at": "2026'),
+    ],
+)
+def test_what_names_no_entry_is_refused_and_changes_nothing(
+    system: System, body: Any, detail: str
+) -> None:
+    answer = system.http("api/move_marker", body=body)
+    assert (answer.status, answer.slug) == (400, "bad-input")
+    assert detail in answer.body["detail"]
+    assert stored(system) == NOWHERE
+    assert system.http("api/move_marker", raw="x" * 20_000).status == 413
+    assert system.http("api/move_marker", query={"limit": "1"}).slug == "bad-input"

@@ -1,0 +1,171 @@
+"""How many entries are above the read marker, as the timeline shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from fanfold import times
+from fanfold.contract import MAX_UNREAD
+from fanfold.ids import sort_key
+from fanfold.timeline.entries import Entry
+from tests.integration.system import AT_MS, Answer, System, error
+
+DAY_MS = 24 * 60 * 60 * 1000
+
+
+def give(
+    system: System, number: int, *, user: str = "bob", publisher: str = "ada", before: float = 0
+) -> str:
+    """Put an entry into a timeline, so many seconds before now; returns its `ref_id`."""
+    ref_id = f"post-{number}"
+    at = times.to_text(system.clock.ms - round(before * 1000))
+    system.timelines.push(Entry(sort_key(at, ref_id), publisher, 1_900_000_000), [user])
+    return ref_id
+
+
+def unread(system: System, *, user: str = "bob") -> tuple[int, bool]:
+    answer = system.http("timeline/count_unread", user=user)
+    assert answer.status == 200, answer.body
+    return answer.body["unread"], answer.body["more"]
+
+
+def read_up_to(system: System, entry: Any, *, user: str = "bob") -> None:
+    """Move the marker up to an entry, as the timeline shows it."""
+    body = {name: entry[name] for name in ("published_at", "ref_id")}
+    assert system.http("api/move_marker", user=user, body=body).status == 200
+
+
+def page(system: System, **query: str) -> Answer:
+    return system.timeline("bob", hydrate="false", **query)
+
+
+def entries(system: System) -> list[Any]:
+    """The whole timeline, without content."""
+    found: list[Any] = []
+    query: dict[str, str] = {}
+    while True:
+        body = page(system, **query).body
+        found += body["entries"]
+        if body["next"] is None:
+            return found
+        query = {"before": body["next"]}
+
+
+def test_without_a_marker_everything_is_unread(system: System) -> None:
+    assert unread(system) == (0, False)
+    for number in range(3):
+        give(system, number)
+    assert unread(system) == (3, False)
+    assert unread(system, user="eve") == (0, False)
+
+
+def test_what_is_above_the_marker_is_unread_and_the_entry_at_it_is_read(system: System) -> None:
+    for number in range(5):
+        give(system, number, before=number)
+    shown = entries(system)
+    for place, left in ((4, 4), (2, 2), (3, 2), (0, 0)):
+        read_up_to(system, shown[place])
+        assert unread(system) == (left, False)
+
+
+def test_entries_of_one_millisecond_are_told_apart(system: System) -> None:
+    for number in range(5):
+        give(system, number)
+    read_up_to(system, entries(system)[3])
+    assert unread(system) == (3, False)
+
+
+def test_what_comes_late_below_the_marker_does_not_count_and_above_it_does(system: System) -> None:
+    give(system, 1, before=10)
+    read_up_to(system, entries(system)[0])
+    give(system, 2, before=11)
+    assert unread(system) == (0, False)
+    give(system, 3, before=9)
+    assert unread(system) == (1, False)
+
+
+@pytest.mark.parametrize(("above", "more"), [(99, False), (100, False), (101, True), (230, True)])
+def test_at_most_a_hundred_are_counted_and_more_says_that_there_are_others(
+    system: System, above: int, more: bool
+) -> None:
+    give(system, 0, before=1)
+    read_up_to(system, entries(system)[0])
+    for number in range(1, above + 1):
+        give(system, number)
+    assert unread(system) == (min(above, MAX_UNREAD), more)
+
+
+def test_the_retention_ends_what_is_unread_too(system: System) -> None:
+    give(system, 1)
+    system.clock.ms += 30 * DAY_MS
+    assert unread(system) == (1, False)
+    system.clock.ms += 1
+    assert unread(system) == (0, False)
+    read_up_to(system, {"published_at": times.to_text(AT_MS - DAY_MS), "ref_id": "old"})
+    assert unread(system) == (0, False), "a marker below the retention brings nothing back"
+    give(system, 2)
+    assert unread(system) == (1, False)
+
+
+def test_a_retracted_post_counts_until_its_entry_ends(system: System) -> None:
+    system.follow("bob")
+    system.publish()
+    system.pump("Publish", "Express")
+    assert unread(system) == (1, False)
+    assert system.http("api/retract_post").status == 204
+    assert unread(system) == (1, False)
+
+
+def test_reading_all_that_is_unread_is_one_get_and_one_query(
+    system: System, fail_first: Callable[..., list[Any]]
+) -> None:
+    for number in range(120):
+        give(system, number)
+    client = system.door("timeline").dynamodb
+    calls = {name: fail_first(client, name, []) for name in ("get_item", "query", "batch_get_item")}
+    unread(system)
+    assert [len(made) for made in calls.values()] == [1, 1, 0]
+    assert calls["get_item"][0]["ConsistentRead"] is True
+    assert calls["query"][0]["Limit"] == MAX_UNREAD + 1
+
+
+@pytest.mark.parametrize("operation", ["get_item", "query"])
+def test_what_cannot_be_read_is_never_counted_as_nothing(
+    system: System, fail_first: Callable[..., list[Any]], operation: str
+) -> None:
+    give(system, 1)
+    fail_first(system.door("timeline").dynamodb, operation, [error("ThrottlingException")])
+    assert system.http("timeline/count_unread").slug == "try-later"
+    assert unread(system) == (1, False)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_count_agrees_with_the_timeline_whatever_a_reader_does(
+    system: System, seed: int
+) -> None:
+    chance = Random(seed)
+    publishers = ["ada", "grace", "linus", "kim"]
+    for number in range(60):
+        system.clock.advance(chance.random())
+        publisher = chance.choice(publishers)
+        match chance.choice(["entry", "entry", "entry", "late", "follow", "unfollow", "marker"]):
+            case "entry":
+                give(system, number, publisher=publisher)
+            case "late":
+                give(system, number, publisher=publisher, before=chance.uniform(0, 20))
+            case "follow":
+                system.follow("bob", publisher)
+            case "unfollow":
+                system.unfollow("bob", publisher)
+            case "marker":
+                shown = entries(system)
+                if shown:
+                    read_up_to(system, chance.choice(shown))
+        marker = system.http("timeline/read_marker", user="bob").body
+        place = (marker["published_at"] or "", marker["ref_id"] or "")
+        above = [each for each in entries(system) if (each["published_at"], each["ref_id"]) > place]
+        assert unread(system) == (len(above), False)
