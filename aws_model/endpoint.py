@@ -11,6 +11,7 @@ import struct
 import threading
 import time
 import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -84,10 +85,7 @@ def forwarding_to(endpoint: str) -> Iterator[Backend]:
 
 
 def answering_from(tables: dynamodb.Client, queues: sqs.Client | None = None) -> Backend:
-    """A backend that calls the model, one call at a time because the model has no locks.
-
-    It does not translate binary values.
-    """
+    """A backend that calls the model, one call at a time because the model has no locks."""
     lock = threading.Lock()
 
     def answer(request: Request) -> Answer:
@@ -96,16 +94,34 @@ def answering_from(tables: dynamodb.Client, queues: sqs.Client | None = None) ->
         assert model is not None, "There are no queues here."
         try:
             with lock:
-                content = model.call(request.operation, json.loads(request.body))
+                content = model.call(request.operation, read_request(request.body))
         except ParamValidationError as error:
             refused = {"__type": f"{NAMESPACE}#SerializationException", "message": str(error)}
             return Answer(400, json.dumps(refused).encode())
         except ClientError as error:
             return _refusal(error, SQS_NAMESPACE if is_for_queues else NAMESPACE)
         del content["ResponseMetadata"]
-        return Answer(200, json.dumps(content).encode())
+        return Answer(200, json.dumps(content, default=_base64).encode())
 
     return answer
+
+
+def read_request(body: bytes) -> Any:
+    """A request, whose binary values are base64 on the wire."""
+    return json.loads(body, object_hook=_with_binaries)
+
+
+def _with_binaries(value: dict[str, Any]) -> dict[str, Any]:
+    match value:
+        case {"B": str(text)} if len(value) == 1:
+            return {"B": b64decode(text)}
+        case {"BS": [*texts]} if len(value) == 1:
+            return {"BS": [b64decode(text) for text in texts]}
+    return value
+
+
+def _base64(binary: bytes) -> str:
+    return b64encode(binary).decode()
 
 
 def _refusal(error: ClientError, namespace: str) -> Answer:

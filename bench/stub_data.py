@@ -112,6 +112,8 @@ def answer(operation: str, request: dict[str, Any]) -> bytes:
         )
     if operation == "getitem" and table == SETTINGS.fanouts_table:
         return _json({"Item": _fanout(_number(key["fanout_id"]["S"]), finished=False)})
+    if operation == "getitem" and table == SETTINGS.readers_table:
+        return _json({"Item": {**key, "follows": {"N": "100"}}})
     if operation == "getitem" and table == SETTINGS.publishers_table:
         return _json({})  # the publisher never grew: all its followers are on one shard
     if operation == "updateitem" and table == SETTINGS.fanouts_table:

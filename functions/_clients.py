@@ -5,6 +5,7 @@ Only the chosen one is imported: boto3 alone is more than half of a cold start.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from fanfold.names import BOTO3
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from fanfold.fanout.transport import Transport
+    from fanfold.timeline.sight import Together
+
+# Calls of one page.
+AT_THE_SAME_TIME = 2
 
 
 def dynamodb(settings: Settings) -> DynamoDBClient:
@@ -26,6 +31,17 @@ def dynamodb(settings: Settings) -> DynamoDBClient:
     from fanfold.aws import curl
 
     return curl.dynamodb()
+
+
+def together(settings: Settings) -> Together:
+    """Makes calls of that client at the same time."""
+    if settings.transport == BOTO3:
+        from fanfold.aws import boto
+
+        return partial(boto.together, boto.dynamodb(), boto.threads(AT_THE_SAME_TIME))
+    from fanfold.aws import curl
+
+    return curl.dynamodb().together  # type: ignore[attr-defined,no-any-return]
 
 
 def sqs(settings: Settings) -> SQSClient:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -16,6 +17,7 @@ from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from fanfold.timeline.readers import Readers
+from fanfold.timeline.sight import Sights
 from fanfold.timeline.unread import Unread
 from functions import _clients
 from functions._http import Answer, Event, Request, answer, logger, respond
@@ -24,12 +26,21 @@ settings = Settings.from_env()
 dynamodb = _clients.dynamodb(settings)
 posts = Posts(dynamodb, settings.posts_table)
 hydration = Hydration(posts)
-reading = Reading(Entries(dynamodb, settings.timelines_table), hydration, settings.retention_days)
-unread = Unread(
-    Readers(dynamodb, settings.readers_table),
-    Entries(dynamodb, settings.timelines_table),
-    settings.retention_days,
-)
+timelines = Entries(dynamodb, settings.timelines_table)
+readers = Readers(dynamodb, settings.readers_table)
+
+
+def followed(user_id: str, publisher_ids: Collection[str]) -> tuple[set[str], set[str]]:
+    """Which of these publishers the user follows, and which could not be read."""
+    from fanfold.follows.follows_table import FollowsTable  # rarely needed: kept off the cold start
+
+    follows = FollowsTable(dynamodb, settings.following_table, readers, settings.retention_days)
+    return follows.followed(user_id, publisher_ids)
+
+
+sights = Sights(readers, _clients.together(settings), followed)
+reading = Reading(timelines, hydration, sights, settings.retention_days)
+unread = Unread(readers, timelines, settings.retention_days)
 feeds = Feeds(
     posts,
     Outbox(dynamodb, settings.posts_table),

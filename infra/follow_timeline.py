@@ -34,6 +34,7 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
     names.FOLLOWING: {
         API: ("GetItem", "UpdateItem", "Query"),
         PLAN: ("GetItem", "UpdateItem"),
+        TIMELINE: ("BatchGetItem",),
         RELATE: ("GetItem",),
     },
     names.PUBLISHERS: {

@@ -1,8 +1,8 @@
-"""What a hydrated page of a timeline costs in CPU, compared with a bare Query by boto3."""
+"""What a hydrated page of a timeline costs in CPU, compared with its bare reads by boto3."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import boto3
@@ -17,6 +17,8 @@ from fanfold.timeline.entries import Entries
 from fanfold.timeline.paging import Asked
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
+from fanfold.timeline.readers import Readers
+from fanfold.timeline.sight import Sights
 from functions import _clients as product
 
 LIMIT = 50  # entries a page
@@ -32,7 +34,7 @@ def run(*, short: bool) -> Result:
     rivalry = Rivalry(
         figure="query.vs_boto3_resource",
         target=TARGET,
-        against=f"CPU of the bare Query of the same {LIMIT} entries by boto3's resource",
+        against=f"CPU of the bare reads of {LIMIT} entries and their reader's row by boto3",
         unit="page",
         title=f"CPU per page of {LIMIT} entries",
         work=f"pages of {LIMIT}, {PAGES} a block, posts cached, over TLS",
@@ -41,10 +43,10 @@ def run(*, short: bool) -> Result:
     )
     with in_environment() as stub:
         fanfold = _pages("Fanfold, hydrated", _reading())
-        resource = _pages("boto3 resource, Query alone", _resource())
+        resource = _pages("boto3 resource, reads alone", _resource())
         others = {
             "Fanfold's handler, with its router": _handler,
-            "boto3 client, Query alone": _client,
+            "boto3 client, reads alone": _client,
         }
         # Made after the comparison, which their imports must not disturb.
         beside = (_pages(name, make()) for name, make in others.items() if not short)
@@ -66,9 +68,14 @@ def _reading() -> Callable[[], int]:
     reading = Reading(
         Entries(dynamodb, settings.timelines_table),
         Hydration(Posts(dynamodb, settings.posts_table)),
+        Sights(Readers(dynamodb, settings.readers_table), product.together(settings), _nobody),
         settings.retention_days,
     )
     return lambda: len(reading.page(stub_data.READER, Asked(LIMIT))["entries"])
+
+
+def _nobody(_user_id: str, _publisher_ids: Collection[str]) -> tuple[set[str], set[str]]:
+    raise RuntimeError("The reader of this bench has no more unfollows than marks tell.")
 
 
 def _handler() -> Callable[[], int]:
@@ -85,9 +92,12 @@ def _handler() -> Callable[[], int]:
 
 
 def _resource() -> Callable[[], int]:
-    table = boto3.resource("dynamodb").Table(stub_data.SETTINGS.timelines_table)
+    resource = boto3.resource("dynamodb")
+    table = resource.Table(stub_data.SETTINGS.timelines_table)
+    readers = resource.Table(stub_data.SETTINGS.readers_table)
 
     def page() -> int:
+        readers.get_item(Key={"user_id": stub_data.READER}, ConsistentRead=True)
         answer = table.query(
             KeyConditionExpression=Key("user_id").eq(stub_data.READER) & Key("sort_key").gt(SINCE),
             ProjectionExpression="sort_key, publisher_id",
@@ -103,6 +113,11 @@ def _client() -> Callable[[], int]:
     client = boto3.client("dynamodb")
 
     def page() -> int:
+        client.get_item(
+            TableName=stub_data.SETTINGS.readers_table,
+            Key={"user_id": {"S": stub_data.READER}},
+            ConsistentRead=True,
+        )
         answer = client.query(
             TableName=stub_data.SETTINGS.timelines_table,
             KeyConditionExpression="user_id = :user AND sort_key > :since",

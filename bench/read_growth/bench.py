@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import cycle, islice
@@ -20,11 +20,14 @@ from bench.figures import Figure, Lines, Point, Result, Row
 from bench.paired import Contestant, compare
 from bench.progress import with_progress
 from fanfold import names, times
+from fanfold.aws import boto
 from fanfold.aws.items import MAX_PUTS, get_text, text
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.paging import Asked
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration, Reading
+from fanfold.timeline.readers import Readers
+from fanfold.timeline.sight import Sights
 from simulation.scheduler import Scheduler, virtual_time
 from simulation.schemas import schema_of
 
@@ -246,10 +249,17 @@ def _measured(timelines: Timelines, rounds: int) -> Result:
 def _page(client: Any, follows: int, *, hydrate: bool) -> list[Any]:
     """The first page, with nothing in the cache."""
     hydration = Hydration(Posts(client, names.POSTS.name), {})
-    reading = Reading(Entries(client, TABLE), hydration, RETENTION_DAYS)
+    sights = Sights(
+        Readers(client, names.READERS.name), partial(boto.together, client, None), _nobody
+    )
+    reading = Reading(Entries(client, TABLE), hydration, sights, RETENTION_DAYS)
     page = reading.page(_reader(follows), Asked(LIMIT), hydrate=hydrate)
     entries: list[Any] = page["entries"]
     return entries
+
+
+def _nobody(_user_id: str, _publisher_ids: Collection[str]) -> tuple[set[str], set[str]]:
+    raise RuntimeError("No reader of this bench has more unfollows than marks tell.")
 
 
 def _pages(client: Any, follows: int) -> Contestant:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -58,11 +59,18 @@ def refused(operation: str, status: int, body: bytes) -> Refused:
 
 
 def encode(request: Mapping[str, Any]) -> bytes:
-    return json.dumps(request, separators=(",", ":")).encode()
+    return json.dumps(request, separators=(",", ":"), default=_base64).encode()
+
+
+def _base64(binary: bytes) -> str:
+    return b64encode(binary).decode()
 
 
 def decode(operation: str, body: bytes) -> dict[str, Any]:
-    """Read an answer; raises `Lost` if it is not a JSON object, as when it was cut short."""
+    """Read an answer; raises `Lost` if it is not a JSON object, as when it was cut short.
+
+    Binary values in it stay base64 text.
+    """
     try:
         content = json.loads(body)
     except ValueError:

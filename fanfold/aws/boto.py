@@ -7,13 +7,20 @@ from __future__ import annotations
 
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
+from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import ConnectionError, HTTPClientError
 
-from fanfold.aws.retries import AT_A_TIME, ATTEMPTS, CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS
+from fanfold.aws.retries import (
+    AT_A_TIME,
+    ATTEMPTS,
+    CONNECT_TIMEOUT_SECONDS,
+    READ_TIMEOUT_SECONDS,
+    for_each,
+)
 from fanfold.errors import Unanswered
 
 if TYPE_CHECKING:
@@ -46,6 +53,18 @@ def dynamodb(attempts: int = ATTEMPTS, connections: int = CONNECTIONS) -> Dynamo
 def threads(count: int) -> Executor:
     """A thread pool of the caller's own, for `count` concurrent calls."""
     return ThreadPoolExecutor(count)
+
+
+def together(
+    client: Any, threads: Executor | None, *calls: tuple[str, dict[str, Any]]
+) -> list[Any]:
+    """The answers to calls, such as `Query`, made at the same time if there are threads."""
+
+    def make(call: tuple[str, dict[str, Any]]) -> Any:
+        operation, request = call
+        return getattr(client, xform_name(operation))(**request)
+
+    return list(for_each(threads, make, calls))
 
 
 @cache

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -124,19 +124,20 @@ class Connections:
             if self._multi.select(left) == -1:  # no socket yet: a name is being resolved
                 clock.sleep(0.001)
 
-    def call(self, operation: str, body: bytes, *, fresh: bool = False) -> bytes:
-        """Make one call and wait for its answer; raises its error."""
+    def call(
+        self, calls: Sequence[tuple[str, bytes]], *, fresh: bool = False
+    ) -> list[bytes | Exception]:
+        """Make calls at the same time, and wait for the answer or the error of each."""
         self.renew()
-        self.start(operation, body, None, fresh=fresh)
+        results: dict[int, bytes | Exception] = {}
         try:
-            while not (ended := self.finished(None)):
-                pass
+            for number, (operation, body) in enumerate(calls):
+                self.start(operation, body, number, fresh=fresh)
+            while len(results) < len(calls):
+                results |= {ended.tag: ended.result for ended in self.finished(None)}
         finally:
             self.forget()  # after an interrupt, the next call must not get this one's answer
-        result = ended[0].result
-        if isinstance(result, Exception):
-            raise result
-        return result
+        return [results[number] for number in range(len(calls))]
 
     def forget(self) -> None:
         """Abort the calls in flight; AWS may still apply them."""
@@ -212,34 +213,42 @@ class Client:
     exceptions: Exceptions = field(default_factory=Exceptions)
 
     def get_item(self, **request: Any) -> dict[str, Any]:
-        return self._call("GetItem", request)
+        return self.together(("GetItem", request))[0]
 
     def update_item(self, **request: Any) -> dict[str, Any]:
-        return self._call("UpdateItem", request)
+        return self.together(("UpdateItem", request))[0]
 
     def query(self, **request: Any) -> dict[str, Any]:
-        return self._call("Query", request)
+        return self.together(("Query", request))[0]
 
     def batch_get_item(self, **request: Any) -> dict[str, Any]:
-        return self._call("BatchGetItem", request)
+        return self.together(("BatchGetItem", request))[0]
 
     def send_message(self, **request: Any) -> dict[str, Any]:
-        return self._call("SendMessage", request)
+        return self.together(("SendMessage", request))[0]
 
     def send_message_batch(self, **request: Any) -> dict[str, Any]:
-        return self._call("SendMessageBatch", request)
+        return self.together(("SendMessageBatch", request))[0]
 
-    def _call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
-        body = encode(request)
+    def together(self, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+        """The answers to calls, such as `Query`, that are made at the same time."""
+        bodies = [(operation, encode(request)) for operation, request in calls]
+        answers: dict[int, dict[str, Any]] = {}
         for attempt in clock.tries(self.attempts, BACKOFF_SECONDS):
-            try:
-                # What broke one connection may have broken the other open ones.
-                answer = self.connections.call(operation, body, fresh=attempt > 0)
-                return decode(operation, answer)
-            except Exception as error:
-                if attempt == self.attempts - 1 or not retries.is_transient(error):
-                    raise
-        raise AssertionError("There is at least one attempt.")
+            left = [number for number in range(len(calls)) if number not in answers]
+            # What broke one connection may have broken the other open ones.
+            results = self.connections.call([bodies[each] for each in left], fresh=attempt > 0)
+            for number, result in zip(left, results, strict=True):
+                try:
+                    if isinstance(result, Exception):
+                        raise result
+                    answers[number] = decode(bodies[number][0], result)
+                except Exception as error:
+                    if attempt == self.attempts - 1 or not retries.is_transient(error):
+                        raise
+            if len(answers) == len(calls):
+                break
+        return [answers[number] for number in range(len(calls))]
 
 
 @cache

@@ -8,7 +8,7 @@ read, no other change can have come between.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +176,24 @@ class FollowsTable:
                 values={":seen": number(seen)} if seen else {},
             ),
         }
+
+    def followed(self, user_id: str, publisher_ids: Collection[str]) -> tuple[set[str], set[str]]:
+        """Which of up to 100 publishers the user follows, and which were not processed.
+
+        Read consistently.
+        """
+        request: Any = {
+            self.table: {
+                "Keys": [row_key(user_id, each) for each in publisher_ids],
+                "ConsistentRead": True,
+            }
+        }
+        answer = self.client.batch_get_item(RequestItems=request)
+        rows = map(follow_of, answer["Responses"].get(self.table, []))
+        unprocessed: Any = answer.get("UnprocessedKeys", {})
+        left = unprocessed.get(self.table, {}).get("Keys", [])
+        followed = {row.publisher_id for row in rows if row.is_active}
+        return followed, {get_text(key, "publisher_id") for key in left}
 
     def page(self, user_id: str, *, after: str | None, limit: int) -> tuple[list[Follow], bool]:
         """Rows of one user in order of publisher, tombstones too, and whether more follow."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from cachetools import LRUCache, TTLCache
 
@@ -18,6 +18,7 @@ from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.paging import Asked, Source
 from fanfold.timeline.picking import Show, Shown
 from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.sight import Sights
 
 # A container may show a retracted post for this long if it read the post just before, and take a
 # post for missing; documented.
@@ -137,15 +138,16 @@ class Reading:
 
     timelines: Entries
     hydration: Hydration
+    sights: Sights
     retention_days: int
 
     def page(self, user_id: str, asked: Asked, *, hydrate: bool = True) -> dict[str, Any]:
-        """A page of the user's entries, with the content of each, or ids alone."""
-        source = Source(
-            partial(self.timelines.newest, user_id), partial(self.timelines.oldest, user_id)
-        )
+        """A page of what the user sees, with the content of each entry, or ids alone."""
+        sight = self.sights.of(user_id, retention_days=self.retention_days)
+        timelines = replace(self.timelines, client=cast("Any", sight))
+        source = Source(partial(timelines.newest, user_id), partial(timelines.oldest, user_id))
         show = self.hydration.show if hydrate else ids_alone
-        return answer(source, show, asked, retention_days=self.retention_days)
+        return answer(source, sight.over(show), asked, retention_days=self.retention_days)
 
 
 def answer(

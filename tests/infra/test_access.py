@@ -35,6 +35,8 @@ EXPECTED = {
     },
     "timeline": {
         "Timelines": QUERY,
+        "Following": {"dynamodb:BatchGetItem"},
+        "Readers": GET,
         "Posts": GET | {"dynamodb:BatchGetItem"},
         "Posts/index/outbox": QUERY,
         "Readers": GET,

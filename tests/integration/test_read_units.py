@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -14,17 +15,25 @@ from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.capacity import READ, Meter
 from aws_model.dynamodb.database import Database
 from fanfold import cursor, names, times
+from fanfold.aws import boto
+from fanfold.aws.items import binaries, number, text
+from fanfold.follows.follows_table import FollowsTable
+from fanfold.timeline import marks
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.paging import Asked
 from fanfold.timeline.picking import MAX_POSTS
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration, Reading
+from fanfold.timeline.readers import Readers
+from fanfold.timeline.sight import Sights
 from simulation.scheduler import Scheduler, virtual_time
 from simulation.schemas import schema_of
 
 READER = "b0b00000-0000-4000-8000-000000000001"
 ADA = "ada00000-0000-4000-8000-000000000001"
 LIMIT = 50
+# Of the reader's row, which every page reads consistently beside its first Query.
+ROW = 1.0
 
 
 @dataclass
@@ -41,7 +50,15 @@ class Service:
         client: Any = dynamodb.Client(database, validates=False)
         self.posts = Posts(client, names.POSTS.name)
         self.timelines = Entries(client, names.TIMELINES.name)
-        self.reading = Reading(self.timelines, Hydration(self.posts), 30)
+        self.client = client
+        sights = Sights(
+            Readers(client, names.READERS.name),
+            partial(boto.together, client, None),
+            FollowsTable(
+                client, names.FOLLOWING.name, Readers(client, names.READERS.name), 30
+            ).followed,
+        )
+        self.reading = Reading(self.timelines, Hydration(self.posts), sights, 30)
 
     def add(self, count: int, *, body: str = '{"title": "What I saw by the river"}') -> None:
         for _ in range(count):
@@ -82,25 +99,27 @@ def service() -> Iterator[Service]:
         yield service
 
 
-def test_a_page_of_ids_takes_one_and_a_half_units(service: Service) -> None:
+def test_a_page_of_ids_takes_one_and_a_half_units_and_one_for_its_reader(service: Service) -> None:
     service.add(200)
     page, units = service.page(hydrate=False)
-    assert (len(page["entries"]), units) == (LIMIT, 1.5)
+    assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5)
 
 
-def test_a_page_upwards_of_new_ids_takes_two_and_a_half_units(service: Service) -> None:
+def test_a_page_upwards_of_new_ids_takes_two_and_a_half_units_and_one_for_its_reader(
+    service: Service,
+) -> None:
     service.add(100)
     page, _ = service.page(hydrate=False)
     service.add(60)
     page, units = service.page(hydrate=False, after=page["previous"])
-    assert (len(page["entries"]), page["more"], units) == (LIMIT, True, 2.5)
+    assert (len(page["entries"]), page["more"], units) == (LIMIT, True, ROW + 2.5)
 
 
-def test_an_idle_poll_takes_one_and_a_half_units(service: Service) -> None:
+def test_an_idle_poll_takes_two_and_a_half_units(service: Service) -> None:
     service.add(100)
     page, _ = service.page(hydrate=True)
     idle, units = service.page(hydrate=True, after=page["previous"])
-    assert (idle["entries"], idle["previous"], units) == ([], page["previous"], 1.5)
+    assert (idle["entries"], idle["previous"], units) == ([], page["previous"], ROW + 1.5)
 
 
 def test_a_second_look_is_paid_once(service: Service) -> None:
@@ -109,8 +128,8 @@ def test_a_second_look_is_paid_once(service: Service) -> None:
     gone = {"user_id": {"S": READER}, "sort_key": {"S": service.entries[-3].sort_key}}
     service.timelines.client.delete_item(TableName=names.TIMELINES.name, Key=gone)
     first, units = service.page(hydrate=False, after=page["previous"])
-    assert units == 1.5 + 3.0
-    assert service.page(hydrate=False, after=first["previous"])[1] == 1.5
+    assert units == ROW + 1.5 + 3.0
+    assert service.page(hydrate=False, after=first["previous"])[1] == ROW + 1.5
 
 
 def test_a_page_with_content_takes_a_unit_for_each_post_that_is_not_cached(
@@ -120,7 +139,7 @@ def test_a_page_with_content_takes_a_unit_for_each_post_that_is_not_cached(
     service.page(hydrate=True)
     service.add(5)  # a tenth of the page
     page, units = service.page(hydrate=True)
-    assert (len(page["entries"]), units) == (LIMIT, 1.5 + 5)
+    assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5 + 5)
 
 
 def test_the_worst_page_takes_nine_units_for_entries_and_one_for_each_of_200_posts(
@@ -132,12 +151,47 @@ def test_the_worst_page_takes_nine_units_for_entries_and_one_for_each_of_200_pos
     service.retract(*service.entries[:-200])
     page, units = service.page(hydrate=True)
     assert (page["entries"], page["partial"]) == ([], True)
-    assert units == 9.0 + 151
-    assert units <= 9.0 + MAX_POSTS
+    assert units == ROW + 9.0 + 151
+    assert units <= ROW + 9.0 + MAX_POSTS
 
 
 def test_a_page_between_retracted_posts_reads_200_of_them_at_most(service: Service) -> None:
     service.add(500)
     service.retract(*service.entries)
     page, units = service.page(hydrate=True)
-    assert (page["entries"], page["partial"], units) == ([], True, 6.5 + MAX_POSTS)
+    assert (page["entries"], page["partial"], units) == ([], True, ROW + 6.5 + MAX_POSTS)
+
+
+@pytest.mark.parametrize(("each", "weeks", "row"), [(200, 6, 1.0), (500, 6, 2.0)])
+def test_marks_and_mutes_take_one_unit_in_use_and_two_at_their_limits(
+    service: Service, each: int, weeks: int, row: float
+) -> None:
+    """With a position up to which the reader has read, and unfollows in every week of a month."""
+    service.add(200)
+    this_week = marks.week_of(START_MS)
+    hidden = [marks.hash_of(f"gone-{n}") for n in range(each)]
+    item: dict[str, Any] = {
+        "user_id": text(READER),
+        "follows": number(5000),
+        "muted": binaries([marks.hash_of(f"loud-{n}") for n in range(each)]),
+        "marker": text(service.entries[-1].sort_key),
+    }
+    for week in range(weeks):
+        item[f"hidden_{this_week - week}"] = binaries(hidden[week::weeks])
+    service.client.put_item(TableName=names.READERS.name, Item=item)
+    page, units = service.page(hydrate=False)
+    assert (len(page["entries"]), units) == (LIMIT, row + 1.5)
+    assert units <= (2.5 if each == 200 else 3.5)
+
+
+def test_verification_takes_a_unit_for_each_publisher_of_a_page(
+    service: Service,
+) -> None:
+    service.add(200)
+    until = START_MS // 1000 + 60
+    item = {"user_id": text(READER), "verify_until": number(until)}
+    service.client.put_item(TableName=names.READERS.name, Item=item)
+    row = {"user_id": text(READER), "publisher_id": text(ADA), "state": text("followed")}
+    service.client.put_item(TableName=names.FOLLOWING.name, Item=row)
+    page, units = service.page(hydrate=False)
+    assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5 + 1)

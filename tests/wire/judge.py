@@ -14,7 +14,7 @@ from botocore.model import ServiceModel
 from botocore.serialize import create_serializer
 from botocore.validate import ParamValidator
 
-from aws_model.endpoint import Answer, Backend, Request
+from aws_model.endpoint import Answer, Backend, Request, read_request
 
 SERVICES = ("dynamodb", "sqs")
 # Without `x-amzn-query-mode`, which asks SQS for error codes of its old protocol.
@@ -31,7 +31,7 @@ def objections(headers: Mapping[str, str], body: bytes) -> list[str]:
     if service is None or name not in service.operation_names:
         return [f"There is no operation {prefix}.{name}."]
     operation = service.operation_model(name)
-    content = json.loads(body)
+    content = read_request(body)
     assert operation.input_shape is not None
     report = ParamValidator().validate(content, operation.input_shape)
     if report.has_errors():
@@ -39,7 +39,7 @@ def objections(headers: Mapping[str, str], body: bytes) -> list[str]:
     serializer = create_serializer(service.resolved_protocol, include_validation=False)
     botocores = serializer.serialize_to_request(content, operation)
     found = [*_wrong_values(content, operation.input_shape, name)]
-    if json.loads(botocores["body"]) != content:
+    if json.loads(botocores["body"]) != json.loads(body):
         found.append(f"botocore sends another body: {botocores['body']!r}")
     return found + [
         f"{header} is {headers.get(header.lower())}, and botocore sends {botocores_own}."

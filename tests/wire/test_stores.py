@@ -13,7 +13,7 @@ from botocore.config import Config
 
 from aws_model.endpoint import Backend, answering_from, serving
 from fanfold import names
-from fanfold.aws.answers import refusal
+from fanfold.aws.answers import encode, refusal
 from fanfold.aws.curl import DYNAMODB, Client, Connections
 from fanfold.aws.retries import is_transient
 from fanfold.fanout.ledger import Ledger
@@ -36,7 +36,7 @@ class WholeClient(Client):
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
         operation = "".join(part.capitalize() for part in name.split("_"))
-        return lambda **request: self._call(operation, request)
+        return lambda **request: self.together((operation, request))[0]
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def over_http(transport: str, *, way: Way = judged) -> Iterator[Any]:
 
 
 def is_spelled_by_json(program: Program) -> bool:
-    """Without binary values, which the product does not use."""
+    """Without binary values in requests, which only boto3 sends."""
     try:
         json.dumps(program.calls)
     except TypeError:
@@ -83,7 +83,12 @@ def test_libcurls_client_gets_the_same_answers_as_in_process(case: Case) -> None
 def assert_same(case: Case, engine: AbstractContextManager[Any]) -> None:
     over, within = record(case, engine), record(case, engines.on_model())
     assert over.calls == within.calls
-    assert over.answers == within.answers
+    assert spelled(over.answers) == spelled(within.answers)
+
+
+def spelled(answers: list[Any]) -> Any:
+    """Answers as JSON has them: boto3 reads binary values, and libcurl's client leaves them."""
+    return json.loads(encode({"answers": answers}))
 
 
 def test_stores_recognize_errors_of_libcurls_client() -> None:
