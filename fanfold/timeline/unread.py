@@ -11,6 +11,7 @@ from fanfold.timeline.entries import Entries
 from fanfold.timeline.paging import Range
 from fanfold.timeline.read import shown_since
 from fanfold.timeline.readers import Readers
+from fanfold.timeline.sight import Sights
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Unread:
 
     readers: Readers
     timelines: Entries
+    sights: Sights
     retention_days: int
 
     def marker(self, user_id: str) -> dict[str, str | None]:
@@ -32,8 +34,9 @@ class Unread:
 
         Retracted posts count, as posts are not looked at. Raises `TryLater`.
         """
-        marker = self.readers.get(user_id).marker
-        above = Range(max(marker, shown_since(self.retention_days)))
+        reader = self.readers.get(user_id)
+        above = Range(max(reader.marker, shown_since(self.retention_days)))
         entries, more = self.timelines.newest(user_id, above, before=None, limit=MAX_UNREAD + 1)
-        unread = len(entries[:MAX_UNREAD])
+        sight = self.sights.of(user_id, retention_days=self.retention_days, reader=reader)
+        unread = len(sight.visible(entries[:MAX_UNREAD]))
         return {"unread": unread, "more": more or len(entries) > MAX_UNREAD}

@@ -39,7 +39,6 @@ EXPECTED = {
         "Readers": GET,
         "Posts": GET | {"dynamodb:BatchGetItem"},
         "Posts/index/outbox": QUERY,
-        "Readers": GET,
     },
     "plan": {
         "Followers": QUERY | EDIT_EDGES,
