@@ -26,6 +26,7 @@ from fanfold.fanout.transport import Finished
 from fanfold.fanout.transport_boto3 import Boto3Transport, ThreadedCalls
 from fanfold.follows.ring_reader import Read
 from fanfold.timeline.entries import Entry
+from simulation.retries import is_repeated
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -167,7 +168,7 @@ class BotoClient:
                 return call(self.service, operation, request)
             except Exception as error:
                 self._note_trouble(is_transient(error))
-                if attempt == self.attempts or not is_transient(error):
+                if attempt == self.attempts or not is_repeated(error):
                     raise
         raise AssertionError("unreachable")
 
