@@ -88,7 +88,7 @@ class EditOvertaken(FanfoldError):
 
     status = 409
     slug = "edit-overtaken"
-    title = "The post has a newer edit"
+    title = "The post has a newer or equally new edit"
 
 
 class TooLarge(BadInput):

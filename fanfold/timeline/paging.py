@@ -114,7 +114,14 @@ def asked(query: Mapping[str, str], limit: int) -> Asked:
 def _time(text: str, name: str) -> str:
     """An instant, or the beginning of a date in UTC."""
     is_date = len(text) == len("2026-11-20")
-    return times.to_text(times.to_ms(f"{text}T00:00:00Z" if is_date else text, field=name))
+    try:
+        return times.to_text(times.to_ms(f"{text}T00:00:00Z" if is_date else text))
+    except BadInput:
+        raise BadInput(
+            f"'{name}' is neither a time of RFC 3339 nor a date; write it like 2026-11-20, "
+            "2026-11-20T18:00:00.123Z or 2026-11-20T20:00:00%2B02:00: "
+            "in an address, a + is sent as %2B."
+        ) from None
 
 
 def _cursor(text: str) -> Cursor:
@@ -227,5 +234,5 @@ def _ascending(
 
 
 def _is_time(position: str) -> bool:
-    """Whether a position is not a key but the begin of a range."""
+    """Whether a position is not a key but the beginning of a range."""
     return "#" not in position

@@ -192,8 +192,8 @@ class Posts:
             raise PostRetracted(f"The post '{ref_id}' was retracted, and cannot be edited.")
         if (stored.edited_at, stored.body) != (at, body):
             raise EditOvertaken(
-                f"The post '{ref_id}' has a newer edit, of {stored.edited_at}; read it, and send "
-                "this one again if it is still wanted."
+                f"The post '{ref_id}' has a newer or equally new edit, of {stored.edited_at}; read "
+                "it, and send this one again if it is still wanted."
             )
 
     def _bury(self, ref_id: str, **clauses: Any) -> Item | None:

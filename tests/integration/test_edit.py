@@ -121,7 +121,7 @@ def test_an_edit_over_http_that_was_overtaken_says_so(published: System) -> None
         published.clock.ms = AT_MS + ms
         answer = put(published, "Older")
         assert (answer.status, answer.slug) == (409, "edit-overtaken")
-        assert f"has a newer edit, of {after(10)}" in answer.body["detail"]
+        assert f"has a newer or equally new edit, of {after(10)}" in answer.body["detail"]
         assert content(published, POST) == ("Newer", after(10))
     published.clock.advance(0.001)
     assert put(published, "Newest").status == 200

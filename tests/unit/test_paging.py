@@ -499,9 +499,9 @@ def test_a_page_is_asked_for_by_instants_or_dates() -> None:
     [
         ({"before": "x", "after": "x"}, "not both"),
         ({"from": "2026-11-21", "to": "2026-11-20"}, "'from' must not be later than 'to'"),
-        ({"from": "2026-11-31"}, "'from' is not a time"),
-        ({"to": "20.11.2026"}, "'to' is not a time"),
-        ({"to": ""}, "'to' is not a time"),
+        ({"from": "2026-11-31"}, "'from' is neither a time of RFC 3339 nor a date"),
+        ({"to": "20.11.2026"}, "'to' is neither a time"),
+        ({"to": ""}, "'to' is neither a time"),
         ({"before": "x"}, "take 'next' or 'previous'"),
         ({"after": "x"}, "take 'next' or 'previous'"),
     ],
