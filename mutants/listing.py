@@ -102,6 +102,7 @@ MODULES = (
             "posts",
             "read",
             "readers",
+            "source",
         )
     ),
     *(f"fanfold/aws/{name}.py" for name in ("dead_letters", "queues", "retries")),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.timeline.paging import Range
+from fanfold.timeline.source import Range
 from tests.integration.system import AT, POST, Answer, System, error
 
 DAY = 24 * 60 * 60

@@ -22,6 +22,7 @@ DECISIONS = (
     "fanfold.timeline.late",
     "fanfold.timeline.paging",
     "fanfold.timeline.picking",
+    "fanfold.timeline.source",
     "fanfold.follows.ring",
     "fanfold.follows.ring_reader",
     "fanfold.follows.sharding",

@@ -15,8 +15,8 @@ from fanfold import times
 from fanfold.errors import EditOvertaken, FanfoldError, NoPost, PostRetracted, RefIdTaken
 from fanfold.names import POSTS
 from fanfold.timeline.outbox import Outbox
-from fanfold.timeline.paging import Range
 from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.source import Range
 from simulation.schemas import schema_of
 
 AT = 1_795_197_600_123
