@@ -107,6 +107,10 @@ class TryLater(FanfoldError):
     title = "Try again in a moment"
 
 
+class NotYet(TryLater):
+    """What a message needs has not come yet; mostly it is under way, so it is tried again soon."""
+
+
 class Unanswered(Exception, metaclass=ABCMeta):
     """A call got no readable answer, so AWS may have applied it or not.
 
