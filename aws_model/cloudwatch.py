@@ -62,6 +62,11 @@ class Watched:
 
     def values(self, data: Minutes, until: int, periods: int) -> list[Value]:
         """The last periods before the minute `until`."""
+        if self.minutes == 1:  # as of nearly all
+            statistic, early = STATISTICS[self.statistic], max(0, periods - until)
+            last = data[max(0, until - periods) : until]
+            known: list[Value] = [None if v is None else statistic((v,)) for v in last]
+            return [*[None] * early, *known, *[None] * (periods - early - len(known))]
         found: list[Value] = []
         for number in range(periods, 0, -1):
             begin = until - number * self.minutes
@@ -128,8 +133,15 @@ class Alarm:
         return calculated(self.expression, series)[1:]  # `DIFF` has none for the first period
 
     def is_bad(self, value: float) -> bool:
-        compare = OPERATORS[self.properties["ComparisonOperator"]]
-        return compare(value, float(self.properties["Threshold"]))
+        return self._compare(value, self._threshold)
+
+    @cached_property
+    def _compare(self) -> Callable[[float, float], bool]:
+        return OPERATORS[self.properties["ComparisonOperator"]]
+
+    @cached_property
+    def _threshold(self) -> float:
+        return float(self.properties["Threshold"])
 
 
 def evaluated(points: Sequence[bool | None], m: int, n: int, *, missing: str, state: str) -> str:

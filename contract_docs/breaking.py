@@ -16,6 +16,10 @@ _PROSE = {"title", "description", "example", "examples", "default", "$schema"}
 _UPPER = ("maximum", "maxLength", "maxItems", "maxProperties")
 _LOWER = ("minimum", "minLength", "minItems", "minProperties")
 _EXACT = ("pattern", "format")
+# Of a parameter, apart from how it is written (`_written`).
+_OF_PARAMETERS = {"name", "in", "required", "schema", "style", "explode", "allowReserved"}
+# Of a security scheme: what only describes.
+_OF_TOKENS = {"bearerFormat", *_PROSE}
 _JUDGED = {
     *_UPPER,
     *_LOWER,
@@ -47,8 +51,7 @@ class _Comparison:
         self.old, self.new = old, new
 
     def api(self) -> Iterator[str]:
-        if self.old["security"] != self.new["security"]:
-            yield "Clients have to identify themselves otherwise."
+        yield from self._schemes()
         for path, operations in self.old["paths"].items():
             for method, old in operations.items():
                 where = f"{method.upper()} {path}"
@@ -58,9 +61,23 @@ class _Comparison:
                     continue
                 if old["operationId"] != new["operationId"]:
                     yield f"{where} is called {new['operationId']} in generated clients."
+                if self._security(old, self.old) != self._security(new, self.new):
+                    yield f"{where} wants clients to identify themselves otherwise."
                 yield from self._parameters(old, new, where)
                 yield from self._request(old, new, where)
                 yield from self._responses(old, new, where)
+
+    def _schemes(self) -> Iterator[str]:
+        after = _security_schemes(self.new)
+        for name, scheme in _security_schemes(self.old).items():
+            if after.get(name) != scheme:
+                yield f"Clients have to identify themselves otherwise than by '{name}'."
+        if self.old["security"] != self.new["security"]:
+            yield "Clients have to identify themselves otherwise."
+
+    @staticmethod
+    def _security(operation: Json, document: Json) -> Any:
+        return operation.get("security", document["security"])
 
     def _parameters(self, old: Json, new: Json, where: str) -> Iterator[str]:
         before = {(each["in"], each["name"]): each for each in old.get("parameters", [])}
@@ -70,6 +87,10 @@ class _Comparison:
             if key not in after:
                 yield f"{here} is refused."
                 continue
+            for name in after[key].keys() - _OF_PARAMETERS - _PROSE:
+                yield _unknown(here, name)
+            if _written(each) != _written(after[key]):
+                yield f"{here} is written otherwise."
             if after[key].get("required") and not each.get("required"):
                 yield f"{here} is required."
             if each["schema"].get("default") != after[key]["schema"].get("default"):
@@ -96,7 +117,8 @@ class _Comparison:
     def _responses(self, old: Json, new: Json, where: str) -> Iterator[str]:
         before, after = old["responses"], new["responses"]
         for status in sorted(after.keys() - before.keys()):
-            if status.startswith("2"):
+            # Clients take an error that they do not know for the first of its hundred.
+            if not status.startswith(("4", "5")):
                 yield f"{where} answers {status}, which clients do not expect."
         for status, response in before.items():
             here = f"{where}, answer {status}"
@@ -132,7 +154,7 @@ class _Comparison:
         for schema in (old, new):
             for name in schema.keys() - _JUDGED - _PROSE:
                 if name not in ("components", "$defs"):
-                    yield f"{where} uses '{name}': teach contract_docs/breaking.py to judge it."
+                    yield _unknown(where, name)
         inner, outer = (old, new) if sent else (new, old)
         if "anyOf" in inner or "anyOf" in outer:
             yield from self._branches(old, new, where, sent=sent)
@@ -175,11 +197,56 @@ class _Comparison:
             here = f"{where}, field '{name}'"
             if name in after:
                 yield from self.fits(schema, after[name], here, sent=sent)
-            elif not sent or new.get("additionalProperties") is False:
+            elif not sent or _others(new) is None:
                 yield f"{here} is {'refused' if sent else 'gone'}."
-        closed = outer.get("additionalProperties") is False
-        if closed and inner.get("type") == "object" and inner.get("additionalProperties", True):
-            yield f"{where} takes no other fields."
+        yield from self._other_fields(old, new, where, sent=sent)
+
+    def _other_fields(self, old: Json, new: Json, where: str, *, sent: bool) -> Iterator[str]:
+        """Judge the fields that one of the schemas, or both, do not name."""
+        inner, outer = (old, new) if sent else (new, old)
+        if "object" not in (inner.get("type"), outer.get("type")):
+            return
+        given, allowed = _others(inner), _others(outer)
+        if allowed is None:
+            if given is not None and inner.get("type") == "object":
+                yield f"{where} takes no other fields."
+            return
+        named, known = inner.get("properties", {}), outer.get("properties", {})
+        fields = {name: (schema, allowed) for name, schema in named.items() if name not in known}
+        if given is not None:
+            fields["*"] = (given, allowed)
+            if sent:
+                fields |= {name: (given, known[name]) for name in known.keys() - named.keys()}
+        for name, (narrow, wide) in fields.items():
+            was, now = (narrow, wide) if sent else (wide, narrow)
+            yield from self.fits(was, now, f"{where}, field '{name}'", sent=sent)
+
+
+def _security_schemes(document: Json) -> Json:
+    schemes = document["components"].get("securitySchemes", {})
+    return {
+        name: {key: value for key, value in scheme.items() if key not in _OF_TOKENS}
+        for name, scheme in schemes.items()
+    }
+
+
+def _written(parameter: Json) -> tuple[str, bool, bool]:
+    """How a parameter with several values is written, by OpenAPI's defaults."""
+    style = parameter.get("style", "form" if parameter["in"] in ("query", "cookie") else "simple")
+    explode = parameter.get("explode", style == "form")
+    return style, explode, parameter.get("allowReserved", False)
+
+
+def _others(schema: Json) -> Json | None:
+    """What fields may hold that a schema of objects does not name; None if there may be none."""
+    others = schema.get("additionalProperties", True)
+    if others is False:
+        return None
+    return {} if others is True else dict(others)
+
+
+def _unknown(where: str, name: str) -> str:
+    return f"{where} uses '{name}': teach contract_docs/breaking.py to judge it."
 
 
 def _resolve(document: Json, content: Json) -> Json:

@@ -214,6 +214,7 @@ OPERATIONS: dict[contract.Route, Operation] = {
 
 _CURSOR: Json = {"type": "string", "maxLength": contract.MAX_CURSOR_CHARS}
 _TIME: Json = {"anyOf": [{"type": "string", "format": kind} for kind in ("date-time", "date")]}
+_PLUS = "In an address, a `+` is sent as `%2B`."
 _ID: Json = {"type": "string", "pattern": f"^{contract.ID_PATTERN}$"}
 
 # Query parameters by name; one name means the same on every route.
@@ -243,19 +244,23 @@ QUERY: dict[str, Json] = {
         "schema": _CURSOR,
     },
     "from": {
-        "description": "Nothing published before this instant, or before this date in UTC.",
+        "description": (
+            f"Nothing published before this instant, or before this date in UTC. {_PLUS}"
+        ),
         "schema": _TIME,
         "example": "2026-11-20",
     },
     "to": {
-        "description": "Only what was published before this instant, or before this date in UTC.",
+        "description": (
+            f"Only what was published before this instant, or before this date in UTC. {_PLUS}"
+        ),
         "schema": _TIME,
         "example": "2026-11-20T18:00:00Z",
     },
     "hydrate": {
         "description": (
-            "`false` gives ids without `body`, and retracted posts are among them: "
-            "the posts are not looked at."
+            "`false` gives ids without `body`, and does not look at the posts. So retracted ones "
+            "are among those of a timeline; a publisher's feed has them no more."
         ),
         "schema": {"type": "boolean", "default": True},
     },

@@ -4,8 +4,7 @@
 `contract_docs/` writes the public documents from all of these at development time.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from fanfold import errors
 
@@ -36,8 +35,8 @@ MAX_IDEMPOTENCY_KEY_CHARS: Final = 256
 IDEMPOTENCY_KEY_PATTERN: Final = rf"[ -~]{{1,{MAX_IDEMPOTENCY_KEY_CHARS}}}"
 
 
-@dataclass(frozen=True)
-class Route:
+# A frozen dataclass would be half a millisecond of every cold start.
+class Route(NamedTuple):
     """`refusals` are its own errors, besides those that every route has (`ANY_ROUTE`)."""
 
     method: str

@@ -96,7 +96,7 @@ class EditOvertaken(FanfoldError):
 
     status = 409
     slug = "edit-overtaken"
-    title = "The post has a newer edit"
+    title = "The post has a newer or equally new edit"
 
 
 class TooLarge(BadInput):
@@ -113,6 +113,10 @@ class TryLater(FanfoldError):
     status = 503
     slug = "try-later"
     title = "Try again in a moment"
+
+
+class NotYet(TryLater):
+    """What a message needs has not come yet; mostly it is under way, so it is tried again soon."""
 
 
 class Unanswered(Exception, metaclass=ABCMeta):

@@ -3,7 +3,6 @@
 Standard library only: synthesizing the stack needs neither boto3 nor pydantic.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -15,8 +14,7 @@ class Index(NamedTuple):
     sort_key: str | None = None
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """An on-demand table with string keys; `name` is its CDK id.
 
     `ttl` names the attribute with the epoch second after which DynamoDB may delete the item.
@@ -96,8 +94,7 @@ FUNCTIONS = (API, TIMELINE, PLAN, DELIVER, RELATE, SWEEP)
 VISIBILITY_PER_TIMEOUT = 6
 
 
-@dataclass(frozen=True)
-class Queue:
+class Queue(NamedTuple):
     """A standard queue with its own dead-letter queue; `name` is its CDK id and output stem."""
 
     name: str

@@ -8,8 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from aws_lambda_powertools import Logger
@@ -30,8 +29,7 @@ VERIFIED_BY = {"email": "email_verified", "phone_number": "phone_number_verified
 logger = Logger()
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """A request of a user, who is named by the token and by nothing else."""
 
     user_id: str

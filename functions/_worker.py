@@ -11,7 +11,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import clock, contract
 from fanfold.aws.retries import SLOWEST_CALL_SECONDS, for_each, is_transient
-from fanfold.errors import FanfoldError, TooManyFollows, TryLater, Undeliverable
+from fanfold.errors import FanfoldError, NotYet, TooManyFollows, TryLater, Undeliverable
 from fanfold.messages import first_message_id, first_sent_at, sha256
 from fanfold.names import Queue
 from fanfold.settings import Settings
@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 # Two unanswered calls. With less time left, a message could run into the timeout of the function,
 # and then the whole batch fails.
 MIN_SECONDS_LEFT = 2.0 * SLOWEST_CALL_SECONDS
+
+# After each receive but the last, a message that has overtaken what it needs comes again after so
+# many seconds: soon, then when that has failed once and come again itself, and at last as late as
+# after four visibility timeouts of PUBLISH. The alarm on late messages counts none that were
+# received four times, and allows five minutes for three.
+NOT_YET_SECONDS = (10, 30, 350, 1050)
 
 # Of an error that may quote a whole message.
 MAX_LOGGED_CHARS = 400
@@ -44,6 +50,7 @@ class Received(NamedTuple):
 
 class Source(NamedTuple):
     sqs: SQSClient
+    url: str
     dlq_url: str
     max_receives: int
 
@@ -52,7 +59,10 @@ def sources(settings: Settings, sqs: SQSClient, *queues: Queue) -> dict[str, Sou
     """Sources by the name of the queue, as it stands in the events."""
     return {
         queue_name(getattr(settings, queue.url_setting)): Source(
-            sqs, getattr(settings, queue.dlq_url_setting), queue.max_receives
+            sqs,
+            getattr(settings, queue.url_setting),
+            getattr(settings, queue.dlq_url_setting),
+            queue.max_receives,
         )
         for queue in queues
     }
@@ -109,10 +119,28 @@ def _is_done(
             logger.warning("The message comes again.", **_described(record), reason=str(error))
         else:
             logger.exception("The message met a fault.", message_id=record["messageId"])
+        if isinstance(error, NotYet):
+            _try_again_soon(record, source)
         if _receives(record) >= source.max_receives:
             _log_last_failure(record, error)
         return False
     return True
+
+
+def _try_again_soon(record: Record, source: Source) -> None:
+    """Shorten the visibility timeout of a message, or lengthen it for the last time."""
+    receives = _receives(record)
+    if receives > len(NOT_YET_SECONDS):
+        return
+    try:
+        source.sqs.change_message_visibility(
+            QueueUrl=source.url,
+            ReceiptHandle=record["receiptHandle"],
+            VisibilityTimeout=NOT_YET_SECONDS[receives - 1],
+        )
+    except Exception:
+        # It comes again all the same, after the timeout of its queue.
+        logger.warning("A message was not hidden anew.", **_described(record), exc_info=True)
 
 
 def _begin(

@@ -9,7 +9,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import contract, names
 from fanfold.aws import boto
 from fanfold.aws.retries import AT_A_TIME
-from fanfold.errors import BadInput, EditOvertaken, NoPost, PostRetracted, TryLater
+from fanfold.errors import BadInput, EditOvertaken, NoPost, NotYet, PostRetracted
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.publish import NewPost
@@ -91,7 +91,7 @@ def _edit(event: PostUpdated, edited_at: int) -> None:
         )
     except NoPost:
         # A standard queue may deliver the edit first.
-        raise TryLater(
+        raise NotYet(
             f"The post '{event.ref_id}' to be edited is not published, or has expired."
         ) from None
     except (PostRetracted, EditOvertaken) as error:

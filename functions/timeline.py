@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
@@ -12,8 +13,6 @@ from fanfold.errors import BadInput
 from fanfold.settings import Settings
 from fanfold.timeline import paging
 from fanfold.timeline.entries import Entries
-from fanfold.timeline.feed import Feeds
-from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from fanfold.timeline.readers import Readers
@@ -21,6 +20,9 @@ from fanfold.timeline.sight import Sights
 from fanfold.timeline.unread import Unread
 from functions import _clients
 from functions._http import Answer, Event, Request, answer, logger, respond
+
+if TYPE_CHECKING:
+    from fanfold.timeline.feed import Feeds
 
 settings = Settings.from_env()
 dynamodb = _clients.dynamodb(settings)
@@ -41,13 +43,16 @@ def followed(user_id: str, publisher_ids: Collection[str]) -> tuple[set[str], se
 sights = Sights(readers, _clients.together(settings), followed)
 reading = Reading(timelines, hydration, sights, settings.retention_days)
 unread = Unread(readers, timelines, sights, settings.retention_days)
-feeds = Feeds(
-    posts,
-    Outbox(dynamodb, settings.posts_table),
-    hydration,
-    settings.retention_days,
-    settings.post_readers,
-)
+
+
+@cache
+def feeds() -> Feeds:
+    # Imported here: the first page of a timeline need not wait for it.
+    from fanfold.timeline.feed import Feeds
+    from fanfold.timeline.outbox import Outbox
+
+    outbox = Outbox(dynamodb, settings.posts_table)
+    return Feeds(posts, outbox, hydration, settings.retention_days, settings.post_readers)
 
 
 def read(request: Request) -> Answer:
@@ -66,7 +71,7 @@ def count_unread(request: Request) -> Answer:
 def read_feed(request: Request) -> Answer:
     publisher_id = request.path_id("publisher_id")
     asked, hydrate = _page(request)
-    return answer(200, feeds.page(request.user_id, publisher_id, asked, hydrate=hydrate))
+    return answer(200, feeds().page(request.user_id, publisher_id, asked, hydrate=hydrate))
 
 
 def _page(request: Request) -> tuple[paging.Asked, bool]:
@@ -78,7 +83,7 @@ def _page(request: Request) -> tuple[paging.Asked, bool]:
 
 
 def read_post(request: Request) -> Answer:
-    return answer(200, feeds.post(request.user_id, request.path_id("ref_id")))
+    return answer(200, feeds().post(request.user_id, request.path_id("ref_id")))
 
 
 ACTIONS = {

@@ -103,6 +103,7 @@ MODULES = (
             "posts",
             "read",
             "readers",
+            "source",
         )
     ),
     *(f"fanfold/aws/{name}.py" for name in ("dead_letters", "queues", "retries")),

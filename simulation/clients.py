@@ -26,6 +26,7 @@ from fanfold.fanout.transport import Finished
 from fanfold.fanout.transport_boto3 import Boto3Transport, ThreadedCalls
 from fanfold.follows.ring_reader import Read
 from fanfold.timeline.entries import Entry
+from simulation.retries import is_repeated
 
 if TYPE_CHECKING:
     from simulation.world import World
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 # A call that takes longer is one of the slow ones.
 TROUBLE_SECONDS = 0.1
 # Where an answer names what was not done.
-LEFT = ("UnprocessedItems", "UnprocessedKeys", "Failed")
+LEFT = frozenset({"UnprocessedItems", "UnprocessedKeys", "Failed"})
 # The prefix of an error's name on the wire.
 NAMESPACES = {"dynamodb": "com.amazonaws.dynamodb.v20120810", "sqs": "com.amazonaws.sqs"}
 # The answer of a load balancer in the place of the service.
@@ -78,7 +79,7 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
     except Exception:
         world.scheduler.current.faults += 1
         raise
-    if any(answer.get(left) for left in LEFT):
+    if not LEFT.isdisjoint(answer) and any(answer.get(left) for left in LEFT):
         world.scheduler.current.faults += 1
     world.scheduler.sleep()
     return answer
@@ -157,25 +158,29 @@ class BotoClient:
     def _try(self, operation: str, **request: Any) -> Any:
         if operation == "transact_write_items":  # like botocore: one token for all attempts
             request["ClientRequestToken"] = clock.new_id()
+        world = running.world
         for attempt in range(1, self.attempts + 1):
             if self.is_timed:
-                seconds = running.world.faults.seconds()
-                running.world.scheduler.current.faults += seconds > TROUBLE_SECONDS
-                running.world.scheduler.sleep(seconds)
-                self._note_trouble(seconds > TROUBLE_SECONDS)
+                seconds = world.faults.seconds()
+                if is_slow := seconds > TROUBLE_SECONDS:
+                    world.scheduler.current.faults += 1
+                world.scheduler.sleep(seconds)
+                if is_slow:
+                    self._note_trouble()
             try:
                 return call(self.service, operation, request)
             except Exception as error:
-                self._note_trouble(is_transient(error))
-                if attempt == self.attempts or not is_transient(error):
+                if is_transient(error):
+                    self._note_trouble()
+                if attempt == self.attempts or not is_repeated(error):
                     raise
         raise AssertionError("unreachable")
 
-    def _note_trouble(self, is_trouble: bool) -> None:
+    def _note_trouble(self) -> None:
         """Invocations that have had no trouble do all that they are asked for."""
         work = running.world.scheduler.current.work
         if work:
-            work.trouble += is_trouble
+            work.trouble += 1
 
 
 @dataclass(frozen=True)

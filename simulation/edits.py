@@ -59,11 +59,6 @@ class Edits:
             each for each in self.by_post.get(ref_id, ()) if each.user == user and each.is_possible
         ]
 
-    @property
-    def by_message(self) -> set[str]:
-        """The posts that messages edit."""
-        return {each.ref_id for each in self._messages.values()}
-
     def sent(self, queue: str, message: Message) -> None:
         """A message is in a queue."""
         if queue != names.PUBLISH.name or f'"{contract.POST_UPDATED}"' not in message.body:

@@ -78,11 +78,15 @@ class Environment:
         followers = getattr(self.door, "followers", None)
         if followers is not None:
             followers.forget()
-        for name in ("publishing", "reading", "feeds"):
+        days = running.world.retention_days
+        for name in ("publishing", "reading", "unread"):
             use_case = getattr(self.door, name, None)
             if use_case is not None:
-                days = running.world.retention_days
                 setattr(self.door, name, replace(use_case, retention_days=days))
+        feeds = getattr(self.door, "feeds", None)
+        if feeds is not None:
+            # Made when they are first asked for.
+            self.door.feeds = partial(replace, feeds(), retention_days=days)  # type: ignore[attr-defined]
         paces = getattr(self.door, "PACES", {})
         paces.update((queue, Pace(running.world.worker_rate, BURST_ENTRIES)) for queue in paces)
         for each in self.wires:

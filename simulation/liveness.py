@@ -178,8 +178,9 @@ class Liveness:
 
     def _is_large(self, row: dict[str, Any], publisher: str) -> bool:
         """Whether a post may be large, and the ledger says that it is."""
-        has_few_followers = self.world.history.has_few_followers(publisher)
-        return get_number(row, "segments") > 1 and not has_few_followers
+        if get_number(row, "segments") <= 1:
+            return False
+        return not self.world.history.has_few_followers(publisher)
 
     def _missed(self, ref_id: str, operation: Operation) -> Iterator[str]:
         """Whoever surely follows, and has no entry of a post that is called complete."""

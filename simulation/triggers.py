@@ -60,6 +60,7 @@ class Triggers:
         self._found: list[Callable[[], None]] = []
         self._found_at = -1  # the number of changes that queues had seen
         self._holds_until = 0.0  # in seconds since the epoch
+        self._next_at: float | None = None  # for as long, once it was asked for
         world.scheduler.at(SWEEP_EVERY_SECONDS, self._start_sweep)
 
     def get_event_source_mapping(self, *, UUID: str) -> dict[str, str]:  # noqa: N803 - AWS's name
@@ -110,6 +111,12 @@ class Triggers:
 
     def next_change(self) -> float:
         """When a message becomes visible, in seconds of the clock."""
+        self.ready()  # it may look again
+        if self._next_at is None or self._next_at <= self.world.clock.elapsed:
+            self._next_at = self._next_of_all()
+        return self._next_at
+
+    def _next_of_all(self) -> float:
         start, now = self.world.clock.now - self.world.clock.elapsed, self.world.clock.elapsed
         next_at = math.inf
         for mapping in self._free():
@@ -124,7 +131,7 @@ class Triggers:
 
     def _look(self) -> None:
         start, now = self.world.clock.now - self.world.clock.elapsed, self.world.clock.elapsed
-        self._found = []
+        self._found, self._next_at = [], None
         self._holds_until = math.inf
         for mapping in self._free():
             if mapping.opens > now:

@@ -9,9 +9,10 @@ from typing import Any
 from fanfold import clock, names
 from fanfold.errors import FeedClosed, NoPost
 from fanfold.timeline.outbox import Outbox
-from fanfold.timeline.paging import Asked, Source
+from fanfold.timeline.paging import Asked
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration, answer, ids_alone, shown, shown_since
+from fanfold.timeline.source import Source
 
 
 @dataclass(frozen=True)

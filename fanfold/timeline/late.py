@@ -7,10 +7,15 @@ low mark without one is late.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from fanfold.cursor import MAX_SEEN, Cursor, hashed
+
+# Above all keys.
+_END = "~"
 
 
 def above(keys: Sequence[str], since: str, *, is_end: bool) -> Cursor:
@@ -23,65 +28,103 @@ def above(keys: Sequence[str], since: str, *, is_end: bool) -> Cursor:
     return Cursor(keys[0], low, tuple(map(hashed, reversed(keys[:depth]))))
 
 
-def missing(cursor: Cursor, keys: Sequence[str]) -> list[bytes]:
-    """What the cursor remembers and is not among keys that lie above its low mark."""
-    return _matched(cursor, keys)[1]
+class Match:
+    """Which keys a cursor remembers, of those above its low mark or `start`, oldest first.
 
+    `fresh` are the others: new and late ones. `missing` are the hashes that belong to no key, each
+    with the known key that it lies below; where the keys do not reach the position (`is_cut`), they
+    may belong to keys beyond.
 
-def fresh(cursor: Cursor, keys: Sequence[str]) -> list[str]:
-    """The new keys and the late ones, of those above the low mark, oldest first."""
-    known, _ = _matched(cursor, keys)
-    return [key for key in keys if key not in known]
-
-
-def _matched(cursor: Cursor, keys: Sequence[str]) -> tuple[set[str], list[bytes]]:
-    """The keys that the cursor remembers, and the hashes of which there is no key.
-
+    Keys and memory are both in order, so they are matched in order, and as many as can be. That
+    holds although entries go, and although late ones have the hashes of others further up or down.
     If a hash occurs more often than it is remembered, it does not say which of its keys is late:
-    all of them count. One is then shown twice, rather than one never. A late key whose hash is that
-    of one further up, perhaps beyond the keys that were found, is told by its place.
+    all of them count as fresh. One is shown twice then, rather than one never.
     """
-    hashes = [(key, hashed(key)) for key in keys if key <= cursor.position]
-    ahead = Counter(each for _, each in hashes)
-    unclear = ahead - Counter(cursor.seen)
-    known: set[str] = set()
-    left: list[bytes] = []
-    place = 0  # in what is remembered, oldest first
-    for key, each in hashes:
-        ahead[each] -= 1
-        if each in unclear or each not in cursor.seen[place:]:
-            continue
-        found = cursor.seen.index(each, place)
-        skipped = cursor.seen[place:found]
-        # As many keys of its hash as are remembered from here on do not stand for what is skipped.
-        rest = cursor.seen[found:]
-        if any(ahead[other] > rest.count(other) and other not in unclear for other in skipped):
-            continue
-        known.add(key)
-        left += skipped
-        place = found + 1
-    left += cursor.seen[place:]
-    return known, [each for each in left if each not in unclear]
+
+    def __init__(self, cursor: Cursor, keys: Sequence[str], start: str, *, is_cut: bool) -> None:
+        below = [(key, hashed(key)) for key in keys if key <= cursor.position]
+        unclear = Counter(each for _, each in below) - Counter(cursor.seen)
+        memory = [each for each in cursor.seen if each not in unclear]
+        pairs = _in_order(memory, below)
+        if is_cut:
+            _drop_leaps(pairs, may_begin_later=start > cursor.low)
+        known = {key for _, key in pairs}
+        self.fresh = [key for key in keys if key not in known]
+        self.missing: list[tuple[str, bytes]] = []
+        found, below_key = dict(pairs), _END
+        for place in reversed(range(len(memory))):
+            if place in found:
+                below_key = found[place]
+            else:
+                self.missing.insert(0, (below_key, memory[place]))
+
+
+def _in_order(
+    memory: Sequence[bytes], hashes: Sequence[tuple[str, bytes]]
+) -> list[tuple[int, str]]:
+    """The most places in the memory, each with a key of that hash, that are both in order.
+
+    It is the longest increasing subsequence, sought from the newest key down: of two that are as
+    long, the one of newer places is found, since the oldest entries expire first.
+    """
+    places: dict[bytes, list[int]] = {}
+    for place, each in enumerate(memory):
+        places.setdefault(each, []).append(place)
+    # For each length, the chain that leaves most places below it: its lowest place, negative so
+    # that these ascend, and the chain itself, as a place, a key and the rest.
+    ends: list[int] = []
+    chains: list[Any] = []
+    for key, each in reversed(hashes):
+        for place in places.get(each, ()):
+            length = bisect_left(ends, -place)
+            rest = chains[length - 1] if length else None
+            ends[length : length + 1] = [-place]
+            chains[length : length + 1] = [(place, key, rest)]
+    pairs = []
+    chain = chains[-1] if chains else None
+    while chain:
+        place, key, chain = chain
+        pairs.append((place, key))
+    return pairs
+
+
+def _drop_leaps(pairs: list[tuple[int, str]], *, may_begin_later: bool) -> None:
+    """Drop matches that skip as many places as they are, or more.
+
+    What they skip is rather to come than gone, and they are late keys with the hashes of others.
+    Only what lies below the range is gone: the first match may skip any number for it.
+    """
+    for at in reversed(range(1 if may_begin_later else 0, len(pairs))):
+        expected = pairs[at - 1][0] + 1 if at else 0
+        if pairs[at][0] - expected >= len(pairs) - at:
+            del pairs[at:]
 
 
 def moved(
-    cursor: Cursor, keys: Sequence[str], looked_at: Collection[str], still_missing: Sequence[bytes]
+    cursor: Cursor,
+    keys: Sequence[str],
+    match: Match,
+    looked_at: Collection[str],
+    still_missing: Sequence[tuple[str, bytes]],
 ) -> Cursor:
-    """The cursor after a page upwards.
+    """The cursor after a page upwards that has `looked_at` some of the fresh keys, or all.
 
-    `keys` are all that were found above the low mark, oldest first, and `looked_at` the fresh ones
-    of them that the page has dealt with. What is `still_missing` may lie beyond them.
+    What is `still_missing` of its memory is carried on, in its place.
     """
     position = max(cursor.position, *looked_at, "")
-    left = [key for key in fresh(cursor, keys) if key not in looked_at]
+    left = [key for key in match.fresh if key not in looked_at]
     known = sorted({key for key in keys if key <= position}.difference(left))
-    # The low mark rises no further than below what is left: it is found by the next page.
-    below = [key for key in known if not left or key < left[0]]
-    rise = max(len(known) + len(still_missing) - MAX_SEEN, 0)
+    # The low mark stays below what is left, so that the next page finds it.
+    below_left = [key for key in known if not left or key < left[0]]
     late = {hashed(key) for key in left if key <= position}
-    if late.intersection(map(hashed, below)):
-        rise = len(below)  # else the next page would show the same one of the two again
-    rise = min(rise, len(below))
-    low = below[rise - 1] if rise else cursor.low
-    seen = (*map(hashed, known[rise:]), *still_missing)
-    return Cursor(position, low, seen[-MAX_SEEN:])
+    if late.intersection(map(hashed, below_left)):
+        # The next page could not tell the two apart, and would show the same one again.
+        forgotten = len(below_left)
+    else:
+        too_many = len(known) + len(still_missing) - MAX_SEEN
+        forgotten = min(max(too_many, 0), len(below_left))
+    low = below_left[forgotten - 1] if forgotten else cursor.low
+    places = [(key, 1, hashed(key)) for key in known[forgotten:]]
+    places += [(key, 0, each) for key, each in still_missing]
+    places.sort(key=lambda place: place[:2])
+    return Cursor(position, low, tuple(each for _, _, each in places[-MAX_SEEN:]))

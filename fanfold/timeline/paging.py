@@ -6,8 +6,8 @@ also finds what has come late: below the position of its cursor, but above its l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic
 
 from fanfold import cursor, times
 from fanfold.cursor import Cursor
@@ -15,36 +15,9 @@ from fanfold.errors import BadInput
 from fanfold.ids import is_sort_key
 from fanfold.timeline import late
 from fanfold.timeline.picking import REFILL, E, Picking, Show
-
-
-class Range(NamedTuple):
-    """The keys from a time on, and before another one; both are of `fanfold.times`.
-
-    No key equals a time, since a key is a time with an id behind it.
-    """
-
-    since: str
-    until: str | None = None
-
+from fanfold.timeline.source import Range, Source, Upwards, is_time
 
 # Plain classes: each NamedTuple would be a fifth of a millisecond of a cold start.
-
-
-class Source(Generic[E]):
-    """Where entries come from: two functions, each of which also says whether more may follow.
-
-    `newest(within, *, before, limit)` answers the newest entries of a range, newest first, older
-    than the key `before` unless it is None. `oldest(within, *, after, limit, is_consistent)`
-    answers the oldest ones, oldest first, newer than `after`. These keys lie within the range. A
-    source that cannot be read consistently reads as it can.
-    """
-
-    def __init__(
-        self,
-        newest: Callable[..., tuple[Sequence[E], bool]],
-        oldest: Callable[..., tuple[Sequence[E], bool]],
-    ) -> None:
-        self.newest, self.oldest = newest, oldest
 
 
 class Asked:
@@ -114,28 +87,38 @@ def asked(query: Mapping[str, str], limit: int) -> Asked:
 def _time(text: str, name: str) -> str:
     """An instant, or the beginning of a date in UTC."""
     is_date = len(text) == len("2026-11-20")
-    return times.to_text(times.to_ms(f"{text}T00:00:00Z" if is_date else text, field=name))
+    try:
+        return times.to_text(times.to_ms(f"{text}T00:00:00Z" if is_date else text))
+    except BadInput:
+        raise BadInput(
+            f"'{name}' is neither a time of RFC 3339 nor a date; write it like 2026-11-20, "
+            "2026-11-20T18:00:00.123Z or 2026-11-20T20:00:00%2B02:00: "
+            "in an address, a + is sent as %2B."
+        ) from None
 
 
 def _cursor(text: str) -> Cursor:
     return cursor.decode(text, is_position=lambda each: is_sort_key(each) or times.is_text(each))
 
 
-def page(source: Source[E], show: Show[E], asked: Asked, *, floor: str) -> Page[E]:
-    """The page that is asked for, of keys from the time `floor` on."""
+def page(source: Source[E], show: Show[E], asked: Asked, *, floor: str, now: str) -> Page[E]:
+    """The page that is asked for, of keys from the time `floor` on; `now` is a time too."""
     within = Range(max(floor, asked.since), asked.until)
     picking = Picking(show, asked.limit)
     if asked.after is not None:
         return _newer(source, picking, asked.after, within)
-    return _older(source, picking, asked.before, within)
+    # Who polls from an empty page misses nothing, though its range begin later than now.
+    here = asked.before or Cursor.at(min(within.since, now))
+    return _older(source, picking, asked.before, within, here)
 
 
-def _older(source: Source[E], picking: Picking[E], asked: Cursor | None, within: Range) -> Page[E]:
-    """The newest entries, or those before a cursor."""
-    here = asked or Cursor.at(within.since)
+def _older(
+    source: Source[E], picking: Picking[E], asked: Cursor | None, within: Range, here: Cursor
+) -> Page[E]:
+    """The newest entries, or those before a cursor; `here` is the place of an empty page."""
     start: str | None = None
     if asked and (within.until is None or asked.position < within.until):
-        if _is_time(asked.position):
+        if is_time(asked.position):
             within = within._replace(until=asked.position)
         else:
             start = asked.position
@@ -171,41 +154,28 @@ def _newer(source: Source[E], picking: Picking[E], asked: Cursor, within: Range)
     here = asked if asked.position > within.since else Cursor.at(within.since)
     if within.until is not None and within.until <= here.position:
         return Page([], {}, next=Cursor.at(here.position), previous=asked)
-    start = max(here.low, within.since)
-    keys: list[str] = []
-    found: dict[str, E] = {}  # by key
+    reading = Upwards(source, picking, here, within)
+    match = reading.match()
     rest: Sequence[E] = ()
-    is_second = has_more = is_sure = False
     size = picking.size(len(here.seen) + picking.limit + 1)
     while size:
-        more, has_more = _ascending(source, within, max(found, default=start), size)
-        picking.queried(len(more))
-        found |= {each.sort_key: each for each in more}
-        has_passed = not has_more or max(found, default=start) >= here.position
-        gone = late.missing(here, sorted(found))
-        below = sum(key <= here.position for key in found)
-        # Consistent reads cost twice as much.
-        size = picking.size(2 * (below + len(gone) + 1)) // 2
-        if has_passed and gone and not is_second and size:
-            # An eventual read may go back in time, and what is forgotten is shown again.
-            is_second = True
-            again, is_cut = _ascending(source, within, start, size, is_consistent=True)
-            picking.queried(2 * len(again))
-            is_sure = not is_cut or again[-1].sort_key >= here.position
-            found |= {each.sort_key: each for each in again if each.sort_key <= here.position}
-        keys = sorted(found)
-        fresh = late.fresh(here, keys)
-        rest = picking.pick([found[key] for key in fresh if key not in picking.looked_at])
-        ends = rest or picking.is_full or not has_more
+        reading.read(size)
+        match = reading.match()
+        if match.missing and not reading.is_cut:
+            reading.look_again(len(match.missing))
+            match = reading.match()
+        fresh = [reading.found[key] for key in match.fresh if key not in picking.looked_at]
+        rest = picking.pick(fresh)
+        ends = rest or picking.is_full or not reading.has_more
         size = 0 if ends else picking.size(REFILL)
-    goes_on = bool(rest) or has_more
+    goes_on = bool(rest) or reading.has_more
+    keys, start = reading.keys, reading.start
     bottom = min((key for key in picking.looked_at if key > here.position), default=here.position)
     is_bottom = start == within.since and not any(key < bottom for key in keys)
-    if is_sure:  # what is forgotten may lie below the range
-        remembered, still_missing = here._replace(low=start), []
+    if reading.is_sure:  # what is forgotten may lie below the range
+        previous = late.moved(here._replace(low=start), keys, match, picking.looked_at, [])
     else:
-        remembered, still_missing = here, late.missing(here, keys)
-    previous = late.moved(remembered, keys, picking.looked_at, still_missing)
+        previous = late.moved(here, keys, match, picking.looked_at, match.missing)
     return Page(
         sorted(picking.entries, key=lambda each: each.sort_key, reverse=True),
         picking.contents,
@@ -214,18 +184,3 @@ def _newer(source: Source[E], picking: Picking[E], asked: Cursor, within: Range)
         has_more=goes_on,
         is_partial=goes_on and not picking.is_full,
     )
-
-
-def _ascending(
-    source: Source[E], within: Range, start: str, size: int, *, is_consistent: bool = False
-) -> tuple[Sequence[E], bool]:
-    if _is_time(start):
-        within, after = within._replace(since=start), None
-    else:
-        after = start
-    return source.oldest(within, after=after, limit=size, is_consistent=is_consistent)
-
-
-def _is_time(position: str) -> bool:
-    """Whether a position is not a key but the begin of a range."""
-    return "#" not in position

@@ -192,8 +192,8 @@ class Posts:
             raise PostRetracted(f"The post '{ref_id}' was retracted, and cannot be edited.")
         if (stored.edited_at, stored.body) != (at, body):
             raise EditOvertaken(
-                f"The post '{ref_id}' has a newer edit, of {stored.edited_at}; read it, and send "
-                "this one again if it is still wanted."
+                f"The post '{ref_id}' has a newer or equally new edit, of {stored.edited_at}; read "
+                "it, and send this one again if it is still wanted."
             )
 
     def _bury(self, ref_id: str, **clauses: Any) -> Item | None:
@@ -220,22 +220,17 @@ class Posts:
             return row
         return None
 
-    def one(self, ref_id: str) -> Post | None:
+    def one(self, ref_id: str, **projection: Any) -> Post | None:
         """The post, read consistently, or None."""
-        return self._one(ref_id)
+        key = {"ref_id": text(ref_id)}
+        answer = self.client.get_item(
+            TableName=self.table, Key=key, ConsistentRead=True, **projection
+        )
+        return _from_item(answer["Item"]) if "Item" in answer else None
 
     def without_body(self, ref_id: str) -> Post | None:
         """The same without its body."""
-        return self._one(ref_id, ProjectionExpression=_ALL_BUT_BODY)
-
-    def _one(self, ref_id: str, **projection: Any) -> Post | None:
-        answer = self.client.get_item(
-            TableName=self.table,
-            Key={"ref_id": text(ref_id)},
-            ConsistentRead=True,
-            **projection,
-        )
-        return _from_item(answer["Item"]) if "Item" in answer else None
+        return self.one(ref_id, ProjectionExpression=_ALL_BUT_BODY)
 
     def get(self, ref_ids: Collection[str]) -> tuple[dict[str, Post], set[str]]:
         """Read up to 100 posts at once: the posts found, and the ids that were not processed."""

@@ -15,10 +15,11 @@ from fanfold.ids import split_sort_key
 from fanfold.json_text import Verbatim
 from fanfold.timeline import paging
 from fanfold.timeline.entries import Entries, Entry
-from fanfold.timeline.paging import Asked, Source
+from fanfold.timeline.paging import Asked
 from fanfold.timeline.picking import Show, Shown
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.sight import Sights
+from fanfold.timeline.source import Source
 
 # A container may show a retracted post for this long if it read the post just before, and take a
 # post for missing; documented.
@@ -157,7 +158,8 @@ def answer(
 
     Raises `TryLater` if posts cannot be read now.
     """
-    page = paging.page(source, show, asked, floor=shown_since(retention_days))
+    floor, now = shown_since(retention_days), times.to_text(clock.now_ms())
+    page = paging.page(source, show, asked, floor=floor, now=now)
     return page.answer([_line(each, page.contents[each.sort_key]) for each in page.entries])
 
 

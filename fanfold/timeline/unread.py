@@ -8,10 +8,10 @@ from typing import Any
 from fanfold.contract import MAX_UNREAD
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entries
-from fanfold.timeline.paging import Range
 from fanfold.timeline.read import shown_since
 from fanfold.timeline.readers import Readers
 from fanfold.timeline.sight import Sights
+from fanfold.timeline.source import Range
 
 
 @dataclass(frozen=True)

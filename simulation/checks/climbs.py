@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from fanfold import cursor
-from fanfold.cursor import Cursor, hashed
+from fanfold.cursor import MAX_SEEN, hashed
 from fanfold.ids import sort_key
 from simulation.checks.evidence import Evidence
 from simulation.climbs import Climb
@@ -49,7 +48,10 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
         for key in each
     }
     hashes = Counter(map(hashed, keys))
-    asked = [(poll.begun_ms, _read(poll.after)) for poll in climb.polls if poll.after]
+    asked_ms = [poll.begun_ms for poll in climb.polls if poll.after]
+    low = _low_mark(climb, sorted(keys, reverse=True))
+    # Of two keys of one hash, the mark may rise between them.
+    are_told_apart = len(hashes) == len(keys)
     for key, ref_id in keys.items():
         # Two keys of one hash may be shown again; what a restore has lost may come again.
         if hashes[hashed(key)] > 1 or (user, ref_id) in found.world.harmed.lost_entries:
@@ -57,11 +59,24 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
         if times[key] > 1:
             yield f"{user} pages upwards, and is shown {ref_id} {times[key]} times."
         landed_ms = found.world.observer.landed_ms[user, key] + LAG_MS
-        is_due = any(landed_ms <= at_ms and place.low < key for at_ms, place in asked)
-        is_shown = found.history.is_never_hidden(user, found.publishers_of[ref_id])
-        if is_due and is_shown and not times[key] and not found.history.tried_to_retract(ref_id):
+        is_due = low <= key and any(landed_ms <= at_ms for at_ms in asked_ms)
+        if (
+            is_due
+            and are_told_apart
+            and not times[key]
+            and found.history.is_never_hidden(user, found.publishers_of[ref_id])
+            and not found.history.tried_to_retract(ref_id)
+        ):
             yield f"{user} pages upwards, and is not shown {ref_id}."
 
 
-def _read(text: str) -> Cursor:
-    return cursor.decode(text, is_position=bool)
+def _low_mark(climb: Climb, keys: Sequence[str]) -> str:
+    """A key below which a reader's cursors may not look, told without them; keys are newest first.
+
+    The first page begins to remember with its oldest entry, or with the range if it shows it all.
+    Later ones forget what 50 others that were looked at lie above: at most all there ever were.
+    """
+    first = climb.polls[0].page if climb.polls else {"entries": [], "next": None}
+    shown = [sort_key(each["published_at"], each["ref_id"]) for each in first["entries"]]
+    oldest = min(shown, default="") if first["next"] else ""
+    return max(oldest, keys[MAX_SEEN - 1] if len(keys) > MAX_SEEN else "")

@@ -117,9 +117,10 @@ def follows_are_kept(found: Evidence) -> Iterator[str]:
         (row["user_id"]["S"], row["publisher_id"]["S"]): row
         for row in found.world.rows(names.FOLLOWING)
     }
+    known = {*rows, *found.world.harmed.undone}
     for each in found.history.of("follow", "unfollow"):
         is_recent = now_ms - each.ended_ms < TOMBSTONE_SECONDS * 1000
-        has_row = (each.user, each.subject) in {*rows, *found.world.harmed.undone}
+        has_row = (each.user, each.subject) in known
         if each.is_acknowledged and is_recent and not has_row:
             yield f"{each.user} was answered about {each.subject}, and has no row."
     for (user, publisher), row in rows.items():

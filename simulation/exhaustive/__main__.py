@@ -12,7 +12,7 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, NamedTuple
 
-from simulation.exhaustive import deliveries, relations
+from simulation.exhaustive import deliveries, posts, relations
 from simulation.exhaustive.doors import Sizes, installed
 from simulation.exhaustive.scopes import Scope
 from simulation.exhaustive.search import Found, follow, numbered, search
@@ -40,6 +40,8 @@ class Named(NamedTuple):
         """Make it; only inside `installed()`."""
         if self.name in deliveries.SCOPES:
             return deliveries.delivery(self.name, faults=faults)
+        if self.name in posts.SCOPES:
+            return posts.post(self.name, faults=faults)
         return relations.relation(self.name, faults=faults)
 
 
@@ -62,6 +64,7 @@ SCOPES = (
         _named(name, Sizes(), is_large=len(wishes) > 2)
         for name, (wishes, _) in relations.SCOPES.items()
     ),
+    *(_named(name, Sizes()) for name in posts.SCOPES),
 )
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from aws_model import errors
 from aws_model.dynamodb import client as dynamodb
-from fanfold.aws.retries import is_transient
+from simulation.retries import is_repeated
 
 
 def number_of(*parts: object) -> int:
@@ -137,6 +137,6 @@ class Client:
             try:
                 return stage.script.call(self.service, operation, request)
             except Exception as error:
-                if attempt == self.attempts or not is_transient(error):
+                if attempt == self.attempts or not is_repeated(error):
                     raise
         raise AssertionError("There is at least one attempt.")

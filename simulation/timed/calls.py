@@ -12,13 +12,14 @@ from random import Random
 from typing import Any
 
 from fanfold import names
-from fanfold.aws.retries import ATTEMPTS, is_throttle, is_transient
+from fanfold.aws.retries import ATTEMPTS, is_throttle
 from fanfold.fanout.policy import Send
 from fanfold.fanout.transport import Finished
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read
 from fanfold.timeline.entries import Entries, Entry
+from simulation.retries import is_repeated
 from simulation.scheduler import Scheduler, Task
 
 # A call to DynamoDB or SQS: log-normal, 5.5 ms on average, one in a hundred above 9.5 ms.
@@ -65,7 +66,7 @@ class Timed:
             try:
                 return self._try(operation, request)
             except Exception as error:
-                if not is_transient(error):
+                if not is_repeated(error):
                     raise
         return self._try(operation, request)
 

@@ -17,8 +17,8 @@ from fanfold.follows.ring_reader import Read
 from fanfold.follows.sharding import Shards
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entries
-from fanfold.timeline.paging import Range
 from fanfold.timeline.posts import Posts
+from fanfold.timeline.source import Range
 
 FOLLOWERS = 60
 

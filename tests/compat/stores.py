@@ -23,9 +23,9 @@ from fanfold.follows.wishes import UNFOLLOWED, Follow
 from fanfold.sweep.open_fanouts import Memory, OpenFanouts
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.outbox import Outbox
-from fanfold.timeline.paging import Range
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Readers
+from fanfold.timeline.source import Range
 
 NOW = "2026-11-20T18:00:00.123Z"
 LATER = "2026-11-20T18:00:01.456Z"

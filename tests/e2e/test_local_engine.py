@@ -235,36 +235,26 @@ def test_a_changed_function_is_deployed_without_losing_data(workshop: Workshop) 
     assert status_of(after, token) == 200
 
 
-# Appended to the app: what a change of infrastructure does to all queues, so that the test does not
-# depend on how the app makes them.
-SLOWER_QUEUES = """
+def overriding(module: str, kind: str, path: str, value: int) -> str:
+    """Appended to the app: a change of all constructs of a kind, however the app makes them."""
+    return f"""
 
-from aws_cdk import aws_sqs
+from aws_cdk import {module}
 
-_init = aws_sqs.Queue.__init__
+_init = {module}.{kind}.__init__
 
 
-def _slower(self, *args, **kwargs):
+def _changed(self, *args, **kwargs):
     _init(self, *args, **kwargs)
-    self.node.default_child.add_property_override('DelaySeconds', 1)
+    self.node.default_child.add_property_override('{path}', {value})
 
 
-aws_sqs.Queue.__init__ = _slower
+{module}.{kind}.__init__ = _changed
 """
-WARMER_TABLES = """
-
-from aws_cdk import aws_dynamodb
-
-_init = aws_dynamodb.TableV2.__init__
 
 
-def _warmer(self, *args, **kwargs):
-    _init(self, *args, **kwargs)
-    self.node.default_child.add_property_override('WarmThroughput.WriteUnitsPerSecond', 5000)
-
-
-aws_dynamodb.TableV2.__init__ = _warmer
-"""
+SLOWER_QUEUES = overriding("aws_sqs", "Queue", "DelaySeconds", 1)
+WARMER_TABLES = overriding("aws_dynamodb", "TableV2", "WarmThroughput.WriteUnitsPerSecond", 5000)
 # The engine knows this type, and refuses the alarm only once it has updated the queues.
 AND_AN_ALARM_THAT_FAILS = """
 

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +109,7 @@ def test_every_table_and_index_has_an_alarm_on_its_throttles(
 def test_a_new_index_gets_an_alarm_automatically(
     monkeypatch: pytest.MonkeyPatch, synthesize: Callable[..., Template]
 ) -> None:
-    readers = replace(names.READERS, indexes=(names.Index("country", "country"),))
+    readers = names.READERS._replace(indexes=(names.Index("country", "country"),))
     every = [readers if table is names.READERS else table for table in names.TABLES]
     monkeypatch.setattr(names, "TABLES", tuple(every))
     monkeypatch.setitem(TABLE_ACTIONS, readers, {})

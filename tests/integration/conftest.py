@@ -104,9 +104,10 @@ def system(clock: Clock, engine: str) -> Iterator[System]:
         with ExitStack() as cold:  # with empty caches, which use this clock
             timeline = service.door("timeline")
             hydration = Hydration(timeline.reading.hydration.posts)
-            for name in ("reading", "feeds"):
-                use_case = replace(getattr(timeline, name), hydration=hydration)
-                cold.enter_context(patch.object(timeline, name, use_case))
+            reading = replace(timeline.reading, hydration=hydration)
+            feeds = replace(timeline.feeds(), hydration=hydration)
+            cold.enter_context(patch.object(timeline, "reading", reading))
+            cold.enter_context(patch.object(timeline, "feeds", lambda: feeds))
             for name in ("api", "plan", "relate"):
                 door = service.door(name)
                 following = replace(door.following, edges=_wiring.edges(door.settings))

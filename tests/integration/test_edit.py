@@ -121,7 +121,7 @@ def test_an_edit_over_http_that_was_overtaken_says_so(published: System) -> None
         published.clock.ms = AT_MS + ms
         answer = put(published, "Older")
         assert (answer.status, answer.slug) == (409, "edit-overtaken")
-        assert f"has a newer edit, of {after(10)}" in answer.body["detail"]
+        assert f"has a newer or equally new edit, of {after(10)}" in answer.body["detail"]
         assert content(published, POST) == ("Newer", after(10))
     published.clock.advance(0.001)
     assert put(published, "Newest").status == 200
@@ -151,6 +151,19 @@ def test_an_edit_before_its_post_comes_again_and_then_finds_it(system: System) -
     assert content(system) == ("First", "")
     assert take(system, record) == []
     assert content(system) == ("Better", after(1))
+
+
+def test_an_edit_before_its_post_is_tried_again_soon_and_then_ever_later(system: System) -> None:
+    """As long as four visibility timeouts, but for the first of them nobody waits."""
+    system.sqs.send_message(QueueUrl=system.url("Publish"), MessageBody=edit(system, "X")["body"])
+    for seconds in (10, 30, 350, 1_050):
+        assert system.pump_once("Publish")
+        system.clock.advance(seconds - 1)
+        assert not system.pump_once("Publish")
+        system.clock.advance(1.1)
+    take(system, message(system, "post.published", body={"title": "First"}))
+    assert system.pump_once("Publish")
+    assert (content(system)[0], system.waiting("Publish")) == ("X", 0)
 
 
 def test_an_edit_that_finds_no_post_in_all_its_receives_is_a_dead_letter(system: System) -> None:

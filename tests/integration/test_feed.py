@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.timeline.paging import Range
+from fanfold.timeline.source import Range
 from tests.integration.system import AT, POST, Answer, System, error
 
 DAY = 24 * 60 * 60
@@ -26,7 +26,8 @@ def edit(system: System, title: str) -> None:
 def let_read(system: System, readers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Deploy QUERY with another switch."""
     door = system.door("timeline")
-    monkeypatch.setattr(door, "feeds", replace(door.feeds, readers=readers))
+    feeds = replace(door.feeds(), readers=readers)
+    monkeypatch.setattr(door, "feeds", lambda: feeds)
 
 
 def test_any_user_reads_a_post_without_following(system: System) -> None:
@@ -98,7 +99,8 @@ def test_a_row_that_has_expired_is_no_post_whatever_the_retention(
 ) -> None:
     system.publish()
     door = system.door("timeline")
-    monkeypatch.setattr(door, "feeds", replace(door.feeds, retention_days=3650))
+    feeds = replace(door.feeds(), retention_days=3650)
+    monkeypatch.setattr(door, "feeds", lambda: feeds)
     system.clock.ms = system.post().expires_at * 1000 - 1
     assert get(system).status == 200
     system.clock.ms += 1
@@ -197,7 +199,7 @@ def test_a_retraction_that_the_index_has_not_heard_of_is_left_out(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published = publish(system, 2)
-    outbox = system.door("timeline").feeds.outbox
+    outbox = system.door("timeline").feeds().outbox
     before = outbox.newest("ada", Range("2026"), before=None, limit=9)
     system.http("api/retract_post", path={"ref_id": published[0]})
     monkeypatch.setattr(type(outbox), "newest", lambda *_args, **_more: before)

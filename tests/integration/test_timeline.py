@@ -265,7 +265,7 @@ def test_a_range_is_read_in_both_directions(system: System) -> None:
 def test_a_bound_that_is_no_time_is_refused(system: System, name: str) -> None:
     answer = system.timeline("bob", **{name: "yesterday"})
     assert (answer.status, answer.slug) == (400, "bad-input")
-    assert f"'{name}' is not a time" in answer.body["detail"]
+    assert f"'{name}' is neither a time of RFC 3339 nor a date" in answer.body["detail"]
 
 
 def test_both_directions_at_once_are_refused(system: System) -> None:

@@ -5,14 +5,19 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
+from botocore.retries.standard import RetryContext, StandardRetryConditions
 
+from aws_model.errors import Refused, client_error
 from fanfold import names
-from fanfold.aws import answers
+from fanfold.aws import answers, boto
 from fanfold.aws.answers import Lost
 from fanfold.aws.curl import DYNAMODB, SQS, Client, Ended
 from fanfold.aws.items import text
 from simulation.clients import BotoClient, Wires
 from simulation.lambdas import installed, queue_url
+from simulation.retries import is_repeated
 from simulation.world import World
 
 KEY = {"user_id": text("ada"), "sort_key": text("2026-11-20T18:00:00.123Z#post-1")}
@@ -159,3 +164,47 @@ def test_the_trace_shows_the_requests_on_the_wire(world: World) -> None:
     result_of(world, lambda: Client(Wires(DYNAMODB)).get_item(TableName=TABLE, Key=KEY))
     (line,) = [each for each in world.trace if "get_item" in each]
     assert json.dumps(KEY).replace('"', "'") in line
+
+
+@pytest.mark.parametrize("code", ["TransactionConflict", "ConditionalCheckFailed"])
+def test_a_cancelled_transaction_is_left_to_its_caller(world: World, code: str) -> None:
+    world.faults.rates["conflict"] = float(code == "TransactionConflict")
+    where = {"ConditionExpression": "attribute_exists(user_id)"}
+
+    def act() -> list[Any]:
+        client = BotoClient("dynamodb", 3)
+        with pytest.raises(client.exceptions.TransactionCanceledException) as cancelled:
+            client.transact_write_items(
+                TransactItems=[{"Put": {"TableName": TABLE, "Item": KEY, **where}}]
+            )
+        return [each["Code"] for each in cancelled.value.response["CancellationReasons"]]
+
+    assert result_of(world, act) == [code]
+    tries = [line for line in world.trace if "dynamodb.transact_write_items" in line]
+    assert len(tries) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("TransactionCanceledException", 400),
+        ("TransactionConflictException", 400),
+        ("ConditionalCheckFailedException", 400),
+        ("ValidationException", 400),
+        ("ProvisionedThroughputExceededException", 400),
+        ("ThrottlingException", 400),
+        ("RequestLimitExceeded", 400),
+        ("InternalServerError", 500),
+    ],
+)
+def test_a_client_repeats_what_botocore_repeats(code: str, status: int) -> None:
+    more = {"CancellationReasons": [{"Code": "TransactionConflict"}]} if "Cancel" in code else {}
+    error = client_error("dynamodb", "UpdateItem", Refused(code, "Refused.", more, status=status))
+    service = boto.dynamodb().meta.service_model
+    context = RetryContext(
+        attempt_number=1,
+        operation_model=service.operation_model("TransactWriteItems"),
+        parsed_response=error.response,
+        http_response=AWSResponse("http://localhost", status, HTTPHeaders(), None),
+    )
+    assert is_repeated(error) is StandardRetryConditions().is_retryable(context)

@@ -14,6 +14,7 @@ import pytest
 
 from aws_model.clock import START_MS
 from fanfold import names
+from simulation.exhaustive import posts
 from simulation.exhaustive.__main__ import SCOPES, Named, explore
 from simulation.exhaustive.calls import Call
 from simulation.exhaustive.deliveries import REF_ID, Delivery, delivery
@@ -36,7 +37,10 @@ def doors() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("name", ["nobody follows", "not planned", "unfollow, follow"])
+@pytest.mark.parametrize(
+    "name",
+    ["nobody follows", "not planned", "unfollow, follow", "late post, message to edit, edit"],
+)
 def test_every_order_of_a_small_scope_keeps_the_promise(name: str) -> None:
     found = explore(scope(name), faults=0).found
     assert not found.broken
@@ -44,6 +48,8 @@ def test_every_order_of_a_small_scope_keeps_the_promise(name: str) -> None:
 
 
 def test_one_fault_at_any_step_breaks_nothing() -> None:
+    for name in posts.SCOPES:
+        assert not explore(scope(name), faults=1).found.broken
     found = explore(scope("posted"), faults=1).found
     assert not found.broken
     assert len(found.ends) > 1  # in some of them SWEEP has still to come
@@ -114,6 +120,8 @@ GUARDS = [
     ("RELATE is sent its command before the row is changed", "follow, unfollow", 1, "in the end"),
     ("RELATE reconciles once more", "follow, unfollow", 1, "in the end the row says"),
     ("a message gives way to a later wish", "message to unfollow, follow", 0, "came late"),
+    ("the edit that was sent last stays", "three edits", 0, "is undone"),
+    ("an edit whose answer was lost is known again", "three edits", 1, "ended with 409"),
     ("a segment is finished only while it is pending", "not planned", 0, "more entries"),
 ]
 
@@ -288,3 +296,49 @@ def test_a_late_message_that_undoes_an_answered_request_is_noticed() -> None:
         after=scope.store.empty,
     )
     assert "came late" in scope.remember(ghost, undone)[1]
+
+
+def changed(scope: Scope, contents: Contents, **values: Any) -> Contents:
+    """The contents with another row of the post, but for what is None."""
+    (row,) = scope.store.rows(contents, names.POSTS)
+    item = {name: value for name, value in {**row, **values}.items() if value is not None}
+    return write(scope, contents, "put_item", TableName="Posts", Item=item)
+
+
+@pytest.mark.usefixtures("doors")
+def test_an_edit_undone_a_post_that_is_back_and_an_untrue_answer_are_noticed() -> None:
+    scope = posts.post("edit, message to edit, retract")
+    task = next(
+        task
+        for task in scope.first.tasks
+        if scope.programs.places[task.place].program.name == "edit at 1"
+    )
+    edited = scope.steps.take(scope.first, Step(task, Kind.DONE, begins=False))[1]
+    assert scope.remember(None, edited) == (None, "")
+
+    def told(before: Contents, after: Contents) -> str:
+        return scope.remember(None, edited._replace(before=before, after=after, end=None))[1]
+
+    old, new = edited.before, edited.after
+    assert "is undone" in told(new, old)
+    assert "has the body" in told(old, changed(scope, new, body={"S": "{}"}))
+    gone = changed(scope, new, deleted_at={"S": "2026"}, body=None, first_body_hash=None)
+    assert "a tombstone has ['edited_at']" in told(new, gone)
+    gone = changed(scope, gone, edited_at=None)
+    assert not told(new, gone)
+    assert "is back" in told(gone, new)
+    assert "ended with 200" in scope.remember(None, edited._replace(after=old))[1]
+
+    place = edited.end
+    assert place is not None
+
+    def answered(status: int) -> str:
+        end = place._replace(end={"statusCode": status})
+        return scope.remember(None, edited._replace(end=end))[1]
+
+    assert not answered(503)
+    for status in (404, 409, 410):
+        assert f"ended with {status}" in answered(status)
+    letter = Letter(f"{names.PUBLISH.name}Dlq", scope.letters[0].body, "p", START_MS)
+    assert "dead letters" in scope.broken_when_quiet(new, [letter], None)
+    assert "there is no post" in scope.broken_when_quiet(scope.store.empty, [], None)

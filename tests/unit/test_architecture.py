@@ -23,6 +23,7 @@ DECISIONS = (
     "fanfold.timeline.marks",
     "fanfold.timeline.paging",
     "fanfold.timeline.picking",
+    "fanfold.timeline.source",
     "fanfold.follows.ring",
     "fanfold.follows.ring_reader",
     "fanfold.follows.sharding",

@@ -67,6 +67,7 @@ DOCUMENT: Json = {
         }
     },
     "components": {
+        "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         "s": {
             "Post": {
                 "type": "object",
@@ -75,6 +76,11 @@ DOCUMENT: Json = {
                     "title": {"type": "string", "pattern": "^a"},
                     "body": {"anyOf": [{"type": "object"}, {"type": "null"}]},
                     "kind": {"type": "string", "enum": ["a", "b"]},
+                    "tags": {
+                        "type": "object",
+                        "properties": {"x": {"type": "string"}},
+                        "additionalProperties": {"type": "string", "maxLength": 9},
+                    },
                 },
                 "required": ["title"],
             },
@@ -85,6 +91,10 @@ DOCUMENT: Json = {
                     "next": {"anyOf": [{"type": "string", "maxLength": 9}, {"type": "null"}]},
                     "count": {"type": "number", "minimum": 0},
                     "extra": {"type": "string"},
+                    "labels": {
+                        "type": "object",
+                        "additionalProperties": {"type": "string", "maxLength": 9},
+                    },
                 },
                 "required": ["entries", "next", "count"],
             },
@@ -114,6 +124,21 @@ def page(document: Json) -> Json:
     return found
 
 
+def tags(document: Json) -> Json:
+    found: Json = sent(document)["properties"]["tags"]
+    return found
+
+
+def labels(document: Json) -> Json:
+    found: Json = page(document)["properties"]["labels"]
+    return found
+
+
+def scheme(document: Json) -> Json:
+    found: Json = document["components"]["securitySchemes"]["token"]
+    return found
+
+
 def ok(document: Json) -> Json:
     found: Json = post(document)["responses"]["200"]
     return found
@@ -125,6 +150,10 @@ BREAKING: dict[str, Change] = {
     "a path is gone": lambda d: d["paths"].pop("/posts"),
     "a method is gone": lambda d: d["paths"]["/posts"].pop("post"),
     "another security": lambda d: d["security"].append({"key": []}),
+    "another security of one operation": lambda d: post(d).update(security=[{"key": []}]),
+    "no security of one operation": lambda d: post(d).update(security=[]),
+    "another scheme": lambda d: scheme(d).update(scheme="basic"),
+    "a scheme is gone": lambda d: d["components"]["securitySchemes"].clear(),
     "another name": lambda d: post(d).update(operationId="other"),
     "a parameter is gone": lambda d: post(d)["parameters"].pop(),
     "a parameter is required": lambda d: post(d)["parameters"][0].update(required=True),
@@ -137,6 +166,10 @@ BREAKING: dict[str, Change] = {
     ),
     "a lower maximum": lambda d: post(d)["parameters"][1]["schema"].update(maximum=99),
     "a higher minimum": lambda d: post(d)["parameters"][1]["schema"].update(minimum=2),
+    "another style": lambda d: post(d)["parameters"][1].update(style="pipeDelimited"),
+    "a list in one parameter": lambda d: post(d)["parameters"][1].update(explode=False),
+    "a list in several parameters": lambda d: post(d)["parameters"][0].update(explode=True),
+    "a parameter with what is not judged": lambda d: post(d)["parameters"][0].update(content={}),
     "another default": lambda d: post(d)["parameters"][1]["schema"].update(default=20),
     "a new format": lambda d: post(d)["parameters"][0]["schema"].update(format="uuid"),
     "the body is required": lambda d: post(d)["requestBody"].update(required=True),
@@ -151,6 +184,9 @@ BREAKING: dict[str, Change] = {
     "a value is refused": lambda d: sent(d)["properties"]["kind"].update(enum=["a"]),
     "only one value": lambda d: sent(d)["properties"]["title"].update(const="a"),
     "an answer is gone": lambda d: post(d)["responses"].pop("200"),
+    "an error is gone": lambda d: post(d)["responses"].pop("404"),
+    "a redirect": lambda d: post(d)["responses"].update({"307": {}}),
+    "any other answer": lambda d: post(d)["responses"].update({"default": {}}),
     "an answer of 201": lambda d: post(d)["responses"].update({"201": {}}),
     "a body where none was": lambda d: post(d)["responses"]["204"].update(
         content={"application/json": {"schema": {}}}
@@ -170,6 +206,13 @@ BREAKING: dict[str, Change] = {
     "an answer without bounds": lambda d: page(d)["properties"]["count"].pop("minimum"),
     "a longer cursor": lambda d: page(d)["properties"]["next"]["anyOf"][0].update(maxLength=10),
     "another problem": lambda d: d["components"]["r"]["gone"].update({"x-problems": ["lost"]}),
+    "shorter tags": lambda d: tags(d)["additionalProperties"].update(maxLength=8),
+    "no other tags": lambda d: tags(d).update(additionalProperties=False),
+    "a tag of another type": lambda d: tags(d)["properties"].update(y={"type": "integer"}),
+    "a tag that is like the others": lambda d: tags(d).update(properties={}),
+    "longer labels": lambda d: labels(d)["additionalProperties"].update(maxLength=10),
+    "labels of any kind": lambda d: labels(d).update(additionalProperties={}),
+    "a label of another type": lambda d: labels(d).update(properties={"x": {"type": "integer"}}),
     "what is not judged": lambda d: page(d).update({"not": {}}),
 }
 
@@ -178,6 +221,18 @@ HARMLESS: dict[str, Change] = {
     "a new path": lambda d: d["paths"].update({"/more": {"get": {}}}),
     "a new parameter": lambda d: post(d)["parameters"].append(
         {"name": "x", "in": "query", "schema": {}}
+    ),
+    "a style that was meant": lambda d: post(d)["parameters"][1].update(style="form", explode=True),
+    "security that was meant": lambda d: post(d).update(security=[{"token": []}]),
+    "another scheme beside it": lambda d: d["components"]["securitySchemes"].update(key={}),
+    "a scheme in other words": lambda d: scheme(d).update(description="A token."),
+    "longer tags": lambda d: tags(d)["additionalProperties"].update(maxLength=10),
+    "tags of any kind": lambda d: tags(d).update(additionalProperties=True),
+    "a tag of any kind": lambda d: tags(d)["properties"].update(y={}),
+    "shorter labels": lambda d: labels(d)["additionalProperties"].update(maxLength=8),
+    "only labels that are named": lambda d: labels(d).update(additionalProperties=False),
+    "a label like the others": lambda d: labels(d).update(
+        properties={"x": {"type": "string", "maxLength": 9}}
     ),
     "a longer parameter": lambda d: post(d)["parameters"][0]["schema"].update(maxLength=10),
     "a higher maximum": lambda d: post(d)["parameters"][1]["schema"].update(maximum=101),

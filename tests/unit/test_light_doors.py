@@ -114,6 +114,12 @@ def test_deliver_loads_no_planning_no_threads_and_nothing_that_is_rarely_called(
     }
 
 
+def test_query_loads_no_feeds_before_one_is_read() -> None:
+    _, found = _modules("timeline", LIBCURL)
+    assert "fanfold.timeline.paging" in found
+    assert not found & {"fanfold.timeline.feed", "fanfold.timeline.outbox", "fanfold.aws.boto"}
+
+
 @pytest.mark.parametrize(("door", "transport"), LOADS)
 def test_no_function_loads_the_documents_or_their_types(door: str, transport: str) -> None:
     _, found = _modules(door, transport)

@@ -15,8 +15,8 @@ from fanfold import times
 from fanfold.errors import EditOvertaken, FanfoldError, NoPost, PostRetracted, RefIdTaken
 from fanfold.names import POSTS
 from fanfold.timeline.outbox import Outbox
-from fanfold.timeline.paging import Range
 from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.source import Range
 from simulation.schemas import schema_of
 
 AT = 1_795_197_600_123
@@ -117,7 +117,7 @@ def test_the_latest_edit_stays(posts: Posts) -> None:
     posts.add(POST, now=SECOND)
     edit(posts, "2", AT + 2)
     for older in (AT + 1, AT + 2):
-        with pytest.raises(EditOvertaken, match=f"newer edit, of {times.to_text(AT + 2)}"):
+        with pytest.raises(EditOvertaken, match=f"equally new edit, of {times.to_text(AT + 2)}"):
             edit(posts, "1", older)
     edit(posts, "2", AT + 2)  # the same again
     assert read(posts) == replace(POST, body="2", edited_at=times.to_text(AT + 2))

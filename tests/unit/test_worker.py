@@ -14,8 +14,8 @@ import pytest
 from aws_model.lambda_events import Context, sqs_event
 from fanfold import clock, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetterQueue
-from fanfold.errors import BadInput, RefIdTaken, TooManyFollows, TryLater, Undeliverable
-from functions._worker import Received, Source, work
+from fanfold.errors import BadInput, NotYet, RefIdTaken, TooManyFollows, TryLater, Undeliverable
+from functions._worker import NOT_YET_SECONDS, Received, Source, work
 
 QUEUE = "Publish"
 BATCH = names.PUBLISH.batch_size
@@ -54,7 +54,7 @@ def failed_of(
     dlq: Dlq,
     in_turn: Callable[[str], str | None] = lambda _body: None,
 ) -> list[str]:
-    source = Source(cast("Any", dlq), "url", max_receives=5)
+    source = Source(cast("Any", dlq), "url", "dlq", max_receives=5)
     context: Any = Context(ends_at=1e12)
     answer = work(
         event(count), context, handle, sources={QUEUE: source}, threads=threads, in_turn=in_turn
@@ -125,7 +125,7 @@ def test_a_message_that_was_moved_tells_both_its_times_and_takes_the_first_one_a
         "Attributes": {"SentTimestamp": str(sent), "ApproximateReceiveCount": "1"},
         "MessageAttributes": {"first_sent_at": {"DataType": "String", "StringValue": str(first)}},
     }
-    source = Source(cast("Any", dlq), "url", max_receives=5)
+    source = Source(cast("Any", dlq), "url", "dlq", max_receives=5)
     context: Any = Context(ends_at=1e12)
     assert work(sqs_event(QUEUE, [moved]), context, handle, sources={QUEUE: source}) == {
         "batchItemFailures": []
@@ -142,7 +142,7 @@ def reject(letter: dict[str, Any], error: Exception | None = None) -> tuple[dict
     def handle(_received: Received) -> None:
         raise error or BadInput("Never.")
 
-    source = Source(cast("Any", dlq), "url", max_receives=5)
+    source = Source(cast("Any", dlq), "url", "dlq", max_receives=5)
     context: Any = Context(ends_at=1e12)
     work(sqs_event(QUEUE, [letter]), context, handle, sources={QUEUE: source})
     return {name: value["StringValue"] for name, value in dlq.attributes[0].items()}, dlq
@@ -168,7 +168,7 @@ def test_an_attribute_that_is_no_string_is_not_believed() -> None:
     def handle(_received: Received) -> None:
         raise BadInput("Never.")
 
-    source = Source(cast("Any", dlq), "url", max_receives=5)
+    source = Source(cast("Any", dlq), "url", "dlq", max_receives=5)
     context: Any = Context(ends_at=1e12)
     work({"Records": [received]}, context, handle, sources={QUEUE: source})
     carried = {name: each["StringValue"] for name, each in dlq.attributes[0].items()}
@@ -268,7 +268,7 @@ def test_one_of_the_messages_that_ask_for_the_same_is_handled_for_all(
             raise TryLater("not now")
 
     records = [record(number, receives) for number, receives in enumerate((1, 5, 2))]
-    source = Source(cast("Any", Dlq()), "url", max_receives=5)
+    source = Source(cast("Any", Dlq()), "url", "dlq", max_receives=5)
     answer = work(
         {"Records": records},
         cast("Any", Context(ends_at=1e12)),
@@ -291,7 +291,70 @@ def test_a_message_begins_only_with_time_for_two_unanswered_calls(
     handled: list[Received] = []
     context: Any = Context(ends_at=0)
     monkeypatch.setattr(Context, "get_remaining_time_in_millis", lambda self: left_ms, raising=True)
-    source = Source(cast("Any", Dlq()), "url", max_receives=5)
+    source = Source(cast("Any", Dlq()), "url", "dlq", max_receives=5)
     answer = work(event(1), context, handled.append, sources={QUEUE: source})
     assert bool(answer["batchItemFailures"]) is not begins
     assert [each.stop_at for each in handled] == ([100.0 + left_ms / 1000] if begins else [])
+
+
+class Queue(Dlq):
+    """A queue that may refuse to hide messages anew."""
+
+    def __init__(self, *, refuses: bool) -> None:
+        super().__init__()
+        self.refuses = refuses
+        self.hidden: list[tuple[str, str, int]] = []
+
+    def change_message_visibility(
+        self,
+        *,
+        QueueUrl: str,  # noqa: N803
+        ReceiptHandle: str,  # noqa: N803
+        VisibilityTimeout: int,  # noqa: N803
+    ) -> None:
+        if self.refuses:
+            raise RuntimeError("No.")
+        self.hidden.append((QueueUrl, ReceiptHandle, VisibilityTimeout))
+
+
+def has_overtaken(queue: Queue, receives: int, error: Exception) -> list[Any]:
+    """Let a message that has overtaken what it needs fail beside one that is handled."""
+    messages = [
+        {
+            "MessageId": f"m{number}",
+            "Body": str(number),
+            "ReceiptHandle": f"r{number}",
+            "Attributes": {"ApproximateReceiveCount": str(receives)},
+        }
+        for number in range(2)
+    ]
+
+    def handle(received: Received) -> None:
+        if received.body == "1":
+            raise error
+
+    source = Source(cast("Any", queue), "url", "dlq", max_receives=5)
+    context: Any = Context(ends_at=1e12)
+    answer = work(sqs_event(QUEUE, messages), context, handle, sources={QUEUE: source})
+    failures: list[Any] = answer["batchItemFailures"]
+    return failures
+
+
+@pytest.mark.parametrize(("receives", "seconds"), [*enumerate(NOT_YET_SECONDS, 1), (5, None)])
+def test_a_message_that_has_overtaken_what_it_needs_is_hidden_anew(
+    receives: int, seconds: int | None
+) -> None:
+    queue = Queue(refuses=False)
+    assert has_overtaken(queue, receives, NotYet("Soon.")) == [{"itemIdentifier": "m1"}]
+    assert queue.hidden == ([("url", "r1", seconds)] if seconds else [])
+    assert len(NOT_YET_SECONDS) == names.PUBLISH.max_receives - 1
+
+
+def test_a_message_that_fails_otherwise_waits_for_the_timeout_of_its_queue() -> None:
+    queue = Queue(refuses=False)
+    assert has_overtaken(queue, 1, TryLater("A throttle.")) == [{"itemIdentifier": "m1"}]
+    assert queue.hidden == []
+
+
+def test_a_message_that_cannot_be_hidden_anew_comes_again_all_the_same() -> None:
+    assert has_overtaken(Queue(refuses=True), 1, NotYet("Soon.")) == [{"itemIdentifier": "m1"}]
