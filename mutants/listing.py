@@ -43,6 +43,8 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/fanout/publish": (("publishing",), _POSTS),
     "fanfold/sweep": (("remedy", "course", "sweeping", "ledger"), _SWEEP),
     "fanfold/follows": (_FOLLOWS, _FOLLOW),
+    "fanfold/follows/backfill": (("backfill",), ("backfill",)),
+    "fanfold/follows/looks": (("looks", "backfill"), ("backfill",)),
     "fanfold/timeline": (("hydration", "posts", "follow_stores", "paging"), _POSTS),
     "fanfold/aws": (
         ("queues", "retries", "letters"),
@@ -76,6 +78,7 @@ MODULES = (
     *(
         f"fanfold/follows/{name}.py"
         for name in (
+            "backfill",
             "bulk_follow",
             "density",
             "edges",
@@ -84,6 +87,7 @@ MODULES = (
             "follows_table",
             "growth",
             "levels",
+            "looks",
             "patience",
             "publishers_table",
             "ring_reader",
