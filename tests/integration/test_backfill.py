@@ -141,24 +141,38 @@ def test_a_follow_whose_edge_is_left_to_relate_is_looked_at_twice_all_the_same(
     assert system.waiting("Relation") == 0
 
 
+def without_first_orders(
+    system: System, monkeypatch: pytest.MonkeyPatch, reason: Exception
+) -> None:
+    """Let the queue refuse the API's orders to backfill."""
+    api = system.door("api")
+    queue = api.following.relation_queue
+
+    def send(*messages: Any) -> None:
+        if messages[0].content["type"] == FIRST:
+            raise reason
+        queue.send(*messages)
+
+    stub: Any = type("Queue", (), {"send": staticmethod(send)})
+    monkeypatch.setattr(api, "following", replace(api.following, relation_queue=stub))
+
+
 def test_a_follow_is_answered_although_the_order_to_backfill_was_not_sent(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     post(system, "one")
-    following = system.door("api").following
-    queue = following.relation_queue
-
-    def send(*messages: Any) -> None:
-        if messages[0].content["type"] == FIRST:
-            raise Unsent("not now")
-        queue.send(*messages)
-
-    stub: Any = type("Queue", (), {"send": staticmethod(send)})
-    monkeypatch.setattr(system.door("api"), "following", replace(following, relation_queue=stub))
+    without_first_orders(system, monkeypatch, Unsent("not now"))
     assert system.follow("bob").status == 200
     system.clock.advance(names.API.seconds)
     assert system.pump_once("Relation")
     assert (system.waiting("Relation"), shown(system)) == (0, ["one"])
+
+
+def test_a_follow_fails_with_an_order_that_is_refused_for_good(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_first_orders(system, monkeypatch, error("AccessDeniedException"))
+    assert system.follow("bob").status == 500, "or nobody would see that a right is missing"
 
 
 def test_an_import_of_follows_brings_no_posts(system: System) -> None:
