@@ -71,9 +71,7 @@ class Command:
     def from_content(cls, content: dict[str, Any]) -> Self:
         """Read a parsed message; raises `BadInput` if it has another type or other fields."""
         if content.get("type") != cls.type:
-            raise BadInput(
-                f"The message is not a '{cls.type}', the only one that this queue takes."
-            )
+            raise BadInput(f"The message is not a '{cls.type}'; send it to the queue of its type.")
         values = {name: value for name, value in content.items() if name not in ("version", "type")}
         wanted = {field.name: field.type for field in fields(cls)}
         if values.keys() != wanted.keys():
@@ -112,8 +110,17 @@ class DeliverSegment(Command):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BackfillRelation(Command):
+    """Put a publisher's newest posts into the timeline of a user who has just followed it."""
+
+    type = contract.RELATION_BACKFILL
+    user_id: str
+    publisher_id: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReconcileRelation(Command):
-    """Make the edges of a user and a publisher agree with the follow's row."""
+    """Make the edges of a user and a publisher agree with the follow's row, and backfill again."""
 
     type = contract.RELATION_SETTLE
     user_id: str

@@ -10,6 +10,9 @@ from fanfold import names
 # The most that a stage may set as `max_level`: 1,024 write shards, for a million follows a second.
 # PLAN reads every shard of a small publisher: 2,047 queries, which take 2 s of CPU of its 60 s.
 HIGHEST_LEVEL = 10
+# The most that a stage may set as `backfill`. Nothing limits how often one user follows, so each
+# follow may cost only this many writes.
+MOST_BACKFILL = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +38,11 @@ class Settings:
 
     # The library that calls AWS in DELIVER and QUERY, one of `names.TRANSPORTS`.
     transport: str = names.LIBCURL
-    # Entries a second of one worker, so that all workers of the lane stay within its share of the
+    # Entries a second of one worker, so that all workers of the queue stay within its share of the
     # table's write capacity (budgets.py).
     express_worker_rate: int = 10_000
     bulk_worker_rate: int = 2_125
+    relation_worker_rate: int = 200
     # The claim of the verified token that names the user.
     user_claim: str = "sub"
     # Who may read posts apart from timelines, one of `names.READER_KINDS`.
@@ -50,6 +54,8 @@ class Settings:
     retention_days: int = 30
     # The most publishers that one user may follow, which bounds the growth of a timeline.
     max_follows: int = 5000
+    # How many of a publisher's newest posts a new follow brings; 0 for none.
+    backfill: int = MOST_BACKFILL
     # A publisher has at most 2^max_level write shards: 256, for 256,000 follows a second.
     max_level: int = 8
     # Between two growths of a publisher. By then, the effect of the first can be measured.

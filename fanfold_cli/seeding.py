@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -24,6 +25,8 @@ from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 from functions import _wiring
 
+T = TypeVar("T")
+
 # Users at a time. With more threads the engine is the bottleneck, with fewer the network.
 THREADS = 8
 # A publisher grows within about 20 s. An import waits for that, or for a throttled table of a
@@ -41,11 +44,11 @@ class PatientEdges(Edges):
     def put(self, publisher_id: str, follower_id: str, *, version: int) -> None:
         _retry(lambda: Edges.put(self, publisher_id, follower_id, version=version))
 
-    def ensure(self, publisher_id: str, follower_id: str, *, version: int) -> None:
-        _retry(lambda: Edges.ensure(self, publisher_id, follower_id, version=version))
+    def ensure(self, publisher_id: str, follower_id: str, *, version: int) -> bool:
+        return _retry(lambda: Edges.ensure(self, publisher_id, follower_id, version=version))
 
 
-def _retry(write: Callable[[], None]) -> None:
+def _retry(write: Callable[[], T]) -> T:
     end = clock.monotonic() + PATIENCE_SECONDS
     while True:
         try:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from fanfold.fanout.lanes import Lanes
     from fanfold.fanout.publish import Publishing
+    from fanfold.follows.backfill import Backfilling
     from fanfold.follows.edges import Edges
     from fanfold.follows.follow import Following
     from fanfold.names import Function
@@ -64,6 +65,23 @@ def following(
         WorkQueue(sqs, settings.relation_queue_url),
         settings.max_follows,
         runs_in.seconds,
+        backfills=settings.backfill > 0,
+    )
+
+
+def backfilling(settings: Settings, dynamodb: DynamoDBClient) -> Backfilling:
+    """The use case of backfills, for RELATE."""
+    from fanfold.aws import boto
+    from fanfold.follows.backfill import Backfilling, NewestPosts
+    from fanfold.timeline.entries import Entries
+    from fanfold.timeline.outbox import Outbox
+
+    return Backfilling(
+        NewestPosts(
+            Outbox(dynamodb, settings.posts_table), settings.retention_days, settings.backfill
+        ),
+        # No retries inside boto3: a backfill keeps to its pace, and has to see every throttle.
+        Entries(boto.dynamodb(attempts=1), settings.timelines_table),
     )
 
 

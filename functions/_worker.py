@@ -76,13 +76,13 @@ def work(
     sources: Mapping[str, Source],
     threads: Executor | None = None,
     in_turn: Callable[[str], str | None] = lambda _body: None,
-    once: bool = False,
+    once: Callable[[str], str | None] = lambda _body: None,
 ) -> dict[str, Any]:
     """Handle every message of the event; the answer names those that failed, to be redelivered.
 
     With `threads`, messages are handled concurrently, because they mostly wait for AWS; but those
-    with the same key of `in_turn` contend for a row and are handled one after the other; or, if
-    `once` says that they ask for the same, one of them is handled for all.
+    with the same key of `in_turn` contend for a row and are handled one after the other. Of those
+    with the same key of `once`, which ask for the same, the last one sent is handled for all.
 
     A message that breaks the contract would fail each time, so it is sent to the dead-letter queue
     at once and acknowledged. Any other error fails the message. The last failure is logged, because
@@ -90,39 +90,41 @@ def work(
     """
     stop_at = clock.monotonic() + context.get_remaining_time_in_millis() / 1000
 
-    lines: dict[object, list[Record]] = {}
+    lines: dict[object, dict[object, list[Record]]] = {}
     for number, record in enumerate(event["Records"]):
-        lines.setdefault(in_turn(record["body"]) or number, []).append(record)
+        line = lines.setdefault(in_turn(record["body"]) or number, {})
+        line.setdefault(once(record["body"]) or number, []).append(record)
 
-    def is_done(record: Record) -> bool:
-        return _is_done(record, sources[source_name(record)], handle, stop_at)
-
-    def failures(line: Sequence[Record]) -> list[dict[str, str]]:
-        if once:
-            # The one received most often: of that one, a last failure has to be logged.
-            failed = [] if is_done(max(line, key=_receives)) else line
-        else:
-            failed = [record for record in line if not is_done(record)]
+    def failures(line: Mapping[object, Sequence[Record]]) -> list[dict[str, str]]:
+        failed = [
+            record
+            for copies in line.values()
+            if not _is_done(copies, sources[source_name(copies[0])], handle, stop_at)
+            for record in copies
+        ]
         return [{"itemIdentifier": record["messageId"]} for record in failed]
 
     return {"batchItemFailures": list(chain(*for_each(threads, failures, lines.values())))}
 
 
 def _is_done(
-    record: Record, source: Source, handle: Callable[[Received], None], stop_at: float
+    copies: Sequence[Record], source: Source, handle: Callable[[Received], None], stop_at: float
 ) -> bool:
-    """Handle a message; whether it is done and can be deleted."""
+    """Handle messages that ask for the same; whether they are done and can be deleted."""
+    record = max(copies, key=_first_sent_at)
+    redelivered = any(_receives(copy) > 1 for copy in copies)
     try:
-        _begin(record, source, handle, stop_at)
+        _begin(record, source, handle, stop_at, redelivered=redelivered)
     except Exception as error:
         if isinstance(error, TryLater) or is_transient(error):
             logger.warning("The message comes again.", **_described(record), reason=str(error))
         else:
             logger.exception("The message met a fault.", message_id=record["messageId"])
-        if isinstance(error, NotYet):
-            _try_again_soon(record, source)
-        if _receives(record) >= source.max_receives:
-            _log_last_failure(record, error)
+        for copy in copies:
+            if isinstance(error, NotYet):
+                _try_again_soon(copy, source)
+            if _receives(copy) >= source.max_receives:
+                _log_last_failure(copy, error)
         return False
     return True
 
@@ -144,7 +146,12 @@ def _try_again_soon(record: Record, source: Source) -> None:
 
 
 def _begin(
-    record: Record, source: Source, handle: Callable[[Received], None], stop_at: float
+    record: Record,
+    source: Source,
+    handle: Callable[[Received], None],
+    stop_at: float,
+    *,
+    redelivered: bool,
 ) -> None:
     if stop_at - clock.monotonic() < MIN_SECONDS_LEFT:
         raise TryLater("Too little time is left to begin this message; it comes again.")
@@ -153,7 +160,7 @@ def _begin(
         body=record["body"],
         sent_at=_sent_at(record),
         first_sent_at=_first_sent_at(record),
-        redelivered=_receives(record) > 1,
+        redelivered=redelivered,
         stop_at=stop_at,
     )
     try:

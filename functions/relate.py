@@ -1,4 +1,4 @@
-"""RELATE: reconciles a follow once more, after the function that changed it has stopped.
+"""RELATE: reconciles a follow after the function that changed it has stopped, and backfills it.
 
 The orders of a batch are carried out concurrently. In a crowd those for its publisher wait for
 throttled edges, and one after the other they would leave no time for the rest of the batch.
@@ -10,35 +10,77 @@ from typing import Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from fanfold import names
+from fanfold import contract, names
 from fanfold.aws import boto
+from fanfold.aws.items import MAX_PUTS
+from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS
 from fanfold.errors import BadInput
-from fanfold.messages import ReconcileRelation, parse
+from fanfold.fanout.pacing import Pace
+from fanfold.messages import BackfillRelation, ReconcileRelation, parse
 from fanfold.settings import Settings
 from functions import _wiring
-from functions._worker import Received, logger, sources, work
+from functions._worker import Received, logger, queue_name, sources, work
+
+# Time for the last call of a backfill to end.
+STOP_SECONDS = CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS
 
 settings = Settings.from_env()
 dynamodb, sqs = boto.dynamodb(), boto.sqs()
 following = _wiring.following(settings, names.API, _wiring.edges(settings), dynamodb, sqs)
+backfilling = _wiring.backfilling(settings, dynamodb)
 SOURCES = sources(settings, sqs, names.RELATION)
 ORDERS = boto.threads(names.RELATION.batch_size)
+# Kept between invocations. Without a burst: many workers begin at once, and together they keep to
+# their share.
+PACES = {
+    queue_name(settings.relation_queue_url): Pace(settings.relation_worker_rate, burst=MAX_PUTS)
+}
 
 
 def take(received: Received) -> None:
-    command = ReconcileRelation.from_content(parse(received.body))
-    following.reconcile(command.user_id, command.publisher_id)
+    command = _read(received.body)
+    user_id, publisher_id = command.user_id, command.publisher_id
+    sent_at, pace = received.first_sent_at, PACES[received.queue]
+    stop_at = received.stop_at - STOP_SECONDS
+    if isinstance(command, ReconcileRelation):
+        relation = following.settle(user_id, publisher_id)
+        backfilling.second(relation, sent_at=sent_at, pace=pace, stop_at=stop_at)
+    else:
+        relation = following.follows.get(user_id, publisher_id)
+        backfilling.first(
+            relation,
+            sent_at=sent_at,
+            redelivered=received.redelivered,
+            pace=pace,
+            stop_at=stop_at,
+        )
 
 
-def _pair(body: str) -> str | None:
-    """The user and the publisher of an order: one reconciling serves all orders before it."""
+def _read(body: str) -> BackfillRelation | ReconcileRelation:
+    content = parse(body)
+    if content.get("type") == contract.RELATION_BACKFILL:
+        return BackfillRelation.from_content(content)
+    return ReconcileRelation.from_content(content)
+
+
+def _turn(body: str) -> str | None:
+    """What orders of a batch contend for: those to backfill write to the timeline of one user."""
     try:
-        command = ReconcileRelation.from_content(parse(body))
+        command = _read(body)
     except BadInput:
         return None
-    return f"{command.user_id}#{command.publisher_id}"
+    return command.user_id if isinstance(command, BackfillRelation) else _order(body)
+
+
+def _order(body: str) -> str | None:
+    """What an order asks for: carrying it out once serves all copies before it."""
+    try:
+        command = _read(body)
+    except BadInput:
+        return None
+    return f"{command.type}#{command.user_id}#{command.publisher_id}"
 
 
 @logger.inject_lambda_context
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
-    return work(event, context, take, sources=SOURCES, threads=ORDERS, in_turn=_pair, once=True)
+    return work(event, context, take, sources=SOURCES, threads=ORDERS, in_turn=_turn, once=_order)

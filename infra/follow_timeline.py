@@ -24,7 +24,11 @@ from infra.work_queue import WorkQueue
 
 # All rights on tables. No function may scan one, or delete anything but an edge.
 TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]] = {
-    names.TIMELINES: {TIMELINE: ("Query",), DELIVER: ("BatchWriteItem",)},
+    names.TIMELINES: {
+        TIMELINE: ("Query",),
+        DELIVER: ("BatchWriteItem",),
+        RELATE: ("BatchGetItem", "BatchWriteItem"),
+    },
     names.FOLLOWERS: {
         API: ("Query", "GetItem", "PutItem", "DeleteItem"),
         PLAN: ("Query", "GetItem", "PutItem", "DeleteItem"),
@@ -65,7 +69,7 @@ SENDERS: Final[Mapping[names.Queue, tuple[names.Function, ...]]] = {
     names.PUBLISH: (API, SWEEP),
     names.EXPRESS: (PLAN, DELIVER, SWEEP),
     names.BULK: (PLAN, DELIVER, SWEEP),
-    names.RELATION: (API, PLAN),
+    names.RELATION: (API, PLAN, RELATE),
 }
 # One vCPU. By estimate, boto3 takes 4 s of it to list and read 10,000 open fan-outs, and 3 ms for
 # each question; on the 0.29 of a function of 512 MB a run would not end within its minute.
@@ -156,7 +160,8 @@ class FollowTimeline(Construct):
         for table, placed in self.tables.items():
             for function, actions in TABLE_ACTIONS[table].items():
                 placed.allow(self.functions[function], *actions)
-        self.tables[names.POSTS].allow_index(self.functions[TIMELINE], names.OUTBOX, "Query")
+        for reader in (TIMELINE, RELATE):
+            self.tables[names.POSTS].allow_index(self.functions[reader], names.OUTBOX, "Query")
         for index in (names.OPEN, names.GIVEN_UP):
             self.tables[names.FANOUTS].allow_index(self.functions[SWEEP], index, "Scan")
 
@@ -195,10 +200,12 @@ class FollowTimeline(Construct):
             transport=stage.transport,
             express_worker_rate=budget.express.worker_rate,
             bulk_worker_rate=budget.bulk.worker_rate,
+            relation_worker_rate=budget.relation.worker_rate,
             user_claim=stage.user_claim,
             post_readers=stage.post_readers,
             follower_readers=stage.follower_readers,
             retention_days=stage.retention_days,
             max_follows=stage.max_follows,
+            backfill=stage.backfill,
             max_level=stage.max_level,
         )

@@ -15,7 +15,7 @@ from fanfold.budgets import (
     MIN_WRITE_CAPACITY,
     NoRoom,
 )
-from fanfold.settings import HIGHEST_LEVEL
+from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL
 from infra import issuers
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def _check_numbers(stage: Stage) -> None:
     bounds: dict[str, tuple[int, int]] = {
         "retention_days": (1, 3650),
         "max_follows": (1, 1_000_000),
+        "backfill": (0, MOST_BACKFILL),
         "max_level": (0, HIGHEST_LEVEL),
         "warm_write_units": (MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY),
         "max_write_request_units": (MIN_WRITE_CAPACITY, MAX_WRITE_CAPACITY),

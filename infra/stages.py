@@ -27,6 +27,8 @@ class Stage:
 
     retention_days: int = Settings.retention_days
     max_follows: int = Settings.max_follows
+    # How many of a publisher's newest posts a new follow brings.
+    backfill: int = Settings.backfill
     # A publisher has at most 2^max_level write shards.
     max_level: int = Settings.max_level
 

@@ -33,7 +33,7 @@ _HEAD = """\
 _FANOUT = ("backlog", "status", "plan", "deliver", "ledger", "pacing", "policy", "resume")
 _PIPELINE = ("transports", "status", "expiry", "abandon", "publish", "pipeline", "sweep")
 _FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader", "plan")
-_FOLLOW = ("cli_seed", "follow_crowds", "follow", "shards", "pipeline")
+_FOLLOW = ("backfill", "cli_seed", "follow_crowds", "follow", "shards", "pipeline")
 _SWEEP = ("sweep_at_scale", "metrics", "abandon", "sweep")
 _POSTS = ("expiry", "timeline", "edit", "feed", "publish", "pipeline")
 _WORKER = ("dead_letters", "metrics", "edit", "follow_crowds", "publish", "follow", "pipeline")
@@ -43,6 +43,8 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/fanout/publish": (("publishing",), _POSTS),
     "fanfold/sweep": (("remedy", "course", "sweeping", "ledger"), _SWEEP),
     "fanfold/follows": (_FOLLOWS, _FOLLOW),
+    "fanfold/follows/backfill": (("backfill",), ("backfill",)),
+    "fanfold/follows/looks": (("looks", "backfill"), ("backfill",)),
     "fanfold/timeline": (("hydration", "posts", "follow_stores", "paging"), _POSTS),
     "fanfold/aws": (
         ("queues", "retries", "letters"),
@@ -76,6 +78,7 @@ MODULES = (
     *(
         f"fanfold/follows/{name}.py"
         for name in (
+            "backfill",
             "bulk_follow",
             "density",
             "edges",
@@ -84,6 +87,7 @@ MODULES = (
             "follows_table",
             "growth",
             "levels",
+            "looks",
             "patience",
             "publishers_table",
             "ring_reader",

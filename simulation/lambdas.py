@@ -45,6 +45,8 @@ MAX_IN_FLIGHT = 3
 MAX_PUTS = 2
 # The share of crashes of an invocation that also end its environment.
 ENDS_ENVIRONMENT = 0.5
+# How many of a publisher's newest posts a new follow brings.
+BACKFILL = 0
 # The burst of a worker's pace: small, so that the pace matters.
 BURST_ENTRIES = 4
 
@@ -75,11 +77,12 @@ class Environment:
         following = getattr(self.door, "following", None)
         if following is not None:
             following.edges.forget()
-        followers = getattr(self.door, "followers", None)
-        if followers is not None:
-            followers.forget()
+        for name in ("followers", "backfilling"):
+            remembering = getattr(self.door, name, None)
+            if remembering is not None:
+                remembering.forget()
         days = running.world.retention_days
-        for name in ("publishing", "reading", "unread"):
+        for name in ("publishing", "reading", "unread", "backfilling"):
             use_case = getattr(self.door, name, None)
             if use_case is not None:
                 setattr(self.door, name, replace(use_case, retention_days=days))
@@ -216,7 +219,7 @@ def settings() -> Settings:
     queues = {queue.url_setting: f"{BASE_URL}/{queue.name}" for queue in names.QUEUES}
     dlqs = {queue.dlq_url_setting: f"{BASE_URL}/{queue.name}Dlq" for queue in names.QUEUES}
     mappings = {f"{queue.name.lower()}_mapping": queue.name for queue in MAPPED}
-    return Settings(**{**tables, **queues, **dlqs, **mappings})  # type: ignore[arg-type]
+    return Settings(**{**tables, **queues, **dlqs, **mappings}, backfill=BACKFILL)  # type: ignore[arg-type]
 
 
 def _boto_dynamodb(attempts: int = ATTEMPTS, connections: int | None = None) -> BotoClient:

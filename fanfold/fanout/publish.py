@@ -12,9 +12,13 @@ from fanfold.errors import BadInput, KeyReused, PostRetracted, RefIdTaken
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
 from fanfold.messages import PlanFanout
-from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts, no_post
-
-_DAY_SECONDS = 24 * 60 * 60
+from fanfold.timeline.posts import (
+    OUTLIVES_SECONDS,
+    Post,
+    Posts,
+    entries_expire_at,
+    no_post,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +160,7 @@ class Publishing:
         self.posts.retract_own(ref_id, publisher_id, now_ms=retracted_at)
 
     def _expires_at(self, epoch_ms: int) -> int:
-        return epoch_ms // 1000 + self.retention_days * _DAY_SECONDS
+        return entries_expire_at(epoch_ms, self.retention_days)
 
 
 def is_repeat(new: NewPost, stored: Post) -> bool:

@@ -39,12 +39,13 @@ class Edges:
         """
         self._put(publisher_id, follower_id, version, new_deadline())
 
-    def ensure(self, publisher_id: str, follower_id: str, *, version: int) -> None:
+    def ensure(self, publisher_id: str, follower_id: str, *, version: int) -> bool:
         """Like `put`, for an edge that is probably there: read first, because a write costs more.
 
-        Even a put that changes nothing costs its shard a write unit, and after a growth it would
-        leave a second edge at another level. Reading begins at the remembered level, where the edge
-        most likely lies; before anything is put, the level is read consistently.
+        Returns whether the edge was missing, and is put. Even a put that changes nothing costs its
+        shard a write unit, and after a growth it would leave a second edge at another level.
+        Reading begins at the remembered level, where the edge most likely lies; before anything is
+        put, the level is read consistently.
         """
         deadline, searched = new_deadline(), -1
         for level_of in (self.levels.remembered, self.levels.current):
@@ -53,9 +54,10 @@ class Edges:
                 read = partial(self.edges_table.version, publisher_id, follower_id, level=level)
                 found = retry_until(deadline, read)
                 if found is not None and found >= version:
-                    return
+                    return False
             searched = max(searched, top)
         self._put(publisher_id, follower_id, version, deadline)
+        return True
 
     def put_all(self, edges: Iterable[tuple[str, str, int]]) -> None:
         """Write edges (publisher, follower, version) that no newer follow can have put.

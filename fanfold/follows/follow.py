@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fanfold import clock, cursor
 from fanfold.aws.queues import WorkQueue
+from fanfold.aws.retries import is_transient
 from fanfold.cursor import Cursor
 from fanfold.errors import Contended, TryLater
 from fanfold.follows.edges import Edges
@@ -13,7 +15,7 @@ from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.patience import check, new_deadline
 from fanfold.follows.wishes import Follow, granted
 from fanfold.ids import is_id
-from fanfold.messages import ReconcileRelation
+from fanfold.messages import BackfillRelation, Message, ReconcileRelation
 
 # An attempt fails if the row changes while it runs, so all fail only for a user who clicks faster
 # than that. The pauses last 1.5 s at most: a reader waits, and the door has 10 s.
@@ -25,15 +27,26 @@ PAGE = 200
 MAX_PAGES = 10
 
 
+class Reconciled(NamedTuple):
+    """A relation with which its edges agree, and whether a follow's edge was put only now."""
+
+    row: Follow
+    has_put: bool
+
+
 @dataclass(frozen=True)
 class Following:
-    """The use case behind the follow routes, the follow messages and RELATE."""
+    """The use case behind the follow routes, the follow messages and RELATE.
+
+    Where a stage `backfills`, RELATE is sent an order to do so as well (backfill.py).
+    """
 
     follows: FollowsTable
     edges: Edges
     relation_queue: WorkQueue
     max_follows: int
     reconcile_after_seconds: int
+    backfills: bool = False
 
     def follow(
         self, user_id: str, publisher_id: str, *, asked_at: int, by_message: bool = False
@@ -52,22 +65,35 @@ class Following:
         """Stop following; the arguments are those of `follow`. Raises `Contended`."""
         return self._ask(False, user_id, publisher_id, asked_at, by_message=by_message)
 
-    def reconcile(self, user_id: str, publisher_id: str, *, is_new: bool = False) -> None:
+    def settle(self, user_id: str, publisher_id: str) -> Follow:
+        """Reconcile for RELATE; returns the relation.
+
+        A post that was accepted just before its edge was put may reach the outbox after it. So
+        whoever puts an edge has the outbox looked at a second time, and so does RELATE.
+        """
+        row, has_put = self.reconcile(user_id, publisher_id)
+        if has_put and self.backfills:
+            self.relation_queue.send(self._settle_later(user_id, publisher_id))
+        return row
+
+    def reconcile(self, user_id: str, publisher_id: str, *, is_new: bool = False) -> Reconciled:
         """Make the edge agree with the row; repeat until the row has not changed meanwhile.
 
         If the change `is_new`, nobody has put its edge yet, so it is put without reading first.
         """
         deadline = new_deadline()
-        row = self.follows.get(user_id, publisher_id)
+        row, has_put = self.follows.get(user_id, publisher_id), False
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
-            if row.is_active:
-                put = self.edges.put if is_new else self.edges.ensure
-                put(publisher_id, user_id, version=row.version)
-            else:
+            if not row.is_active:
                 self.edges.remove(publisher_id, user_id, version=row.version)
+            elif is_new:
+                self.edges.put(publisher_id, user_id, version=row.version)
+                has_put = True
+            elif self.edges.ensure(publisher_id, user_id, version=row.version):
+                has_put = True
             now = self.follows.get(user_id, publisher_id)
             if now.version == row.version:
-                return
+                return Reconciled(now, has_put and now.is_active)
             row = now
             check(deadline)
         raise _contended(user_id, publisher_id)
@@ -101,9 +127,7 @@ class Following:
     ) -> Follow:
         # Sent before anything is changed and received after this worker's time-out: wherever it
         # stops, RELATE reconciles the edge.
-        again = ReconcileRelation(user_id=user_id, publisher_id=publisher_id)
-        delay = self.reconcile_after_seconds
-        self.relation_queue.send(again.message(group=user_id, delay_seconds=delay))
+        self.relation_queue.send(self._settle_later(user_id, publisher_id))
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             seen = self.follows.get(user_id, publisher_id)
             wish = granted(seen, wanted, asked_at=asked_at, by_message=by_message)
@@ -114,8 +138,24 @@ class Following:
                 except TryLater:
                     if not by_message:
                         raise
+                else:
+                    if self.backfills and changed.is_active and not seen.is_active:
+                        self._backfill_now(changed)
                 return changed
         raise _contended(user_id, publisher_id)
+
+    def _settle_later(self, user_id: str, publisher_id: str) -> Message:
+        command = ReconcileRelation(user_id=user_id, publisher_id=publisher_id)
+        return command.message(group=user_id, delay_seconds=self.reconcile_after_seconds)
+
+    def _backfill_now(self, new: Follow) -> None:
+        """Send RELATE the order of a new follow; without it, the one to settle backfills later."""
+        command = BackfillRelation(user_id=new.user_id, publisher_id=new.publisher_id)
+        try:
+            self.relation_queue.send(command.message(group=new.user_id))
+        except Exception as error:
+            if not is_transient(error):
+                raise
 
     def _write(self, wish: Follow, seen: Follow) -> Follow | None:
         """Write `wish` over the relation `seen`; None if somebody else changed it meanwhile."""

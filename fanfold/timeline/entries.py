@@ -37,18 +37,39 @@ class Entries:
 
     def push_request(self, entry: Entry, user_ids: Sequence[str]) -> dict[str, Any]:
         """The BatchWriteItem that puts the entry into these timelines."""
-        fixed = {
-            "sort_key": text(entry.sort_key),
-            "publisher_id": text(entry.publisher_id),
-            EXPIRES_AT: number(entry.expires_at),
-        }
-        puts = [{"PutRequest": {"Item": {"user_id": text(user), **fixed}}} for user in user_ids]
-        return {"RequestItems": {self.table: puts}}
+        fixed = _attributes(entry)
+        return self._puts([{"user_id": text(user), **fixed} for user in user_ids])
 
     def unwritten(self, answer: Mapping[str, Any]) -> list[str]:
         """The users whose entry a BatchWriteItem left unprocessed, according to its answer."""
+        return self._left(answer, "user_id")
+
+    def put(self, user_id: str, entries: Sequence[Entry]) -> list[str]:
+        """Put up to 25 entries into one timeline; returns the sort keys of those not written.
+
+        Idempotent, as `push` is, and each is the entry that `push` would have put there.
+        """
+        items = [{"user_id": text(user_id), **_attributes(entry)} for entry in entries]
+        request: Any = self._puts(items)
+        return self._left(self.client.batch_write_item(**request), "sort_key")
+
+    def held(self, user_id: str, sort_keys: Sequence[str]) -> set[str]:
+        """Which of up to 100 entries are in the timeline. One that could not be read is left out.
+
+        Read eventually, so an entry of the last moment may be left out as well.
+        """
+        keys = [{"user_id": text(user_id), "sort_key": text(key)} for key in sort_keys]
+        request: Any = {self.table: {"Keys": keys, "ProjectionExpression": "sort_key"}}
+        answer = self.client.batch_get_item(RequestItems=request)
+        return {get_text(item, "sort_key") for item in answer["Responses"].get(self.table, [])}
+
+    def _puts(self, items: Sequence[Item]) -> dict[str, Any]:
+        return {"RequestItems": {self.table: [{"PutRequest": {"Item": item}} for item in items]}}
+
+    def _left(self, answer: Mapping[str, Any], name: str) -> list[str]:
+        """The key `name` of each item that a BatchWriteItem left unprocessed."""
         left = answer.get("UnprocessedItems", {}).get(self.table, [])
-        return [get_text(request["PutRequest"]["Item"], "user_id") for request in left]
+        return [get_text(request["PutRequest"]["Item"], name) for request in left]
 
     def newest(
         self, user_id: str, within: Range, *, before: str | None, limit: int
@@ -72,6 +93,15 @@ class Entries:
         key = None if start is None else {"user_id": text(user_id), "sort_key": text(start)}
         request = {**range_request("user_id", user_id, within, start=key, limit=limit), **order}
         return found(self.client.query(TableName=self.table, **request))
+
+
+def _attributes(entry: Entry) -> Item:
+    """An entry without its owner."""
+    return {
+        "sort_key": text(entry.sort_key),
+        "publisher_id": text(entry.publisher_id),
+        EXPIRES_AT: number(entry.expires_at),
+    }
 
 
 def range_request(

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 # And no message about the post may be left when another one takes the id: SQS keeps it for 14 days.
 OUTLIVES_SECONDS = 14 * 24 * 60 * 60
 
+_DAY_SECONDS = 24 * 60 * 60
+
+
+def entries_expire_at(published_ms: int, retention_days: int) -> int:
+    """The epoch second at which the entries of a post end that was published at this time."""
+    return published_ms // 1000 + retention_days * _DAY_SECONDS
+
 
 @dataclass(frozen=True, kw_only=True)
 class Post:

@@ -123,17 +123,19 @@ def _calculation(budget: Budget, concurrency: int | None) -> Iterator[str]:
         f"{bulk.rate:,} / {bulk.max_concurrency} = {bulk.worker_rate:,}."
     )
     yield (
-        f"Relation: {relation.percent} % of {units:,} is {relation.rate:,}/s. A worker makes about "
-        f"{relation.worker_rate} single writes a second, so that is "
-        f"{relation.rate / relation.worker_rate:,.1f} workers, rounded down, from "
-        f"{budgets.MIN_WORKERS} to {budgets.MAX_RELATION_WORKERS}."
+        f"Relation: {relation.percent} % of {units:,} is {relation.rate:,}/s. Divided by "
+        f"{budgets.RELATION_WORKER_RATE}/s, that is "
+        f"{relation.rate / budgets.RELATION_WORKER_RATE:,.1f} workers, rounded down, from "
+        f"{budgets.MIN_WORKERS} to {budgets.MAX_RELATION_WORKERS}. "
+        f"{relation.rate:,} / {relation.max_concurrency} = {relation.worker_rate:,}."
     )
     yield _executions(budget, most, concurrency)
     if relation.most > relation.rate:
         yield (
-            f"Lambda runs at least {budgets.MIN_WORKERS} workers of a queue. At this capacity "
-            f"relation work may write {relation.most:,}/s, {100 * relation.most / units:,.0f} % of "
-            f"it and not {relation.percent} %."
+            f"Lambda runs at least {budgets.MIN_WORKERS} workers of a queue, and each may write "
+            f"{budgets.MIN_WORKER_RATE}/s. At this capacity relation work may write "
+            f"{relation.most:,}/s, {100 * relation.most / units:,.0f} % of it and not "
+            f"{relation.percent} %."
         )
     if not budget.left_for_express:
         yield "While bulk and relation work write at their limits, nothing is left for express."

@@ -65,10 +65,12 @@ EXPECTED = {
         "BulkDlq": SEND,
     },
     "relate": {
+        "Timelines": {"dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"},
+        "Posts/index/outbox": QUERY,
         "Followers": EDIT_EDGES,
         "Following": GET,
         "Publishers": GET | UPDATE,
-        "RelationQueue": CONSUME,
+        "RelationQueue": CONSUME | SEND,
         "RelationDlq": SEND,
     },
     "sweep": {

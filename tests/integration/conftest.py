@@ -113,6 +113,7 @@ def system(clock: Clock, engine: str) -> Iterator[System]:
                 following = replace(door.following, edges=_wiring.edges(door.settings))
                 cold.enter_context(patch.object(door, "following", following))
             service.door("api").followers.forget()
+            service.door("relate").backfilling.forget()
             # One message at a time: a transaction on moto rolls back concurrent writes.
             cold.enter_context(patch.object(service.door("plan"), "MESSAGES", None))
             yield service

@@ -110,15 +110,12 @@ def test_a_follow_has_a_row_and_an_edge_and_is_reconciled_again_later(system: Sy
     )
     assert system.edges() == ["bob"]
     assert count_of(system) == 1
+    pair = {"version": 1, "user_id": "bob", "publisher_id": "ada"}
+    assert system.bodies("Relation") == [{**pair, "type": "relation.backfill"}]
+    system.clock.advance(9)
     assert system.receive("Relation") == [], "delayed until the door has timed out"
-    system.clock.advance(10)
-    (command,) = system.bodies("Relation")
-    assert command == {
-        "version": 1,
-        "type": "relation.settle",
-        "user_id": "bob",
-        "publisher_id": "ada",
-    }
+    system.clock.advance(1)
+    assert system.bodies("Relation") == [{**pair, "type": "relation.settle"}]
 
 
 def test_following_again_is_the_same_follow(system: System) -> None:

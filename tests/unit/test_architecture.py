@@ -63,6 +63,11 @@ RULES = (
     Rule("fanfold.timeline.read", (*GROUND, "fanfold.timeline", "cachetools"), "it caches posts"),
     Rule("fanfold.follows", FOLLOWS, "a follow does not know how a post is delivered"),
     Rule("fanfold.follows.levels", (*GROUND, "fanfold.follows", "cachetools"), "it caches levels"),
+    Rule(
+        "fanfold.follows.backfill",
+        (*FOLLOWS, "cachetools", "fanfold.fanout.pacing"),
+        "it caches pages of outboxes, and writes entries at a pace as deliveries do",
+    ),
     Rule("fanfold.fanout", (*FOLLOWS, "fanfold.fanout"), "it knows neither Lambda nor deployment"),
     Rule(
         "fanfold.sweep",

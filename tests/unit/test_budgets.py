@@ -68,8 +68,8 @@ def test_a_segment_of_bulk_takes_a_few_seconds(units: int) -> None:
 @given(capacities)
 def test_relate_takes_at_most_10_percent_except_on_the_smallest_tables(units: int) -> None:
     relation = Budget.of(units).relation
-    assert 10 * relation.most <= units or relation.max_concurrency == budgets.MIN_WORKERS
-    if units >= 4_000:
+    assert 10 * relation.most <= units or relation.most == budgets.MIN_WORKERS * MAX_PUTS
+    if units >= 500:
         assert 10 * relation.most <= units
 
 
@@ -91,7 +91,8 @@ def test_express_workers_take_a_quarter_each_and_oversubscribe_together(units: i
 @given(capacities)
 def test_every_worker_may_write_a_batch_a_second(units: int) -> None:
     budget = Budget.of(units)
-    assert min(lane.worker_rate for lane in (budget.express, budget.bulk)) >= MAX_PUTS
+    lanes = (budget.express, budget.bulk, budget.relation)
+    assert min(lane.worker_rate for lane in lanes) >= MAX_PUTS
 
 
 @given(capacities, capacities)
@@ -110,7 +111,13 @@ def test_given_numbers_of_workers_replace_the_defaults() -> None:
     budget = Budget.of(40_000, express_workers=7, bulk_workers=6, relation_workers=3)
     assert budget.express.max_concurrency == 7
     assert (budget.bulk.max_concurrency, budget.bulk.worker_rate) == (6, 5_666)
-    assert budget.relation.max_concurrency == 3
+    assert (budget.relation.max_concurrency, budget.relation.worker_rate) == (3, 1_333)
+
+
+@given(st.integers(500, budgets.MAX_WRITE_CAPACITY), st.integers(2, 1_000))
+def test_relate_keeps_to_10_percent_with_any_number_of_workers(units: int, workers: int) -> None:
+    relation = Budget.of(units, relation_workers=workers).relation
+    assert relation.most <= max(units // 10, MAX_PUTS * workers)
 
 
 def test_too_many_bulk_workers_are_refused_with_the_maximum() -> None:
@@ -129,6 +136,7 @@ def test_default_settings_have_the_budget_of_the_default_capacity() -> None:
     budget = Budget.of(budgets.DEFAULT_WRITE_CAPACITY)
     assert Settings.express_worker_rate == budget.express.worker_rate
     assert Settings.bulk_worker_rate == budget.bulk.worker_rate
+    assert Settings.relation_worker_rate == budget.relation.worker_rate
 
 
 def test_each_transport_has_its_memory() -> None:

@@ -137,10 +137,10 @@ def test_an_account_with_few_executions_is_calculated_with_its_workers() -> None
 
 
 def test_a_capacity_that_is_too_small_for_the_shares_is_explained() -> None:
-    small = run("--write-units", "1000")
-    assert "relation work may write 400/s, 40 % of it and not 10 %" in small
+    small = run("--write-units", "100")
+    assert "relation work may write 50/s, 50 % of it and not 10 %" in small
     assert "nothing is left for express" in small
-    for units in ("4000", "40000"):
+    for units in ("500", "40000"):
         assert "not 10 %" not in run("--write-units", units)
 
 

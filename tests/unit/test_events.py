@@ -41,6 +41,7 @@ def test_every_kind_of_message_has_an_event() -> None:
         contract.FOLLOW_REMOVED,
         contract.FANOUT_PLAN,
         contract.SEGMENT_DELIVER,
+        contract.RELATION_BACKFILL,
         contract.RELATION_SETTLE,
     }
 

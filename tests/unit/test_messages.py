@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fanfold.errors import BadInput
 from fanfold.messages import (
     MAX_FIRST_SENT_MS,
+    BackfillRelation,
     Command,
     DeliverSegment,
     PlanFanout,
@@ -22,6 +23,7 @@ from fanfold.messages import (
 ORDERS: list[Command] = [
     PlanFanout(fanout_id="post-1"),
     DeliverSegment(fanout_id="post-1", segment=3, segments=4, position="8" * 16, hops=2),
+    BackfillRelation(user_id="bob", publisher_id="ada"),
     ReconcileRelation(user_id="bob", publisher_id="ada"),
 ]
 

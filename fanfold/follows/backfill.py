@@ -1,0 +1,161 @@
+"""Backfill: a new follow brings the publisher's newest posts into the follower's timeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+
+from cachetools import TTLCache
+
+from fanfold import clock, times
+from fanfold.aws.items import MAX_PUTS
+from fanfold.aws.retries import is_throttle, is_transient
+from fanfold.errors import TryLater
+from fanfold.fanout.pacing import Pace
+from fanfold.follows.looks import Look, first_look, second_look
+from fanfold.follows.wishes import Follow
+from fanfold.ids import split_sort_key
+from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.outbox import Outbox
+from fanfold.timeline.posts import entries_expire_at
+from fanfold.timeline.read import shown_since
+from fanfold.timeline.source import Range
+
+# Rounds over the entries that are not yet written. With jitter, the pauses between them last 1.6 s
+# at most; then the order comes again.
+ATTEMPTS = 6
+BACKOFF_SECONDS = 0.05
+# A page is remembered no longer, so that it brings few posts that were retracted meanwhile, and
+# none for readers who do not look at posts. In a rush of follows that is one read for hundreds.
+PAGE_SECONDS = 5
+# Publishers whose pages one container remembers; at 10 KB each, 2 MB.
+PAGES = 200
+
+
+def _pages() -> MutableMapping[str, tuple[int, Sequence[Entry]]]:
+    # A lambda, because tests and the simulation replace the clock's functions.
+    return TTLCache(PAGES, PAGE_SECONDS, timer=lambda: clock.monotonic())
+
+
+@dataclass(frozen=True)
+class NewestPosts:
+    """The newest posts of publishers, as entries, and as a warm container remembers them."""
+
+    outbox: Outbox
+    retention_days: int
+    most: int
+    _pages: MutableMapping[str, tuple[int, Sequence[Entry]]] = field(default_factory=_pages)
+    _lock: Lock = field(default_factory=Lock)
+
+    def forget(self) -> None:
+        """Empty the cache, as after a cold start."""
+        with self._lock:
+            self._pages.clear()
+
+    def of(self, publisher_id: str, *, remembered_from: int) -> Sequence[Entry]:
+        """At most `most` of them, newest first; read at that epoch millisecond or later, or now.
+
+        Retracted posts have left the outbox, and those beyond the retention are left out.
+        """
+        with self._lock:
+            known = self._pages.get(publisher_id)
+        if known and known[0] >= remembered_from:
+            return known[1]
+        now, within = clock.now_ms(), Range(shown_since(self.retention_days))
+        posts, _ = self.outbox.newest(publisher_id, within, before=None, limit=self.most)
+        page = [self._entry(post) for post in posts]
+        with self._lock:
+            self._pages[publisher_id] = now, page
+        return page
+
+    def _entry(self, post: Entry) -> Entry:
+        published_ms = times.to_ms(split_sort_key(post.sort_key)[0])
+        return post._replace(expires_at=entries_expire_at(published_ms, self.retention_days))
+
+
+@dataclass(frozen=True)
+class Backfilling:
+    """The use case behind RELATE's looks at an outbox.
+
+    The client of `entries` must not retry. An unfollow meanwhile undoes nothing: it hides.
+    """
+
+    newest: NewestPosts
+    entries: Entries
+    _one_at_a_time: Lock = field(default_factory=Lock)  # a pace is not for threads
+
+    def forget(self) -> None:
+        """Empty the cache, as after a cold start."""
+        self.newest.forget()
+
+    def first(
+        self, follow: Follow, *, sent_at: int, redelivered: bool, pace: Pace, stop_at: float
+    ) -> int:
+        """Carry out an order to backfill, sent at this epoch millisecond, for a relation just read.
+
+        Returns how many entries it has put. `pace` is the worker's. Raises `TryLater` if the table
+        takes them too slowly, and from `stop_at` of the monotonic clock on.
+        """
+        look = first_look(
+            self.newest.most,
+            sent_at=sent_at,
+            now=clock.now_ms(),
+            version=follow.version,
+            redelivered=redelivered,
+        )
+        return self._carry_out(look, follow, pace, stop_at)
+
+    def second(self, follow: Follow, *, sent_at: int, pace: Pace, stop_at: float) -> int:
+        """The same for an order to settle, once the edge is there."""
+        look = second_look(self.newest.most, sent_at=sent_at, now=clock.now_ms())
+        return self._carry_out(look, follow, pace, stop_at)
+
+    def _carry_out(self, look: Look, follow: Follow, pace: Pace, stop_at: float) -> int:
+        if not (follow.is_active and look.posts):
+            return 0
+        page = self.newest.of(follow.publisher_id, remembered_from=look.remembered_from)
+        wanted = page[: look.posts]
+        if look.asks_first and wanted:
+            held = self.entries.held(follow.user_id, [entry.sort_key for entry in wanted])
+            wanted = [entry for entry in wanted if entry.sort_key not in held]
+        left = wanted
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+            left = list(self._unwritten(follow.user_id, left, pace, stop_at))
+            if not left:
+                return len(wanted)
+        raise _too_slow()
+
+    def _unwritten(
+        self, user_id: str, entries: Sequence[Entry], pace: Pace, stop_at: float
+    ) -> Iterator[Entry]:
+        """Put the entries, newest first, a batch at a time; yields those that are not written."""
+        for start in range(0, len(entries), MAX_PUTS):
+            batch = entries[start : start + MAX_PUTS]
+            self._wait_for(len(batch), pace, stop_at)
+            try:
+                left = set(self.entries.put(user_id, batch))
+                throttled = len(left)
+            except Exception as error:
+                if not is_transient(error):
+                    raise
+                left = {entry.sort_key for entry in batch}
+                throttled = len(batch) if is_throttle(error) else 0
+            with self._one_at_a_time:
+                pace.answered(len(batch), throttled, clock.monotonic())
+            yield from (entry for entry in batch if entry.sort_key in left)
+
+    def _wait_for(self, entries: int, pace: Pace, stop_at: float) -> None:
+        """Wait until the pace lets so many entries go."""
+        with self._one_at_a_time:
+            now = clock.monotonic()
+            at = pace.may_send_at(entries, now)
+            if at >= stop_at:
+                raise _too_slow()
+            pace.spend(entries)
+        if at > now:
+            clock.sleep(at - now)
+
+
+def _too_slow() -> TryLater:
+    return TryLater("The timelines table takes this backfill too slowly; it comes again.")

@@ -1,0 +1,287 @@
+"""A new follow brings the publisher's newest posts: the orders that are sent, and what they do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fanfold import names
+from fanfold.errors import Unsent
+from fanfold.follows.bulk_follow import BulkFollowing
+from fanfold.ids import ref_id_for
+from fanfold.timeline.outbox import Outbox
+from functions import relate
+from tests.integration.system import Json, System, error
+
+FIRST, SECOND = "relation.backfill", "relation.settle"
+
+
+def order(kind: str, user: str = "bob", publisher: str = "ada") -> Json:
+    return {"version": 1, "type": kind, "user_id": user, "publisher_id": publisher}
+
+
+def orders(system: System) -> list[str]:
+    """Take all orders that are visible now, and return their types."""
+    return [body["type"] for body in system.bodies("Relation")]
+
+
+def shown(system: System, user: str = "bob") -> list[str]:
+    """The titles in a timeline, newest first."""
+    entries = system.timeline(user, limit="100").body["entries"]
+    return [entry["body"]["title"] for entry in entries]
+
+
+def post(system: System, *titles: str, user: str = "ada") -> None:
+    """Publish and deliver posts, a second apart."""
+    for title in titles:
+        system.clock.advance(1)
+        assert system.publish(title, user=user, body={"title": title}).status == 202
+    system.pump("Publish", "Express")
+
+
+def test_a_new_follow_shows_the_newest_posts_within_moments(system: System) -> None:
+    post(system, "one", "two", "three")
+    system.follow("bob")
+    assert shown(system) == []
+    assert system.pump_once("Relation")
+    assert shown(system) == ["three", "two", "one"]
+    post(system, "four")
+    assert shown(system) == ["four", "three", "two", "one"]
+
+
+def test_a_backfilled_entry_is_the_one_that_its_fanout_writes(system: System) -> None:
+    system.follow("carl")
+    post(system, "one")
+    (delivered,) = system.rows(names.TIMELINES)
+    system.follow("bob")
+    assert system.pump_once("Relation")
+    backfilled = [row for row in system.rows(names.TIMELINES) if row["user_id"]["S"] == "bob"]
+    assert backfilled == [{**delivered, "user_id": {"S": "bob"}}]
+
+
+def test_a_second_look_finds_a_post_that_the_first_and_its_fanout_have_missed(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post(system, "one", "racing")  # before Bob's edge is put
+    system.follow("bob")
+    plain = Outbox.newest
+
+    def lagging(self: Outbox, *args: Any, **more: Any) -> Any:
+        posts, has_more = plain(self, *args, **more)
+        return posts[1:], has_more
+
+    with monkeypatch.context() as moment:
+        moment.setattr(Outbox, "newest", lagging)
+        assert system.pump_once("Relation")
+    assert shown(system) == ["one"]
+    system.clock.advance(names.API.seconds)
+    assert system.pump_once("Relation")
+    assert shown(system) == ["racing", "one"]
+
+
+def test_a_follow_again_shows_what_was_posted_meanwhile(system: System) -> None:
+    system.follow("bob")
+    post(system, "one")
+    system.unfollow("bob")
+    system.pump("Relation")
+    post(system, "two")
+    system.follow("bob")
+    system.pump("Relation")
+    assert shown(system) == ["two", "one"]
+
+
+# Which orders are sent
+
+
+@pytest.mark.parametrize("by_message", [False, True])
+def test_only_a_new_follow_sends_the_order_to_backfill(system: System, by_message: bool) -> None:
+    def ask(verb: str) -> list[str]:
+        system.clock.advance(1)
+        if by_message:
+            body = {"version": 1, "type": f"follow.{verb}", "user_id": "bob"}
+            record = system.record("Publish", {**body, "publisher_id": "ada"})
+            assert system.take({"Records": [record]}) == []
+        else:
+            (system.follow if verb == "added" else system.unfollow)("bob")
+        at_once = orders(system)
+        system.clock.advance((names.PLAN if by_message else names.API).seconds)
+        assert orders(system) == [SECOND]
+        return at_once
+
+    assert [ask(verb) for verb in ("added", "added", "removed", "removed", "added")] == [
+        [FIRST],
+        [],
+        [],
+        [],
+        [FIRST],
+    ]
+
+
+def test_a_follow_whose_edge_is_left_to_relate_is_looked_at_twice_all_the_same(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_request: Any) -> Any:
+        raise error("ProvisionedThroughputExceededException")
+
+    post(system, "one")
+    with monkeypatch.context() as rush:
+        rush.setattr(system.edge_client, "put_item", refuse)
+        assert system.follow("bob").status == 503
+    assert orders(system) == []
+    system.clock.advance(names.API.seconds)
+    assert system.pump_once("Relation")
+    assert (system.edges(), shown(system)) == (["bob"], ["one"])
+    assert orders(system) == []
+    system.clock.advance(names.API.seconds)
+    assert system.pump_once("Relation"), "RELATE has put the edge, so it looks once more"
+    assert system.waiting("Relation") == 0
+
+
+def without_first_orders(
+    system: System, monkeypatch: pytest.MonkeyPatch, reason: Exception
+) -> None:
+    """Let the queue refuse the API's orders to backfill."""
+    api = system.door("api")
+    queue = api.following.relation_queue
+
+    def send(*messages: Any) -> None:
+        if messages[0].content["type"] == FIRST:
+            raise reason
+        queue.send(*messages)
+
+    stub: Any = type("Queue", (), {"send": staticmethod(send)})
+    monkeypatch.setattr(api, "following", replace(api.following, relation_queue=stub))
+
+
+def test_a_follow_is_answered_although_the_order_to_backfill_was_not_sent(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post(system, "one")
+    without_first_orders(system, monkeypatch, Unsent("not now"))
+    assert system.follow("bob").status == 200
+    system.clock.advance(names.API.seconds)
+    assert system.pump_once("Relation")
+    assert (system.waiting("Relation"), shown(system)) == (0, ["one"])
+
+
+def test_a_follow_fails_with_an_order_that_is_refused_for_good(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_first_orders(system, monkeypatch, error("AccessDeniedException"))
+    assert system.follow("bob").status == 500, "or nobody would see that a right is missing"
+
+
+def test_an_import_of_follows_brings_no_posts(system: System) -> None:
+    post(system, "one")
+    following = system.door("api").following
+    assert BulkFollowing(following).follow_all("bob", ["ada"]) == 1
+    assert (system.edges(), system.waiting("Relation")) == (["bob"], 0)
+
+
+def test_without_backfill_no_order_is_sent_and_none_that_is_left_writes(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post(system, "one")
+    api = system.door("api")
+    off = replace(relate.backfilling.newest, most=0)
+    monkeypatch.setattr(api, "following", replace(api.following, backfills=False))
+    monkeypatch.setattr(relate, "backfilling", replace(relate.backfilling, newest=off))
+    system.follow("bob")
+    assert orders(system) == []
+    system.clock.advance(names.API.seconds)
+    records = [system.record("Relation", order(FIRST)), *system.receive("Relation")]
+    assert system.take({"Records": records}) == []
+    assert shown(system) == []
+
+
+# Orders of one batch
+
+
+@pytest.mark.parametrize(
+    "kinds", [(FIRST, SECOND), (SECOND, FIRST), (FIRST, FIRST, SECOND, SECOND)]
+)
+def test_both_orders_of_a_follow_and_their_copies_are_carried_out_in_one_batch(
+    system: System, kinds: Sequence[str]
+) -> None:
+    post(system, "one")
+    system.follow("bob")
+    for item in system.rows(names.FOLLOWERS):
+        key = {name: item[name] for name in ("shard_id", "edge")}
+        system.dynamodb.delete_item(TableName="Followers", Key=key)
+    records = [system.record("Relation", order(kind)) for kind in kinds]
+    for number, record in enumerate(records):
+        record["messageId"] = f"{number}"
+    assert system.take({"Records": records}) == []
+    assert (system.edges(), shown(system)) == (["bob"], ["one"])
+
+
+def test_each_order_of_a_batch_fails_alone(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    post(system, "one")
+    for user in ("bob", "carl"):
+        system.follow(user)
+    plain = relate.backfilling.entries.client.batch_write_item
+
+    def write(**request: Any) -> Any:
+        if "bob" in json.dumps(request):
+            raise error("ProvisionedThroughputExceededException")
+        return plain(**request)
+
+    monkeypatch.setattr(relate.backfilling.entries.client, "batch_write_item", write)
+    records = system.receive("Relation")
+    again = system.take({"Records": records})
+    (bobs,) = [r["messageId"] for r in records if json.loads(r["body"])["user_id"] == "bob"]
+    assert (again, shown(system, "carl"), shown(system, "bob")) == ([bobs], ["one"], [])
+    monkeypatch.setattr(relate.backfilling.entries.client, "batch_write_item", plain)
+    system.clock.advance(400)
+    system.pump("Relation")
+    assert shown(system, "bob") == ["one"]
+
+
+def test_orders_to_backfill_one_timeline_are_carried_out_in_turn(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names_ = [f"publisher-{number}" for number in range(5)]
+    for publisher in names_:
+        post(system, publisher, user=publisher)
+        system.follow("bob", publisher)
+    busy, most = [0], [0]
+    plain = relate.backfilling.first
+
+    def first(*args: Any, **more: Any) -> int:
+        busy[0] += 1
+        most[0] = max(most[0], busy[0])
+        try:
+            return plain(*args, **more)
+        finally:
+            busy[0] -= 1
+
+    stub: Any = type("Stub", (), {"first": staticmethod(first)})
+    monkeypatch.setattr(relate, "backfilling", stub)
+    assert system.pump_once("Relation")
+    assert most == [1]
+    assert sorted(shown(system)) == names_
+
+
+def test_a_user_who_follows_themselves_finds_their_own_posts(system: System) -> None:
+    post(system, "mine")
+    system.follow("ada")
+    assert system.pump_once("Relation")
+    assert shown(system, "ada") == ["mine"]
+
+
+def test_an_unfollow_before_the_order_comes_leaves_the_timeline_empty(system: System) -> None:
+    post(system, "one")
+    system.follow("bob")
+    system.unfollow("bob")
+    system.pump("Relation")
+    assert system.reached(ref_id_for("ada", "one")) == []
+
+
+def test_an_unknown_order_is_a_dead_letter(system: System) -> None:
+    assert system.take({"Records": [system.record("Relation", order("relation.other"))]}) == []
+    ((_, reason),) = system.rejected("Relation")
+    assert "not a 'relation.settle'" in reason

@@ -1,0 +1,382 @@
+"""A backfill on the model of DynamoDB: what is put, at which price, and under throttles."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from aws_model.clock import START_MS, Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import READ, WRITE, Meter
+from aws_model.dynamodb.database import Database
+from aws_model.dynamodb.tables import Hooks
+from aws_model.errors import Refused, client_error
+from fanfold import clock as product_clock
+from fanfold import names, times
+from fanfold.errors import TryLater
+from fanfold.fanout.pacing import Pace
+from fanfold.follows.backfill import ATTEMPTS, Backfilling, NewestPosts
+from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
+from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.outbox import Outbox
+from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts
+from simulation.schemas import schema_of
+
+BOB = "b0b00000-0000-4000-8000-000000000001"
+ADA = "ada00000-0000-4000-8000-000000000001"
+DAY_MS = 86_400_000
+RETENTION_DAYS = 30
+MOST = 30
+# Far more than a backfill needs, so that nothing waits.
+RATE = 10_000.0
+
+
+@dataclass
+class World:
+    """RELATE's use case, a publisher's posts, and one follower."""
+
+    clock: Clock = field(default_factory=Clock)
+    meter: Meter = field(default_factory=Meter)
+    lag: float = 0.0  # of the outbox
+    left_over: list[list[int]] = field(default_factory=list)  # by each batch, until it is empty
+    refusals: list[str] = field(default_factory=list)  # the errors of the next batches of writes
+    batches: list[list[str]] = field(default_factory=list)  # the sort keys that were to be written
+    posted: int = 0
+
+    def __post_init__(self) -> None:
+        hooks = Hooks(index_lag=lambda _table, _index: self.lag, unprocessed=self._left_over)
+        database = Database(self.clock, hooks=hooks, meter=self.meter)
+        database.create(*map(schema_of, names.TABLES))
+        self.database = database
+        client: Any = dynamodb.Client(database, validates=False)
+        self.client = client
+        self.posts = Posts(client, names.POSTS.name)
+        watched: Any = Watched(self)
+        self.entries = Entries(watched, names.TIMELINES.name)
+        self.backfilling = self.started()
+        self.pace = Pace(RATE)
+
+    def started(self, most: int = MOST) -> Backfilling:
+        outbox = Outbox(self.client, names.POSTS.name)
+        return Backfilling(NewestPosts(outbox, RETENTION_DAYS, most), self.entries)
+
+    def _left_over(self, _operation: str, table: str, count: int) -> list[int]:
+        is_ours = table == names.TIMELINES.name and self.left_over
+        return [each for each in self.left_over.pop(0) if each < count] if is_ours else []
+
+    def now(self) -> int:
+        return self.clock.now_ms()
+
+    def post(self, count: int = 1, *, age_ms: int = 0) -> list[Entry]:
+        """Publish posts, oldest first; returns the entries that a fan-out writes for them."""
+        made = []
+        for _ in range(count):
+            self.posted += 1
+            published_ms = self.now() - age_ms + self.posted
+            at = times.to_text(published_ms)
+            expires_at = published_ms // 1000 + RETENTION_DAYS * DAY_MS // 1000
+            post = Post(
+                ref_id=f"90570000-0000-4000-8000-{self.posted:012d}",
+                publisher_id=ADA,
+                published_at=at,
+                accepted_at=at,
+                expires_at=expires_at + OUTLIVES_SECONDS,
+                body="{}",
+            )
+            self.posts.add(post, now=self.now() // 1000)
+            made.append(Entry(post.sort_key, ADA, expires_at))
+        return made
+
+    def follow(self, version: int = 1, state: str = FOLLOWED) -> Follow:
+        return Follow(user_id=BOB, publisher_id=ADA, state=state, version=version)
+
+    def first(self, *, sent_at: int | None = None, **more: Any) -> int:
+        follow = more.pop("follow", self.follow())
+        order = {"redelivered": False, "pace": self.pace, "stop_at": 1e9, **more}
+        sent_at = self.now() if sent_at is None else sent_at
+        return self.backfilling.first(follow, sent_at=sent_at, **order)
+
+    def second(self, *, sent_at: int | None = None, follow: Follow | None = None) -> int:
+        sent_at = self.now() - 10_000 if sent_at is None else sent_at
+        follow = follow or self.follow()
+        return self.backfilling.second(follow, sent_at=sent_at, pace=self.pace, stop_at=1e9)
+
+    def timeline(self) -> list[Entry]:
+        """What Bob has, oldest first."""
+        partition = self.database.table(names.TIMELINES.name).space.partitions.get(BOB)
+        rows = [] if partition is None else [row.item for row in partition.rows.values()]
+        found = [
+            Entry(row["sort_key"][1], row["publisher_id"][1], int(row["expires_at"][1]))
+            for row in rows
+        ]
+        return sorted(found)
+
+    def units(self, kind: str) -> float:
+        return float(sum(units for (_, each), units in self.meter.units.items() if each == kind))
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    made = World()
+    monkeypatch.setattr(product_clock, "now_ms", made.clock.now_ms)
+    monkeypatch.setattr(product_clock, "monotonic", lambda: made.clock.elapsed)
+    monkeypatch.setattr(product_clock, "sleep", made.clock.advance)
+    return made
+
+
+@dataclass
+class Watched:
+    """The client for timelines, which refuses as the world says."""
+
+    world: World
+
+    def batch_get_item(self, **request: Any) -> Any:
+        return self.world.client.batch_get_item(**request)
+
+    def batch_write_item(self, **request: Any) -> Any:
+        puts = request["RequestItems"][names.TIMELINES.name]
+        self.world.batches.append([put["PutRequest"]["Item"]["sort_key"]["S"] for put in puts])
+        if self.world.refusals and (code := self.world.refusals.pop(0)):
+            raise client_error(dynamodb.SERVICE, "BatchWriteItem", Refused(code, "Not now."))
+        return self.world.client.batch_write_item(**request)
+
+
+# What is put
+
+
+def test_a_first_follow_brings_the_newest_posts_as_their_fanouts_would(world: World) -> None:
+    posts = world.post(40)
+    assert world.first() == MOST
+    assert world.timeline() == posts[-MOST:]
+    assert [len(batch) for batch in world.batches] == [25, 5]
+    assert world.batches[0] == [post.sort_key for post in reversed(posts[-25:])], "newest first"
+
+
+def test_the_same_order_twice_leaves_the_same_entries(world: World) -> None:
+    posts = world.post(3)
+    world.first()
+    world.first()
+    assert world.timeline() == posts
+
+
+def test_posts_beyond_the_retention_and_retracted_ones_are_left_out(world: World) -> None:
+    world.post(2, age_ms=RETENTION_DAYS * DAY_MS + 1_000)
+    young = world.post(3, age_ms=RETENTION_DAYS * DAY_MS - 1_000)
+    world.posts.retract_own(young[1].sort_key.partition("#")[2], ADA, now_ms=world.now())
+    assert world.first() == 2
+    assert world.timeline() == [young[0], young[2]]
+
+
+def test_a_second_look_puts_what_the_first_has_missed_and_nothing_else(world: World) -> None:
+    old = world.post(5)
+    world.lag = 3.0
+    racing = world.post(1)
+    assert world.first() == 5
+    world.clock.advance(10)
+    assert world.second() == 1
+    assert world.timeline() == [*old, *racing]
+    assert world.batches[1:] == [[racing[0].sort_key]]
+    assert world.second() == 0
+
+
+@pytest.mark.parametrize("look", ["first", "second"])
+def test_nothing_is_put_for_who_does_not_follow_any_more(world: World, look: str) -> None:
+    world.post(3)
+    ended = world.follow(version=2, state=UNFOLLOWED)
+    assert getattr(world, look)(follow=ended) == 0
+    assert (world.units(READ), world.batches, world.timeline()) == (0.0, [], [])
+
+
+def test_a_publisher_without_posts_costs_half_a_read_unit(world: World) -> None:
+    assert (world.first(), world.second()) == (0, 0)
+    assert (world.units(READ), world.units(WRITE)) == (1.0, 0.0)
+
+
+def test_a_stage_without_backfill_reads_and_writes_nothing(world: World) -> None:
+    world.post(3)
+    before = world.units(WRITE)
+    world.backfilling = world.started(most=0)
+    assert (world.first(), world.second()) == (0, 0)
+    assert (world.units(READ), world.units(WRITE)) == (0.0, before)
+
+
+def test_an_order_that_has_waited_a_minute_brings_ten(world: World) -> None:
+    posts = world.post(30)
+    world.clock.advance(61)
+    assert world.first(sent_at=START_MS) == 10
+    assert world.timeline() == posts[-10:]
+
+
+def test_a_follow_again_writes_only_what_is_missing(world: World) -> None:
+    world.post(20)
+    world.first()
+    world.clock.advance(1)
+    newer = world.post(4)
+    world.clock.advance(3_600)
+    assert world.first(follow=world.follow(version=3)) == 4
+    assert set(newer) < set(world.timeline())
+
+
+# What it costs
+
+
+def test_a_first_follow_costs_30_write_and_fewer_than_20_read_units(world: World) -> None:
+    world.post(40)
+    writes = world.units(WRITE)
+    world.first()
+    world.clock.advance(10)
+    world.second()
+    assert world.units(WRITE) - writes == MOST
+    assert world.units(READ) <= 18, "and one for the row, which RELATE reads in the first look"
+
+
+# The remembered page
+
+
+def test_a_page_read_at_once_is_not_believed_by_a_later_follow(world: World) -> None:
+    world.post(1)
+    world.first()
+    world.clock.advance(0.5)
+    missed = world.post(1)
+    assert world.first(sent_at=world.now()) == 2, "read anew, or the post would fall through"
+    assert missed[0] in world.timeline()
+
+
+def test_a_page_read_a_second_after_the_edge_serves_all_orders_before_it(world: World) -> None:
+    world.post(5)
+    orders = [world.now() + each for each in (0, 100, 200)]
+    world.clock.advance(1.2)
+    world.first(sent_at=orders[0])
+    before = world.meter.units.copy()
+    assert world.first(sent_at=orders[1]) == world.first(sent_at=orders[2]) == 5
+    paid = world.meter.units - before
+    assert {resource.table for resource, _ in paid} == {names.TIMELINES.name}
+
+
+def test_a_second_look_believes_no_page_of_the_time_in_which_its_edge_was_put(
+    world: World,
+) -> None:
+    world.post(1)
+    sent_at = world.now()
+    world.clock.advance(names.PLAN.seconds)
+    world.second(sent_at=sent_at - 61_001)  # it reads the page anew
+    missed = world.post(1)
+    world.clock.advance(0.5)
+    assert world.second(sent_at=sent_at) == 1
+    assert missed[0] in world.timeline()
+
+
+def test_a_page_is_forgotten_after_five_seconds(world: World) -> None:
+    world.post(1)
+    world.clock.advance(60)
+    world.first(sent_at=START_MS)
+    world.clock.advance(5.1)
+    (newer,) = world.post(1)
+    assert world.first(sent_at=START_MS) == 2
+    assert newer in world.timeline()
+
+
+def test_a_new_container_remembers_no_page(world: World) -> None:
+    world.post(1)
+    world.clock.advance(60)
+    world.first(sent_at=START_MS)
+    world.post(1)
+    world.backfilling.forget()
+    assert world.first(sent_at=START_MS) == 2
+
+
+# Throttles, unprocessed items, and the deadline
+
+
+def test_unprocessed_items_are_matched_by_key_and_sent_again(world: World) -> None:
+    posts = world.post(30)
+    world.left_over = [[0, 24], [], [1]]
+    assert world.first() == MOST
+    assert world.timeline() == posts
+    newest = [post.sort_key for post in reversed(posts)]
+    assert world.batches == [newest[:25], newest[25:], [newest[0], newest[24]], [newest[24]]]
+
+
+@pytest.mark.parametrize("code", ["ProvisionedThroughputExceededException", "InternalServerError"])
+def test_a_batch_that_is_refused_is_sent_again_after_a_pause(world: World, code: str) -> None:
+    posts = world.post(30)
+    world.refusals = [code, "", code]
+    began = world.clock.elapsed
+    assert world.first() == MOST
+    assert world.timeline() == posts
+    assert [len(batch) for batch in world.batches] == [25, 5, 25, 25]
+    assert world.clock.elapsed > began
+
+
+def test_only_a_throttle_slows_the_pace_down(world: World) -> None:
+    world.post(1)
+    world.refusals = ["InternalServerError"] * 3
+    world.first()
+    unhurt = world.pace.rate
+    world.refusals = ["ProvisionedThroughputExceededException"] * 3
+    world.first()
+    assert world.pace.rate < unhurt
+
+
+def test_a_table_that_goes_on_refusing_lets_the_order_come_again(world: World) -> None:
+    posts = world.post(30)
+    world.refusals = ["", *["ProvisionedThroughputExceededException"] * 9]
+    with pytest.raises(TryLater, match="it comes again"):
+        world.first()
+    assert world.timeline() == posts[5:], "what was written stays"
+    assert len(world.batches) == 1 + ATTEMPTS
+    world.refusals = []
+    world.first(redelivered=True)
+    assert world.timeline() == posts
+    assert len(world.batches[-1]) == 5, "the rest alone"
+
+
+def test_another_error_fails_the_order_at_once(world: World) -> None:
+    world.post(1)
+    world.refusals = ["AccessDeniedException"]
+    with pytest.raises(ClientError, match="AccessDenied"):
+        world.first()
+
+
+def test_entries_that_could_not_be_read_are_put_again(world: World) -> None:
+    posts = world.post(4)
+    world.first()
+    world.left_over = [[0, 2]]
+    assert world.second() == 2
+    assert world.timeline() == posts
+
+
+def test_orders_keep_together_to_the_pace_of_their_worker(world: World) -> None:
+    world.post(30)
+    world.pace = Pace(200.0, burst=25)
+    for _ in range(20):
+        world.first()
+    assert 20 * MOST / world.clock.elapsed <= 210
+
+
+def test_the_pace_is_kept_by_orders_side_by_side(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.post(30)
+    world.pace = Pace(200.0, burst=25)
+    slept: list[float] = []
+    monkeypatch.setattr(product_clock, "sleep", slept.append)
+    with ThreadPoolExecutor(10) as threads:
+        assert sum(threads.map(lambda _: world.first(), range(10))) == 300
+    # They all began at once: the last of them has waited until all before were due.
+    assert max(slept) >= 300 / 200 - 1
+
+
+def test_no_batch_begins_that_the_worker_has_no_time_for(world: World) -> None:
+    world.post(30)
+    world.pace = Pace(25.0, burst=25)
+    with pytest.raises(TryLater):
+        world.first(stop_at=world.clock.elapsed + 0.1)
+    assert [len(batch) for batch in world.batches] == [25]
+    with pytest.raises(TryLater):
+        world.first(stop_at=world.clock.elapsed)
+    assert len(world.batches) == 1
