@@ -82,7 +82,7 @@ class Environment:
             if remembering is not None:
                 remembering.forget()
         days = running.world.retention_days
-        for name in ("publishing", "reading", "unread", "backfilling"):
+        for name in ("publishing", "reading", "unread"):
             use_case = getattr(self.door, name, None)
             if use_case is not None:
                 setattr(self.door, name, replace(use_case, retention_days=days))
@@ -90,6 +90,13 @@ class Environment:
         if feeds is not None:
             # Made when they are first asked for.
             self.door.feeds = partial(replace, feeds(), retention_days=days)  # type: ignore[attr-defined]
+        if following is not None:
+            follows = replace(following.follows, retention_days=days)
+            self.door.following = replace(following, follows=follows)  # type: ignore[attr-defined]
+        backfilling = getattr(self.door, "backfilling", None)
+        if backfilling is not None:
+            newest = replace(backfilling.newest, retention_days=days)
+            self.door.backfilling = replace(backfilling, newest=newest)  # type: ignore[attr-defined]
         paces = getattr(self.door, "PACES", {})
         paces.update((queue, Pace(running.world.worker_rate, BURST_ENTRIES)) for queue in paces)
         for each in self.wires:
