@@ -51,7 +51,12 @@ def test_no_post_of_a_hidden_publisher_is_read(posts: System) -> None:
     plain = posts.posts.get
     with pytest.MonkeyPatch.context() as patched:
         store = posts.door("timeline").reading.hydration.posts
-        patched.setattr(type(store), "get", lambda _, ids: read.append(set(ids)) or plain(ids))
+
+        def get(_: Any, ids: Any) -> Any:
+            read.append(set(ids))
+            return plain(ids)
+
+        patched.setattr(type(store), "get", get)
         posts.door("timeline").reading.hydration.cache.clear()
         assert seen(posts) == ["bea"]
     assert [len(ids) for ids in read] == [1]
@@ -67,7 +72,8 @@ def test_a_page_is_refilled_and_its_cursors_go_on_from_what_was_looked_at(system
     system.pump()
     system.unfollow("bob", "ada")
     for hydrate in ("true", "false"):
-        pages, place = [], {}
+        pages: list[list[str]] = []
+        place: dict[str, str] = {}
         while True:
             body = system.timeline("bob", limit="3", hydrate=hydrate, **place).body
             pages.append([entry["publisher_id"] for entry in body["entries"]])
