@@ -81,7 +81,7 @@ class Environment:
             remembering = getattr(self.door, name, None)
             if remembering is not None:
                 remembering.forget()
-        for name in ("publishing", "reading", "feeds"):
+        for name in ("publishing", "reading", "feeds", "unread"):
             use_case = getattr(self.door, name, None)
             if use_case is not None:
                 days = running.world.retention_days
