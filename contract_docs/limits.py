@@ -140,6 +140,17 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
     ),
     "How much": (
         Limit(
+            "publishers that one user mutes",
+            _number(marks.MAX_MUTED),
+            "409 `too-many-mutes`",
+        ),
+        Limit(
+            "unfollowed publishers that a timeline leaves out by their marks",
+            _number(marks.MAX_HIDDEN),
+            "the next unfollow is taken too, and for the retention and "
+            f"{marks.VERIFY_MARGIN_DAYS} day pages read what the user follows",
+        ),
+        Limit(
             "publishers that one user follows",
             f"{_number(Settings.max_follows)} (`-c max_follows=`)",
             "409 `too-many-follows`; by message, a dead letter that names user and limit",

@@ -147,6 +147,18 @@ OPERATIONS: dict[contract.Route, Operation] = {
             "next": FOLLOWING_CURSOR,
         },
     ),
+    contract.MUTE: Operation(
+        id="mute",
+        summary="Show nothing of a publisher in the user's timeline",
+        description="At once, followed or not, until it is unmuted. Again, it is 204 again.",
+    ),
+    contract.UNMUTE: Operation(id="unmute", summary="Show a muted publisher again"),
+    contract.LIST_MUTED: Operation(
+        id="listMuted",
+        summary="Whom the user has muted",
+        answer=answers.MutedPage,
+        example={"muted": [{"publisher_id": "alice"}], "next": FOLLOWING_CURSOR},
+    ),
     contract.READ_TIMELINE: Operation(
         id="readTimeline",
         summary="A page of the user's own timeline, newest first",

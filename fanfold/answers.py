@@ -96,6 +96,20 @@ class FollowingPage(TypedDict):
     ]
 
 
+class Muted(TypedDict):
+    publisher_id: Id
+
+
+class MutedPage(TypedDict):
+    """Whom the user has muted, in order of id."""
+
+    muted: list[Muted]
+    next: Annotated[
+        Cursor | None,
+        Also(description="The `cursor` of the page after this one, or null at the end."),
+    ]
+
+
 class Follower(TypedDict):
     user_id: Id
 

@@ -87,6 +87,11 @@ FOLLOW: Final = Route(
 )
 UNFOLLOW: Final = Route("DELETE", "/v1/following/{publisher_id}", "api", status=204)
 LIST_FOLLOWING: Final = Route("GET", "/v1/following", "api", query=("limit", "cursor"))
+MUTE: Final = Route(
+    "PUT", "/v1/muted/{publisher_id}", "api", status=204, refusals=(errors.TooManyMutes,)
+)
+UNMUTE: Final = Route("DELETE", "/v1/muted/{publisher_id}", "api", status=204)
+LIST_MUTED: Final = Route("GET", "/v1/muted", "api", query=("limit", "cursor"))
 READ_TIMELINE: Final = Route("GET", "/v1/timeline", "timeline", query=("limit", *PLACES, "hydrate"))
 MOVE_MARKER: Final = Route("PUT", "/v1/timeline/marker", "api", refusals=(errors.TooLarge,))
 READ_MARKER: Final = Route("GET", "/v1/timeline/marker", "timeline")
@@ -121,6 +126,9 @@ ROUTES: Final = (
     FOLLOW,
     UNFOLLOW,
     LIST_FOLLOWING,
+    MUTE,
+    UNMUTE,
+    LIST_MUTED,
     READ_TIMELINE,
     MOVE_MARKER,
     READ_MARKER,

@@ -75,6 +75,14 @@ class TooManyFollows(FanfoldError):
     title = "The user follows too many publishers"
 
 
+class TooManyMutes(FanfoldError):
+    """The user has muted as many publishers as one user may."""
+
+    status = 409
+    slug = "too-many-mutes"
+    title = "The user mutes too many publishers"
+
+
 class KeyReused(FanfoldError):
     """The Idempotency-Key stands for another post. The status is that of the IETF's draft on it."""
 

@@ -20,6 +20,7 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.ids import ref_id_for, split_sort_key
 from fanfold.settings import Settings
 from fanfold.timeline.marker import Marking
+from fanfold.timeline.mutes import Mutes
 from fanfold.timeline.readers import Readers
 from functions import _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
@@ -40,7 +41,8 @@ publish_queue = WorkQueue(sqs, settings.publish_queue_url)
 ledger = Ledger(dynamodb, settings.fanouts_table)
 publishing = _wiring.publishing(settings, dynamodb)
 following = _wiring.following(settings, names.API, _wiring.edges(settings), dynamodb, sqs)
-marking = Marking(Readers(dynamodb, settings.readers_table))
+readers = Readers(dynamodb, settings.readers_table)
+marking, mutes = Marking(readers), Mutes(readers)
 followers = Followers(
     EdgesTable(dynamodb, settings.followers_table),
     PublishersTable(dynamodb, settings.publishers_table),
@@ -128,6 +130,28 @@ def list_following(request: Request) -> Answer:
     return answer(200, page)
 
 
+def mute(request: Request) -> Answer:
+    mutes.mute(request.user_id, request.path_id("publisher_id"))
+    return answer(204)
+
+
+def unmute(request: Request) -> Answer:
+    mutes.unmute(request.user_id, request.path_id("publisher_id"))
+    return answer(204)
+
+
+def list_muted(request: Request) -> Answer:
+    """One page of the publishers that the user has muted, in order of their ids."""
+    muted, next_cursor = mutes.list(
+        request.user_id, limit=request.limit(), after=request.query.get("cursor")
+    )
+    page: answers.MutedPage = {
+        "muted": [{"publisher_id": each} for each in muted],
+        "next": next_cursor,
+    }
+    return answer(200, page)
+
+
 def move_marker(request: Request) -> Answer:
     """Move the marker up to an entry; an older one changes nothing."""
     entry = read_marker_request(request.body())
@@ -176,6 +200,9 @@ ACTIONS = {
     contract.FOLLOW: follow,
     contract.UNFOLLOW: unfollow,
     contract.LIST_FOLLOWING: list_following,
+    contract.MUTE: mute,
+    contract.UNMUTE: unmute,
+    contract.LIST_MUTED: list_muted,
     contract.MOVE_MARKER: move_marker,
     contract.LIST_FOLLOWERS: list_followers,
     contract.COUNT_FOLLOWERS: count_followers,

@@ -42,7 +42,7 @@ def followed(user_id: str, publisher_ids: Collection[str]) -> tuple[set[str], se
 
 sights = Sights(readers, _clients.together(settings), followed)
 reading = Reading(timelines, hydration, sights, settings.retention_days)
-unread = Unread(readers, timelines, sights, settings.retention_days)
+unread = Unread(timelines, sights, settings.retention_days)
 
 
 @cache

@@ -32,7 +32,7 @@ _HEAD = """\
 # By what they take, a second to half a minute each.
 _FANOUT = ("backlog", "status", "plan", "deliver", "ledger", "pacing", "policy", "resume")
 _PIPELINE = ("transports", "status", "expiry", "abandon", "publish", "pipeline", "sweep")
-_FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader", "plan")
+_FOLLOWS = ("edges", "following", "follow_stores", "ring", "sharding", "ring_reader")
 _FOLLOW = ("backfill", "cli_seed", "follow_crowds", "follow", "shards", "pipeline")
 _SWEEP = ("sweep_at_scale", "metrics", "abandon", "sweep")
 _POSTS = ("expiry", "timeline", "edit", "feed", "publish", "pipeline")
@@ -45,7 +45,11 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/follows": (_FOLLOWS, _FOLLOW),
     "fanfold/follows/backfill": (("backfill",), ("backfill",)),
     "fanfold/follows/looks": (("looks", "backfill"), ("backfill",)),
+    "fanfold/follows/density": (("followers", "plan", "density"), ()),
+    "fanfold/follows/followers": (("followers",), ("followers",)),
     "fanfold/timeline": (("hydration", "posts", "follow_stores", "paging"), _POSTS),
+    "fanfold/timeline/marker": ((), ("marker",)),
+    "fanfold/timeline/unread": ((), ("unread", "marker")),
     "fanfold/aws": (
         ("queues", "retries", "letters"),
         ("dead_letters", "cli_dlq", "cli_drop", "sweep"),
@@ -84,6 +88,7 @@ MODULES = (
             "edges",
             "edges_table",
             "follow",
+            "followers",
             "follows_table",
             "growth",
             "levels",
@@ -101,6 +106,7 @@ MODULES = (
             "entries",
             "feed",
             "late",
+            "marker",
             "outbox",
             "paging",
             "picking",
@@ -108,6 +114,7 @@ MODULES = (
             "read",
             "readers",
             "source",
+            "unread",
         )
     ),
     *(f"fanfold/aws/{name}.py" for name in ("dead_letters", "queues", "retries")),

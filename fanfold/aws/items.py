@@ -22,6 +22,11 @@ def number(value: int) -> dict[str, str]:
     return {"N": str(value)}
 
 
+def texts(values: Collection[str]) -> dict[str, list[str]]:
+    """A set of texts."""
+    return {"SS": list(values)}
+
+
 def binaries(values: Collection[bytes]) -> dict[str, list[bytes]]:
     """A set of binaries, as boto3 takes it."""
     return {"BS": list(values)}

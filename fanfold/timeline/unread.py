@@ -9,7 +9,6 @@ from fanfold.contract import MAX_UNREAD
 from fanfold.ids import split_sort_key
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.read import shown_since
-from fanfold.timeline.readers import Readers
 from fanfold.timeline.sight import Sights
 from fanfold.timeline.source import Range
 
@@ -18,14 +17,13 @@ from fanfold.timeline.source import Range
 class Unread:
     """The use case behind the routes that read the marker."""
 
-    readers: Readers
     timelines: Entries
     sights: Sights
     retention_days: int
 
     def marker(self, user_id: str) -> dict[str, str | None]:
         """The entry up to which the user has read, by the fields that name it; or nulls."""
-        stored = self.readers.get(user_id).marker
+        stored = self.sights.readers.get(user_id).marker
         published_at, ref_id = split_sort_key(stored) if stored else (None, None)
         return {"published_at": published_at, "ref_id": ref_id}
 
@@ -34,9 +32,10 @@ class Unread:
 
         Retracted posts count, as posts are not looked at. Raises `TryLater`.
         """
-        reader = self.readers.get(user_id)
+        reader = self.sights.readers.get(user_id)
         above = Range(max(reader.marker, shown_since(self.retention_days)))
-        entries, more = self.timelines.newest(user_id, above, before=None, limit=MAX_UNREAD + 1)
+        # All of them in one answer: an entry has less than 1 KB, and an answer up to 1 MB.
+        entries, _ = self.timelines.newest(user_id, above, before=None, limit=MAX_UNREAD + 1)
         sight = self.sights.of(user_id, retention_days=self.retention_days, reader=reader)
         unread = len(sight.visible(entries[:MAX_UNREAD]))
-        return {"unread": unread, "more": more or len(entries) > MAX_UNREAD}
+        return {"unread": unread, "more": len(entries) > MAX_UNREAD}

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from fanfold import names
-from fanfold.errors import FanfoldError, NoPost, RefIdTaken, TooManyFollows
+from fanfold.errors import FanfoldError, NoPost, RefIdTaken, TooManyFollows, TooManyMutes
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
@@ -21,7 +21,9 @@ from fanfold.follows.ring_reader import Read, RingRead
 from fanfold.follows.sharding import WINDOW_SECONDS, raised
 from fanfold.follows.wishes import UNFOLLOWED, Follow
 from fanfold.sweep.open_fanouts import Memory, OpenFanouts
+from fanfold.timeline import marks
 from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.mutes import Mutes
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Readers
@@ -332,6 +334,52 @@ def a_marker_only_moves_up(client: Any) -> None:
     readers.get("ana")
 
 
+def unfollows_mark_their_publishers_up_to_a_limit(client: Any) -> None:
+    readers = Readers(client, names.READERS.name)
+    follows = FollowsTable(client, names.FOLLOWING.name, readers, 30)
+    wish = Follow(user_id="ana", publisher_id="pub", followed_at=NOW)
+    item: dict[str, Any] = {
+        "user_id": {"S": "ana"},
+        f"hidden_{marks.week_of(NOW_MS) - 9}": {"BS": [b"expired.", b"expired?"]},
+        f"hidden_{marks.week_of(NOW_MS) - 1}": {"BS": [b"a week a", marks.hash_of("pub")]},
+    }
+    client.put_item(TableName=names.READERS.name, Item=item)
+    client.put_item(
+        TableName=names.FOLLOWING.name,
+        Item={
+            "user_id": {"S": "ana"},
+            "publisher_id": {"S": "pub"},
+            "version": {"N": "1"},
+            "state": {"S": UNFOLLOWED},
+        },
+    )
+    followed = follows.follow(replace(wish, version=1), now_ms=NOW_MS, max_follows=2)
+    assert followed is not None
+    readers.get("ana")
+    ended = follows.unfollow(followed, now_ms=NOW_MS)
+    assert ended is not None
+    readers.get("ana")
+    followed = follows.follow(ended, now_ms=NOW_MS, max_follows=2)
+    assert followed is not None
+    full = {"BS": [bytes([0, 0, 0, 0, 0, 0, n // 256, n % 256]) for n in range(marks.MAX_HIDDEN)]}
+    item = {"user_id": {"S": "ana"}, f"hidden_{marks.week_of(NOW_MS)}": full}
+    client.put_item(TableName=names.READERS.name, Item=item)
+    follows.unfollow(followed, now_ms=NOW_MS)
+    follows.followed("ana", ["pub", "nobody"])
+
+
+def mutes_change_the_names_and_the_marks(client: Any) -> None:
+    mutes = Mutes(Readers(client, names.READERS.name))
+    for change in (mutes.unmute, mutes.mute, mutes.mute, mutes.unmute, mutes.mute):
+        change("ana", "pub")
+    mutes.list("ana", limit=5, after=None)
+    full = {"user_id": {"S": "ana#muted"}, "publishers": {"SS": [f"p{n:03}" for n in range(500)]}}
+    client.put_item(TableName=names.READERS.name, Item=full)
+    for publisher in ("p007", "pub"):
+        with suppress(TooManyMutes):
+            mutes.mute("ana", publisher)
+
+
 def timelines_take_entries_and_answer_pages(client: Any) -> None:
     timelines = Entries(client, names.TIMELINES.name)
     for number in range(5):
@@ -373,6 +421,8 @@ SCRIPTS: list[Callable[[Any], None]] = [
     publishers_grow_by_version_and_are_counted_by_window,
     a_level_of_all_publishers_is_set_and_taken_back,
     follows_change_by_version_with_their_count,
+    unfollows_mark_their_publishers_up_to_a_limit,
+    mutes_change_the_names_and_the_marks,
     a_marker_only_moves_up,
     timelines_take_entries_and_answer_pages,
 ]

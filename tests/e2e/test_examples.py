@@ -36,19 +36,21 @@ def test_every_example_answers_as_the_page_says(
         "AWS_DEFAULT_REGION": aws.LOCAL_REGION,
     }
     for example in examples():
-        answer = tried(example, alice.name, variables)
+        answer = tried(example, {"alice": alice.name, "bob": bob.name}, variables)
         if answer and "REF_ID" not in variables and "accepted_at" in answer:
             published = json.loads(answer)
             variables["REF_ID"] = published["ref_id"]
             variables["PUBLISHED_AT"] = published["published_at"]
 
 
-def tried(example: Example, alice: str, variables: dict[str, str]) -> str:
-    """Run an example until it answers what the page shows; `alice` is the name of its alice."""
-    commands = example.commands.replace("alice", alice).replace("curl ", "curl -sS ")
+def tried(example: Example, names: dict[str, str], variables: dict[str, str]) -> str:
+    """Run an example until it answers what the page shows; `names` are those of its users."""
+    commands = example.commands.replace("curl ", "curl -sS ")
     # Version 1 of the AWS CLI does not read AWS_ENDPOINT_URL for SQS.
     commands = commands.replace("aws sqs ", 'aws --endpoint-url "$ENGINE" sqs ')
-    shown = json.dumps(example.answer).replace("alice", alice)
+    shown = json.dumps(example.answer)
+    for user, name in names.items():
+        commands, shown = commands.replace(user, name), shown.replace(user, name)
     end = time.monotonic() + PATIENCE_SECONDS
     while True:
         done = subprocess.run(

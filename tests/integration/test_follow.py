@@ -615,6 +615,18 @@ def test_unprocessed_edges_are_written_again_or_raise_try_later(
         following.edges.put_all(("grace", user, 1) for user in users)
 
 
+def test_every_page_says_how_many_one_follows(system: System, fail_first: FailFirst) -> None:
+    publishers = follow_many(system, 5)
+    assert system.unfollow("bob", publishers[1]).status == 204
+    first = page(system, limit="3").body
+    second = page(system, limit="3", cursor=first["next"]).body
+    assert [len(each["following"]) for each in (first, second)] == [3, 1]
+    assert first["count"] == second["count"] == 4
+    calls = fail_first(system.dynamodb, "get_item", [])
+    page(system)
+    assert [call["ConsistentRead"] for call in calls] == [True]
+
+
 def test_a_list_with_thousands_of_tombstones_has_short_pages(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:

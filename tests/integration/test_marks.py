@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from fanfold import names
+from fanfold.aws.items import text
+from fanfold.timeline import marks
 from tests.integration.system import System
 
 DAY = 86_400
@@ -38,3 +43,240 @@ def test_an_unfollow_hides_at_once_and_a_follow_shows_again(posts: System) -> No
     assert seen(posts) == ["bea"]
     assert posts.follow("bob", "ada").status == 200
     assert seen(posts) == ["bea", "ada"]
+
+
+def test_no_post_of_a_hidden_publisher_is_read(posts: System) -> None:
+    posts.unfollow("bob", "ada")
+    read: list[Any] = []
+    plain = posts.posts.get
+    with pytest.MonkeyPatch.context() as patched:
+        store = posts.door("timeline").reading.hydration.posts
+
+        def get(_: Any, ids: Any) -> Any:
+            read.append(set(ids))
+            return plain(ids)
+
+        patched.setattr(type(store), "get", get)
+        posts.door("timeline").reading.hydration.cache.clear()
+        assert seen(posts) == ["bea"]
+    assert [len(ids) for ids in read] == [1]
+
+
+def test_a_page_is_refilled_and_its_cursors_go_on_from_what_was_looked_at(system: System) -> None:
+    for publisher in ("ada", "bea"):
+        system.follow("bob", publisher)
+    for number in range(12):
+        publisher = "ada" if number % 3 else "bea"
+        system.publish(f"post-{number}", user=publisher, body={})
+        system.clock.advance(1)
+    system.pump()
+    system.unfollow("bob", "ada")
+    for hydrate in ("true", "false"):
+        pages: list[list[str]] = []
+        place: dict[str, str] = {}
+        while True:
+            body = system.timeline("bob", limit="3", hydrate=hydrate, **place).body
+            pages.append([entry["publisher_id"] for entry in body["entries"]])
+            if body["next"] is None:
+                break
+            place = {"before": body["next"]}
+        assert [len(page) for page in pages if page] == [3, 1]
+        assert {each for page in pages for each in page} == {"bea"}
+
+
+def test_a_feed_is_filtered_for_nobody(posts: System) -> None:
+    posts.unfollow("bob", "ada")
+    posts.http("api/mute", user="bob", path={"publisher_id": "ada"})
+    feed = posts.http("timeline/read_feed", user="bob", path={"publisher_id": "ada"})
+    assert [entry["publisher_id"] for entry in feed.body["entries"]] == ["ada"]
+
+
+def row(system: System, user: str = "bob") -> dict[str, Any]:
+    items = {item["user_id"]["S"]: item for item in system.rows(names.READERS)}
+    return items.get(user, {})
+
+
+def weeks(system: System) -> list[str]:
+    return sorted(name for name in row(system) if name.startswith("hidden_"))
+
+
+def test_a_week_ends_with_the_retention_and_eight_days_and_the_next_change_removes_it(
+    posts: System,
+) -> None:
+    posts.unfollow("bob", "ada")
+    week = marks.week_of(posts.clock.ms)
+    (attribute,) = weeks(posts)
+    assert attribute == f"hidden_{week}"
+    end = (week + 1) * 7 * DAY + (30 + 8) * DAY
+    posts.clock.advance(end - posts.clock.ms / 1000 - 1)
+    posts.unfollow("bob", "bea")
+    assert len(weeks(posts)) == 2, "a second before"
+    posts.clock.advance(1)
+    posts.follow("bob", "bea")
+    assert weeks(posts) == [], "one is over, the other is empty"
+
+
+@pytest.mark.parametrize("again", ["bea", "ada"])
+def test_an_unfollow_above_the_limit_is_taken_and_pages_read_whom_the_user_follows(
+    posts: System, monkeypatch: pytest.MonkeyPatch, again: str
+) -> None:
+    monkeypatch.setattr(marks, "MAX_HIDDEN", 1)
+    for publisher in ("ada", "bea"):
+        assert posts.unfollow("bob", publisher).status == 204
+    until = posts.clock.ms // 1000 + 1 + 31 * DAY
+    assert int(row(posts)["verify_until"]["N"]) == until
+    assert len(weeks(posts)) == 1
+    assert seen(posts) == []
+    posts.follow("bob", again)
+    assert seen(posts) == [again]
+    posts.unfollow("bob", again)
+    assert seen(posts) == []
+
+
+def test_when_follows_cannot_be_read_there_is_no_page_instead_of_a_wrong_one(
+    posts: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks, "MAX_HIDDEN", 0)
+    posts.unfollow("bob", "ada")
+    timeline = posts.door("timeline")
+    left = {names.FOLLOWING.name: {"Keys": [{"publisher_id": text("bea")}]}}
+    plain, calls = timeline.dynamodb.batch_get_item, []
+
+    def fail(count: int) -> Any:
+        def call(**request: Any) -> Any:
+            if names.FOLLOWING.name not in request["RequestItems"]:
+                return plain(**request)
+            calls.append(request)
+            if len(calls) <= count:
+                return {"Responses": {}, "UnprocessedKeys": left}
+            return plain(**request)
+
+        return call
+
+    monkeypatch.setattr(timeline.dynamodb, "batch_get_item", fail(4))
+    assert [e["publisher_id"] for e in posts.timeline("bob").body["entries"]] == ["bea"]
+    calls.clear()
+    monkeypatch.setattr(timeline.dynamodb, "batch_get_item", fail(5))
+    assert (posts.timeline("bob").status, posts.timeline("bob").status) == (503, 200)
+
+
+def test_a_reader_that_cannot_be_read_gets_no_page(
+    posts: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posts.unfollow("bob", "ada")
+    client = posts.door("timeline").dynamodb
+    throttled = client.exceptions.ProvisionedThroughputExceededException(
+        {"Error": {"Code": "ProvisionedThroughputExceededException"}}, "GetItem"
+    )
+
+    def fail(**_request: Any) -> Any:
+        raise throttled
+
+    with monkeypatch.context() as patched:
+        patched.setattr(client, "get_item", fail)
+        answer = posts.timeline("bob")
+    assert (answer.status, answer.slug) == (503, "try-later")
+    assert seen(posts) == ["bea"]
+
+
+def test_the_row_is_read_consistently_and_once_a_page(
+    posts: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, requests = posts.door("timeline").dynamodb, []
+    plain = client.get_item
+
+    def get_item(**request: Any) -> Any:
+        requests.append(request)
+        return plain(**request)
+
+    monkeypatch.setattr(client, "get_item", get_item)
+    posts.timeline("bob", limit="1", hydrate="false")
+    assert [request["ConsistentRead"] for request in requests] == [True]
+    posts.timeline("bob", to="2020-01-01")
+    assert len(requests) == 1, "a page that reads no entries reads no reader"
+
+
+# Mutes
+
+
+def mute(system: System, publisher: str, verb: str = "mute") -> int:
+    path = {"publisher_id": publisher}
+    return int(system.http(f"api/{verb}", user="bob", path=path).status)
+
+
+def muted(system: System, **query: str) -> list[str]:
+    body = system.http("api/list_muted", user="bob", query=query).body
+    return [each["publisher_id"] for each in body["muted"]]
+
+
+def test_a_mute_hides_at_once_and_an_unmute_shows_again_and_both_are_idempotent(
+    posts: System,
+) -> None:
+    assert muted(posts) == []
+    for _ in range(2):
+        assert mute(posts, "ada") == 204
+        assert (seen(posts), muted(posts)) == (["bea"], ["ada"])
+    for _ in range(2):
+        assert mute(posts, "ada", "unmute") == 204
+        assert (seen(posts), muted(posts)) == (["bea", "ada"], [])
+    assert row(posts, "bob#muted").keys() == {"user_id"}
+
+
+def test_a_mute_outlives_unfollow_and_follow_and_a_mark_outlives_unmute(posts: System) -> None:
+    mute(posts, "ada")
+    posts.unfollow("bob", "ada")
+    assert seen(posts) == ["bea"]
+    posts.follow("bob", "ada")
+    assert (seen(posts), muted(posts)) == (["bea"], ["ada"])
+    posts.unfollow("bob", "ada")
+    mute(posts, "ada", "unmute")
+    assert seen(posts) == ["bea"]
+    posts.follow("bob", "ada")
+    assert seen(posts) == ["bea", "ada"]
+
+
+def test_more_mutes_than_the_limit_are_refused_and_a_mute_that_is_there_is_not(
+    posts: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(marks, "MAX_MUTED", 2)
+    assert [mute(posts, each) for each in ("ada", "cleo", "bea", "ada")] == [204, 204, 409, 204]
+    answer = posts.http("api/mute", user="bob", path={"publisher_id": "bea"})
+    assert (answer.slug, seen(posts)) == ("too-many-mutes", ["bea"])
+    mute(posts, "cleo", "unmute")
+    assert mute(posts, "bea") == 204
+    assert (muted(posts), seen(posts)) == (["ada", "bea"], [])
+
+
+def test_mutes_are_listed_by_name_in_pages(posts: System) -> None:
+    for publisher in ("cleo", "ada", "bea"):
+        mute(posts, publisher)
+    first = posts.http("api/list_muted", user="bob", query={"limit": "2"}).body
+    assert [each["publisher_id"] for each in first["muted"]] == ["ada", "bea"]
+    assert muted(posts, cursor=first["next"]) == ["cleo"]
+    assert posts.http("api/list_muted", user="bob", query={"limit": "3"}).body["next"] is None
+    assert posts.http("api/list_muted", user="bob", query={"cursor": "x"}).status == 400
+
+
+@pytest.mark.parametrize("failures", [1, 5, 6])
+def test_a_mute_in_conflict_is_tried_again(
+    posts: System, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    client = posts.door("api").dynamodb
+    kind = client.exceptions.TransactionCanceledException
+    conflict = kind(
+        {
+            "Error": {"Code": kind.__name__},
+            "CancellationReasons": [{"Code": "None"}, {"Code": "TransactionConflict"}],
+        },
+        "TransactWriteItems",
+    )
+    plain, left = client.transact_write_items, [conflict] * failures
+
+    def transact(**request: Any) -> Any:
+        if left:
+            raise left.pop()
+        return plain(**request)
+
+    monkeypatch.setattr(client, "transact_write_items", transact)
+    assert mute(posts, "ada") == (204 if failures < 6 else 429)
+    assert seen(posts) == (["bea"] if failures < 6 else ["bea", "ada"])

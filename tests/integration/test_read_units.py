@@ -26,6 +26,7 @@ from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.read import Hydration, Reading
 from fanfold.timeline.readers import Readers
 from fanfold.timeline.sight import Sights
+from fanfold.timeline.unread import Unread
 from simulation.scheduler import Scheduler, virtual_time
 from simulation.schemas import schema_of
 
@@ -59,6 +60,7 @@ class Service:
             ).followed,
         )
         self.reading = Reading(self.timelines, Hydration(self.posts), sights, 30)
+        self.unread = Unread(self.timelines, sights, 30)
 
     def add(self, count: int, *, body: str = '{"title": "What I saw by the river"}') -> None:
         for _ in range(count):
@@ -113,6 +115,17 @@ def test_a_page_upwards_of_new_ids_takes_two_and_a_half_units_and_one_for_its_re
     service.add(60)
     page, units = service.page(hydrate=False, after=page["previous"])
     assert (len(page["entries"]), page["more"], units) == (LIMIT, True, ROW + 2.5)
+
+
+@pytest.mark.parametrize(("above", "query"), [(0, 0.5), (10, 0.5), (100, 2.5), (200, 2.5)])
+def test_what_is_unread_takes_two_and_a_half_units_at_most_and_one_for_its_reader(
+    service: Service, above: int, query: float
+) -> None:
+    service.add(300)
+    service.unread.sights.readers.raise_marker(READER, service.entries[-1 - above].sort_key)
+    before = service._units()
+    assert service.unread.count(READER) == {"unread": min(above, 100), "more": above > 100}
+    assert service._units() - before == ROW + query
 
 
 def test_an_idle_poll_takes_two_and_a_half_units(service: Service) -> None:

@@ -143,10 +143,32 @@ def test_what_cannot_be_read_is_never_counted_as_nothing(
     assert unread(system) == (1, False)
 
 
-@pytest.mark.parametrize("seed", range(6))
+def test_what_was_unfollowed_is_not_unread_and_a_follow_brings_it_back(system: System) -> None:
+    for number, publisher in enumerate(("ada", "grace", "ada")):
+        system.follow("bob", publisher)
+        give(system, number, publisher=publisher)
+    assert unread(system) == (3, False)
+    assert system.unfollow("bob", "ada").status == 204
+    assert unread(system) == (1, False)
+    assert system.follow("bob", "ada").status == 200
+    assert unread(system) == (3, False)
+
+
+def test_what_is_left_out_makes_no_room_for_what_lies_below_the_hundred(system: System) -> None:
+    system.follow("bob")
+    for number in range(150):
+        give(system, number, publisher="ada" if number % 2 else "grace", before=number)
+    system.unfollow("bob")
+    assert unread(system) == (50, True)
+
+
+# At most so many marks; with fewer, rows of follows are read.
+@pytest.mark.parametrize("max_hidden", [500, 1, 0])
+@pytest.mark.parametrize("seed", range(4))
 def test_the_count_agrees_with_the_timeline_whatever_a_reader_does(
-    system: System, seed: int
+    system: System, seed: int, max_hidden: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("fanfold.timeline.marks.MAX_HIDDEN", max_hidden)
     chance = Random(seed)
     publishers = ["ada", "grace", "linus", "kim"]
     for number in range(60):
@@ -169,3 +191,5 @@ def test_the_count_agrees_with_the_timeline_whatever_a_reader_does(
         place = (marker["published_at"] or "", marker["ref_id"] or "")
         above = [each for each in entries(system) if (each["published_at"], each["ref_id"]) > place]
         assert unread(system) == (len(above), False)
+    verifies = "verify_until" in system.rows_of("Readers")[0]
+    assert verifies is (max_hidden < 2)

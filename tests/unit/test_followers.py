@@ -99,9 +99,12 @@ def test_pages_have_each_follower_once_in_the_order_of_the_hashes(
     assert listed == sorted({user for user, _ in placements}, key=ring.edge)
 
 
-def test_pages_of_a_publisher_with_one_shard_are_full_and_each_is_one_read() -> None:
-    publisher = Publisher([(f"user-{number}", 0) for number in range(7)])
-    assert [len(page) for page in pages(publisher, 3)] == [3, 3, 1]
+@pytest.mark.parametrize(("count", "sizes"), [(5, [3, 2]), (6, [3, 3]), (7, [3, 3, 1])])
+def test_pages_of_a_publisher_with_one_shard_are_full_and_each_is_one_read(
+    count: int, sizes: list[int]
+) -> None:
+    publisher = Publisher([(f"user-{number}", 0) for number in range(count)])
+    assert [len(page) for page in pages(publisher, 3)] == sizes
     assert len(publisher.reads) == 1
 
 
