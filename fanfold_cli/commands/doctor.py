@@ -108,15 +108,15 @@ def doctor(
 def _doctor(
     deployment: Deployment, threads: ThreadPoolExecutor, report: Report, *, repair: bool
 ) -> Doctor:
-    # Of the deployed functions: how long marks live depends on the retention.
-    settings = event_sources.run_time_settings(deployment)
-    dynamodb = deployment.client("dynamodb")
+    settings, dynamodb = deployment.settings(), deployment.client("dynamodb")
+    # How long marks live depends on the retention of the deployed functions.
+    retention_days = event_sources.run_time_settings(deployment).retention_days
     records = Records(
         FollowsTable(
             dynamodb,
             settings.following_table,
             Readers(dynamodb, settings.readers_table),
-            settings.retention_days,
+            retention_days,
         ),
         EdgesTable(dynamodb, settings.followers_table),
         PublishersTable(dynamodb, settings.publishers_table),
