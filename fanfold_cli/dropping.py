@@ -14,6 +14,7 @@ from fanfold_cli.stack import Deployment
 
 # What dropping a letter means, by what it is.
 ORDER = "nothing is lost: SWEEP asks again for what is pending, or `fanfold fanout abandon` ends it"
+BACKFILL = "a follower may miss posts from before the follow"
 SETTLE = "then run `fanfold doctor --publisher PUBLISHER`: edges may differ from the follow"
 WISH = "a wish that was accepted is lost for good"
 BROKEN = "refused by the contract, so nothing was accepted; tell the sender"
@@ -93,6 +94,8 @@ def _say_what_it_means(letters: list[DeadLetter]) -> None:
 def _meaning(letter: DeadLetter) -> str:
     if letter.kind == CONTRACT and letter.type in (*contract.ORDERS, *contract.EVENTS):
         return BROKEN
+    if letter.type == contract.RELATION_BACKFILL:
+        return BACKFILL
     if letter.type == contract.RELATION_SETTLE:
         return SETTLE
     if letter.type in contract.ORDERS:

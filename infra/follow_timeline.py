@@ -94,6 +94,7 @@ class FollowTimeline(Construct):
         self._place_functions()
         self._grant_tables()
         self._grant_queues()
+        self._order_updates()
         self._start_functions()
         self.http = HttpDoor(
             self,
@@ -172,6 +173,16 @@ class FollowTimeline(Construct):
                 work.allow_sending(self.functions[function])
             work.allow_rejecting(self.functions[queue.consumer])
             work.allow_peeking_at_dead_letters(sweep)
+
+    def _order_updates(self) -> None:
+        """Have whoever takes messages updated before those who send them, perhaps of a new kind."""
+        for queue, senders in SENDERS.items():
+            taker = self.functions[queue.consumer].node.default_child
+            assert isinstance(taker, lambda_.CfnFunction)
+            for sender in set(senders) - {queue.consumer}:
+                placed = self.functions[sender].node.default_child
+                assert isinstance(placed, lambda_.CfnFunction)
+                placed.add_dependency(taker)
 
     def _start_functions(self) -> None:
         """Let queues start the workers, and the clock SWEEP."""

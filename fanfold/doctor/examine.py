@@ -1,7 +1,8 @@
-"""The use case behind `fanfold doctor`: do follows and edges agree, and if not, make them agree.
+"""The use case behind `fanfold doctor`: do follows, edges and marks agree, and if not, make them.
 
 The following row decides. One pass compares the edges with the rows, another the rows with the
-edges; what differs is read again a moment later before it counts.
+edges and with the marks of their readers; what differs is read again a moment later before it
+counts.
 """
 
 from __future__ import annotations
@@ -73,7 +74,10 @@ class Doctor:
             self.report.add_unreadable(FOLLOWING, unreadable)
             self.report.follows += sum(row.is_active for row in rows)
             placements = self.records.placements(self.records.levels(list(map(pair_of, rows))))
-            snapshots = [Snapshot(row, placements.get(pair_of(row), {})) for row in rows]
+            marks = self.records.marks(rows)
+            snapshots = [
+                Snapshot(row, placements.get(pair_of(row), {}), marks[pair_of(row)]) for row in rows
+            ]
             self._suspect(self._read(each.pair for each in snapshots if each.difference))
             yield scanned
 

@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 from fanfold.follows.wishes import Follow
 from fanfold.names import Table
+from fanfold.timeline import marks
+from fanfold.timeline.marks import Reader
 
 # Differences and unreadable items that a report lists; it counts all of them.
 EXAMPLES = 100
@@ -23,22 +25,35 @@ def pair_of(row: Follow) -> Pair:
 
 
 class Difference(StrEnum):
-    """How follows and edges can disagree."""
+    """How follows can disagree with edges, or with their readers' marks."""
 
     MISSING = "missing"  # a follow without an edge
     ORPHANED = "orphaned"  # an edge without a follow
     OLDER = "older"  # edges of older versions than the row only
     NEWER = "newer"  # an edge of a newer version, which the next unfollow would not delete
+    HIDDEN = "hidden"  # a follow whose publisher is marked as unfollowed
+    SHOWN = "shown"  # a recent unfollow that its user's marks do not tell
     UNREACHABLE = "unreachable"  # a publisher with edges above the level of its row
     UNREADABLE = "unreadable"  # an item that is neither an edge nor a row; never repaired
 
 
+def mark_of(row: Follow, reader: Reader, *, now_ms: int, retention_days: int) -> Difference | None:
+    """How the marks of a reader differ from the row. Unfollows of version 0.1 left none."""
+    times = {"now_ms": now_ms, "retention_days": retention_days}
+    if row.is_active:
+        is_wrong = marks.is_wrongly_hidden(reader, row.publisher_id, **times)
+        return Difference.HIDDEN if is_wrong else None
+    is_wrong = marks.is_wrongly_shown(reader, row.publisher_id, ended_at=row.ended_at, **times)
+    return Difference.SHOWN if is_wrong else None
+
+
 @dataclass(frozen=True)
 class Snapshot:
-    """One relation at one moment: its row, and where its edge lies."""
+    """One relation at one moment: its row, where its edge lies, and how marks differ."""
 
     row: Follow
     placements: Placements
+    mark: Difference | None = None
 
     @property
     def pair(self) -> Pair:
@@ -46,7 +61,12 @@ class Snapshot:
 
     @property
     def difference(self) -> Difference | None:
-        """How the edge differs from the row; None if they agree.
+        """How the edge differs from the row, or else the mark; None if all agree."""
+        return self._of_edge or self.mark
+
+    @property
+    def _of_edge(self) -> Difference | None:
+        """How the edge differs from the row.
 
         Copies of the edge at other levels are no difference if they are of older versions or of the
         same: readers drop them, and an unfollow deletes them.

@@ -1,4 +1,4 @@
-"""Repairs: the edges are made to agree with the row, and a row's level with where the edges are.
+"""Repairs: edges and marks are made to agree with the row, and a row's level with the edges.
 
 A repair may run at any time and more than once; a follow or unfollow that comes meanwhile wins.
 Each raises `TryLater` if it has to be run again.
@@ -32,7 +32,7 @@ class Repair:
         self.following.edges.forget()  # the level is cached there
 
     def reconcile(self, seen: Snapshot) -> None:
-        """Make the edges agree with the row, whatever it says by now."""
+        """Make the edges and the marks agree with the row, whatever it says by now."""
         # An edge newer than its row, as after a restore of the table, survives every reconciling.
         # Raising the row beyond it deletes nothing that may have come meanwhile.
         newest = max(seen.placements.values(), default=0)
@@ -40,9 +40,11 @@ class Repair:
             self._raise_version(seen.row, newest + 1)
         self.following.reconcile(*seen.pair)
         after = self.records.snapshot(seen.pair)
+        if after and after.mark and self.records.follows.mark(after.row, now_ms=clock.now_ms()):
+            after = self.records.snapshot(seen.pair)
         if after and after.difference:
             raise TryLater(
-                f"The edge of '{seen.row.user_id}' to '{seen.row.publisher_id}' is still "
+                f"The follow of '{seen.row.publisher_id}' by '{seen.row.user_id}' is still "
                 f"{after.difference} after its repair."
             )
 

@@ -1,4 +1,4 @@
-"""Rows and edges in bulk, read consistently."""
+"""Rows, edges and marks in bulk, read consistently."""
 
 from __future__ import annotations
 
@@ -9,15 +9,26 @@ from typing import Any, TypeAlias
 
 from fanfold import clock
 from fanfold.aws.items import MAX_KEYS, Item, get_text, text
-from fanfold.doctor.findings import Key, Pair, Placements, Snapshot, Unreachable, pair_of
+from fanfold.doctor.findings import (
+    Difference,
+    Key,
+    Pair,
+    Placements,
+    Snapshot,
+    Unreachable,
+    mark_of,
+    pair_of,
+)
 from fanfold.errors import TryLater
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable, edge_key
 from fanfold.follows.follows_table import FollowsTable, follow_of, row_key
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
-from fanfold.names import FOLLOWERS, FOLLOWING, Table
+from fanfold.names import FOLLOWERS, FOLLOWING, READERS, Table
 from fanfold.settings import HIGHEST_LEVEL
+from fanfold.timeline.marks import Reader
+from fanfold.timeline.readers import reader_of
 
 # BatchGetItem leaves keys unread when it is throttled, or when the answer would exceed 16 MB.
 ATTEMPTS = 6
@@ -66,8 +77,9 @@ class Records:
         # Read after the row: no edge that was acknowledged before lies above this level.
         level = self._level_now(row.publisher_id)
         placements = self.placements({pair: level}).get(pair, {})
+        mark = self.marks([row])[pair]
         now = self._row(pair)
-        return Snapshot(row, placements) if now and now.version == row.version else None
+        return Snapshot(row, placements, mark) if now and now.version == row.version else None
 
     def placements(self, levels: Mapping[Pair, int]) -> dict[Pair, Placements]:
         """Where the edges of these pairs lie, each up to the level given for it."""
@@ -77,6 +89,25 @@ class Records:
             for level in range(top + 1)
         ]
         return _placements(self._get_all(self.edges_table.table, keys))
+
+    def marks(self, rows: Collection[Follow]) -> dict[Pair, Difference | None]:
+        """How the marks of their readers differ from these rows, which were read before."""
+        readers, now_ms = self.follows.readers, clock.now_ms()
+        users = {row.user_id for row in rows}
+        keys = [{READERS.partition_key: text(user_id)} for user_id in users]
+        found = {
+            get_text(item, READERS.partition_key): reader_of(item)
+            for item in self._get_all(readers.table, keys)
+        }
+        return {
+            pair_of(row): mark_of(
+                row,
+                found.get(row.user_id, Reader()),
+                now_ms=now_ms,
+                retention_days=self.follows.retention_days,
+            )
+            for row in rows
+        }
 
     def without_row(self, pairs: Collection[Pair]) -> list[Pair]:
         """Those of these pairs that have no readable row."""

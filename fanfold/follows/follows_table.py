@@ -105,6 +105,7 @@ class FollowsTable:
         change = marks.unfollowed(
             self.readers.get(seen.user_id),
             seen.publisher_id,
+            ended_at=now_ms,
             now_ms=now_ms,
             retention_days=self.retention_days,
         )
@@ -112,6 +113,35 @@ class FollowsTable:
         count = self.readers.unfollowed(seen.user_id, change)
         changed = self._change([ended], count, now_ms=now_ms)
         return changed[0] if changed else None
+
+    def mark(self, seen: Follow, *, now_ms: int) -> bool:
+        """Make the marks agree with the relation `seen`, as after a restore; changes nothing else.
+
+        False if somebody else changed it meanwhile; read it again.
+        """
+        reader, times = self.readers.get(seen.user_id), {"now_ms": now_ms}
+        times["retention_days"] = self.retention_days
+        if seen.is_active:
+            change = marks.followed(reader, [seen.publisher_id], **times)
+        else:
+            change = marks.unfollowed(reader, seen.publisher_id, ended_at=seen.ended_at, **times)
+        is_the_same = {
+            "TableName": self.table,
+            "Key": row_key(seen.user_id, seen.publisher_id),
+            **expressions(condition="#version = :seen", values={":seen": number(seen.version)}),
+        }
+        actions: Any = [
+            {"ConditionCheck": is_the_same},
+            {"Update": self.readers.marked(seen.user_id, change)},
+        ]
+        try:
+            self.client.transact_write_items(TransactItems=actions)
+        except self.client.exceptions.TransactionCanceledException as cancelled:
+            reasons = {reason.get("Code") for reason in cancelled.response["CancellationReasons"]}
+            if not reasons <= {"None", "ConditionalCheckFailed", "TransactionConflict"}:
+                raise
+            return False
+        return True
 
     def ask_again(self, seen: Follow, *, now_ms: int) -> Follow | None:
         """Record that the state which the relation already has was asked for at `seen.asked_at`.

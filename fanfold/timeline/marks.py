@@ -105,12 +105,14 @@ def weeks_of(reader: Reader, publisher_id: str) -> list[int]:
     ]
 
 
-def unfollowed(reader: Reader, publisher_id: str, *, now_ms: int, retention_days: int) -> Change:
-    """What the end of a follow changes: its mark, or, above the limit, verification."""
+def unfollowed(
+    reader: Reader, publisher_id: str, *, ended_at: int, now_ms: int, retention_days: int
+) -> Change:
+    """What the end of a follow at `ended_at` changes: its mark, or above the limit verification."""
     expired = _expired(reader, now_ms, retention_days)
     count = sum(len(marks) for week, marks in reader.hidden.items() if week not in expired)
     if count < MAX_HIDDEN:
-        return Change(adds={week_of(now_ms): hash_of(publisher_id)}, expired=expired)
+        return Change(adds={week_of(ended_at): hash_of(publisher_id)}, expired=expired)
     days = retention_days + VERIFY_MARGIN_DAYS
     until = -(-now_ms // 1000) + days * DAY_SECONDS
     return Change(expired=expired, verify_until=max(reader.verify_until, until))
@@ -127,6 +129,25 @@ def followed(
             if week not in expired:
                 deletes.setdefault(week, []).append(hash_of(publisher_id))
     return Change(deletes=deletes, expired=expired)
+
+
+def is_wrongly_hidden(
+    reader: Reader, publisher_id: str, *, now_ms: int, retention_days: int
+) -> bool:
+    """Whether marks hide a publisher, as they must not while it is followed."""
+    return any(
+        is_live(week, now_ms=now_ms, retention_days=retention_days)
+        for week in weeks_of(reader, publisher_id)
+    )
+
+
+def is_wrongly_shown(
+    reader: Reader, publisher_id: str, *, ended_at: int, now_ms: int, retention_days: int
+) -> bool:
+    """Whether entries from before the end of a follow are shown, as they must not be."""
+    over = ended_at // 1000 + retention_days * DAY_SECONDS
+    is_verified = reader.verify_until >= over
+    return now_ms < over * 1000 and not is_verified and not weeks_of(reader, publisher_id)
 
 
 def _expired(reader: Reader, now_ms: int, retention_days: int) -> list[int]:

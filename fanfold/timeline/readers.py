@@ -53,6 +53,10 @@ class Readers:
         """The Update, for a transaction, that counts one ended follow."""
         return self._update(user_id, -1, marks)
 
+    def marked(self, user_id: str, marks: Change) -> dict[str, Any]:
+        """The Update, for a transaction, that changes marks alone."""
+        return self._update(user_id, 0, marks)
+
     def raise_marker(self, user_id: str, marker: str) -> str | None:
         """Move the marker up to a sort key, never down; returns the one that is stored then.
 
@@ -78,13 +82,14 @@ class Readers:
     ) -> dict[str, Any]:
         hidden = {f"{_HIDDEN}{week}": binaries([mark]) for week, mark in marks.adds.items()}
         shown = {f"{_HIDDEN}{week}": binaries(each) for week, each in marks.deletes.items()}
+        count = {"follows": number(follows)} if follows else {}
         until = {"verify_until": number(marks.verify_until)} if marks.verify_until else {}
         return {
             "TableName": self.table,
             "Key": {"user_id": text(user_id)},
             **expressions(
                 sets=until,
-                adds={"follows": number(follows), **hidden},
+                adds={**count, **hidden},
                 deletes=shown,
                 removes=[f"{_HIDDEN}{week}" for week in marks.expired],
                 **condition,

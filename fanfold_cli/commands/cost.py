@@ -18,8 +18,10 @@ from fanfold.budgets import (
     in_words,
     room_of,
 )
-from fanfold.settings import Settings
+from fanfold.follows.looks import POSTS_WHEN_LATE
+from fanfold.settings import MOST_BACKFILL, Settings
 from fanfold_cli.console import ExpectedError, print_json, print_result
+from fanfold_cli.follow_cost import FirstFollow
 from fanfold_cli.options import JsonOption
 from fanfold_cli.publish_cost import PRICES, Publish
 
@@ -45,12 +47,18 @@ def cost(
         list[int] | None,
         typer.Option(help=r"Followers of a publisher; can be repeated. \[default: four sizes]"),
     ] = None,
+    backfill: Annotated[
+        int, typer.Option(help="How many of a publisher's newest posts a new follow brings.")
+    ] = Settings.backfill,
     transport: Annotated[
         str, typer.Option(help="How DELIVER calls DynamoDB: libcurl or boto3.")
     ] = Settings.transport,
     as_json: JsonOption = False,
 ) -> None:
-    """Estimate the budget of each lane and the price of a publish, without calling AWS."""
+    """Estimate the budget of each lane, and the price of a publish and of a follow.
+
+    It calls nobody.
+    """
     try:
         budget = Budget.of(write_units, concurrency=concurrency)
     except budgets.NoRoom as error:
@@ -60,7 +68,9 @@ def cost(
     if transport not in DELIVER_MEMORY_MB:
         known = " or ".join(DELIVER_MEMORY_MB)
         raise ExpectedError(f"--transport must be {known}, not '{transport}'.")
-    memory_mb = DELIVER_MEMORY_MB[transport]
+    if not 0 <= backfill <= MOST_BACKFILL:
+        raise ExpectedError(f"--backfill must be from 0 to {MOST_BACKFILL}, not {backfill}.")
+    memory_mb, follow = DELIVER_MEMORY_MB[transport], FirstFollow.bringing(backfill)
     publishes = [
         Publish.to(_checked(count), budget, memory_mb=memory_mb) for count in followers or FOLLOWERS
     ]
@@ -76,6 +86,7 @@ def cost(
             "deliver_memory_mb": memory_mb,
             "prices": asdict(PRICES),
             "publishes": [asdict(publish) for publish in publishes],
+            "first_follow": asdict(follow),
         }
         print_json(content)
         return
@@ -85,6 +96,7 @@ def cost(
     print_result("")
     print_result(_publishes(publishes))
     _print_notes(_assumptions(transport, memory_mb))
+    print_result(f"\n{_in_a_sentence(follow, budget)}")
 
 
 def _checked(followers: int) -> int:
@@ -170,6 +182,18 @@ def _publishes(publishes: list[Publish]) -> Table:
             dollars(publish.lambda_dollars),
         )
     return table
+
+
+def _in_a_sentence(follow: FirstFollow, budget: Budget) -> str:
+    units = f"{follow.write_units} write and {follow.read_units:.0f} read units"
+    price = f"{units}, {dollars(follow.dynamodb_dollars)}"
+    if not follow.posts:
+        return f"A first follow, which brings no posts: {price}."
+    return (
+        f"A first follow, with the {follow.posts} posts that it brings: {price}. RELATE keeps up "
+        f"with {budget.relation.most / follow.posts:,.0f} follows a second; in a longer rush, a "
+        f"follow waits, and brings {min(follow.posts, POSTS_WHEN_LATE)}."
+    )
 
 
 def _table(*columns: str) -> Table:

@@ -1,4 +1,4 @@
-"""`fanfold doctor`: do follows and edges agree, and if not, make them agree."""
+"""`fanfold doctor`: do follows, edges and marks agree, and if not, make them agree."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -20,7 +20,7 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.timeline.readers import Readers
-from fanfold_cli import seeding
+from fanfold_cli import event_sources, seeding
 from fanfold_cli.console import (
     INTERRUPTED,
     ExpectedError,
@@ -43,6 +43,8 @@ MEANINGS = {
     Difference.ORPHANED: "edges without a follow: posts arrive that nobody asked for",
     Difference.OLDER: "edges older than their follow: posts arrive all the same",
     Difference.NEWER: "edges newer than their follow: an unfollow would not delete them",
+    Difference.HIDDEN: "follows that are marked as ended: the publisher's posts are not shown",
+    Difference.SHOWN: "ended follows without a mark: the publisher's older posts are shown",
     Difference.UNREACHABLE: "publishers with edges above the level of their row: not delivered to",
     Difference.UNREADABLE: "items that are neither edges nor follows: never repaired",
 }
@@ -50,7 +52,7 @@ MEANINGS = {
 
 def doctor(
     repair: Annotated[
-        bool, typer.Option("--repair", help="Make the edges agree with the follows.")
+        bool, typer.Option("--repair", help="Make edges and marks agree with the follows.")
     ] = False,
     whole: Annotated[
         bool,
@@ -67,7 +69,10 @@ def doctor(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare follows with the edges that deliveries read; exit code 1 if a difference is left."""
+    """Compare follows with the edges that deliveries read, and the marks that readers have.
+
+    Exit code 1 if a difference is left.
+    """
     if whole == (publisher is not None):
         say("Choose what to examine: --publisher PUBLISHER for one publisher, or --whole for all.")
         raise typer.Exit(USAGE)
@@ -104,12 +109,14 @@ def _doctor(
     deployment: Deployment, threads: ThreadPoolExecutor, report: Report, *, repair: bool
 ) -> Doctor:
     settings, dynamodb = deployment.settings(), deployment.client("dynamodb")
+    # How long marks live depends on the retention of the deployed functions.
+    retention_days = event_sources.run_time_settings(deployment).retention_days
     records = Records(
         FollowsTable(
             dynamodb,
             settings.following_table,
             Readers(dynamodb, settings.readers_table),
-            settings.retention_days,
+            retention_days,
         ),
         EdgesTable(dynamodb, settings.followers_table),
         PublishersTable(dynamodb, settings.publishers_table),

@@ -89,6 +89,24 @@ def test_every_function_has_every_setting_in_its_environment(template: Template)
         assert texts == Settings.from_env(texts).to_env()
 
 
+def test_whoever_takes_a_message_is_updated_before_those_who_send_it(template: Template) -> None:
+    placed = of_type(template, "AWS::Lambda::Function")
+    modules = {name: each["Handler"].split(".")[1] for name, each in placed.items()}
+    waits_for = {
+        modules[name]: {modules[other] for other in whole["DependsOn"] if other in modules}
+        for name, whole in template["Resources"].items()
+        if name in modules
+    }
+    assert waits_for == {
+        "api": {"plan", "relate"},
+        "timeline": set(),
+        "plan": {"deliver", "relate"},
+        "deliver": set(),
+        "relate": set(),
+        "sweep": {"plan", "deliver"},
+    }
+
+
 def test_two_stages_in_one_account_have_different_service_names(
     dev: Template, prod: Template
 ) -> None:
@@ -110,6 +128,19 @@ def test_the_stage_decides_who_may_read_posts(
 ) -> None:
     for template, readers in ((dev, "users"), (synthesize(post_readers="publisher"), "publisher")):
         assert {given["POST_READERS"] for given in variables(template).values()} == {readers}
+
+
+def test_the_stage_decides_how_many_posts_a_follow_brings(
+    dev: Template, synthesize: Callable[..., Template]
+) -> None:
+    without = synthesize(stage="dev", backfill="0")
+    for template, posts in ((dev, "30"), (without, "0")):
+        assert {given["BACKFILL"] for given in variables(template).values()} == {posts}
+
+
+def test_relate_writes_at_the_rate_of_its_share(synthesize: Callable[..., Template]) -> None:
+    small = synthesize(stage="dev", max_write_request_units="1000")
+    assert {given["RELATION_WORKER_RATE"] for given in variables(small).values()} == {"50"}
 
 
 def test_the_stage_decides_who_may_see_followers(

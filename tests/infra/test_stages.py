@@ -123,6 +123,8 @@ def test_cdk_json_may_have_typed_values() -> None:
         ),
         ({"warm_write_units": "many"}, "'warm_write_units' must be a whole number"),
         ({"warm_write_units": "-1"}, "'warm_write_units' must be from 4000 to"),
+        ({"backfill": "31"}, "'backfill' must be from 0 to 30, not 31"),
+        ({"backfill": "-1"}, "'backfill' must be from 0 to 30, not -1"),
         ({"max_level": "-1"}, "'max_level' must be from 0 to 10, not -1"),
         ({"warm_write_units": "100"}, "'warm_write_units' must be from 4000 to"),
         (

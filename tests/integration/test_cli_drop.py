@@ -184,10 +184,11 @@ def test_the_question_says_what_dropping_means(
     for body in ({**POST, "ref_id": "#"}, {**ORDER, "fanout_id": "#"}):
         bury(system, "Publish", body, reason="No.", kind="contract")
     bury(system, "Publish", SETTLE)
+    bury(system, "Publish", {**SETTLE, "type": "relation.backfill"})
     ran = dlq(sqs, "drop", "--queue", "publish", "--all")
     assert (ran.exit_code, ran.stdout, ran.said) == (1, "", "Nothing was changed.")
-    assert asked == ["Drop 7 letters?"]
-    assert len(shown(system, "PublishDlq")) == 7, "visible again at once"
+    assert asked == ["Drop 8 letters?"]
+    assert len(shown(system, "PublishDlq")) == 8, "visible again at once"
     assert list(folder.iterdir()) == []
     answers(True)
     system.clock.advance(VISIBILITY_SECONDS)
@@ -197,6 +198,7 @@ def test_the_question_says_what_dropping_means(
     for type_ in ("fanout.plan", "post.published"):
         assert f"1 letter ({type_}): refused by the contract, so nothing was accepted" in said
     assert "1 letter (relation.settle): then run `fanfold doctor" in said
+    assert "1 letter (relation.backfill): a follower may miss posts from before" in said
     assert "1 letter (of no known type): nothing here reads such a message" in said
     assert waiting(system)["Publish"] == 0
 

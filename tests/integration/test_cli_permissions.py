@@ -22,7 +22,7 @@ from fanfold_cli import aws
 from tests.integration.cli import FakeLambda, Stack, outputs, run
 from tests.integration.system import REGION, System, error
 from tests.integration.test_cli_fanout import accept
-from tests.integration.test_doctor import Tables
+from tests.integration.test_doctor import MARKS, Tables
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/operations.md"
 TABLES = {table.name.lower(): table for table in names.TABLES}
@@ -129,6 +129,7 @@ def tables(system: System) -> Tables:
     tables.edge("older", 0, level=2)
     tables.edge("newer", 9, level=2)
     tables.edge("orphan", 1, level=1)
+    MARKS[0].make(tables)
     tables.follow("unreachable", publisher="grace")
     tables.edge("unreachable", 1, level=1, publisher="grace")
     return tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from fanfold.follows.growth import Growing
 from fanfold.follows.levels import Levels
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.settings import HIGHEST_LEVEL
+from fanfold.timeline import marks
 from functions import api, plan
 from tests.integration.cli import FakeLambda, Patched, Ran, run, throttled
 from tests.integration.system import AT, AT_MS, Clock, System, error
@@ -44,7 +45,13 @@ class Tables:
         edges.put_all((publisher, user, 1) for user in users)
 
     def row(
-        self, user: str, *, publisher: str = "ada", version: int = 1, state: str = FOLLOWED
+        self,
+        user: str,
+        *,
+        publisher: str = "ada",
+        version: int = 1,
+        state: str = FOLLOWED,
+        **more: Any,
     ) -> None:
         self.item(
             "Following",
@@ -54,6 +61,7 @@ class Tables:
             version={"N": str(version)},
             followed_at={"S": AT},
             asked_at={"N": str(AT_MS)},
+            **more,
         )
 
     def item(self, table: str, **item: Any) -> None:
@@ -170,7 +178,7 @@ def test_follows_made_by_the_service_have_no_difference(
 @pytest.mark.usefixtures("system")
 @SCOPES
 def test_an_empty_stack_has_no_difference(scope: list[str]) -> None:
-    ran = run("doctor", *scope)
+    ran = run("doctor", *scope, lambda_=FakeLambda())
     assert ran.exit_code == 0
     assert ran.stdout == "0 follows and 0 edges were examined: no difference found.\n"
     assert ("Nobody follows 'ada': is the id right?" in ran.said) is ("ada" in scope)
@@ -261,6 +269,88 @@ def test_each_fault_is_found_repaired_and_gone(
         assert tables.placements("bob") == {}
 
 
+# Marks
+
+WEEK = marks.week_of(AT_MS)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Bob's row, which has its edge if it is a follow, and his row among the readers."""
+
+    kind: str | None
+    state: str
+    ended_at: int = 0
+    reader: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.state} {self.ended_at} {list(self.reader)}"
+
+    def make(self, tables: Tables) -> None:
+        extra: Any = {"ended_at": {"N": str(self.ended_at)}} if self.ended_at else {}
+        tables.row("bob", state=self.state, **extra)
+        if self.state == FOLLOWED:
+            tables.edge("bob", 1)
+        if self.reader:
+            tables.item("Readers", user_id={"S": "bob"}, follows={"N": "7"}, **self.reader)
+
+
+HIDES = {"BS": [marks.hash_of("ada"), marks.hash_of("eve")]}
+AGO = AT_MS - 29 * 86_400_000
+MARKS = [
+    Mark("hidden", FOLLOWED, reader={f"hidden_{WEEK}": HIDES}),
+    Mark("hidden", FOLLOWED, reader={f"hidden_{WEEK - 5}": HIDES, f"hidden_{WEEK}": HIDES}),
+    Mark("shown", UNFOLLOWED, AT_MS - 1),
+    Mark("shown", UNFOLLOWED, AGO, {f"hidden_{WEEK}": {"BS": [marks.hash_of("eve")]}}),
+    Mark("shown", UNFOLLOWED, AGO, {"verify_until": {"N": str(AT_MS // 1000)}}),
+    Mark(None, FOLLOWED, reader={f"hidden_{WEEK - 9}": HIDES}),
+    Mark(None, FOLLOWED, reader={"muted": HIDES}),
+    Mark(None, UNFOLLOWED, 0),
+    Mark(None, UNFOLLOWED, AT_MS - 31 * 86_400_000),
+    Mark(None, UNFOLLOWED, AGO, {f"hidden_{marks.week_of(AGO)}": HIDES}),
+    Mark(None, UNFOLLOWED, AGO, {"verify_until": {"N": str(AT_MS // 1000 + 2 * 86_400)}}),
+]
+
+
+@pytest.mark.parametrize("mark", MARKS, ids=str)
+@SCOPES
+def test_marks_that_differ_from_the_row_are_found_repaired_and_gone(
+    tables: Tables, mark: Mark, scope: list[str]
+) -> None:
+    mark.make(tables)
+    expected = {mark.kind: 1} if mark.kind else {}
+    before = tables.system.dump()
+    ran = examined(*scope)
+    assert (ran.exit_code, found(ran)) == (1 if mark.kind else 0, expected)
+    assert tables.system.dump() == before, "an examination changes nothing"
+    repaired = examined(*scope, "--repair")
+    assert (repaired.exit_code, found(repaired), repaired.json["left"]) == (0, expected, 0)
+    assert found(examined(*scope)) == {}
+    row = tables.system.follows.get("bob", "ada")
+    reader = tables.system.follows.readers.get("bob")
+    assert (row.version, reader.follows) == (1, 7 if mark.reader else 0), "only marks change"
+    if mark.kind == "shown":
+        assert marks.weeks_of(reader, "ada") == [marks.week_of(row.ended_at)], "as it ended"
+    if mark.kind == "hidden":
+        assert all(marks.weeks_of(reader, "eve") for _ in mark.reader), "others are left alone"
+
+
+def test_an_unfollow_that_comes_during_the_repair_of_its_mark_wins(tables: Tables) -> None:
+    system = tables.system
+    MARKS[0].make(tables)
+
+    def transact_write_items(**request: Any) -> Any:
+        if "ConditionCheck" in request["TransactItems"][0]:
+            assert system.unfollow("bob").status == 204
+        return racing.client.transact_write_items(**request)
+
+    racing = Patched(transact_write_items=transact_write_items)
+    ran = examined("--whole", "--repair", dynamodb=racing)
+    assert (ran.exit_code, ran.json["left"]) == (1, 1)
+    assert marks.weeks_of(system.follows.readers.get("bob"), "ada")
+    assert found(examined("--whole")) == {}
+
+
 @pytest.mark.parametrize("fault", [FAULTS[3], FAULTS[5], FAULTS[8], FAULTS[10]], ids=str)
 def test_a_fault_that_is_read_on_several_pages_counts_once(
     tables: Tables, fault: Fault, monkeypatch: pytest.MonkeyPatch
@@ -329,7 +419,7 @@ def test_edges_above_the_level_of_the_row_are_unreachable(
     assert (ran.json["follows"], ran.json["edges"]) == (4, 5)
     assert (ran.json["repaired"], ran.json["left"]) == (0, 2)
     assert restored.system.dump() == before
-    shown = run("doctor", *scope).stdout
+    shown = run("doctor", *scope, lambda_=FakeLambda()).stdout
     assert "publishers with edges above the level of their row" in shown
     row = next(line for line in shown.splitlines() if line.startswith("│ ada"))
     assert [cell.strip() for cell in row.split("│")[1:-1]] == ["ada", "0", "2"]
@@ -430,7 +520,7 @@ def test_an_item_that_is_no_edge_is_listed_and_left_alone(
     assert (ran.exit_code, found(ran)) == (1, {"missing": 1, "unreadable": 1})
     assert (ran.json["repaired"], ran.json["left"], tables.level()) == (1, 1, 0)
     assert ran.json["unreadable"] == [{"table": "followers", "shard_id": shard_id, "edge": edge}]
-    shown = run("doctor", "--whole")
+    shown = run("doctor", "--whole", lambda_=FakeLambda())
     assert (shown.exit_code, shard_id in shown.stdout) == (1, True)
     assert "Unreadable items are not repaired: inspect them" in shown.said
     assert "0 of which can be repaired" in shown.stdout
@@ -458,7 +548,10 @@ def test_rows_that_are_no_follows_are_listed_and_stop_nothing(
     row = {"table": "following", "user_id": "dora", "publisher_id": "ada"}
     assert row in ran.json["unreadable"]
     tables.lose_edge("fred")
-    assert "4 differences found, 1 of which can be repaired." in run("doctor", *scope).stdout
+    assert (
+        "4 differences found, 1 of which can be repaired."
+        in run("doctor", *scope, lambda_=FakeLambda()).stdout
+    )
 
 
 # Meanwhile
@@ -522,7 +615,7 @@ def test_with_too_many_suspects_scanning_waits_for_their_second_reads(
     assert found(ran) == {"missing": 12}
     assert max(awaiting) == 4
     assert len(ran.json["examples"]) == 5
-    assert "The first 5 of 12 are listed." in run("doctor", "--whole").said
+    assert "The first 5 of 12 are listed." in run("doctor", "--whole", lambda_=FakeLambda()).said
 
 
 def test_an_interrupted_repair_says_what_it_has_done_and_can_be_run_again(
@@ -590,7 +683,7 @@ def test_keys_that_a_batch_leaves_are_read_again_or_the_throttle_is_reported(
         return {**answer, "UnprocessedKeys": {table: {"Keys": left}} if left else {}}
 
     dynamodb = Patched(batch_get_item=batch_get_item)
-    ran = run("doctor", "--whole", dynamodb=dynamodb)
+    ran = run("doctor", "--whole", dynamodb=dynamodb, lambda_=FakeLambda())
     if taken:
         assert "no difference found" in ran.stdout
         assert asked[:3] == [20, 12, 4]
@@ -605,7 +698,7 @@ def test_keys_that_a_batch_leaves_are_read_again_or_the_throttle_is_reported(
 def test_the_tables_and_the_sentence_say_what_differs_and_what_to_do(tables: Tables) -> None:
     tables.follow("ann")
     MISSING.make(tables)
-    ran = run("doctor", "--whole")
+    ran = run("doctor", "--whole", lambda_=FakeLambda())
     assert ran.exit_code == 1
     assert "follows without an edge: the publisher's posts do not arrive" in ran.stdout
     assert ran.stdout.splitlines()[-1] == (
@@ -646,7 +739,12 @@ def test_tables_that_cannot_be_read_are_reported() -> None:
     def refuse(**_request: Any) -> Any:
         raise error("AccessDeniedException")
 
-    ran = run("doctor", "--whole", dynamodb=Patched(scan=refuse, describe_table=refuse))
+    ran = run(
+        "doctor",
+        "--whole",
+        dynamodb=Patched(scan=refuse, describe_table=refuse),
+        lambda_=FakeLambda(),
+    )
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "Stopped after 0 follows and 0 edges: 0 differences found. " in ran.said
     assert "AccessDenied" in ran.said
@@ -655,7 +753,10 @@ def test_tables_that_cannot_be_read_are_reported() -> None:
 @SCOPES
 def test_the_advice_names_the_scope_that_was_examined(tables: Tables, scope: list[str]) -> None:
     MISSING.make(tables)
-    assert f"Run `fanfold doctor {' '.join(scope)} --repair`" in run("doctor", *scope).said
+    assert (
+        f"Run `fanfold doctor {' '.join(scope)} --repair`"
+        in run("doctor", *scope, lambda_=FakeLambda()).said
+    )
 
 
 @pytest.mark.usefixtures("system")
@@ -671,6 +772,6 @@ def test_the_advice_names_the_scope_that_was_examined(tables: Tables, scope: lis
 def test_options_without_one_valid_scope_are_refused(
     options: list[str], exit_code: int, sentence: str
 ) -> None:
-    ran = run("doctor", *options)
+    ran = run("doctor", *options, lambda_=FakeLambda())
     assert (ran.exit_code, ran.stdout) == (exit_code, "")
     assert sentence in ran.said

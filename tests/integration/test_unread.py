@@ -14,6 +14,8 @@ from fanfold.ids import sort_key
 from fanfold.timeline.entries import Entry
 from tests.integration.system import AT_MS, Answer, System, error
 
+# What a reader does, and what comes.
+ACTS = (*["entry"] * 4, "late", *["follow", "unfollow"] * 2, "mute", "unmute", "marker")
 DAY_MS = 24 * 60 * 60 * 1000
 
 
@@ -164,7 +166,7 @@ def test_what_is_left_out_makes_no_room_for_what_lies_below_the_hundred(system: 
 
 # At most so many marks; with fewer, rows of follows are read.
 @pytest.mark.parametrize("max_hidden", [500, 1, 0])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_the_count_agrees_with_the_timeline_whatever_a_reader_does(
     system: System, seed: int, max_hidden: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,7 +176,7 @@ def test_the_count_agrees_with_the_timeline_whatever_a_reader_does(
     for number in range(60):
         system.clock.advance(chance.random())
         publisher = chance.choice(publishers)
-        match chance.choice(["entry", "entry", "entry", "late", "follow", "unfollow", "marker"]):
+        match chance.choice(ACTS):
             case "entry":
                 give(system, number, publisher=publisher)
             case "late":
@@ -183,6 +185,12 @@ def test_the_count_agrees_with_the_timeline_whatever_a_reader_does(
                 system.follow("bob", publisher)
             case "unfollow":
                 system.unfollow("bob", publisher)
+            case "mute":
+                path = {"publisher_id": publisher}
+                assert system.http("api/mute", user="bob", path=path).status == 204
+            case "unmute":
+                path = {"publisher_id": publisher}
+                assert system.http("api/unmute", user="bob", path=path).status == 204
             case "marker":
                 shown = entries(system)
                 if shown:
@@ -191,5 +199,6 @@ def test_the_count_agrees_with_the_timeline_whatever_a_reader_does(
         place = (marker["published_at"] or "", marker["ref_id"] or "")
         above = [each for each in entries(system) if (each["published_at"], each["ref_id"]) > place]
         assert unread(system) == (len(above), False)
-    verifies = "verify_until" in system.rows_of("Readers")[0]
-    assert verifies is (max_hidden < 2)
+    verifies = any("verify_until" in row for row in system.rows_of("Readers"))
+    assert verifies or max_hidden > 0
+    assert not verifies or max_hidden < 500

@@ -76,7 +76,7 @@ RULES = (
     ),
     Rule(
         "fanfold.doctor",
-        (*GROUND, "fanfold.aws", "fanfold.follows", "fanfold.doctor"),
+        (*GROUND, "fanfold.aws", "fanfold.timeline", "fanfold.follows", "fanfold.doctor"),
         "it examines follows, and nothing depends on it",
     ),
     Rule(

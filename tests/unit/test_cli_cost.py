@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -10,16 +11,30 @@ from typer.testing import CliRunner
 
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.capacity import WRITE, Meter
+from aws_model.dynamodb.capacity import READ, WRITE, Meter
 from aws_model.dynamodb.database import Database
+from fanfold import clock as product_clock
 from fanfold import names
 from fanfold.budgets import DELIVER_MEMORY_MB, MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, Budget
 from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import SEGMENT_FOLLOWERS
 from fanfold.fanout.publish import NewPost, Publishing
+from fanfold.follows.backfill import Backfilling, NewestPosts
+from fanfold.follows.edges import Edges
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.follow import Following
+from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.growth import Growing
+from fanfold.follows.levels import Levels
+from fanfold.follows.publishers_table import PublishersTable
+from fanfold.timeline.entries import Entries
+from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import Posts
+from fanfold.timeline.readers import Readers
 from fanfold_cli.commands import cost
 from fanfold_cli.console import ExpectedError
+from fanfold_cli.follow_cost import FirstFollow
 from fanfold_cli.main import app
 from fanfold_cli.publish_cost import Publish, ledger_units
 from simulation.schemas import schema_of
@@ -177,6 +192,7 @@ def test_json_holds_the_transport_and_its_memory(
         (("--concurrency", "9"), "--concurrency: The queues want at least 8 workers"),
         (("--followers", "0"), "--followers must be from 1 to 1,000,000,000, not 0."),
         (("--followers", "5", "--followers", "1000000001"), "not 1,000,000,001."),
+        (("--backfill", "31"), "--backfill must be from 0 to 30, not 31."),
         (("--transport", "aiohttp"), "--transport must be libcurl or boto3, not 'aiohttp'."),
     ],
 )
@@ -196,3 +212,68 @@ def test_amounts_are_shown_with_two_significant_digits() -> None:
     amounts = (0.000004, 0.000068, 0.0321, 0.1382, 6.284, 1_234.5)
     shown = ["<$0.00001", "$0.000068", "$0.032", "$0.14", "$6.28", "$1,234.50"]
     assert list(map(cost.dollars, amounts)) == shown
+
+
+# A first follow
+
+
+class NoQueue:
+    def send(self, *messages: Any) -> None: ...
+
+
+def spent_on_a_first_follow(posts: int) -> tuple[float, float]:
+    """The write and read units of a follow, and of both of RELATE's orders, on the model."""
+    clock = Clock()
+    meter = Meter()
+    database = Database(clock, meter=meter)
+    database.create(*(schema_of(table) for table in names.TABLES))
+    client: Any = dynamodb.Client(database, validates=False)
+    publishing = Publishing(Posts(client, names.POSTS.name), Ledger(client, "Fanouts"), 30)
+    for number in range(posts + 5):
+        new = NewPost(publisher_id="p" * 36, ref_id=f"{number:036d}")
+        publishing.accept(new, accepted_at=clock.now_ms() + number)
+    queue: Any = NoQueue()
+    growing = Growing(
+        Levels(PublishersTable(client, names.PUBLISHERS.name)), 8, 10_000, lambda *_: None
+    )
+    growing.levels.to_write("p" * 36)  # remembered, as by a warm container
+    table = FollowsTable(client, names.FOLLOWING.name, Readers(client, names.READERS.name), 30)
+    edges = Edges(EdgesTable(client, names.FOLLOWERS.name), growing)
+    following = Following(table, edges, queue, 5_000, 10, backfills=True)
+    newest = NewestPosts(Outbox(client, names.POSTS.name), 30, posts)
+    backfilling = Backfilling(newest, Entries(client, names.TIMELINES.name))
+    before = meter.units.copy()
+    with patch.object(product_clock, "now_ms", clock.now_ms):
+        now, pace = clock.now_ms(), Pace(1e6)
+        following.follow("u" * 36, "p" * 36, asked_at=now)
+        row = table.get("u" * 36, "p" * 36) if posts else None
+        if row:
+            backfilling.first(row, sent_at=now, redelivered=False, pace=pace, stop_at=1e18)
+        row = following.settle("u" * 36, "p" * 36)
+        backfilling.second(row, sent_at=now, pace=pace, stop_at=1e18)
+    spent = meter.units - before
+    writes, reads = (
+        float(sum(units for (_, each), units in spent.items() if each == kind))
+        for kind in (WRITE, READ)
+    )
+    return writes, reads
+
+
+@pytest.mark.parametrize("posts", [0, 1, 10, 30])
+def test_the_units_of_a_first_follow_agree_with_the_model_of_dynamodb(posts: int) -> None:
+    estimate = FirstFollow.bringing(posts)
+    assert (estimate.write_units, estimate.read_units) == spent_on_a_first_follow(posts)
+
+
+def test_a_backfill_of_30_costs_30_write_and_fewer_than_20_read_units() -> None:
+    follow, bare = FirstFollow.bringing(30), FirstFollow.bringing(0)
+    assert follow.write_units - bare.write_units == 30
+    assert follow.read_units - bare.read_units <= 20
+
+
+def test_the_output_says_what_a_first_follow_costs() -> None:
+    shown = " ".join(run().split())
+    assert "the 30 posts that it brings: 35 write and 24 read units, $0.000025." in shown
+    assert "keeps up with 133 follows a second" in shown
+    assert "brings no posts: 5 write and 6 read units" in " ".join(run("--backfill", "0").split())
+    assert json.loads(run("--json", "--backfill", "10"))["first_follow"]["write_units"] == 15

@@ -1,0 +1,274 @@
+"""The capacity model with follows: their door, and RELATE with its queue."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import Limits
+from aws_model.dynamodb.partitions import Key, Partition, Row
+from aws_model.dynamodb.values import Item, size_of_item
+from fanfold import clock, contract, names, times
+from fanfold.aws.items import MAX_PUTS
+from fanfold.aws.queues import WorkQueue
+from fanfold.errors import TryLater
+from fanfold.fanout.pacing import Pace
+from fanfold.follows import looks
+from fanfold.follows.backfill import Backfilling, NewestPosts
+from fanfold.follows.edges import Edges
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.follow import Following
+from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.growth import Growing
+from fanfold.follows.levels import Levels
+from fanfold.follows.publishers_table import PublishersTable
+from fanfold.settings import Settings
+from fanfold.timeline.entries import Entries
+from fanfold.timeline.outbox import Outbox
+from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts, entries_expire_at
+from fanfold.timeline.readers import Readers
+from simulation.scheduler import Task
+from simulation.timed.calls import Timed, call_seconds
+from simulation.timed.system import (
+    BODY,
+    INVOKE_SECONDS,
+    RETENTION_DAYS,
+    EventSourceMapping,
+    System,
+)
+from simulation.timed.tables import CountedTimelines
+
+# Time for RELATE's last call to end, as in functions/relate.py.
+STOP_SECONDS = 3.0
+# Posts of a publisher before anybody follows it: more than a backfill brings.
+OLD_POSTS = 40
+OLD_POST = "90570000-0000-4000-8001-{:012d}"
+
+
+@dataclass(frozen=True)
+class Way:
+    """How RELATE backfills; without arguments as the product does."""
+
+    posts: int = Settings.backfill
+    looks_twice: bool = True
+    is_careful: bool = True  # which pages it believes
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Let a container believe every page that it remembers, if this way is not careful."""
+        lag_ms = looks.OUTBOX_LAG_MS if self.is_careful else -(10**9)
+        with patch.object(looks, "OUTBOX_LAG_MS", lag_ms):
+            yield
+
+
+class Kept(CountedTimelines):
+    """Timelines that know which entries they hold, for RELATE's second look."""
+
+    def change(self, key: Key, new: Row | None, *, at: float | None = None) -> None:
+        # One string for all entries of a user: millions of copies would fill the memory.
+        super().change(Key(sys.intern(key.partition), key.place), new, at=at)
+
+    def partition(self, key: Any, moment: float | None) -> Partition:
+        del moment
+        rows: Any = Held(self, key)
+        return Partition(rows)
+
+
+@dataclass(frozen=True)
+class Held:
+    """The rows of one timeline, made up as they are asked for."""
+
+    timelines: Kept
+    user: str
+
+    def get(self, place: tuple[str]) -> Row | None:
+        (sort_key,) = place
+        written = self.timelines.written.get(sort_key)
+        if written is None or self.user not in written.users:
+            return None
+        item: Item = {"user_id": ("S", self.user), "sort_key": ("S", sort_key)}
+        return Row(item, size_of_item(item))
+
+
+@dataclass(frozen=True)
+class Once(Timed):
+    """A client that does not retry, as the product has one for edges and one for RELATE."""
+
+    def _call(self, operation: str, **request: Any) -> Any:
+        return self._try(operation, request)
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A warm environment of RELATE."""
+
+    following: Following
+    backfilling: Backfilling
+    pace: Pace
+
+
+class Follows(System):
+    """The system of deliveries, and follows beside them."""
+
+    def __init__(self, believed: int, *, way: Way | None = None, seed: int = 0) -> None:
+        self.way = way or Way()
+        self.backfilled: Counter[int] = Counter()  # entries that RELATE has put, by second
+        self.orders: Counter[int] = Counter()  # that put something, by how many entries
+        self.waits: list[float] = []  # seconds from each order to backfill to its end
+        self.came_again = 0
+        self._workers: list[Worker] = []
+        super().__init__(believed, seed=seed)
+        self.door = self._following()
+
+    def _create_tables(self, limits: Limits) -> None:
+        super()._create_tables(limits)
+        self.timelines = Kept(self.scheduler.clock)
+        self.database.tables[names.TIMELINES.name] = self.timelines
+
+    def _create_queues(self) -> None:
+        super()._create_queues()
+        timed: Any = Timed(self.scheduler, self.untimed_sqs, self._poll_for)
+        url, _ = self.queues.create_with_dlq(
+            names.RELATION.name,
+            max_receives=names.RELATION.max_receives,
+            visibility_seconds=names.RELATION.visibility_seconds,
+        )
+        self.lanes[names.RELATION] = WorkQueue(timed, url)
+
+    def _start_workers(self) -> None:
+        super()._start_workers()
+        url, workers = self.lanes[names.RELATION].url, self.budget.relation.max_concurrency
+        self.mappings[url] = Relating(self, names.RELATION, url, workers, handle=_alone)
+
+    def _following(self) -> Following:
+        client: Any = self.dynamodb
+        once: Any = Once(self.scheduler, self.untimed_dynamodb)
+        growing = Growing(
+            Levels(PublishersTable(client, names.PUBLISHERS.name)),
+            Settings.max_level,
+            Settings.growth_cooldown_ms,
+            lambda _publisher, _result: None,
+        )
+        readers = Readers(client, names.READERS.name)
+        return Following(
+            FollowsTable(client, names.FOLLOWING.name, readers, RETENTION_DAYS),
+            Edges(EdgesTable(once, names.FOLLOWERS.name), growing),
+            self.lanes[names.RELATION],
+            Settings.max_follows,
+            names.API.seconds,
+            backfills=self.way.posts > 0,
+        )
+
+    def post_before(self, publisher_id: str, count: int = OLD_POSTS) -> None:
+        """Give a publisher older posts, at no cost and without followers."""
+        client: Any = dynamodb.Client(self.database, validates=False)
+        self.database.meter = None
+        for number in range(count):
+            now_ms = self.scheduler.clock.now_ms() - 3_600_000 + number
+            at = times.to_text(now_ms)
+            post = Post(
+                ref_id=OLD_POST.format(number) + publisher_id[-5:],
+                publisher_id=publisher_id,
+                published_at=at,
+                accepted_at=at,
+                expires_at=entries_expire_at(now_ms, RETENTION_DAYS) + OUTLIVES_SECONDS,
+                body=BODY,
+            )
+            Posts(client, names.POSTS.name).add(post, now=now_ms // 1000)
+        self.database.meter = self.meter
+
+    def take(self, record: dict[str, Any], stop_at: float, worker: Worker) -> None:
+        """What functions/relate.py does with a message."""
+        content, attributes = json.loads(record["Body"]), record["Attributes"]
+        user_id, publisher_id = content["user_id"], content["publisher_id"]
+        sent_at, pace = int(attributes["SentTimestamp"]), worker.pace
+        following, backfilling = worker.following, worker.backfilling
+        put = 0
+        if content["type"] == contract.RELATION_SETTLE:
+            relation = following.settle(user_id, publisher_id)
+            if self.way.looks_twice:
+                put = backfilling.second(relation, sent_at=sent_at, pace=pace, stop_at=stop_at)
+        else:
+            relation = following.follows.get(user_id, publisher_id)
+            put = backfilling.first(
+                relation,
+                sent_at=sent_at,
+                redelivered=int(attributes["ApproximateReceiveCount"]) > 1,
+                pace=pace,
+                stop_at=stop_at,
+            )
+            self.waits.append(clock.now_ms() / 1000 - sent_at / 1000)
+        self.orders[put] += 1
+
+    def worker(self) -> Worker:
+        """A free environment, the last one used first."""
+        if self._workers:
+            return self._workers.pop()
+        client: Any = self.dynamodb
+        once: Any = Once(self.scheduler, self.untimed_dynamodb, self._count)
+        outbox = Outbox(client, names.POSTS.name)
+        return Worker(
+            self._following(),
+            Backfilling(
+                NewestPosts(outbox, RETENTION_DAYS, self.way.posts),
+                Entries(once, names.TIMELINES.name),
+            ),
+            Pace(self.budget.relation.worker_rate, burst=MAX_PUTS),
+        )
+
+    def free(self, worker: Worker) -> None:
+        self._workers.append(worker)
+
+    def _count(self, operation: str, request: dict[str, Any]) -> None:
+        if operation == "batch_write_item":
+            puts = len(request["RequestItems"][names.TIMELINES.name])
+            self.backfilled[int(self.scheduler.now)] += puts
+
+
+def _alone(content: dict[str, Any], *, redelivered: bool) -> None:
+    raise NotImplementedError(f"RELATE takes no message alone: {content}, {redelivered}.")
+
+
+@dataclass
+class Relating(EventSourceMapping):
+    """RELATE's mapping: the orders of a batch are carried out side by side."""
+
+    system: Follows
+
+    def _work(self, messages: list[dict[str, Any]]) -> None:
+        system, scheduler = self.system, self.system.scheduler
+        scheduler.sleep(system.random.uniform(*INVOKE_SECONDS))
+        worker, stop_at = system.worker(), clock.monotonic() + names.RELATE.seconds - STOP_SECONDS
+        waiting: list[Task] = [scheduler.current]
+        left = len(messages)
+
+        def carry_out(message: dict[str, Any]) -> None:
+            nonlocal left
+            try:
+                system.take(message, stop_at, worker)
+            except TryLater as error:
+                system.came_again += 1
+                system.counts.failures.append(error)
+                self.poll_in(self.queue.visibility_seconds)
+            else:
+                handle = message["ReceiptHandle"]
+                system.untimed_sqs.delete_message(QueueUrl=self.url, ReceiptHandle=handle)
+            left -= 1
+            if not left:
+                scheduler.at(scheduler.now, lambda: scheduler.wake(waiting[0]))
+
+        for message in messages:
+            scheduler.start(partial(carry_out, message))
+        scheduler.wait(None)
+        system.free(worker)
+        scheduler.sleep(call_seconds(system.random))  # Lambda deletes before it polls again
+        self.busy -= 1
+        self.poll()

@@ -1,0 +1,43 @@
+"""Estimates the capacity and price that a first follow takes, with the posts that it brings."""
+
+import math
+from dataclasses import dataclass
+
+from fanfold_cli.publish_cost import PRICES
+
+# Of the door: the rows of follow and reader in a transaction, and the edge.
+WRITES = 5
+# Of the door: the follow before, and twice after its change. Of RELATE, which reconciles once more:
+# the follow twice, and the edge. Levels are remembered.
+READS = 6
+# An item of the outbox takes about 160 bytes with ids of 36 characters.
+POSTS_PER_READ = 25
+
+
+@dataclass(frozen=True)
+class FirstFollow:
+    """A follow of a publisher with at least as many `posts` as it brings, while RELATE keeps up."""
+
+    posts: int
+    write_units: int
+    read_units: float
+    dynamodb_dollars: float
+
+    @classmethod
+    def bringing(cls, posts: int) -> "FirstFollow":
+        writes, reads = WRITES + posts, READS + (_looks(posts) if posts else 0)
+        return cls(
+            posts,
+            writes,
+            reads,
+            writes / 1e6 * PRICES.dollars_per_million_writes
+            + reads / 1e6 * PRICES.dollars_per_million_reads,
+        )
+
+
+def _looks(posts: int) -> float:
+    """The first look reads the follow; both read the outbox, and the second one the entries.
+
+    Outbox and entries are read eventually, for half a unit each.
+    """
+    return 1 + 2 * math.ceil(posts / POSTS_PER_READ) / 2 + posts / 2
