@@ -18,6 +18,8 @@ class Harm:
     is_ledger_restored: bool = False
     # The entries, by user and `ref_id`, that a restore has lost: their posts are delivered again.
     lost_entries: set[tuple[str, str]] = field(default_factory=set)
+    # Users whose row of marks was restored to an earlier moment, and not repaired.
+    unmarked: set[str] = field(default_factory=set)
     undone: set[Pair] = field(default_factory=set)  # whose rows were restored to an earlier moment
     # Relations for which RELATE's order was dropped: only the doctor reconciles them.
     unrelated: set[Pair] = field(default_factory=set)

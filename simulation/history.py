@@ -17,6 +17,7 @@ from aws_model.sqs.queues import DELETED
 from fanfold import contract, names
 from fanfold.messages import first_sent_at
 from simulation.edits import Edits
+from simulation.readers import Readers
 from simulation.spans import Span
 from simulation.wishes import Wish
 
@@ -141,6 +142,18 @@ class Relation:
 
 
 @dataclass(frozen=True)
+class Backfill:
+    """RELATE has carried out an order to look for a publisher's newest posts: once, or again."""
+
+    user: str
+    publisher: str
+    sent_ms: float
+    begun_ms: float  # of the invocation
+    ended_ms: float
+    is_second: bool
+
+
+@dataclass(frozen=True)
 class Page:
     """What a reader was shown at once."""
 
@@ -180,6 +193,8 @@ class History:
     feeds: list[list[Page]] = field(default_factory=list)  # likewise, of publishers' own posts
     looks: list[Look] = field(default_factory=list)
     edits: Edits = field(default_factory=Edits)
+    readers: Readers = field(default_factory=Readers)
+    backfills: list[Backfill] = field(default_factory=list)
     relations: dict[Pair, Relation] = field(default_factory=lambda: defaultdict(Relation))
     _by_subject: dict[tuple[str, str], list[Operation]] = field(
         default_factory=lambda: defaultdict(list)
@@ -216,7 +231,8 @@ class History:
     def is_never_hidden(self, user: str, publisher: str) -> bool:
         """Whether a user never asked for a publisher's posts not to be shown."""
         relation = self.relations.get((user, publisher))
-        return relation is None or all(wish.follows for wish in relation.wishes)
+        is_followed = relation is None or all(wish.follows for wish in relation.wishes)
+        return is_followed and not self.readers.mutes.get((user, publisher))
 
     def tried_to_retract(self, ref_id: str) -> bool:
         """Whether its publisher may have retracted a post: 404 says that there was none."""
@@ -251,6 +267,15 @@ class History:
             relation.orders.append(Span(sent_ms))
             self._orders[message.id] = relation, relation.orders[-1]
 
+    def _looked(self, message: Message, now_ms: float, work: Span | None) -> None:
+        if work is None or '"relation.' not in message.body:
+            return
+        content = json.loads(message.body)
+        pair = content["user_id"], content["publisher_id"]
+        is_second = content["type"] == contract.RELATION_SETTLE
+        sent_ms = message.sent_at * 1000
+        self.backfills.append(Backfill(*pair, sent_ms, work.begun_ms, now_ms, is_second))
+
     def _rejected(self, message: Message) -> None:
         """PLAN has sent a message to the dead-letter queue, before it is deleted."""
         content, sent_ms = json.loads(message.body), int(message.sent_at * 1000)
@@ -267,6 +292,8 @@ class History:
         `work` is the invocation that has handled it.
         """
         self.edits.ended(message, how, now_ms)
+        if how == DELETED:
+            self._looked(message, now_ms, work)
         if message.id in self._wishes:
             relation, wish = self._wishes[message.id]
             wish.is_due = wish.is_due and (how == DELETED or wish.ended < math.inf)

@@ -33,6 +33,7 @@ from fanfold.fanout.pacing import Pace
 from fanfold.follows import density, edges_table, growth, ring_reader, sharding
 from fanfold.settings import Settings
 from fanfold.sweep import course, remedy, sweep
+from fanfold.timeline import marks
 from simulation.clients import BotoClient, UnthreadedTransport, Wires, running
 from simulation.faults import SHARD_WRITES
 from simulation.scheduler import Crash, Patch, clock_patches, patched
@@ -45,8 +46,6 @@ MAX_IN_FLIGHT = 3
 MAX_PUTS = 2
 # The share of crashes of an invocation that also end its environment.
 ENDS_ENVIRONMENT = 0.5
-# How many of a publisher's newest posts a new follow brings.
-BACKFILL = 0
 # The burst of a worker's pace: small, so that the pace matters.
 BURST_ENTRIES = 4
 
@@ -74,29 +73,14 @@ class Environment:
         if reading is not None:
             reading.hydration.cache.clear()
             reading.hydration.retracted.clear()
-        following = getattr(self.door, "following", None)
-        if following is not None:
-            following.edges.forget()
         for name in ("followers", "backfilling"):
             remembering = getattr(self.door, name, None)
             if remembering is not None:
                 remembering.forget()
-        days = running.world.retention_days
-        for name in ("publishing", "reading", "unread"):
-            use_case = getattr(self.door, name, None)
-            if use_case is not None:
-                setattr(self.door, name, replace(use_case, retention_days=days))
-        feeds = getattr(self.door, "feeds", None)
-        if feeds is not None:
-            # Made when they are first asked for.
-            self.door.feeds = partial(replace, feeds(), retention_days=days)  # type: ignore[attr-defined]
+        following = getattr(self.door, "following", None)
         if following is not None:
-            follows = replace(following.follows, retention_days=days)
-            self.door.following = replace(following, follows=follows)  # type: ignore[attr-defined]
-        backfilling = getattr(self.door, "backfilling", None)
-        if backfilling is not None:
-            newest = replace(backfilling.newest, retention_days=days)
-            self.door.backfilling = replace(backfilling, newest=newest)  # type: ignore[attr-defined]
+            following.edges.forget()
+        self._settle_in()
         paces = getattr(self.door, "PACES", {})
         paces.update((queue, Pace(running.world.worker_rate, BURST_ENTRIES)) for queue in paces)
         for each in self.wires:
@@ -104,6 +88,27 @@ class Environment:
         metrics = getattr(self.door, "metrics", None)
         if metrics is not None:
             metrics.provider.clear_metrics()
+
+    def _settle_in(self) -> None:
+        """Give the use cases the settings of this run."""
+        world, days = running.world, running.world.retention_days
+        changes: dict[str, dict[str, Any]] = {}
+        for name in ("publishing", "reading", "unread"):
+            changes[name] = {"retention_days": days}
+        if following := getattr(self.door, "following", None):
+            follows = replace(following.follows, retention_days=days)
+            changes["following"] = {"follows": follows, "backfills": world.backfill > 0}
+        if backfilling := getattr(self.door, "backfilling", None):
+            newest = replace(backfilling.newest, retention_days=days, most=world.backfill)
+            changes["backfilling"] = {"newest": newest}
+        for name, values in changes.items():
+            use_case = getattr(self.door, name, None)
+            if use_case is not None:
+                setattr(self.door, name, replace(use_case, **values))
+        feeds = getattr(self.door, "feeds", None)
+        if feeds is not None:
+            # Made when they are first asked for.
+            self.door.feeds = partial(replace, feeds(), retention_days=days)  # type: ignore[attr-defined]
 
 
 @dataclass
@@ -149,6 +154,7 @@ class Lambdas:
         batch_retries.RETRY_ENTRIES = running.world.retry_entries
         remedy.LONGEST_WAIT_SECONDS = running.world.longest_wait_seconds
         deliver.MAX_HOPS = running.world.max_hops
+        marks.MAX_HIDDEN, marks.MAX_MUTED = running.world.max_hidden, running.world.max_muted
         for environment in (each for known in self.environments.values() for each in known):
             environment.is_busy, environment.is_cold = False, True
 
@@ -226,7 +232,7 @@ def settings() -> Settings:
     queues = {queue.url_setting: f"{BASE_URL}/{queue.name}" for queue in names.QUEUES}
     dlqs = {queue.dlq_url_setting: f"{BASE_URL}/{queue.name}Dlq" for queue in names.QUEUES}
     mappings = {f"{queue.name.lower()}_mapping": queue.name for queue in MAPPED}
-    return Settings(**{**tables, **queues, **dlqs, **mappings}, backfill=BACKFILL)  # type: ignore[arg-type]
+    return Settings(**{**tables, **queues, **dlqs, **mappings})  # type: ignore[arg-type]
 
 
 def _boto_dynamodb(attempts: int = ATTEMPTS, connections: int | None = None) -> BotoClient:
@@ -264,6 +270,8 @@ def installed() -> Iterator[None]:
         (batch_retries, "RETRY_ENTRIES", batch_retries.RETRY_ENTRIES),
         (remedy, "LONGEST_WAIT_SECONDS", remedy.LONGEST_WAIT_SECONDS),
         (deliver, "MAX_HOPS", deliver.MAX_HOPS),
+        (marks, "MAX_HIDDEN", marks.MAX_HIDDEN),
+        (marks, "MAX_MUTED", marks.MAX_MUTED),
         (sharding, "PARTITION_WRITES", SHARD_WRITES),
         (growth, "SAMPLE", 1),
         (growth, "WAIT_SECONDS", (0.5, 1.0)),

@@ -168,8 +168,8 @@ class Liveness:
         """The minute in which something large last moved, or in which the post was accepted."""
         latest = operation.ended_ms
         observer = self.world.observer
-        for entry, at_ms in observer.entered_ms.items():
-            if at_ms > latest and entry not in observer.filled_since_ms:
+        for entry, at_ms in observer.delivered_ms.items():
+            if at_ms > latest:
                 key = {"fanout_id": {"S": split_sort_key(entry[1])[1]}}
                 row = self.world.row(names.FANOUTS, key)
                 if self._is_large(row, get_text(row, "publisher_id")):

@@ -12,6 +12,7 @@ from botocore.exceptions import ClientError
 
 from aws_model.dynamodb.capacity import Bucket
 from fanfold import contract, names, times
+from fanfold.aws.items import get_text
 from fanfold.aws.retries import is_throttle
 from fanfold.fanout.pacing import BURST_SECONDS
 from fanfold.fanout.row import COMPLETE, STALLED
@@ -69,10 +70,14 @@ class Observer:
     # When the service first said that a post was delivered, and when it first wrote an entry.
     completed_ms: dict[str, float] = field(default_factory=dict)
     entered_ms: dict[tuple[str, str], float] = field(default_factory=dict)  # by user and sort key
-    # When an entry was first there, likewise.
+    # When a fan-out first wrote an entry, and when one was first there, likewise.
+    delivered_ms: dict[tuple[str, str], float] = field(default_factory=dict)
     landed_ms: dict[tuple[str, str], float] = field(default_factory=dict)
     # When it said so last: a post is delivered again if a restore has lost its row in the ledger.
     completed_last_ms: dict[str, float] = field(default_factory=dict)
+    # Whose post each entry is, likewise; and when each post was stored, by `ref_id`.
+    publishers: dict[tuple[str, str], str] = field(default_factory=dict)
+    posted_ms: dict[str, float] = field(default_factory=dict)
     # How often each entry was written by a fan-out, and by RELATE after a follow, likewise.
     written: Counter[tuple[str, str]] = field(default_factory=Counter)
     filled: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -157,9 +162,12 @@ class Observer:
                 key = item["user_id"]["S"], item["sort_key"]["S"]
                 if _is_relate(task) and key not in self.entered_ms:
                     self.filled_since_ms[key] = task.work.begun_ms if task.work else now_ms
+                if not _is_relate(task):
+                    self.delivered_ms.setdefault(key, now_ms)
                 self.entered_ms.setdefault(key, now_ms)
                 if put not in left:
                     self.landed_ms.setdefault(key, now_ms)
+                    self.publishers[key] = get_text(item, "publisher_id")
                     if _is_relate(task):
                         self.filled[key] += 1
                         continue
@@ -168,6 +176,8 @@ class Observer:
                     self.written[key] += 1
         elif operation == "put_item" and table == names.FOLLOWERS.name:
             self.levels.followed(pair_of(request["Item"])[1], now)
+        elif operation == "put_item" and table == names.POSTS.name:
+            self.posted_ms.setdefault(request["Item"]["ref_id"]["S"], now_ms)
 
     def rejected(self, operation: str, request: dict[str, Any], error: ClientError) -> None:
         """A call was answered with an error, and had no effect."""

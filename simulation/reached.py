@@ -6,6 +6,7 @@ never in what the product counts or logs.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -102,6 +103,9 @@ KEYS = {
     each.name: (each.partition_key, *((each.sort_key,) if each.sort_key else ()))
     for each in names.TABLES
 }
+# The clauses of an update, and what each does to the marks of a reader's row.
+CLAUSES = re.compile(r" (?=(?:SET|ADD|DELETE|REMOVE) #)")
+HIDDEN = {"ADD": "hidden", "DELETE": "shown again", "REMOVE": "marks that have expired"}
 LANES = (names.EXPRESS.name, names.BULK.name)
 
 
@@ -141,6 +145,7 @@ class Reached:
         self.times: Counter[str] = Counter()
         self._writers: dict[Any, int] = {}  # the last task to change a row
         self._rows: dict[str, Any] = {}  # of the ledger, as each was last seen
+        self._asked: set[tuple[int, str, str]] = set()  # entries that a task has looked for
         self._planners: dict[str, int] = {}  # the task that planned a fan-out
         self._orders: dict[int, dict[str, Any]] = {}  # what a task of DELIVER has in hand
         self._at_work: Counter[tuple[str, int]] = Counter()  # tasks on each segment
@@ -189,10 +194,12 @@ class Reached:
                 if request.get("ConsistentRead"):
                     self.note("a reader looks a second time")
             case "batch_write_item", _:
+                if task.name.startswith(names.RELATE.name):
+                    self._filled(request, task)
                 if answer.get("UnprocessedItems"):
                     self.note("unprocessed items")
             case "batch_get_item", _:
-                self._read(request, answer)
+                self._read(request, answer, task)
             case "put_item" | "delete_item", names.FOLLOWERS.name:
                 self._wrote(request, task)
                 if task.name.startswith(names.RELATE.name):
@@ -218,6 +225,7 @@ class Reached:
                 for each in request["TransactItems"]:
                     if "Update" in each:
                         self._wrote(each["Update"], task)
+                        self._marked(each["Update"])
 
     def ledger_changed(self, request: dict[str, Any], row: dict[str, Any], task: Task) -> None:
         """A row of the ledger was updated, and is now as given."""
@@ -284,7 +292,30 @@ class Reached:
         if level > get_number(row, "level"):
             self.note("handed back above the plan's level")
 
-    def _read(self, request: dict[str, Any], answer: Any) -> None:
+    def _marked(self, update: Mapping[str, Any]) -> None:
+        """Note how an update changes what hides publishers from a reader."""
+        if update["TableName"] != names.READERS.name:
+            return
+        for clause in CLAUSES.split(update["UpdateExpression"]):
+            verb, _, changed = clause.partition(" ")
+            if "#hidden_" in changed:
+                self.note(HIDDEN[verb])
+            if "#verify_until" in changed:
+                self.note("an unfollow without a mark")
+
+    def _filled(self, request: dict[str, Any], task: Task) -> None:
+        """Note what RELATE writes after a follow."""
+        self.note("filled in after a follow")
+        for put in request["RequestItems"].get(names.TIMELINES.name, ()):
+            item = put["PutRequest"]["Item"]
+            if (task.number, item["user_id"]["S"], item["sort_key"]["S"]) in self._asked:
+                self.note("filled in by another look")
+
+    def _read(self, request: dict[str, Any], answer: Any, task: Task) -> None:
+        if names.FOLLOWING.name in request["RequestItems"]:
+            self.note("a reader's follows are verified")
+        for key in request["RequestItems"].get(names.TIMELINES.name, {}).get("Keys", ()):
+            self._asked.add((task.number, key["user_id"]["S"], key["sort_key"]["S"]))
         if answer.get("UnprocessedKeys"):
             self.note("unprocessed keys")
         asked = request["RequestItems"].get(names.POSTS.name)
@@ -319,6 +350,8 @@ class Reached:
             is_post = request["TableName"] == names.POSTS.name
             if is_post and "deleted_at" in response.get("Item", {}):
                 self.note("a tombstone met")
+            if request["TableName"] == names.READERS.name and "#marker" in str(request):
+                self.note("an older marker")
             what = _what_of(request)
             if what == "edit" and "Item" not in response:
                 self.note("an edit before its post")

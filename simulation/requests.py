@@ -12,6 +12,7 @@ from fanfold.ids import ref_id_for
 from simulation.edits import Edit
 from simulation.history import Look, Operation, Page
 from simulation.lambdas import lambdas, queue_url
+from simulation.readers import FOLLOWING, Listing
 from simulation.scheduler import Crash
 from simulation.spans import Span
 from simulation.wishes import Wish
@@ -32,7 +33,7 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
         relation.ends(wish, world.clock.now_ms(), Span(wish.begun) if wish.is_due else None)
         return wish.is_due
 
-    return _operate(world, kind, user, publisher, is_acknowledged)
+    return operate(world, kind, user, publisher, is_acknowledged)
 
 
 def relate_by_queue(world: World, kind: str, user: str, publisher: str) -> None:
@@ -64,7 +65,7 @@ def by_http(
         operation.answer = answer if operation.status == 202 else None
         return operation.status in (202, 410, 422)
 
-    return _operate(world, "publish", publisher, ref_id_for(publisher, key), is_acknowledged)
+    return operate(world, "publish", publisher, ref_id_for(publisher, key), is_acknowledged)
 
 
 def by_queue(
@@ -83,7 +84,7 @@ def by_queue(
         operation.tries[-1].ended_ms = world.clock.now_ms()
         return True
 
-    return _operate(world, "send", publisher, ref_id, is_acknowledged)
+    return operate(world, "send", publisher, ref_id, is_acknowledged)
 
 
 def retract(world: World, publisher: str, ref_id: str) -> Operation:
@@ -102,7 +103,7 @@ def _delete(world: World, kind: str, user: str, ref_id: str) -> Operation:
         operation.status, _ = call(world, user, contract.RETRACT_POST, path=path)
         return operation.status in (204, 404)
 
-    return _operate(world, kind, user, ref_id, is_acknowledged)
+    return operate(world, kind, user, ref_id, is_acknowledged)
 
 
 def retract_by_queue(world: World, publisher: str, ref_id: str) -> None:
@@ -126,7 +127,7 @@ def edit(world: World, user: str, ref_id: str, content: Any) -> Operation:
         tried.answered(operation.status, turn=turn, now_ms=now_ms)
         return operation.status in (200, 404, 409, 410)
 
-    return _operate(world, "edit", user, ref_id, is_acknowledged)
+    return operate(world, "edit", user, ref_id, is_acknowledged)
 
 
 def edit_by_queue(world: World, publisher: str, ref_id: str, content: Any) -> None:
@@ -147,13 +148,17 @@ def show(world: World, user: str, ref_id: str) -> None:
 def read_feed(world: World, user: str, publisher: str, *, limit: int) -> None:
     """Read a publisher's own posts page by page."""
     path = {"publisher_id": publisher}
-    pages = _pages(world, user, contract.READ_FEED, "entries", "before", limit, path=path)
+    pages = pages_of(world, user, contract.READ_FEED, "entries", "before", limit, path=path)
     world.history.feeds.append([_page(publisher, each) for each in pages])
 
 
-def read(world: World, user: str, *, limit: int = 2) -> list[dict[str, Any]]:
+def read(world: World, user: str, *, limit: int = 2, hydrate: bool = True) -> list[dict[str, Any]]:
     """Read a timeline page by page; returns the entries that are shown, in order."""
-    pages = _pages(world, user, contract.READ_TIMELINE, "entries", "before", limit)
+    more = {} if hydrate else {"hydrate": "false"}
+    pages = pages_of(world, user, contract.READ_TIMELINE, "entries", "before", limit, more=more)
+    if not hydrate:
+        world.history.readers.ids.append([_page(user, each) for each in pages])
+        return [entry for each in pages for entry in each.lines]
     world.history.readings.append([_page(user, each) for each in pages])
     return [entry for each in pages for entry in each.lines]
 
@@ -173,8 +178,18 @@ def page_of(world: World, user: str, *, limit: int, after: str | None) -> dict[s
 
 def following(world: World, user: str, *, limit: int) -> list[str]:
     """List page by page whom a user follows."""
-    pages = _pages(world, user, contract.LIST_FOLLOWING, "following", "cursor", limit)
-    return [line["publisher_id"] for each in pages for line in each.lines]
+    pages = pages_of(world, user, contract.LIST_FOLLOWING, "following", "cursor", limit)
+    found = [line["publisher_id"] for each in pages for line in each.lines]
+    note_listing(world, user, FOLLOWING, pages)
+    return found
+
+
+def note_listing(world: World, user: str, name: str, pages: list[_Page]) -> None:
+    """Note what a list says, if all of it was read."""
+    if pages and pages[-1].next is None:
+        found = frozenset(line["publisher_id"] for each in pages for line in each.lines)
+        listing = Listing(user, name, pages[0].begun_ms, pages[-1].ended_ms, found)
+        world.history.readers.listings.append(listing)
 
 
 class _Page(NamedTuple):
@@ -198,7 +213,7 @@ def _key(text: str | None, default: str) -> str:
     return default if text is None else cursor.decode(text, is_position=bool).position
 
 
-def _pages(
+def pages_of(
     world: World,
     user: str,
     route: contract.Route,
@@ -237,7 +252,7 @@ def _begin(world: World, kind: str, user: str, subject: str) -> Operation:
     return begun
 
 
-def _operate(
+def operate(
     world: World, kind: str, user: str, subject: str, is_acknowledged: Callable[[Operation], bool]
 ) -> Operation:
     """Try until acknowledged, or give up; the operation may have its effect all the same."""

@@ -27,6 +27,7 @@ from fanfold.doctor.findings import Report
 from fanfold.fanout.deliver import MAX_HOPS
 from fanfold.settings import Settings
 from fanfold.sweep.remedy import LONGEST_WAIT_SECONDS
+from fanfold.timeline import marks
 from simulation.clients import running
 from simulation.faults import Faults, HotPartitions, crowd
 from simulation.harm import Harm
@@ -62,6 +63,13 @@ LAST_POSTS = 0.5
 HASTY = 0.3
 # The share of runs in which an operator abandons deliveries.
 ENDED_BY_HAND = 0.15
+# How many unfollows a reader's row has marks for, and how many mutes.
+MAX_HIDDEN = (marks.MAX_HIDDEN, marks.MAX_HIDDEN, 1, 2)
+MAX_MUTED = (marks.MAX_MUTED, marks.MAX_MUTED, marks.MAX_MUTED, 1)
+# How long an index lags behind its table, at most.
+MAX_INDEX_LAGS = (5.0, 5.0, 5.0, 0.0)
+# How many of a publisher's newest posts a new follow brings.
+BACKFILLS = (0, 2, 5)
 # How far the clock of API Gateway, which stamps requests, is ahead of that of SQS.
 DOOR_SKEWS_MS = (0, -250, 250)
 # The share of hasty runs in which messages are often copied, and how often: only the copy of a
@@ -126,6 +134,11 @@ class World:
         self.letters = Letters(self)
         self.harmed = Harm()
         self.has_operators = False
+        # Some have room for few marks, so that readers come to the bounds.
+        marked = Random(f"{self.seed} marks")
+        self.max_hidden = marked.choice(MAX_HIDDEN)
+        self.max_muted = marked.choice(MAX_MUTED)
+        self.backfill = marked.choice(BACKFILLS)
         # As the product has them, but in worlds of another kind.
         self.longest_wait_seconds, self.max_hops = LONGEST_WAIT_SECONDS, MAX_HOPS
         self.was_sent_again = False  # by an operator, after all that was broken was mended
@@ -141,10 +154,12 @@ class World:
         self.has_last_posts = random.random() < LAST_POSTS
 
     def _create_tables(self) -> None:
+        # In some runs what a post's index shows is younger.
+        self.max_index_lag = Random(f"{self.seed} lags").choice(MAX_INDEX_LAGS)
         lags = (0.0, 0.0, 0.1, 5.0)
         hooks = Hooks(
             read_lag=lambda _table: self.random.choice(lags),
-            index_lag=lambda _table, _index: self.random.choice(lags),
+            index_lag=lambda _table, _index: min(self.random.choice(lags), self.max_index_lag),
             unprocessed=self.faults.unprocessed,
             shuffle=self.random.shuffle,
         )

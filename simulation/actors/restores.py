@@ -128,6 +128,7 @@ def _note_counts(undone: _Undone) -> None:
             get_number(rows.get(key, {}), "follows") for rows in (undone.now, undone.then)
         )
         undone.world.harmed.miscounted[row["user_id"]["S"]] += count - was
+        undone.world.harmed.unmarked.add(row["user_id"]["S"])
 
 
 def _note_levels(undone: _Undone) -> None:

@@ -20,6 +20,12 @@ ANSWERS = {
     contract.RETRACT_POST.key: {204, 404},
     contract.SHOW_DELIVERY.key: {200, 404},
     contract.READ_TIMELINE.key: {200},
+    contract.MUTE.key: {204, 409},
+    contract.UNMUTE.key: {204},
+    contract.LIST_MUTED.key: {200},
+    contract.MOVE_MARKER.key: {200},
+    contract.READ_MARKER.key: {200},
+    contract.COUNT_UNREAD.key: {200},
     contract.READ_FEED.key: {200},
 }
 

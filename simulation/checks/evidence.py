@@ -10,9 +10,10 @@ from typing import Any
 
 from fanfold import names, times
 from fanfold.fanout.row import COMPLETE
-from fanfold.ids import split_sort_key
-from simulation import climbs, requests
+from fanfold.ids import sort_key, split_sort_key
+from simulation import climbs, reader_requests, requests
 from simulation.history import Operation, Pair
+from simulation.readers import Unread
 from simulation.spans import Span
 from simulation.wishes import Sighting, Wish, contradictions, surely
 from simulation.world import World
@@ -74,6 +75,8 @@ class Seen:
     following: dict[str, list[str]] = field(default_factory=dict)  # publishers by user
     status: dict[str, dict[str, Any] | None] = field(default_factory=dict)  # by `ref_id`
     muted: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
+    # By user what is unread, the marker, and the sort keys of all entries, without content.
+    unread: dict[str, tuple[Unread, str, list[str]]] = field(default_factory=dict)
 
     def visible(self, user: str) -> set[str]:
         """Whose posts the timeline of a user shows."""
@@ -109,6 +112,14 @@ class Evidence:
         }
 
     @cached_property
+    def landed(self) -> dict[str, list[tuple[str, str, float]]]:
+        """By user, sort key and `ref_id` of each entry that was ever there, and since when."""
+        landed: dict[str, list[tuple[str, str, float]]] = {}
+        for (user, key), at_ms in self.world.observer.landed_ms.items():
+            landed.setdefault(user, []).append((key, split_sort_key(key)[1], at_ms))
+        return landed
+
+    @cached_property
     def seen(self) -> Seen:
         """What everybody is shown now that the run is over."""
         world, seen = self.world, Seen()
@@ -119,6 +130,7 @@ class Evidence:
             for user in self.history.users():
                 seen.shown[user] = requests.read(world, user, limit=limit)
                 seen.following[user] = requests.following(world, user, limit=limit)
+                self._look_as(user, seen, limit)
             climbs.finish(world)
             for ref_id, (first, *_) in self._operations.items():
                 seen.status[ref_id] = requests.status(world, first.user, ref_id)
@@ -132,6 +144,19 @@ class Evidence:
         world.run(lambda each: each.start_client("reader", look))
         seen.at_ms = world.clock.now_ms()
         return seen
+
+    def _look_as(self, user: str, seen: Seen, limit: int) -> None:
+        """Ask for what only some users have: mutes, a marker."""
+        world, readers = self.world, self.history.readers
+        if readers.has_muted(user):
+            seen.muted[user] = reader_requests.muted(world, user, limit=limit)
+        if readers.has_marked(user):
+            marker = reader_requests.marker(world, user)
+            unread = reader_requests.unread(world, user)
+            ids = requests.read(world, user, limit=limit, hydrate=False)
+            keys = [sort_key(each["published_at"], each["ref_id"]) for each in ids]
+            if marker is not None and unread is not None:
+                seen.unread[user] = unread, marker, keys
 
     @cached_property
     def _operations(self) -> dict[str, list[Operation]]:

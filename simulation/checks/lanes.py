@@ -22,10 +22,8 @@ def a_small_post_waits_for_no_celebrity(found: Evidence) -> Iterator[str]:
     if world.story != "celebrity" or world.faults.injected.keys() - SMALL:
         return
     entered_ms: dict[str, float] = {}
-    for key, at_ms in world.observer.entered_ms.items():
-        if key in world.observer.filled_since_ms:
-            continue  # after a follow that came later
-        ref_id = split_sort_key(key[1])[1]
+    for (_, sort_key), at_ms in world.observer.delivered_ms.items():
+        ref_id = split_sort_key(sort_key)[1]
         entered_ms[ref_id] = max(at_ms, entered_ms.get(ref_id, 0.0))
     for operation in found.history.of("publish", "send"):
         row = found.fanouts.get(operation.subject, {})

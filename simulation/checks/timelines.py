@@ -52,7 +52,7 @@ def every_reading_shows_what_it_should(found: Evidence) -> Iterator[str]:
 
 
 def timelines_show_what_they_should(found: Evidence) -> Iterator[str]:
-    """When the run is over, all entries of whom users follow are shown, and no retracted post."""
+    """When the run is over, all entries of followed publishers are shown, if not retracted."""
     history = found.history
     gone = {each.subject for each in history.of("retract") if each.status == 204}
     gone |= found.world.observer.retracted.keys()

@@ -122,6 +122,8 @@ def no_entry_is_shown_after_its_time(found: Evidence) -> Iterator[str]:
     course, world = course_of(found), _world(found)
     for number, each in enumerate(course.seen):
         moment = each.moment
+        retentions = [before.moment.retention_ms for before in course.seen[: number + 1]]
+        filled_ms = max(retentions) if world.backfill else 0
         for user, lines in moment.shown.items():
             for line in lines:
                 _, ref_id, published_at, _ = line
@@ -129,26 +131,37 @@ def no_entry_is_shown_after_its_time(found: Evidence) -> Iterator[str]:
                 if at + moment.retention_ms < moment.at.lo - SECOND:
                     yield f"{user} is shown {line} after the retention."
                 ends = [
-                    state.entries_end.hi
+                    # What a follow fills in lives for the retention of its day.
+                    max(state.entries_end.hi, state.published.hi + filled_ms)
                     for state in each.ids.get(ref_id, ())
                     if state and state.wanted
                 ]
                 if ends and max(ends) + world.ttl_seconds * 1000 + SECOND < moment.at.lo:
                     yield f"{user} is shown {line}, which DynamoDB should have deleted."
-                if number and _came_back(course, number, user, line):
+                may_fill = world.backfill > 0
+                if number and _came_back(course, number, user, line, may_fill=may_fill):
                     yield f"{user} is shown {line} again, after it was gone."
 
 
-def _came_back(course: Course, number: int, user: str, line: tuple[str, str, str, str]) -> bool:
+def _came_back(
+    course: Course,
+    number: int,
+    user: str,
+    line: tuple[str, str, str, str],
+    *,
+    may_fill: bool,
+) -> bool:
     """Whether an entry was shown, then not, and now is, though the retention was not raised.
 
     Under an id that was free meanwhile, the same post may have been published once more. What was
-    hidden, because its publisher was not followed, was not gone.
+    hidden, because its publisher was not followed, was not gone. And a follow may fill it in.
     """
     now, before = course.seen[number].moment, course.seen[number - 1].moment
     if user not in before.shown or line in before.shown[user]:
         return False
     if now.retention_ms > before.retention_ms or line[0] not in before.follows[user]:
+        return False
+    if may_fill and (user, line[0]) in now.wished:
         return False
     accepted = _accepted(course.seen[number], line[1])
     return any(
@@ -197,6 +210,14 @@ def nobody_is_shown_what_they_did_not_follow(found: Evidence) -> Iterator[str]:
                     continue
                 if course.follows_throughout(user, holder.publisher, holder, number) is False:
                     yield f"{user} does not follow {holder.publisher}, and is shown {ref_id}."
+
+
+def nobody_is_shown_whom_they_do_not_follow(found: Evidence) -> Iterator[str]:
+    """What has been unfollowed is not shown, however long ago, nor what was never followed."""
+    for each in course_of(found).seen:
+        for user, lines in each.moment.shown.items():
+            if others := {line[0] for line in lines} - each.moment.follows[user]:
+                yield f"{user} is shown posts of {sorted(others)}, and does not follow them."
 
 
 def follows_stay_as_they_were_wished(found: Evidence) -> Iterator[str]:

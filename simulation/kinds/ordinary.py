@@ -9,7 +9,7 @@ from functools import partial
 from random import Random
 
 from simulation import climbs
-from simulation.actors import editors, operators, publishers, users
+from simulation.actors import editors, operators, publishers, readers, users
 from simulation.checks import work
 from simulation.checks.judge import CHECKS
 from simulation.kinds.kind import Kind
@@ -49,6 +49,7 @@ def play(world: World) -> None:
     for publisher in posting:
         world.start_client(publisher, partial(publishers.publish, world, publisher))
     editors.start(world, posting)
+    readers.start(world, people, posting)
     if random.random() < 0.3:
         world.start_client(
             "rival", partial(publishers.publish_under_the_same_keys, world, posting[0])

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from random import Random
 
 from fanfold import names
 from fanfold.ids import ref_id_for
@@ -19,7 +20,7 @@ from simulation.actors import returning
 from simulation.checks import entries, follows, judge, weeks
 from simulation.holders import Between, Wanted
 from simulation.kinds.kind import Kind
-from simulation.long_world import DAY_SECONDS, KEPT_SECONDS, RETENTIONS, LongWorld
+from simulation.long_world import DAY_SECONDS, KEPT_SECONDS, RETENTIONS, LongWorld, Moment
 from simulation.world import World
 
 DAYS = 60
@@ -30,6 +31,9 @@ REFS = ("q0", "q1")
 # How long around the moment at which an id becomes free somebody comes back to it: DynamoDB has
 # deleted none of the old rows by then, some, or all.
 AROUND_SECONDS = (-3_600.0, -1.0, 0.0, 1.0, 3_600.0, DAY_SECONDS, 2 * DAY_SECONDS)
+
+# The share of worlds in which users turn away from publishers on most days.
+HIDES = 0.5
 
 Act = Callable[[], object]
 
@@ -43,9 +47,12 @@ class Life:
     moments: list[tuple[float, str]] = field(default_factory=list)  # when an id becomes free
     titles: dict[str, list[Wanted]] = field(default_factory=dict)  # asked for, by ref_id
     count: int = 0
+    # In some worlds users turn away and come back again and again.
+    hides: bool = False
 
     def __post_init__(self) -> None:
         drawn, world = self.world.drawn, self.world
+        self.hides = Random(f"{world.seed} hides").random() < HIDES
         world.publishers = ["p0", "p1"]
         world.users = [f"u{number}" for number in range(drawn.randint(2, 6))]
         self.keys = {
@@ -123,7 +130,17 @@ class Life:
             acts.append(partial(returning.wish, world, pair, kind, by_queue=by_queue))
         if drawn.random() < 0.4:
             acts.append(lambda: returning.redrive_an_overtaken_wish(world))
+        if self.hides:
+            user, publisher = drawn.choice(world.users), drawn.choice(world.publishers)
+            acts.append(partial(self._turn, user, publisher))
         return acts
+
+    def _turn(self, user: str, publisher: str) -> None:
+        """Unfollow whoever was followed at the last moment, and the other way round."""
+        moments = [each for each in self.world.log if isinstance(each, Moment)]
+        follows = publisher in moments[-1].follows[user]
+        kind = "unfollow" if follows else "follow"
+        returning.wish(self.world, (user, publisher), kind, by_queue=False)
 
     def _use(self, ref_id: str) -> None:
         """Publish or retract under an id that was perhaps used before."""
@@ -223,6 +240,7 @@ KIND = Kind(
         weeks.no_entry_is_shown_after_its_time,
         weeks.posts_are_shown_for_their_retention,
         weeks.nobody_is_shown_what_they_did_not_follow,
+        weeks.nobody_is_shown_whom_they_do_not_follow,
         weeks.follows_stay_as_they_were_wished,
         weeks.deliveries_end_as_they_must,
         follows.follows_change_as_they_were_asked_to,

@@ -44,7 +44,7 @@ def calm() -> World:
         is_calm = not (world.is_busy or world.is_crowded or world.triggers.seconds_a_message)
         if is_calm and world.time_pressure == 1.0 and world.worker_rate == 10_000.0:
             world.faults.rates = dict.fromkeys(RATES, 0.0)
-            world.door_skew_ms = 0
+            world.door_skew_ms = world.backfill = 0
             return world
     raise AssertionError("unreachable")
 

@@ -21,7 +21,7 @@ YEARS_AGO = {"S": "2016-11-20T18:00:00.123Z"}
 @pytest.fixture
 def world() -> Iterator[World]:
     with installed():
-        world = World(3)  # many entries, of users who surely follow and of some who surely do not
+        world = World(7)
         world.run(play)
         world.faults.hot = frozenset()  # timelines that would refuse what a test puts
         yield world

@@ -96,7 +96,7 @@ class Timelines(RuleBasedStateMachine):
         keys = [key_of(entry) for entry in entries]
         assert keys == sorted(keys, reverse=True)
         if "partial" in page:
-            assert len(self.keys(user, retracted=True)) >= FEWEST_AT_A_BOUND
+            assert len(self.keys(user, left_out=True)) >= FEWEST_AT_A_BOUND
         elif "more" in page or ("after" not in query and page["next"]):
             assert len(entries) == int(query.get("limit", 50))
         return page  # type: ignore[no-any-return]
@@ -122,6 +122,10 @@ class Timelines(RuleBasedStateMachine):
     def unfollow(self, user: str, publisher: str) -> None:
         self.act(lambda world: requests.relate(world, "unfollow", user, publisher))
         self.follows[user].discard(publisher)
+        if client := self.clients.get(user):  # it has to begin anew after the next follow
+            hidden = [key for key in client.owed if self.posts[ref_of(key)].publisher == publisher]
+            for key in hidden:
+                del client.owed[key]
 
     @rule(publisher=publishers, count=st.sampled_from((1, 1, 3, 30)))
     def publish(self, publisher: str, count: int) -> None:
@@ -158,13 +162,18 @@ class Timelines(RuleBasedStateMachine):
         if client and key > place(client.previous).low:
             client.owed[key] = now_ms
 
-    def keys(self, user: str, *, retracted: bool = False) -> list[str]:
-        """The model's timeline, newest first."""
+    def is_shown(self, user: str, key: str) -> bool:
+        """Whether an entry is neither of a retracted post nor of a publisher not followed now."""
+        post = self.posts[ref_of(key)]
+        return not post.is_retracted and post.publisher in self.follows[user]
+
+    def keys(self, user: str, *, left_out: bool = False) -> list[str]:
+        """The model's timeline, newest first, perhaps with what is left out."""
         return sorted(
             (
                 key
                 for owner, key in self.landed_ms
-                if owner == user and (retracted or not self.posts[ref_of(key)].is_retracted)
+                if owner == user and (left_out or self.is_shown(user, key))
             ),
             reverse=True,
         )
@@ -242,7 +251,7 @@ class Timelines(RuleBasedStateMachine):
         self.world.clock.advance(SETTLED_SECONDS)
         while self.climb(client, limit):
             pass
-        assert not {key for key in client.owed if not self.posts[ref_of(key)].is_retracted}
+        assert not {key for key in client.owed if self.is_shown(user, key)}
         client.owed.clear()
         idle = self.ask(user, limit=str(limit), after=client.previous)
         assert idle["entries"] == []
@@ -257,7 +266,7 @@ class Timelines(RuleBasedStateMachine):
         after = place(client.previous)
         assert after.position >= before.position
         assert after.low >= before.low
-        hashes = Counter(map(hashed, self.keys(client.user, retracted=True)))
+        hashes = Counter(map(hashed, self.keys(client.user, left_out=True)))
         for key in map(key_of, page["entries"]):
             # Two keys of one hash may be shown again.
             assert key not in client.shown or hashes[hashed(key)] > 1

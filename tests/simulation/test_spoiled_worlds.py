@@ -7,6 +7,7 @@ tables, its queues or its history, or done under the name of an actor who would 
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -993,6 +994,7 @@ def _entries_a_minute_later(world: World) -> None:
 
 # The tests
 
+importlib.import_module("tests.simulation.spoiled_readings")  # it registers its spoilings
 CHECKS = {check.__name__: check for kind in KINDS if kind.make is World for check in kind.checks}
 
 

@@ -1,0 +1,143 @@
+"""Worlds that are spoiled in what readers are shown: of follows, mutes, markers and backfills."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+from fanfold import names
+from fanfold.follows.follows_table import FollowsTable
+from fanfold.timeline.entries import Entries
+from fanfold.timeline.unread import Unread
+from simulation import reader_requests, requests
+from simulation.checks import backfills, markers, shown
+from simulation.history import Backfill
+from simulation.readers import MUTED, Listing, Marking
+from simulation.world import World
+from tests.simulation.spoilings import (
+    POST,
+    PUBLISHER,
+    SENT,
+    acting,
+    changed,
+    spoils,
+)
+
+LATE, EARLY = "2026-11-20T19:00:00.000Z#late", "2026-11-20T17:00:00.000Z#early"
+
+
+@spoils(shown.readers_are_shown_whom_they_follow, "By a page, eve follows p0")
+def a_mark_that_is_gone(world: World) -> None:
+    acting(world, "eve", lambda: requests.relate(world, "unfollow", "eve", PUBLISHER))
+    (row,) = [row for row in world.rows(names.READERS) if row["user_id"]["S"] == "eve"]
+    marks = dict.fromkeys(name for name in row if name.startswith("hidden_"))
+    assert marks
+    changed(world, names.READERS, {"user_id": "eve"}, **marks)
+
+
+@spoils(shown.readers_are_shown_whom_they_follow, "By a page, ann does not follow p0")
+def a_reader_who_is_shown_nothing_of_a_follow(_world: World) -> Any:
+    return _hidden(lambda found: [])
+
+
+@spoils(shown.readers_are_shown_whom_they_follow, f"posts of {PUBLISHER} at once, but not {POST}")
+def a_reader_who_is_shown_a_part(_world: World) -> Any:
+    return _hidden(lambda found: [each for each in found if not each.sort_key.endswith(POST)])
+
+
+@spoils(shown.readers_are_shown_whom_they_follow, "By the list following, ann does not follow p0")
+def a_list_without_a_follow(_world: World) -> Any:
+    return patch.object(FollowsTable, "page", lambda *_, **__: ([], False))
+
+
+@spoils(shown.readers_are_shown_whom_they_follow, "By the list muted, ann has muted p0")
+def a_list_with_somebody_who_was_never_muted(world: World) -> None:
+    now_ms = world.clock.now_ms()
+    listing = Listing("ann", MUTED, now_ms, now_ms, frozenset({PUBLISHER}))
+    world.history.readers.listings.append(listing)
+
+
+@spoils(shown.readers_are_shown_whom_they_follow, "By a page, ann has not muted p0")
+def a_mute_that_is_gone(world: World) -> None:
+    acting(world, "ann", lambda: reader_requests.mute(world, "mute", "ann", PUBLISHER))
+    changed(world, names.READERS, {"user_id": "ann"}, muted=None)
+
+
+@spoils(shown.mutes_are_bounded, "ann has muted 1 publishers, of 0 at most")
+def more_mutes_than_there_is_room_for(world: World) -> None:
+    acting(world, "ann", lambda: reader_requests.mute(world, "mute", "ann", PUBLISHER))
+    world.max_muted = 0
+
+
+@spoils(shown.mutes_are_bounded, "ann may not mute p0, beside 0 others")
+def a_mute_that_is_refused_without_reason(world: World) -> None:
+    acting(world, "ann", lambda: reader_requests.mute(world, "mute", "ann", PUBLISHER))
+    (mute,) = world.history.of("mute")
+    mute.status = reader_requests.TOO_MANY
+
+
+def _hidden(change: Any) -> Any:
+    newest = Entries.newest
+
+    def wrong(self: Entries, *arguments: Any, **more: Any) -> Any:
+        found, has_more = newest(self, *arguments, **more)
+        return change(found), has_more
+
+    return patch.object(Entries, "newest", wrong)
+
+
+# Markers
+
+
+@spoils(markers.markers_only_move_up, f"is told the marker {EARLY}, after {LATE}")
+def a_marker_that_goes_back(world: World) -> None:
+    _mark(world, asked=LATE, told=LATE)
+    _mark(world, asked=EARLY, told=EARLY)
+
+
+@spoils(markers.markers_only_move_up, "which nobody asked for")
+def a_marker_out_of_nowhere(world: World) -> None:
+    _mark(world, asked="", told=EARLY)
+
+
+@spoils(markers.markers_only_move_up, f"moves the marker to {LATE}, and is told {EARLY}")
+def a_marker_that_stays_behind(world: World) -> None:
+    _mark(world, asked=EARLY, told=EARLY)
+    _mark(world, asked=LATE, told=EARLY)
+
+
+def _mark(world: World, *, asked: str, told: str) -> None:
+    world.clock.advance(1.0)
+    now_ms = world.clock.now_ms()
+    world.history.readers.markings.append(Marking("ann", now_ms, asked, told, now_ms))
+
+
+@spoils(markers.what_is_unread_is_counted, "that 9 are unread, and", "that 9 are unread, not")
+def a_count_that_is_wrong(world: World) -> Any:
+    acting(world, "ann", lambda: reader_requests.move_marker(world, "ann", EARLY))
+    return patch.object(Unread, "count", lambda *_: {"unread": 9, "more": False})
+
+
+# Backfills
+
+
+@spoils(backfills.a_new_follow_brings_the_newest_posts, "first look for bob at p0 has missed")
+@spoils(backfills.a_new_follow_brings_the_newest_posts, "second look for bob at p0 has missed")
+def a_look_that_brings_nothing(world: World) -> None:
+    world.backfill = 5
+    now_ms = world.clock.now_ms() + 60_000
+    for is_second in (False, True):
+        look = Backfill("bob", PUBLISHER, now_ms, now_ms, now_ms, is_second)
+        world.history.backfills.append(look)
+    for user, key in [*world.observer.landed_ms]:
+        if user == "bob" and key.endswith(SENT):
+            del world.observer.landed_ms[user, key]
+
+
+@spoils(backfills.nothing_else_is_filled_in, "and nothing should have brought it")
+def an_entry_that_nothing_should_have_brought(world: World) -> None:
+    world.backfill = 0
+    acting(world, "bob", lambda: requests.read(world, "bob"))
+    (key,) = [key for user, key in world.observer.written if user == "bob" and key.endswith(SENT)]
+    del world.observer.written["bob", key]
+    world.observer.filled["bob", key] = 1
