@@ -10,18 +10,19 @@ from functools import partial
 from itertools import cycle, islice
 from random import Random
 from statistics import median
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from aws_model.clock import START_MS, Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.capacity import READ, Meter
 from aws_model.dynamodb.database import Database
 from bench.figures import Figure, Lines, Point, Result, Row
-from bench.paired import Contestant, compare
+from bench.paired import Contestant, Paired, compare
 from bench.progress import with_progress
 from fanfold import names, times
-from fanfold.aws import boto
-from fanfold.aws.items import MAX_PUTS, get_text, text
+from fanfold.aws import boto, items
+from fanfold.aws.items import MAX_PUTS, binaries, get_text, text
+from fanfold.timeline import marks
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.paging import Asked
 from fanfold.timeline.posts import Post, Posts
@@ -41,6 +42,8 @@ ROUNDS, SHORT_ROUNDS = 30, 8
 PAGES = 200  # in a block of about 50 ms
 PULLS = 3  # measurements of the pull model, for their median
 RETENTION_DAYS = 30
+# Of the reader with most follows: of ten publishers one is muted, and one was unfollowed just now.
+MUTED, UNFOLLOWED, OF = 3, 7, 10
 TABLE = names.TIMELINES.name
 SINCE = times.to_text(0)
 
@@ -115,6 +118,20 @@ class Timelines:
                 for put in self.timelines.push_request(each, [reader])["RequestItems"][TABLE]
             ]
             self.client.batch_write_item(RequestItems={TABLE: puts})
+
+    def mark(self) -> None:
+        """Let the reader of most publishers mute 500 of them, and unfollow 500."""
+
+        def every(rest: int) -> dict[str, list[bytes]]:
+            return binaries([marks.hash_of(_publisher(n)) for n in range(rest, MANY, OF)])
+
+        row = {
+            "user_id": text(_reader(MANY)),
+            "follows": items.number(MANY),
+            "muted": every(MUTED),
+            f"hidden_{marks.week_of(START_MS)}": every(UNFOLLOWED),
+        }
+        self.client.put_item(TableName=names.READERS.name, Item=row)
 
     def page(self, follows: int, *, hydrate: bool) -> list[Any]:
         return _page(self.client, follows, hydrate=hydrate)
@@ -193,6 +210,7 @@ def _measured(timelines: Timelines, rounds: int) -> Result:
     )
     pull = Contestant("pull", lambda: _drop(timelines.pull(MANY)), units=1)
     pull_seconds = median(pull.measure() for _ in range(PULLS))
+    marked = _marked(timelines, rounds, whole[MANY])
     ratios = {
         "read units, ids alone": ids[MANY] / ids[FEW],
         "read units, with content": whole[MANY] / whole[FEW],
@@ -207,10 +225,21 @@ def _measured(timelines: Timelines, rounds: int) -> Result:
                 unit="x",
                 better="lower",
                 against="the first page at 1 follow; ours is at 5,000, the largest of three ratios",
-            )
+            ),
+            Figure(
+                name="read_growth.marks",
+                value=marked.units,
+                target=1.10,
+                unit="x",
+                better="lower",
+                against="read units of the same page with content; ours leaves out 500 muted and "
+                "500 unfollowed publishers of 5,000, a fifth of all entries",
+            ),
         ],
         rows=[
             *(Row(name, ratio, "x", "5,000 follows against 1") for name, ratio in ratios.items()),
+            Row("CPU, with marks", marked.cpu.ratio, "x", marked.cpu.interval),
+            Row("a page of ids, with marks", marked.ids, "read units", f"{ids[MANY]:g} with none"),
             Row("CPU at 1 follow", 1e6 * cpu.ours, "µs", f"a page; {cpu.interval}"),
             Row("CPU at 5,000 follows", 1e6 * cpu.theirs, "µs", "a page"),
             Row("CPU, with the model's own work", with_model.ratio, "x", with_model.interval),
@@ -244,6 +273,28 @@ def _measured(timelines: Timelines, rounds: int) -> Result:
             log_y=True,
         ),
     )
+
+
+class Marked(NamedTuple):
+    """What marks cost."""
+
+    ids: float  # read units
+    units: float  # the ratio of read units, with content
+    cpu: Paired
+
+
+def _marked(timelines: Timelines, rounds: int, whole: float) -> Marked:
+    plain = timelines.replayed(MANY)
+    timelines.mark()
+    with_marks = timelines.units(partial(timelines.page, MANY, hydrate=True))
+    cpu = compare(
+        _pages(plain, MANY),
+        _pages(timelines.replayed(MANY), MANY),
+        rounds=rounds,
+        what="read-growth, CPU with marks",
+    )
+    ids_with_marks = timelines.units(partial(timelines.page, MANY, hydrate=False))
+    return Marked(ids_with_marks, with_marks / whole, cpu)
 
 
 def _page(client: Any, follows: int, *, hydrate: bool) -> list[Any]:

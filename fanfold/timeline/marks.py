@@ -91,17 +91,21 @@ def left_out(
         for week, marks in reader.hidden.items()
         if is_live(week, now_ms=now_ms, retention_days=retention_days)
     ]
-    by_mark: dict[bytes | str, str] = {}
-    if live or reader.muted:
-        by_mark = {mark: each for each in publisher_ids for mark in _spellings(each)}
-    return {by_mark[mark] for marks in (reader.muted, *live) for mark in by_mark.keys() & marks}
+    given = [marks for marks in (reader.muted, *live) if marks]
+    if not given:
+        return set()
+    spelling = type(given[0][0])
+    by_mark = {_spelled(each, spelling): each for each in publisher_ids}
+    asked = set(by_mark)
+    return {by_mark[mark] for marks in given for mark in asked.intersection(marks)}
 
 
 def weeks_of(reader: Reader, publisher_id: str) -> list[int]:
     """The weeks whose sets hold the publisher's mark."""
-    spellings = _spellings(publisher_id)
     return [
-        week for week, marks in reader.hidden.items() if any(each in marks for each in spellings)
+        week
+        for week, marks in reader.hidden.items()
+        if marks and _spelled(publisher_id, type(marks[0])) in marks
     ]
 
 
@@ -161,6 +165,7 @@ def _expired(reader: Reader, now_ms: int, retention_days: int) -> list[int]:
 
 # The publishers of the pages that a container reads; some are in most of them.
 @lru_cache(maxsize=4096)
-def _spellings(publisher_id: str) -> tuple[bytes, str]:
+def _spelled(publisher_id: str, spelling: type[bytes | str]) -> bytes | str:
+    """The mark of a publisher as boto3 spells it, or the wire client."""
     mark = hash_of(publisher_id)
-    return mark, b64encode(mark).decode()
+    return mark if spelling is bytes else b64encode(mark).decode()

@@ -14,7 +14,7 @@ from fanfold.cursor import Cursor
 from fanfold.errors import BadInput
 from fanfold.ids import is_sort_key
 from fanfold.timeline import late
-from fanfold.timeline.picking import REFILL, E, Picking, Show
+from fanfold.timeline.picking import E, Picking, Show, Visible
 from fanfold.timeline.source import Range, Source, Upwards, is_time
 
 # Plain classes: each NamedTuple would be a fifth of a millisecond of a cold start.
@@ -101,10 +101,18 @@ def _cursor(text: str) -> Cursor:
     return cursor.decode(text, is_position=lambda each: is_sort_key(each) or times.is_text(each))
 
 
-def page(source: Source[E], show: Show[E], asked: Asked, *, floor: str, now: str) -> Page[E]:
+def page(
+    source: Source[E],
+    show: Show[E],
+    asked: Asked,
+    *,
+    floor: str,
+    now: str,
+    visible: Visible[E] = lambda entries: entries,
+) -> Page[E]:
     """The page that is asked for, of keys from the time `floor` on; `now` is a time too."""
     within = Range(max(floor, asked.since), asked.until)
-    picking = Picking(show, asked.limit)
+    picking = Picking(show, asked.limit, visible)
     if asked.after is not None:
         return _newer(source, picking, asked.after, within)
     # Who polls from an empty page misses nothing, though its range begin later than now.
@@ -133,7 +141,7 @@ def _older(
         start = found[-1].sort_key if found else start
         rest = picking.pick(found)
         ends = rest or picking.is_full or not has_more
-        size = 0 if ends else picking.size(REFILL)
+        size = 0 if ends else picking.refill()
     goes_on = bool(rest) or has_more
     keys = list(picking.looked_at)
     if not keys:
@@ -167,7 +175,7 @@ def _newer(source: Source[E], picking: Picking[E], asked: Cursor, within: Range)
         fresh = [reading.found[key] for key in match.fresh if key not in picking.looked_at]
         rest = picking.pick(fresh)
         ends = rest or picking.is_full or not reading.has_more
-        size = 0 if ends else picking.size(REFILL)
+        size = 0 if ends else picking.refill()
     goes_on = bool(rest) or reading.has_more
     keys, start = reading.keys, reading.start
     bottom = min((key for key in picking.looked_at if key > here.position), default=here.position)

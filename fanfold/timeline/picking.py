@@ -12,7 +12,7 @@ from fanfold.aws.items import MAX_KEYS
 MAX_QUERIES = 4
 MAX_LOOKED_AT = 400
 MAX_POSTS = 200
-# Entries of each query but the first. All four of a page of 50 take nine read units.
+# Entries of each query but the first, at most. All four of a page of 50 take nine read units.
 REFILL = 100
 
 
@@ -36,17 +36,20 @@ class Shown(NamedTuple):
 
 # Takes at most MAX_KEYS entries, and the number of posts that may be read for them.
 Show = Callable[[Sequence[E], int], Shown]
+# Those of any number of entries that may be shown at all, as the same objects in the same order.
+Visible = Callable[[Sequence[E]], Sequence[E]]
 
 
 class Picking(Generic[E]):
     """Fills one page, within its bounds."""
 
-    def __init__(self, show: Show[E], limit: int) -> None:
+    def __init__(self, show: Show[E], limit: int, visible: Visible[E]) -> None:
         self.limit = limit
         self.entries: list[E] = []
         self.contents: dict[str, Mapping[str, Any]] = {}
         self.looked_at: dict[str, None] = {}  # keys in order, those that are left out too
-        self._show = show
+        self._show, self._visible = show, visible
+        self._hidden = 0  # entries that are not visible, among those looked at
         self._queries = 0
         self._found = 0  # entries that queries have answered
         self._posts = MAX_POSTS  # that may still be read
@@ -59,6 +62,18 @@ class Picking(Generic[E]):
         """How many of the wanted entries the next query may answer; 0 if it may not be made."""
         return min(wanted, MAX_LOOKED_AT - self._found) if self._queries < MAX_QUERIES else 0
 
+    def refill(self) -> int:
+        """How many entries the query after the first may answer; 0 if it may not be made.
+
+        As many again are probably left out; twice as many are asked for, once.
+        """
+        shown = len(self.entries)
+        wanted = REFILL
+        if shown and self._queries == 1:
+            missing = self.limit - shown
+            wanted = min(REFILL, 2 * -(-missing * len(self.looked_at) // shown) + 1)
+        return self.size(wanted)
+
     def queried(self, entries: int) -> None:
         """A query was answered with so many entries."""
         self._queries += 1
@@ -66,17 +81,23 @@ class Picking(Generic[E]):
 
     def pick(self, entries: Sequence[E]) -> Sequence[E]:
         """Take entries until the page is full; returns those that were not looked at."""
+        visible = self._visible(entries)
         while entries and not self.is_full:
-            # As many as are wanted; where most are left out, twice as many each time.
-            hidden = len(self.looked_at) - len(self.entries)
-            some = entries[: min(max(self.limit - len(self.entries), hidden), MAX_KEYS)]
+            # As many as are wanted; where most posts are left out, twice as many each time.
+            gone = len(self.looked_at) - len(self.entries) - self._hidden
+            some = visible[: min(max(self.limit - len(self.entries), gone), MAX_KEYS)]
             shown = self._show(some, self._posts)
             self._posts -= shown.read
-            taken = 0
-            while taken < shown.looked_at and not self.is_full:
-                self._take(some[taken], shown.contents)
-                taken += 1
-            entries = entries[taken:]
+            taken = looked_at = 0
+            while looked_at < len(entries) and not self.is_full:
+                is_visible = taken < len(visible) and entries[looked_at] is visible[taken]
+                if is_visible and taken == shown.looked_at:
+                    break
+                self._take(entries[looked_at], shown.contents)
+                looked_at += 1
+                taken += is_visible
+                self._hidden += not is_visible
+            entries, visible = entries[looked_at:], visible[taken:]
             if shown.looked_at < len(some):
                 break
         return entries

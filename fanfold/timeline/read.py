@@ -16,7 +16,7 @@ from fanfold.json_text import Verbatim
 from fanfold.timeline import paging
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.paging import Asked
-from fanfold.timeline.picking import Show, Shown
+from fanfold.timeline.picking import Show, Shown, Visible
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.sight import Sights
 from fanfold.timeline.source import Source
@@ -148,18 +148,29 @@ class Reading:
         timelines = replace(self.timelines, client=cast("Any", sight))
         source = Source(partial(timelines.newest, user_id), partial(timelines.oldest, user_id))
         show = self.hydration.show if hydrate else ids_alone
-        return answer(source, sight.over(show), asked, retention_days=self.retention_days)
+        return answer(
+            source,
+            sight.over(show),
+            asked,
+            retention_days=self.retention_days,
+            visible=sight.unmarked,
+        )
 
 
 def answer(
-    source: Source[Entry], show: Show[Entry], asked: Asked, *, retention_days: int
+    source: Source[Entry],
+    show: Show[Entry],
+    asked: Asked,
+    *,
+    retention_days: int,
+    visible: Visible[Entry] = lambda entries: entries,
 ) -> dict[str, Any]:
     """The page that is asked for, as its reader is answered; what it shows ends with the retention.
 
     Raises `TryLater` if posts cannot be read now.
     """
     floor, now = shown_since(retention_days), times.to_text(clock.now_ms())
-    page = paging.page(source, show, asked, floor=floor, now=now)
+    page = paging.page(source, show, asked, floor=floor, now=now, visible=visible)
     return page.answer([_line(each, page.contents[each.sort_key]) for each in page.entries])
 
 

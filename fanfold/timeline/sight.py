@@ -48,7 +48,7 @@ class Sight:
         self.reader = reader
         self._sights, self._user_id, self._retention_days = sights, user_id, retention_days
         self._now_ms = clock.now_ms()
-        self._is_shown: dict[str, bool] = {}  # by publisher
+        self._is_followed: dict[str, bool] = {}  # by publisher, as far as that was read
 
     def query(self, **request: Any) -> Any:
         """A Query of the timeline; the first one also reads the reader's row."""
@@ -59,38 +59,45 @@ class Sight:
         self.reader = reader_of(found.get("Item", {}))
         return answer
 
+    def unmarked(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Those of the entries that marks do not hide."""
+        assert self.reader is not None
+        hidden = marks.left_out(
+            self.reader,
+            {each.publisher_id for each in entries},
+            now_ms=self._now_ms,
+            retention_days=self._retention_days,
+        )
+        return [each for each in entries if each.publisher_id not in hidden] if hidden else entries
+
     def over(self, show: Show[Entry]) -> Show[Entry]:
-        """Show what the reader sees; no post is read for the rest."""
+        """Show what is also verified, where marks do not tell all; no post is read for the rest."""
 
         def shown(entries: Sequence[Entry], max_posts: int) -> Shown:
-            visible = self.visible(entries)
-            found = show(visible, max_posts)
-            if found.looked_at == len(visible):
+            verified = self._verified(entries)
+            found = show(verified, max_posts)
+            if found.looked_at == len(verified):
                 return found._replace(looked_at=len(entries))
-            return found._replace(looked_at=entries.index(visible[found.looked_at]))
+            return found._replace(looked_at=entries.index(verified[found.looked_at]))
 
         return shown
 
     def visible(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Those of the entries, at most 100, that the reader sees.
+        """Those of up to 100 entries that the reader sees.
 
         Raises `TryLater` if whom the reader follows has to be read and cannot be.
         """
-        unknown = {each.publisher_id for each in entries} - self._is_shown.keys()
-        if unknown:
-            hidden = self._hidden(unknown)
-            self._is_shown |= {each: each not in hidden for each in unknown}
-        return [each for each in entries if self._is_shown[each.publisher_id]]
+        return self._verified(self.unmarked(entries))
 
-    def _hidden(self, publisher_ids: set[str]) -> set[str]:
+    def _verified(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         assert self.reader is not None
-        hidden = marks.left_out(
-            self.reader, publisher_ids, now_ms=self._now_ms, retention_days=self._retention_days
-        )
-        if marks.is_verifying(self.reader, now_ms=self._now_ms):
-            left = publisher_ids - hidden
-            hidden |= left - self._followed(left)
-        return hidden
+        if not marks.is_verifying(self.reader, now_ms=self._now_ms):
+            return entries
+        unknown = {each.publisher_id for each in entries} - self._is_followed.keys()
+        if unknown:
+            followed = self._followed(unknown)
+            self._is_followed |= {each: each in followed for each in unknown}
+        return [each for each in entries if self._is_followed[each.publisher_id]]
 
     def _followed(self, publisher_ids: set[str]) -> set[str]:
         found: set[str] = set()
