@@ -21,7 +21,7 @@ from aws_model.endpoint import Answer, Backend, Request, answering_from, late, s
 from aws_model.faults import BATCH, OTHERS, FaultyBatches, Rates
 from aws_model.sqs import client as sqs
 from fanfold import clock, names
-from fanfold.aws import boto, curl
+from fanfold.aws import boto, curl, retries
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
 from fanfold.fanout import batch_retries
@@ -215,6 +215,14 @@ def service(
         yield lambda way: ends.enter_context(serving_deliver(request.param, way, monkeypatch))
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine no call is given up, and repeated."""
+    for module in (retries, boto):
+        monkeypatch.setattr(module, "CONNECT_TIMEOUT_SECONDS", 30)
+        monkeypatch.setattr(module, "READ_TIMEOUT_SECONDS", 30)
+
+
 def followers(count: int) -> list[str]:
     return [f"follower-{number}" for number in range(count)]
 
@@ -234,6 +242,7 @@ ODD = [
 # Without faults
 
 
+@pytest.mark.usefixtures("patient")
 def test_every_entry_is_written_once_and_correct(service: Callable[[Way], Service]) -> None:
     """The expected items are the same for both transports."""
     written: list[str] = []
@@ -256,6 +265,7 @@ def test_every_entry_is_written_once_and_correct(service: Callable[[Way], Servic
     assert here.outcomes == {"delivered": 1}
 
 
+@pytest.mark.usefixtures("patient")
 def test_an_aborted_delivery_leaves_no_calls_behind_for_the_next(
     service: Callable[[Way], Service],
 ) -> None:
