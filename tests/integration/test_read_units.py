@@ -32,6 +32,7 @@ from simulation.schemas import schema_of
 
 READER = "b0b00000-0000-4000-8000-000000000001"
 ADA = "ada00000-0000-4000-8000-000000000001"
+BEA = "bea00000-0000-4000-8000-000000000001"
 LIMIT = 50
 # Of the reader's row, which every page reads consistently beside its first Query.
 ROW = 1.0
@@ -208,3 +209,21 @@ def test_verification_takes_a_unit_for_each_publisher_of_a_page(
     service.client.put_item(TableName=names.FOLLOWING.name, Item=row)
     page, units = service.page(hydrate=False)
     assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5 + 1)
+
+
+def test_for_hidden_entries_no_post_is_read_and_none_too_many_for_the_others(
+    service: Service,
+) -> None:
+    service.add(200)
+    for each in range(100):
+        at = times.to_text(START_MS - 500_000 + each)
+        entry = Entry(f"{at}#90570000-0000-4000-9000-{each:012d}", BEA, START_MS // 1000)
+        service.timelines.push(entry, [READER])
+    item = {
+        "user_id": text(READER),
+        f"hidden_{marks.week_of(START_MS)}": binaries([marks.hash_of(BEA)]),
+    }
+    service.client.put_item(TableName=names.READERS.name, Item=item)
+    page, units = service.page(hydrate=True)
+    assert {line["publisher_id"] for line in page["entries"]} == {ADA}
+    assert (len(page["entries"]), units) == (LIMIT, ROW + 1.5 + 2.5 + LIMIT)
