@@ -41,12 +41,17 @@ STATES: Mapping[str, int] = {
     "SWEEP's question answered": 1_000,
     "a round of SWEEP": 500,
     "a late entry shown upwards": 1_000,
+    "a publisher hidden": 5_000,
+    "a publisher shown again": 4_000,
     "a reader looks a second time": 200,
+    "a reader's follows are verified": 800,
     "a tombstone met": 3_000,
     "a transaction in conflict": 900,
     "abandoned": 1_000,
     "an edit before its post": 1_000,
     "an entry whose post is retracted": 2_000,
+    "an older marker": 80,
+    "an unfollow without a mark": 300,
     "an update in conflict": 500,
     "completed by SWEEP": 20,
     "contended: abandoned": 400,
@@ -70,6 +75,8 @@ STATES: Mapping[str, int] = {
     "edge put by RELATE": 2_000,
     "edge removed by RELATE": 1_000,
     "expired": 100,
+    "filled in after a follow": 3_000,
+    "filled in by another look": 3_000,
     "given up: a dead letter of Bulk": 70,
     "given up: a dead letter of Express": 80,
     "given up: a dead letter of Publish": 90,
@@ -83,6 +90,7 @@ STATES: Mapping[str, int] = {
     "late, and told: not in the ledger": 40,
     "late, and told: small": 140,
     "late, and told: stalled": 12,
+    "marks that have expired": 40,
     "more pages of followers": 7_000,
     "redriven": 200,
     "reopened by an operator": 100,
@@ -105,7 +113,11 @@ KEYS = {
 }
 # The clauses of an update, and what each does to the marks of a reader's row.
 CLAUSES = re.compile(r" (?=(?:SET|ADD|DELETE|REMOVE) #)")
-HIDDEN = {"ADD": "hidden", "DELETE": "shown again", "REMOVE": "marks that have expired"}
+HIDDEN = {
+    "ADD": "a publisher hidden",
+    "DELETE": "a publisher shown again",
+    "REMOVE": "marks that have expired",
+}
 LANES = (names.EXPRESS.name, names.BULK.name)
 
 
