@@ -7,9 +7,9 @@ from typing import NamedTuple
 from fanfold import contract, cursor, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
 from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
-from fanfold.follows import density, follow, followers, follows_table
+from fanfold.follows import density, follow, followers, follows_table, looks
 from fanfold.messages import MAX_FIRST_SENT_MS
-from fanfold.settings import HIGHEST_LEVEL, Settings
+from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL, Settings
 from fanfold.timeline import marks, picking, posts, read
 
 _DAY_SECONDS = 24 * 60 * 60
@@ -154,6 +154,12 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "publishers that one user follows",
             f"{_number(Settings.max_follows)} (`-c max_follows=`)",
             "409 `too-many-follows`; by message, a dead letter that names user and limit",
+        ),
+        Limit(
+            "posts that a new follow brings",
+            f"the {Settings.backfill} newest (`-c backfill=`, at most {MOST_BACKFILL}); "
+            f"{looks.POSTS_WHEN_LATE} if its order has waited for {looks.LATE_MS // 1000} s",
+            "older ones are in the publisher's feed",
         ),
         Limit(
             "followers of one publisher",

@@ -18,7 +18,7 @@ from fanfold_cli.commands.cost import duration
 OURS = Way()
 WAYS = {
     "without the second look": Way(looks_twice=False),
-    "believing every remembered page": Way(is_careful=False),
+    "believing every page of the last minute": Way(is_careful=False, remembers_seconds=60),
     "without both": Way(looks_twice=False, is_careful=False),
     "without backfill": Way(posts=0),
 }

@@ -21,7 +21,7 @@ from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import TryLater
 from fanfold.fanout.pacing import Pace
-from fanfold.follows import looks
+from fanfold.follows import backfill, looks
 from fanfold.follows.backfill import Backfilling, NewestPosts
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
@@ -59,13 +59,17 @@ class Way:
 
     posts: int = Settings.backfill
     looks_twice: bool = True
-    is_careful: bool = True  # which pages it believes
+    is_careful: bool = True  # which remembered pages it believes: by its rule, or all
+    remembers_seconds: float = backfill.PAGE_SECONDS
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Let a container believe every page that it remembers, if this way is not careful."""
+        """Let RELATE go this way for a while."""
         lag_ms = looks.OUTBOX_LAG_MS if self.is_careful else -(10**9)
-        with patch.object(looks, "OUTBOX_LAG_MS", lag_ms):
+        with (
+            patch.object(looks, "OUTBOX_LAG_MS", lag_ms),
+            patch.object(backfill, "PAGE_SECONDS", self.remembers_seconds),
+        ):
             yield
 
 

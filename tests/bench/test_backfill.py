@@ -31,6 +31,13 @@ def test_without_its_rules_a_backfill_misses_far_more_than_one_race_in_1000(
     assert rows["missed by fan-outs alone"] > 50
     assert rows["missed without both"] > 50
     assert rows["missed without the second look"] > 2
+    assert rows["missed believing every page of the last minute"] > 20
+
+
+def test_by_its_rule_a_page_may_be_remembered_for_long() -> None:
+    found = race(Way(remembers_seconds=600), 100)
+    assert found.raced > 30
+    assert found.missed == found.promised_missed == 0
 
 
 def test_in_a_rush_a_follow_brings_fewer_posts_and_waits_for_minutes_at_most(

@@ -117,6 +117,18 @@ def test_a_cursor_of_another_reader_shows_only_the_callers_own_timeline(make: Ma
     assert (page["entries"], page["next"]) == ([], None)
 
 
+def test_a_new_follow_brings_what_was_posted_before(stack: Deployment, make: Make) -> None:
+    publisher, by_http, by_queue = make("publisher"), make("http"), make("queue")
+    posts = [publisher.publish()["ref_id"] for _ in range(3)]
+    by_http.follow(publisher)
+    pair = {"user_id": by_queue.name, "publisher_id": publisher.name}
+    send(stack, {"type": "follow.added", **pair})
+    eventually(lambda: by_http.ref_ids() == posts[::-1])
+    eventually(lambda: by_queue.ref_ids() == posts[::-1])
+    newer = publisher.publish()["ref_id"]
+    eventually(lambda: by_http.ref_ids() == [newer, *posts[::-1]])
+
+
 def test_an_unfollow_ends_the_delivery_of_new_posts(make: Make) -> None:
     publisher, leaver, stayer = make("publisher"), make("leaver"), make("stayer")
     for follower in (leaver, stayer):
