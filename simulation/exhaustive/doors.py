@@ -15,7 +15,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -233,7 +233,8 @@ def installed(sizes: Sizes) -> Iterator[None]:
         (deliver, "Delivery", partial(policy.Delivery, max_in_flight=1)),
     ]
     environment = {
-        **settings().to_env(),
+        # A backfill changes no relation, and its orders would triple the states.
+        **replace(settings(), backfill=0).to_env(),
         "TRANSPORT": names.BOTO3,
         "POWERTOOLS_SERVICE_NAME": "explored",
         "AWS_REGION": "eu-central-1",
