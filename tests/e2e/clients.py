@@ -98,6 +98,15 @@ def entries(stack: Deployment) -> list[tuple[str, str]]:
     return [(item["user_id"]["S"], split_sort_key(item["sort_key"]["S"])[1]) for item in items]
 
 
+def left(stack: Deployment, url: str) -> int:
+    """The number of messages in a queue: visible, in flight and delayed."""
+    kinds = ["", "NotVisible", "Delayed"]
+    answer = stack.client("sqs").get_queue_attributes(
+        QueueUrl=url, AttributeNames=[f"ApproximateNumberOfMessages{kind}" for kind in kinds]
+    )
+    return sum(int(count) for count in answer["Attributes"].values())
+
+
 def is_complete(ledger: Ledger, ref_id: str) -> bool:
     row = ledger.get(ref_id)
     return row is not None and row.state == COMPLETE

@@ -22,7 +22,7 @@ from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from simulation import worker_processes
-from tests.e2e.clients import entries, eventually, is_complete, send
+from tests.e2e.clients import entries, eventually, is_complete, left, send
 from tests.lifetimes import LIFETIME_HOURS
 
 pytestmark = pytest.mark.thorough
@@ -105,15 +105,6 @@ def follow(stack: Deployment, audiences: Mapping[str, int]) -> None:
 
 def users(count: int) -> list[str]:
     return [f"reader-{number:05d}" for number in range(count)]
-
-
-def left(stack: Deployment, url: str) -> int:
-    """The number of messages in a queue: visible, in flight and delayed."""
-    kinds = ["", "NotVisible", "Delayed"]
-    answer = stack.client("sqs").get_queue_attributes(
-        QueueUrl=url, AttributeNames=[f"ApproximateNumberOfMessages{kind}" for kind in kinds]
-    )
-    return sum(int(count) for count in answer["Attributes"].values())
 
 
 def environment(stack: Deployment, dynamodb: str) -> dict[str, str]:
