@@ -145,8 +145,8 @@ QUEUE_DAYS = 14
 # A message of PUBLISH and RELATION is a few small calls: ten of them are the most that Lambda hands
 # over without a batching window. Five receives are the fewest that AWS recommends: with fewer,
 # throttled invocations alone could send healthy messages to the dead-letter queue. An order of
-# RELATION fails only while its publisher's edges are throttled: 30 receives, three minutes apart,
-# are an hour and a half, longer than a crowd comes.
+# RELATION fails while its publisher's edges are throttled, or where its backfill gets nowhere: 30
+# receives, three minutes apart, are an hour and a half, longer than a crowd comes.
 PUBLISH = Queue("Publish", PLAN, batch_size=10, max_receives=5)
 RELATION = Queue("Relation", RELATE, batch_size=10, max_receives=30)
 # A message of a lane is a segment, which may take the whole timeout, and which fails more often:

@@ -135,6 +135,11 @@ class FollowTimeline(Construct):
                 # Lambda would stop as a runaway loop.
                 "recursive_loop": lambda_.RecursiveLoop.ALLOW,
             },
+            RELATE: {
+                # It sends an order to its own queue for each edge that it puts, which ends at the
+                # next: the edge is found. But batches mix the chains.
+                "recursive_loop": lambda_.RecursiveLoop.ALLOW,
+            },
             SWEEP: {
                 "memory_mb": SWEEP_MEMORY_MB,
                 # The next minute's run is the retry; another one would only overlap with it.

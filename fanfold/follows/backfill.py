@@ -95,7 +95,7 @@ class Backfilling:
         """Carry out an order to backfill, sent at this epoch millisecond, for a relation just read.
 
         Returns how many entries it has put. `pace` is the worker's. Raises `TryLater` if the table
-        takes them too slowly, and from `stop_at` of the monotonic clock on.
+        takes them too slowly, or once `stop_at` of the monotonic clock is reached.
         """
         look = first_look(
             self.newest.most,
@@ -114,10 +114,12 @@ class Backfilling:
     def _carry_out(self, look: Look, follow: Follow, pace: Pace, stop_at: float) -> int:
         if not (follow.is_active and look.posts):
             return 0
+        _check(stop_at)
         page = self.newest.of(follow.publisher_id, remembered_from=look.remembered_from)
         wanted = page[: look.posts]
         if look.asks_first and wanted:
-            held = self.entries.held(follow.user_id, [entry.sort_key for entry in wanted])
+            _check(stop_at)
+            held = self._held(follow.user_id, wanted)
             wanted = [entry for entry in wanted if entry.sort_key not in held]
         left = wanted
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
@@ -125,6 +127,14 @@ class Backfilling:
             if not left:
                 return len(wanted)
         raise _too_slow()
+
+    def _held(self, user_id: str, entries: Sequence[Entry]) -> set[str]:
+        try:
+            return self.entries.held(user_id, [entry.sort_key for entry in entries])
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            return set()  # writing them again changes nothing
 
     def _unwritten(
         self, user_id: str, entries: Sequence[Entry], pace: Pace, stop_at: float
@@ -155,6 +165,11 @@ class Backfilling:
             pace.spend(entries)
         if at > now:
             clock.sleep(at - now)
+
+
+def _check(stop_at: float) -> None:
+    if clock.monotonic() >= stop_at:
+        raise _too_slow()
 
 
 def _too_slow() -> TryLater:

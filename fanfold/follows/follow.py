@@ -12,6 +12,7 @@ from fanfold.cursor import Cursor
 from fanfold.errors import Contended, TryLater
 from fanfold.follows.edges import Edges
 from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.looks import may_be_new
 from fanfold.follows.patience import check, new_deadline
 from fanfold.follows.wishes import Follow, granted
 from fanfold.ids import is_id
@@ -65,16 +66,18 @@ class Following:
         """Stop following; the arguments are those of `follow`. Raises `Contended`."""
         return self._ask(False, user_id, publisher_id, asked_at, by_message=by_message)
 
-    def settle(self, user_id: str, publisher_id: str) -> Follow:
-        """Reconcile for RELATE; returns the relation.
+    def settle(self, user_id: str, publisher_id: str) -> Reconciled:
+        """Reconcile for RELATE.
 
         A post that was accepted just before its edge was put may reach the outbox after it. So
         whoever puts an edge has the outbox looked at a second time, and so does RELATE.
         """
-        row, has_put = self.reconcile(user_id, publisher_id)
-        if has_put and self.backfills:
-            self.relation_queue.send(self._settle_later(user_id, publisher_id))
-        return row
+        done = self.reconcile(user_id, publisher_id)
+        if done.has_put and self.backfills:
+            order = BackfillRelation(user_id=user_id, publisher_id=publisher_id)
+            delay = self.reconcile_after_seconds
+            self.relation_queue.send(order.message(group=publisher_id, delay_seconds=delay))
+        return done
 
     def reconcile(self, user_id: str, publisher_id: str, *, is_new: bool = False) -> Reconciled:
         """Make the edge agree with the row; repeat until the row has not changed meanwhile.
@@ -134,25 +137,28 @@ class Following:
             changed = self._write(wish, seen)
             if changed:
                 try:
-                    self.reconcile(user_id, publisher_id, is_new=changed.version > seen.version)
+                    is_new = changed.version > seen.version
+                    done = self.reconcile(user_id, publisher_id, is_new=is_new)
                 except TryLater:
                     if not by_message:
                         raise
                 else:
-                    if self.backfills and changed.is_active and not seen.is_active:
+                    if self.backfills and done.has_put and may_be_new(changed, asked_at):
                         self._backfill_now(changed)
                 return changed
         raise _contended(user_id, publisher_id)
 
+    # Orders are grouped by publisher: in a rush of follows of one, theirs is the group that waits.
+
     def _settle_later(self, user_id: str, publisher_id: str) -> Message:
         command = ReconcileRelation(user_id=user_id, publisher_id=publisher_id)
-        return command.message(group=user_id, delay_seconds=self.reconcile_after_seconds)
+        return command.message(group=publisher_id, delay_seconds=self.reconcile_after_seconds)
 
     def _backfill_now(self, new: Follow) -> None:
         """Send RELATE the order of a new follow; without it, the one to settle backfills later."""
         command = BackfillRelation(user_id=new.user_id, publisher_id=new.publisher_id)
         try:
-            self.relation_queue.send(command.message(group=new.user_id))
+            self.relation_queue.send(command.message(group=new.publisher_id))
         except Exception as error:
             if not is_transient(error):
                 raise

@@ -57,7 +57,7 @@ def cost(
 ) -> None:
     """Estimate the budget of each lane, and the price of a publish and of a follow.
 
-    It calls nobody.
+    It calls no service.
     """
     try:
         budget = Budget.of(write_units, concurrency=concurrency)

@@ -70,13 +70,13 @@ def test_all_functions_share_one_asset(template: Template) -> None:
     assert len(keys) == 1
 
 
-def test_only_deliver_may_loop_through_its_own_queue(template: Template) -> None:
+def test_only_deliver_and_relate_may_loop_through_their_own_queues(template: Template) -> None:
     allowed = {
         module
         for module, properties in functions(template).items()
         if properties.get("RecursiveLoop") == "Allow"
     }
-    assert allowed == {"deliver"}
+    assert allowed == {"deliver", "relate"}
 
 
 def test_every_function_has_every_setting_in_its_environment(template: Template) -> None:

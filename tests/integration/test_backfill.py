@@ -100,7 +100,7 @@ def test_a_follow_again_shows_what_was_posted_meanwhile(system: System) -> None:
 @pytest.mark.parametrize("by_message", [False, True])
 def test_only_a_new_follow_sends_the_order_to_backfill(system: System, by_message: bool) -> None:
     def ask(verb: str) -> list[str]:
-        system.clock.advance(1)
+        system.clock.advance(121)
         if by_message:
             body = {"version": 1, "type": f"follow.{verb}", "user_id": "bob"}
             record = system.record("Publish", {**body, "publisher_id": "ada"})
@@ -139,6 +139,62 @@ def test_a_follow_whose_edge_is_left_to_relate_is_looked_at_twice_all_the_same(
     system.clock.advance(names.API.seconds)
     assert system.pump_once("Relation"), "RELATE has put the edge, so it looks once more"
     assert system.waiting("Relation") == 0
+
+
+def test_a_retry_that_puts_the_edge_sends_the_order_to_backfill(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_request: Any) -> Any:
+        raise error("ProvisionedThroughputExceededException")
+
+    post(system, "one")
+    with monkeypatch.context() as rush:
+        rush.setattr(system.edge_client, "put_item", refuse)
+        assert system.follow("bob").status == 503
+    assert system.follow("bob").status == 200
+    assert system.pump_once("Relation")
+    assert shown(system) == ["one"]
+
+
+def test_asking_again_for_an_old_follow_reads_no_posts(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    post(system, "one")
+    following = system.door("api").following
+    assert BulkFollowing(following).follow_all("bob", ["ada"]) == 1
+    system.clock.advance(3_600)
+    assert system.follow("bob").status == 200
+    system.clock.advance(names.API.seconds)
+    assert system.pump_once("Relation")
+    assert shown(system) == [], "an import brings no posts, and who follows already has theirs"
+
+
+def test_an_edge_that_relate_puts_late_is_looked_at_again_although_it_was_asked_for_again(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_request: Any) -> Any:
+        raise error("ProvisionedThroughputExceededException")
+
+    post(system, "one")
+    with monkeypatch.context() as rush:
+        rush.setattr(system.edge_client, "put_item", refuse)
+        assert system.follow("bob").status == 503
+        system.clock.advance(300)
+        assert system.follow("bob").status == 503
+    system.clock.advance(names.API.seconds)
+    assert system.pump_once("Relation")
+    assert (system.edges(), shown(system)) == (["bob"], ["one"])
+    system.clock.advance(names.API.seconds)
+    reads = []
+    plain = Outbox.newest
+
+    def watched(self: Outbox, *args: Any, **more: Any) -> Any:
+        reads.append(args)
+        return plain(self, *args, **more)
+
+    monkeypatch.setattr(Outbox, "newest", watched)
+    assert system.pump_once("Relation")
+    assert reads
 
 
 def without_first_orders(

@@ -44,6 +44,7 @@ class World:
     lag: float = 0.0  # of the outbox
     left_over: list[list[int]] = field(default_factory=list)  # by each batch, until it is empty
     refusals: list[str] = field(default_factory=list)  # the errors of the next batches of writes
+    refused_reads: int = 0
     batches: list[list[str]] = field(default_factory=list)  # the sort keys that were to be written
     posted: int = 0
 
@@ -135,6 +136,10 @@ class Watched:
     world: World
 
     def batch_get_item(self, **request: Any) -> Any:
+        if self.world.refused_reads:
+            self.world.refused_reads -= 1
+            code = "ProvisionedThroughputExceededException"
+            raise client_error(dynamodb.SERVICE, "BatchGetItem", Refused(code, "Not now."))
         return self.world.client.batch_get_item(**request)
 
     def batch_write_item(self, **request: Any) -> Any:
@@ -211,6 +216,14 @@ def test_an_order_that_has_waited_a_minute_brings_ten(world: World) -> None:
     assert world.timeline() == posts[-10:]
 
 
+def test_both_looks_bring_ten_where_they_come_late_together(world: World) -> None:
+    posts = world.post(30)
+    world.clock.advance(90)
+    assert world.first(sent_at=START_MS) == 10
+    assert world.second(sent_at=START_MS) == 0
+    assert world.timeline() == posts[-10:]
+
+
 def test_a_follow_again_writes_only_what_is_missing(world: World) -> None:
     world.post(20)
     world.first()
@@ -276,7 +289,7 @@ def test_a_page_is_forgotten_after_five_seconds(world: World) -> None:
     world.first(sent_at=START_MS)
     world.clock.advance(5.1)
     (newer,) = world.post(1)
-    assert world.first(sent_at=START_MS) == 2
+    assert world.first(sent_at=START_MS) == 1, "the new one is found, the old one is held"
     assert newer in world.timeline()
 
 
@@ -286,7 +299,7 @@ def test_a_new_container_remembers_no_page(world: World) -> None:
     world.first(sent_at=START_MS)
     world.post(1)
     world.backfilling.forget()
-    assert world.first(sent_at=START_MS) == 2
+    assert world.first(sent_at=START_MS) == 1, "the new one is found, the old one is held"
 
 
 # Throttles, unprocessed items, and the deadline
@@ -350,6 +363,14 @@ def test_entries_that_could_not_be_read_are_put_again(world: World) -> None:
     assert world.timeline() == posts
 
 
+def test_entries_whose_read_is_refused_are_put_again(world: World) -> None:
+    posts = world.post(4)
+    world.first()
+    world.refused_reads = 1
+    assert world.second() == 4
+    assert world.timeline() == posts
+
+
 def test_orders_keep_together_to_the_pace_of_their_worker(world: World) -> None:
     world.post(30)
     world.pace = Pace(200.0, burst=25)
@@ -368,7 +389,7 @@ def test_the_pace_is_kept_by_orders_side_by_side(
     with ThreadPoolExecutor(10) as threads:
         assert sum(threads.map(lambda _: world.first(), range(10))) == 300
     # They all began at once: the last of them has waited until all before were due.
-    assert max(slept) >= 300 / 200 - 1
+    assert max(slept) == pytest.approx((300 - 25) / 50)
 
 
 def test_no_batch_begins_that_the_worker_has_no_time_for(world: World) -> None:
@@ -380,3 +401,15 @@ def test_no_batch_begins_that_the_worker_has_no_time_for(world: World) -> None:
     with pytest.raises(TryLater):
         world.first(stop_at=world.clock.elapsed)
     assert len(world.batches) == 1
+
+
+@pytest.mark.parametrize("remembered", [False, True])
+def test_no_read_begins_that_the_worker_has_no_time_for(world: World, remembered: bool) -> None:
+    world.post(1)
+    world.clock.advance(60)
+    if remembered:
+        world.first(sent_at=START_MS)
+    before = world.units(READ)
+    with pytest.raises(TryLater):
+        world.first(sent_at=START_MS, redelivered=True, stop_at=world.clock.elapsed)
+    assert world.units(READ) == before

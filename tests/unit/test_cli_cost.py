@@ -249,7 +249,7 @@ def spent_on_a_first_follow(posts: int) -> tuple[float, float]:
         row = table.get("u" * 36, "p" * 36) if posts else None
         if row:
             backfilling.first(row, sent_at=now, redelivered=False, pace=pace, stop_at=1e18)
-        row = following.settle("u" * 36, "p" * 36)
+        row, _ = following.settle("u" * 36, "p" * 36)
         backfilling.second(row, sent_at=now, pace=pace, stop_at=1e18)
     spent = meter.units - before
     writes, reads = (

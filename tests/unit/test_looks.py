@@ -4,19 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fanfold import names
-from fanfold.follows.looks import LATE_MS, POSTS_WHEN_LATE, first_look, second_look
+from fanfold import names, times
+from fanfold.follows.looks import LATE_MS, POSTS_WHEN_LATE, first_look, may_be_new, second_look
+from fanfold.follows.wishes import FOLLOWED, Follow
 
 SENT = 1_795_000_000_000
 MOST = 30
 # The longest time after its order was sent that a door puts an edge.
 DOORS_MS = 1000 * max(names.API.seconds, names.PLAN.seconds)
+# The shortest delay of an order to settle.
+DELAY_MS = 1000 * names.API.seconds
 
 
 @pytest.mark.parametrize("waited", [0, 1, 10_000, LATE_MS])
 def test_an_order_that_comes_in_time_brings_all_posts_of_the_stage(waited: int) -> None:
     assert first_look(MOST, sent_at=SENT, now=SENT + waited, version=1).posts == MOST
-    assert second_look(MOST, sent_at=SENT, now=SENT + DOORS_MS + waited).posts == MOST
+    assert second_look(MOST, sent_at=SENT, now=SENT + DELAY_MS + waited).posts == MOST
 
 
 @pytest.mark.parametrize(("stage", "posts"), [(30, 10), (11, 10), (10, 10), (3, 3), (0, 0)])
@@ -24,7 +27,7 @@ def test_one_that_has_waited_a_minute_brings_ten_at_most(stage: int, posts: int)
     late = SENT + LATE_MS + 1
     assert POSTS_WHEN_LATE == 10
     assert first_look(stage, sent_at=SENT, now=late, version=1).posts == posts
-    assert second_look(stage, sent_at=SENT, now=late + DOORS_MS).posts == posts
+    assert second_look(stage, sent_at=SENT, now=late + DELAY_MS).posts == posts
 
 
 @given(st.integers(0, MOST), st.integers(-10_000, 10**9))
@@ -42,3 +45,35 @@ def test_only_the_first_look_of_a_first_follow_writes_without_reading() -> None:
     assert first_look(MOST, sent_at=SENT, now=SENT, version=2).asks_first
     assert first_look(MOST, sent_at=SENT, now=SENT, version=1, redelivered=True).asks_first
     assert second_look(MOST, sent_at=SENT, now=SENT).asks_first
+
+
+def test_a_first_look_that_the_second_may_have_overtaken_reads_as_well() -> None:
+    assert not first_look(MOST, sent_at=SENT, now=SENT + DELAY_MS - 1, version=1).asks_first
+    assert first_look(MOST, sent_at=SENT, now=SENT + DELAY_MS, version=1).asks_first
+
+
+MINUTE_MS = 60_000
+
+
+@pytest.mark.parametrize(
+    ("followed", "asked", "sent", "expected"),
+    [
+        (0, 0, 0, True),
+        (0, 0, 10 * MINUTE_MS, True),  # by a late message
+        (0, 5 * MINUTE_MS, 0, True),  # the order of the follow itself, which has waited
+        (0, MINUTE_MS, MINUTE_MS, True),  # asked again within moments
+        (0, 3 * MINUTE_MS, 3 * MINUTE_MS, False),
+    ],
+)
+def test_a_follow_that_is_asked_for_again_later_has_no_new_edge(
+    followed: int, asked: int, sent: int, expected: bool
+) -> None:
+    row = Follow(
+        user_id="bob",
+        publisher_id="ada",
+        state=FOLLOWED,
+        version=2,
+        followed_at=times.to_text(SENT + followed),
+        asked_at=SENT + asked,
+    )
+    assert may_be_new(row, SENT + sent) is expected
