@@ -190,7 +190,8 @@ OPERATIONS: dict[contract.Route, Operation] = {
         description=(
             "What the timeline shows with `hydrate=false` is counted: publishers that were "
             "unfollowed or muted are left out, and a retracted post may count. What has come late, "
-            "below the marker, does not. Without a marker, everything is unread."
+            "below the marker, does not. Without a marker, everything is unread. Where the newest "
+            "hundred are all hidden, `unread` is 0 and `more` is true."
         ),
         answer=answers.Unread,
         example={"unread": 3, "more": False},

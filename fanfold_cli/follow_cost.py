@@ -7,9 +7,9 @@ from fanfold_cli.publish_cost import PRICES
 
 # Of the door: the rows of follow and reader in a transaction, and the edge.
 WRITES = 5
-# Of the door: the follow before, and twice after its change. Of RELATE, which reconciles once more:
-# the follow twice, and the edge. Levels are remembered.
-READS = 6
+# Of the door: the follow and the marks before, and the follow twice after its change. Of RELATE,
+# which reconciles once more: the follow twice, and the edge. Levels are remembered.
+READS = 7
 # An item of the outbox takes about 160 bytes with ids of 36 characters.
 POSTS_PER_READ = 25
 

@@ -1,4 +1,4 @@
-"""The HTTP API but for what is read of posts: publish, edit, retract, follow."""
+"""The HTTP API but for what is read of posts: publish, edit, retract, follow, mute, the marker."""
 
 from __future__ import annotations
 

@@ -123,7 +123,8 @@ class Following:
 
     def count(self, user_id: str) -> int:
         """How many publishers the user follows, read consistently."""
-        return self.follows.readers.get(user_id).follows
+        # Below 0 after a restore, until the count is right again.
+        return max(0, self.follows.readers.get(user_id).follows)
 
     def _ask(
         self, wanted: bool, user_id: str, publisher_id: str, asked_at: int, *, by_message: bool

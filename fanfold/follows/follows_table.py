@@ -1,14 +1,15 @@
 """The following table: whom a user follows. Its rows decide; edges are reconciled with them.
 
 A change writes the row, the user's count of follows, and the marks by which pages leave out what
-the user has unfollowed, all in one transaction. The marks are read after the row: as every change
-of a publisher's mark also raises its row's version, and the transaction wants the version that was
-read, no other change can have come between.
+the user has unfollowed, all in one transaction. The marks are read after the row. Every change of a
+publisher's mark also raises its row's version, and the transaction wants the version that was read,
+so no other change can have come between. Only `mark`, the doctor's repair, raises none: it marks in
+the week of the row's `ended_at`, from which a follow therefore deletes whatever it has read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +58,7 @@ class FollowsTable:
     def tombstone_seconds(self) -> int:
         """How long an ended follow leaves a row: longer than late messages, and than its mark.
 
-        Without a row, a follow is taken for the first one, which has no mark to take away.
+        Without a row, the doctor could not restore a mark that was lost.
         """
         longest_mark = (self.retention_days + marks.LONGEST_DAYS) * marks.DAY_SECONDS
         return max(TOMBSTONE_SECONDS, longest_mark)
@@ -84,15 +85,13 @@ class FollowsTable:
             return []
         if len(seen) > max_follows:
             raise _too_many(user_id, max_follows)
-        change = marks.NO_CHANGE
-        known = [each.publisher_id for each in seen if each.version]
-        if known:
-            change = marks.followed(
-                self.readers.get(user_id),
-                known,
-                now_ms=now_ms,
-                retention_days=self.retention_days,
-            )
+        # Marks without a row do occur: of a tombstone that has expired, or after a restore.
+        change = marks.followed(
+            self.readers.get(user_id),
+            {each.publisher_id: each.ended_at for each in seen},
+            now_ms=now_ms,
+            retention_days=self.retention_days,
+        )
         count = self.readers.followed(user_id, len(seen), change, max_follows=max_follows)
         changed = [_changed(each, state=FOLLOWED, ended_at=0) for each in seen]
         return self._change(changed, count, now_ms=now_ms, max_follows=max_follows)
@@ -102,29 +101,21 @@ class FollowsTable:
 
         None if somebody else changed it meanwhile; read it again.
         """
-        change = marks.unfollowed(
-            self.readers.get(seen.user_id),
-            seen.publisher_id,
-            ended_at=now_ms,
-            now_ms=now_ms,
-            retention_days=self.retention_days,
-        )
-        ended = _changed(seen, state=UNFOLLOWED, ended_at=now_ms)
-        count = self.readers.unfollowed(seen.user_id, change)
-        changed = self._change([ended], count, now_ms=now_ms)
-        return changed[0] if changed else None
+        return self._end(seen, self.readers.unfollowed, now_ms=now_ms)
 
     def mark(self, seen: Follow, *, now_ms: int) -> bool:
         """Make the marks agree with the relation `seen`, as after a restore; changes nothing else.
 
         False if somebody else changed it meanwhile; read it again.
         """
-        reader, times = self.readers.get(seen.user_id), {"now_ms": now_ms}
-        times["retention_days"] = self.retention_days
+        reader = self.readers.get(seen.user_id)
+        times = {"now_ms": now_ms, "retention_days": self.retention_days}
         if seen.is_active:
-            change = marks.followed(reader, [seen.publisher_id], **times)
+            change = marks.followed(reader, {seen.publisher_id: 0}, **times)
         else:
             change = marks.unfollowed(reader, seen.publisher_id, ended_at=seen.ended_at, **times)
+        if not any(change):
+            return True
         is_the_same = {
             "TableName": self.table,
             "Key": row_key(seen.user_id, seen.publisher_id),
@@ -147,9 +138,12 @@ class FollowsTable:
         """Record that the state which the relation already has was asked for at `seen.asked_at`.
 
         A message that was sent before then, and comes later, is thereby known to be late. For the
-        same reason the unfollow of a publisher never followed leaves a tombstone. None if somebody
-        else changed the relation meanwhile; read it again.
+        same reason the unfollow of a publisher never followed leaves a tombstone. One that ended
+        without a mark gets it now. None if somebody else changed the relation meanwhile; read it
+        again.
         """
+        if seen.lacks_mark:
+            return self._end(seen, self.readers.marked, now_ms=now_ms)
         noted = _changed(seen)
         try:
             self.client.update_item(**self._update(noted, now_ms))
@@ -159,6 +153,20 @@ class FollowsTable:
         ):
             return None
         return noted
+
+    def _end(
+        self, seen: Follow, update: Callable[[str, marks.Change], dict[str, Any]], *, now_ms: int
+    ) -> Follow | None:
+        change = marks.unfollowed(
+            self.readers.get(seen.user_id),
+            seen.publisher_id,
+            ended_at=now_ms,
+            now_ms=now_ms,
+            retention_days=self.retention_days,
+        )
+        ended = _changed(seen, state=UNFOLLOWED, ended_at=now_ms)
+        changed = self._change([ended], update(seen.user_id, change), now_ms=now_ms)
+        return changed[0] if changed else None
 
     def _change(
         self,

@@ -40,6 +40,11 @@ class Follow:
     def is_active(self) -> bool:
         return self.state == FOLLOWED
 
+    @property
+    def lacks_mark(self) -> bool:
+        """Whether it was followed and ended without a mark, as in version 0.1."""
+        return not self.is_active and bool(self.followed_at) and not self.ended_at
+
 
 def granted(seen: Follow, wanted: bool, *, asked_at: int, by_message: bool) -> Follow:
     """The relation after a wish of `asked_at`; `seen` itself where nothing is to be written.
@@ -49,7 +54,9 @@ def granted(seen: Follow, wanted: bool, *, asked_at: int, by_message: bool) -> F
     if by_message and asked_at < seen.asked_at:
         return seen
     if seen.is_active is wanted:
-        return replace(seen, asked_at=asked_at) if asked_at > seen.asked_at else seen
+        if asked_at > seen.asked_at or seen.lacks_mark:
+            return replace(seen, asked_at=max(asked_at, seen.asked_at))
+        return seen
     return replace(
         seen,
         state=FOLLOWED if wanted else UNFOLLOWED,

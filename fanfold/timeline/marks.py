@@ -11,7 +11,7 @@ are kept as they came, since decoding a thousand of them would be a tenth of a p
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
@@ -33,8 +33,8 @@ VERIFY_MARGIN_DAYS = 1
 # How long a mark lives at most, besides the retention: from the beginning of its week.
 LONGEST_DAYS = 7 + MARGIN_DAYS
 # Expired sets that one change removes. After a cut of the retention there may be hundreds, and an
-# expression has at most 4 KB.
-MAX_EXPIRED = 100
+# expression has at most 4 KB, also where it deletes marks from the sets of many weeks as well.
+MAX_EXPIRED = 50
 
 Marks: TypeAlias = Sequence["bytes | str"]
 
@@ -123,13 +123,18 @@ def unfollowed(
 
 
 def followed(
-    reader: Reader, publisher_ids: Iterable[str], *, now_ms: int, retention_days: int
+    reader: Reader, ended: Mapping[str, int], *, now_ms: int, retention_days: int
 ) -> Change:
-    """What new follows change: no set holds their marks any more."""
+    """What new follows change: no set holds their marks any more.
+
+    `ended` has when each publisher was unfollowed before, or 0: a repair may mark it in that week
+    after the reader's row was read.
+    """
     expired = _expired(reader, now_ms, retention_days)
     deletes: dict[int, list[bytes]] = {}
-    for publisher_id in publisher_ids:
-        for week in weeks_of(reader, publisher_id):
+    for publisher_id, ended_at in ended.items():
+        repaired = {week_of(ended_at)} if ended_at else set()
+        for week in repaired.union(weeks_of(reader, publisher_id)):
             if week not in expired:
                 deletes.setdefault(week, []).append(hash_of(publisher_id))
     return Change(deletes=deletes, expired=expired)

@@ -314,7 +314,7 @@ def follows_change_by_version_with_their_count(client: Any) -> None:
         ended,
         ended,
         replace(ended, version=7),
-        replace(unseen, publisher_id="new"),
+        replace(unseen, publisher_id="new", followed_at=""),
     ):
         follows.ask_again(replace(asked_again, asked_at=5), now_ms=NOW_MS)
     follows.get("ana", "pub")
@@ -359,6 +359,11 @@ def unfollows_mark_their_publishers_up_to_a_limit(client: Any) -> None:
     ended = follows.unfollow(followed, now_ms=NOW_MS)
     assert ended is not None
     readers.get("ana")
+    follows.ask_again(replace(ended, ended_at=0, version=ended.version - 1), now_ms=NOW_MS)
+    for seen in (ended, followed):
+        follows.mark(seen, now_ms=NOW_MS)
+    ended = follows.ask_again(replace(ended, ended_at=0), now_ms=NOW_MS)
+    assert ended is not None
     followed = follows.follow(ended, now_ms=NOW_MS, max_follows=2)
     assert followed is not None
     full = {"BS": [bytes([0, 0, 0, 0, 0, 0, n // 256, n % 256]) for n in range(marks.MAX_HIDDEN)]}

@@ -351,6 +351,37 @@ def test_an_unfollow_that_comes_during_the_repair_of_its_mark_wins(tables: Table
     assert found(examined("--whole")) == {}
 
 
+def test_a_follow_that_had_read_the_marks_before_a_repair_added_one_takes_it_away(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    system.unfollow("bob")
+    follows = system.follows
+    follows.client.delete_item(TableName=follows.readers.table, Key={"user_id": {"S": "bob"}})
+    ended, client, repaired = follows.get("bob", "ada"), system.door("api").dynamodb, []
+    plain = client.get_item
+
+    def get_item(**request: Any) -> Any:
+        answer = plain(**request)
+        if request["TableName"] == follows.readers.table:
+            monkeypatch.undo()
+            repaired.append(follows.mark(ended, now_ms=system.clock.ms))
+            assert marks.weeks_of(follows.readers.get("bob"), "ada")
+        return answer
+
+    monkeypatch.setattr(client, "get_item", get_item)
+    assert system.follow("bob").status == 200
+    assert repaired == [True]
+    assert not marks.weeks_of(follows.readers.get("bob"), "ada")
+
+
+def test_a_repair_that_finds_the_marks_repaired_changes_nothing(system: System) -> None:
+    system.follow("bob")
+    before = system.dump()
+    assert system.follows.mark(system.follows.get("bob", "ada"), now_ms=system.clock.ms)
+    assert system.dump() == before
+
+
 @pytest.mark.parametrize("fault", [FAULTS[3], FAULTS[5], FAULTS[8], FAULTS[10]], ids=str)
 def test_a_fault_that_is_read_on_several_pages_counts_once(
     tables: Tables, fault: Fault, monkeypatch: pytest.MonkeyPatch

@@ -15,12 +15,14 @@ DAY = 86_400
 
 
 def seen(system: System, user: str = "bob", **query: str) -> list[str]:
-    """The publishers of the user's first page, newest first."""
+    """The publishers of the user's first page, newest first, with content and without."""
+    found = []
     for hydrate in ("true", "false"):
         answer = system.timeline(user, hydrate=hydrate, **query)
         assert answer.status == 200, answer.body
-        found = [entry["publisher_id"] for entry in answer.body["entries"]]
-    return found
+        found.append([entry["publisher_id"] for entry in answer.body["entries"]])
+    assert found[0] == found[1]
+    return found[0]
 
 
 @pytest.fixture
@@ -77,10 +79,11 @@ def test_a_page_is_refilled_and_its_cursors_go_on_from_what_was_looked_at(system
         while True:
             body = system.timeline("bob", limit="3", hydrate=hydrate, **place).body
             pages.append([entry["publisher_id"] for entry in body["entries"]])
+            assert not body.get("partial")
             if body["next"] is None:
                 break
             place = {"before": body["next"]}
-        assert [len(page) for page in pages if page] == [3, 1]
+        assert [len(page) for page in pages] == [3, 1]
         assert {each for page in pages for each in page} == {"bea"}
 
 
@@ -114,6 +117,28 @@ def test_a_week_ends_with_the_retention_and_eight_days_and_the_next_change_remov
     posts.clock.advance(1)
     posts.follow("bob", "bea")
     assert weeks(posts) == [], "one is over, the other is empty"
+
+
+def test_a_repeated_unfollow_hides_what_one_of_version_0_1_left_in_sight(posts: System) -> None:
+    posts.unfollow("bob", "ada")
+    client, pair = posts.follows.client, {"user_id": text("bob"), "publisher_id": text("ada")}
+    table, readers = posts.follows.table, posts.follows.readers.table
+    client.update_item(TableName=table, Key=pair, UpdateExpression="REMOVE ended_at")
+    forget = f"REMOVE hidden_{marks.week_of(posts.clock.ms)}"
+    client.update_item(TableName=readers, Key={"user_id": text("bob")}, UpdateExpression=forget)
+    assert seen(posts) == ["bea", "ada"]
+    for _ in range(2):
+        assert posts.unfollow("bob", "ada").status == 204
+        assert seen(posts) == ["bea"]
+        assert (posts.follows.get("bob", "ada").version, row(posts)["follows"]["N"]) == (3, "1")
+
+
+def test_a_first_follow_takes_away_a_mark_whose_row_is_gone(posts: System) -> None:
+    posts.unfollow("bob", "ada")
+    pair = {"user_id": text("bob"), "publisher_id": text("ada")}
+    posts.follows.client.delete_item(TableName=posts.follows.table, Key=pair)
+    assert posts.follow("bob", "ada").status == 200
+    assert seen(posts) == ["bea", "ada"]
 
 
 @pytest.mark.parametrize("again", ["bea", "ada"])

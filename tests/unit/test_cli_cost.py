@@ -273,7 +273,7 @@ def test_a_backfill_of_30_costs_30_write_and_fewer_than_20_read_units() -> None:
 
 def test_the_output_says_what_a_first_follow_costs() -> None:
     shown = " ".join(run().split())
-    assert "the 30 posts that it brings: 35 write and 24 read units, $0.000025." in shown
+    assert "the 30 posts that it brings: 35 write and 25 read units, $0.000025." in shown
     assert "keeps up with 133 follows a second" in shown
-    assert "brings no posts: 5 write and 6 read units" in " ".join(run("--backfill", "0").split())
+    assert "brings no posts: 5 write and 7 read units" in " ".join(run("--backfill", "0").split())
     assert json.loads(run("--json", "--backfill", "10"))["first_follow"]["write_units"] == 15

@@ -128,7 +128,11 @@ def test_a_change_in_conflict_with_another_transaction_is_read_again_and_not_too
         {"Error": {"Code": plain.__name__}, "CancellationReasons": reasons}, "TransactWriteItems"
     )
 
+    plain_call = client.call
+
     def refuse(operation: str, request: Any) -> Any:
+        if operation != "TransactWriteItems":
+            return plain_call(operation, request)
         raise conflict
 
     client.call = refuse

@@ -80,21 +80,28 @@ def test_a_follow_clears_every_week_that_holds_its_mark_whatever_the_clock_says(
     both: Marks,
 ) -> None:
     reader = Reader(hidden={WEEK - 9: both, WEEK - 1: both, WEEK: both[1:], WEEK + 1: both[:1]})
-    assert marks.followed(reader, ["ada", "cleo"], **AT) == Change(
+    assert marks.followed(reader, {"ada": 0, "cleo": 0}, **AT) == Change(
         deletes={WEEK - 1: [ADA], WEEK + 1: [ADA]}, expired=[WEEK - 9]
     )
-    assert marks.followed(reader, ["ada", "bea"], **AT).deletes == {
+    assert marks.followed(reader, {"ada": NOW - marks.WEEK_MS, "bea": 0}, **AT).deletes == {
         WEEK - 1: [ADA, BEA],
         WEEK: [BEA],
         WEEK + 1: [ADA],
     }
 
 
-def test_a_change_removes_a_hundred_weeks_at_most_and_clears_the_mark_in_the_others() -> None:
+def test_a_follow_clears_the_week_in_which_a_repair_may_mark_meanwhile() -> None:
+    reader = Reader(hidden={WEEK - 9: [BEA]})
+    assert marks.followed(reader, {"ada": NOW}, **AT).deletes == {WEEK: [ADA]}
+    in_an_expired_week = marks.followed(reader, {"ada": NOW - 9 * marks.WEEK_MS}, **AT)
+    assert in_an_expired_week == Change(deletes={}, expired=[WEEK - 9])
+
+
+def test_a_change_removes_fifty_weeks_at_most_and_clears_the_mark_in_the_others() -> None:
     reader = Reader(hidden={week: [ADA] for week in range(WEEK - 300, WEEK - 100)})
-    change = marks.followed(reader, ["ada"], **AT)
+    change = marks.followed(reader, {"ada": 0}, **AT)
     assert sorted([*change.expired, *change.deletes]) == sorted(reader.hidden)
-    assert len(change.expired) == 100
+    assert len(change.expired) == 50
 
 
 def test_a_tombstone_outlives_every_mark() -> None:
