@@ -248,7 +248,8 @@ def test_plan_reads_pages_of_many_shards_in_parallel(
     query = client.query
 
     def met(**request: Any) -> Any:
-        if next(made) < 2:
+        is_of_edges = "IndexName" not in request  # RELATE looks at the outbox through this client
+        if is_of_edges and next(made) < 2:
             both.wait()
         return query(**request)
 
