@@ -137,7 +137,11 @@ def test_an_unfollow_ends_the_delivery_of_new_posts(make: Make) -> None:
     accepted = publisher.publish()
     eventually(lambda: stayer.ref_ids() == [accepted["ref_id"]])
     assert leaver.ref_ids() == []
-    assert leaver.call("GET", "/v1/following").content == {"following": [], "next": None}
+    assert leaver.call("GET", "/v1/following").content == {
+        "following": [],
+        "next": None,
+        "count": 0,
+    }
 
 
 def test_the_list_of_followed_publishers_is_paged(make: Make) -> None:

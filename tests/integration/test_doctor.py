@@ -352,7 +352,7 @@ def test_an_unfollow_that_comes_during_the_repair_of_its_mark_wins(tables: Table
 
 
 def test_a_follow_that_had_read_the_marks_before_a_repair_added_one_takes_it_away(
-    system: System, monkeypatch: pytest.MonkeyPatch
+    system: System,
 ) -> None:
     system.follow("bob")
     system.unfollow("bob")
@@ -364,13 +364,14 @@ def test_a_follow_that_had_read_the_marks_before_a_repair_added_one_takes_it_awa
     def get_item(**request: Any) -> Any:
         answer = plain(**request)
         if request["TableName"] == follows.readers.table:
-            monkeypatch.undo()
+            patched.undo()
             repaired.append(follows.mark(ended, now_ms=system.clock.ms))
             assert marks.weeks_of(follows.readers.get("bob"), "ada")
         return answer
 
-    monkeypatch.setattr(client, "get_item", get_item)
-    assert system.follow("bob").status == 200
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(client, "get_item", get_item)
+        assert system.follow("bob").status == 200
     assert repaired == [True]
     assert not marks.weeks_of(follows.readers.get("bob"), "ada")
 
