@@ -358,7 +358,8 @@ def test_a_follow_that_had_read_the_marks_before_a_repair_added_one_takes_it_awa
     system.unfollow("bob")
     follows = system.follows
     follows.client.delete_item(TableName=follows.readers.table, Key={"user_id": {"S": "bob"}})
-    ended, client, repaired = follows.get("bob", "ada"), system.door("api").dynamodb, []
+    ended, client = follows.get("bob", "ada"), system.door("api").dynamodb
+    repaired: list[bool] = []
     plain = client.get_item
 
     def get_item(**request: Any) -> Any:
