@@ -126,6 +126,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(product_clock, "now_ms", made.clock.now_ms)
     monkeypatch.setattr(product_clock, "monotonic", lambda: made.clock.elapsed)
     monkeypatch.setattr(product_clock, "sleep", made.clock.advance)
+    monkeypatch.setattr(product_clock, "chance", lambda: 1.0)  # pauses as long as they may be
     return made
 
 
