@@ -16,7 +16,6 @@ from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS
 from fanfold.errors import BadInput
 from fanfold.fanout.pacing import Pace
-from fanfold.follows.looks import may_be_new
 from fanfold.messages import BackfillRelation, ReconcileRelation, parse
 from fanfold.settings import Settings
 from functions import _wiring
@@ -44,9 +43,8 @@ def take(received: Received) -> None:
     sent_at, pace = received.first_sent_at, PACES[received.queue]
     stop_at = received.stop_at - STOP_SECONDS
     if isinstance(command, ReconcileRelation):
-        relation, has_put = following.settle(user_id, publisher_id)
-        if has_put or may_be_new(relation, sent_at):
-            backfilling.second(relation, sent_at=sent_at, pace=pace, stop_at=stop_at)
+        relation, _ = following.settle(user_id, publisher_id)
+        backfilling.second(relation, sent_at=sent_at, pace=pace, stop_at=stop_at)
     else:
         relation = following.follows.get(user_id, publisher_id)
         backfilling.first(

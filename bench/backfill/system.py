@@ -29,7 +29,6 @@ from fanfold.follows.follow import Following
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.growth import Growing
 from fanfold.follows.levels import Levels
-from fanfold.follows.looks import may_be_new
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.settings import Settings
 from fanfold.timeline.entries import Entries
@@ -198,8 +197,8 @@ class Follows(System):
         following, backfilling = worker.following, worker.backfilling
         put = 0
         if content["type"] == contract.RELATION_SETTLE:
-            relation, has_put = following.settle(user_id, publisher_id)
-            if self.way.looks_twice and (has_put or may_be_new(relation, sent_at)):
+            relation, _ = following.settle(user_id, publisher_id)
+            if self.way.looks_twice:
                 put = backfilling.second(relation, sent_at=sent_at, pace=pace, stop_at=stop_at)
         else:
             relation = following.follows.get(user_id, publisher_id)

@@ -156,9 +156,7 @@ def test_a_retry_that_puts_the_edge_sends_the_order_to_backfill(
     assert shown(system) == ["one"]
 
 
-def test_asking_again_for_an_old_follow_reads_no_posts(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_asking_again_for_an_old_follow_looks_at_the_outbox_too(system: System) -> None:
     post(system, "one")
     following = system.door("api").following
     assert BulkFollowing(following).follow_all("bob", ["ada"]) == 1
@@ -166,7 +164,7 @@ def test_asking_again_for_an_old_follow_reads_no_posts(
     assert system.follow("bob").status == 200
     system.clock.advance(names.API.seconds)
     assert system.pump_once("Relation")
-    assert shown(system) == [], "an import brings no posts, and who follows already has theirs"
+    assert shown(system) == ["one"], "an import brought none"
 
 
 def test_an_edge_that_relate_puts_late_is_looked_at_again_although_it_was_asked_for_again(

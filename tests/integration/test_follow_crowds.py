@@ -84,6 +84,7 @@ def crowd(system: System, monkeypatch: pytest.MonkeyPatch) -> Crowd:
     monkeypatch.setattr("fanfold.follows.patience.PATIENCE_SECONDS", 3.0 * SCALE)
     monkeypatch.setattr("fanfold.follows.patience.BACKOFF_SECONDS", 0.05 * SCALE)
     monkeypatch.setattr("functions._worker.MIN_SECONDS_LEFT", 12.0 * SCALE)
+    monkeypatch.setattr("functions.relate.STOP_SECONDS", 3.0 * SCALE)
     for queue in (names.PUBLISH, names.RELATION):
         system.sqs.set_queue_attributes(
             QueueUrl=system.url(queue.name),

@@ -21,10 +21,24 @@ YEARS_AGO = {"S": "2016-11-20T18:00:00.123Z"}
 @pytest.fixture
 def world() -> Iterator[World]:
     with installed():
-        world = World(7)
-        world.run(play)
+        world = next(each for seed in range(1, 50) if is_telling(each := played(seed)))
         world.faults.hot = frozenset()  # timelines that would refuse what a test puts
         yield world
+
+
+def played(seed: int) -> World:
+    world = World(seed)
+    world.run(play)
+    return world
+
+
+def is_telling(world: World) -> bool:
+    """Whether somebody surely follows, and has a post by that."""
+    try:
+        _, ref_id = sure(Evidence(world), follows=True)
+    except LookupError:
+        return False
+    return any(row["sort_key"]["S"].endswith(f"#{ref_id}") for row in world.rows(names.TIMELINES))
 
 
 def sure(found: Evidence, *, follows: bool) -> tuple[str, str]:
@@ -82,7 +96,8 @@ def test_no_wrong_time_of_acceptance_hides_a_follower_who_was_missed(world: Worl
 def test_no_wrong_time_of_acceptance_hides_an_entry_of_somebody_who_does_not_follow(
     world: World,
 ) -> None:
-    user, ref_id = sure(Evidence(world), follows=False)
+    _, ref_id = sure(Evidence(world), follows=True)
+    user = "stranger"  # who followed before or after may have it by a backfill
     spoil_times(world)
     put_entry(world, user, ref_id)
     (said,) = entries.nobody_gets_what_they_do_not_follow(Evidence(world))

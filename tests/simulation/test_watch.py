@@ -178,7 +178,7 @@ def test_an_alarm_of_stalled_posts_that_is_deaf_is_noticed(monkeypatch: pytest.M
     with_alarm(monkeypatch, "FanoutsStalled", Threshold=1_000_000)
     monkeypatch.setattr(broken, "TROUBLES", (broken.freeze_a_timeline,))
     found: list[str] = []
-    for seed in range(20):
+    for seed in range(100):
         with installed():
             world = World(seed)
             broken.KIND.live(world)
