@@ -175,7 +175,7 @@ OPERATIONS: dict[contract.Route, Operation] = {
         ),
         request=_intake.MarkerRequest,
         request_example={"published_at": PUBLISHED_AT, "ref_id": REF_ID},
-        answer=answers.Marker,
+        answer=answers.MovedMarker,
         example={"published_at": PUBLISHED_AT, "ref_id": REF_ID},
     ),
     contract.READ_MARKER: Operation(

@@ -187,6 +187,13 @@ class TimelinePage(TypedDict):
     ]
 
 
+class MovedMarker(TypedDict):
+    """The entry up to which the user has read, now that there is one."""
+
+    published_at: Instant
+    ref_id: Id
+
+
 class Marker(TypedDict):
     """The entry up to which the user has read; null where none was ever set."""
 

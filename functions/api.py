@@ -163,7 +163,7 @@ def move_marker(request: Request) -> Answer:
             now=request.received_at,
         )
     )
-    marker: answers.Marker = {"published_at": published_at, "ref_id": ref_id}
+    marker: answers.MovedMarker = {"published_at": published_at, "ref_id": ref_id}
     return answer(200, marker)
 
 

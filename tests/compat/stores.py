@@ -410,6 +410,11 @@ def timelines_take_entries_and_answer_pages(client: Any) -> None:
     timelines.newest("carol", Range("2026"), before=None, limit=2)
     # What is unread begins behind an entry.
     of_ana(Range("2026-11-20T18:00:02.000Z#post-2"), before=None, limit=101)
+    # A backfill puts what is missing.
+    brought = [Entry(f"2026-11-20T18:00:0{n}.000Z#post-{n}", "pub", EXPIRES) for n in (4, 5)]
+    for _ in range(2):
+        timelines.held("ana", [entry.sort_key for entry in brought])
+        timelines.put("ana", brought)
 
 
 SCRIPTS: list[Callable[[Any], None]] = [

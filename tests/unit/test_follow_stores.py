@@ -139,6 +139,21 @@ def test_a_change_in_conflict_with_another_transaction_is_read_again_and_not_too
     assert table.follow(NEW, now_ms=NOW_MS, max_follows=1) is None
 
 
+def test_whoever_changes_a_follow_reads_the_marks_consistently_after_the_row(
+    table: FollowsTable, client: Any
+) -> None:
+    plain, calls = client.call, []
+
+    def call(operation: str, request: Any) -> Any:
+        calls.append((operation, request.get("TableName"), request.get("ConsistentRead")))
+        return plain(operation, request)
+
+    client.call = call
+    table.unfollow(follow(table), now_ms=NOW_MS)
+    change, marks = ("TransactWriteItems", None, None), ("GetItem", READERS.name, True)
+    assert calls == [("GetItem", FOLLOWING.name, True), marks, change, marks, change]
+
+
 def test_a_page_holds_one_users_rows_in_order_and_says_whether_more_follow(
     table: FollowsTable,
 ) -> None:

@@ -18,7 +18,7 @@ from fanfold.fanout.transport import CONNECTIONS, run
 from fanfold.follows.ring import END, START, edge
 from tests.wire.conftest import REGION, Certificates, environment
 from tests.wire.deliveries import ENTRY, WAYS, batch, by_client, by_delivery, make, transport
-from tests.wire.server import CLOSE, OK, RESET, SILENCE, Call, Reply, Server, reply
+from tests.wire.server import CLOSE, OK, RESET, SILENCE, Call, Reply, Server, refusal, reply
 from tests.wire.signatures import Signer
 
 pytestmark = pytest.mark.network
@@ -299,6 +299,49 @@ def test_a_retry_uses_a_new_connection(serve: Callable[..., Server], env: dict[s
     server.answer = lambda call: Reply(b"", SILENCE) if call.connection <= 2 else OK
     Client(connections).get_item(TableName="Posts")
     assert server.calls[-1].connection == 3
+
+
+def two_reads(client: Client) -> list[Any]:
+    return client.together(("GetItem", {"TableName": "A"}), ("Query", {"TableName": "B"}))
+
+
+@pytest.mark.parametrize("lost", ["GetItem", "Query"])
+def test_of_calls_together_only_the_one_that_was_lost_is_made_again(
+    server: Server, env: dict[str, str], lost: str
+) -> None:
+    left = [1]
+
+    def answer(call: Call) -> Reply:
+        if call.operation == lost and left[0]:
+            left[0] -= 1
+            return Reply(b"", SILENCE)
+        return reply({"Answers": call.operation})
+
+    server.answer = answer
+    answers = two_reads(Client(connections_to(server, env)))
+    assert answers == [{"Answers": "GetItem"}, {"Answers": "Query"}]
+    made = [call.operation for call in server.calls]
+    assert sorted(made) == sorted(["GetItem", "Query", lost])
+
+
+@pytest.mark.parametrize("refused", ["GetItem", "Query"])
+def test_if_one_of_calls_together_is_refused_for_good_none_is_left_in_flight(
+    server: Server, env: dict[str, str], refused: str
+) -> None:
+    def answer(call: Call) -> Reply:
+        if call.operation == refused:
+            return refusal("AccessDeniedException")
+        return reply({"Answers": call.operation})
+
+    server.answer = answer
+    connections = connections_to(server, env)
+    client = Client(connections)
+    with pytest.raises(Exception, match="AccessDenied"):
+        two_reads(client)
+    assert len(server.calls) == 2
+    assert connections.finished(0) == []
+    server.answer = lambda call: reply({"Again": call.operation})
+    assert two_reads(client) == [{"Again": "GetItem"}, {"Again": "Query"}]
 
 
 @pytest.mark.parametrize("silent", ["Query", "BatchWriteItem"])
