@@ -154,14 +154,16 @@ def _came_back(
     """Whether an entry was shown, then not, and now is, though the retention was not raised.
 
     Under an id that was free meanwhile, the same post may have been published once more. What was
-    hidden, because its publisher was not followed, was not gone. And a follow may fill it in.
+    hidden, because its publisher was not followed, was not gone. And a follow may fill it in; once
+    the retention was raised, a late copy of a follow that changed nothing may too.
     """
     now, before = course.seen[number].moment, course.seen[number - 1].moment
     if user not in before.shown or line in before.shown[user]:
         return False
     if now.retention_ms > before.retention_ms or line[0] not in before.follows[user]:
         return False
-    if may_fill and (user, line[0]) in now.wished:
+    was_raised = any(each.moment.retention_ms < now.retention_ms for each in course.seen[:number])
+    if may_fill and (was_raised or (user, line[0]) in now.wished):
         return False
     accepted = _accepted(course.seen[number], line[1])
     return any(
