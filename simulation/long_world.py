@@ -42,8 +42,11 @@ class Moment:
     follows: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
     # By user: publisher, ref_id, published_at and title of each entry.
     shown: dict[str, list[tuple[str, str, str, str]]] = field(default_factory=dict)
+    muted: dict[str, set[str]] = field(default_factory=dict)  # publishers by user
     # Of each pair somebody tried to change: what it must be now, or None if that is open.
     wished: dict[Pair, bool | None] = field(default_factory=dict)
+    wished_muted: dict[Pair, bool | None] = field(default_factory=dict)
+    unmarked: set[Pair] = field(default_factory=set)  # ended under version 0.1, and no more since
     fanouts: dict[str, Fanout] = field(default_factory=dict)
     hindered: set[str] = field(default_factory=set)  # posts that cannot be delivered now
     spoilt: set[str] = field(default_factory=set)  # posts that lost orders, or their row, by now
@@ -71,6 +74,8 @@ class LongWorld(World):
         self.attempts: list[Attempt] = []  # that are not in the log yet
         self.copied: list[tuple[Message, float]] = []  # and until when the copy may come
         self.wishes: dict[Pair, list[bool | None]] = defaultdict(list)  # since the last moment
+        self.mutes: dict[Pair, list[bool | None]] = defaultdict(list)  # likewise
+        self.unmarked: set[Pair] = set()
         self.granted: list[tuple[Pair, str, int]] = []  # requests: kind, and when they began
         self.unsettled: dict[Pair, float] = {}  # a message of it may yet come, until then
         self.robbed: dict[str, dict[str, Any]] = {}  # rows of posts that were lost
@@ -177,8 +182,9 @@ class LongWorld(World):
         """Describe this moment, before anybody looks."""
         now, now_ms = self.scheduler.now, self.clock.now_ms()
         found = Moment(Between(now_ms, now_ms), self.retention_days * DAY, spoilt=set(self.spoilt))
-        for pair, wishes in self.wishes.items():
-            found.wished[pair] = wishes[0] if len(wishes) == 1 else None
+        found.wished = {pair: _surely(wishes) for pair, wishes in self.wishes.items()}
+        found.wished_muted = {pair: _surely(wishes) for pair, wishes in self.mutes.items()}
+        self.mutes.clear()
         letters = " ".join(message.body for _, message in self.dead_letters())
         for user in self.users:
             if f'"{user}"' in letters:
@@ -190,6 +196,8 @@ class LongWorld(World):
                 found.wished[pair] = None
         if not self.is_intake_paused:
             self.wishes.clear()
+        self.unmarked = {pair for pair in self.unmarked if found.wished.get(pair) is None}
+        found.unmarked = set(self.unmarked)
         for item in self.fanouts():
             row = from_item(item)
             found.fanouts[row.fanout_id] = row
@@ -197,3 +205,8 @@ class LongWorld(World):
                 found.hindered.add(row.fanout_id)
         self.log.append(found)
         return found
+
+
+def _surely(wishes: list[bool | None]) -> bool | None:
+    """What is so after these wishes; None if that is open."""
+    return wishes[0] if len(wishes) == 1 else None

@@ -14,7 +14,7 @@ from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import STALLED
 from fanfold.messages import MAX_FIRST_SENT_MS, PlanFanout
-from simulation import requests
+from simulation import reader_requests, requests
 from simulation.holders import DAY, Attempt, Between, Wanted, body_of
 from simulation.lambdas import MAPPED, queue_url
 from simulation.long_world import LongWorld, Pair
@@ -100,6 +100,27 @@ def wish(world: LongWorld, pair: Pair, kind: str, *, by_queue: bool) -> None:
     if done.is_acknowledged:
         world.wishes[pair][place] = kind == "follow"
         world.granted.append((pair, kind, done.begun_ms))
+
+
+def mute(world: LongWorld, pair: Pair, kind: str) -> None:
+    """Mute or unmute, where there is room."""
+    place = len(world.mutes[pair])
+    world.mutes[pair].append(None)
+    done = reader_requests.mute(world, kind, *pair)
+    if done.is_acknowledged and done.status != reader_requests.TOO_MANY:
+        world.mutes[pair][place] = kind == "mute"
+
+
+def forget_marks(world: LongWorld) -> None:
+    """Leave of all that was unfollowed what version 0.1 left, which knew no marks."""
+    for row in world.rows(names.FOLLOWING):
+        if row.pop("ended_at", None):
+            world.unmarked.add((row["user_id"]["S"], row["publisher_id"]["S"]))
+            world.dynamodb.put_item(TableName=names.FOLLOWING.name, Item=row)
+    for row in world.rows(names.READERS):
+        known = {name: row[name] for name in row if not name.startswith(("hidden_", "verify_"))}
+        world.dynamodb.put_item(TableName=names.READERS.name, Item=known)
+    world.note("all marks are forgotten")
 
 
 def redrive_an_overtaken_wish(world: LongWorld) -> None:

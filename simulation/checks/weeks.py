@@ -11,7 +11,7 @@ from fanfold import names, times
 from fanfold.fanout.row import COMPLETE, EXPIRED, STALLED
 from simulation.checks.evidence import Evidence
 from simulation.holders import DAY, SECOND, Attempt, Between, Holder, Id
-from simulation.long_world import DAY_SECONDS, LongWorld, Moment
+from simulation.long_world import DAY_SECONDS, LongWorld, Moment, Pair
 
 # After this, nothing that has a time to live is left of the longest retention.
 LONGEST_SECONDS = (45 + 14 + 10 + 1) * DAY_SECONDS
@@ -154,13 +154,13 @@ def _came_back(
     """Whether an entry was shown, then not, and now is, though the retention was not raised.
 
     Under an id that was free meanwhile, the same post may have been published once more. What was
-    hidden, because its publisher was not followed, was not gone. And a follow may fill it in; once
-    the retention was raised, a late copy of a follow that changed nothing may too.
+    hidden, because its publisher was muted or not followed, was not gone. And a follow may fill it
+    in; once the retention was raised, a late copy of a follow that changed nothing may too.
     """
     now, before = course.seen[number].moment, course.seen[number - 1].moment
     if user not in before.shown or line in before.shown[user]:
         return False
-    if now.retention_ms > before.retention_ms or line[0] not in before.follows[user]:
+    if now.retention_ms > before.retention_ms or line[0] not in _visible(before, user):
         return False
     was_raised = any(each.moment.retention_ms < now.retention_ms for each in course.seen[:number])
     if may_fill and (was_raised or (user, line[0]) in now.wished):
@@ -170,6 +170,11 @@ def _came_back(
         line in each.moment.shown.get(user, ()) and accepted & _accepted(each, line[1])
         for each in course.seen[: number - 1]
     )
+
+
+def _visible(moment: Moment, user: str) -> set[str]:
+    """The publishers whose posts a user sees at a moment."""
+    return moment.follows[user] - moment.muted[user]
 
 
 def _accepted(seen: Seen, ref_id: str) -> set[Between]:
@@ -195,8 +200,8 @@ def posts_are_shown_for_their_retention(found: Evidence) -> Iterator[str]:
                 continue
             for user in moment.shown:
                 has_it = any(line[:2] == (holder.publisher, ref_id) for line in moment.shown[user])
-                # Whoever has unfollowed sees it again after another follow.
-                is_shown = holder.publisher in moment.follows[user]
+                # Whoever has unfollowed or muted sees it again later.
+                is_shown = holder.publisher in _visible(moment, user)
                 if owed[user] and is_shown and not has_it:
                     yield f"{user} follows {holder.publisher}, and is not shown {ref_id}."
 
@@ -215,10 +220,17 @@ def nobody_is_shown_what_they_did_not_follow(found: Evidence) -> Iterator[str]:
 
 
 def nobody_is_shown_whom_they_do_not_follow(found: Evidence) -> Iterator[str]:
-    """What has been unfollowed is not shown, however long ago, nor what was never followed."""
+    """What is muted is not shown, nor what was never followed, or unfollowed, however long ago.
+
+    What was unfollowed under version 0.1 may be, until somebody wishes again.
+    """
     for each in course_of(found).seen:
         for user, lines in each.moment.shown.items():
-            if others := {line[0] for line in lines} - each.moment.follows[user]:
+            shown = {line[0] for line in lines}
+            if muted := shown & each.moment.muted[user]:
+                yield f"{user} is shown posts of {sorted(muted)}, and has muted them."
+            old = {publisher for other, publisher in each.moment.unmarked if other == user}
+            if others := shown - each.moment.follows[user] - old:
                 yield f"{user} is shown posts of {sorted(others)}, and does not follow them."
 
 
@@ -227,16 +239,29 @@ def follows_stay_as_they_were_wished(found: Evidence) -> Iterator[str]:
 
     Old messages change nothing, whatever has become of the tombstone of what overtook them.
     """
-    seen = course_of(found).seen
-    for before, after in pairwise(seen):
-        for user in before.moment.follows.keys() & after.moment.follows.keys():
-            for publisher in _world(found).publishers:
-                pair = user, publisher
-                was = publisher in before.moment.follows[user]
-                wanted = after.moment.wished.get(pair, was)
-                has = publisher in after.moment.follows[user]
-                if wanted is not None and has is not wanted:
-                    yield f"{user} follows {publisher}: {has}, and {wanted} was wished, or left."
+    for before, after in pairwise(each.moment for each in course_of(found).seen):
+        for (user, publisher), wanted in _changed(before.follows, after.follows, after.wished):
+            has = not wanted
+            yield f"{user} follows {publisher}: {has}, and {wanted} was wished, or left."
+
+
+def mutes_stay_as_they_were_wished(found: Evidence) -> Iterator[str]:
+    """A mute changes only if somebody wishes it: neither a follow nor an unfollow is one."""
+    for before, after in pairwise(each.moment for each in course_of(found).seen):
+        for (user, publisher), wanted in _changed(before.muted, after.muted, after.wished_muted):
+            has = not wanted
+            yield f"{user} has muted {publisher}: {has}, and {wanted} was wished, or left."
+
+
+def _changed(
+    before: dict[str, set[str]], after: dict[str, set[str]], wished: dict[Pair, bool | None]
+) -> Iterator[tuple[Pair, bool]]:
+    """The pairs that are not as they were wished, or as they were; and how they should be."""
+    for user in before.keys() & after.keys():
+        for publisher in sorted(before[user] | after[user] | {each for _, each in wished}):
+            wanted = wished.get((user, publisher), publisher in before[user])
+            if wanted is not None and (publisher in after[user]) is not wanted:
+                yield (user, publisher), wanted
 
 
 def deliveries_end_as_they_must(found: Evidence) -> Iterator[str]:

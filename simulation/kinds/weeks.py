@@ -1,9 +1,9 @@
 """A world that lives for sixty days, small: two publishers, a few users, and what only time brings.
 
 On some days somebody acts under faults: publishers use ids again, just before and after they are
-free; users change their minds, and messages of old wishes come again; lanes are paused for days,
-orders and rows are lost for days, the retention is changed. Then all becomes calm, everybody reads,
-and days pass.
+free; users change their minds, mute, and messages of old wishes come again; lanes are paused for
+days, orders and rows are lost for days, the retention is changed, version 0.1 is replaced. Then all
+becomes calm, everybody reads, and days pass.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from simulation.checks import entries, follows, judge, weeks
 from simulation.holders import Between, Wanted
 from simulation.kinds.kind import Kind
 from simulation.long_world import DAY_SECONDS, KEPT_SECONDS, RETENTIONS, LongWorld, Moment
+from simulation.reader_requests import muted
 from simulation.world import World
 
 DAYS = 60
@@ -34,6 +35,9 @@ AROUND_SECONDS = (-3_600.0, -1.0, 0.0, 1.0, 3_600.0, DAY_SECONDS, 2 * DAY_SECOND
 
 # The share of worlds in which users turn away from publishers on most days.
 HIDES = 0.5
+# Of them, the share that begins with version 0.1, and the share in which users also mute.
+UPGRADED = 0.5
+MUTES = 0.4
 
 Act = Callable[[], object]
 
@@ -49,10 +53,16 @@ class Life:
     count: int = 0
     # In some worlds users turn away and come back again and again.
     hides: bool = False
+    mutes: bool = False
+    upgraded_after: int = 0  # visits; never if 0
 
     def __post_init__(self) -> None:
         drawn, world = self.world.drawn, self.world
-        self.hides = Random(f"{world.seed} hides").random() < HIDES
+        hides = Random(f"{world.seed} hides")
+        self.hides = hides.random() < HIDES
+        if self.hides and hides.random() < UPGRADED:
+            self.upgraded_after = hides.randint(2, 6)
+        self.mutes = self.hides and hides.random() < MUTES
         world.publishers = ["p0", "p1"]
         world.users = [f"u{number}" for number in range(drawn.randint(2, 6))]
         self.keys = {
@@ -67,11 +77,16 @@ class Life:
     def live(self) -> None:
         """Go through the days."""
         self._visit([partial(self._first_follows, user) for user in self.world.users])
-        for _ in range(MAX_VISITS):
+        for number in range(1, MAX_VISITS + 1):
             at = self._next()
             if at > DAYS * DAY_SECONDS:
                 break
             self.world.pass_until(at)
+            if number == self.upgraded_after:
+                self.world.settle()
+                self.world.act(
+                    ("upgrade", partial(returning.forget_marks, self.world)), faults=False
+                )
             self._visit(self._drawn_acts())
         for _, end in sorted(self.ends, key=lambda each: each[0]):
             self.world.settle()
@@ -104,6 +119,7 @@ class Life:
                 for each in requests.read(world, user, limit=100)
             ]
             moment.follows[user] = set(requests.following(world, user, limit=100))
+            moment.muted[user] = muted(world, user, limit=100) if self.mutes else set()
 
         world.act(*((f"reader {user}", partial(look, user)) for user in world.users), faults=False)
         moment.at = Between(moment.at.lo, float(world.clock.now_ms()))
@@ -133,6 +149,14 @@ class Life:
         if self.hides:
             user, publisher = drawn.choice(world.users), drawn.choice(world.publishers)
             acts.append(partial(self._turn, user, publisher))
+            acts += [
+                partial(returning.wish, world, pair, "unfollow", by_queue=False)
+                for pair in sorted(world.unmarked)
+                if drawn.random() < 0.6
+            ]
+        if self.mutes:
+            pair = drawn.choice(world.users), drawn.choice(world.publishers)
+            acts.append(partial(returning.mute, world, pair, drawn.choice(("mute", "unmute"))))
         return acts
 
     def _turn(self, user: str, publisher: str) -> None:
@@ -242,6 +266,7 @@ KIND = Kind(
         weeks.nobody_is_shown_what_they_did_not_follow,
         weeks.nobody_is_shown_whom_they_do_not_follow,
         weeks.follows_stay_as_they_were_wished,
+        weeks.mutes_stay_as_they_were_wished,
         weeks.deliveries_end_as_they_must,
         follows.follows_change_as_they_were_asked_to,
         follows.edges_agree_with_the_lists_of_follows,

@@ -118,8 +118,19 @@ def a_missing_line(world: LongWorld) -> None:
 def a_line_of_somebody_who_does_not_follow(world: LongWorld) -> None:
     moment, _, line = last_shown(world)
     for each in moments(world):
-        each.follows["stranger"] = set()
+        each.follows["stranger"] = each.muted["stranger"] = set()
     moment.shown["stranger"] = [line]
+
+
+def a_line_of_somebody_muted(world: LongWorld) -> None:
+    moment, user, line = last_shown(world)
+    moment.muted[user] = {line[0]}
+
+
+def a_mute_that_nobody_wished(world: LongWorld) -> None:
+    after = moments(world)[-1]
+    after.muted[world.users[0]] = set(world.publishers)
+    after.wished_muted.clear()
 
 
 def a_follow_that_nobody_wished(world: LongWorld) -> None:
@@ -185,7 +196,13 @@ LOG_SPOILINGS = [
         a_line_of_somebody_who_does_not_follow,
         "and does not follow them",
     ),
+    (
+        weeks.nobody_is_shown_whom_they_do_not_follow,
+        a_line_of_somebody_muted,
+        "and has muted them",
+    ),
     (weeks.follows_stay_as_they_were_wished, a_follow_that_nobody_wished, "was wished"),
+    (weeks.mutes_stay_as_they_were_wished, a_mute_that_nobody_wished, "was wished"),
     (weeks.deliveries_end_as_they_must, spoiled_row(state="delivering"), "nothing is in its way"),
     (weeks.deliveries_end_as_they_must, spoiled_row(state=STALLED), "has stalled"),
     (weeks.deliveries_end_as_they_must, spoiled_row(state=EXPIRED), "before its time"),
