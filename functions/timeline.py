@@ -37,7 +37,7 @@ def followed(user_id: str, publisher_ids: Collection[str]) -> tuple[set[str], se
     from fanfold.follows.follows_table import FollowsTable  # rarely needed: kept off the cold start
 
     follows = FollowsTable(dynamodb, settings.following_table, readers, settings.retention_days)
-    return follows.followed(user_id, publisher_ids)
+    return follows.active_among(user_id, publisher_ids)
 
 
 sights = Sights(readers, _clients.together(settings), followed)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
+from fanfold.aws.transactions import transact
 from fanfold.errors import TooManyFollows
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import EXPIRES_AT
@@ -92,7 +93,7 @@ class FollowsTable:
             now_ms=now_ms,
             retention_days=self.retention_days,
         )
-        count = self.readers.followed(user_id, len(seen), change, max_follows=max_follows)
+        count = self.readers.count_up(user_id, len(seen), change, max_follows=max_follows)
         changed = [_changed(each, state=FOLLOWED, ended_at=0) for each in seen]
         return self._change(changed, count, now_ms=now_ms, max_follows=max_follows)
 
@@ -101,7 +102,7 @@ class FollowsTable:
 
         None if somebody else changed it meanwhile; read it again.
         """
-        return self._end(seen, self.readers.unfollowed, now_ms=now_ms)
+        return self._end(seen, self.readers.count_down, now_ms=now_ms)
 
     def mark(self, seen: Follow, *, now_ms: int) -> bool:
         """Make the marks agree with the relation `seen`, as after a restore; changes nothing else.
@@ -121,18 +122,8 @@ class FollowsTable:
             "Key": row_key(seen.user_id, seen.publisher_id),
             **expressions(condition="#version = :seen", values={":seen": number(seen.version)}),
         }
-        actions: Any = [
-            {"ConditionCheck": is_the_same},
-            {"Update": self.readers.marked(seen.user_id, change)},
-        ]
-        try:
-            self.client.transact_write_items(TransactItems=actions)
-        except self.client.exceptions.TransactionCanceledException as cancelled:
-            reasons = {reason.get("Code") for reason in cancelled.response["CancellationReasons"]}
-            if not reasons <= {"None", "ConditionalCheckFailed", "TransactionConflict"}:
-                raise
-            return False
-        return True
+        marked = {"Update": self.readers.marked(seen.user_id, change)}
+        return not transact(self.client, [{"ConditionCheck": is_the_same}, marked])
 
     def ask_again(self, seen: Follow, *, now_ms: int) -> Follow | None:
         """Record that the state which the relation already has was asked for at `seen.asked_at`.
@@ -177,18 +168,11 @@ class FollowsTable:
         max_follows: int = 0,
     ) -> list[Follow] | None:
         updates = [*(self._update(each, now_ms) for each in changed), count]
-        actions: list[Any] = [{"Update": update} for update in updates]
-        try:
-            self.client.transact_write_items(TransactItems=actions)
-        except self.client.exceptions.TransactionCanceledException as cancelled:
-            reasons = [reason.get("Code") for reason in cancelled.response["CancellationReasons"]]
-            if not set(reasons) <= {"None", "ConditionalCheckFailed", "TransactionConflict"}:
-                raise
-            # If a row changed meanwhile, the user may follow that publisher already: read it again.
-            if reasons[-1] == "ConditionalCheckFailed" and set(reasons[:-1]) == {"None"}:
-                raise _too_many(changed[0].user_id, max_follows) from None
-            return None
-        return changed
+        reasons = transact(self.client, [{"Update": update} for update in updates])
+        # If a row changed meanwhile, the user may follow that publisher already: read it again.
+        if reasons and reasons[-1] == "ConditionalCheckFailed" and set(reasons[:-1]) == {"None"}:
+            raise _too_many(changed[0].user_id, max_follows)
+        return None if reasons else changed
 
     def _update(self, follow: Follow, now_ms: int) -> dict[str, Any]:
         """The Update that writes a follow over its last version; only a tombstone expires."""
@@ -215,7 +199,9 @@ class FollowsTable:
             ),
         }
 
-    def followed(self, user_id: str, publisher_ids: Collection[str]) -> tuple[set[str], set[str]]:
+    def active_among(
+        self, user_id: str, publisher_ids: Collection[str]
+    ) -> tuple[set[str], set[str]]:
         """Which of up to 100 publishers the user follows, and which were not processed.
 
         Read consistently.
@@ -230,8 +216,8 @@ class FollowsTable:
         rows = map(follow_of, answer["Responses"].get(self.table, []))
         unprocessed: Any = answer.get("UnprocessedKeys", {})
         left = unprocessed.get(self.table, {}).get("Keys", [])
-        followed = {row.publisher_id for row in rows if row.is_active}
-        return followed, {get_text(key, "publisher_id") for key in left}
+        active = {row.publisher_id for row in rows if row.is_active}
+        return active, {get_text(key, "publisher_id") for key in left}
 
     def page(self, user_id: str, *, after: str | None, limit: int) -> tuple[list[Follow], bool]:
         """Rows of one user in order of publisher, tombstones too, and whether more follow."""

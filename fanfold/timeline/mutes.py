@@ -13,6 +13,7 @@ from typing import Any
 
 from fanfold import clock, cursor
 from fanfold.aws.items import binaries, expressions, number, text, texts
+from fanfold.aws.transactions import transact
 from fanfold.cursor import Cursor
 from fanfold.errors import Contended, TooManyMutes
 from fanfold.ids import is_id
@@ -64,21 +65,15 @@ class Mutes:
             {"Update": {**self._row(_names_of(user_id)), **expressions(**names)}},
             {"Update": {**self._row(user_id), **expressions(**mark)}},
         ]
-        client = self.readers.client
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
-            try:
-                client.transact_write_items(TransactItems=actions)
-            except client.exceptions.TransactionCanceledException as cancelled:
-                reasons = {each.get("Code") for each in cancelled.response["CancellationReasons"]}
-                if "ConditionalCheckFailed" in reasons:
-                    raise TooManyMutes(
-                        f"A user may mute at most {marks.MAX_MUTED} publishers, and '{user_id}' "
-                        "has; unmute one, then mute again."
-                    ) from None
-                if not reasons <= {"None", "TransactionConflict"}:
-                    raise
-            else:
+            reasons = transact(self.readers.client, actions)
+            if not reasons:
                 return
+            if "ConditionalCheckFailed" in reasons:
+                raise TooManyMutes(
+                    f"A user may mute at most {marks.MAX_MUTED} publishers, and '{user_id}' has; "
+                    "unmute one, then mute again."
+                )
         raise Contended("Other requests of yours kept changing the same row; try again.")
 
     def _row(self, user_id: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class Readers:
         key = {"user_id": text(user_id)}
         return {"TableName": self.table, "Key": key, "ConsistentRead": is_consistent}
 
-    def followed(
+    def count_up(
         self, user_id: str, publishers: int, marks: Change = NO_CHANGE, *, max_follows: int
     ) -> dict[str, Any]:
         """The Update, for a transaction, that counts new follows of this many publishers.
@@ -49,7 +49,7 @@ class Readers:
             values={":room": number(max_follows - publishers)},
         )
 
-    def unfollowed(self, user_id: str, marks: Change = NO_CHANGE) -> dict[str, Any]:
+    def count_down(self, user_id: str, marks: Change = NO_CHANGE) -> dict[str, Any]:
         """The Update, for a transaction, that counts one ended follow."""
         return self._update(user_id, -1, marks)
 

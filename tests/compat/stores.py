@@ -370,7 +370,7 @@ def unfollows_mark_their_publishers_up_to_a_limit(client: Any) -> None:
     item = {"user_id": {"S": "ana"}, f"hidden_{marks.week_of(NOW_MS)}": full}
     client.put_item(TableName=names.READERS.name, Item=item)
     follows.unfollow(followed, now_ms=NOW_MS)
-    follows.followed("ana", ["pub", "nobody"])
+    follows.active_among("ana", ["pub", "nobody"])
 
 
 def mutes_change_the_names_and_the_marks(client: Any) -> None:

@@ -58,7 +58,7 @@ class Service:
             partial(boto.together, client, None),
             FollowsTable(
                 client, names.FOLLOWING.name, Readers(client, names.READERS.name), 30
-            ).followed,
+            ).active_among,
         )
         self.reading = Reading(self.timelines, Hydration(self.posts), sights, 30)
         self.unread = Unread(self.timelines, sights, 30)
