@@ -82,6 +82,10 @@ class Record:
         return post
 
     def timeline(self, user: str) -> list[Post]:
-        """The posts that the user must see, newest first."""
-        mine = [post for post in self.posts.values() if user in post.followers]
+        """The posts that the user must see, newest first: none of whom the user has left."""
+        mine = [
+            post
+            for post in self.posts.values()
+            if user in post.followers and user in self.follows[post.publisher]
+        ]
         return sorted(mine, key=lambda post: (post.published_at, post.ref_id), reverse=True)

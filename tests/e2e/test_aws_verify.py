@@ -66,14 +66,18 @@ def test_a_small_run_on_the_engine_finds_every_row_and_says_what_it_skipped(
         assert each["state"] == "complete"
         assert each["delivered"] == each["followers"]
         assert 0 < each["p50_seconds"] <= each["p99_seconds"]
-    # Nothing came through while it lasted.
-    assert {each["of_the_sample_meanwhile"][:2] for each in report["troubles"]} == {"0 "}
-    assert all(each["p50_seconds"] > 2 for each in report["troubles"])
+    # Nothing came through the lanes while it lasted. But RELATE fills in what a follow may have
+    # missed, a minute after those that were sent by queue, so some may have had it.
+    for each in report["troubles"]:
+        had, sample = map(int, each["of_the_sample_meanwhile"].split(" of "))
+        assert had < sample
+        assert each["p99_seconds"] > 2
     assert {each["while"] for each in report["troubles"]} == {
         "both lanes are paused",
         "every run of DELIVER crashes at its start",
     }
-    assert [each["seen"] for each in report["reads"]] == [8, 8, 8, 4, 0]
+    # The one before the last has left everybody, and the last one follows nobody.
+    assert [each["seen"] for each in report["reads"]] == [8, 8, 8, 0, 0]
     skipped = " ".join(each["what"] for each in report["skipped"])
     assert all(word in skipped for word in ("deploying", "reserved", "50 writes", "CloudWatch"))
     text = next(tmp_path.glob("*.md")).read_text()

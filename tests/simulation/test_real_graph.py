@@ -33,9 +33,12 @@ CREATE TABLE follows (user TEXT, publisher TEXT, begun INTEGER, ended INTEGER);
 CREATE TABLE posts (sort_key TEXT, publisher TEXT, at INTEGER);
 CREATE INDEX spans ON follows (publisher, user);
 """
+# Whoever has unfollowed a publisher does not see what came before, until the next follow.
 TIMELINE = """
 SELECT DISTINCT sort_key FROM posts JOIN follows USING (publisher)
-WHERE user = ? AND begun < at AND (ended IS NULL OR ended > at) ORDER BY sort_key DESC
+WHERE user = ?1 AND begun < at AND (ended IS NULL OR ended > at)
+AND publisher IN (SELECT publisher FROM follows WHERE user = ?1 AND ended IS NULL)
+ORDER BY sort_key DESC
 """
 
 
