@@ -179,8 +179,8 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "API Gateway's own 429",
         ),
         Limit(
-            "changes of one user's relation to one publisher",
-            f"{follow.ATTEMPTS} attempts, while other requests change it too",
+            "changes of one user's follows or mutes at the same time",
+            f"{follow.ATTEMPTS} attempts of each, while others change the user's row too",
             "429 `too-many-requests`; by message, tried again",
         ),
         Limit(

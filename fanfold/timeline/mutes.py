@@ -41,11 +41,16 @@ class Mutes:
             "OR size(#publishers) < :most"
         )
         values = {":publisher": text(publisher_id), ":most": number(marks.MAX_MUTED)}
-        self._change(user_id, publisher_id, "adds", condition=has_room, values=values)
+        if not self._change(user_id, publisher_id, "adds", condition=has_room, values=values):
+            raise TooManyMutes(
+                f"A user may mute at most {marks.MAX_MUTED} publishers, and '{user_id}' has; "
+                "unmute one, then mute again."
+            )
 
     def unmute(self, user_id: str, publisher_id: str) -> None:
         """Show the publisher's entries again. Idempotent. Raises `Contended`."""
-        self._change(user_id, publisher_id, "deletes")
+        # Nothing is left to do for whoever never muted, and no empty row.
+        self._change(user_id, publisher_id, "deletes", condition="attribute_exists(#user_id)")
 
     def list(
         self, user_id: str, *, limit: int, after: str | None
@@ -58,7 +63,8 @@ class Mutes:
         page = muted[:limit]
         return page, cursor.encode(Cursor.at(page[-1])) if len(muted) > limit else None
 
-    def _change(self, user_id: str, publisher_id: str, verb: str, **condition: Any) -> None:
+    def _change(self, user_id: str, publisher_id: str, verb: str, **condition: Any) -> bool:
+        """Whether both rows are changed: not if the condition on the row with the names fails."""
         names: Any = {verb: {"publishers": texts([publisher_id])}, **condition}
         mark: Any = {verb: {"muted": binaries([marks.hash_of(publisher_id)])}}
         actions: Any = [
@@ -67,13 +73,8 @@ class Mutes:
         ]
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             reasons = transact(self.readers.client, actions)
-            if not reasons:
-                return
-            if "ConditionalCheckFailed" in reasons:
-                raise TooManyMutes(
-                    f"A user may mute at most {marks.MAX_MUTED} publishers, and '{user_id}' has; "
-                    "unmute one, then mute again."
-                )
+            if not reasons or "ConditionalCheckFailed" in reasons:
+                return not reasons
         raise Contended("Other requests of yours kept changing the same row; try again.")
 
     def _row(self, user_id: str) -> dict[str, Any]:

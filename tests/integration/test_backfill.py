@@ -97,6 +97,27 @@ def test_a_follow_again_shows_what_was_posted_meanwhile(system: System) -> None:
 # Which orders are sent
 
 
+def test_orders_are_grouped_by_publisher_so_that_a_rush_of_follows_of_one_waits_alone(
+    system: System,
+) -> None:
+    system.follow("bob")
+    system.follow("bob", "eve")
+    (row,) = [row for row in system.rows(names.FOLLOWERS) if row["shard_id"]["S"].startswith("eve")]
+    keys = {name: row[name] for name in ("shard_id", "edge")}
+    system.dynamodb.delete_item(TableName=names.FOLLOWERS.name, Key=keys)  # RELATE puts it again
+    found = []
+    for seconds in (0, names.API.seconds, names.API.seconds):
+        system.clock.advance(seconds)
+        records = system.receive("Relation")
+        assert system.take({"Records": records}) == []
+        for record in records:
+            system.delete("Relation", record)
+            body = json.loads(record["body"])
+            found.append((record["attributes"]["MessageGroupId"], body["publisher_id"]))
+    assert all(group == publisher for group, publisher in found)
+    assert sorted(group for group, _ in found) == ["ada"] * 2 + ["eve"] * 3
+
+
 @pytest.mark.parametrize("by_message", [False, True])
 def test_only_a_new_follow_sends_the_order_to_backfill(system: System, by_message: bool) -> None:
     def ask(verb: str) -> list[str]:

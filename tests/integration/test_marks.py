@@ -247,6 +247,12 @@ def test_a_mute_hides_at_once_and_an_unmute_shows_again_and_both_are_idempotent(
     assert row(posts, "bob#muted").keys() == {"user_id"}
 
 
+def test_an_unmute_of_somebody_who_has_never_muted_leaves_no_row(system: System) -> None:
+    for _ in range(2):
+        assert mute(system, "ada", "unmute") == 204
+    assert system.rows(names.READERS) == []
+
+
 def test_a_mute_outlives_unfollow_and_follow_and_a_mark_outlives_unmute(posts: System) -> None:
     mute(posts, "ada")
     posts.unfollow("bob", "ada")
