@@ -10,7 +10,7 @@ from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
 from fanfold.follows import density, follow, followers, follows_table, looks
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL, Settings
-from fanfold.timeline import marks, picking, posts, read
+from fanfold.timeline import marker, marks, picking, posts, read
 
 _DAY_SECONDS = 24 * 60 * 60
 
@@ -179,8 +179,9 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "API Gateway's own 429",
         ),
         Limit(
-            "changes of one user's follows or mutes at the same time",
-            f"{follow.ATTEMPTS} attempts of each, while others change the user's row too",
+            "changes of one user's follows, mutes or marker at the same time",
+            f"{follow.ATTEMPTS} attempts of each, {marker.ATTEMPTS} of the marker, while others "
+            "change the user's row too",
             "429 `too-many-requests`; by message, tried again",
         ),
         Limit(
