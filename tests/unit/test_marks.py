@@ -110,3 +110,27 @@ def test_a_tombstone_outlives_every_mark() -> None:
     ends = begin + (DAYS + marks.LONGEST_DAYS) * DAY_SECONDS * 1000
     assert not marks.is_live(WEEK, now_ms=ends, retention_days=DAYS)
     assert marks.is_live(WEEK, now_ms=ends - 1, retention_days=DAYS)
+
+
+def test_an_unfollow_of_the_retention_is_shown_wrongly_without_mark_or_verification() -> None:
+    ago = NOW - DAYS * DAY_SECONDS * 1000
+    over = NOW // 1000 + DAYS * DAY_SECONDS  # when all from before an unfollow of now is over
+
+    def is_shown(reader: Reader, ended_at: int = NOW) -> bool:
+        return marks.is_wrongly_shown(reader, "ada", ended_at=ended_at, **AT)
+
+    assert is_shown(Reader())
+    assert is_shown(Reader(), ago + 1_000)
+    assert not is_shown(Reader(), ago), "what was posted before is over by itself"
+    assert is_shown(Reader(hidden={WEEK: [BEA]}, muted=[ADA]))
+    assert not is_shown(Reader(hidden={WEEK - 1: [ADA]}))
+    assert is_shown(Reader(verify_until=over - 1))
+    assert not is_shown(Reader(verify_until=over))
+
+
+def test_a_follow_is_hidden_wrongly_by_a_live_mark_alone() -> None:
+    def is_hidden(reader: Reader) -> bool:
+        return marks.is_wrongly_hidden(reader, "ada", **AT)
+
+    assert is_hidden(Reader(hidden={WEEK - 9: [ADA], WEEK: [ADA]}))
+    assert not is_hidden(Reader(hidden={WEEK - 9: [ADA], WEEK: [BEA]}, muted=[ADA]))
