@@ -139,7 +139,7 @@ def _older(
         found, has_more = source.newest(within, before=start, limit=size)
         picking.queried(len(found))
         start = found[-1].sort_key if found else start
-        rest = picking.pick(found)
+        rest = picking.pick(found, has_more=has_more)
         ends = rest or picking.is_full or not has_more
         size = 0 if ends else picking.refill()
     goes_on = bool(rest) or has_more

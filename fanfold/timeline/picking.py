@@ -50,6 +50,8 @@ class Picking(Generic[E]):
         self.looked_at: dict[str, None] = {}  # keys in order, those that are left out too
         self._show, self._visible = show, visible
         self._hidden = 0  # entries that are not visible, among those looked at
+        # What the first query has found, and what of it is visible, while the second is made.
+        self._waiting: tuple[Sequence[E], Sequence[E]] = (), ()
         self._queries = 0
         self._found = 0  # entries that queries have answered
         self._posts = MAX_POSTS  # that may still be read
@@ -67,11 +69,12 @@ class Picking(Generic[E]):
 
         As many again are probably left out; twice as many are asked for, once.
         """
-        shown = len(self.entries)
+        found, visible = self._waiting
+        looked_at, shown = len(self.looked_at) + len(found), len(self.entries) + len(visible)
         wanted = REFILL
         if shown and self._queries == 1:
             missing = self.limit - shown
-            wanted = min(REFILL, 2 * -(-missing * len(self.looked_at) // shown) + 1)
+            wanted = min(REFILL, 2 * -(-missing * looked_at // shown) + 1)
         return self.size(wanted)
 
     def queried(self, entries: int) -> None:
@@ -79,9 +82,20 @@ class Picking(Generic[E]):
         self._queries += 1
         self._found += entries
 
-    def pick(self, entries: Sequence[E]) -> Sequence[E]:
-        """Take entries until the page is full; returns those that were not looked at."""
+    def pick(self, entries: Sequence[E], *, has_more: bool = False) -> Sequence[E]:
+        """Take entries until the page is full; returns those that were not looked at.
+
+        What is visible of the first query waits for the second one if it does not fill the page,
+        and the caller says that it `has_more`: posts are then read once for both.
+        """
         visible = self._visible(entries)
+        is_first = has_more and self._queries == 1 and self.size(1)
+        if is_first and len(visible) < min(self.limit, len(entries)):
+            self._waiting = entries, visible
+            return ()
+        if self._waiting[0]:
+            entries = [*self._waiting[0], *entries]
+            visible, self._waiting = [*self._waiting[1], *visible], ((), ())
         while entries and not self.is_full:
             # As many as are wanted; where most posts are left out, twice as many each time.
             gone = len(self.looked_at) - len(self.entries) - self._hidden

@@ -33,6 +33,7 @@ class Keys:
 
     def __init__(self, *keys: str, seed: int = 0) -> None:
         self.keys, self.hidden, self.lagging = set(keys), set[str](), set[str]()
+        self.marked = set[str]()  # hidden as well, and known to be before posts are read
         self.random = Random(seed)
         self.queries: list[tuple[int, bool]] = []  # entries, and whether consistently
         self.posts = self.calls = 0  # posts that were read, and the calls for them
@@ -42,7 +43,14 @@ class Keys:
     def page(self, limit: int = 50, **about: Any) -> Page[Entry]:
         self.queries, self.posts, self.calls = [], 0, 0
         source = Source(self.newest, self.oldest)
-        found = paging.page(source, self.show, Asked(limit, **about), floor=self.floor, now=NOW)
+        found = paging.page(
+            source,
+            self.show,
+            Asked(limit, **about),
+            floor=self.floor,
+            now=NOW,
+            visible=self.visible,
+        )
         assert len(self.queries) <= MAX_QUERIES
         assert sum(entries for entries, _ in self.queries) <= MAX_LOOKED_AT
         assert self.posts <= MAX_POSTS
@@ -87,6 +95,9 @@ class Keys:
         )
         self.queries.append((min(limit, len(found)), is_consistent))
         return [Entry(each) for each in found[:limit]], len(found) >= limit
+
+    def visible(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        return [each for each in entries if each.sort_key not in self.marked]
 
     def show(self, entries: Sequence[Entry], max_posts: int) -> Shown:
         some = entries if self.are_cached else entries[:max_posts]
@@ -198,10 +209,12 @@ def test_pages_in_both_directions_are_the_range(seed: int) -> None:
     count = random.choice((0, 9, 300))
     keys = Keys(*(key(10_000 + random.randrange(300), each) for each in range(count)))
     keys.hidden = {each for each in keys.keys if random.random() < random.choice((0, 0.5))}
+    share = random.choice((0, 0.2, 0.7))
+    keys.marked = {each for each in keys.keys if random.random() < share}
     ends = sorted(times.to_text(10_000 + random.randrange(300)) for _ in range(2))
     bounds: dict[str, Any] = random.choice(({}, {"since": ends[0], "until": ends[1]}))
     within = {each for each in keys.keys if not bounds or ends[0] <= each < ends[1]}
-    wanted = sorted(within - keys.hidden, reverse=True)
+    wanted = sorted(within - keys.hidden - keys.marked, reverse=True)
     limit = random.choice((1, 3, 50, 100))
     down: list[str] = []
     place: Cursor | None = None
@@ -548,6 +561,24 @@ def test_pages_are_full_after_15_retractions() -> None:
         page = keys.page(5, before=page.next)
         sizes.append(len(shown(page)))
     assert sizes == [5, 5, 3]
+
+
+def test_posts_of_a_page_of_which_marks_hide_some_are_read_in_one_call() -> None:
+    names = [key(10_000 + each) for each in range(100)]
+    keys = Keys(*names)
+    keys.marked = set(names[::5])
+    page = keys.page(50)
+    assert shown(page) == sorted(set(names) - keys.marked, reverse=True)[:50]
+    assert [entries for entries, _ in keys.queries] == [51, 25]
+    assert (keys.calls, keys.posts) == (1, 50)
+
+
+def test_the_last_posts_are_read_though_marks_hide_the_others() -> None:
+    names = [key(10_000 + each) for each in range(40)]
+    keys = Keys(*names)
+    keys.marked = set(names[::5])
+    assert shown(keys.page(50)) == sorted(set(names) - keys.marked, reverse=True)
+    assert (len(keys.queries), keys.calls) == (1, 1)
 
 
 def test_a_full_page_without_anything_left_out_is_one_query() -> None:
