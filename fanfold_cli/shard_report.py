@@ -59,7 +59,11 @@ class ShardReport:
     def of(
         cls, publisher: str, publishers: PublishersTable, edges_table: EdgesTable, *, estimate: bool
     ) -> "ShardReport":
-        """Count the edges; with `estimate`, from one page of each shard."""
+        """Count the edges; with `estimate`, from one page of each shard.
+
+        Not by `follows.density`: that tells all followers from the start of the ring, and whoever
+        looks at shards wants to see how full each of them is.
+        """
         shards, static_level = publishers.shards(publisher), publishers.static_level()
         levels = _count(edges_table, publisher, shards.level, estimate=estimate)
         return cls(publisher, shards, static_level, levels, estimate)

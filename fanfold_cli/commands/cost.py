@@ -21,7 +21,7 @@ from fanfold.budgets import (
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import MOST_BACKFILL, Settings
 from fanfold_cli.console import ExpectedError, print_json, print_result
-from fanfold_cli.follow_cost import FirstFollow
+from fanfold_cli.follow_cost import FirstFollow, Rush
 from fanfold_cli.options import JsonOption
 from fanfold_cli.publish_cost import PRICES, Publish
 
@@ -86,7 +86,10 @@ def cost(
             "deliver_memory_mb": memory_mb,
             "prices": asdict(PRICES),
             "publishes": [asdict(publish) for publish in publishes],
-            "first_follow": asdict(follow),
+            "first_follow": {
+                **asdict(follow),
+                "follows_per_second": Rush.of(follow, budget.relation).follows_per_second,
+            },
         }
         print_json(content)
         return
@@ -189,10 +192,13 @@ def _in_a_sentence(follow: FirstFollow, budget: Budget) -> str:
     price = f"{units}, {dollars(follow.dynamodb_dollars)}"
     if not follow.posts:
         return f"A first follow, which brings no posts: {price}."
+    rush, workers = Rush.of(follow, budget.relation), budget.relation.max_concurrency
+    is_by_share = rush.by_share <= rush.by_cpu
+    bound = "its share of the capacity" if is_by_share else f"the CPU of its {workers} workers"
     return (
         f"A first follow, with the {follow.posts} posts that it brings: {price}. RELATE keeps up "
-        f"with {budget.relation.most / follow.posts:,.0f} follows a second; in a longer rush, a "
-        f"follow waits, and brings {min(follow.posts, POSTS_WHEN_LATE)}."
+        f"with {rush.follows_per_second:,.0f} follows a second, as {bound} allows (an estimate); "
+        f"in a longer rush, a follow waits, and brings {min(follow.posts, POSTS_WHEN_LATE)}."
     )
 
 

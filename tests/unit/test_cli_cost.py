@@ -274,6 +274,23 @@ def test_a_backfill_of_30_costs_30_write_and_fewer_than_20_read_units() -> None:
 def test_the_output_says_what_a_first_follow_costs() -> None:
     shown = " ".join(run().split())
     assert "the 30 posts that it brings: 35 write and 25 read units, $0.000025." in shown
-    assert "keeps up with 133 follows a second" in shown
+    assert "keeps up with 133 follows a second, as its share of the capacity allows" in shown
     assert "brings no posts: 5 write and 7 read units" in " ".join(run("--backfill", "0").split())
     assert json.loads(run("--json", "--backfill", "10"))["first_follow"]["write_units"] == 15
+
+
+@pytest.mark.parametrize(
+    ("arguments", "follows", "bound"),
+    [
+        (["--write-units", "4000"], 13, "its share of the capacity allows"),
+        (["--concurrency", "10"], 50, "the CPU of its 2 workers allows"),
+        (["--concurrency", "50", "--backfill", "10"], 225, "the CPU of its 9 workers allows"),
+    ],
+)
+def test_relate_keeps_up_as_far_as_both_its_share_and_its_cpu_allow(
+    arguments: list[str], follows: int, bound: str
+) -> None:
+    shown = " ".join(run(*arguments).split())
+    assert f"keeps up with {follows} follows a second, as {bound}" in shown
+    found = json.loads(run(*arguments, "--json"))["first_follow"]["follows_per_second"]
+    assert int(found) == follows
