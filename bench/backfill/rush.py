@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 
-from aws_model.dynamodb.capacity import READ, Resource
+from aws_model.dynamodb.capacity import READ, Limits, Resource
 from bench.backfill.system import Follows, Way
 from fanfold import clock, names
 from fanfold_cli.publish_cost import PRICES
@@ -17,6 +17,8 @@ from simulation.timed.tables import FOLLOWER, follow, make_up_followers
 SMALL, PUBLISHES = 100, 20
 LARGE_PUBLISHER = "ada00000-0000-4000-8000-999999999999"
 LARGE_POST = "90570000-0000-4000-8000-999999999999"
+# As many users each follow another publisher meanwhile; their numbers are nobody else's.
+OTHER_PUBLISHER, FIRST_OTHER = "ada{}", 10_000_000
 # The share of RELATE is measured over so long: a worker's burst is a batch after a pause.
 WINDOW_SECONDS = 60
 STEP_SECONDS = 10
@@ -25,13 +27,21 @@ PATIENCE_SECONDS = 4 * 60 * 60
 
 @dataclass(frozen=True)
 class Plan:
-    """Follows, evenly over so many seconds, at a capacity; and the followers of the large post."""
+    """Follows, evenly over so many seconds, at a capacity; and the followers of the large post.
 
-    follows: int = 220_000
+    By default a quarter of 220,000 follows at 40,000 units a second, and of a million followers.
+    """
+
+    follows: int = 55_000
     seconds: int = 600
-    capacity: int = 40_000
-    large: int = 1_000_000
+    capacity: int = 10_000
+    large: int = 250_000
     apart_seconds: float = 0.5  # of the small publishes
+    is_cold: bool = False  # tables take what new ones do, whatever the capacity
+
+    @property
+    def limits(self) -> Limits | None:
+        return Limits() if self.is_cold else None
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,8 @@ class Found:
     share: float  # the largest share of the capacity that RELATE took in a window
     read_units: float  # of the backfill alone: the outbox, and the entries it looked for
     waits: list[float]  # seconds from each new follow to the end of its first look
+    other_waits: list[float]  # the same of follows of other publishers
+    other_answers: list[float]  # seconds until those were answered
     by_second: list[tuple[float, float]]
 
     @property
@@ -52,8 +64,8 @@ class Found:
 
 
 def rush(plan: Plan, *, way: Way | None = None, is_on: bool = True) -> Found:
-    """Let the rush come, unless it is not on, and publish beside it."""
-    system = Follows(plan.capacity, way=way)
+    """Let the rush come, unless it is not on, and publish and follow others beside it."""
+    system = Follows(plan.capacity, plan.limits, way=way)
     scheduler, half = system.scheduler, plan.seconds / 2
     small = {f"ada{number:05d}": f"9057{number:05d}" for number in range(PUBLISHES)}
     begun = {post: half + plan.apart_seconds * number for number, post in enumerate(small.values())}
@@ -61,19 +73,23 @@ def rush(plan: Plan, *, way: Way | None = None, is_on: bool = True) -> Found:
         follow(system.database, publisher, SMALL)
     make_up_followers(system.database, LARGE_PUBLISHER, plan.large, seed=1)
     system.post_before(PUBLISHER)
+    answers: list[float] = []
     with system.virtual_time():
         if is_on:
             _begin(system, plan, 0)
-        for publisher, post in small.items():
+        for number, (publisher, post) in enumerate(small.items(), FIRST_OTHER):
             scheduler.at(begun[post], partial(system.publish, publisher, post))
+            system.post_before(OTHER_PUBLISHER.format(number))
+            scheduler.at(begun[post], partial(_follow_another, system, number, answers))
         scheduler.at(half, partial(system.publish, LARGE_PUBLISHER, LARGE_POST))
         posts = (*begun, LARGE_POST)
-        while not all(map(system.is_complete, posts)) or (is_on and not _is_over(system, plan)):
+        while not (_is_over(system, plan) and all(map(system.is_complete, posts))):
             if scheduler.now > PATIENCE_SECONDS:
                 raise RuntimeError(f"The rush is not over after {PATIENCE_SECONDS} s.")
             step = scheduler.now + STEP_SECONDS
             scheduler.at(step, lambda: None)
             scheduler.run(lambda: scheduler.now >= step)  # noqa: B023 - it runs here
+    others = {FOLLOWER.format(number) for number in range(FIRST_OTHER, FIRST_OTHER + PUBLISHES)}
     windows: Counter[int] = Counter()
     for second, entries in system.backfilled.items():
         windows[second // WINDOW_SECONDS * WINDOW_SECONDS] += entries
@@ -84,7 +100,9 @@ def rush(plan: Plan, *, way: Way | None = None, is_on: bool = True) -> Found:
         lasted=max(system.backfilled, default=0),
         share=max(windows.values(), default=0) / (WINDOW_SECONDS * plan.capacity),
         read_units=_read_units(system),
-        waits=system.waits,
+        waits=[wait for user, wait in system.waits.items() if user not in others],
+        other_waits=[wait for user, wait in system.waits.items() if user in others],
+        other_answers=answers,
         by_second=[(at, count / WINDOW_SECONDS) for at, count in sorted(windows.items())],
     )
 
@@ -103,10 +121,22 @@ def _begin(system: Follows, plan: Plan, number: int) -> None:
     scheduler.at(next_at, partial(_begin, system, plan, number + 1))
 
 
+def _follow_another(system: Follows, number: int, answers: list[float]) -> None:
+    """One follow of a publisher whom nobody else follows."""
+    user, publisher = FOLLOWER.format(number), OTHER_PUBLISHER.format(number)
+
+    def door() -> None:
+        began = system.scheduler.now
+        system.door.follow(user, publisher, asked_at=clock.now_ms())
+        answers.append(system.scheduler.now - began)
+
+    system.scheduler.start(door)
+
+
 def _is_over(system: Follows, plan: Plan) -> bool:
-    is_past = system.scheduler.now > plan.seconds + names.API.seconds
+    is_past = system.scheduler.now > plan.seconds + names.API.seconds + STEP_SECONDS
     url = system.lanes[names.RELATION].url
-    return is_past and not any(system.queues.queue(url).messages())
+    return is_past and system.queues.queue(url).is_empty
 
 
 def _read_units(system: Follows) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec, module_from_spec
 from typing import Any
 from unittest.mock import patch
 
@@ -17,6 +19,7 @@ from aws_model.dynamodb.capacity import Limits
 from aws_model.dynamodb.partitions import Key, Partition, Row
 from aws_model.dynamodb.values import Item, size_of_item
 from fanfold import clock, contract, names, times
+from fanfold.aws import boto
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import TryLater
@@ -35,6 +38,8 @@ from fanfold.timeline.entries import Entries
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts, entries_expire_at
 from fanfold.timeline.readers import Readers
+from functions._worker import Received
+from simulation import lambdas
 from simulation.scheduler import Task
 from simulation.timed.calls import Timed, call_seconds
 from simulation.timed.system import (
@@ -46,8 +51,6 @@ from simulation.timed.system import (
 )
 from simulation.timed.tables import CountedTimelines
 
-# Time for RELATE's last call to end, as in functions/relate.py.
-STOP_SECONDS = 3.0
 # Posts of a publisher before anybody follows it: more than a backfill brings.
 OLD_POSTS = 40
 OLD_POST = "90570000-0000-4000-8001-{:012d}"
@@ -110,26 +113,54 @@ class Once(Timed):
         return self._try(operation, request)
 
 
-@dataclass(frozen=True)
-class Worker:
-    """A warm environment of RELATE."""
+class OneLook(Backfilling):
+    """A worse way: an order to settle looks at no outbox."""
 
-    following: Following
-    backfilling: Backfilling
-    pace: Pace
+    def second(self, follow: Any, **_when: Any) -> int:
+        del follow
+        return 0
+
+
+# What functions/relate.py does with a message, in a warm environment of its own.
+Take = Callable[[Received], None]
+
+
+def relate(following: Following, backfilling: Backfilling, pace: Pace) -> Take:
+    """The product's door of RELATE, with use cases on the model: a new copy of its module."""
+    spec = find_spec("functions.relate")
+    assert spec
+    assert spec.loader
+    door: Any = module_from_spec(spec)
+    with ExitStack() as stack:
+        # It reads the environment as it is imported, and makes clients that are not used here.
+        stack.enter_context(patch.dict(os.environ, lambdas.settings().to_env()))
+        for client in ("dynamodb", "sqs", "threads"):
+            stack.enter_context(patch.object(boto, client, lambda *_args, **_options: None))
+        spec.loader.exec_module(door)
+    door.following, door.backfilling = following, backfilling
+    door.PACES = dict.fromkeys(door.PACES, pace)
+    take: Take = door.take
+    return take
 
 
 class Follows(System):
     """The system of deliveries, and follows beside them."""
 
-    def __init__(self, believed: int, *, way: Way | None = None, seed: int = 0) -> None:
+    def __init__(
+        self,
+        believed: int,
+        limits: Limits | None = None,
+        *,
+        way: Way | None = None,
+        seed: int = 0,
+    ) -> None:
         self.way = way or Way()
         self.backfilled: Counter[int] = Counter()  # entries that RELATE has put, by second
-        self.orders: Counter[int] = Counter()  # that put something, by how many entries
-        self.waits: list[float] = []  # seconds from each order to backfill to its end
+        # Seconds from each order to backfill to its end, by user.
+        self.waits: dict[str, float] = {}
         self.came_again = 0
-        self._workers: list[Worker] = []
-        super().__init__(believed, seed=seed)
+        self._workers: list[Take] = []
+        super().__init__(believed, limits, seed=seed)
         self.door = self._following()
 
     def _create_tables(self, limits: Limits) -> None:
@@ -179,7 +210,7 @@ class Follows(System):
             now_ms = self.scheduler.clock.now_ms() - 3_600_000 + number
             at = times.to_text(now_ms)
             post = Post(
-                ref_id=OLD_POST.format(number) + publisher_id[-5:],
+                ref_id=OLD_POST.format(number) + publisher_id[-8:],
                 publisher_id=publisher_id,
                 published_at=at,
                 accepted_at=at,
@@ -189,46 +220,38 @@ class Follows(System):
             Posts(client, names.POSTS.name).add(post, now=now_ms // 1000)
         self.database.meter = self.meter
 
-    def take(self, record: dict[str, Any], stop_at: float, worker: Worker) -> None:
-        """What functions/relate.py does with a message."""
-        content, attributes = json.loads(record["Body"]), record["Attributes"]
-        user_id, publisher_id = content["user_id"], content["publisher_id"]
-        sent_at, pace = int(attributes["SentTimestamp"]), worker.pace
-        following, backfilling = worker.following, worker.backfilling
-        put = 0
-        if content["type"] == contract.RELATION_SETTLE:
-            relation, _ = following.settle(user_id, publisher_id)
-            if self.way.looks_twice:
-                put = backfilling.second(relation, sent_at=sent_at, pace=pace, stop_at=stop_at)
-        else:
-            relation = following.follows.get(user_id, publisher_id)
-            put = backfilling.first(
-                relation,
+    def take(self, record: dict[str, Any], stop_at: float, take: Take) -> None:
+        """Carry out an order."""
+        attributes, content = record["Attributes"], json.loads(record["Body"])
+        sent_at = int(attributes["SentTimestamp"])
+        take(
+            Received(
+                queue=names.RELATION.name,
+                body=record["Body"],
                 sent_at=sent_at,
+                first_sent_at=sent_at,
                 redelivered=int(attributes["ApproximateReceiveCount"]) > 1,
-                pace=pace,
                 stop_at=stop_at,
             )
-            self.waits.append(clock.now_ms() / 1000 - sent_at / 1000)
-        self.orders[put] += 1
+        )
+        if content["type"] == contract.RELATION_BACKFILL:
+            self.waits[content["user_id"]] = (clock.now_ms() - sent_at) / 1000
 
-    def worker(self) -> Worker:
+    def worker(self) -> Take:
         """A free environment, the last one used first."""
         if self._workers:
             return self._workers.pop()
         client: Any = self.dynamodb
         once: Any = Once(self.scheduler, self.untimed_dynamodb, self._count)
-        outbox = Outbox(client, names.POSTS.name)
-        return Worker(
+        newest = NewestPosts(Outbox(client, names.POSTS.name), RETENTION_DAYS, self.way.posts)
+        backfills = Backfilling if self.way.looks_twice else OneLook
+        return relate(
             self._following(),
-            Backfilling(
-                NewestPosts(outbox, RETENTION_DAYS, self.way.posts),
-                Entries(once, names.TIMELINES.name),
-            ),
+            backfills(newest, Entries(once, names.TIMELINES.name)),
             Pace(self.budget.relation.worker_rate, burst=MAX_PUTS),
         )
 
-    def free(self, worker: Worker) -> None:
+    def free(self, worker: Take) -> None:
         self._workers.append(worker)
 
     def _count(self, operation: str, request: dict[str, Any]) -> None:
@@ -250,7 +273,7 @@ class Relating(EventSourceMapping):
     def _work(self, messages: list[dict[str, Any]]) -> None:
         system, scheduler = self.system, self.system.scheduler
         scheduler.sleep(system.random.uniform(*INVOKE_SECONDS))
-        worker, stop_at = system.worker(), clock.monotonic() + names.RELATE.seconds - STOP_SECONDS
+        worker, stop_at = system.worker(), clock.monotonic() + names.RELATE.seconds
         waiting: list[Task] = [scheduler.current]
         left = len(messages)
 

@@ -44,6 +44,9 @@ PULLS = 3  # measurements of the pull model, for their median
 RETENTION_DAYS = 30
 # Of the reader with most follows: of ten publishers one is muted, and one was unfollowed just now.
 MUTED, UNFOLLOWED, OF = 3, 7, 10
+# Or as many others are, whose posts are not in the timeline.
+ELSEWHERE = 1_000_000
+MOST_WITH_MARKS = 1.10
 TABLE = names.TIMELINES.name
 SINCE = times.to_text(0)
 
@@ -119,11 +122,12 @@ class Timelines:
             ]
             self.client.batch_write_item(RequestItems={TABLE: puts})
 
-    def mark(self) -> None:
-        """Let the reader of most publishers mute 500 of them, and unfollow 500."""
+    def mark(self, first: int = 0) -> None:
+        """Let the reader of most publishers mute 500 of those from `first` on, and unfollow 500."""
 
         def every(rest: int) -> dict[str, list[bytes]]:
-            return binaries([marks.hash_of(_publisher(n)) for n in range(rest, MANY, OF)])
+            numbers = range(first + rest, first + MANY, OF)
+            return binaries([marks.hash_of(_publisher(number)) for number in numbers])
 
         row = {
             "user_id": text(_reader(MANY)),
@@ -210,7 +214,9 @@ def _measured(timelines: Timelines, rounds: int) -> Result:
     )
     pull = Contestant("pull", lambda: _drop(timelines.pull(MANY)), units=1)
     pull_seconds = median(pull.measure() for _ in range(PULLS))
-    marked = _marked(timelines, rounds, whole[MANY])
+    plain = timelines.replayed(MANY)
+    elsewhere = _marked(timelines, rounds, whole[MANY], plain, first=ELSEWHERE)
+    hidden = _marked(timelines, rounds, whole[MANY], plain, first=0)
     ratios = {
         "read units, ids alone": ids[MANY] / ids[FEW],
         "read units, with content": whole[MANY] / whole[FEW],
@@ -228,18 +234,27 @@ def _measured(timelines: Timelines, rounds: int) -> Result:
             ),
             Figure(
                 name="read_growth.marks",
-                value=marked.units,
-                target=1.10,
+                value=elsewhere.ratio,
+                target=MOST_WITH_MARKS,
                 unit="x",
                 better="lower",
-                against="read units of the same page with content; ours leaves out 500 muted and "
-                "500 unfollowed publishers of 5,000, a fifth of all entries",
+                against="the same page without marks; ours has 500 muted and 500 unfollowed "
+                "publishers, none of them in the page; read units or CPU, the larger ratio",
+            ),
+            Figure(
+                name="read_growth.marks_with_a_fifth_hidden",
+                value=hidden.ratio,
+                target=MOST_WITH_MARKS,
+                unit="x",
+                better="lower",
+                against="the same; ours leaves out a fifth of all entries, so that the page takes "
+                "a second Query",
             ),
         ],
         rows=[
             *(Row(name, ratio, "x", "5,000 follows against 1") for name, ratio in ratios.items()),
-            Row("CPU, with marks", marked.cpu.ratio, "x", marked.cpu.interval),
-            Row("a page of ids, with marks", marked.ids, "read units", f"{ids[MANY]:g} with none"),
+            *_marked_rows("with marks", elsewhere, ids[MANY]),
+            *_marked_rows("with a fifth hidden", hidden, ids[MANY]),
             Row("CPU at 1 follow", 1e6 * cpu.ours, "µs", f"a page; {cpu.interval}"),
             Row("CPU at 5,000 follows", 1e6 * cpu.theirs, "µs", "a page"),
             Row("CPU, with the model's own work", with_model.ratio, "x", with_model.interval),
@@ -282,10 +297,15 @@ class Marked(NamedTuple):
     units: float  # the ratio of read units, with content
     cpu: Paired
 
+    @property
+    def ratio(self) -> float:
+        return max(self.units, self.cpu.ratio)
 
-def _marked(timelines: Timelines, rounds: int, whole: float) -> Marked:
-    plain = timelines.replayed(MANY)
-    timelines.mark()
+
+def _marked(
+    timelines: Timelines, rounds: int, whole: float, plain: Replayed, *, first: int
+) -> Marked:
+    timelines.mark(first)
     with_marks = timelines.units(partial(timelines.page, MANY, hydrate=True))
     cpu = compare(
         _pages(plain, MANY),
@@ -295,6 +315,14 @@ def _marked(timelines: Timelines, rounds: int, whole: float) -> Marked:
     )
     ids_with_marks = timelines.units(partial(timelines.page, MANY, hydrate=False))
     return Marked(ids_with_marks, with_marks / whole, cpu)
+
+
+def _marked_rows(name: str, marked: Marked, ids: float) -> list[Row]:
+    return [
+        Row(f"CPU, {name}", marked.cpu.ratio, "x", marked.cpu.interval),
+        Row(f"read units, {name}", marked.units, "x", "with content"),
+        Row(f"a page of ids, {name}", marked.ids, "read units", f"{ids:g} without marks"),
+    ]
 
 
 def _page(client: Any, follows: int, *, hydrate: bool) -> list[Any]:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from bench import runner
+from bench.backfill.bench import at_most
 from bench.backfill.races import race
-from bench.backfill.rush import Plan, rush
+from bench.backfill.rush import PUBLISHES, Plan, rush
 from bench.backfill.system import Way
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import Settings
@@ -49,8 +50,21 @@ def test_in_a_rush_a_follow_brings_fewer_posts_and_waits_for_minutes_at_most(
 
 def test_while_relate_keeps_up_every_follow_brings_all_posts_within_a_second() -> None:
     found = rush(CALM)
-    assert found.entries == CALM.follows * Settings.backfill
+    assert found.entries == (CALM.follows + PUBLISHES) * Settings.backfill
     assert max(found.waits) < 1
+    assert max(found.other_waits) < 1
+
+
+@pytest.mark.parametrize(
+    ("missed", "raced", "share"), [(0, 178, 0.0167), (0, 3_000, 0.001), (5, 5_300, 0.00198)]
+)
+def test_so_few_missed_races_show_at_most_a_share(missed: int, raced: int, share: float) -> None:
+    assert at_most(missed, raced) == pytest.approx(share, rel=0.01)
+
+
+def test_on_a_cold_table_relate_leaves_room_for_deliveries(rows: dict[str, float]) -> None:
+    assert rows["cold: small publish"] < 2
+    assert rows["cold: RELATE's part"] < 100
 
 
 def test_a_seed_repeats_its_races() -> None:
