@@ -93,6 +93,10 @@ def contradictions(
             yield what
 
 
+# Where some twenty wishes of a relation are open at once, any order of any of them is possible. So
+# many states take a second and 100 MB; one run in ten thousand has more, and would take all memory.
+MOST_STATES = 100_000
+
 # The phases of one instant. Intervals are closed, but for those `throughout`.
 _LIFT, _BEGIN, _END, _PIN = range(4)
 
@@ -118,6 +122,7 @@ class _Search:
 
     def __init__(self, wishes: Sequence[Wish], skew_ms: float) -> None:
         self.states: set[_State] = {(False, 0, 0)}
+        self.is_given_up = False
         self.pinned: dict[int, bool] = {}  # by open sighting `throughout`, its state
         self.watched = {True: 0, False: 0}  # bits of the open sightings of this state
         self.open: dict[int, tuple[int, bool, int]] = {}  # by wish: its bit, state, what is after
@@ -138,7 +143,9 @@ class _Search:
         }
 
     def passes(self, phase: int, number: int, what: Wish | Sighting) -> bool:
-        """Go on to an event; false if no state fits it."""
+        """Go on to an event; false if no state fits it. It is given up where there are too many."""
+        if self.is_given_up:
+            return True
         if isinstance(what, Wish):
             if phase == _BEGIN:
                 self.open[number] = 1 << number, what.follows, self.after[number]
@@ -186,16 +193,33 @@ class _Search:
         if not self.open:
             return
         pinned = set(self.pinned.values())
-        left = list(self.states)
+        # Of two states that differ only in what was seen, the one with more explains all that the
+        # other one does; keeping both would double them with each sighting.
+        best: dict[tuple[bool, int], list[int]] = {}
+        left = [state for state in self.states if _is_best(best, state)]
         while left:
             _, done, seen = left.pop()
             for bit, follows, after in self.open.values():
                 if done & (bit | after) or (pinned and not pinned <= {follows}):
                     continue
                 state = follows, done | bit, seen | self.watched[follows]
-                if state not in self.states:
-                    self.states.add(state)
+                if _is_best(best, state):
                     left.append(state)
+            if len(best) > MOST_STATES:
+                self.is_given_up = True
+                return
+        self.states = {(*begin, seen) for begin, seens in best.items() for seen in seens}
+
+
+def _is_best(best: dict[tuple[bool, int], list[int]], state: _State) -> bool:
+    """Keep a state in place of those that have seen less; false if one has seen as much."""
+    follows, done, seen = state
+    known = best.setdefault((follows, done), [])
+    if any(not seen & ~each for each in known):
+        return False
+    known[:] = [each for each in known if each & ~seen]
+    known.append(seen)
+    return True
 
 
 def _bits(flags: Iterable[bool]) -> int:

@@ -66,6 +66,6 @@ class Feeds:
         return self.readers == names.USERS or user_id == publisher_id
 
     def _is_gone(self, post: Post) -> bool:
-        # DynamoDB may not have deleted an expired row, and a changed retention moves none.
+        # A changed retention moves no row's end.
         is_over = post.sort_key <= shown_since(self.retention_days)
-        return post.deleted or is_over or post.expires_at * 1000 <= clock.now_ms()
+        return post.deleted or is_over or post.has_ended(clock.now_ms())

@@ -60,6 +60,10 @@ class Post:
         """The epoch second at which its entries end, by the retention that it was stored with."""
         return self.expires_at - OUTLIVES_SECONDS
 
+    def has_ended(self, now_ms: int) -> bool:
+        """Whether its `ref_id` is free again, though DynamoDB may not have deleted the row."""
+        return self.expires_at * 1000 <= now_ms
+
     def is_of(self, publisher_id: str, sort_key: str) -> bool:
         """Whether an entry or a fan-out with these is of this post, not of an earlier one.
 

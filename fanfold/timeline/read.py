@@ -120,6 +120,8 @@ class Hydration:
 def _content(post: Post | None, entry: Entry) -> dict[str, Any]:
     if post is None or post.deleted or not post.is_of(entry.publisher_id, entry.sort_key):
         return _GONE
+    if post.has_ended(clock.now_ms()):  # filled in by a follow, after the retention was raised
+        return _GONE
     return shown(post)
 
 

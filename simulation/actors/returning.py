@@ -61,10 +61,9 @@ def publish_by_queue(world: LongWorld, wanted: Wanted, ref_id: str) -> None:
     post = {"publisher_id": wanted.publisher, "ref_id": ref_id, "body": body_of(wanted)}
     content = {"version": 1, "type": contract.POST_PUBLISHED, **post, **_times_of(wanted)}
     requests.send(world, content, first_sent_ms=first)
-    at = now if first is None else first
-    world.attempts.append(
-        Attempt("send", wanted.publisher, ref_id, Between(at, at), sent=now, wanted=wanted)
-    )
+    # The queue's time of it, which may be rounded up or down, or the one that it is told.
+    sent = Between(now - 1, world.clock.now_ms() + 1) if first is None else Between(first, first)
+    world.attempts.append(Attempt("send", wanted.publisher, ref_id, sent, sent=now, wanted=wanted))
 
 
 def _times_of(wanted: Wanted) -> dict[str, Any]:
@@ -76,7 +75,7 @@ def retract(world: LongWorld, publisher: str, ref_id: str, *, by_queue: bool) ->
     begun = world.clock.now_ms()
     if by_queue:
         requests.retract_by_queue(world, publisher, ref_id)
-        span = Between(begun, begun)
+        span = Between(begun, world.clock.now_ms())
         world.attempts.append(Attempt("unsend", publisher, ref_id, span, sent=begun))
         return
     done = requests.retract(world, publisher, ref_id)

@@ -55,7 +55,7 @@ def post(ref_id: str, *, deleted: bool = False) -> Post:
         publisher_id="ada",
         published_at=AT,
         accepted_at=AT,
-        expires_at=1,
+        expires_at=4_000_000_000,
         body=f'"{ref_id}!"',
         deleted=deleted,
     )
@@ -77,6 +77,17 @@ def hydration(posts: Posts) -> Hydration:
 def test_bodies_of_posts_that_are_deleted_or_missing_are_left_out() -> None:
     posts = Posts({"a": post("a"), "b": post("b", deleted=True), "d": post("d")})
     assert shown(hydration(posts), "dcba") == {"d": "d!", "a": "a!"}
+
+
+@pytest.mark.usefixtures("now")
+@pytest.mark.parametrize(("ends_in", "is_shown"), [(1, True), (0, False), (-1, False)])
+def test_a_post_whose_ref_id_is_free_again_is_not_shown_though_its_row_is_still_there(
+    monkeypatch: pytest.MonkeyPatch, ends_in: int, is_shown: bool
+) -> None:
+    """A backfill after the retention was raised writes entries that outlive their posts."""
+    monkeypatch.setattr(clock, "now_ms", lambda: 1_800_000_000_000)
+    posts = Posts({"a": replace(post("a"), expires_at=1_800_000_000 + ends_in)})
+    assert shown(hydration(posts), "a") == ({"a": "a!"} if is_shown else {})
 
 
 @pytest.mark.usefixtures("now")
