@@ -41,14 +41,8 @@ from fanfold.timeline.readers import Readers
 from functions._worker import Received
 from simulation import lambdas
 from simulation.scheduler import Task
-from simulation.timed.calls import Timed, call_seconds
-from simulation.timed.system import (
-    BODY,
-    INVOKE_SECONDS,
-    RETENTION_DAYS,
-    EventSourceMapping,
-    System,
-)
+from simulation.timed.calls import Timed
+from simulation.timed.system import BODY, RETENTION_DAYS, EventSourceMapping, System
 from simulation.timed.tables import CountedTimelines
 
 # Posts of a publisher before anybody follows it: more than a backfill brings.
@@ -181,7 +175,7 @@ class Follows(System):
     def _start_workers(self) -> None:
         super()._start_workers()
         url, workers = self.lanes[names.RELATION].url, self.budget.relation.max_concurrency
-        self.mappings[url] = Relating(self, names.RELATION, url, workers, handle=_alone)
+        self.mappings[url] = Relating(self, names.RELATION, url, workers)
 
     def _following(self) -> Following:
         client: Any = self.dynamodb
@@ -260,42 +254,32 @@ class Follows(System):
             self.backfilled[int(self.scheduler.now)] += puts
 
 
-def _alone(content: dict[str, Any], *, redelivered: bool) -> None:
-    raise NotImplementedError(f"RELATE takes no message alone: {content}, {redelivered}.")
-
-
 @dataclass
 class Relating(EventSourceMapping):
     """RELATE's mapping: the orders of a batch are carried out side by side."""
 
     system: Follows
 
-    def _work(self, messages: list[dict[str, Any]]) -> None:
+    def carry_out(self, messages: list[dict[str, Any]]) -> None:
         system, scheduler = self.system, self.system.scheduler
-        scheduler.sleep(system.random.uniform(*INVOKE_SECONDS))
         worker, stop_at = system.worker(), clock.monotonic() + names.RELATE.seconds
-        waiting: list[Task] = [scheduler.current]
+        waiting: Task = scheduler.current
         left = len(messages)
 
-        def carry_out(message: dict[str, Any]) -> None:
+        def take(message: dict[str, Any]) -> None:
             nonlocal left
             try:
                 system.take(message, stop_at, worker)
             except TryLater as error:
                 system.came_again += 1
-                system.counts.failures.append(error)
-                self.poll_in(self.queue.visibility_seconds)
+                self.comes_again(error)
             else:
-                handle = message["ReceiptHandle"]
-                system.untimed_sqs.delete_message(QueueUrl=self.url, ReceiptHandle=handle)
+                self.done(message)
             left -= 1
             if not left:
-                scheduler.at(scheduler.now, lambda: scheduler.wake(waiting[0]))
+                scheduler.at(scheduler.now, lambda: scheduler.wake(waiting))
 
         for message in messages:
-            scheduler.start(partial(carry_out, message))
+            scheduler.start(partial(take, message))
         scheduler.wait(None)
         system.free(worker)
-        scheduler.sleep(call_seconds(system.random))  # Lambda deletes before it polls again
-        self.busy -= 1
-        self.poll()

@@ -7,8 +7,9 @@ of calls, and Lambda; the constants say with which numbers.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from random import Random
@@ -124,9 +125,9 @@ class System:
         self.transport = ModelTransport(self.scheduler, self.untimed_dynamodb, self.counts)
         self.delivering = Delivering(fanouts, posts, publishers, lanes, self.transport)
         bulk, express = self.budget.bulk, self.budget.express
-        self.mappings = {
-            self.lanes[queue].url: EventSourceMapping(
-                self, queue, self.lanes[queue].url, workers, handle
+        self.mappings: dict[str, EventSourceMapping] = {
+            self.lanes[queue].url: OneByOne(
+                self, queue, self.lanes[queue].url, workers, handle=handle
             )
             for queue, workers, handle in (
                 (names.PUBLISH, PUBLISH_WORKERS, self._plan),
@@ -212,14 +213,13 @@ class Handle(Protocol):
 
 
 @dataclass
-class EventSourceMapping:
+class EventSourceMapping(ABC):
     """Invokes a function with the messages of a queue, a bounded number of batches at a time."""
 
     system: System
     queue: names.Queue
     url: str
     max_workers: int
-    handle: Handle
     busy: int = 0
     _active_since: float | None = None  # when Lambda began to add pollers
 
@@ -252,16 +252,38 @@ class EventSourceMapping:
     def _work(self, messages: list[dict[str, Any]]) -> None:
         system = self.system
         system.scheduler.sleep(system.random.uniform(*INVOKE_SECONDS))
+        self.carry_out(messages)
+        system.scheduler.sleep(call_seconds(system.random))  # Lambda deletes before it polls again
+        self.busy -= 1
+        self.poll()
+
+    @abstractmethod
+    def carry_out(self, messages: list[dict[str, Any]]) -> None:
+        """Handle a batch: each of its messages is then `done`, or `comes_again`."""
+
+    def done(self, message: dict[str, Any]) -> None:
+        """Delete a message."""
+        handle = message["ReceiptHandle"]
+        self.system.untimed_sqs.delete_message(QueueUrl=self.url, ReceiptHandle=handle)
+
+    def comes_again(self, error: Exception) -> None:
+        """Poll for a message that failed, when it is visible again."""
+        self.system.counts.failures.append(error)
+        self.poll_in(self.queue.visibility_seconds)
+
+
+@dataclass
+class OneByOne(EventSourceMapping):
+    """The messages of a batch are handled one after the other."""
+
+    handle: Handle = field(kw_only=True)
+
+    def carry_out(self, messages: list[dict[str, Any]]) -> None:
         for message in messages:
             redelivered = int(message["Attributes"]["ApproximateReceiveCount"]) > 1
             try:
                 self.handle(json.loads(message["Body"]), redelivered=redelivered)
             except Exception as error:  # noqa: BLE001 - as in Lambda, the message comes again
-                system.counts.failures.append(error)
-                self.poll_in(self.queue.visibility_seconds)
+                self.comes_again(error)
             else:
-                handle = message["ReceiptHandle"]
-                system.untimed_sqs.delete_message(QueueUrl=self.url, ReceiptHandle=handle)
-        system.scheduler.sleep(call_seconds(system.random))  # Lambda deletes before it polls again
-        self.busy -= 1
-        self.poll()
+                self.done(message)
