@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +42,18 @@ def post(system: System, *titles: str, user: str = "ada") -> None:
         system.clock.advance(1)
         assert system.publish(title, user=user, body={"title": title}).status == 202
     system.pump("Publish", "Express")
+
+
+@contextmanager
+def edges_throttled(system: System, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the table of edges refuse every put for a while, as in a rush of follows."""
+
+    def refuse(**_request: Any) -> Any:
+        raise error("ProvisionedThroughputExceededException")
+
+    with monkeypatch.context() as rush:
+        rush.setattr(system.edge_client, "put_item", refuse)
+        yield
 
 
 def test_a_new_follow_shows_the_newest_posts_within_moments(system: System) -> None:
@@ -145,12 +158,8 @@ def test_only_a_new_follow_sends_the_order_to_backfill(system: System, by_messag
 def test_a_follow_whose_edge_is_left_to_relate_is_looked_at_twice_all_the_same(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(**_request: Any) -> Any:
-        raise error("ProvisionedThroughputExceededException")
-
     post(system, "one")
-    with monkeypatch.context() as rush:
-        rush.setattr(system.edge_client, "put_item", refuse)
+    with edges_throttled(system, monkeypatch):
         assert system.follow("bob").status == 503
     assert orders(system) == []
     system.clock.advance(names.API.seconds)
@@ -165,12 +174,8 @@ def test_a_follow_whose_edge_is_left_to_relate_is_looked_at_twice_all_the_same(
 def test_a_retry_that_puts_the_edge_sends_the_order_to_backfill(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(**_request: Any) -> Any:
-        raise error("ProvisionedThroughputExceededException")
-
     post(system, "one")
-    with monkeypatch.context() as rush:
-        rush.setattr(system.edge_client, "put_item", refuse)
+    with edges_throttled(system, monkeypatch):
         assert system.follow("bob").status == 503
     assert system.follow("bob").status == 200
     assert system.pump_once("Relation")
@@ -191,12 +196,8 @@ def test_asking_again_for_an_old_follow_looks_at_the_outbox_too(system: System) 
 def test_an_edge_that_relate_puts_late_is_looked_at_again_although_it_was_asked_for_again(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(**_request: Any) -> Any:
-        raise error("ProvisionedThroughputExceededException")
-
     post(system, "one")
-    with monkeypatch.context() as rush:
-        rush.setattr(system.edge_client, "put_item", refuse)
+    with edges_throttled(system, monkeypatch):
         assert system.follow("bob").status == 503
         system.clock.advance(300)
         assert system.follow("bob").status == 503
