@@ -16,9 +16,12 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from simulation.checks.judge import violations
@@ -83,14 +86,52 @@ def _collected_at_the_end() -> Iterator[None]:
         gc.enable()
 
 
+class WorkerDied(Exception):
+    """A process that runs seeds was killed, as it is when memory runs out."""
+
+    def __init__(self, seeds: Sequence[int]) -> None:
+        super().__init__(
+            "A process was killed, perhaps because memory ran out, while these seeds were under "
+            f"way: {', '.join(map(str, seeds))}. One of them alone: "
+            f"python -m simulation --seeds 1 --start {seeds[0]}"
+        )
+
+
 def run_all(seeds: Sequence[int], jobs: int, kind: Kind | None = None) -> Iterator[Result]:
-    """Run every seed, on `jobs` processes, in any order."""
+    """Run every seed, on `jobs` processes, in any order; raises `WorkerDied`."""
     alone = partial(_run_alone, kind=kind)
     if jobs == 1:
         yield from map(alone, seeds)
         return
-    with multiprocessing.get_context("fork").Pool(jobs, _leave_interrupts) as pool:
-        yield from pool.imap_unordered(alone, seeds, chunksize=4)
+    waiting, under_way = iter(seeds), dict[Future[Result], int]()
+    with _processes(jobs) as pool:
+        try:
+            while True:
+                for seed in islice(waiting, jobs + 1 - len(under_way)):  # one for who ends first
+                    under_way[pool.submit(alone, seed)] = seed
+                if not under_way:
+                    return
+                for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                    result = future.result()
+                    del under_way[future]
+                    yield result
+        except BrokenProcessPool:
+            raise WorkerDied(sorted(under_way.values())) from None
+
+
+@contextmanager
+def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that end at once, in the middle of a seed, when nobody waits for its result."""
+    others = multiprocessing.active_children()
+    forking = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(jobs, forking, _leave_interrupts) as pool:
+        try:
+            yield pool
+        finally:
+            for process in multiprocessing.active_children():
+                if process not in others:
+                    process.kill()
+            pool.shutdown(cancel_futures=True)
 
 
 def _leave_interrupts() -> None:
@@ -99,7 +140,7 @@ def _leave_interrupts() -> None:
 
 
 def main() -> int:
-    """Run the chosen seeds; exit status 1 if any has a violation."""
+    """Run the chosen seeds; exit status 1 if any has a violation, or a process was killed."""
     chosen = _arguments()
     code = code_digest() if chosen.keep else ""
     name = f"{chosen.kind or 'all'}-{chosen.start}-{chosen.seeds}.json"
@@ -115,6 +156,9 @@ def main() -> int:
         again = ", and the same command goes on behind them" if path else ""
         print(f"Interrupted: {tally.done:,} seeds are done{again}.", file=sys.stderr)
         return INTERRUPTED
+    except WorkerDied as error:
+        print(error, file=sys.stderr)
+        return 1
     finally:
         if path and is_whole:
             path.unlink(missing_ok=True)

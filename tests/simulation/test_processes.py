@@ -1,0 +1,65 @@
+"""Seeds that run on several processes: one of them is killed, or nobody waits for the rest."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulation import __main__ as simulation
+from simulation.__main__ import Result
+
+
+def instead(monkeypatch: pytest.MonkeyPatch, run: Any) -> None:
+    """Run this in place of each seed; the processes are forked, so they have it too."""
+    monkeypatch.setattr(simulation, "run", run)
+
+
+def test_a_process_that_is_killed_ends_the_command_and_the_seeds_under_way_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def run(seed: int, _kind: object) -> Result:
+        if seed == 17:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Result(seed, "ordinary", "boto3")
+
+    instead(monkeypatch, run)
+    command = ["simulation", "--start", "10", "--seeds", "30", "--jobs", "2"]
+    monkeypatch.setattr(sys, "argv", [*command, "--keep", str(tmp_path)])
+    assert simulation.main() == 1
+    said = capsys.readouterr().err
+    named = said.partition("under way: ")[2].partition(".")[0]
+    assert "17" in named.split(", ")
+    assert len(named.split(", ")) <= 3
+    assert list(tmp_path.iterdir()), "what is done is kept"
+    assert multiprocessing.active_children() == []
+
+
+def test_nobody_goes_on_with_a_seed_whose_result_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def run(seed: int, _kind: object) -> Result:
+        if seed > 0:
+            time.sleep(3)
+            (tmp_path / "went on").touch()
+        return Result(seed, "ordinary", "boto3")
+
+    instead(monkeypatch, run)
+    results = simulation.run_all(range(9), 2)
+    assert next(results).seed == 0
+    with pytest.raises(KeyboardInterrupt):
+        results.throw(KeyboardInterrupt())  # type: ignore[attr-defined]
+    assert multiprocessing.active_children() == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_seed_is_run_once_in_whatever_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead(monkeypatch, lambda seed, _kind: Result(seed, "ordinary", "boto3"))
+    found = [result.seed for result in simulation.run_all(range(50), 3)]
+    assert sorted(found) == list(range(50))
