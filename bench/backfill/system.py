@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec, module_from_spec
 from typing import Any
 from unittest.mock import patch
@@ -40,9 +38,9 @@ from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts, entries_expire
 from fanfold.timeline.readers import Readers
 from functions._worker import Received
 from simulation import lambdas
-from simulation.scheduler import Task
 from simulation.timed.calls import Timed
-from simulation.timed.system import BODY, RETENTION_DAYS, EventSourceMapping, System
+from simulation.timed.mappings import Arrived, Environments, SideBySide
+from simulation.timed.system import BODY, RETENTION_DAYS, System
 from simulation.timed.tables import CountedTimelines
 
 # Posts of a publisher before anybody follows it: more than a backfill brings.
@@ -153,7 +151,6 @@ class Follows(System):
         # Seconds from each order to backfill to its end, by user.
         self.waits: dict[str, float] = {}
         self.came_again = 0
-        self._workers: list[Take] = []
         super().__init__(believed, limits, seed=seed)
         self.door = self._following()
 
@@ -175,7 +172,10 @@ class Follows(System):
     def _start_workers(self) -> None:
         super()._start_workers()
         url, workers = self.lanes[names.RELATION].url, self.budget.relation.max_concurrency
-        self.mappings[url] = Relating(self, names.RELATION, url, workers)
+        environments = Environments(self, self._worker)
+        self.mappings[url] = Relating(
+            self, names.RELATION, url, workers, environments=environments, handle=self.take
+        )
 
     def _following(self) -> Following:
         client: Any = self.dynamodb
@@ -214,27 +214,22 @@ class Follows(System):
             Posts(client, names.POSTS.name).add(post, now=now_ms // 1000)
         self.database.meter = self.meter
 
-    def take(self, record: dict[str, Any], stop_at: float, take: Take) -> None:
+    def take(self, worker: Take, order: Arrived) -> None:
         """Carry out an order."""
-        attributes, content = record["Attributes"], json.loads(record["Body"])
-        sent_at = int(attributes["SentTimestamp"])
-        take(
+        worker(
             Received(
                 queue=names.RELATION.name,
-                body=record["Body"],
-                sent_at=sent_at,
-                first_sent_at=sent_at,
-                redelivered=int(attributes["ApproximateReceiveCount"]) > 1,
-                stop_at=stop_at,
+                body=order.body,
+                sent_at=order.sent_at,
+                first_sent_at=order.sent_at,
+                redelivered=order.redelivered,
+                stop_at=clock.monotonic() + names.RELATE.seconds,
             )
         )
-        if content["type"] == contract.RELATION_BACKFILL:
-            self.waits[content["user_id"]] = (clock.now_ms() - sent_at) / 1000
+        if order.content["type"] == contract.RELATION_BACKFILL:
+            self.waits[order.content["user_id"]] = (clock.now_ms() - order.sent_at) / 1000
 
-    def worker(self) -> Take:
-        """A free environment, the last one used first."""
-        if self._workers:
-            return self._workers.pop()
+    def _worker(self) -> Take:
         client: Any = self.dynamodb
         once: Any = Once(self.scheduler, self.untimed_dynamodb, self._count)
         newest = NewestPosts(Outbox(client, names.POSTS.name), RETENTION_DAYS, self.way.posts)
@@ -245,9 +240,6 @@ class Follows(System):
             Pace(self.budget.relation.worker_rate, burst=MAX_PUTS),
         )
 
-    def free(self, worker: Take) -> None:
-        self._workers.append(worker)
-
     def _count(self, operation: str, request: dict[str, Any]) -> None:
         if operation == "batch_write_item":
             puts = len(request["RequestItems"][names.TIMELINES.name])
@@ -255,31 +247,13 @@ class Follows(System):
 
 
 @dataclass
-class Relating(EventSourceMapping):
-    """RELATE's mapping: the orders of a batch are carried out side by side."""
+class Relating(SideBySide[Take]):
+    """RELATE's mapping: an order comes again only where the product asks for it."""
 
     system: Follows
 
-    def carry_out(self, messages: list[dict[str, Any]]) -> None:
-        system, scheduler = self.system, self.system.scheduler
-        worker, stop_at = system.worker(), clock.monotonic() + names.RELATE.seconds
-        waiting: Task = scheduler.current
-        left = len(messages)
-
-        def take(message: dict[str, Any]) -> None:
-            nonlocal left
-            try:
-                system.take(message, stop_at, worker)
-            except TryLater as error:
-                system.came_again += 1
-                self.comes_again(error)
-            else:
-                self.done(message)
-            left -= 1
-            if not left:
-                scheduler.at(scheduler.now, lambda: scheduler.wake(waiting))
-
-        for message in messages:
-            scheduler.start(partial(take, message))
-        scheduler.wait(None)
-        system.free(worker)
+    def comes_again(self, error: Exception) -> None:
+        if not isinstance(error, TryLater):
+            raise error
+        self.system.came_again += 1
+        super().comes_again(error)
