@@ -161,7 +161,7 @@ class Follows(System):
 
     def _create_queues(self) -> None:
         super()._create_queues()
-        timed: Any = Timed(self.scheduler, self.untimed_sqs, self._poll_for)
+        timed = self.timed(self.untimed_sqs, self._poll_for)
         url, _ = self.queues.create_with_dlq(
             names.RELATION.name,
             max_receives=names.RELATION.max_receives,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aws_model.dynamodb.capacity import WRITE
 from bench.figures import Bars, Figure, Result, Row
 from bench.progress import with_progress
 from fanfold import names
@@ -66,15 +65,7 @@ def publish(followers: int) -> Spent:
     system.run_until_complete(POST)
     if len(system.written(POST).users) != followers:
         raise RuntimeError(f"Not all of the {followers:,} followers have the post.")
-    units = {
-        resource: spent for (resource, kind), spent in system.meter.units.items() if kind == WRITE
-    }
-    others = {
-        " index ".join(filter(None, (resource.table, resource.index_name))): float(spent)
-        for resource, spent in units.items()
-        if resource.table != names.TIMELINES.name
-    }
-    return Spent(followers, system.meter.of(names.TIMELINES.name), others)
+    return Spent(followers, system.meter.of(names.TIMELINES.name), system.units_beside())
 
 
 def _rows(spent: Spent) -> list[Row]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from fanfold import names
 from fanfold.aws.retries import ATTEMPTS, is_throttle
@@ -24,8 +24,12 @@ from simulation.scheduler import Scheduler, Task
 
 # A call to DynamoDB or SQS: log-normal, 5.5 ms on average, one in a hundred above 9.5 ms.
 CALL_MEDIAN_SECONDS, CALL_SIGMA = 0.0053, 0.25
-# A page of edges takes longer by its size: 2,500 edges, 200 KB, 30 ms.
+# A page takes longer by its size: 2,500 edges, 200 KB, 30 ms.
 EDGE_SECONDS = 0.00001
+
+
+# Called with an operation and its request, at the moment of its effect.
+Applied: TypeAlias = Callable[[str, dict[str, Any]], None]
 
 
 def call_seconds(random: Random) -> float:
@@ -46,13 +50,33 @@ class Counts:
         return self.throttled / max(1, self.sent)
 
 
+@dataclass
+class InARow:
+    """The longest row of calls, each of which began after another one had ended.
+
+    It says what one publish waits for, where nothing else calls at that time.
+    """
+
+    begun: int = 0  # with those that are in flight
+    ended: int = 0
+
+    def begin(self) -> int:
+        """Begin a call; returns its number in the row."""
+        self.begun = max(self.begun, self.ended + 1)
+        return self.ended + 1
+
+    def end(self, number: int) -> None:
+        self.ended = max(self.ended, number)
+
+
 @dataclass(frozen=True)
 class Timed:
     """A client whose calls take time, and are retried as the product's clients retry."""
 
     scheduler: Scheduler
     client: Any
-    applied: Callable[[str, dict[str, Any]], None] = lambda _operation, _request: None
+    applied: Applied = lambda _operation, _request: None
+    in_a_row: InARow = field(default_factory=InARow)
 
     @property
     def exceptions(self) -> Any:
@@ -71,14 +95,18 @@ class Timed:
         return self._try(operation, request)
 
     def _try(self, operation: str, request: dict[str, Any]) -> Any:
-        seconds = call_seconds(self.scheduler.random)
-        self.scheduler.sleep(seconds / 2)
+        half = call_seconds(self.scheduler.random) / 2
+        number = self.in_a_row.begin()
+        self.scheduler.sleep(half)
         try:
             answer = getattr(self.client, operation)(**request)
+            if operation == "query":
+                half += EDGE_SECONDS * len(answer["Items"])
             self.applied(operation, request)
             return answer
         finally:
-            self.scheduler.sleep(seconds / 2)
+            self.scheduler.sleep(half)
+            self.in_a_row.end(number)
 
 
 @dataclass(frozen=True)
@@ -88,6 +116,7 @@ class ModelTransport:
     scheduler: Scheduler
     client: Any
     counts: Counts
+    in_a_row: InARow = field(default_factory=InARow)
 
     @contextmanager
     def calls(self, entry: Entry) -> Iterator[ModelCalls]:
@@ -100,6 +129,7 @@ class ModelCalls:
 
     def __init__(self, transport: ModelTransport, entry: Entry) -> None:
         self.scheduler, self.counts = transport.scheduler, transport.counts
+        self._in_a_row = transport.in_a_row
         self.entry = entry
         self._followers = EdgesTable(transport.client, names.FOLLOWERS.name)
         self._timelines = Entries(transport.client, names.TIMELINES.name)
@@ -108,7 +138,7 @@ class ModelCalls:
 
     def start(self, action: Read | Send) -> None:
         half = call_seconds(self.scheduler.random) / 2
-        self._after(half, partial(self._run, action, half))
+        self._after(half, partial(self._run, action, half, self._in_a_row.begin()))
 
     def finished(self, seconds: float | None) -> list[Finished]:
         """Return the calls that have ended; if none has, wait for one, at most `seconds`."""
@@ -119,16 +149,17 @@ class ModelCalls:
         finished, self._finished = self._finished, []
         return finished
 
-    def _run(self, action: Read | Send, half: float) -> None:
+    def _run(self, action: Read | Send, half: float, number: int) -> None:
         if isinstance(action, Send):
             result: Page | Collection[str] | Exception = self._push(action)
         else:
             result = self._page(action)
         if isinstance(result, Page):
             half += EDGE_SECONDS * len(result.edges)
-        self._after(half, partial(self._end, Finished(action, result)))
+        self._after(half, partial(self._end, Finished(action, result), number))
 
-    def _end(self, call: Finished) -> None:
+    def _end(self, call: Finished, number: int) -> None:
+        self._in_a_row.end(number)
         self._finished.append(call)
         if self._waiting:
             self.scheduler.wake(self._waiting)

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, NamedTuple, TypeVar
 
 from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.capacity import Limits, Meter, Resource, Throttle
+from aws_model.dynamodb.capacity import WRITE, Limits, Meter, Resource, Throttle
 from aws_model.dynamodb.database import Database
 from aws_model.sqs import client as sqs
 from aws_model.sqs.queues import Hooks as QueueHooks
@@ -35,7 +35,7 @@ from fanfold.messages import DeliverSegment, PlanFanout
 from fanfold.timeline.posts import Posts
 from simulation.scheduler import Scheduler, virtual_time
 from simulation.schemas import schema_of
-from simulation.timed.calls import Counts, ModelTransport, Timed
+from simulation.timed.calls import Applied, Counts, InARow, ModelTransport, Timed
 from simulation.timed.mappings import Arrived, Environments, EventSourceMapping, Handle, SideBySide
 from simulation.timed.tables import CountedTimelines, Written
 from simulation.timed.tasks import Threads
@@ -85,7 +85,8 @@ class System:
         self.scheduler = Scheduler(self.random)
         self.budget = Budget.of(believed)
         self.cold = cold
-        self.counts = Counts()
+        self.counts, self.in_a_row = Counts(), InARow()
+        self.accepted: dict[str, float] = {}  # posts, and when their publish was answered
         self._create_tables(limits or warm(believed))
         self._create_queues()
         self._start_workers()
@@ -100,12 +101,12 @@ class System:
         self.database.tables[names.TIMELINES.name] = self.timelines
         # Validating parameters would take most of the time; the unit tests do it.
         self.untimed_dynamodb: Any = dynamodb.Client(self.database, validates=False)
-        self.dynamodb: Any = Timed(self.scheduler, self.untimed_dynamodb)
+        self.dynamodb: Any = self.timed(self.untimed_dynamodb)
 
     def _create_queues(self) -> None:
         self.queues = sqs.Queues(self.scheduler.clock, QueueHooks(random=self.random))
         self.untimed_sqs = sqs.Client(self.queues, validates=False)
-        timed: Any = Timed(self.scheduler, self.untimed_sqs, self._poll_for)
+        timed = self.timed(self.untimed_sqs, self._poll_for)
         self.lanes = {}
         for queue in (names.PUBLISH, names.EXPRESS, names.BULK):
             url, _ = self.queues.create_with_dlq(
@@ -116,24 +117,33 @@ class System:
             self.lanes[queue] = WorkQueue(timed, url)
 
     def _start_workers(self) -> None:
-        lanes = Lanes(express=self.lanes[names.EXPRESS], bulk=self.lanes[names.BULK])
-        fanouts = Ledger(self.dynamodb, names.FANOUTS.name)
-        posts = Posts(self.dynamodb, names.POSTS.name)
-        followers = EdgesTable(self.dynamodb, names.FOLLOWERS.name)
-        publishers = PublishersTable(self.dynamodb, names.PUBLISHERS.name)
-        self.publishing = Publishing(posts, fanouts, RETENTION_DAYS)
-        threads = Threads(self.scheduler, AT_A_TIME)
-        self.planning = Planning(fanouts, followers, publishers, lanes, threads)
-        self.transport = ModelTransport(self.scheduler, self.untimed_dynamodb, self.counts)
-        self.delivering = Delivering(fanouts, posts, publishers, lanes, self.transport)
+        self.ledger = Ledger(self.dynamodb, names.FANOUTS.name)
+        self.posts = Posts(self.dynamodb, names.POSTS.name)
+        self.edges_table = EdgesTable(self.dynamodb, names.FOLLOWERS.name)
+        self.publishers = PublishersTable(self.dynamodb, names.PUBLISHERS.name)
+        self.segments = Lanes(express=self.lanes[names.EXPRESS], bulk=self.lanes[names.BULK])
+        self.publishing = Publishing(self.posts, self.ledger, RETENTION_DAYS)
+        self.planning = Planning(
+            self.ledger,
+            self.edges_table,
+            self.publishers,
+            self.segments,
+            Threads(self.scheduler, AT_A_TIME),
+        )
+        self.transport = ModelTransport(
+            self.scheduler, self.untimed_dynamodb, self.counts, self.in_a_row
+        )
+        self.delivering = Delivering(
+            self.ledger, self.posts, self.publishers, self.segments, self.transport
+        )
         bulk, express = self.budget.bulk, self.budget.express
         planners, deliverers = Environments(self, lambda: None), Environments(self, self._paces)
         self.mappings: dict[str, EventSourceMapping] = {}
-        self._map(names.PUBLISH, PUBLISH_WORKERS, planners, self._plan)
-        self._map(names.EXPRESS, express.max_concurrency, deliverers, self._deliver_express)
-        self._map(names.BULK, bulk.max_concurrency, deliverers, self._deliver_bulk)
+        self.map(names.PUBLISH, PUBLISH_WORKERS, planners, self._plan)
+        self.map(names.EXPRESS, express.max_concurrency, deliverers, self._deliver_express)
+        self.map(names.BULK, bulk.max_concurrency, deliverers, self._deliver_bulk)
 
-    def _map(
+    def map(
         self, queue: names.Queue, workers: int, environments: Environments[E], handle: Handle[E]
     ) -> None:
         """Invoke a function with the messages of a queue."""
@@ -141,6 +151,10 @@ class System:
         self.mappings[url] = SideBySide(
             self, queue, url, workers, environments=environments, handle=handle
         )
+
+    def timed(self, client: Any, applied: Applied = lambda _operation, _request: None) -> Any:
+        """A client whose calls take time."""
+        return Timed(self.scheduler, client, applied, self.in_a_row)
 
     def virtual_time(self) -> AbstractContextManager[None]:
         """Let the product live in this system's time."""
@@ -150,11 +164,15 @@ class System:
         """Start to publish a post of 1 KB, as over HTTP."""
 
         def door() -> None:
-            new = NewPost(publisher_id=publisher_id, ref_id=ref_id, body=BODY)
-            now, queue = self.scheduler.clock.now_ms(), self.lanes[names.PUBLISH]
-            self.publishing.publish(new, accepted_at=now, plan_queue=queue)
+            self.accept(NewPost(publisher_id=publisher_id, ref_id=ref_id, body=BODY))
+            self.accepted[ref_id] = self.scheduler.now
 
         self.scheduler.start(door)
+
+    def accept(self, new: NewPost) -> None:
+        """What the API does before it answers."""
+        now, queue = self.scheduler.clock.now_ms(), self.lanes[names.PUBLISH]
+        self.publishing.publish(new, accepted_at=now, plan_queue=queue)
 
     def run_until_complete(self, ref_id: str) -> None:
         """Go on until the ledger says that a fan-out is complete."""
@@ -167,6 +185,14 @@ class System:
             if sort_key.endswith(f"#{ref_id}"):
                 return written
         return Written()
+
+    def units_beside(self) -> dict[str, float]:
+        """Write units of everything but the entries so far, by table or index."""
+        return {
+            " index ".join(filter(None, (resource.table, resource.index_name))): float(spent)
+            for (resource, kind), spent in self.meter.units.items()
+            if kind == WRITE and resource.table != names.TIMELINES.name
+        }
 
     def is_complete(self, ref_id: str) -> bool:
         """Whether the ledger says that a fan-out is complete; it costs no units."""
