@@ -16,6 +16,8 @@ from simulation.timed.tables import follow
 FOLLOWERS = (10, 100, 1_000, 3_000)
 TIME_TARGETS = {100: 60, 1_000: 110, 3_000: 250}  # ms
 FEW = 100
+# Of another service, whose posts come ten to a batch.
+BATCH = 10
 SEEDS = range(3)
 CAPACITY = 40_000
 # Of boto3's client, for an entry: fanfold/budgets.py.
@@ -85,11 +87,26 @@ def run(*, short: bool) -> Result:
         )
         for way, followers in with_progress("ordinary", cases)
     }
+    batches = {
+        way: max(of_a_batch(WAYS[way](CAPACITY, seed=seed), FEW) for seed in seeds)
+        for way in (OURS, "always planned")
+    }
     return Result(
         figures=_figures({followers: found[OURS, followers] for followers in FOLLOWERS}),
         rows=[
-            Row(f"{way}: {followers:,} followers", runs.ms, "ms", runs.row)
-            for (way, followers), runs in found.items()
+            *(
+                Row(f"{way}: {followers:,} followers", runs.ms, "ms", runs.row)
+                for (way, followers), runs in found.items()
+            ),
+            *(
+                Row(
+                    f"{way}: {BATCH} posts of {FEW} followers",
+                    1_000 * seconds,
+                    "ms",
+                    "by queue, in one batch: from SQS's answer to the last entry of all",
+                )
+                for way, seconds in batches.items()
+            ),
         ],
         setting={
             "seeds": f"{len(seeds)}, the worst of each",
@@ -125,6 +142,23 @@ def publish(system: System, followers: int) -> Publish:
         invocations=sum(mapping.invocations for mapping in system.mappings.values()),
         units_beside=system.units_beside(),
     )
+
+
+def of_a_batch(system: System, followers: int) -> float:
+    """Seconds until a batch of posts, each of another publisher, has reached all followers.
+
+    They are counted from SQS's answer. Raises `RuntimeError` if a message fails.
+    """
+    posts = {f"ada{number:05d}": f"9057{number:05d}" for number in range(BATCH)}
+    for publisher in posts:
+        follow(system.database, publisher, followers)
+    system.send(*posts.items())
+    for post in posts.values():
+        system.run_until_complete(post)
+    written = [system.written(post) for post in posts.values()]
+    if system.counts.failures or {len(each.users) for each in written} != {followers}:
+        raise RuntimeError("Some followers do not have the post.")
+    return max(each.last_at for each in written) - min(system.accepted.values())
 
 
 def _figures(ours: dict[int, Runs]) -> list[Figure]:

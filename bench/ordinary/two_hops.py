@@ -15,7 +15,7 @@ from fanfold.fanout.policy import Delivery, Done
 from fanfold.fanout.row import DELIVERING
 from fanfold.fanout.transport import run
 from fanfold.follows import density, ring
-from fanfold.messages import DeliverSegment, PlanFanout
+from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
 from simulation.timed.mappings import Arrived
 from simulation.timed.system import System
@@ -28,7 +28,7 @@ class TwoHops(System):
     """PLAN reads the ledger, the level and a sample of the ring; DELIVER reads all of it again."""
 
     def _plan(self, _environment: object, message: Arrived) -> None:
-        fanout = self.ledger.get(PlanFanout.from_content(message.content).fanout_id)
+        fanout = self.ledger.get(self.fanout_of(message))
         assert fanout
         level = self.publishers.shards(fanout.publisher_id).level
         followers, _ = density.estimate(self.edges_table, fanout.publisher_id, level)

@@ -18,7 +18,7 @@ from aws_model.dynamodb.capacity import WRITE, Limits, Meter, Resource, Throttle
 from aws_model.dynamodb.database import Database
 from aws_model.sqs import client as sqs
 from aws_model.sqs.queues import Hooks as QueueHooks
-from fanfold import names
+from fanfold import contract, names
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
@@ -31,7 +31,7 @@ from fanfold.fanout.plan import Planning
 from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
-from fanfold.messages import DeliverSegment, PlanFanout
+from fanfold.messages import DeliverSegment, Message, PlanFanout
 from fanfold.timeline.posts import Posts
 from simulation.scheduler import Scheduler, virtual_time
 from simulation.schemas import schema_of
@@ -174,6 +174,28 @@ class System:
         now, queue = self.scheduler.clock.now_ms(), self.lanes[names.PUBLISH]
         self.publishing.publish(new, accepted_at=now, plan_queue=queue)
 
+    def send(self, *posts: tuple[str, str]) -> None:
+        """Start to send posts (publisher, post) as another service does, in batches of ten."""
+        messages = [
+            Message(
+                {
+                    "version": contract.VERSION,
+                    "type": contract.POST_PUBLISHED,
+                    "publisher_id": publisher_id,
+                    "ref_id": ref_id,
+                    "body": json.loads(BODY),
+                },
+                group=publisher_id,
+            )
+            for publisher_id, ref_id in posts
+        ]
+
+        def service() -> None:
+            self.lanes[names.PUBLISH].send(*messages)
+            self.accepted |= {ref_id: self.scheduler.now for _, ref_id in posts}
+
+        self.scheduler.start(service)
+
     def run_until_complete(self, ref_id: str) -> None:
         """Go on until the ledger says that a fan-out is complete."""
         with self.virtual_time():
@@ -207,8 +229,19 @@ class System:
                 self.mappings[request["QueueUrl"]].poll_in(entry["DelaySeconds"])
 
     def _plan(self, _environment: None, message: Arrived) -> None:
-        command = PlanFanout.from_content(message.content)
-        self.planning.plan(command.fanout_id, redelivered=message.redelivered)
+        self.planning.plan(self.fanout_of(message), redelivered=message.redelivered)
+
+    def fanout_of(self, message: Arrived) -> str:
+        """The id of the fan-out that PLAN is to plan; a post of another service is accepted."""
+        content = message.content
+        if content["type"] == contract.FANOUT_PLAN:
+            return PlanFanout.from_content(content).fanout_id
+        post = NewPost(
+            publisher_id=content["publisher_id"],
+            ref_id=content["ref_id"],
+            body=json.dumps(content["body"]),
+        )
+        return self.publishing.accept(post, accepted_at=message.sent_at).ref_id
 
     def _paces(self) -> Paces:
         """What an environment of DELIVER learns, as in functions/deliver.py."""

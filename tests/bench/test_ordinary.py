@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from aws_model.dynamodb.capacity import Limits
-from bench.ordinary.bench import OURS, WAYS, publish
+from bench.ordinary.bench import OURS, WAYS, of_a_batch, publish
 from bench.ordinary.plain import Plain
 from bench.ordinary.two_hops import TwoHops
+from fanfold import names
 from simulation.timed.calls import InARow
 from simulation.timed.system import POST, PUBLISHER, System
 from simulation.timed.tables import follow
@@ -63,3 +64,10 @@ def test_calls_at_the_same_time_are_one_of_a_row() -> None:
     assert (row.begun, row.ended) == (2, 1)
     row.end(after)
     assert row.begin() == 3
+
+
+@pytest.mark.parametrize("way", [WAYS[OURS], TwoHops])
+def test_posts_of_another_service_come_in_one_batch(way: Callable[..., System]) -> None:
+    system = way(CAPACITY)
+    assert of_a_batch(system, 10) < 1
+    assert system.mappings[system.lanes[names.PUBLISH].url].invocations == 1
