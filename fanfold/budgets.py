@@ -1,4 +1,4 @@
-"""The shares of the lanes and of RELATE in the write capacity of the timelines table.
+"""The shares of PLAN, the lanes and RELATE in the write capacity of the timelines table.
 
 An entry is one write unit. Bulk never gets all capacity, so a small publish finds some beside the
 largest one. `docs/operations.md` has the calculation.
@@ -51,8 +51,13 @@ RELATION_PERCENT = 10
 RELATION_WORKER_RATE = 200
 MAX_RELATION_WORKERS = 100
 
-# A message takes a few small calls, at any capacity.
+# Ten posts at a time each, and what a post takes is a few small calls, at any capacity.
 PUBLISH_WORKERS = 10
+# What all workers of PLAN may write at once after a rest is a quarter of a second's capacity: the
+# posts of ordinary publishers do not wait for their pace, and a table that is a second idle takes
+# them. But no more than a whole sample of the followers (density.py) needs, about a thousand.
+PUBLISH_BURST_PARTS = 4
+MAX_PUBLISH_BURST = 1_000
 
 # Of the concurrent executions that a stage may take: these are for requests and SWEEP, which would
 # otherwise be throttled by one large fan-out.
@@ -85,6 +90,11 @@ class Lane:
     worker_rate: int  # of one worker
 
     @property
+    def fair_rate(self) -> int:
+        """The share of one worker where all of them are at work."""
+        return min(self.worker_rate, self.rate // self.max_concurrency)
+
+    @property
     def most(self) -> int:
         """The rate of all workers at their limits."""
         return self.max_concurrency * self.worker_rate
@@ -94,12 +104,12 @@ class Lane:
 class Budget:
     """How the write capacity is divided.
 
-    Express takes what the others leave, which is all of it when they are idle. Its workers learn
-    how much that is when the table throttles them.
+    PLAN and express take what the others leave, which is all of it when they are idle. Their
+    workers learn how much that is when the table throttles them.
     """
 
     write_units_per_second: int
-    publish_workers: int
+    publish: Lane
     express: Lane
     bulk: Lane
     relation: Lane
@@ -137,7 +147,7 @@ class Budget:
         workers = _workers(_wanted(units), given, concurrency)
         return cls(
             units,
-            publish_workers=workers[names.PUBLISH],
+            publish=_express(units, workers[names.PUBLISH]),
             express=_express(units, workers[names.EXPRESS]),
             bulk=_bulk(units, workers[names.BULK]),
             relation=_relation(units, workers[names.RELATION]),
@@ -147,7 +157,7 @@ class Budget:
     def workers(self) -> dict[names.Queue, int]:
         """How many there are at most of each queue."""
         return {
-            names.PUBLISH: self.publish_workers,
+            names.PUBLISH: self.publish.max_concurrency,
             names.EXPRESS: self.express.max_concurrency,
             names.BULK: self.bulk.max_concurrency,
             names.RELATION: self.relation.max_concurrency,
@@ -158,8 +168,14 @@ class Budget:
         return sum(self.workers.values())
 
     @property
+    def publish_burst(self) -> int:
+        """The entries that a worker of PLAN may write at once: at least a batch."""
+        parts = PUBLISH_BURST_PARTS * self.publish.max_concurrency
+        return max(MIN_WORKER_RATE, min(MAX_PUBLISH_BURST, self.write_units_per_second // parts))
+
+    @property
     def left_for_express(self) -> int:
-        """The rate that express has at least, however busy the others are."""
+        """The rate that PLAN and express have at least, however busy the others are."""
         return max(0, self.write_units_per_second - self.bulk.most - self.relation.most)
 
 
@@ -218,6 +234,7 @@ def in_words(workers: Mapping[names.Queue, int]) -> str:
 
 
 def _express(units: int, workers: int) -> Lane:
+    """Of PLAN too, which writes as express does."""
     return Lane(100, units, workers, _percent(EXPRESS_WORKER_PERCENT, units))
 
 

@@ -36,13 +36,19 @@ class Settings:
     relation_queue_url: str
     relation_dlq_url: str
 
-    # The library that calls AWS in DELIVER and QUERY, one of `names.TRANSPORTS`.
+    # The library that calls AWS, one of `names.TRANSPORTS`.
     transport: str = names.LIBCURL
     # Entries a second of one worker, so that all workers of the queue stay within its share of the
     # table's write capacity (budgets.py).
+    publish_worker_rate: int = 10_000
     express_worker_rate: int = 10_000
     bulk_worker_rate: int = 2_125
     relation_worker_rate: int = 200
+    # The same where all workers of the queue are at work, if that is less.
+    publish_fair_rate: int = 4_000
+    express_fair_rate: int = 1_000
+    # What a worker of PLAN may write at once.
+    publish_burst: int = 1_000
     # The claim of the verified token that names the user.
     user_claim: str = "sub"
     # Who may read posts apart from timelines, one of `names.READER_KINDS`.

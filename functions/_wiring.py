@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
     from fanfold.fanout.lanes import Lanes
+    from fanfold.fanout.lookup import Lookup
     from fanfold.fanout.publish import Publishing
     from fanfold.follows.backfill import Backfilling
     from fanfold.follows.edges import Edges
     from fanfold.follows.follow import Following
     from fanfold.names import Function
     from fanfold.settings import Settings
+    from fanfold.timeline.sight import Together
 
 
 def lanes(settings: Settings, sqs: SQSClient) -> Lanes:
@@ -39,6 +41,22 @@ def publishing(settings: Settings, dynamodb: DynamoDBClient) -> Publishing:
         Posts(dynamodb, settings.posts_table),
         Ledger(dynamodb, settings.fanouts_table),
         settings.retention_days,
+    )
+
+
+def lookup(settings: Settings, dynamodb: DynamoDBClient, together: Together) -> Lookup:
+    from fanfold.fanout.ledger import Ledger
+    from fanfold.fanout.lookup import Lookup
+    from fanfold.follows.edges_table import EdgesTable
+    from fanfold.follows.publishers_table import PublishersTable
+    from fanfold.timeline.posts import Posts
+
+    return Lookup(
+        Ledger(dynamodb, settings.fanouts_table),
+        Posts(dynamodb, settings.posts_table),
+        PublishersTable(dynamodb, settings.publishers_table),
+        EdgesTable(dynamodb, settings.followers_table),
+        together,
     )
 
 

@@ -42,6 +42,7 @@ Record = Mapping[str, Any]
 class Received(NamedTuple):
     queue: str  # the queue's name, as in its URL
     body: str
+    group: str  # by which SQS is fair: of our own orders the publisher, or the user
     sent_at: int  # epoch milliseconds at which SQS accepted it, anew at each redrive
     first_sent_at: int  # the same of the first time: that of the sender's wish
     redelivered: bool
@@ -158,6 +159,7 @@ def _begin(
     received = Received(
         queue=source_name(record),
         body=record["body"],
+        group=_group(record),
         sent_at=_sent_at(record),
         first_sent_at=_first_sent_at(record),
         redelivered=redelivered,
@@ -186,7 +188,7 @@ def _reject(record: Record, error: Exception, source: Source) -> None:
         kind=GAVE_UP if may_succeed else CONTRACT,
         first_sent_at=_first_sent_at(record),
         first_message_id=_first_message_id(record),
-        group=record["attributes"].get("MessageGroupId", ""),
+        group=_group(record),
     )
 
 
@@ -215,6 +217,10 @@ def _described(record: Record) -> dict[str, Any]:
 
 def _receives(record: Record) -> int:
     return int(record["attributes"].get("ApproximateReceiveCount", 1))
+
+
+def _group(record: Record) -> str:
+    return str(record["attributes"].get("MessageGroupId", ""))
 
 
 def _sent_at(record: Record) -> int:

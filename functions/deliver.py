@@ -13,19 +13,16 @@ from fanfold.aws.items import MAX_PUTS
 from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
-from fanfold.timeline.posts import Posts
 from functions import _clients, _wiring
 from functions._worker import Received, logger, queue_name, source_name, sources, work
 
 settings = Settings.from_env()
 dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
 delivering = Delivering(
+    _wiring.lookup(settings, dynamodb, _clients.together(settings)),
     Ledger(dynamodb, settings.fanouts_table),
-    Posts(dynamodb, settings.posts_table),
-    PublishersTable(dynamodb, settings.publishers_table),
     _wiring.lanes(settings, sqs),
     _clients.transport(settings),
 )
@@ -33,7 +30,9 @@ SOURCES = sources(settings, sqs, *names.LANES)
 LANES = {queue_name(getattr(settings, lane.url_setting)): lane.lane for lane in names.LANES}
 # Kept between invocations, with what this worker has learnt about the table.
 PACES = {
-    queue_name(settings.express_queue_url): Pace(settings.express_worker_rate),
+    queue_name(settings.express_queue_url): Pace(
+        settings.express_worker_rate, fair=settings.express_fair_rate
+    ),
     # Without a burst: many bulk workers begin at once, and together they keep to their share.
     queue_name(settings.bulk_queue_url): Pace(settings.bulk_worker_rate, burst=MAX_PUTS),
 }
@@ -44,6 +43,7 @@ def take(received: Received) -> None:
     command = DeliverSegment.from_content(parse(received.body))
     outcome = delivering.deliver(
         command,
+        publisher_id=received.group,
         pace=PACES[received.queue],
         redelivered=received.redelivered,
         sent_at=received.sent_at,

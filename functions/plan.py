@@ -10,14 +10,16 @@ from fanfold import contract, names
 from fanfold.aws import boto
 from fanfold.aws.retries import AT_A_TIME
 from fanfold.errors import BadInput, EditOvertaken, NoPost, NotYet, PostRetracted
+from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.publish import NewPost
+from fanfold.fanout.transport import JOIN_SECONDS, Loop
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import PlanFanout, parse
 from fanfold.settings import Settings
-from functions import _wiring
+from functions import _clients, _wiring
 from functions._intake import (
     FollowAdded,
     FollowRemoved,
@@ -27,29 +29,40 @@ from functions._intake import (
     body_text,
     read_event,
 )
-from functions._worker import Received, logger, sources, work
+from functions._metrics import count
+from functions._worker import Received, logger, queue_name, sources, work
 
 settings = Settings.from_env()
 dynamodb, sqs = boto.dynamodb(), boto.sqs()
 publishing = _wiring.publishing(settings, dynamodb)
 planning = Planning(
+    _wiring.lookup(settings, dynamodb, _clients.together(settings)),
     Ledger(dynamodb, settings.fanouts_table),
     EdgesTable(dynamodb, settings.followers_table),
-    PublishersTable(dynamodb, settings.publishers_table),
     _wiring.lanes(settings, sqs),
+    # The messages of a batch share its connections and its pace.
+    Loop(_clients.transport(settings), join_seconds=JOIN_SECONDS),
     boto.threads(AT_A_TIME),
 )
 following = _wiring.following(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs)
 SOURCES = sources(settings, sqs, names.PUBLISH)
 # One thread per message of a batch: no message waits for another's calls, or behind a celebrity.
 MESSAGES = boto.threads(names.PUBLISH.batch_size)
+# Kept between invocations, with what this worker has learnt about the table.
+PACES = {
+    queue_name(settings.publish_queue_url): Pace(
+        settings.publish_worker_rate,
+        burst=settings.publish_burst,
+        fair=settings.publish_fair_rate,
+    )
+}
 
 
 def take(received: Received) -> None:
     content = parse(received.body)
     if content.get("type") == contract.FANOUT_PLAN:
         command = PlanFanout.from_content(content)
-        planning.plan(command.fanout_id, redelivered=received.redelivered)
+        _plan(command.fanout_id, received.group, received)
         return
     at = received.first_sent_at
     match read_event(content):
@@ -78,7 +91,25 @@ def _publish(event: PostPublished, received: Received) -> None:
         # A standard queue may deliver the retraction first.
         logger.info("A retracted post was not published.", ref_id=event.ref_id)
         return
-    planning.plan(post.ref_id, redelivered=received.redelivered)
+    _plan(post.ref_id, post.publisher_id, received)
+
+
+def _plan(fanout_id: str, publisher_id: str, received: Received) -> None:
+    outcome = planning.plan(
+        fanout_id,
+        publisher_id=publisher_id,
+        pace=PACES[received.queue],
+        redelivered=received.redelivered,
+        stop_at=received.stop_at - HAND_BACK_SECONDS,
+    )
+    logger.info(
+        "A post was planned.",
+        outcome=outcome.what,
+        fanout_id=fanout_id,
+        written=outcome.written,
+    )
+    if outcome.written:
+        count(names.ENTRIES_DELIVERED, outcome.written, {names.LANE: names.PUBLISH.lane})
 
 
 def _edit(event: PostUpdated, edited_at: int) -> None:

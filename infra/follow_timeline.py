@@ -26,6 +26,7 @@ from infra.work_queue import WorkQueue
 TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]] = {
     names.TIMELINES: {
         TIMELINE: ("Query",),
+        PLAN: ("BatchWriteItem",),
         DELIVER: ("BatchWriteItem",),
         RELATE: ("BatchGetItem", "BatchWriteItem"),
     },
@@ -43,20 +44,20 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
     },
     names.PUBLISHERS: {
         API: ("GetItem", "UpdateItem"),
-        PLAN: ("GetItem", "UpdateItem"),
-        DELIVER: ("GetItem",),
+        PLAN: ("GetItem", "BatchGetItem", "UpdateItem"),
+        DELIVER: ("GetItem", "BatchGetItem"),
         RELATE: ("GetItem", "UpdateItem"),
     },
     names.POSTS: {
         API: ("PutItem", "UpdateItem"),
         TIMELINE: ("GetItem", "BatchGetItem"),
-        PLAN: ("PutItem", "UpdateItem"),
-        DELIVER: ("GetItem",),
+        PLAN: ("BatchGetItem", "PutItem", "UpdateItem"),
+        DELIVER: ("BatchGetItem",),
     },
     names.FANOUTS: {
         API: ("GetItem", "PutItem"),
-        PLAN: ("GetItem", "PutItem", "UpdateItem"),
-        DELIVER: ("GetItem", "UpdateItem"),
+        PLAN: ("GetItem", "BatchGetItem", "PutItem", "UpdateItem"),
+        DELIVER: ("GetItem", "BatchGetItem", "UpdateItem"),
         SWEEP: ("GetItem", "BatchGetItem", "UpdateItem"),
     },
     names.READERS: {
@@ -214,7 +215,11 @@ class FollowTimeline(Construct):
         return Settings(
             **physical,
             transport=stage.transport,
+            publish_worker_rate=budget.publish.worker_rate,
+            publish_fair_rate=budget.publish.fair_rate,
+            publish_burst=budget.publish_burst,
             express_worker_rate=budget.express.worker_rate,
+            express_fair_rate=budget.express.fair_rate,
             bulk_worker_rate=budget.bulk.worker_rate,
             relation_worker_rate=budget.relation.worker_rate,
             user_claim=stage.user_claim,

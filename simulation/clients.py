@@ -22,11 +22,8 @@ from fanfold import clock
 from fanfold.aws.answers import Lost, encode, refused
 from fanfold.aws.curl import Connections, Ended, Service
 from fanfold.aws.retries import is_throttle, is_transient
-from fanfold.fanout.policy import Send
-from fanfold.fanout.transport import Finished
+from fanfold.fanout.transport import Call, Finished
 from fanfold.fanout.transport_boto3 import Boto3Transport, ThreadedCalls
-from fanfold.follows.ring_reader import Read
-from fanfold.timeline.entries import Entry
 from simulation.retries import is_repeated
 
 if TYPE_CHECKING:
@@ -189,8 +186,8 @@ class UnthreadedTransport(Boto3Transport):
     """The transport of boto3 without its threads."""
 
     @contextmanager
-    def calls(self, entry: Entry) -> Iterator[ThreadedCalls]:
-        yield UnthreadedCalls(self, entry)
+    def calls(self) -> Iterator[ThreadedCalls]:
+        yield UnthreadedCalls(self)
 
 
 @dataclass(frozen=True)
@@ -199,12 +196,12 @@ class UnthreadedCalls(ThreadedCalls):
 
     in_flight: InFlight = field(default_factory=InFlight)
 
-    def start(self, action: Read | Send) -> None:
-        self.in_flight.begin(action)
+    def start(self, call: Call) -> None:
+        self.in_flight.begin(call)
 
     def finished(self, seconds: float | None) -> Iterator[Finished]:
-        for action in self.in_flight.ended(seconds):
-            self._run(action)
+        for call in self.in_flight.ended(seconds):
+            self._run(call)
         yield from super().finished(0.0)
 
 

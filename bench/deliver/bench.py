@@ -17,8 +17,6 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import SEGMENT_FOLLOWERS
 from fanfold.follows import ring
-from fanfold.follows.publishers_table import PublishersTable
-from fanfold.timeline.posts import Posts
 from functions import _clients as product
 from functions import _wiring
 
@@ -63,9 +61,8 @@ def _deliver(transport: str) -> Callable[[], None]:
     settings = replace(stub_data.SETTINGS, transport=transport)
     dynamodb, sqs = product.dynamodb(settings), product.sqs(settings)
     delivering = Delivering(
+        _wiring.lookup(settings, dynamodb, product.together(settings)),
         Ledger(dynamodb, settings.fanouts_table),
-        Posts(dynamodb, settings.posts_table),
-        PublishersTable(dynamodb, settings.publishers_table),
         _wiring.lanes(settings, sqs),
         product.transport(settings),
     )
@@ -74,7 +71,12 @@ def _deliver(transport: str) -> Callable[[], None]:
     def deliver() -> None:
         for _ in range(ENTRIES // FOLLOWERS):
             end = delivering.deliver(
-                command, pace=pace, redelivered=False, sent_at=0, stop_at=math.inf
+                command,
+                publisher_id=stub_data.publisher(FOLLOWERS),
+                pace=pace,
+                redelivered=False,
+                sent_at=0,
+                stop_at=math.inf,
             )
             if end != Outcome("delivered", FOLLOWERS):
                 raise RuntimeError(f"Not all was delivered: {end}.")

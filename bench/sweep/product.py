@@ -7,7 +7,6 @@ are made up as PLAN samples them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -31,13 +30,14 @@ from bench.sweep.world import (
     World,
 )
 from fanfold import names
+from fanfold.aws import boto
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.queues import WorkQueue
-from fanfold.aws.retries import AT_A_TIME
 from fanfold.fanout import deliver
 from fanfold.fanout.deliver import Delivering
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import SEGMENT_FOLLOWERS, Planning
 from fanfold.fanout.policy import Done
@@ -52,6 +52,7 @@ from fanfold.timeline.posts import Posts
 from simulation.scheduler import Scheduler
 from simulation.schemas import schema_of
 from simulation.timed.calls import Timed, call_seconds
+from simulation.timed.tasks import Threads
 from simulation.timed.tables import make_up_followers
 
 # Of a fan-out of one segment, and of each segment otherwise: the estimate that PLAN makes of the
@@ -66,13 +67,13 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Writes:
-    """In the place of a transport: a segment takes so long."""
+    """In the place of a transport or a loop: a segment takes so long."""
 
     scheduler: Scheduler
     seconds: float
     followers: int
 
-    def run(self) -> Done:
+    def run(self, *_delivery: Any) -> Done:
         self.scheduler.sleep(self.seconds - GLANCE_SECONDS)
         return Done(self.followers)
 
@@ -96,7 +97,7 @@ class Product:
         threads = None
         if world.case.is_timed:
             client, sqs = TimedTables(database, world.scheduler), Timed(world.scheduler, sqs)
-            threads = Threads(world.scheduler)
+            threads = Threads(world.scheduler, AT_A_TIME)
         self._compose_sweep(client, sqs, threads)
 
     def _compose(self, client: Any, sqs: Any) -> None:
@@ -108,12 +109,18 @@ class Product:
         edges = EdgesTable(client, names.FOLLOWERS.name)
         self.publishing = Publishing(posts, self.ledger, Settings.retention_days)
         self.publish_queue = WorkQueue(sqs, PUBLISH)
-        self.planning = Planning(self.ledger, edges, publishers, lanes)
+        lookup = Lookup(self.ledger, posts, publishers, edges, partial(boto.together, client, None))
+        self.planning = Planning(
+            lookup,
+            self.ledger,
+            edges,
+            lanes,
+            Writes(scheduler, EXPRESS_SECONDS, SMALL_FOLLOWERS),  # type: ignore[arg-type]
+        )
         self.delivering = {
             lane: Delivering(
+                lookup,
                 self.ledger,
-                posts,
-                publishers,
                 lanes,
                 Writes(scheduler, seconds, followers),  # type: ignore[arg-type]
             )
@@ -148,11 +155,18 @@ class Product:
 
     def plan(self, order: Order) -> None:
         command = PlanFanout.from_content(parse(order.body))
-        self.planning.plan(command.fanout_id, redelivered=False)
+        self.planning.plan(
+            command.fanout_id,
+            publisher_id=order.group,
+            pace=Pace(1_000),
+            redelivered=False,
+            stop_at=self.world.scheduler.now + names.PLAN.seconds,
+        )
 
     def deliver(self, order: Order, lane: str) -> None:
         self.delivering[lane].deliver(
             DeliverSegment.from_content(parse(order.body)),
+            publisher_id=order.group,
             pace=Pace(1_000),
             redelivered=False,
             sent_at=order.sent_ms,
@@ -182,30 +196,3 @@ class TimedTables(dynamodb.Client):
     def call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         self.scheduler.sleep(call_seconds(self.scheduler.random))
         return super().call(operation, request)
-
-
-@dataclass
-class Threads:
-    """As many calls at a time as SWEEP's threads make, in virtual time."""
-
-    scheduler: Scheduler
-    count: int = AT_A_TIME
-
-    def map(self, call: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        left = iter(enumerate(list(items)))
-        found: dict[int, R] = {}
-        running = self.count
-        caller = self.scheduler.current
-
-        def work() -> None:
-            nonlocal running
-            for number, item in left:
-                found[number] = call(item)
-            running -= 1
-            if not running:
-                self.scheduler.at(self.scheduler.now, partial(self.scheduler.wake, caller))
-
-        for _ in range(self.count):
-            self.scheduler.start(work)
-        self.scheduler.wait(None)
-        return (found[number] for number in sorted(found))

@@ -48,7 +48,8 @@ class Resume:
 class Backlog:
     """The edges from `start` to below `hi`, at all levels up to `level`, and the `stragglers`.
 
-    Stragglers are positions before `start` whose followers still lack the entry.
+    Stragglers are positions before `start` whose followers still lack the entry. `known` are all
+    edges of the range, in ring order, if they were read before.
     """
 
     level: int
@@ -56,6 +57,7 @@ class Backlog:
     hi: str
     retries: Retries
     stragglers: Sequence[str] = ()
+    known: Sequence[str] | None = None
 
     unread: deque[RingRead] = field(default_factory=deque)  # ranges in ring order
     in_flight: dict[int, Sequence[str]] = field(default_factory=dict)  # edges by batch
@@ -68,7 +70,9 @@ class Backlog:
         lagging = sorted({each for each in self.stragglers if each < self.start})
         for position in lagging:
             self.unread.append(RingRead(self.level, position, position + _AFTER_EDGES))
-        if self.start < self.hi:
+        if self.known is not None:
+            self._edges = list(self.known)
+        elif self.start < self.hi:
             self.unread.append(RingRead(self.level, self.start, self.hi))
 
     @property

@@ -11,15 +11,14 @@ from fanfold.errors import BadInput, Undeliverable
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.fanout.row import COMPLETE, ENDED, EXPIRED, STALLED, Fanout
 from fanfold.fanout.transport import Transport, run
 from fanfold.follows import ring
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
-from fanfold.timeline.posts import Posts
 
 # After a hand-back without progress, the rest waits, so that the table can recover: at most 4, 8,
 # 16 … 300 s, on average half of that. Twelve of them are about a quarter of an hour without
@@ -43,9 +42,8 @@ class Outcome(NamedTuple):
 class Delivering:
     """The use case behind both lanes."""
 
+    lookup: Lookup
     ledger: Ledger
-    posts: Posts
-    publishers: PublishersTable
     lanes: Lanes
     transport: Transport
 
@@ -53,6 +51,7 @@ class Delivering:
         self,
         command: DeliverSegment,
         *,
+        publisher_id: str,
         pace: Pace,
         redelivered: bool,
         sent_at: int,
@@ -60,15 +59,17 @@ class Delivering:
     ) -> Outcome:
         """Deliver what is left of a segment, until about `stop_at` of the monotonic clock.
 
-        `pace` is this worker's pace on the command's lane; it outlives the command. `sent_at` is
-        the epoch millisecond at which SQS took the command: if that was after SWEEP's last question
-        about the fan-out, the question has come out of the lane too, and the ledger is told so.
+        `publisher_id` is whose post it probably is. `pace` is this worker's pace on the command's
+        lane; it outlives the command. `sent_at` is the epoch millisecond at which SQS took the
+        command: if that was after SWEEP's last question about the fan-out, the question has come
+        out of the lane too, and the ledger is told so.
 
         Raises `BadInput` for a command that contradicts the ledger, `Undeliverable` if the post is
         missing or after too many hand-backs without progress, and whatever error the transport
         failed with.
         """
-        fanout = self._ledger_row(command)
+        found = self.lookup.find(command.fanout_id, publisher_id)
+        fanout = _checked(found.fanout, command)
         if fanout.state in ENDED:
             return Outcome(fanout.state)
         answers = fanout.is_answered_by(sent_at)
@@ -89,7 +90,7 @@ class Delivering:
         if (command.position or part.lo) < begin.position and not takes_over:
             self._note_answer(fanout, answers)
             return Outcome("behind")
-        post = self.posts.without_body(fanout.fanout_id)
+        post = found.post
         if post is None or not post.is_of(fanout.publisher_id, fanout.sort_key):
             # Not retracted: that leaves a tombstone, which outlives the entries as a post does.
             self._note_answer(fanout, answers)
@@ -106,7 +107,7 @@ class Delivering:
             start=begin.position,
             hi=part.hi,
             # Read now, not cached: no edge acknowledged before the publish lies higher.
-            level=max(fanout.level, self.publishers.shards(fanout.publisher_id).level),
+            level=max(fanout.level, found.level),
             already=begin.written,
             stragglers=begin.stragglers,
             max_stragglers=max_stragglers_of(fanout.segments),
@@ -125,19 +126,6 @@ class Delivering:
                 return Outcome("handed back", end.written - begin.written)
             case Failed(error):
                 raise error
-
-    def _ledger_row(self, command: DeliverSegment) -> Fanout:
-        fanout = self.ledger.get(command.fanout_id)
-        if fanout is None:
-            raise BadInput(f"The ledger knows no fan-out '{command.fanout_id}'.")
-        if fanout.state in ENDED:
-            return fanout
-        if fanout.segments != command.segments or command.segment >= command.segments:
-            raise BadInput(
-                f"Segment {command.segment} of {command.segments} is not in the plan of "
-                f"'{command.fanout_id}', which has {fanout.segments}."
-            )
-        return fanout
 
     def _note_answer(self, fanout: Fanout, answers: bool) -> None:
         """Tell the ledger in an update of its own, where the worker makes no other one."""
@@ -188,3 +176,16 @@ class Delivering:
         delay = 1 + int(clock.chance() * ceiling)
         message = rest.message(group=fanout.publisher_id, delay_seconds=delay)
         self.lanes.for_segments(command.segments).send(message)
+
+
+def _checked(fanout: Fanout | None, command: DeliverSegment) -> Fanout:
+    """The fan-out, if the command agrees with it; raises `BadInput`."""
+    if fanout is None:
+        raise BadInput(f"The ledger knows no fan-out '{command.fanout_id}'.")
+    is_planned_so = fanout.segments == command.segments and command.segment < command.segments
+    if fanout.state not in ENDED and not is_planned_so:
+        raise BadInput(
+            f"Segment {command.segment} of {command.segments} is not in the plan of "
+            f"'{command.fanout_id}', which has {fanout.segments}."
+        )
+    return fanout

@@ -6,8 +6,9 @@ is counted once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fanfold import times
@@ -85,12 +86,29 @@ class Ledger:
 
     def get(self, fanout_id: str) -> Fanout | None:
         """The row, read consistently, or None."""
-        key = {"fanout_id": text(fanout_id)}
-        answer = self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True)
+        answer = self.client.get_item(
+            TableName=self.table, Key=_key(fanout_id), ConsistentRead=True
+        )
         return from_item(answer["Item"]) if "Item" in answer else None
 
-    def plan(self, fanout: Fanout, *, segments: int, followers: int, level: int, now: str) -> bool:
-        """Fix the plan, once; False if it was fixed before."""
+    def wanted(self, fanout_id: str) -> dict[str, Any]:
+        """What BatchGetItem takes to read the row, consistently."""
+        return {"Keys": [_key(fanout_id)], "ConsistentRead": True}
+
+    def plan(
+        self,
+        fanout: Fanout,
+        *,
+        segments: int,
+        followers: int,
+        level: int,
+        now: str,
+        resume: Mapping[int, Resume] = MappingProxyType({}),
+    ) -> bool:
+        """Fix the plan, once; False if it was fixed before.
+
+        `resume` says how far segments are delivered already.
+        """
         sets = {
             **_progress(replace(fanout, segments=segments), now),
             # Never before the question that was answered by planning, whatever the clocks say.
@@ -99,7 +117,7 @@ class Ledger:
             "followers": number(followers),
             "level": number(level),
             "pending": {"NS": [str(segment) for segment in range(segments)]},
-            "resume": {"M": {}},
+            "resume": {"M": {str(each): text(resume[each].to_text()) for each in resume}},
             "delivered": number(0),
         }
         return self._applies(fanout.fanout_id, sets=sets, removes=[_GIVEN_UP], **_AWAITS_PLAN)
@@ -140,10 +158,17 @@ class Ledger:
             values=_PLANNED_STATES,
         )
 
-    def complete_without_followers(self, fanout_id: str, *, now: str) -> bool:
-        """Complete a fan-out whose publisher has no followers."""
-        nothing = {"segments": number(0), "followers": number(0), "delivered": number(0)}
-        sets = {**_completion(now), **nothing}
+    def complete_at_once(self, fanout_id: str, *, followers: int, now: str) -> bool:
+        """Complete a fan-out without a plan; False if it has one, or has ended.
+
+        All `followers` have their entry: they were one segment, or none where nobody follows.
+        """
+        sets = {
+            **_completion(now),
+            "segments": number(min(1, followers)),
+            "followers": number(followers),
+            "delivered": number(followers),
+        }
         return self._applies(fanout_id, sets=sets, removes=[_OPEN, _GIVEN_UP], **_AWAITS_PLAN)
 
     def store_resume(
@@ -251,13 +276,17 @@ class Ledger:
         try:
             answer = self.client.update_item(
                 TableName=self.table,
-                Key={"fanout_id": text(fanout_id)},
+                Key=_key(fanout_id),
                 ReturnValues="ALL_NEW",
                 **expressions(**clauses),
             )
         except self.client.exceptions.ConditionalCheckFailedException:
             return None
         return from_item(answer["Attributes"])
+
+
+def _key(fanout_id: str) -> dict[str, dict[str, str]]:
+    return {"fanout_id": text(fanout_id)}
 
 
 def _progress(fanout: Fanout, now: str) -> dict[str, Value]:

@@ -1,4 +1,8 @@
-"""PLAN: count the followers, cut the ring into segments, and send those to a lane."""
+"""PLAN: deliver to few followers at once; cut the ring of many into segments, and send those.
+
+What one sample of the ring holds whole needs no plan: the entries are written here, and one update
+completes the fan-out. Whatever does not come to its end like that is planned, and goes to a lane.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,20 @@ from typing import TYPE_CHECKING
 
 from fanfold import clock, times
 from fanfold.errors import BadInput
+from fanfold.fanout.backlog import Resume
+from fanfold.fanout.deliver import Outcome
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import DELIVERING, ENDED, Fanout
-from fanfold.follows import density
+from fanfold.fanout.lookup import Found, Lookup
+from fanfold.fanout.pacing import Pace
+from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
+from fanfold.fanout.row import DELIVERING, ENDED, EXPIRED, Fanout
+from fanfold.fanout.transport import Loop
+from fanfold.follows import density, ring
+from fanfold.follows.density import Sample
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.publishers_table import PublishersTable
+from fanfold.timeline.entries import Entry
+from fanfold.timeline.posts import Post
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -22,6 +34,9 @@ if TYPE_CHECKING:
 SEGMENT_FOLLOWERS = 5_000
 # The ledger row lists the pending segments: 4,096 numbers are about 16 KB, far below 400 KB.
 MAX_SEGMENTS = 4_096
+# How long PLAN writes by itself. Far more than a sample takes; but on a table that trickles, each
+# message would hold up a slot of PLAN for half a minute, and with it follows and other posts.
+ONE_HOP_SECONDS = 2.0
 
 
 def count_for(followers: int) -> int:
@@ -34,52 +49,123 @@ def count_for(followers: int) -> int:
 class Planning:
     """The use case behind the publish queue; `threads` make calls in parallel."""
 
+    lookup: Lookup
     ledger: Ledger
     edges_table: EdgesTable
-    publishers: PublishersTable
     lanes: Lanes
+    loop: Loop
     threads: Executor | None = None
 
-    def plan(self, fanout_id: str, *, redelivered: bool) -> None:
-        """Fix the plan of an accepted fan-out and send its segments.
+    def plan(
+        self, fanout_id: str, *, publisher_id: str, pace: Pace, redelivered: bool, stop_at: float
+    ) -> Outcome:
+        """Deliver an accepted fan-out at once, or fix its plan and send its segments.
+
+        `publisher_id` is whose post it probably is. `pace` is this worker's; it outlives the
+        message. No entry is written here after `stop_at` of the monotonic clock.
 
         A second message for a planned fan-out does nothing, unless it is a redelivery: then the
         first worker may have crashed between writing the plan and sending it. A fan-out that has
-        expired ends here. Raises `BadInput` for an unknown fan-out.
+        expired ends here. Raises `BadInput` for an unknown fan-out, and whatever error the
+        transport failed with.
         """
-        fanout = self.ledger.get(fanout_id)
+        found = self.lookup.find_with_followers(fanout_id, publisher_id)
+        fanout = found.fanout
         if fanout is None:
             raise BadInput(f"The ledger knows no fan-out '{fanout_id}'.")
         if fanout.state in ENDED:
-            return
+            return Outcome(fanout.state)
         now_ms = clock.now_ms()
         if fanout.has_expired(now_ms):
             self.ledger.expire(fanout, now=times.to_text(now_ms))
-        elif fanout.awaits_plan:
-            planned = self._fix(fanout)
-            if planned:
-                self.lanes.send_pending(planned, self.threads)
-        elif fanout.state == DELIVERING and redelivered:
+            return Outcome(EXPIRED)
+        if fanout.awaits_plan:
+            return self._begin(fanout, found, pace, redelivered=redelivered, stop_at=stop_at)
+        if fanout.state == DELIVERING and redelivered:
             self.lanes.send_pending(fanout, self.threads)
+            return Outcome("sent again")
+        return Outcome("planned before")
 
-    def _fix(self, fanout: Fanout) -> Fanout | None:
+    def _begin(
+        self, fanout: Fanout, found: Found, pace: Pace, *, redelivered: bool, stop_at: float
+    ) -> Outcome:
+        sample = density.sample(
+            self.edges_table,
+            fanout.publisher_id,
+            found.level,
+            first=found.first_page,
+            threads=self.threads,
+        )
+        if sample.estimate == (0, True):
+            return self._complete(fanout, 0)
+        # A message that comes again may have stopped its worker: not twice, a lane has more time.
+        if redelivered or not _fits(sample) or not _is_there(found.post, fanout):
+            return self._plan(fanout, sample, found.level)
+        end = self.loop.run(
+            Delivery(
+                start=ring.START,
+                hi=ring.END,
+                edges=sample.edges,
+                max_stragglers=max_stragglers_of(1),
+                pace=pace,
+                stop_at=min(stop_at, clock.monotonic() + ONE_HOP_SECONDS),
+                chance=clock.chance,
+            ),
+            Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at),
+        )
+        match end:
+            case Done(written):
+                return self._complete(fanout, written)
+            case HandBack(position, written, progress, stragglers):
+                resume = Resume(position, written, stragglers) if progress else None
+                return self._plan(fanout, sample, found.level, resume)
+            case Failed(error):
+                raise error
+
+    def _complete(self, fanout: Fanout, written: int) -> Outcome:
+        """Complete a fan-out that has all its entries; this counts them once."""
         now = times.to_text(clock.now_ms())
-        # Read after acceptance: no edge acknowledged before the publish lies higher.
-        level = self.publishers.shards(fanout.publisher_id).level
-        followers, _ = density.estimate(
-            self.edges_table, fanout.publisher_id, level, threads=self.threads
-        )
-        if followers == 0:
-            self.ledger.complete_without_followers(fanout.fanout_id, now=now)
-            return None
+        if not self.ledger.complete_at_once(fanout.fanout_id, followers=written, now=now):
+            # Another message has planned it meanwhile, or our own update was repeated.
+            seen = self.ledger.get(fanout.fanout_id)
+            if seen and seen.segments == 1 and seen.pending:
+                self.ledger.finish_segment(seen, 0, written=written, now=now)
+        return Outcome("delivered", written)
+
+    def _plan(
+        self, fanout: Fanout, sample: Sample, level: int, resume: Resume | None = None
+    ) -> Outcome:
+        """Fix the plan, and send it unless another worker has fixed one."""
+        now = times.to_text(clock.now_ms())
+        followers = sample.estimate.followers
         segments = count_for(followers)
-        planned = self.ledger.plan(
-            fanout, segments=segments, followers=followers, level=level, now=now
+        progress = {} if resume is None else {0: resume}
+        written = 0 if resume is None else resume.written
+        planned = replace(
+            fanout,
+            state=DELIVERING,
+            segments=segments,
+            pending=frozenset(range(segments)),
+            resume=progress,
         )
-        if not planned:
+        if not self.ledger.plan(
+            fanout, segments=segments, followers=followers, level=level, resume=progress, now=now
+        ):
             seen = self.ledger.get(fanout.fanout_id)
             if seen is None or seen.state != DELIVERING or seen.changed_at != now:
-                return None  # another message planned the fan-out, and sends it
-            return seen  # this worker planned it, and the answer was lost
-        pending = frozenset(range(segments))
-        return replace(fanout, state=DELIVERING, segments=segments, pending=pending)
+                return Outcome("planned before", written)  # by another message, which sends it
+            planned = seen  # this worker planned it, and the answer was lost
+        self.lanes.send_pending(planned, self.threads)
+        return Outcome("handed back" if resume else "planned", written)
+
+
+def _fits(sample: Sample) -> bool:
+    """Whether PLAN has all followers at hand, and no more than one segment of them."""
+    return sample.estimate.exact and count_for(sample.estimate.followers) == 1
+
+
+def _is_there(post: Post | None, fanout: Fanout) -> bool:
+    """Whether the post is as it was accepted; otherwise DELIVER says what became of it."""
+    if post is None or post.deleted:
+        return False
+    return post.is_of(fanout.publisher_id, fanout.sort_key)

@@ -80,8 +80,9 @@ class Delivery:
     """Delivers one post to the followers in a range of one publisher's ring, up to `level`.
 
     The range goes from `start`, where an earlier worker stopped, to `hi`. That worker had written
-    `already` entries and left out the `stragglers`, positions before `start`. `stop_at` is when to
-    begin handing back; `chance` draws from [0, 1).
+    `already` entries and left out the `stragglers`, positions before `start`. `edges` are all those
+    of the range, in ring order, if they have been read. `stop_at` is when to begin handing back;
+    `chance` draws from [0, 1).
     """
 
     start: str
@@ -92,6 +93,7 @@ class Delivery:
     level: int = 0
     already: int = 0
     stragglers: Sequence[str] = ()
+    edges: Sequence[str] | None = None
     max_stragglers: int = MAX_STRAGGLERS
     max_in_flight: int = MAX_IN_FLIGHT
 
@@ -106,7 +108,9 @@ class Delivery:
 
     def __post_init__(self) -> None:
         self._retries = Retries(self.chance)
-        self._backlog = Backlog(self.level, self.start, self.hi, self._retries, self.stragglers)
+        self._backlog = Backlog(
+            self.level, self.start, self.hi, self._retries, self.stragglers, self.edges
+        )
 
     # What to do next
 

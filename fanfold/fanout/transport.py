@@ -1,4 +1,4 @@
-"""Between DELIVER's policy and the tables: the loop, and the interface of a transport.
+"""Between the policy of a delivery and the tables: the loop, and the interface of a transport.
 
 Two transports make calls: transport_boto3 and transport_curl. Neither decides anything.
 """
@@ -8,10 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field
+from threading import Event, Lock
+from typing import NamedTuple, Protocol, TypeAlias
 
 from fanfold import clock
 from fanfold.aws.retries import is_throttle, is_transient
+from fanfold.errors import TryLater
 from fanfold.fanout.pacing import MAX_IN_FLIGHT
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, Send, Wait
 from fanfold.follows.ring_reader import MAX_READS, Page, Read
@@ -19,20 +22,45 @@ from fanfold.timeline.entries import Entry
 
 # One per batch in flight, and one per page that is read ahead.
 CONNECTIONS = MAX_IN_FLIGHT + MAX_READS
+# While all deliveries of a loop wait for their pace, it looks so often whether another has joined.
+JOIN_SECONDS = 0.01
+
+End: TypeAlias = Done | HandBack | Failed
+
+
+@dataclass(eq=False)
+class Job:
+    """A delivery under way, of which a thread waits for the end."""
+
+    delivery: Delivery
+    entry: Entry
+    end: End | None = None
+    has_ended: Event = field(default_factory=Event)
+
+    def finish(self, end: End) -> None:
+        self.end = end
+        self.has_ended.set()
+
+
+class Call(NamedTuple):
+    """A call of a delivery: it reads a page of followers, or writes the entry into timelines."""
+
+    job: Job
+    action: Read | Send
 
 
 class Finished(NamedTuple):
     """A call that has ended: its page, its followers without an entry, or its error."""
 
-    action: Read | Send
+    call: Call
     result: Page | Collection[str] | Exception
 
 
 class Calls(Protocol):
-    """The calls of one delivery, many at once."""
+    """The calls of all deliveries of a loop, many at once."""
 
-    def start(self, action: Read | Send) -> None:
-        """Start reading a page of followers, or writing the entry into timelines."""
+    def start(self, call: Call) -> None:
+        """Start reading a page, or writing a batch of entries."""
 
     def finished(self, seconds: float | None) -> Iterable[Finished]:
         """Wait until a call ends, at most `seconds`, and return those that have ended."""
@@ -41,28 +69,112 @@ class Calls(Protocol):
 class Transport(Protocol):
     """Makes the calls that the policy asks for."""
 
-    def calls(self, entry: Entry) -> AbstractContextManager[Calls]:
-        """The calls that deliver `entry`; on exit, calls in flight are abandoned."""
+    def calls(self) -> AbstractContextManager[Calls]:
+        """The calls of a loop; on exit, calls in flight are abandoned."""
 
 
-def run(delivery: Delivery, transport: Transport, entry: Entry) -> Done | HandBack | Failed:
-    """Deliver `entry`, action by action, until the policy ends."""
-    with transport.calls(entry) as calls:
-        while True:
-            now = clock.monotonic()
-            match delivery.next(now):
-                case Read() | Send() as action:
-                    calls.start(action)
-                case Wait(until):
-                    seconds = None if until == math.inf else max(0.0, until - now)
-                    for call in calls.finished(seconds):
-                        _report(delivery, call)
-                case end:
-                    return end
+class Loop:
+    """Carries out deliveries, action by action, until the policy of each ends.
+
+    Deliveries of several threads share the connections of one transport: the thread that comes
+    first makes the calls of all, in turns, until no delivery is left.
+    """
+
+    def __init__(self, transport: Transport, *, join_seconds: float = math.inf) -> None:
+        self.transport = transport
+        self._join_seconds = join_seconds
+        self._jobs: list[Job] = []  # under way; only the leading thread uses it
+        self._lock = Lock()  # of what follows
+        self._new: list[Job] = []
+        self._is_led = False
+
+    def run(self, delivery: Delivery, entry: Entry) -> End:
+        """Deliver `entry`; returns how that ended."""
+        job = Job(delivery, entry)
+        with self._lock:
+            self._new.append(job)
+            leads, self._is_led = not self._is_led, True
+        if leads:
+            self._lead()
+        job.has_ended.wait()
+        assert job.end is not None
+        return job.end
+
+    def _lead(self) -> None:
+        try:
+            while self._goes_on():
+                with self.transport.calls() as calls:
+                    self._carry_out(calls)
+        except BaseException as error:
+            self._give_up(error)
+            raise
+
+    def _goes_on(self) -> bool:
+        """Whether a delivery has joined; if none has, the next one's thread leads."""
+        self._join()
+        with self._lock:
+            self._is_led = bool(self._jobs or self._new)
+            return self._is_led
+
+    def _join(self) -> None:
+        with self._lock:
+            self._jobs += self._new
+            self._new.clear()
+
+    def _carry_out(self, calls: Calls) -> None:
+        in_flight = 0
+        while self._jobs:
+            started, until = self._start(calls, CONNECTIONS - in_flight)
+            in_flight += started
+            self._jobs = [job for job in self._jobs if job.end is None]
+            if self._jobs:
+                seconds = min(until - clock.monotonic(), self._join_seconds)
+                wait = None if seconds == math.inf else max(0.0, seconds)
+                for finished in calls.finished(wait):
+                    in_flight -= 1
+                    _report(finished)
+            self._join()
+
+    def _start(self, calls: Calls, room: int) -> tuple[int, float]:
+        """Start what can be started, in turns; returns how many calls, and until when to wait."""
+        asked, started, until = self._jobs, 0, math.inf
+        while asked:
+            now, again = clock.monotonic(), []
+            for job in asked:
+                if started == room:
+                    return started, math.inf  # until a call ends
+                match job.delivery.next(now):
+                    case Read() | Send() as action:
+                        calls.start(Call(job, action))
+                        started += 1
+                        again.append(job)
+                    case Wait(at):
+                        until = min(until, at)
+                    case end:
+                        job.finish(end)
+            asked = again
+        return started, until
+
+    def _give_up(self, error: BaseException) -> None:
+        """Let no thread wait for ever where the leading one was stopped."""
+        stopped = TryLater("The delivery was stopped in the middle; it comes again.")
+        end = Failed(error if isinstance(error, Exception) else stopped)
+        self._join()
+        for job in self._jobs:
+            job.finish(end)
+        self._jobs = []
+        with self._lock:
+            self._is_led = False
 
 
-def _report(delivery: Delivery, call: Finished) -> None:
-    action, result, now = call.action, call.result, clock.monotonic()
+def run(delivery: Delivery, transport: Transport, entry: Entry) -> End:
+    """Deliver `entry` alone, action by action, until the policy ends."""
+    return Loop(transport).run(delivery, entry)
+
+
+def _report(finished: Finished) -> None:
+    (job, action), result, now = finished.call, finished.result, clock.monotonic()
+    delivery = job.delivery
     if isinstance(action, Send):
         if isinstance(result, Exception):
             retryable, throttled = is_transient(result), is_throttle(result)

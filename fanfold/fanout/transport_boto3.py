@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 
 from fanfold.fanout.policy import Send
-from fanfold.fanout.transport import CONNECTIONS, Finished
+from fanfold.fanout.transport import CONNECTIONS, Call, Finished
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.ring_reader import Page, Read
-from fanfold.timeline.entries import Entries, Entry
+from fanfold.follows.ring_reader import Page
+from fanfold.timeline.entries import Entries
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,18 @@ class Boto3Transport:
     )
 
     @contextmanager
-    def calls(self, entry: Entry) -> Iterator[ThreadedCalls]:
-        """The calls that deliver `entry`; on exit, calls in flight run on, without a listener."""
-        yield ThreadedCalls(self, entry)
+    def calls(self) -> Iterator[ThreadedCalls]:
+        """The calls of deliveries; on exit, calls in flight run on, without a listener."""
+        yield ThreadedCalls(self)
 
 
 @dataclass(frozen=True)
 class ThreadedCalls:
     transport: Boto3Transport
-    entry: Entry
     _ended: SimpleQueue[Finished] = field(default_factory=SimpleQueue)
 
-    def start(self, action: Read | Send) -> None:
-        self.transport.threads.submit(self._run, action)
+    def start(self, call: Call) -> None:
+        self.transport.threads.submit(self._run, call)
 
     def finished(self, seconds: float | None) -> Iterator[Finished]:
         with suppress(Empty):
@@ -47,15 +46,16 @@ class ThreadedCalls:
             while True:
                 yield self._ended.get_nowait()
 
-    def _run(self, action: Read | Send) -> None:
+    def _run(self, call: Call) -> None:
+        result: Page | Collection[str] | Exception
         try:
-            result = self._call(action)
+            result = self._result(call)
         except Exception as error:  # noqa: BLE001 - the policy decides, the use case raises
             result = error
-        self._ended.put(Finished(action, result))
+        self._ended.put(Finished(call, result))
 
-    def _call(self, action: Read | Send) -> Page | Collection[str] | Exception:
-        entry, to = self.entry, self.transport
-        if isinstance(action, Read):
-            return to.edges_table.page(entry.publisher_id, action)
-        return to.entries.push(entry, [ring.follower_of(edge) for edge in action.edges])
+    def _result(self, call: Call) -> Page | Collection[str]:
+        entry, to = call.job.entry, self.transport
+        if isinstance(call.action, Send):
+            return to.entries.push(entry, [ring.follower_of(edge) for edge in call.action.edges])
+        return to.edges_table.page(entry.publisher_id, call.action)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fanfold.aws.answers import Lost, decode, encode
 from fanfold.aws.curl import Connections, Ended
 from fanfold.fanout.policy import Send
-from fanfold.fanout.transport import Finished
+from fanfold.fanout.transport import Call, Finished
 from fanfold.follows.edges_table import EdgesTable, page_of
 from fanfold.follows.ring import POSITION_DIGITS
-from fanfold.follows.ring_reader import Page, Read
+from fanfold.follows.ring_reader import Page
 from fanfold.timeline.entries import Entries, Entry
 
 # Index of the follower in an edge (ring.follower_of, without a call for each of 25 edges).
@@ -51,11 +51,11 @@ class CurlTransport:
     connections: Connections
 
     @contextmanager
-    def calls(self, entry: Entry) -> Iterator[CurlCalls]:
-        """The calls that deliver `entry`; on exit, calls in flight are cancelled."""
+    def calls(self) -> Iterator[CurlCalls]:
+        """The calls of deliveries; on exit, calls in flight are cancelled."""
         self.connections.renew()
         try:
-            yield CurlCalls(self, entry.publisher_id, Body(self.entries, entry))
+            yield CurlCalls(self)
         finally:
             self.connections.forget()
 
@@ -63,31 +63,33 @@ class CurlTransport:
 @dataclass(frozen=True)
 class CurlCalls:
     transport: CurlTransport
-    publisher_id: str
-    body: Body
+    _bodies: dict[Entry, Body] = field(default_factory=dict)
 
-    def start(self, action: Read | Send) -> None:
-        to = self.transport
+    def start(self, call: Call) -> None:
+        to, entry, action = self.transport, call.job.entry, call.action
         if isinstance(action, Send):
+            body = self._bodies.get(entry)
+            if body is None:
+                body = self._bodies[entry] = Body(to.entries, entry)
             users = [edge[_FOLLOWER:] for edge in action.edges]
-            to.connections.start("BatchWriteItem", self.body.of(users), action)
+            to.connections.start("BatchWriteItem", body.of(users), call)
         else:
-            page = to.edges_table.page_request(self.publisher_id, action)
-            to.connections.start("Query", encode(page), action)
+            page = to.edges_table.page_request(entry.publisher_id, action)
+            to.connections.start("Query", encode(page), call)
 
     def finished(self, seconds: float | None) -> list[Finished]:
         ended = self.transport.connections.finished(seconds)
-        return [Finished(call.tag, self._result(call)) for call in ended]
+        return [Finished(each.tag, self._result(each)) for each in ended]
 
-    def _result(self, call: Ended) -> Page | Collection[str] | Exception:
-        body = call.result
+    def _result(self, ended: Ended) -> Page | Collection[str] | Exception:
+        body = ended.result
         if isinstance(body, Exception):
             return body
         if body == ALL_WRITTEN:
             return ()
         try:
-            if isinstance(call.tag, Read):
-                return page_of(decode("Query", body))
-            return self.transport.entries.unwritten(decode("BatchWriteItem", body))
+            if isinstance(ended.tag.action, Send):
+                return self.transport.entries.unwritten(decode("BatchWriteItem", body))
+            return page_of(decode("Query", body))
         except Lost as error:
             return error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.ring_reader import RingRead
+from fanfold.follows.ring_reader import Page, Read, RingRead
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SAMPLE_EDGES = 1_200
 # Edges read ahead per level while sampling. Edges beyond what all levels have reached do not count.
 LOW_WATER = SAMPLE_EDGES // 10
+# The page that every sample begins with, so that it can be read beside other rows.
+FIRST_READ = Read(level=0, shard=0, after=ring.START, hi=ring.END)
 
 
 class Estimate(NamedTuple):
@@ -25,26 +27,40 @@ class Estimate(NamedTuple):
     exact: bool
 
 
-def estimate(
+class Sample(NamedTuple):
+    """The first edges of a ring, in ring order, and what they tell of it.
+
+    If the estimate is exact, these are all edges.
+    """
+
+    edges: list[str]
+    estimate: Estimate
+
+
+def sample(
     edges_table: EdgesTable,
     publisher_id: str,
     level: int,
     *,
+    first: Page | None = None,
     max_reads: float = math.inf,
     threads: Executor | None = None,
-) -> Estimate:
-    """The followers at all levels up to `level`: exact if the sample holds all of them.
+) -> Sample:
+    """Count the followers at all levels up to `level`: exactly if the sample holds all of them.
 
-    After about `max_reads` pages, it is estimated from what they hold: at a high level, few
-    followers lie in many shards.
+    `first` is the page of `FIRST_READ`, if the caller has read it. After about `max_reads` pages,
+    the number is estimated from what they hold: at a high level, few followers lie in many shards.
     """
     wanted = RingRead(level, ring.START, ring.END, low_water=LOW_WATER)
-    sample: list[str] = []
+    known = {} if first is None else {FIRST_READ: first}
     read = partial(edges_table.edges, limit=SAMPLE_EDGES, max_reads=max_reads, threads=threads)
-    for edges in read(publisher_id, wanted):
-        sample += edges
-        if len(sample) >= SAMPLE_EDGES and not wanted.is_done:
-            return Estimate(ring.estimate(len(sample) - 1, ring.position_of(sample[-1])), False)
+    found: list[str] = []
+    for edges in read(publisher_id, wanted, known=known):
+        found += edges
+        if len(found) >= SAMPLE_EDGES and not wanted.is_done:
+            estimate = ring.estimate(len(found) - 1, ring.position_of(found[-1]))
+            return Sample(found, Estimate(estimate, False))
     if wanted.is_done:
-        return Estimate(len(sample), True)
-    return Estimate(ring.estimate(len(sample), ring.position_of(wanted.reached)), False)
+        return Sample(found, Estimate(len(found), True))
+    estimate = ring.estimate(len(found), ring.position_of(wanted.reached))
+    return Sample(found, Estimate(estimate, False))

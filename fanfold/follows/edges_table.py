@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fanfold.aws.items import MAX_PUTS, get_number, number, text
@@ -128,14 +128,19 @@ class EdgesTable:
         *,
         limit: int | None = None,
         max_reads: float = math.inf,
+        known: Mapping[Read, Page] = MappingProxyType({}),
         threads: Executor | None = None,
     ) -> Iterator[list[str]]:
         """The edges of a read, merged over all levels, in ring order, a part at a time.
 
         With `threads`, the pages that the read asks for at once are read in parallel. It stops
-        after `max_reads` pages, and those that were asked for with the last of them.
+        after `max_reads` pages, and those that were asked for with the last of them. Pages that the
+        caller has read already are `known`.
         """
-        read_page = partial(self.page, publisher_id, limit=limit)
+
+        def read_page(read: Read) -> Page:
+            return known.get(read) or self.page(publisher_id, read, limit)
+
         made = 0
         while made < max_reads and (reads := list(iter(wanted.next_read, None))):
             made += len(reads)

@@ -79,13 +79,13 @@ class Followers:
         known = self._counts.get(publisher_id)
         if known is None:
             level = self.publishers.shards(publisher_id).level
-            known = density.estimate(
+            known = density.sample(
                 self.edges_table,
                 publisher_id,
                 level,
                 max_reads=COUNT_READS,
                 threads=self.threads,
-            )
+            ).estimate
             self._counts[publisher_id] = known
         return known
 

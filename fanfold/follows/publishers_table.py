@@ -24,7 +24,8 @@ ATTEMPTS = 5
 ALL = "#all"
 
 
-def _from_item(item: Item) -> Shards:
+def shards_of(item: Item) -> Shards:
+    """A publisher's row; an empty one is that of most publishers."""
     return Shards(
         level=_level(item, "level"),
         version=get_number(item, "version"),
@@ -52,7 +53,11 @@ class PublishersTable:
         answer = self.client.get_item(
             TableName=self.table, Key=_key(publisher_id), ConsistentRead=consistent
         )
-        return _from_item(answer.get("Item", {}))
+        return shards_of(answer.get("Item", {}))
+
+    def wanted(self, publisher_id: str) -> dict[str, Any]:
+        """What BatchGetItem takes to read the publisher's row, consistently."""
+        return {"Keys": [_key(publisher_id)], "ConsistentRead": True}
 
     def update(self, publisher_id: str, *, seen: Shards, shards: Shards) -> bool:
         """Store grown shards in place of those `seen`; False if the row has changed meanwhile.

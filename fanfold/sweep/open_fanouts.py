@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fanfold import clock, times
+from fanfold import times
+from fanfold.aws import batch_get
 from fanfold.aws.items import Item, Value, expressions, get_number, get_text, number, text
-from fanfold.aws.queues import ATTEMPTS, BACKOFF_SECONDS
-from fanfold.errors import TryLater
 from fanfold.fanout.row import STALLED, Fanout, accepted_at, from_item, is_large
 from fanfold.names import GIVEN_UP, OPEN
 from fanfold.sweep.course import Key
@@ -58,21 +57,10 @@ class OpenFanouts:
 
         Raises `TryLater` if some stay unprocessed: that does not mean that they are missing.
         """
-        found: dict[str, Item | None] = dict.fromkeys(ids)
-        left: Any = [{"fanout_id": text(fanout_id)} for fanout_id in ids]
-        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
-            while left:
-                request: Any = {self.table: {"Keys": left, "ConsistentRead": True}}
-                answer = self.client.batch_get_item(RequestItems=request)
-                items = answer["Responses"].get(self.table, [])
-                found |= {get_text(item, "fanout_id"): item for item in items}
-                unprocessed: Any = answer.get("UnprocessedKeys", {})
-                left = unprocessed.get(self.table, {}).get("Keys", [])
-                if not items:
-                    break  # throttled; a large answer in parts needs no pause
-            if not left:
-                return found
-        raise TryLater(f"{len(left)} of {len(ids)} rows of the ledger could not be read.")
+        keys = [{"fanout_id": text(fanout_id)} for fanout_id in ids]
+        wanted = {self.table: {"Keys": keys, "ConsistentRead": True}}
+        items = batch_get.rows(self.client, wanted)[self.table]
+        return {**dict.fromkeys(ids), **{get_text(item, "fanout_id"): item for item in items}}
 
     def stalled(self) -> int:
         """How many fan-outs have stalled."""

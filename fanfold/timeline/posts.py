@@ -72,7 +72,7 @@ class Post:
         return self.publisher_id == publisher_id and (self.deleted or self.sort_key == sort_key)
 
 
-def _from_item(item: Item) -> Post:
+def from_item(item: Item) -> Post:
     return Post(
         ref_id=get_text(item, "ref_id"),
         publisher_id=get_text(item, "publisher_id"),
@@ -122,7 +122,7 @@ class Posts:
             )
         except self.client.exceptions.ConditionalCheckFailedException as refused:
             response: Any = refused.response
-            stored = _from_item(response["Item"])
+            stored = from_item(response["Item"])
             if stored.publisher_id != post.publisher_id:
                 raise taken(post.ref_id) from None
             return stored
@@ -196,7 +196,7 @@ class Posts:
             return
         if get_number(row, EXPIRES_AT) <= now:
             raise no_post(ref_id)
-        stored = _from_item(row)
+        stored = from_item(row)
         if stored.publisher_id != publisher_id:
             raise taken(ref_id)
         if stored.deleted:
@@ -221,7 +221,7 @@ class Posts:
         try:
             self.client.update_item(
                 TableName=self.table,
-                Key={"ref_id": text(ref_id)},
+                Key=_key(ref_id),
                 **update,
                 ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves a read
             )
@@ -231,31 +231,36 @@ class Posts:
             return row
         return None
 
-    def one(self, ref_id: str, **projection: Any) -> Post | None:
+    def one(self, ref_id: str) -> Post | None:
         """The post, read consistently, or None."""
-        key = {"ref_id": text(ref_id)}
-        answer = self.client.get_item(
-            TableName=self.table, Key=key, ConsistentRead=True, **projection
-        )
-        return _from_item(answer["Item"]) if "Item" in answer else None
+        answer = self.client.get_item(TableName=self.table, Key=_key(ref_id), ConsistentRead=True)
+        return from_item(answer["Item"]) if "Item" in answer else None
 
-    def without_body(self, ref_id: str) -> Post | None:
-        """The same without its body."""
-        return self.one(ref_id, ProjectionExpression=_ALL_BUT_BODY)
+    def wanted(self, ref_id: str) -> dict[str, Any]:
+        """What BatchGetItem takes to read the post, consistently and without its body."""
+        return {
+            "Keys": [_key(ref_id)],
+            "ConsistentRead": True,
+            "ProjectionExpression": _ALL_BUT_BODY,
+        }
 
     def get(self, ref_ids: Collection[str]) -> tuple[dict[str, Post], set[str]]:
         """Read up to 100 posts at once: the posts found, and the ids that were not processed."""
         request: Any = {
             self.table: {
-                "Keys": [{"ref_id": text(ref_id)} for ref_id in ref_ids],
+                "Keys": [_key(ref_id) for ref_id in ref_ids],
                 "ConsistentRead": True,  # to see every acknowledged retraction
             }
         }
         answer = self.client.batch_get_item(RequestItems=request)
-        posts = [_from_item(item) for item in answer["Responses"].get(self.table, [])]
+        posts = [from_item(item) for item in answer["Responses"].get(self.table, [])]
         unprocessed: Any = answer.get("UnprocessedKeys", {})
         left = unprocessed.get(self.table, {}).get("Keys", [])
         return {post.ref_id: post for post in posts}, {get_text(key, "ref_id") for key in left}
+
+
+def _key(ref_id: str) -> dict[str, dict[str, str]]:
+    return {"ref_id": text(ref_id)}
 
 
 def taken(ref_id: str) -> RefIdTaken:

@@ -79,7 +79,7 @@ def cost(
         content = {
             "write_units_per_second": budget.write_units_per_second,
             "concurrency": concurrency,
-            "publish_workers": budget.publish_workers,
+            "publish_workers": budget.publish.max_concurrency,
             "lanes": {name: {**asdict(lane), "most": lane.most} for name, lane in lanes.items()},
             "left_for_express": budget.left_for_express,
             "transport": transport,

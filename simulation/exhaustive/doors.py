@@ -28,13 +28,9 @@ from aws_model.lambda_events import Context
 from fanfold import clock, names
 from fanfold.aws import boto
 from fanfold.aws.retries import ATTEMPTS
-from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transport_boto3
+from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transport, transport_boto3
 from fanfold.fanout.pacing import Pace
-from fanfold.fanout.policy import Send
-from fanfold.fanout.transport import Finished
 from fanfold.fanout.transport_boto3 import Boto3Transport, ThreadedCalls
-from fanfold.follows.ring_reader import Read
-from fanfold.timeline.entries import Entry
 from simulation.exhaustive.calls import Answer, Call, Client, Script, Waits, number_of, stage
 from simulation.lambdas import settings
 from simulation.scheduler import Patch, patched
@@ -183,20 +179,20 @@ class SerialTransport(Boto3Transport):
     """The transport of boto3 without its threads."""
 
     @contextmanager
-    def calls(self, entry: Entry) -> Iterator[ThreadedCalls]:
-        yield SerialCalls(self, entry)
+    def calls(self) -> Iterator[ThreadedCalls]:
+        yield SerialCalls(self)
 
 
 @dataclass(frozen=True)
 class SerialCalls(ThreadedCalls):
     """One call after the other, in the order in which they were started."""
 
-    waiting: list[Read | Send] = field(default_factory=list)
+    waiting: list[transport.Call] = field(default_factory=list)
 
-    def start(self, action: Read | Send) -> None:
-        self.waiting.append(action)
+    def start(self, call: transport.Call) -> None:
+        self.waiting.append(call)
 
-    def finished(self, seconds: float | None) -> Iterator[Finished]:
+    def finished(self, seconds: float | None) -> Iterator[transport.Finished]:
         if self.waiting:
             self._run(self.waiting.pop(0))
         else:

@@ -64,7 +64,7 @@ def test_the_ledger_completes_with_its_only_segment() -> None:
     assert after is not None
     assert (after.state, after.pending, after.delivered) == (COMPLETE, frozenset(), FOLLOWERS)
     posts = Posts(client, stub_data.SETTINGS.posts_table)
-    stored = posts.without_body(stub_data.post(FOLLOWERS))
+    stored = posts.one(stub_data.post(FOLLOWERS))
     assert stored is not None
     assert stored.is_of(before.publisher_id, before.sort_key)
     assert not stored.deleted

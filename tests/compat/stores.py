@@ -58,19 +58,19 @@ def posts_are_added_once_and_retracted(client: Any) -> None:
     posts.add(replace(POST, published_at=LATER), now=NOW_SECONDS)
     with suppress(RefIdTaken):
         posts.add(replace(POST, publisher_id="thief"), now=NOW_SECONDS)
-    posts.without_body("post-1")
+    posts.one("post-1")
     for publisher in ("thief", "pub", "pub"):
         with suppress(RefIdTaken):
             posts.retract("post-1", publisher, retracted_at=NOW_MS, expires_at=EXPIRES)
-    posts.without_body("post-1")
+    posts.one("post-1")
     posts.retract("never-published", "pub", retracted_at=NOW_MS, expires_at=EXPIRES)
     posts.add(replace(POST, ref_id="never-published"), now=NOW_SECONDS)
     posts.add(POST, now=EXPIRES)
-    posts.without_body("post-1")
+    posts.one("post-1")
     for publisher, seconds in (("thief", EXPIRES - 1), ("thief", EXPIRES), ("pub", EXPIRES)):
         with suppress(RefIdTaken):
             posts.retract("post-1", publisher, retracted_at=1000 * seconds, expires_at=EXPIRES + 1)
-    posts.without_body("nowhere")
+    posts.one("nowhere")
     posts.get(["post-1", "never-published", "nowhere"])
 
 
@@ -206,9 +206,9 @@ def a_fanout_of_many_segments_resumes_stalls_and_completes(client: Any) -> None:
 def a_fanout_without_followers_or_without_a_row(client: Any) -> None:
     fanouts = Ledger(client, names.FANOUTS.name)
     fanouts.open(STORED)
-    fanouts.complete_without_followers("post-1", now=NOW)
-    fanouts.complete_without_followers("post-1", now=NOW)
-    fanouts.complete_without_followers("nowhere", now=NOW)
+    fanouts.complete_at_once("post-1", followers=0, now=NOW)
+    fanouts.complete_at_once("post-1", followers=0, now=NOW)
+    fanouts.complete_at_once("nowhere", followers=0, now=NOW)
     fanouts.finish_segment(replace(STORED, segments=1), 0, written=1, now=NOW)
     fanouts.store_resume(replace(STORED, fanout_id="nowhere"), 0, Resume("0" * 16, 1), now=NOW)
 
@@ -228,7 +228,7 @@ def a_fanout_expires_or_is_abandoned_unless_it_has_ended(client: Any) -> None:
         fanouts.expire(fanout, now=LATER)
     for ref_id in ("queued", "planned"):
         fanouts.plan(replace(STORED, fanout_id=ref_id), segments=1, followers=3, level=0, now=NOW)
-        fanouts.complete_without_followers(ref_id, now=NOW)
+        fanouts.complete_at_once(ref_id, followers=0, now=NOW)
     planned = fanouts.get("planned")
     assert planned is not None
     fanouts.store_resume(planned, 0, Resume("4" + "0" * 15, 10), now=NOW)

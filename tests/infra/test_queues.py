@@ -137,7 +137,7 @@ def test_lanes_have_the_workers_and_rates_of_the_stages_budget(
             queue.name: found[output_id(template, queue.url_output)]["ScalingConfig"]
             for queue in names.QUEUES
         } == {
-            "Publish": {"MaximumConcurrency": budget.publish_workers},
+            "Publish": {"MaximumConcurrency": budget.publish.max_concurrency},
             "Express": {"MaximumConcurrency": budget.express.max_concurrency},
             "Bulk": {"MaximumConcurrency": budget.bulk.max_concurrency},
             "Relation": {"MaximumConcurrency": budget.relation.max_concurrency},

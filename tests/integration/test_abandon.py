@@ -79,7 +79,7 @@ CHANGES: dict[str, Callable[[Ledger, System], object]] = {
     ),
     "touch": lambda ledger, system: ledger.touch(system.ledger(), now="2026-11-21T00:00:00.000Z"),
     "complete": lambda ledger, _: ledger.complete_if_delivered(POST, now=NOW),
-    "no followers": lambda ledger, _: ledger.complete_without_followers(POST, now=NOW),
+    "no followers": lambda ledger, _: ledger.complete_at_once(POST, followers=0, now=NOW),
 }
 
 

@@ -259,7 +259,7 @@ def test_list_asks_again_for_unprocessed_rows_and_leaves_out_ended_ones(
         some = {"Fanouts": {**RequestItems["Fanouts"], "Keys": keys[:1]}}
         rest = {"Fanouts": {**RequestItems["Fanouts"], "Keys": keys[1:]}}
         # Meanwhile one is complete, and the index has not heard of it.
-        system.fanouts.complete_without_followers(many["open"][2], now=NOW)
+        system.fanouts.complete_at_once(many["open"][2], followers=0, now=NOW)
         return {**plain(RequestItems=some), "UnprocessedKeys": rest}
 
     client = Patched(batch_get_item=partly)

@@ -455,7 +455,7 @@ def test_an_expired_fanout_leaves_both_indexes_and_nothing_reopens_it(
     rows = system.dump()
     ledger, later = system.fanouts, times.to_text(system.clock.ms + 1)
     assert not ledger.plan(seen, segments=1, followers=1, level=0, now=later)
-    assert not ledger.complete_without_followers(REF, now=later)
+    assert not ledger.complete_at_once(REF, followers=0, now=later)
     assert not ledger.complete_if_delivered(REF, now=later)
     assert ledger.finish_segment(seen, 0, written=1, now=later) is None
     assert not ledger.store_resume(seen, 0, Resume("0" * 16, 1), now=later)

@@ -197,7 +197,12 @@ def test_two_workers_at_the_same_segment_count_it_once(
             command = DeliverSegment(fanout_id=POST, segment=0, segments=segments)
             stop_at = clock.monotonic() + 50
             outcome = deliver.delivering.deliver(
-                command, pace=Pace(10_000), redelivered=True, sent_at=0, stop_at=stop_at
+                command,
+                publisher_id="ada",
+                pace=Pace(10_000),
+                redelivered=True,
+                sent_at=0,
+                stop_at=stop_at,
             )
             others.append(outcome.what)
         return plain(**request)

@@ -101,7 +101,7 @@ class Stack:
     def _finish(self, content: dict[str, Any]) -> None:
         now, fanout_id = times.to_text(self.clock.now_ms()), content["fanout_id"]
         if content["type"] == contract.FANOUT_PLAN:
-            self.ledger.complete_without_followers(fanout_id, now=now)
+            self.ledger.complete_at_once(fanout_id, followers=0, now=now)
             return
         row = self.row(fanout_id)
         if content["segment"] in row.pending:

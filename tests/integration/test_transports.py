@@ -31,11 +31,10 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.row import COMPLETE, Fanout
 from fanfold.follows.edges_table import EdgesTable
-from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
 from fanfold.timeline.posts import Post, Posts
-from functions import _clients
+from functions import _clients, _wiring
 from tests.compat.calls import CREATIONS
 from tests.integration import system
 from tests.wire.judge import judged
@@ -119,6 +118,7 @@ class Service:
             try:
                 outcome = self.delivering.deliver(
                     command,
+                    publisher_id=message["Attributes"]["MessageGroupId"],
                     pace=Pace(RATE),
                     redelivered=again,
                     sent_at=0,
@@ -190,9 +190,8 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
         client, queue = _clients.dynamodb(settings), _clients.sqs(settings)
         lane = WorkQueue(queue, url)
         delivering = Delivering(
+            _wiring.lookup(settings, client, _clients.together(settings)),
             Ledger(client, settings.fanouts_table),
-            Posts(client, settings.posts_table),
-            PublishersTable(client, settings.publishers_table),
             Lanes(lane, lane),
             ours,
         )

@@ -151,7 +151,7 @@ def test_each_transport_has_its_memory() -> None:
 def workers(budget: Budget) -> tuple[int, ...]:
     """Of publish, express, bulk and relation."""
     lanes = (budget.express, budget.bulk, budget.relation)
-    return budget.publish_workers, *(lane.max_concurrency for lane in lanes)
+    return budget.publish.max_concurrency, *(lane.max_concurrency for lane in lanes)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from fanfold.fanout import deliver
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.deliver import MAX_HOPS, Delivering, Outcome
 from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.lookup import Found
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
 from fanfold.fanout.row import DELIVERING, ENDED, STALLED, Fanout
 from fanfold.follows import ring
-from fanfold.follows.sharding import Shards
 from fanfold.messages import DeliverSegment, Message
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
@@ -102,20 +102,14 @@ POST = Post(
 
 
 @dataclass
-class Posts:
+class Lookup:
+    ledger: Ledger
     post: Post | None = POST
-
-    def without_body(self, ref_id: str) -> Post | None:
-        return self.post
-
-
-@dataclass
-class PublishersTable:
     level: int = 0
 
-    def shards(self, publisher_id: str, *, consistent: bool = True) -> Shards:
-        assert (publisher_id, consistent) == ("ada", True)
-        return Shards(level=self.level)
+    def find(self, fanout_id: str, publisher_id: str) -> Found:
+        assert publisher_id == "ada"
+        return Found(self.ledger.get(fanout_id), self.post, self.level)
 
 
 @pytest.fixture(autouse=True)
@@ -130,8 +124,7 @@ class Worker:
         self.end = end
         self.calls: list[Any] = []
         self.ledger = Ledger(row, self.calls)
-        self.posts = Posts()
-        self.publishers = PublishersTable()
+        self.lookup = Lookup(self.ledger)
         self.pace = Pace(1000)
         self.lanes: Any = Lanes(Lane(self.calls, "express"), Lane(self.calls, "bulk"))  # type: ignore[arg-type]
         self.deliveries: list[Delivery] = []
@@ -145,10 +138,15 @@ class Worker:
     def deliver(
         self, command: DeliverSegment = COMMAND, *, redelivered: bool = False, sent_at: int = 0
     ) -> Outcome:
-        stores: tuple[Any, Any, Any] = (self.ledger, self.posts, self.publishers)
+        stores: tuple[Any, Any] = (self.lookup, self.ledger)
         transport: Any = self
         return Delivering(*stores, self.lanes, transport).deliver(
-            command, pace=self.pace, redelivered=redelivered, sent_at=sent_at, stop_at=100.0
+            command,
+            publisher_id="ada",
+            pace=self.pace,
+            redelivered=redelivered,
+            sent_at=sent_at,
+            stop_at=100.0,
         )
 
     @property
@@ -177,7 +175,7 @@ def test_followers_are_read_up_to_the_higher_of_the_levels_planned_and_now(
     planned: int, now: int, read: int
 ) -> None:
     worker = Worker(Done(7), replace(ROW, level=planned))
-    worker.publishers.level = now
+    worker.lookup.level = now
     worker.deliver()
     assert [delivery.level for delivery in worker.deliveries] == [read]
 
@@ -280,7 +278,7 @@ def test_an_expired_fanout_with_nothing_pending_is_completed(
 )
 def test_a_missing_post_is_not_a_retracted_one(post: Post | None) -> None:
     worker = Worker(Done(7))
-    worker.posts.post = post
+    worker.lookup.post = post
     with pytest.raises(Undeliverable, match=r"'post-1' is missing.*then redrive, or end"):
         worker.deliver()
     assert (worker.calls, worker.deliveries) == ([], [])
@@ -300,7 +298,7 @@ def test_a_worker_that_finishes_second_checks_whether_the_fanout_is_complete() -
 
 def test_a_deleted_post_finishes_its_segment_with_the_entries_written_so_far() -> None:
     worker = Worker(Done(7), resumed("5" * 16, 3))
-    worker.posts.post = replace(POST, published_at="", deleted=True)
+    worker.lookup.post = replace(POST, published_at="", deleted=True)
     assert worker.deliver(replace(COMMAND, position="5" * 16)) == Outcome("post deleted")
     assert worker.calls == [("finish", 1, 3)]
     assert not worker.deliveries

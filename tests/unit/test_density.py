@@ -108,7 +108,7 @@ class MadeUp(EdgesTable):
 def estimated(here: Ring, *, max_reads: float = math.inf) -> Estimate:
     nothing: Any = None
     followers = MadeUp(nothing, "Followers", here)
-    return density.estimate(followers, "ada", here.level, max_reads=max_reads)
+    return density.sample(followers, "ada", here.level, max_reads=max_reads).estimate
 
 
 @cache

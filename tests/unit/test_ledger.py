@@ -108,7 +108,7 @@ STATES: dict[str, Callable[[Table], object]] = {
 CHANGES: dict[str, tuple[Callable[[Table], object], set[str]]] = {
     "plan": (lambda table: plan(table, now=LAST), {"queued", "stalled, not planned"}),
     "complete without followers": (
-        lambda table: table.ledger.complete_without_followers("post-1", now=LAST),
+        lambda table: table.ledger.complete_at_once("post-1", followers=0, now=LAST),
         {"queued", "stalled, not planned"},
     ),
     "finish": (lambda table: finish(table, 1, now=LAST), {"delivering", "stalled"}),
@@ -205,7 +205,7 @@ def test_the_only_segment_completes_its_fanout(table: Table) -> None:
 
 
 def test_a_fanout_without_followers_is_complete_with_nothing_delivered(table: Table) -> None:
-    assert table.ledger.complete_without_followers("post-1", now=LATER)
+    assert table.ledger.complete_at_once("post-1", followers=0, now=LATER)
     row = table.row
     assert (row.state, row.completed_at, row.changed_at) == (COMPLETE, LATER, LATER)
     assert (row.segments, row.followers, row.delivered) == (0, 0, 0)

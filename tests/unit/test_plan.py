@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -12,14 +13,19 @@ import pytest
 from fanfold import clock
 from fanfold.errors import BadInput
 from fanfold.fanout.backlog import Resume
+from fanfold.fanout.deliver import Outcome
 from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.lookup import Found
+from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
+from fanfold.fanout.policy import Delivery, Done, Failed, HandBack
 from fanfold.fanout.row import COMPLETE, DELIVERING, ENDED, EXPIRED, QUEUED, STALLED, Fanout
-from fanfold.follows import ring
+from fanfold.follows import density, ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read
-from fanfold.follows.sharding import Shards
 from fanfold.messages import Message
+from fanfold.timeline.entries import Entry
+from fanfold.timeline.posts import Post
 
 ROW = Fanout(
     fanout_id="post-1",
@@ -40,7 +46,16 @@ class Ledger:
     def get(self, fanout_id: str) -> Fanout | None:
         return self.row if self.row and self.row.fanout_id == fanout_id else None
 
-    def plan(self, fanout: Fanout, *, segments: int, followers: int, level: int, now: str) -> bool:
+    def plan(
+        self,
+        fanout: Fanout,
+        *,
+        segments: int,
+        followers: int,
+        level: int,
+        resume: dict[int, Resume],
+        now: str,
+    ) -> bool:
         assert self.row
         assert fanout.fanout_id == self.row.fanout_id
         if self.is_planned_by_another:
@@ -54,6 +69,7 @@ class Ledger:
             followers=followers,
             level=level,
             pending=frozenset(range(segments)),
+            resume=resume,
             changed_at=now,
         )
         return not self.loses_answer
@@ -63,10 +79,25 @@ class Ledger:
         self.row = replace(self.row, state=EXPIRED)
         return True
 
-    def complete_without_followers(self, fanout_id: str, *, now: str) -> bool:
+    def complete_at_once(self, fanout_id: str, *, followers: int, now: str) -> bool:
         assert self.row
-        self.row = replace(self.row, state=COMPLETE)
-        return True
+        if self.is_planned_by_another:
+            self.row = planned(1, changed_at="2026-11-20T18:00:01.000Z")
+        if not self.row.awaits_plan:
+            return False
+        self.row = replace(
+            self.row,
+            state=COMPLETE,
+            segments=min(1, followers),
+            followers=followers,
+            delivered=followers,
+        )
+        return not self.loses_answer
+
+    def finish_segment(self, fanout: Fanout, segment: int, *, written: int, now: str) -> None:
+        assert self.row
+        assert segment in self.row.pending
+        self.row = replace(self.row, state=COMPLETE, pending=frozenset(), delivered=written)
 
 
 class Ring(EdgesTable):
@@ -86,15 +117,43 @@ class Ring(EdgesTable):
         return Page(found[:limit], more=len(found) > limit)
 
 
+POST = Post(
+    ref_id="post-1",
+    publisher_id="ada",
+    published_at="2026-11-20T18:00:00.123Z",
+    accepted_at="2026-11-20T18:00:00.123Z",
+    expires_at=1_900_000_000,
+)
+
+
 @dataclass
-class PublishersTable:
-    """One publisher's level, which never changes."""
+class Lookup:
+    """A fan-out, its post, and the first page of a ring whose level never changes."""
 
-    level: int
+    ledger: Ledger
+    ring: Ring
+    post: Post | None = POST
 
-    def shards(self, publisher_id: str, *, consistent: bool = True) -> Shards:
-        assert (publisher_id, consistent) == ("ada", True)
-        return Shards(level=self.level)
+    def find_with_followers(self, fanout_id: str, publisher_id: str) -> Found:
+        assert publisher_id == "ada"
+        row = self.ledger.get(fanout_id)
+        page = self.ring.page("ada", density.FIRST_READ, density.SAMPLE_EDGES)
+        return Found(row, self.post, len(self.ring.levels) - 1, page)
+
+
+@dataclass
+class Loop:
+    """Writes everything, unless told how a delivery ends."""
+
+    end: Done | HandBack | Failed | None = None
+    deliveries: list[Delivery] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
+
+    def run(self, delivery: Delivery, entry: Entry) -> Done | HandBack | Failed:
+        self.deliveries.append(delivery)
+        self.entries.append(entry)
+        assert delivery.edges is not None
+        return self.end or Done(len(delivery.edges))
 
 
 @dataclass
@@ -118,16 +177,27 @@ class Planner:
     express: Lane = field(default_factory=Lane)
     bulk: Lane = field(default_factory=Lane)
     threads: Executor | None = None
+    post: Post | None = POST
+    loop: Loop = field(default_factory=Loop)
+    pace: Pace = field(default_factory=lambda: Pace(1000))
+    stop_at: float = math.inf
 
-    def plan(self, *, redelivered: bool = False) -> None:
-        planning: Any = Planning(
+    def plan(self, *, redelivered: bool = False) -> Outcome:
+        planning = Planning(
+            Lookup(self.ledger, self.ring, self.post),  # type: ignore[arg-type]
             self.ledger,  # type: ignore[arg-type]
             self.ring,
-            PublishersTable(len(self.ring.levels) - 1),  # type: ignore[arg-type]
             Lanes(self.express, self.bulk),  # type: ignore[arg-type]
+            self.loop,  # type: ignore[arg-type]
             self.threads,
         )
-        planning.plan("post-1", redelivered=redelivered)
+        return planning.plan(
+            "post-1",
+            publisher_id="ada",
+            pace=self.pace,
+            redelivered=redelivered,
+            stop_at=self.stop_at,
+        )
 
     @property
     def row(self) -> Fanout:
@@ -152,10 +222,131 @@ def planned(segments: int, **changed: Any) -> Fanout:
     return replace(ROW, **{"state": DELIVERING, **changed}, segments=segments, pending=pending)
 
 
-@pytest.mark.parametrize("followers", [1, 999, 1_000])
-def test_a_fanout_that_fits_the_sample_is_one_segment_of_the_express_lane(followers: int) -> None:
+# One hop
+
+
+@pytest.mark.parametrize("followers", [1, 25, 26, 999, 1_000, 1_199])
+def test_followers_that_fit_the_sample_get_the_post_at_once(followers: int) -> None:
     worker = planner(followers)
+    assert worker.plan() == Outcome("delivered", followers)
+    row = worker.row
+    assert (row.state, row.segments, row.followers) == (COMPLETE, 1, followers)
+    assert (row.delivered, worker.sent) == (followers, [])
+    (delivery,) = worker.loop.deliveries
+    assert delivery.edges == edges(followers)
+    assert delivery.pace is worker.pace
+    assert worker.loop.entries == [Entry(ROW.sort_key, "ada", 1_900_000_000)]
+    assert len(worker.ring.reads) == 1
+
+
+@pytest.mark.parametrize("level", [1, 2, 5])
+def test_followers_at_all_levels_get_the_post_at_once(level: int) -> None:
+    every = edges(900)
+    worker = Planner(Ledger(), Ring(*(every[at :: level + 1] for at in range(level + 1))))
+    assert worker.plan() == Outcome("delivered", 900)
+    assert worker.loop.deliveries[0].edges == every
+
+
+@pytest.mark.parametrize(("left", "stop_at"), [(1.0, 11.0), (60.0, 12.0)])
+def test_plan_writes_for_two_seconds_at_most(
+    monkeypatch: pytest.MonkeyPatch, left: float, stop_at: float
+) -> None:
+    monkeypatch.setattr(clock, "monotonic", lambda: 10.0)
+    worker = planner(5)
+    worker.stop_at = 10.0 + left
     worker.plan()
+    assert [delivery.stop_at for delivery in worker.loop.deliveries] == [stop_at]
+
+
+POSITION = "8" + "0" * 15
+
+
+def test_the_rest_of_what_is_not_written_in_time_goes_to_the_express_lane() -> None:
+    worker = planner(100)
+    worker.loop.end = HandBack(POSITION, 60, True, ("1" + "0" * 15,))
+    assert worker.plan() == Outcome("handed back", 60)
+    row = worker.row
+    assert (row.state, row.segments, row.followers, row.pending) == (
+        DELIVERING,
+        1,
+        100,
+        frozenset({0}),
+    )
+    assert row.resume == {0: Resume(POSITION, 60, ("1" + "0" * 15,))}
+    assert [each.content["position"] for each in worker.express.sent] == [POSITION]
+
+
+def test_the_rest_is_sent_although_the_answer_of_the_ledger_was_lost() -> None:
+    worker = planner(100, loses_answer=True)
+    worker.loop.end = HandBack(POSITION, 60, True)
+    assert worker.plan() == Outcome("handed back", 60)
+    assert [each.content["position"] for each in worker.express.sent] == [POSITION]
+
+
+def test_a_worker_that_wrote_nothing_sends_the_whole_segment() -> None:
+    worker = planner(100)
+    worker.loop.end = HandBack(ring.START, 0, False)
+    assert worker.plan() == Outcome("planned", 0)
+    assert worker.row.resume == {}
+    assert [each.content["position"] for each in worker.express.sent] == [""]
+
+
+def test_an_error_that_no_retry_cures_fails_the_message() -> None:
+    worker = planner(100)
+    worker.loop.end = Failed(ValueError("no such table"))
+    with pytest.raises(ValueError, match="no such table"):
+        worker.plan()
+    assert worker.row.state == QUEUED
+
+
+def test_a_worker_that_finds_its_fanout_planned_finishes_the_only_segment() -> None:
+    worker = planner(7, is_planned_by_another=True)
+    assert worker.plan() == Outcome("delivered", 7)
+    assert (worker.row.state, worker.row.delivered, worker.sent) == (COMPLETE, 7, [])
+
+
+def test_a_completion_that_was_repeated_counts_once() -> None:
+    worker = planner(7, loses_answer=True)
+    assert worker.plan() == Outcome("delivered", 7)
+    assert (worker.row.state, worker.row.delivered, worker.sent) == (COMPLETE, 7, [])
+
+
+GONE = [
+    None,
+    replace(POST, deleted=True),
+    replace(POST, publisher_id="bea"),
+    replace(POST, published_at="2026-11-20T19:00:00.123Z"),
+]
+
+
+@pytest.mark.parametrize("post", GONE)
+def test_a_post_that_is_not_as_it_was_accepted_is_left_to_the_lane(post: Post | None) -> None:
+    worker = planner(7)
+    worker.post = post
+    assert worker.plan() == Outcome("planned", 0)
+    assert not worker.loop.deliveries
+    assert len(worker.express.sent) == 1
+
+
+def test_more_followers_than_a_segment_holds_are_left_to_the_lanes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Sixteen shards that are read at once may hold more than a sample needs."""
+    monkeypatch.setattr("fanfold.fanout.plan.SEGMENT_FOLLOWERS", 899)
+    worker = planner(900)
+    worker.plan()
+    assert (worker.row.followers, worker.row.segments) == (900, 2)
+    assert not worker.loop.deliveries
+
+
+# Plans
+
+
+@pytest.mark.parametrize("followers", [1, 999, 1_000])
+def test_a_message_that_comes_again_is_one_segment_of_the_express_lane(followers: int) -> None:
+    worker = planner(followers)
+    worker.plan(redelivered=True)
+    assert not worker.loop.deliveries
     assert (worker.row.segments, worker.row.followers) == (1, followers)
     (message,) = worker.express.sent
     assert message.group == "ada"
@@ -195,7 +386,7 @@ def test_many_segments_are_sent_on_threads(redelivered: bool) -> None:
 def test_followers_at_all_levels_are_counted_and_the_level_is_stored(level: int) -> None:
     every = edges(900)
     worker = Planner(Ledger(), Ring(*(every[at :: level + 1] for at in range(level + 1))))
-    worker.plan()
+    worker.plan(redelivered=True)
     assert (worker.row.followers, worker.row.level) == (900, level)
 
 
@@ -252,7 +443,7 @@ def test_a_fanout_without_followers_is_complete_and_sends_nothing() -> None:
 def test_a_worker_that_loses_the_race_to_plan_sends_nothing(race: str) -> None:
     races: Any = {race: True}
     worker = planner(5, **races)
-    worker.plan()
+    worker.plan(redelivered=True)
     assert not worker.sent
 
 
@@ -294,7 +485,7 @@ def test_a_fanout_whose_entries_nobody_would_see_ends_without_a_plan(
 ) -> None:
     monkeypatch.setattr(clock, "now_ms", lambda: 1000 * (ROW.expires_at + second))
     worker = planner(5)
-    worker.plan()
+    worker.plan(redelivered=True)
     assert worker.row.state == state
     assert bool(worker.sent) is (state == DELIVERING)
 
@@ -313,7 +504,7 @@ def test_a_command_for_a_fanout_that_has_ended_changes_nothing(
 @pytest.mark.parametrize("loses_answer", [False, True])
 def test_a_fanout_without_a_plan_is_planned_and_sent(state: str, loses_answer: bool) -> None:
     worker = planner(5, replace(ROW, state=state), loses_answer=loses_answer)
-    worker.plan()
+    worker.plan(redelivered=True)
     assert worker.row.state == DELIVERING
     assert len(worker.express.sent) == 1
 

@@ -67,12 +67,6 @@ def test_an_id_of_somebody_else_is_taken_until_it_expires(posts: Posts) -> None:
     assert posts.add(OTHER, now=SECOND + 100) == read(posts) == OTHER
 
 
-def test_a_post_is_read_without_its_body(posts: Posts) -> None:
-    assert posts.without_body("post-1") is None
-    posts.add(POST, now=SECOND)
-    assert posts.without_body("post-1") == replace(POST, body="")
-
-
 @pytest.mark.parametrize("is_there", [False, True])
 def test_a_retraction_leaves_a_tombstone_with_its_own_time(posts: Posts, is_there: bool) -> None:
     if is_there:

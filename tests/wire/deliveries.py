@@ -7,7 +7,7 @@ from typing import Any
 
 from fanfold.aws import curl
 from fanfold.fanout.policy import Send
-from fanfold.fanout.transport import Finished
+from fanfold.fanout.transport import Call, Finished, Job
 from fanfold.fanout.transport_curl import CurlTransport
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring import edge
@@ -26,12 +26,17 @@ def batch(number: int, *users: str) -> Send:
     return Send(number, [edge(user) for user in users])
 
 
+def call(action: Read | Send) -> Call:
+    delivery: Any = None  # a transport does not ask it
+    return Call(Job(delivery, ENTRY), action)
+
+
 def make(transport: CurlTransport, *actions: Read | Send) -> list[Finished]:
     """Start all calls at once; their results in the order in which they ended."""
     ended: list[Finished] = []
-    with transport.calls(ENTRY) as calls:
+    with transport.calls() as calls:
         for action in actions:
-            calls.start(action)
+            calls.start(call(action))
         while len(ended) < len(actions):
             ended += calls.finished(None)
     return ended

@@ -168,7 +168,7 @@ def test_a_garbled_page_is_a_lost_call(server: Server) -> None:
     for bad in (reply(b'{"Items": ['), reply(b"")):
         server.answer_in_turn(bad)
         (ended,) = make(connections, read)
-        assert ended.action is read
+        assert ended.call.action is read
         assert isinstance(ended.result, Lost)
     server.answer = lambda _call: reply({"Items": [{"edge": {"S": "0#bob"}}]})
     (ended,) = make(connections, read)

@@ -17,7 +17,7 @@ from fanfold.fanout.policy import Delivery, Done
 from fanfold.fanout.transport import CONNECTIONS, run
 from fanfold.follows.ring import END, START, edge
 from tests.wire.conftest import REGION, Certificates, environment
-from tests.wire.deliveries import ENTRY, WAYS, batch, by_client, by_delivery, make, transport
+from tests.wire.deliveries import ENTRY, WAYS, batch, by_client, by_delivery, call, make, transport
 from tests.wire.server import CLOSE, OK, RESET, SILENCE, Call, Reply, Server, refusal, reply
 from tests.wire.signatures import Signer
 
@@ -57,7 +57,7 @@ def deliver(connections: Connections, count: int) -> None:
     """Deliver `count` batches concurrently."""
     ended = make(transport(connections), *(batch(n, f"user-{n}") for n in range(count)))
     assert not any(call.result for call in ended)  # no errors and no unprocessed users
-    assert {call.action.batch for call in ended} == set(range(count))  # type: ignore[union-attr]
+    assert {each.call.action.batch for each in ended} == set(range(count))  # type: ignore[union-attr]
 
 
 def test_sequential_calls_share_one_connection(either: Server, env: dict[str, str]) -> None:
@@ -200,10 +200,10 @@ def test_a_delivery_keeps_the_credentials_that_it_began_with(
 ) -> None:
     give(env, OLD)
     connections = connections_to(server, env)
-    with transport(connections).calls(ENTRY) as calls:
-        calls.start(batch(1, "ada"))
+    with transport(connections).calls() as calls:
+        calls.start(call(batch(1, "ada")))
         give(env, NEW)
-        calls.start(batch(2, "bob"))
+        calls.start(call(batch(2, "bob")))
         ended: list[Any] = []
         while len(ended) < 2:
             ended += calls.finished(None)
@@ -245,9 +245,9 @@ def test_answers_of_aborted_calls_are_ignored(server: Server, env: dict[str, str
     server.answer = late
 
     def abort() -> None:
-        with transport(connections).calls(ENTRY) as calls:
+        with transport(connections).calls() as calls:
             for number in range(10):
-                calls.start(batch(number, f"user-{number}"))
+                calls.start(call(batch(number, f"user-{number}")))
             while len(server.calls) < 10:
                 assert calls.finished(0.05) == []
             raise ZeroDivisionError
@@ -274,7 +274,7 @@ def test_a_lost_call_does_not_affect_concurrent_calls(server: Server, env: dict[
 
     server.answer = answer
     ended = make(transport(connections), *(batch(n, f"user-{n}") for n in range(6)))
-    results = {call.action.batch: call.result for call in ended}  # type: ignore[union-attr]
+    results = {each.call.action.batch: each.result for each in ended}  # type: ignore[union-attr]
     assert isinstance(results.pop(3), Lost)
     assert len(results) == 5
     assert not any(results.values())

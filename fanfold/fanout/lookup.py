@@ -1,0 +1,92 @@
+"""What a worker reads before it delivers: the ledger's row, the post, and the publisher's level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fanfold.aws import batch_get
+from fanfold.aws.items import Item
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import Fanout
+from fanfold.fanout.row import from_item as fanout_of
+from fanfold.follows import density
+from fanfold.follows.edges_table import EdgesTable, page_of
+from fanfold.follows.publishers_table import PublishersTable, shards_of
+from fanfold.follows.ring_reader import Page
+from fanfold.ids import is_id
+from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.posts import from_item as post_of
+
+if TYPE_CHECKING:
+    from fanfold.timeline.sight import Together
+
+
+class Found(NamedTuple):
+    """The rows of a fan-out, read after its message was received; None where there is none."""
+
+    fanout: Fanout | None
+    post: Post | None
+    level: int  # of the publisher's write shards
+    first_page: Page | None = None  # of its followers, if that was read as well
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """One call in the place of three in a row, all of them consistent.
+
+    Each row is written before what leads to it: a post before its fan-out, that before its orders.
+    So no post is missing only because both were read at once. And no edge that was acknowledged
+    before the post was accepted lies at a higher level than the one that is read now.
+
+    The publisher stands in the fan-out's row. To read its own row beside that, workers say whose it
+    is, as the group of a message tells them; if that was wrong, it is read afterwards.
+    """
+
+    ledger: Ledger
+    posts: Posts
+    publishers: PublishersTable
+    edges_table: EdgesTable
+    together: Together
+
+    def find(self, fanout_id: str, publisher_id: str) -> Found:
+        """The rows of a fan-out, whose publisher is probably this one."""
+        return self._found(self._rows(self._wanted(fanout_id, publisher_id)), publisher_id)
+
+    def find_with_followers(self, fanout_id: str, publisher_id: str) -> Found:
+        """Likewise, with the first page of the publisher's followers read beside them."""
+        wanted = self._wanted(fanout_id, publisher_id)
+        if self.publishers.table not in wanted:
+            return self._found(self._rows(wanted), publisher_id)
+        followers = self.edges_table.page_request(
+            publisher_id, density.FIRST_READ, density.SAMPLE_EDGES
+        )
+        rows, page = self.together(("BatchGetItem", {"RequestItems": wanted}), ("Query", followers))
+        found = self._found(self._rows(wanted, rows), publisher_id)
+        is_theirs = found.fanout is not None and found.fanout.publisher_id == publisher_id
+        return found._replace(first_page=page_of(page) if is_theirs else None)
+
+    def _wanted(self, fanout_id: str, publisher_id: str) -> dict[str, Any]:
+        wanted = {
+            self.ledger.table: self.ledger.wanted(fanout_id),
+            self.posts.table: self.posts.wanted(fanout_id),
+        }
+        if is_id(publisher_id):
+            wanted[self.publishers.table] = self.publishers.wanted(publisher_id)
+        return wanted
+
+    def _rows(self, wanted: dict[str, Any], answer: Any = None) -> dict[str, Item | None]:
+        """The row of each table, or None."""
+        found = batch_get.rows(self.ledger.client, wanted, answer)
+        return {table: next(iter(items), None) for table, items in found.items()}
+
+    def _found(self, rows: dict[str, Item | None], publisher_id: str) -> Found:
+        fanout, post = rows[self.ledger.table], rows[self.posts.table]
+        if fanout is None:
+            return Found(None, None, 0)
+        seen = fanout_of(fanout)
+        if seen.publisher_id == publisher_id:
+            shards = shards_of(rows[self.publishers.table] or {})
+        else:
+            shards = self.publishers.shards(seen.publisher_id)
+        return Found(seen, post_of(post) if post else None, shards.level)

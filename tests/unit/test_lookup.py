@@ -1,0 +1,150 @@
+"""What a worker reads before it delivers, on the model: the rows, and whose publisher's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.database import Database
+from fanfold import clock, names, times
+from fanfold.aws import batch_get, boto
+from fanfold.errors import TryLater
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.lookup import Found, Lookup
+from fanfold.fanout.row import Fanout
+from fanfold.follows import ring
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.publishers_table import PublishersTable
+from fanfold.follows.ring_reader import Page
+from fanfold.timeline.posts import Post, Posts
+from simulation.schemas import schema_of
+
+AT = times.to_text(1_795_197_600_123)
+ROW = Fanout(
+    fanout_id="post-1",
+    publisher_id="ada",
+    sort_key=f"{AT}#post-1",
+    accepted_at=AT,
+    changed_at=AT,
+    expires_at=1_900_000_000,
+)
+POST = Post(
+    ref_id="post-1",
+    publisher_id="ada",
+    published_at=AT,
+    accepted_at=AT,
+    expires_at=1_900_000_000,
+    body='{"text": "Hello"}',
+)
+FOLLOWERS = sorted(map(ring.edge, ("bob", "cleo", "dan")))
+
+
+class Tables:
+    """A lookup, what it finds, and the calls that it makes."""
+
+    def __init__(self) -> None:
+        database = Database(Clock())
+        database.create(*map(schema_of, names.TABLES))
+        self.client = dynamodb.Client(database)
+        self.calls: list[str] = []
+        self.unprocessed: list[set[str]] = []  # tables, by call
+        self.plain, self.client.call = self.client.call, self.call  # type: ignore[method-assign]
+        client: Any = self.client
+        self.ledger = Ledger(client, names.FANOUTS.name)
+        self.posts = Posts(client, names.POSTS.name)
+        self.publishers = PublishersTable(client, names.PUBLISHERS.name)
+        self.edges = EdgesTable(client, names.FOLLOWERS.name)
+        together = partial(boto.together, client, None)
+        self.lookup = Lookup(self.ledger, self.posts, self.publishers, self.edges, together)
+
+    def call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        self.calls.append(operation)
+        answer = self.plain(operation, request)
+        if operation == "BatchGetItem" and self.unprocessed:
+            left = self.unprocessed.pop(0)
+            wanted = {each: keys for each, keys in request["RequestItems"].items() if each in left}
+            for table in wanted:
+                answer["Responses"].pop(table, None)
+            answer["UnprocessedKeys"] = wanted
+        return answer
+
+
+@pytest.fixture
+def tables() -> Tables:
+    tables = Tables()
+    tables.ledger.open(ROW)
+    tables.posts.add(POST, now=1)
+    tables.publishers.raise_to("ada", 2, now_ms=1)
+    for follower in ("bob", "cleo", "dan"):
+        tables.edges.put("ada", follower, version=1, level=0)
+    tables.calls.clear()
+    return tables
+
+
+KNOWN = Found(ROW, replace(POST, body=""), 2)
+
+
+@pytest.mark.parametrize(
+    ("publisher", "calls"),
+    [
+        ("ada", ["BatchGetItem"]),
+        ("bea", ["BatchGetItem", "GetItem"]),  # a group that a person gave
+        ("", ["BatchGetItem", "GetItem"]),
+        ("no id", ["BatchGetItem", "GetItem"]),
+    ],
+)
+def test_the_rows_are_read_in_one_call_if_the_publisher_is_known(
+    tables: Tables, publisher: str, calls: list[str]
+) -> None:
+    assert tables.lookup.find("post-1", publisher) == KNOWN
+    assert tables.calls == calls
+
+
+@pytest.mark.parametrize(("publisher", "is_read"), [("ada", True), ("bea", False), ("", False)])
+def test_only_the_publishers_own_followers_are_read_beside_the_rows(
+    tables: Tables, publisher: str, is_read: bool
+) -> None:
+    page = Page(FOLLOWERS, more=False) if is_read else None
+    assert tables.lookup.find_with_followers("post-1", publisher) == KNOWN._replace(first_page=page)
+
+
+def test_nothing_is_found_where_there_is_nothing(tables: Tables) -> None:
+    assert tables.lookup.find("post-2", "ada") == Found(None, None, 0)
+    assert tables.lookup.find_with_followers("post-2", "ada") == Found(None, None, 0)
+
+
+def test_most_publishers_have_no_row(tables: Tables) -> None:
+    tables.ledger.open(replace(ROW, fanout_id="post-2", publisher_id="bea"))
+    assert tables.lookup.find("post-2", "bea").level == 0
+
+
+EVERY = {names.FANOUTS.name, names.POSTS.name, names.PUBLISHERS.name}
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize(
+    "left", [[{names.POSTS.name}], [{names.PUBLISHERS.name}], [EVERY, {names.FANOUTS.name}]]
+)
+def test_a_row_that_was_not_processed_is_not_missing(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch, left: list[set[str]], beside: bool
+) -> None:
+    monkeypatch.setattr(clock, "sleep", lambda _seconds: None)
+    tables.unprocessed = list(left)
+    find = tables.lookup.find_with_followers if beside else tables.lookup.find
+    assert find("post-1", "ada")._replace(first_page=None) == KNOWN
+    assert tables.calls.count("BatchGetItem") == 1 + len(left)
+
+
+def test_rows_that_are_never_processed_are_tried_later(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "sleep", lambda _seconds: None)
+    tables.unprocessed = [{names.POSTS.name}] * 100
+    with pytest.raises(TryLater, match="1 rows of Posts could not be read"):
+        tables.lookup.find("post-1", "ada")
+    assert batch_get.ATTEMPTS <= tables.calls.count("BatchGetItem") <= batch_get.ATTEMPTS + 1

@@ -1,0 +1,197 @@
+"""The loop of deliveries: threads that deliver at the same time share its calls."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Barrier, current_thread
+from typing import Any
+
+import pytest
+
+from fanfold import clock
+from fanfold.errors import TryLater
+from fanfold.fanout.pacing import Pace
+from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, Send
+from fanfold.fanout.transport import CONNECTIONS, Call, Finished, Loop
+from fanfold.follows import ring
+from fanfold.timeline.entries import Entry
+
+PATIENCE_SECONDS = 30.0
+WRITTEN: tuple[str, ...] = ()
+
+
+class Table:
+    """A transport whose calls end in order, one at a time; it notes who wrote what."""
+
+    def __init__(self, answer: Callable[[Call], Any] = lambda _call: WRITTEN) -> None:
+        self.answer = answer
+        self.written: list[tuple[str, str]] = []  # sort key and follower
+        self.batches: list[str] = []  # sort keys
+        self.most = 0  # calls in flight
+        self.leaders: set[str] = set()
+        self.uses = 0
+        self._in_flight: deque[Call] = deque()
+
+    @contextmanager
+    def calls(self) -> Iterator[Table]:
+        self.uses += 1
+        assert not self._in_flight
+        yield self
+        self._in_flight.clear()
+
+    def start(self, call: Call) -> None:
+        self.leaders.add(current_thread().name)
+        self._in_flight.append(call)
+        self.most = max(self.most, len(self._in_flight))
+
+    def finished(self, seconds: float | None) -> Iterator[Finished]:
+        if not self._in_flight:
+            assert seconds is not None, "It would wait for ever."
+            clock.sleep(seconds)
+            return
+        call = self._in_flight.popleft()
+        assert isinstance(call.action, Send)
+        result = self.answer(call)
+        if result == WRITTEN:
+            self.batches.append(call.job.entry.sort_key)
+            followers = map(ring.follower_of, call.action.edges)
+            self.written += [(call.job.entry.sort_key, each) for each in followers]
+        yield Finished(call, result)
+
+
+def delivery(followers: int, pace: Pace, seconds: float = PATIENCE_SECONDS) -> Delivery:
+    edges = sorted(ring.edge(f"user-{each}") for each in range(followers))
+    return Delivery(
+        start=ring.START,
+        hi=ring.END,
+        edges=edges,
+        pace=pace,
+        stop_at=clock.monotonic() + seconds,
+        chance=lambda: 0.5,
+    )
+
+
+def entry(name: str) -> Entry:
+    return Entry(f"2026-11-20T18:00:00.123Z#{name}", "ada", 1_900_000_000)
+
+
+def at_once(loop: Loop, *deliveries: Delivery) -> list[Any]:
+    """How deliveries end that are begun at the same time, each by a thread of its own."""
+    gate = Barrier(len(deliveries))
+
+    def run(number: int) -> Any:
+        gate.wait(PATIENCE_SECONDS)
+        try:
+            return loop.run(deliveries[number], entry(f"post-{number}"))
+        except BaseException as error:  # noqa: BLE001 - it is what the test asks for
+            return error
+
+    with ThreadPoolExecutor(len(deliveries)) as threads:
+        return list(threads.map(run, range(len(deliveries))))
+
+
+def test_deliveries_of_all_threads_end_each_with_its_own_entries() -> None:
+    table = Table()
+    loop, pace = Loop(table, join_seconds=0.01), Pace(1e6)
+    sizes = [1, 25, 26, 500, 0, 3, 999, 60, 7, 300]
+    ends = at_once(loop, *(delivery(size, pace) for size in sizes))
+    assert ends == [Done(size) for size in sizes]
+    wanted = {
+        (entry(f"post-{number}").sort_key, f"user-{each}")
+        for number, size in enumerate(sizes)
+        for each in range(size)
+    }
+    assert len(table.written) == len(wanted) == sum(sizes)
+    assert set(table.written) == wanted
+
+
+def test_a_loop_can_be_used_again_and_again() -> None:
+    table = Table()
+    loop, pace = Loop(table), Pace(1e6)
+    for _ in range(3):
+        assert loop.run(delivery(30, pace), entry("post")) == Done(30)
+    assert table.uses == 3
+
+
+def test_deliveries_take_turns() -> None:
+    """A post with few followers does not wait behind one with many."""
+    table, pace = Table(), Pace(1e6, burst=10_000)
+    few, many = delivery(25, pace), delivery(2_000, pace)
+    loop = Loop(table, join_seconds=0.01)
+
+    def join_late(call: Call) -> Any:
+        if not late:
+            late.append(threads.submit(loop.run, few, entry("few")))
+            while not loop._new:
+                clock.sleep(0.001)
+        return WRITTEN
+
+    late: list[Any] = []
+    table.answer = join_late
+    with ThreadPoolExecutor(1) as threads:
+        assert loop.run(many, entry("many")) == Done(2_000)
+        assert late[0].result(PATIENCE_SECONDS) == Done(25)
+    assert table.batches.index(entry("few").sort_key) <= CONNECTIONS + 1
+    assert len(table.leaders) == 1
+
+
+def test_all_deliveries_together_have_no_more_calls_than_connections() -> None:
+    table, pace = Table(), Pace(1e6, burst=100_000)
+    ends = at_once(Loop(table), *(delivery(3_000, pace) for _ in range(3)))
+    assert ends == [Done(3_000)] * 3
+    assert table.most <= CONNECTIONS
+
+
+def test_each_delivery_stops_at_its_own_time() -> None:
+    slow = Pace(25.0, burst=25)
+    loop = Loop(Table(), join_seconds=0.01)
+    long, short = at_once(loop, delivery(50, slow), delivery(5_000, slow, seconds=0.2))
+    assert long == Done(50)
+    assert isinstance(short, HandBack)
+
+
+def test_an_error_ends_only_the_delivery_that_met_it() -> None:
+    def answer(call: Call) -> Any:
+        return ValueError("refused") if call.job.entry.sort_key.endswith("post-1") else WRITTEN
+
+    good, bad = at_once(Loop(Table(answer)), *(delivery(100, Pace(1e6)) for _ in range(2)))
+    assert good == Done(100)
+    assert isinstance(bad, Failed)
+    assert str(bad.error) == "refused"
+
+
+class Killed(BaseException):
+    """What ends a process."""
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError, Killed])
+def test_no_thread_waits_for_ever_where_the_leading_one_stops(error: type[BaseException]) -> None:
+    def answer(_call: Call) -> Any:
+        raise error
+
+    table = Table(answer)
+    loop = Loop(table)
+    ends = at_once(loop, *(delivery(100, Pace(1e6)) for _ in range(4)))
+    raised = [each for each in ends if isinstance(each, error)]
+    failed = [each.error for each in ends if isinstance(each, Failed)]
+    assert raised
+    assert len(raised) + len(failed) == 4
+    assert all(isinstance(each, error | TryLater) for each in failed)
+    table.answer = lambda _call: WRITTEN
+    assert loop.run(delivery(3, Pace(1e6)), entry("next")) == Done(3)
+
+
+def test_a_loop_alone_waits_without_looking_up() -> None:
+    waits: list[float | None] = []
+
+    class Patient(Table):
+        def finished(self, seconds: float | None) -> Iterator[Finished]:
+            waits.append(seconds)
+            return super().finished(seconds)
+
+    Loop(Patient()).run(delivery(50, Pace(1e6), seconds=math.inf), entry("post"))
+    assert waits[0] is None
