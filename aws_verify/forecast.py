@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aws_verify.script import DOORS, READERS, Record
-from fanfold.budgets import DEFAULT_WRITE_CAPACITY, DELIVER_MEMORY_MB, Budget
+from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
 from fanfold.names import LIBCURL
 from fanfold_cli.publish_cost import PRICES, Publish
 
@@ -78,7 +78,7 @@ class Forecast:
 
 def forecast(record: Record, *, troubles: int) -> Forecast:
     """The forecast of a run with so many troubles, from the sizes alone."""
-    budget, memory_mb = Budget.of(DEFAULT_WRITE_CAPACITY), DELIVER_MEMORY_MB[LIBCURL]
+    budget, memory_mb = Budget.of(DEFAULT_WRITE_CAPACITY), WRITER_MEMORY_MB[LIBCURL]
     audiences = [*record.sizes] * len(DOORS) + record.troubled * troubles
     posts = [Publish.to(size, budget, memory_mb=memory_mb) for size in audiences]
     follows = sum(record.sizes)

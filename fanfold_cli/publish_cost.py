@@ -38,9 +38,11 @@ PENDING_SEGMENT_BYTES = 3
 UNIT_BYTES = 1024
 # A consistent read unit is 4 KB, and an edge takes about 80 bytes.
 EDGES_PER_READ = 50
-# A segment reads the row of the ledger and the post.
-READS_PER_SEGMENT = 2
-# Besides its writes, a segment takes three or four sequential calls. Estimated, not measured.
+# PLAN, and then each segment, reads the row of the ledger, the post and the publisher's row.
+READS_PER_LOOKUP = 3
+# PLAN completes what it has delivered itself by one update, which also empties the index.
+COMPLETION_UNITS = 2
+# Besides its writes, a segment takes two or three sequential calls. Estimated, not measured.
 SEGMENT_SECONDS = 0.05
 
 
@@ -59,10 +61,15 @@ class Publish:
     @classmethod
     def to(cls, followers: int, budget: Budget, *, memory_mb: int) -> "Publish":
         """Assume that the lane has no other work, and that the table never throttles."""
-        segments = count_for(followers)
-        name, lane = ("express", budget.express) if segments == 1 else ("bulk", budget.bulk)
-        segment_seconds = followers / segments / lane.worker_rate + SEGMENT_SECONDS
-        writes, reads = followers + ledger_units(segments), _read_units(followers, segments)
+        segments, is_one_hop = count_for(followers), followers < SAMPLE_EDGES
+        if is_one_hop:
+            name, lane = "publish", budget.publish
+        else:
+            name, lane = ("express", budget.express) if segments == 1 else ("bulk", budget.bulk)
+        paced = max(0, followers - budget.publish_burst) if is_one_hop else followers
+        segment_seconds = paced / segments / lane.worker_rate + SEGMENT_SECONDS
+        beside = one_hop_units() if is_one_hop else ledger_units(segments)
+        writes, reads = followers + beside, _read_units(followers, segments, is_one_hop=is_one_hop)
         gb_seconds = segments * segment_seconds * memory_mb / MB_PER_GB
         return cls(
             followers=followers,
@@ -79,8 +86,13 @@ class Publish:
         )
 
 
+def one_hop_units() -> int:
+    """Write units of a publish that PLAN delivers at once, apart from its entries."""
+    return ACCEPT_UNITS + COMPLETION_UNITS
+
+
 def ledger_units(segments: int) -> int:
-    """Write units of a publish apart from its entries, if no message is sent twice."""
+    """The same of one that is planned, if no message is sent twice."""
     # Planning writes the row with all segments pending; each finished segment writes it again.
     rows = sum(_row_units(pending) for pending in range(1, segments + 1))
     # Completion deletes the row from the index; with several segments it is an update of its own,
@@ -93,6 +105,7 @@ def _row_units(pending: int) -> int:
     return math.ceil((LEDGER_ROW_BYTES + PENDING_SEGMENT_BYTES * pending) / UNIT_BYTES)
 
 
-def _read_units(followers: int, segments: int) -> int:
-    edges = followers + min(followers, SAMPLE_EDGES)  # those of DELIVER, and the sample of PLAN
-    return math.ceil(edges / EDGES_PER_READ) + READS_PER_SEGMENT * segments + 1
+def _read_units(followers: int, segments: int, *, is_one_hop: bool) -> int:
+    edges = min(followers, SAMPLE_EDGES) + (0 if is_one_hop else followers)
+    lookups = 1 if is_one_hop else 1 + segments
+    return math.ceil(edges / EDGES_PER_READ) + READS_PER_LOOKUP * lookups

@@ -10,7 +10,7 @@ from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from fanfold import names
-from fanfold.budgets import DELIVER_MEMORY_MB
+from fanfold.budgets import WRITER_MEMORY_MB
 from fanfold.names import API, DELIVER, PLAN, RELATE, SWEEP, TIMELINE
 from fanfold.settings import Settings
 from infra.alarms import Alarms
@@ -129,9 +129,11 @@ class FollowTimeline(Construct):
         return outputs
 
     def _place_functions(self) -> None:
+        memory_mb = WRITER_MEMORY_MB[self._stage.transport]
         options: dict[names.Function, dict[str, Any]] = {
+            PLAN: {"memory_mb": memory_mb},
             DELIVER: {
-                "memory_mb": DELIVER_MEMORY_MB[self._stage.transport],
+                "memory_mb": memory_mb,
                 # It sends the rest of a segment to its own lane, up to a limit of hops, which
                 # Lambda would stop as a runaway loop.
                 "recursive_loop": lambda_.RecursiveLoop.ALLOW,

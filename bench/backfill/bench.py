@@ -16,7 +16,7 @@ from bench.backfill.system import Way
 from bench.figures import Figure, Lines, Result, Row
 from bench.progress import with_progress
 from fanfold import names
-from fanfold.budgets import DELIVER_MEMORY_MB, RELATION_PERCENT, Budget
+from fanfold.budgets import RELATION_PERCENT, WRITER_MEMORY_MB, Budget
 from fanfold_cli.commands.cost import duration
 from fanfold_cli.publish_cost import Publish
 
@@ -169,7 +169,7 @@ def _figures(raced: Raced, warm: Rushes, *, most_missed: float) -> list[Figure]:
 
 def large_seconds(plan: Plan) -> float:
     """The objective of bulk: what its share of the capacity takes, and a moment to begin."""
-    memory_mb = DELIVER_MEMORY_MB[names.LIBCURL]
+    memory_mb = WRITER_MEMORY_MB[names.LIBCURL]
     return Publish.to(plan.large, Budget.of(plan.capacity), memory_mb=memory_mb).seconds + (
         START_SECONDS
     )

@@ -33,6 +33,7 @@ from fanfold import names
 from fanfold.aws import boto
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.queues import WorkQueue
+from fanfold.aws.retries import AT_A_TIME
 from fanfold.fanout import deliver
 from fanfold.fanout.deliver import Delivering
 from fanfold.fanout.lanes import Lanes
@@ -52,8 +53,8 @@ from fanfold.timeline.posts import Posts
 from simulation.scheduler import Scheduler
 from simulation.schemas import schema_of
 from simulation.timed.calls import Timed, call_seconds
-from simulation.timed.tasks import Threads
 from simulation.timed.tables import make_up_followers
+from simulation.timed.tasks import Threads
 
 # Of a fan-out of one segment, and of each segment otherwise: the estimate that PLAN makes of the
 # whole is off by a few percent, and must not give another number of segments.

@@ -10,14 +10,15 @@ from rich.table import Table
 
 from fanfold import budgets
 from fanfold.budgets import (
-    DELIVER_MEMORY_MB,
     MIN_CONCURRENCY,
+    WRITER_MEMORY_MB,
     Budget,
     Lane,
     executions_for,
     in_words,
     room_of,
 )
+from fanfold.follows.density import SAMPLE_EDGES
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import MOST_BACKFILL, Settings
 from fanfold_cli.console import ExpectedError, print_json, print_result
@@ -65,16 +66,21 @@ def cost(
         raise ExpectedError(f"--concurrency: {error}") from None
     except ValueError as error:
         raise ExpectedError(f"--write-units: {error}") from None
-    if transport not in DELIVER_MEMORY_MB:
-        known = " or ".join(DELIVER_MEMORY_MB)
+    if transport not in WRITER_MEMORY_MB:
+        known = " or ".join(WRITER_MEMORY_MB)
         raise ExpectedError(f"--transport must be {known}, not '{transport}'.")
     if not 0 <= backfill <= MOST_BACKFILL:
         raise ExpectedError(f"--backfill must be from 0 to {MOST_BACKFILL}, not {backfill}.")
-    memory_mb, follow = DELIVER_MEMORY_MB[transport], FirstFollow.bringing(backfill)
+    memory_mb, follow = WRITER_MEMORY_MB[transport], FirstFollow.bringing(backfill)
     publishes = [
         Publish.to(_checked(count), budget, memory_mb=memory_mb) for count in followers or FOLLOWERS
     ]
-    lanes = {"express": budget.express, "bulk": budget.bulk, "relation": budget.relation}
+    lanes = {
+        "publish": budget.publish,
+        "express": budget.express,
+        "bulk": budget.bulk,
+        "relation": budget.relation,
+    }
     if as_json:
         content = {
             "write_units_per_second": budget.write_units_per_second,
@@ -115,7 +121,7 @@ def _print_notes(notes: Iterator[str]) -> None:
 def _lanes(lanes: dict[str, Lane]) -> Table:
     table = _table("lane", "share", "workers", "entries/s of each")
     for name, lane in lanes.items():
-        share = "the rest" if name == "express" else f"{lane.percent} %"
+        share = "the rest" if lane.percent == 100 else f"{lane.percent} %"
         table.add_row(name, share, f"{lane.max_concurrency}", f"{lane.worker_rate:,}")
     return table
 
@@ -124,6 +130,11 @@ def _calculation(budget: Budget, concurrency: int | None) -> Iterator[str]:
     """How the numbers of the lanes follow from the capacity, and where it is too small."""
     units, bulk, relation = budget.write_units_per_second, budget.bulk, budget.relation
     most = Budget.of(units)
+    yield (
+        f"Publish: PLAN, which delivers to fewer than {SAMPLE_EDGES:,} followers by itself, out of "
+        f"what is left for express. After a rest each worker may write {budget.publish_burst:,} "
+        "entries at once."
+    )
     yield (
         f"Express: one worker for each {budgets.UNITS_PER_EXPRESS_WORKER:,} units, from "
         f"{budgets.MIN_EXPRESS_WORKERS} to {budgets.MAX_EXPRESS_WORKERS}. Each may write "

@@ -89,6 +89,22 @@ def test_express_workers_take_a_quarter_each_and_oversubscribe_together(units: i
 
 
 @given(capacities)
+def test_all_workers_of_plan_together_burst_a_quarter_of_a_second_at_most(units: int) -> None:
+    budget = Budget.of(units)
+    assert MAX_PUTS <= budget.publish_burst <= 1_000
+    at_once = budget.publish.max_concurrency * budget.publish_burst
+    assert 4 * at_once <= units or budget.publish_burst == MAX_PUTS
+
+
+@given(capacities)
+def test_fair_rates_together_are_no_more_than_the_capacity(units: int) -> None:
+    budget = Budget.of(units)
+    for lane in (budget.publish, budget.express, budget.bulk):
+        assert lane.max_concurrency * lane.fair_rate <= units
+        assert 1 <= lane.fair_rate <= lane.worker_rate
+
+
+@given(capacities)
 def test_every_worker_may_write_a_batch_a_second(units: int) -> None:
     budget = Budget.of(units)
     lanes = (budget.express, budget.bulk, budget.relation)
@@ -134,15 +150,19 @@ def test_a_capacity_out_of_bounds_is_refused_with_the_bounds(units: int) -> None
 
 def test_default_settings_have_the_budget_of_the_default_capacity() -> None:
     budget = Budget.of(budgets.DEFAULT_WRITE_CAPACITY)
+    assert Settings.publish_worker_rate == budget.publish.worker_rate
+    assert Settings.publish_fair_rate == budget.publish.fair_rate
+    assert Settings.publish_burst == budget.publish_burst
     assert Settings.express_worker_rate == budget.express.worker_rate
+    assert Settings.express_fair_rate == budget.express.fair_rate
     assert Settings.bulk_worker_rate == budget.bulk.worker_rate
     assert Settings.relation_worker_rate == budget.relation.worker_rate
 
 
 def test_each_transport_has_its_memory() -> None:
-    assert set(budgets.DELIVER_MEMORY_MB) == set(names.TRANSPORTS)
+    assert set(budgets.WRITER_MEMORY_MB) == set(names.TRANSPORTS)
     assert Settings.transport in names.TRANSPORTS
-    assert budgets.DELIVER_MEMORY_MB == {"libcurl": 512, "boto3": 1769}
+    assert budgets.WRITER_MEMORY_MB == {"libcurl": 512, "boto3": 1769}
 
 
 # What an account may run at once
