@@ -219,6 +219,7 @@ class Follows(System):
         worker(
             Received(
                 queue=names.RELATION.name,
+                group=order.group,
                 body=order.body,
                 sent_at=order.sent_at,
                 first_sent_at=order.sent_at,

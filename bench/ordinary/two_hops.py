@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fanfold import clock, names, times
+from fanfold.aws.items import text
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import count_for
@@ -16,6 +17,7 @@ from fanfold.fanout.row import DELIVERING
 from fanfold.fanout.transport import run
 from fanfold.follows import density, ring
 from fanfold.messages import DeliverSegment
+from fanfold.names import POSTS
 from fanfold.timeline.entries import Entry
 from simulation.timed.mappings import Arrived
 from simulation.timed.system import System
@@ -31,10 +33,11 @@ class TwoHops(System):
         fanout = self.ledger.get(self.fanout_of(message))
         assert fanout
         level = self.publishers.shards(fanout.publisher_id).level
-        followers, _ = density.estimate(self.edges_table, fanout.publisher_id, level)
+        sample = density.sample(self.edges_table, fanout.publisher_id, level)
+        followers = sample.estimate.followers
         segments, now = count_for(followers), times.to_text(clock.now_ms())
         assert self.ledger.plan(
-            fanout, segments=segments, followers=followers, level=level, now=now
+            fanout, segments=segments, followers=followers, level=level, resume={}, now=now
         )
         pending = frozenset(range(segments))
         planned = replace(fanout, state=DELIVERING, segments=segments, pending=pending)
@@ -44,9 +47,9 @@ class TwoHops(System):
         command = DeliverSegment.from_content(message.content)
         fanout = self.ledger.get(command.fanout_id)
         assert fanout
-        post = self.posts.without_body(fanout.fanout_id)
-        assert post
-        assert not post.deleted
+        key = {"ref_id": text(fanout.fanout_id)}
+        answer = self.dynamodb.get_item(TableName=POSTS.name, Key=key, ConsistentRead=True)
+        assert "deleted_at" not in answer["Item"]
         level = self.publishers.shards(fanout.publisher_id).level
         part = ring.segment_range(command.segment, command.segments)
         delivery = Delivery(

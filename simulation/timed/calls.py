@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from fanfold import names
 from fanfold.aws.retries import ATTEMPTS, is_throttle
 from fanfold.fanout.policy import Send
-from fanfold.fanout.transport import Finished
+from fanfold.fanout.transport import Call, Finished
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read
@@ -119,26 +119,25 @@ class ModelTransport:
     in_a_row: InARow = field(default_factory=InARow)
 
     @contextmanager
-    def calls(self, entry: Entry) -> Iterator[ModelCalls]:
-        """Deliver `entry`; a call still in flight at the end has its effect all the same."""
-        yield ModelCalls(self, entry)
+    def calls(self) -> Iterator[ModelCalls]:
+        """The calls of a loop; one still in flight at the end has its effect all the same."""
+        yield ModelCalls(self)
 
 
 class ModelCalls:
-    """The calls of one delivery: each has its effect half-way through its time."""
+    """The calls of deliveries: each has its effect half-way through its time."""
 
-    def __init__(self, transport: ModelTransport, entry: Entry) -> None:
+    def __init__(self, transport: ModelTransport) -> None:
         self.scheduler, self.counts = transport.scheduler, transport.counts
         self._in_a_row = transport.in_a_row
-        self.entry = entry
         self._followers = EdgesTable(transport.client, names.FOLLOWERS.name)
         self._timelines = Entries(transport.client, names.TIMELINES.name)
         self._finished: list[Finished] = []
         self._waiting: Task | None = None
 
-    def start(self, action: Read | Send) -> None:
+    def start(self, call: Call) -> None:
         half = call_seconds(self.scheduler.random) / 2
-        self._after(half, partial(self._run, action, half, self._in_a_row.begin()))
+        self._after(half, partial(self._run, call, half, self._in_a_row.begin()))
 
     def finished(self, seconds: float | None) -> list[Finished]:
         """Return the calls that have ended; if none has, wait for one, at most `seconds`."""
@@ -149,14 +148,15 @@ class ModelCalls:
         finished, self._finished = self._finished, []
         return finished
 
-    def _run(self, action: Read | Send, half: float, number: int) -> None:
+    def _run(self, call: Call, half: float, number: int) -> None:
+        entry, action = call.job.entry, call.action
         if isinstance(action, Send):
-            result: Page | Collection[str] | Exception = self._push(action)
+            result: Page | Collection[str] | Exception = self._push(entry, action)
         else:
-            result = self._page(action)
+            result = self._page(entry.publisher_id, action)
         if isinstance(result, Page):
             half += EDGE_SECONDS * len(result.edges)
-        self._after(half, partial(self._end, Finished(action, result), number))
+        self._after(half, partial(self._end, Finished(call, result), number))
 
     def _end(self, call: Finished, number: int) -> None:
         self._in_a_row.end(number)
@@ -167,16 +167,16 @@ class ModelCalls:
     def _after(self, seconds: float, callback: Callable[[], None]) -> None:
         self.scheduler.at(self.scheduler.now + seconds, callback)
 
-    def _page(self, action: Read) -> Page | Exception:
+    def _page(self, publisher_id: str, action: Read) -> Page | Exception:
         try:
-            return self._followers.page(self.entry.publisher_id, action)
+            return self._followers.page(publisher_id, action)
         except Exception as error:  # noqa: BLE001 - the policy decides
             return error
 
-    def _push(self, action: Send) -> Collection[str] | Exception:
+    def _push(self, entry: Entry, action: Send) -> Collection[str] | Exception:
         self.counts.sent += len(action.edges)
         try:
-            left = self._timelines.push(self.entry, [ring.follower_of(e) for e in action.edges])
+            left = self._timelines.push(entry, [ring.follower_of(e) for e in action.edges])
         except Exception as error:  # noqa: BLE001 - the policy decides
             if is_throttle(error):
                 self.counts.throttled += len(action.edges)

@@ -19,29 +19,34 @@ from aws_model.dynamodb.database import Database
 from aws_model.sqs import client as sqs
 from aws_model.sqs.queues import Hooks as QueueHooks
 from fanfold import contract, names
+from fanfold.aws import boto
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
 from fanfold.budgets import Budget
+from fanfold.fanout import transport
 from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
+from fanfold.fanout.policy import Delivery
 from fanfold.fanout.publish import NewPost, Publishing
+from fanfold.fanout.transport import JOIN_SECONDS, Job, Loop
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, Message, PlanFanout
+from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Posts
-from simulation.scheduler import Scheduler, virtual_time
+from simulation.scheduler import Scheduler, clock_patches, patched
 from simulation.schemas import schema_of
 from simulation.timed.calls import Applied, Counts, InARow, ModelTransport, Timed
 from simulation.timed.mappings import Arrived, Environments, EventSourceMapping, Handle, SideBySide
 from simulation.timed.tables import CountedTimelines, Written
-from simulation.timed.tasks import Threads
+from simulation.timed.tasks import Moment, Threads
 
-# As a stage has them by default.
-PUBLISH_WORKERS = 10
+# As a stage has it by default.
 RETENTION_DAYS = 30
 # Ids as long as those of Cognito.
 PUBLISHER = "ada00000-0000-4000-8000-000000000001"
@@ -66,6 +71,13 @@ def partition_of(_resource: Resource, key: str, partitions: int, *, seed: int = 
     salt = seed.to_bytes(8, "big")
     digest = blake2b(key.encode(), digest_size=8, salt=salt, person=b"dynamodb").digest()
     return int.from_bytes(digest) * partitions >> 64
+
+
+class Planner(NamedTuple):
+    """A warm environment of PLAN: its messages share a loop, and what it has learnt."""
+
+    planning: Planning
+    pace: Pace
 
 
 class Paces(NamedTuple):
@@ -123,31 +135,22 @@ class System:
         self.publishers = PublishersTable(self.dynamodb, names.PUBLISHERS.name)
         self.segments = Lanes(express=self.lanes[names.EXPRESS], bulk=self.lanes[names.BULK])
         self.publishing = Publishing(self.posts, self.ledger, RETENTION_DAYS)
-        self.planning = Planning(
-            self.ledger,
-            self.edges_table,
-            self.publishers,
-            self.segments,
-            Threads(self.scheduler, AT_A_TIME),
+        self.lookup = Lookup(
+            self.ledger, self.posts, self.publishers, self.edges_table, self._together
         )
         self.transport = ModelTransport(
             self.scheduler, self.untimed_dynamodb, self.counts, self.in_a_row
         )
-        self.delivering = Delivering(
-            self.ledger, self.posts, self.publishers, self.segments, self.transport
-        )
-        bulk, express = self.budget.bulk, self.budget.express
-        planners, deliverers = Environments(self, lambda: None), Environments(self, self._paces)
+        self.delivering = Delivering(self.lookup, self.ledger, self.segments, self.transport)
+        planners, deliverers = Environments(self, self._planner), Environments(self, self._paces)
         self.mappings: dict[str, EventSourceMapping] = {}
-        self.map(names.PUBLISH, PUBLISH_WORKERS, planners, self._plan)
-        self.map(names.EXPRESS, express.max_concurrency, deliverers, self._deliver_express)
-        self.map(names.BULK, bulk.max_concurrency, deliverers, self._deliver_bulk)
+        self.map(names.PUBLISH, planners, self._plan)
+        self.map(names.EXPRESS, deliverers, self._deliver_express)
+        self.map(names.BULK, deliverers, self._deliver_bulk)
 
-    def map(
-        self, queue: names.Queue, workers: int, environments: Environments[E], handle: Handle[E]
-    ) -> None:
+    def map(self, queue: names.Queue, environments: Environments[E], handle: Handle[E]) -> None:
         """Invoke a function with the messages of a queue."""
-        url = self.lanes[queue].url
+        url, workers = self.lanes[queue].url, self.budget.workers[queue]
         self.mappings[url] = SideBySide(
             self, queue, url, workers, environments=environments, handle=handle
         )
@@ -158,7 +161,11 @@ class System:
 
     def virtual_time(self) -> AbstractContextManager[None]:
         """Let the product live in this system's time."""
-        return virtual_time(self.scheduler)
+        return patched([*clock_patches(lambda: self.scheduler), (transport, "Job", self._job)])
+
+    def _job(self, delivery: Delivery, entry: Entry) -> Job:
+        has_ended: Any = Moment(self.scheduler)
+        return Job(delivery, entry, has_ended=has_ended)
 
     def publish(self, publisher_id: str, ref_id: str) -> None:
         """Start to publish a post of 1 KB, as over HTTP."""
@@ -228,8 +235,28 @@ class System:
             for entry in request["Entries"]:
                 self.mappings[request["QueueUrl"]].poll_in(entry["DelaySeconds"])
 
-    def _plan(self, _environment: None, message: Arrived) -> None:
-        self.planning.plan(self.fanout_of(message), redelivered=message.redelivered)
+    def _together(self, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
+        return boto.together(self.dynamodb, Threads(self.scheduler, len(calls)), *calls)
+
+    def _planner(self) -> Planner:
+        """A warm environment of PLAN, as in functions/plan.py."""
+        loop = Loop(self.transport, join_seconds=JOIN_SECONDS)
+        threads = Threads(self.scheduler, AT_A_TIME)
+        lane = self.budget.publish
+        return Planner(
+            Planning(self.lookup, self.ledger, self.edges_table, self.segments, loop, threads),
+            Pace(lane.worker_rate, burst=self.budget.publish_burst, fair=lane.fair_rate),
+        )
+
+    def _plan(self, planner: Planner, message: Arrived) -> None:
+        outcome = planner.planning.plan(
+            self.fanout_of(message),
+            publisher_id=message.group,
+            pace=planner.pace,
+            redelivered=message.redelivered,
+            stop_at=self.scheduler.now + names.PLAN.seconds - HAND_BACK_SECONDS,
+        )
+        self.counts.outcomes[f"{outcome.what} by PLAN"] += 1
 
     def fanout_of(self, message: Arrived) -> str:
         """The id of the fan-out that PLAN is to plan; a post of another service is accepted."""
@@ -245,8 +272,9 @@ class System:
 
     def _paces(self) -> Paces:
         """What an environment of DELIVER learns, as in functions/deliver.py."""
+        express = self.budget.express
         return Paces(
-            express=Pace(self.budget.express.worker_rate),
+            express=Pace(express.worker_rate, fair=express.fair_rate),
             bulk=Pace(self.budget.bulk.worker_rate, burst=MAX_PUTS),
         )
 
@@ -259,6 +287,7 @@ class System:
     def _deliver(self, pace: Pace, message: Arrived) -> None:
         outcome = self.delivering.deliver(
             DeliverSegment.from_content(message.content),
+            publisher_id=message.group,
             pace=pace,
             redelivered=message.redelivered,
             sent_at=0,  # SWEEP does not run here

@@ -13,33 +13,49 @@ from simulation.scheduler import Scheduler, Task
 R = TypeVar("R")
 
 
+class Moment:
+    """An event, as in `threading`, that one task waits for in virtual time."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._is_set = False
+        self._waiting: Task | None = None
+
+    def set(self) -> None:
+        self._is_set = True
+        if self._waiting is not None:
+            waiting, self._waiting = self._waiting, None
+            self._scheduler.at(self._scheduler.now, lambda: self._scheduler.wake(waiting))
+
+    def wait(self) -> None:
+        if not self._is_set:
+            self._waiting = self._scheduler.current
+            self._scheduler.wait(None)
+
+
 class Running(Generic[R]):
     """A call in a task of its own; its result is waited for in virtual time."""
 
     def __init__(self, scheduler: Scheduler, call: Callable[[], R]) -> None:
-        self._scheduler, self._call = scheduler, call
-        self._ended: list[R | Exception] = []
-        self._waiting: Task | None = None
+        self._call = call
+        self._ends: list[R | Exception] = []
+        self._has_ended = Moment(scheduler)
         scheduler.start(self._run)
 
     def result(self) -> R:
         """What the call returns, or its error."""
-        if not self._ended:
-            self._waiting = self._scheduler.current
-            self._scheduler.wait(None)
-        (end,) = self._ended
+        self._has_ended.wait()
+        (end,) = self._ends
         if isinstance(end, Exception):
             raise end
         return end
 
     def _run(self) -> None:
         try:
-            self._ended.append(self._call())
+            self._ends.append(self._call())
         except Exception as error:  # noqa: BLE001 - for whoever asks for the result
-            self._ended.append(error)
-        if self._waiting is not None:
-            waiting = self._waiting
-            self._scheduler.at(self._scheduler.now, lambda: self._scheduler.wake(waiting))
+            self._ends.append(error)
+        self._has_ended.set()
 
 
 @dataclass(frozen=True)

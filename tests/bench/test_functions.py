@@ -29,7 +29,7 @@ def run(scheduler: Scheduler, what: Callable[[], object]) -> None:
 def mapped(handle: Handle[Kept], *, cold: bool = False) -> System:
     """A system whose publish queue has a function of ours."""
     system = System(4_000, cold=cold)
-    system.map(names.PUBLISH, 2, Environments(system, list), handle)
+    system.map(names.PUBLISH, Environments(system, list), handle)
     return system
 
 
