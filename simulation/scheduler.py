@@ -145,6 +145,11 @@ class Scheduler:
         while not until():
             step()
 
+    def run_to(self, when: float) -> None:
+        """Go on until a time, though nothing may happen then."""
+        self.at(when, lambda: None)
+        self.run(lambda: self.now >= when)
+
     def _step_earliest(self) -> None:
         if not self._due:
             raise RuntimeError("Nothing is left to happen.")

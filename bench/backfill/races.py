@@ -73,7 +73,7 @@ def race(way: Way, races: int, *, seed: int = 1) -> Raced:
             post_at = begin + random.uniform(0, WITHIN_SECONDS)
             scheduler.at(post_at, partial(_post, system, each))
         end = BEFORE_SECONDS + APART_SECONDS * races + SECOND_LOOK_SECONDS
-        scheduler.run(lambda: scheduler.now >= end)
+        scheduler.run_to(end)
     for each in found.races:
         is_missed = each.user not in system.written(each.ref_id).users
         if each.is_promised:

@@ -86,9 +86,7 @@ def rush(plan: Plan, *, way: Way | None = None, is_on: bool = True) -> Found:
         while not (_is_over(system, plan) and all(map(system.is_complete, posts))):
             if scheduler.now > PATIENCE_SECONDS:
                 raise RuntimeError(f"The rush is not over after {PATIENCE_SECONDS} s.")
-            step = scheduler.now + STEP_SECONDS
-            scheduler.at(step, lambda: None)
-            scheduler.run(lambda: scheduler.now >= step)  # noqa: B023 - it runs here
+            scheduler.run_to(scheduler.now + STEP_SECONDS)
     others = {FOLLOWER.format(number) for number in range(FIRST_OTHER, FIRST_OTHER + PUBLISHES)}
     windows: Counter[int] = Counter()
     for second, entries in system.backfilled.items():

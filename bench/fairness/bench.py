@@ -99,5 +99,4 @@ def _run_until_complete(system: System, begun: dict[str, float]) -> None:
     while not all(map(system.is_complete, begun)):
         if scheduler.now > end + PATIENCE_SECONDS:
             raise RuntimeError(f"Small publishes take longer than {PATIENCE_SECONDS} s.")
-        step_ends = scheduler.now + APART_SECONDS
-        scheduler.run(lambda: scheduler.now >= step_ends)  # noqa: B023 - it runs here
+        scheduler.run_to(scheduler.now + APART_SECONDS)
