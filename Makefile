@@ -124,6 +124,7 @@ documents: .venv/.ready ## Write docs/openapi.json and docs/schemas from the con
 lock: .venv/.ready ## Lock the newest versions that requirements*.in and package.json allow
 	@echo "Locking what runs on Lambda."
 	@$(COMPILE) --output-file requirements.txt requirements.in
+	@$(COMPILE) --output-file requirements-boto3.txt requirements-boto3.in
 	@echo "Locking what builds and tests it."
 	@$(COMPILE) --output-file requirements-dev.txt requirements-dev.in
 	@$(COMPILE) --output-file requirements-uv.txt requirements-uv.in

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from contract_docs.intake import schema_of
 from contract_docs.operations import BODY, PUBLISHED_AT
 from fanfold import contract
 from functions._intake import EVENTS
@@ -32,7 +33,7 @@ def documents() -> dict[str, Json]:
     return {
         kind: {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
-            **model.model_json_schema(),
+            **schema_of(model, kind=kind),
             "examples": [example(kind)],
         }
         for kind, model in EVENTS.items()

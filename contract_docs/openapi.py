@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from contract_docs.intake import schema_of
 from contract_docs.operations import OPERATIONS, PATH, QUERY, Operation
 from contract_docs.schemas import components
 from fanfold import answers, contract
@@ -45,7 +46,7 @@ def document() -> Json:
     requests = [each.request for each in OPERATIONS.values() if each.request]
     schemas = {
         **components(*kinds, answers.Problem, answers.GatewayMessage),
-        **{model.__name__: model.model_json_schema() for model in requests},
+        **{model.__name__: schema_of(model) for model in requests},
     }
     return {
         "openapi": "3.1.1",

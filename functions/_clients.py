@@ -1,6 +1,7 @@
-"""The library that calls AWS in DELIVER and QUERY: libcurl or boto3, as the stage says.
+"""The library that calls AWS in the functions: libcurl or boto3, as the stage says.
 
-Only the chosen one is imported: boto3 alone is more than half of a cold start.
+Only the chosen one is imported, and with libcurl only that one is in the asset: boto3 alone is more
+than half of a cold start.
 """
 
 from __future__ import annotations
@@ -8,11 +9,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fanfold.aws.retries import ATTEMPTS
 from fanfold.names import BOTO3
 from fanfold.settings import Settings
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
 
     from fanfold.fanout.transport import Transport
@@ -22,30 +27,18 @@ if TYPE_CHECKING:
 AT_THE_SAME_TIME = 2
 
 
-def dynamodb(settings: Settings) -> DynamoDBClient:
-    """A client with the calls of DELIVER and QUERY."""
+def dynamodb(settings: Settings, *, attempts: int = ATTEMPTS) -> DynamoDBClient:
+    """A client, which any thread may use; with `attempts=1` for code that retries by itself."""
     if settings.transport == BOTO3:
         from fanfold.aws import boto
 
-        return boto.dynamodb()
+        return boto.dynamodb(attempts)
     from fanfold.aws import curl
 
-    return curl.dynamodb()
-
-
-def together(settings: Settings) -> Together:
-    """Makes calls of that client at the same time."""
-    if settings.transport == BOTO3:
-        from fanfold.aws import boto
-
-        return partial(boto.together, boto.dynamodb(), boto.threads(AT_THE_SAME_TIME))
-    from fanfold.aws import curl
-
-    return curl.dynamodb().together  # type: ignore[attr-defined,no-any-return]
+    return curl.dynamodb(attempts)
 
 
 def sqs(settings: Settings) -> SQSClient:
-    """A client with the calls of DELIVER."""
     if settings.transport == BOTO3:
         from fanfold.aws import boto
 
@@ -53,6 +46,33 @@ def sqs(settings: Settings) -> SQSClient:
     from fanfold.aws import curl
 
     return curl.sqs()
+
+
+def lambda_(settings: Settings) -> LambdaClient:
+    """A client that reads event source mappings."""
+    if settings.transport == BOTO3:
+        from fanfold.aws import boto
+
+        return boto.lambda_()
+    from fanfold.aws import curl
+
+    return curl.lambda_()
+
+
+def threads(count: int) -> Executor:
+    """A thread pool of the caller's own, for `count` concurrent calls."""
+    from fanfold.aws import threads  # DELIVER and QUERY need none
+
+    return threads.pool(count)
+
+
+def together(settings: Settings) -> Together:
+    """Makes calls of that client at the same time."""
+    if settings.transport == BOTO3:
+        from fanfold.aws.threads import together
+
+        return partial(together, dynamodb(settings), threads(AT_THE_SAME_TIME))
+    return dynamodb(settings).together  # type: ignore[attr-defined,no-any-return]
 
 
 def transport(settings: Settings) -> Transport:
@@ -71,10 +91,11 @@ def transport(settings: Settings) -> Transport:
             Entries(client, settings.timelines_table),
         )
     from fanfold.aws import curl
+    from fanfold.aws.connections import DYNAMODB
     from fanfold.fanout.transport_curl import CurlTransport
 
     return CurlTransport(
         EdgesTable(curl.dynamodb(), settings.followers_table),
         Entries(curl.dynamodb(), settings.timelines_table),
-        curl.connections(curl.DYNAMODB),
+        curl.connections(DYNAMODB),
     )

@@ -1,93 +1,76 @@
 """Validates what comes from outside: HTTP bodies and messages of other services.
 
-Only this module imports pydantic, so DELIVER and QUERY start without it.
+A model names its fields, and `CHECKS` says by a field's name what it may hold. contract_docs/
+writes the public documents from both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
-from typing import Annotated, Any, Literal, TypeVar
-
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from typing import Any, NamedTuple, TypeVar
 
 from fanfold import contract, json_text, times
 from fanfold.errors import BadInput, TooLarge
-
-# What JSON Schema says besides is for the public documents; the functions below check it.
-Version = Annotated[int, Field(json_schema_extra={"const": contract.VERSION})]
-Id = Annotated[str, StringConstraints(pattern=rf"^{contract.ID_PATTERN}$")]
-Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-Body = Annotated[
-    dict[str, Any],
-    Field(
-        description=(
-            f"Opaque, and kept as it was sent: at most {contract.MAX_BODY_BYTES} bytes as compact "
-            f"JSON in UTF-8, and {contract.MAX_BODY_LEVELS} levels."
-        )
-    ),
-]
+from fanfold.ids import check_id
 
 
-class _Input(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class PublishRequest(_Input):
+class PublishRequest(NamedTuple):
     """The body of `POST /v1/posts`; the publisher is the token's user, and the ids are ours."""
 
-    published_at: Time | None = None
-    body: Body | None = None
+    published_at: str | None = None
+    body: dict[str, Any] | None = None
 
 
-class EditRequest(_Input):
+class EditRequest(NamedTuple):
     """The body of `PUT /v1/posts/{ref_id}`."""
 
-    body: Body
+    body: dict[str, Any]
 
 
-class MarkerRequest(_Input):
+class MarkerRequest(NamedTuple):
     """The body of `PUT /v1/timeline/marker`: `published_at` and `ref_id` of an entry."""
 
-    published_at: Time
-    ref_id: Id
+    published_at: str
+    ref_id: str
 
 
-class PostPublished(_Input):
-    version: Version
-    type: Literal["post.published"]
-    publisher_id: Id
-    ref_id: Id
-    published_at: Time | None = None
-    body: Body | None = None
+class PostPublished(NamedTuple):
+    version: int
+    type: str
+    publisher_id: str
+    ref_id: str
+    published_at: str | None = None
+    body: dict[str, Any] | None = None
 
 
-class PostUpdated(_Input):
-    version: Version
-    type: Literal["post.updated"]
-    publisher_id: Id
-    ref_id: Id
-    body: Body
+class PostUpdated(NamedTuple):
+    version: int
+    type: str
+    publisher_id: str
+    ref_id: str
+    body: dict[str, Any]
 
 
-class PostDeleted(_Input):
-    version: Version
-    type: Literal["post.deleted"]
-    publisher_id: Id
-    ref_id: Id
+class PostDeleted(NamedTuple):
+    version: int
+    type: str
+    publisher_id: str
+    ref_id: str
 
 
-class FollowAdded(_Input):
-    version: Version
-    type: Literal["follow.added"]
-    user_id: Id
-    publisher_id: Id
+class FollowAdded(NamedTuple):
+    version: int
+    type: str
+    user_id: str
+    publisher_id: str
 
 
-class FollowRemoved(_Input):
-    version: Version
-    type: Literal["follow.removed"]
-    user_id: Id
-    publisher_id: Id
+class FollowRemoved(NamedTuple):
+    version: int
+    type: str
+    user_id: str
+    publisher_id: str
 
 
 Event = PostPublished | PostUpdated | PostDeleted | FollowAdded | FollowRemoved
@@ -100,7 +83,7 @@ EVENTS: dict[str, type[Event]] = {
     contract.FOLLOW_REMOVED: FollowRemoved,
 }
 
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound=tuple[Any, ...])
 
 _A_POST = '{"body": {"title": "Hello"}}'
 _AN_ENTRY = '{"published_at": "2026-11-20T18:00:00.123Z", "ref_id": "0b6f8a4c"}'
@@ -188,40 +171,63 @@ def _checked(model: type[Model], content: dict[str, Any]) -> Model:
 
     One that is null counts as left out, as many serializers write it.
     """
-    fields = model.model_fields
+    fields: tuple[str, ...] = model._fields  # type: ignore[attr-defined]
     for name in content:
         if name not in fields:
             known = ", ".join(fields)
             raise BadInput(f"Unknown field {_shown(name)}; the known ones are {known}.")
     content = {name: value for name, value in content.items() if value is not None}
+    defaults = model._field_defaults  # type: ignore[attr-defined]
+    for name in fields:
+        if name in content:
+            CHECKS[name](content[name], name)
+        elif name not in defaults:
+            raise BadInput(f"'{name}' is missing; send it.")
+    if "published_at" in content:  # last: a body may be refused before it
+        times.to_ms(content["published_at"])
+    return model(**content)
+
+
+def _version(value: Any, field: str) -> None:
+    """Which versions are read is said by `messages.parse`."""
+    if type(value) is not int:
+        raise BadInput(f"'{field}' is not a whole number; send {contract.VERSION}.")
+
+
+def _text(value: Any, field: str) -> None:
+    if not isinstance(value, str):
+        raise BadInput(f"'{field}' is not a string; send one.")
+    _whole(value, field)
+
+
+def _whole(text: str, field: str) -> None:
     try:
-        valid = model.model_validate(content)
-    except ValidationError as invalid:
-        raise BadInput(_sentence(invalid)) from None
-    published_at = content.get("published_at")
-    if published_at is not None:
-        times.to_ms(published_at)
-    return valid
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadInput(f"'{field}' holds half a surrogate pair; send whole characters.") from None
 
 
-def _sentence(invalid: ValidationError) -> str:
-    """The first error, with what to change."""
-    error = invalid.errors(include_url=False, include_input=False)[0]
-    field = str(error["loc"][0]) if error["loc"] else "body"
-    match error["type"]:
-        case "missing":
-            return f"'{field}' is missing; send it."
-        case "string_pattern_mismatch":
-            return (
-                f"'{field}' is not a valid id; use 1 to {contract.MAX_ID_CHARS} characters "
-                "out of letters, digits and _ . : | @ + = -"
-            )
-        case "dict_type":
-            return f'\'{field}\' is not a JSON object; send one such as {{"title": "Hello"}}.'
-        case "string_unicode":
-            return f"'{field}' holds half a surrogate pair; send whole characters."
-        case _:
-            return f"'{field}' is not a string; send one."
+def _id(value: Any, field: str) -> None:
+    _text(value, field)
+    check_id(value, field=field)
+
+
+def _object(value: Any, field: str) -> None:
+    if not isinstance(value, dict):
+        raise BadInput(f'\'{field}\' is not a JSON object; send one such as {{"title": "Hello"}}.')
+    for name in value:
+        _whole(name, field)
+
+
+CHECKS: dict[str, Callable[[Any, str], None]] = {
+    "version": _version,
+    "type": _text,
+    "publisher_id": _id,
+    "ref_id": _id,
+    "user_id": _id,
+    "published_at": _text,
+    "body": _object,
+}
 
 
 def _shown(name: str) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from functions import _clients
+
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
@@ -89,7 +91,6 @@ def following(
 
 def backfilling(settings: Settings, dynamodb: DynamoDBClient) -> Backfilling:
     """The use case of backfills, for RELATE."""
-    from fanfold.aws import boto
     from fanfold.follows.backfill import Backfilling, NewestPosts
     from fanfold.timeline.entries import Entries
     from fanfold.timeline.outbox import Outbox
@@ -98,14 +99,13 @@ def backfilling(settings: Settings, dynamodb: DynamoDBClient) -> Backfilling:
         NewestPosts(
             Outbox(dynamodb, settings.posts_table), settings.retention_days, settings.backfill
         ),
-        # No retries inside boto3: a backfill keeps to its pace, and has to see every throttle.
-        Entries(boto.dynamodb(attempts=1), settings.timelines_table),
+        # No retries inside the client: a backfill keeps to its pace, and has to see every throttle.
+        Entries(_clients.dynamodb(settings, attempts=1), settings.timelines_table),
     )
 
 
 def edges(settings: Settings) -> Edges:
     """The edges as the functions write them: growths are logged and counted."""
-    from fanfold.aws import boto
     from fanfold.follows.edges import Edges
     from fanfold.follows.edges_table import EdgesTable
     from fanfold.follows.growth import Growing
@@ -113,8 +113,8 @@ def edges(settings: Settings) -> Edges:
     from fanfold.follows.publishers_table import PublishersTable
     from functions._growth import report_growth
 
-    # No retries inside boto3: `Edges` retries, and has to see every throttle.
-    dynamodb = boto.dynamodb(attempts=1)
+    # No retries inside the client: `Edges` retries, and has to see every throttle.
+    dynamodb = _clients.dynamodb(settings, attempts=1)
     return Edges(
         EdgesTable(dynamodb, settings.followers_table),
         Growing(

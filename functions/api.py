@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import clock, contract, names, times
-from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
 from fanfold.fanout.ledger import Ledger
@@ -22,7 +21,7 @@ from fanfold.settings import Settings
 from fanfold.timeline.marker import Marking
 from fanfold.timeline.mutes import Mutes
 from fanfold.timeline.readers import Readers
-from functions import _wiring
+from functions import _clients, _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
 from functions._intake import (
     body_text,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from fanfold.follows.wishes import Follow
 
 settings = Settings.from_env()
-dynamodb, sqs = boto.dynamodb(), boto.sqs()
+dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
 publish_queue = WorkQueue(sqs, settings.publish_queue_url)
 ledger = Ledger(dynamodb, settings.fanouts_table)
 publishing = _wiring.publishing(settings, dynamodb)
@@ -47,7 +46,7 @@ followers = Followers(
     EdgesTable(dynamodb, settings.followers_table),
     PublishersTable(dynamodb, settings.publishers_table),
     settings.follower_readers,
-    boto.threads(AT_A_TIME),
+    _clients.threads(AT_A_TIME),
 )
 
 

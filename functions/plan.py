@@ -7,7 +7,6 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import contract, names
-from fanfold.aws import boto
 from fanfold.aws.retries import AT_A_TIME
 from fanfold.errors import BadInput, EditOvertaken, NoPost, NotYet, PostRetracted
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
@@ -33,7 +32,7 @@ from functions._metrics import count
 from functions._worker import Received, logger, queue_name, sources, work
 
 settings = Settings.from_env()
-dynamodb, sqs = boto.dynamodb(), boto.sqs()
+dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
 publishing = _wiring.publishing(settings, dynamodb)
 planning = Planning(
     _wiring.lookup(settings, dynamodb, _clients.together(settings)),
@@ -42,12 +41,12 @@ planning = Planning(
     _wiring.lanes(settings, sqs),
     # The messages of a batch share its connections and its pace.
     Loop(_clients.transport(settings), join_seconds=JOIN_SECONDS),
-    boto.threads(AT_A_TIME),
+    _clients.threads(AT_A_TIME),
 )
 following = _wiring.following(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs)
 SOURCES = sources(settings, sqs, names.PUBLISH)
 # One thread per message of a batch: no message waits for another's calls, or behind a celebrity.
-MESSAGES = boto.threads(names.PUBLISH.batch_size)
+MESSAGES = _clients.threads(names.PUBLISH.batch_size)
 # Kept between invocations, with what this worker has learnt about the table.
 PACES = {
     queue_name(settings.publish_queue_url): Pace(

@@ -11,25 +11,24 @@ from typing import Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import contract, names
-from fanfold.aws import boto
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS
 from fanfold.errors import BadInput
 from fanfold.fanout.pacing import Pace
 from fanfold.messages import BackfillRelation, ReconcileRelation, parse
 from fanfold.settings import Settings
-from functions import _wiring
+from functions import _clients, _wiring
 from functions._worker import Received, logger, queue_name, sources, work
 
 # Time for the last call of a backfill to end.
 STOP_SECONDS = CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS
 
 settings = Settings.from_env()
-dynamodb, sqs = boto.dynamodb(), boto.sqs()
+dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
 following = _wiring.following(settings, names.API, _wiring.edges(settings), dynamodb, sqs)
 backfilling = _wiring.backfilling(settings, dynamodb)
 SOURCES = sources(settings, sqs, names.RELATION)
-ORDERS = boto.threads(names.RELATION.batch_size)
+ORDERS = _clients.threads(names.RELATION.batch_size)
 # Kept between invocations. Without a burst: many workers begin at once, and together they keep to
 # their share.
 PACES = {

@@ -9,7 +9,6 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import clock, names
-from fanfold.aws import boto
 from fanfold.aws.dead_letters import DeadLetterQueue, DeadLetterReports
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.queues import WorkQueue
@@ -18,31 +17,32 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.settings import Settings
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.sweep import Sweeping, Swept
-from functions import _wiring
+from functions import _clients, _wiring
 
 # What a run keeps of its time: for the step in hand, its metrics and the dead letters.
 RESERVE_SECONDS = 10
 
 settings = Settings.from_env()
-fanouts = OpenFanouts(boto.dynamodb(), settings.fanouts_table)
+dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
+fanouts = OpenFanouts(dynamodb, settings.fanouts_table)
 sweeping = Sweeping(
     fanouts,
-    Ledger(boto.dynamodb(), settings.fanouts_table),
-    WorkQueue(boto.sqs(), settings.publish_queue_url),
-    _wiring.lanes(settings, boto.sqs()),
+    Ledger(dynamodb, settings.fanouts_table),
+    WorkQueue(sqs, settings.publish_queue_url),
+    _wiring.lanes(settings, sqs),
     EventSourceMappings(
-        boto.lambda_(),
+        _clients.lambda_(settings),
         {
             settings.publish_queue_url: settings.publish_mapping,
             settings.express_queue_url: settings.express_mapping,
             settings.bulk_queue_url: settings.bulk_mapping,
         },
     ),
-    boto.threads(AT_A_TIME),
+    _clients.threads(AT_A_TIME),
 )
 dead_letters = DeadLetterReports(
     {
-        queue.name: DeadLetterQueue(boto.sqs(), getattr(settings, queue.dlq_url_setting))
+        queue.name: DeadLetterQueue(sqs, getattr(settings, queue.dlq_url_setting))
         for queue in names.QUEUES
     }
 )

@@ -14,12 +14,14 @@ import uv
 from aws_cdk import BundlingOptions, DockerImage, ILocalBundling
 from aws_cdk import aws_lambda as lambda_
 
+from fanfold.names import BOTO3, LIBCURL
 from infra.stages import Stage
 
 SOURCE: Final = Path(__file__).resolve()
 ROOT: Final = SOURCE.parent.parent
 PACKAGES: Final = ("functions", "fanfold")
-LOCK: Final = "requirements.txt"
+# By transport: boto3 is half of an asset, so only functions that call it have it.
+LOCKS: Final = {LIBCURL: "requirements.txt", BOTO3: "requirements-boto3.txt"}
 # Files of the installation that no function reads. The scripts in `bin` contain the path of this
 # machine's Python, which would change the asset.
 LEFTOVERS: Final = ("bin", ".lock")
@@ -34,18 +36,21 @@ class BundlingError(RuntimeError):
 
 
 def bundle(output: Path, *, stage: Stage) -> None:
-    """Install the lock's wheels for the stage's runtime into `output`, and copy our packages.
+    """Install the wheels of its lock for the stage's runtime into `output`, and copy our packages.
 
     The asset is the same whatever the umask of whoever deploys it.
     """
-    if not (ROOT / LOCK).exists():
-        raise BundlingError(f"There is no {LOCK} in {ROOT}: make the lock of the runtime first.")
+    lock = ROOT / LOCKS[stage.transport]
+    if not lock.exists():
+        raise BundlingError(
+            f"There is no {lock.name} in {ROOT}: make the lock of the runtime first."
+        )
     install = [uv.find_uv_bin(), "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
     # Wheels only: a package that is built here fits this machine, not the runtime.
     wheels = ["--only-binary", ":all:", "--python-platform", stage.wheel_platform]
     version = ["--python-version", stage.python_version]
     # Copies: a hard link would share its mode with uv's cache, and other installations.
-    target = ["--link-mode", "copy", "--target", str(output), "--requirement", str(ROOT / LOCK)]
+    target = ["--link-mode", "copy", "--target", str(output), "--requirement", str(lock)]
     # Bytecode would be that of this machine's Python.
     environment = {**os.environ, "UV_COMPILE_BYTECODE": "0"}
     done = subprocess.run(
@@ -57,7 +62,7 @@ def bundle(output: Path, *, stage: Stage) -> None:
     )
     if done.returncode != 0:
         raise BundlingError(
-            f"uv cannot install {LOCK} for {stage.runtime} on {stage.wheel_platform}:\n"
+            f"uv cannot install {lock.name} for {stage.runtime} on {stage.wheel_platform}:\n"
             f"{done.stderr}"
         )
     for leftover in LEFTOVERS:
@@ -86,6 +91,7 @@ def recipe(stage: Stage) -> dict[str, str]:
     """
     return {
         "RUNTIME": stage.runtime,
+        "LOCK": LOCKS[stage.transport],
         "WHEELS": stage.wheel_platform,
         "UV": metadata.version("uv"),
         "BUNDLER": hashlib.sha256(SOURCE.read_bytes()).hexdigest(),
@@ -107,7 +113,7 @@ class UvBundling:
 
 def service_code(stage: Stage) -> lambda_.Code:
     """The asset of all functions; each stack may call it once."""
-    kept = [LOCK, *PACKAGES, *(f"{package}/**" for package in PACKAGES)]
+    kept = [LOCKS[stage.transport], *PACKAGES, *(f"{package}/**" for package in PACKAGES)]
     return lambda_.Code.from_asset(
         str(ROOT),
         # Excluded files do not count for the asset's hash, so editing them deploys nothing.

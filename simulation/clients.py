@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,9 +18,10 @@ from botocore import xform_name
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 
 from aws_model.dynamodb import client as dynamodb
+from aws_model.endpoint import read_request
 from fanfold import clock
 from fanfold.aws.answers import Lost, encode, refused
-from fanfold.aws.curl import Connections, Ended, Service
+from fanfold.aws.connections import Connections, Ended, Service
 from fanfold.aws.retries import is_throttle, is_transient
 from fanfold.fanout.transport import Call, Finished
 from fanfold.fanout.transport_boto3 import Boto3Transport, ThreadedCalls
@@ -34,7 +35,11 @@ TROUBLE_SECONDS = 0.1
 # Where an answer names what was not done.
 LEFT = frozenset({"UnprocessedItems", "UnprocessedKeys", "Failed"})
 # The prefix of an error's name on the wire.
-NAMESPACES = {"dynamodb": "com.amazonaws.dynamodb.v20120810", "sqs": "com.amazonaws.sqs"}
+NAMESPACES = {
+    "dynamodb": "com.amazonaws.dynamodb.v20120810",
+    "sqs": "com.amazonaws.sqs",
+    "lambda": "com.amazonaws.lambda",
+}
 # The answer of a load balancer in the place of the service.
 PAGE = b"<html><body><h1>503 Service Temporarily Unavailable</h1></body></html>"
 
@@ -100,6 +105,13 @@ def tables_of(request: dict[str, Any]) -> Collection[str]:
     return tuple(request.get("RequestItems", ()))
 
 
+def _note_trouble() -> None:
+    """Invocations that have had no trouble do all that they are asked for."""
+    work = running.world.scheduler.current.work
+    if work:
+        work.trouble += 1
+
+
 @dataclass
 class InFlight:
     """Calls that have begun. Each takes its own time, so they end in any order."""
@@ -108,7 +120,9 @@ class InFlight:
 
     def begin(self, started: Any) -> None:
         seconds = running.world.faults.seconds()
-        running.world.scheduler.current.faults += seconds > TROUBLE_SECONDS
+        if seconds > TROUBLE_SECONDS:
+            running.world.scheduler.current.faults += 1
+            _note_trouble()
         self._calls.append((clock.monotonic() + seconds, started))
 
     def ended(self, seconds: float | None) -> Iterator[Any]:
@@ -164,21 +178,15 @@ class BotoClient:
                     world.scheduler.current.faults += 1
                 world.scheduler.sleep(seconds)
                 if is_slow:
-                    self._note_trouble()
+                    _note_trouble()
             try:
                 return call(self.service, operation, request)
             except Exception as error:
                 if is_transient(error):
-                    self._note_trouble()
+                    _note_trouble()
                 if attempt == self.attempts or not is_repeated(error):
                     raise
         raise AssertionError("unreachable")
-
-    def _note_trouble(self) -> None:
-        """Invocations that have had no trouble do all that they are asked for."""
-        work = running.world.scheduler.current.work
-        if work:
-            work.trouble += 1
 
 
 @dataclass(frozen=True)
@@ -222,10 +230,18 @@ class Request:
     tag: Any
 
 
+def _read(sent: Request) -> tuple[str, dict[str, Any]]:
+    """The method of the model's client that a request asks for, and its arguments."""
+    if not sent.operation.startswith("/"):
+        return xform_name(sent.operation), read_request(sent.body)
+    return "get_event_source_mapping", {"UUID": sent.operation.rpartition("/")[2]}
+
+
 class Wires(Connections):
     """Connections to the model: bytes go in, and bytes or an error come out."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, env: Mapping[str, str] | None = None) -> None:
+        del env
         self.service = service
         self.in_flight = InFlight()
 
@@ -245,18 +261,21 @@ class Wires(Connections):
         for sent in self.in_flight.take_all():
             if world.faults.random.random() < 0.5:
                 # No turn ends, and no task hears of the result; only the observer does.
-                request = json.loads(sent.body)
+                name, request = _read(sent)
                 with suppress(ClientError):
-                    answer = world.client(self.service.name).call(sent.operation, request)
-                    world.observer.applied(xform_name(sent.operation), request, answer)
+                    answer = getattr(world.client(self.service.name), name)(**request)
+                    world.observer.applied(name, request, answer)
 
     def _result(self, sent: Request) -> bytes | Exception:
-        name, request = xform_name(sent.operation), json.loads(sent.body)
+        name, request = _read(sent)
         try:
             answer = call(self.service.name, name, request)
         except ClientError as error:
+            if is_transient(error):
+                _note_trouble()
             return self._error(sent.operation, error)
         except (ConnectionError, HTTPClientError):
+            _note_trouble()
             return self._no_answer(sent.operation)
         return _encoded({key: value for key, value in answer.items() if key != "ResponseMetadata"})
 

@@ -25,7 +25,8 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
 from aws_model.lambda_events import Context
 from aws_model.sqs.messages import ACCOUNT
 from fanfold import clock, names
-from fanfold.aws import boto, curl
+from fanfold.aws import boto, connections, curl, threads
+from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS
 from fanfold.aws.retries import ATTEMPTS
 from fanfold.errors import TooManyRequests
 from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transport_boto3
@@ -186,8 +187,11 @@ def _load(function: str, transport: str) -> Environment:
     _renew_metrics()
     try:
         door = importlib.import_module(f"functions.{function}")
-        wires = cast("tuple[Wires, ...]", tuple(map(curl.connections, (curl.DYNAMODB, curl.SQS))))
-        return Environment(door, wires)
+        mine = (
+            curl.connections(DYNAMODB),
+            *(curl.of_threads(each).own for each in (DYNAMODB, SQS, LAMBDA)),
+        )
+        return Environment(door, cast("tuple[Wires, ...]", mine))
     finally:
         for name in [name for name in sys.modules if _is_door(name)]:
             del sys.modules[name]
@@ -212,7 +216,7 @@ def _emit(self: AmazonCloudWatchEMFProvider, raise_on_empty_metrics: bool = Fals
 
 def _forget_wires() -> None:
     """Have the next environment make its own connections and clients of libcurl."""
-    for cached in (curl.connections, curl.dynamodb, curl.sqs):
+    for cached in (curl.connections, curl.of_threads, curl.dynamodb, curl.sqs, curl.lambda_):
         cached.cache_clear()
 
 
@@ -245,11 +249,12 @@ def installed() -> Iterator[None]:
     patches: list[Patch] = [
         *clock_patches(lambda: running.world.scheduler),
         (boto, "dynamodb", _boto_dynamodb),
-        (boto, "threads", lambda _count: None),
+        (threads, "pool", lambda _count: None),
         (boto, "sqs", lambda: BotoClient("sqs", ATTEMPTS)),
         (boto, "lambda_", lambda: BotoClient("lambda", ATTEMPTS)),
         (AmazonCloudWatchEMFProvider, "flush_metrics", _emit),
         (transport_boto3, "Boto3Transport", UnthreadedTransport),
+        (connections, "Connections", Wires),
         (curl, "Connections", Wires),
         # So small that a dozen followers are many segments, pages and chunks.
         (plan, "SEGMENT_FOLLOWERS", 4),

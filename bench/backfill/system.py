@@ -17,7 +17,6 @@ from aws_model.dynamodb.capacity import Limits
 from aws_model.dynamodb.partitions import Key, Partition, Row
 from aws_model.dynamodb.values import Item, size_of_item
 from fanfold import clock, contract, names, times
-from fanfold.aws import boto
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.queues import WorkQueue
 from fanfold.errors import TryLater
@@ -36,6 +35,7 @@ from fanfold.timeline.entries import Entries
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Post, Posts, entries_expire_at
 from fanfold.timeline.readers import Readers
+from functions import _clients
 from functions._worker import Received
 from simulation import lambdas
 from simulation.timed.calls import Timed
@@ -127,7 +127,7 @@ def relate(following: Following, backfilling: Backfilling, pace: Pace) -> Take:
         # It reads the environment as it is imported, and makes clients that are not used here.
         stack.enter_context(patch.dict(os.environ, lambdas.settings().to_env()))
         for client in ("dynamodb", "sqs", "threads"):
-            stack.enter_context(patch.object(boto, client, lambda *_args, **_options: None))
+            stack.enter_context(patch.object(_clients, client, lambda *_args, **_options: None))
         spec.loader.exec_module(door)
     door.following, door.backfilling = following, backfilling
     door.PACES = dict.fromkeys(door.PACES, pace)

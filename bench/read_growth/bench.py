@@ -20,8 +20,9 @@ from bench.figures import Figure, Lines, Point, Result, Row
 from bench.paired import Contestant, Paired, compare
 from bench.progress import with_progress
 from fanfold import names, times
-from fanfold.aws import boto, items
+from fanfold.aws import items
 from fanfold.aws.items import MAX_PUTS, binaries, get_text, text
+from fanfold.aws.threads import together
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.paging import Asked
@@ -328,9 +329,7 @@ def _marked_rows(name: str, marked: Marked, ids: float) -> list[Row]:
 def _page(client: Any, follows: int, *, hydrate: bool) -> list[Any]:
     """The first page, with nothing in the cache."""
     hydration = Hydration(Posts(client, names.POSTS.name), {})
-    sights = Sights(
-        Readers(client, names.READERS.name), partial(boto.together, client, None), _nobody
-    )
+    sights = Sights(Readers(client, names.READERS.name), partial(together, client, None), _nobody)
     reading = Reading(Entries(client, TABLE), hydration, sights, RETENTION_DAYS)
     page = reading.page(_reader(follows), Asked(LIMIT), hydrate=hydrate)
     entries: list[Any] = page["entries"]

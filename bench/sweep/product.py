@@ -31,10 +31,10 @@ from bench.sweep.world import (
     World,
 )
 from fanfold import names
-from fanfold.aws import boto
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
+from fanfold.aws.threads import together
 from fanfold.fanout import deliver, plan
 from fanfold.fanout.deliver import Delivering
 from fanfold.fanout.lanes import Lanes
@@ -117,7 +117,7 @@ class Product:
         edges = EdgesTable(client, names.FOLLOWERS.name)
         self.publishing = Publishing(posts, self.ledger, Settings.retention_days)
         self.publish_queue = WorkQueue(sqs, PUBLISH)
-        lookup = Lookup(self.ledger, posts, publishers, edges, partial(boto.together, client, None))
+        lookup = Lookup(self.ledger, posts, publishers, edges, partial(together, client, None))
         no_loop: Any = None
         self.planning = Planning(lookup, self.ledger, edges, lanes, no_loop)
         self.delivering = {

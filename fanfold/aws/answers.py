@@ -40,11 +40,14 @@ class Exceptions:
         return refusal(code)
 
 
-def refused(operation: str, status: int, body: bytes) -> Refused:
-    """The error in an answer. Where the body is not AWS's JSON, its code is the HTTP status."""
+def refused(operation: str, status: int, body: bytes, kind: str = "") -> Refused:
+    """The error in an answer. Where the body is not AWS's JSON, its code is the HTTP status.
+
+    `kind` is the header `x-amzn-errortype`, where services of REST have the code.
+    """
     try:
         content = json.loads(body)
-        code = content.pop("__type").rpartition("#")[2]
+        code = content.pop("__type", kind.partition(":")[0]).rpartition("#")[2]
         if not code.isidentifier():  # no code of AWS, and no name for a type
             raise ValueError
     except (ValueError, KeyError, AttributeError, TypeError):

@@ -5,12 +5,10 @@ botocore's defaults change: since 1.44 a throttled DynamoDB call sleeps about 4 
 
 from __future__ import annotations
 
-from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import boto3
-from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import ConnectionError, HTTPClientError
 
@@ -19,7 +17,6 @@ from fanfold.aws.retries import (
     ATTEMPTS,
     CONNECT_TIMEOUT_SECONDS,
     READ_TIMEOUT_SECONDS,
-    for_each,
 )
 from fanfold.errors import Unanswered
 
@@ -48,23 +45,6 @@ def _config(attempts: int, connections: int) -> Config:
 def dynamodb(attempts: int = ATTEMPTS, connections: int = CONNECTIONS) -> DynamoDBClient:
     """The DynamoDB client of this process; with `attempts=1` for code that retries by itself."""
     return boto3.client("dynamodb", config=_config(attempts, connections))
-
-
-def threads(count: int) -> Executor:
-    """A thread pool of the caller's own, for `count` concurrent calls."""
-    return ThreadPoolExecutor(count)
-
-
-def together(
-    client: Any, threads: Executor | None, *calls: tuple[str, dict[str, Any]]
-) -> list[Any]:
-    """The answers to calls, such as `Query`, made at the same time if there are threads."""
-
-    def make(call: tuple[str, dict[str, Any]]) -> Any:
-        operation, request = call
-        return getattr(client, xform_name(operation))(**request)
-
-    return list(for_each(threads, make, calls))
 
 
 @cache

@@ -72,6 +72,16 @@ def is_transient(error: BaseException) -> bool:
     return _code(response) in TRANSIENT or status >= 500
 
 
+def is_repeatable(error: BaseException) -> bool:
+    """Whether a client may make the same call again by itself.
+
+    Not after a failed condition of a transaction: only the caller knows what it means.
+    """
+    reasons = _response(error).get("CancellationReasons", ())
+    has_failed = any(reason.get("Code") == "ConditionalCheckFailed" for reason in reasons)
+    return is_transient(error) and not has_failed
+
+
 def is_throttle(error: BaseException) -> bool:
     """Whether a table or a queue throttled the call."""
     return _code(_response(error)) in THROTTLES

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fanfold import times
+from fanfold.aws import scans
 from fanfold.aws.items import Value, expressions, get_text, number, text
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.row import (
@@ -258,9 +259,7 @@ class Ledger:
         yield from self._ids(GIVEN_UP, page)
 
     def _ids(self, index: Index, page: int) -> Iterator[str]:
-        pages = self.client.get_paginator("scan").paginate(
-            TableName=self.table, IndexName=index.name, PaginationConfig={"PageSize": page}
-        )
+        pages = scans.pages(self.client, TableName=self.table, IndexName=index.name, Limit=page)
         for answer in pages:
             yield from (get_text(item, "fanout_id") for item in answer["Items"])
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from fanfold.aws.answers import Lost, decode, encode
-from fanfold.aws.curl import Connections, Ended
+from fanfold.aws.connections import Connections, Ended
 from fanfold.fanout.policy import Send
 from fanfold.fanout.transport import Call, Finished
 from fanfold.follows.edges_table import EdgesTable, page_of

@@ -12,6 +12,7 @@ import urllib3
 from rich.table import Table
 
 from fanfold import clock, contract
+from fanfold.aws import scans
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import COMPLETE
@@ -172,14 +173,11 @@ def _say_what_is_late(late: Collection[str]) -> None:
 
 def _count(run: Run) -> tuple[int, set[tuple[str, str]]]:
     """Scan the timelines: the number of expected entries, and each unexpected (user, ref_id)."""
-    pages = (
-        run.deployment.client("dynamodb")
-        .get_paginator("scan")
-        .paginate(
-            TableName=run.deployment.settings().timelines_table,
-            ProjectionExpression="user_id, sort_key",
-            ConsistentRead=True,
-        )
+    pages = scans.pages(
+        run.deployment.client("dynamodb"),
+        TableName=run.deployment.settings().timelines_table,
+        ProjectionExpression="user_id, sort_key",
+        ConsistentRead=True,
     )
     found: set[tuple[str, str]] = set()
     for page in pages:

@@ -20,6 +20,7 @@ SOURCES: Final = (
     "fanfold",
     "functions",
     "requirements.txt",
+    "requirements-boto3.txt",
     "requirements-dev.txt",
     "requirements-uv.txt",
     "package-lock.json",

@@ -26,7 +26,7 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf import cloudwatch
 from aws_model.clock import START_MS
 from aws_model.lambda_events import Context
 from fanfold import clock, names
-from fanfold.aws import boto
+from fanfold.aws import boto, threads
 from fanfold.aws.retries import ATTEMPTS
 from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transport, transport_boto3
 from fanfold.fanout.pacing import Pace
@@ -220,7 +220,7 @@ def installed(sizes: Sizes) -> Iterator[None]:
         (boto, "dynamodb", lambda attempts=ATTEMPTS, connections=0: Client("dynamodb", attempts)),
         (boto, "sqs", lambda: Client("sqs", ATTEMPTS)),
         (boto, "lambda_", lambda: Client("lambda", ATTEMPTS)),
-        (boto, "threads", lambda _count: None),
+        (threads, "pool", lambda _count: None),
         (cloudwatch, "print", lambda *_, **__: None),
         (transport_boto3, "Boto3Transport", SerialTransport),
         (plan, "SEGMENT_FOLLOWERS", sizes.segment_followers),

@@ -16,7 +16,7 @@ from aws_model.dynamodb.capacity import Limits
 from aws_model.endpoint import answering_from, late, serving
 from fanfold import clock
 from fanfold.aws import curl
-from fanfold.aws.curl import Connections
+from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done
 from fanfold.fanout.transport import Transport, run
@@ -69,7 +69,7 @@ def over_sockets(followers: int) -> Delivered:
     system = _system(followers)
     with serving(late(answering_from(InRealTime(system)), LATE_SECONDS)) as url:
         connections = Connections(
-            curl.DYNAMODB,
+            DYNAMODB,
             {
                 "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
                 "AWS_SECRET_ACCESS_KEY": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from aws_cdk import App
 
+from fanfold.names import BOTO3, LIBCURL
 from fanfold_cli.local import assembly
 from infra import bundling
 from infra.stack import FanfoldStack
@@ -29,6 +30,13 @@ MACHINES = {62: "x86_64", 183: "aarch64"}
 def aws_asset(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("asset")
     bundling.bundle(output, stage=DEV)
+    return output
+
+
+@pytest.fixture(scope="module")
+def boto3_asset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("asset")
+    bundling.bundle(output, stage=replace(DEV, transport=BOTO3))
     return output
 
 
@@ -53,10 +61,9 @@ def machine(path: Path) -> str:
 
 def assert_fits(asset: Path, *, python: str, architecture: str) -> None:
     """Every compiled module is for this Python, and every shared object for this machine."""
-    for package, module in (("pydantic_core", "_pydantic_core"), ("pycurl", "_pycurl")):
-        (compiled,) = (asset / package).glob(f"{module}*.so")
-        tag = f"cpython-{python.replace('.', '')}-{architecture}-linux-gnu"
-        assert compiled.name == f"{module}.{tag}.so"
+    (compiled,) = (asset / "pycurl").glob("_pycurl*.so")
+    tag = f"cpython-{python.replace('.', '')}-{architecture}-linux-gnu"
+    assert compiled.name == f"_pycurl.{tag}.so"
     assert {machine(path) for path in shared_objects(asset)} == {architecture}
 
 
@@ -87,10 +94,13 @@ def test_the_check_notices_wheels_for_another_machine_or_python(
 
 
 @pytest.mark.network
-def test_both_assets_have_the_versions_of_the_lock(aws_asset: Path, local_asset: Path) -> None:
-    locked = set(PIN.findall((ROOT / bundling.LOCK).read_text()))
-    assert {"pycurl", "certifi"} <= {name for name, _ in locked}
-    for asset in (aws_asset, local_asset):
+def test_each_asset_has_the_versions_of_its_lock(
+    aws_asset: Path, local_asset: Path, boto3_asset: Path
+) -> None:
+    for asset, transport in ((aws_asset, LIBCURL), (local_asset, LIBCURL), (boto3_asset, BOTO3)):
+        locked = set(PIN.findall((ROOT / bundling.LOCKS[transport]).read_text()))
+        assert {"pycurl", "certifi"} <= {name for name, _ in locked}
+        assert ("boto3" in {name for name, _ in locked}) is (transport == BOTO3)
         names = [path.name.removesuffix(".dist-info") for path in asset.glob("*.dist-info")]
         held = {tuple(name.replace("_", "-").rsplit("-", 1)) for name in names}
         assert held == locked
@@ -107,10 +117,15 @@ def test_the_asset_has_our_packages_and_no_files_of_this_machine(aws_asset: Path
 
 
 @pytest.mark.network
-def test_the_asset_is_small_enough_for_lambda(aws_asset: Path) -> None:
-    files = [path for path in aws_asset.rglob("*") if path.is_file()]
-    # Lambda's limit is 250 MB unpacked; half of it would already be a sign of stray files.
-    assert sum(path.stat().st_size for path in files) < 125_000_000
+def test_without_boto3_the_asset_is_half_as_large(aws_asset: Path, boto3_asset: Path) -> None:
+    # Lambda's limit is 250 MB unpacked.
+    assert size_of(boto3_asset) < 55_000_000
+    assert size_of(aws_asset) < 30_000_000
+
+
+def size_of(asset: Path) -> int:
+    """Size of an asset in bytes, unpacked."""
+    return sum(path.stat().st_size for path in asset.rglob("*") if path.is_file())
 
 
 @pytest.mark.network
@@ -172,11 +187,11 @@ def test_a_function_can_be_imported_from_the_local_asset_alone(local_asset: Path
 _LOAD = """
 import sys
 sys.path = [{path!r}, *(p for p in sys.path if 'site-packages' not in p)]
-import aws_lambda_powertools, boto3, certifi, pycurl, fanfold.contract, fanfold.settings
-for library in boto3, certifi, pycurl:
+import aws_lambda_powertools, certifi, pycurl, fanfold.contract, fanfold.settings
+for library in aws_lambda_powertools, certifi, pycurl:
     assert library.__file__.startswith({path!r}), library.__file__
 assert certifi.where().startswith({path!r}), certifi.where()
-# libcurl signs DELIVER's calls itself, and sends them over TLS.
+# libcurl signs calls itself, and sends them over TLS.
 assert pycurl.AWS_SIGV4
 assert "https" in pycurl.version_info()[8]
 """
@@ -212,9 +227,14 @@ def asset_key(make_app: Callable[..., App], stage: Stage = DEV) -> str:
 
 
 @pytest.mark.parametrize(
-    "other", [{"runtime": "python3.13"}, {"wheel_platform": "x86_64-manylinux_2_28"}]
+    "other",
+    [
+        {"runtime": "python3.13"},
+        {"wheel_platform": "x86_64-manylinux_2_28"},
+        {"transport": BOTO3},
+    ],
 )
-def test_a_change_of_the_runtime_alone_makes_another_asset(
+def test_a_change_of_the_runtime_or_the_transport_alone_makes_another_asset(
     make_app: Callable[..., App], other: dict[str, Any]
 ) -> None:
     assert asset_key(make_app) == asset_key(make_app, replace(DEV, name="other"))
@@ -245,4 +265,6 @@ def test_another_uv_makes_another_asset(
 
 def test_a_change_of_whatever_is_bundled_or_bundles_is_a_new_source_of_the_local_engine() -> None:
     bundler = str(bundling.SOURCE.parent.relative_to(bundling.ROOT))
-    assert {*bundling.PACKAGES, bundling.LOCK, bundler, "app.py"} <= set(assembly.SOURCES)
+    assert {*bundling.PACKAGES, *bundling.LOCKS.values(), bundler, "app.py"} <= set(
+        assembly.SOURCES
+    )

@@ -15,8 +15,8 @@ from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.capacity import READ, Meter
 from aws_model.dynamodb.database import Database
 from fanfold import cursor, names, times
-from fanfold.aws import boto
 from fanfold.aws.items import binaries, number, text
+from fanfold.aws.threads import together
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entries, Entry
@@ -55,7 +55,7 @@ class Service:
         self.client = client
         sights = Sights(
             Readers(client, names.READERS.name),
-            partial(boto.together, client, None),
+            partial(together, client, None),
             FollowsTable(
                 client, names.FOLLOWING.name, Readers(client, names.READERS.name), 30
             ).active_among,

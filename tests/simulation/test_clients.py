@@ -13,7 +13,8 @@ from aws_model.errors import Refused, client_error
 from fanfold import names
 from fanfold.aws import answers, boto
 from fanfold.aws.answers import Lost
-from fanfold.aws.curl import DYNAMODB, SQS, Client, Ended
+from fanfold.aws.connections import DYNAMODB, SQS, Ended
+from fanfold.aws.curl import Client
 from fanfold.aws.items import text
 from simulation.clients import BotoClient, Wires
 from simulation.lambdas import installed, queue_url

@@ -19,25 +19,20 @@ ROOT = Path(__file__).parents[2]
 POWERTOOLS = {"aws_lambda_powertools", "jmespath", "typing_extensions", "botocore"}
 OF_LIBCURL = {"pycurl"}
 OF_BOTO3 = {"boto3", "botocore", "certifi", "dateutil", "jmespath", "s3transfer", "six", "urllib3"}
-OF_PYDANTIC = {
-    "annotated_types",
-    "pydantic",
-    "pydantic_core",
-    "typing_extensions",
-    "typing_inspection",
-}
 
-# The installed packages by function and transport.
+# The installed packages of each function, beside Powertools and its transport's.
+OWN: dict[str, set[str]] = {
+    "api": {"cachetools"},
+    "deliver": set(),
+    "plan": {"cachetools"},
+    "relate": {"cachetools"},
+    "sweep": set(),
+    "timeline": {"cachetools"},
+}
 LOADS = {
-    ("deliver", LIBCURL): POWERTOOLS | OF_LIBCURL,
-    ("deliver", BOTO3): POWERTOOLS | OF_BOTO3,
-    ("timeline", LIBCURL): POWERTOOLS | OF_LIBCURL | {"cachetools"},
-    ("timeline", BOTO3): POWERTOOLS | OF_BOTO3 | {"cachetools"},
-    # The other functions always use boto3.
-    ("api", LIBCURL): POWERTOOLS | OF_BOTO3 | OF_PYDANTIC | {"cachetools"},
-    ("plan", LIBCURL): POWERTOOLS | OF_BOTO3 | OF_PYDANTIC | {"cachetools"},
-    ("relate", LIBCURL): POWERTOOLS | OF_BOTO3 | {"cachetools"},
-    ("sweep", LIBCURL): POWERTOOLS | OF_BOTO3,
+    (door, transport): POWERTOOLS | library | own
+    for door, own in OWN.items()
+    for transport, library in ((LIBCURL, OF_LIBCURL), (BOTO3, OF_BOTO3))
 }
 
 # Prints the modules that importing a function adds: those of installed packages, and all.
@@ -83,7 +78,7 @@ def packages(modules: frozenset[str]) -> set[str]:
 
 def test_every_function_is_pinned() -> None:
     modules = {path.stem for path in (ROOT / "functions").glob("[!_]*.py")}
-    assert {door for door, _ in LOADS} == modules
+    assert OWN.keys() == modules
 
 
 @pytest.mark.parametrize(("door", "transport"), LOADS)
@@ -94,8 +89,8 @@ def test_a_function_loads_exactly_the_pinned_packages(door: str, transport: str)
     assert not less, f"functions.{door} on {transport} loads {', '.join(less)} no more; unpin it."
 
 
-@pytest.mark.parametrize("door", ["deliver", "timeline"])
-def test_a_light_function_loads_no_module_below_botocore(door: str) -> None:
+@pytest.mark.parametrize("door", OWN)
+def test_no_function_loads_a_module_below_botocore(door: str) -> None:
     # `botocore` itself takes half a millisecond: Powertools looks for its user agent.
     below = [name for name in loaded(door, LIBCURL) if name.startswith("botocore.")]
     assert not below, f"functions.{door} now loads {', '.join(sorted(below))} at its start."
@@ -111,6 +106,7 @@ def test_deliver_loads_no_planning_no_threads_and_nothing_that_is_rarely_called(
         "fanfold.aws.dead_letters",
         "concurrent.futures",
         "fanfold.aws.boto",
+        "fanfold.aws.threads",
     }
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-RUN_TIME, DEVELOPMENT, UV = "requirements.txt", "requirements-dev.txt", "requirements-uv.txt"
-LOCKS = (RUN_TIME, DEVELOPMENT, UV, "package-lock.json")
+RUN_TIME, WITH_BOTO3 = "requirements.txt", "requirements-boto3.txt"
+DEVELOPMENT, UV = "requirements-dev.txt", "requirements-uv.txt"
+LOCKS = (RUN_TIME, WITH_BOTO3, DEVELOPMENT, UV, "package-lock.json")
 PIN = re.compile(r"^([a-z0-9-]+)==(\S+)(?: ; (.*?))? \\$", re.MULTILINE)
 
 
@@ -28,7 +29,7 @@ def test_a_lock_names_no_registry_and_no_machine(lock: str) -> None:
     assert re.findall(r"(?:^|[\s'\"=])/[a-z]\S*", read(lock), re.MULTILINE) == []
 
 
-@pytest.mark.parametrize("lock", [RUN_TIME, DEVELOPMENT, UV])
+@pytest.mark.parametrize("lock", [RUN_TIME, WITH_BOTO3, DEVELOPMENT, UV])
 def test_every_locked_package_has_one_version_and_its_hashes(lock: str) -> None:
     entries = re.split(r"\n(?=[a-z0-9])", read(lock))[1:]
     assert len(entries) == len(pins(lock)) > 0
@@ -36,7 +37,7 @@ def test_every_locked_package_has_one_version_and_its_hashes(lock: str) -> None:
 
 
 def test_tests_run_the_versions_that_lambda_runs() -> None:
-    assert pins(RUN_TIME) <= pins(DEVELOPMENT)
+    assert pins(RUN_TIME) <= pins(WITH_BOTO3) <= pins(DEVELOPMENT)
     assert pins(UV) <= pins(DEVELOPMENT)
 
 

@@ -12,7 +12,8 @@ from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
 from fanfold import clock, names, times
-from fanfold.aws import batch_get, boto
+from fanfold.aws import batch_get
+from fanfold.aws.threads import together
 from fanfold.errors import TryLater
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.lookup import Found, Lookup
@@ -59,7 +60,7 @@ class Tables:
         self.posts = Posts(client, names.POSTS.name)
         self.publishers = PublishersTable(client, names.PUBLISHERS.name)
         self.edges = EdgesTable(client, names.FOLLOWERS.name)
-        together = partial(boto.together, client, None)
+        together = partial(together, client, None)
         self.lookup = Lookup(self.ledger, self.posts, self.publishers, self.edges, together)
 
     def call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:

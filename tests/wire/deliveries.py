@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fanfold.aws import curl
+from fanfold.aws.connections import Connections
+from fanfold.aws.curl import Client
 from fanfold.fanout.policy import Send
 from fanfold.fanout.transport import Call, Finished, Job
 from fanfold.fanout.transport_curl import CurlTransport
@@ -17,8 +18,8 @@ from fanfold.timeline.entries import Entries, Entry
 ENTRY = Entry("2026-11-20T18:00:00.123Z#post-1", "ada", 1_900_000_000)
 
 
-def transport(connections: curl.Connections) -> CurlTransport:
-    client: Any = curl.Client(connections)
+def transport(connections: Connections) -> CurlTransport:
+    client: Any = Client(connections)
     return CurlTransport(EdgesTable(client, "Followers"), Entries(client, "Timelines"), connections)
 
 
@@ -42,13 +43,13 @@ def make(transport: CurlTransport, *actions: Read | Send) -> list[Finished]:
     return ended
 
 
-def by_client(connections: curl.Connections) -> Any:
+def by_client(connections: Connections) -> Any:
     """The answer to one call of the general client, without retries."""
-    client = curl.Client(connections, attempts=1)
+    client = Client(connections, attempts=1)
     return client.get_item(TableName="Posts", Key={"ref_id": {"S": "post-1"}})
 
 
-def by_delivery(connections: curl.Connections) -> Any:
+def by_delivery(connections: Connections) -> Any:
     """The result of one batch of a delivery."""
     (ended,) = make(transport(connections), batch(1, "bob"))
     if isinstance(ended.result, Exception):
@@ -56,4 +57,4 @@ def by_delivery(connections: curl.Connections) -> Any:
     return ended.result
 
 
-WAYS: list[Callable[[curl.Connections], Any]] = [by_client, by_delivery]
+WAYS: list[Callable[[Connections], Any]] = [by_client, by_delivery]

@@ -39,7 +39,9 @@ class Ran:
     answers: dict[str, list[Any]] = field(default_factory=dict)
 
 
-def run(python: Sequence[str], asset: Path, tls: Certificates, cache: Path) -> Ran:
+def run(
+    python: Sequence[str], asset: Path, tls: Certificates, cache: Path, *, transport: str
+) -> Ran:
     """Bob follows ada, she posts, and he reads her post; RELATE and SWEEP look on.
 
     `python` starts a Python, and `cache` is a folder for its bytecode. The model answers over TLS.
@@ -51,6 +53,7 @@ def run(python: Sequence[str], asset: Path, tls: Certificates, cache: Path) -> R
     settings = Settings(
         **{table.setting: table.name for table in names.TABLES},  # type: ignore[arg-type]
         **_urls(queues),  # type: ignore[arg-type]
+        transport=transport,
     )
     backend = answering_from(tables, sqs.Client(queues))
 

@@ -9,7 +9,8 @@ import pytest
 from botocore.endpoint_provider import EndpointProvider
 from botocore.loaders import Loader
 
-from fanfold.aws.curl import DYNAMODB, SQS, Client, Connections, Service
+from fanfold.aws.connections import DYNAMODB, SQS, Connections, Service
+from fanfold.aws.curl import Client
 from fanfold.aws.environment import (
     UNSUPPORTED,
     Credentials,

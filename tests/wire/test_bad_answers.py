@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from fanfold import clock
 from fanfold.aws import answers, curl, retries
 from fanfold.aws.answers import Lost, Refused, refusal
-from fanfold.aws.curl import DYNAMODB, Client, Connections
+from fanfold.aws.connections import DYNAMODB, Connections
+from fanfold.aws.curl import Client
 from fanfold.aws.retries import THROTTLES, is_throttle, is_transient, throttling_reasons
 from fanfold.follows.ring import END, START
 from fanfold.follows.ring_reader import Read

@@ -11,7 +11,8 @@ import pytest
 
 from fanfold import clock
 from fanfold.aws.answers import Lost
-from fanfold.aws.curl import DYNAMODB, Client, Connections
+from fanfold.aws.connections import DYNAMODB, Connections
+from fanfold.aws.curl import Client
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done
 from fanfold.fanout.transport import CONNECTIONS, run

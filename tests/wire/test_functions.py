@@ -26,7 +26,6 @@ from tests.wire.signatures import Signer
 pytestmark = pytest.mark.network
 OURS = environment("")
 SIGNER = Signer(OURS["AWS_ACCESS_KEY_ID"], OURS["AWS_SECRET_ACCESS_KEY"], "", REGION)
-WITH_LIBCURL = {names.DELIVER.name, names.TIMELINE.name}
 
 
 def is_signed(call: Call) -> bool:
@@ -41,7 +40,7 @@ def assert_does_the_main_job(
     asset, cache = folder / "asset", folder / "bytecode"
     cache.mkdir()
     bundling.bundle(asset, stage=stage)
-    ran = main_job.run(python, asset, tls, cache)
+    ran = main_job.run(python, asset, tls, cache, transport=stage.transport)
     assert {name for name, calls in ran.calls.items() if calls} == {
         function.name for function in names.FUNCTIONS
     }
@@ -51,7 +50,7 @@ def assert_does_the_main_job(
             assert call.header("x-amz-security-token") == main_job.TOKEN
             headers = {key.lower(): value for key, value in call.headers}
             assert not objections(headers, call.body)
-            assert ("Boto3" in call.header("user-agent")) is (name not in WITH_LIBCURL)
+            assert ("Boto3" in call.header("user-agent")) is (stage.transport == names.BOTO3)
     followed, published = ran.answers["api"]
     assert (followed["statusCode"], published["statusCode"]) == (200, 202)
     for worker in ("relate", "plan", "deliver"):
@@ -63,8 +62,14 @@ def assert_does_the_main_job(
 
 
 @pytest.mark.thorough
-def test_the_functions_do_the_main_job_on_this_machine(tls: Certificates, tmp_path: Path) -> None:
-    places = assert_does_the_main_job([sys.executable], LOCAL, tls, tmp_path)
+@pytest.mark.parametrize("transport", names.TRANSPORTS)
+def test_the_functions_do_the_main_job_on_this_machine(
+    transport: str, tls: Certificates, tmp_path: Path
+) -> None:
+    """Each with the asset of its transport: that of libcurl has no boto3."""
+    stage = replace(LOCAL, transport=transport)
+    places = assert_does_the_main_job([sys.executable], stage, tls, tmp_path)
+    assert (tmp_path / "asset" / "boto3").exists() is (transport == names.BOTO3)
     assert places == {(platform.machine(), platform.python_version())}
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fanfold.aws.answers import encode
-from fanfold.aws.curl import DYNAMODB, SQS, Client, Connections
+from fanfold.aws.connections import DYNAMODB, SQS, Connections
+from fanfold.aws.curl import Client
 from fanfold.fanout.transport_curl import ALL_WRITTEN, Body
 from fanfold.timeline.entries import Entries, Entry
 from tests.wire.conftest import environment

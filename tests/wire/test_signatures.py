@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from fanfold.aws.curl import DYNAMODB, SQS, Client, Connections
+from fanfold.aws.connections import DYNAMODB, SQS, Connections
+from fanfold.aws.curl import Client
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import Read
 from tests.wire.conftest import REGION, Certificates, environment

@@ -14,7 +14,8 @@ from botocore.config import Config
 from aws_model.endpoint import Backend, answering_from, serving
 from fanfold import names
 from fanfold.aws.answers import encode, refusal
-from fanfold.aws.curl import DYNAMODB, Client, Connections
+from fanfold.aws.connections import DYNAMODB, Connections
+from fanfold.aws.curl import Client
 from fanfold.aws.retries import is_transient
 from fanfold.fanout.ledger import Ledger
 from fanfold.names import LIBCURL, TRANSPORTS
