@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from unittest.mock import patch
 
 from aws_lambda_powertools import Metrics
@@ -40,6 +40,9 @@ from simulation.faults import SHARD_WRITES
 from simulation.scheduler import Crash, Patch, clock_patches, patched
 from simulation.spans import Span
 
+if TYPE_CHECKING:
+    from simulation.world import World
+
 BASE_URL = f"http://127.0.0.1/{ACCOUNT}"
 # Queues of which SWEEP asks whether they are paused.
 MAPPED = (names.PUBLISH, names.EXPRESS, names.BULK)
@@ -57,7 +60,7 @@ class Environment:
 
     door: ModuleType
     wires: tuple[Wires, ...]
-    is_busy: bool = False
+    busy_in: World | None = None  # whose invocation it runs
     is_cold: bool = True
     starts: int = 0
 
@@ -126,7 +129,8 @@ class Lambdas:
         task.work = Span(world.clock.now_ms())
         task.deadline = world.scheduler.now + seconds
         task.skew_ms, task.environment = world.faults.skew_ms(), environment.name
-        task.may_crash = environment.is_busy = has_failed = True
+        task.may_crash = has_failed = True
+        environment.busy_in = world
         try:
             answer = environment.door.handler(event, Context(task.deadline, clock.monotonic))
             has_failed = False
@@ -144,24 +148,29 @@ class Lambdas:
             if world.watch:
                 world.watch.invoked(function, failed=has_failed)
             task.deadline, task.skew_ms, task.environment = float("inf"), 0, ""
-            task.may_crash = task.is_dying = environment.is_busy = False
+            task.may_crash = task.is_dying = False
+            environment.busy_in = None
 
     def count(self) -> int:
         """How many have been loaded."""
         return sum(map(len, self.environments.values()))
 
     def restart(self) -> None:
-        """Make every environment cold and free, for the next run."""
+        """Make every environment cold and free, but for those of this run's own invocations.
+
+        A run is gone on with, and then an invocation may be in the middle of a call.
+        """
         batch_retries.RETRY_ENTRIES = running.world.retry_entries
         remedy.LONGEST_WAIT_SECONDS = running.world.longest_wait_seconds
         deliver.MAX_HOPS = running.world.max_hops
         marks.MAX_HIDDEN, marks.MAX_MUTED = running.world.max_hidden, running.world.max_muted
         for environment in (each for known in self.environments.values() for each in known):
-            environment.is_busy, environment.is_cold = False, True
+            if environment.busy_in is not running.world:
+                environment.busy_in, environment.is_cold = None, True
 
     def _free(self, function: str, transport: str) -> Environment:
         known = self.environments.setdefault((function, transport), [])
-        found = next((each for each in known if not each.is_busy), None)
+        found = next((each for each in known if each.busy_in is None), None)
         if found is None:
             found = _load(function, transport)
             known.append(found)

@@ -60,8 +60,8 @@ class Tables:
         self.posts = Posts(client, names.POSTS.name)
         self.publishers = PublishersTable(client, names.PUBLISHERS.name)
         self.edges = EdgesTable(client, names.FOLLOWERS.name)
-        together = partial(together, client, None)
-        self.lookup = Lookup(self.ledger, self.posts, self.publishers, self.edges, together)
+        both = partial(together, client, None)
+        self.lookup = Lookup(self.ledger, self.posts, self.publishers, self.edges, both)
 
     def call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         self.calls.append(operation)
