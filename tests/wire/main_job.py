@@ -42,7 +42,9 @@ class Ran:
 def run(
     python: Sequence[str], asset: Path, tls: Certificates, cache: Path, *, transport: str
 ) -> Ran:
-    """Bob follows ada, she posts, and he reads her post; RELATE and SWEEP look on.
+    """Bob follows ada, she posts twice, and he reads her posts; RELATE and SWEEP look on.
+
+    PLAN delivers the first post itself, and leaves the second to DELIVER.
 
     `python` starts a Python, and `cache` is a folder for its bytecode. The model answers over TLS.
     """
@@ -102,9 +104,13 @@ def run(
                 MessageAttributeNames=["All"],
                 MaxNumberOfMessages=10,
             )
-            invoke(queue.consumer, sqs_event(queue.name, received["Messages"]))
+            first, *redelivered = received["Messages"]
+            for message in redelivered:  # PLAN plans its fan-out from the start
+                message["Attributes"]["ApproximateReceiveCount"] = "2"
+            invoke(queue.consumer, sqs_event(queue.name, [first, *redelivered]))
 
-        invoke(names.API, _now("api/follow"), _now("api/publish_post"))
+        again = _now("api/publish_post_without_key")
+        invoke(names.API, _now("api/follow"), _now("api/publish_post"), again)
         for queue in (names.RELATION, names.PUBLISH, names.EXPRESS):
             work(queue)
         invoke(names.TIMELINE, _now("timeline/read_timeline"))
