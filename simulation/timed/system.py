@@ -19,10 +19,10 @@ from aws_model.dynamodb.database import Database
 from aws_model.sqs import client as sqs
 from aws_model.sqs.queues import Hooks as QueueHooks
 from fanfold import contract, names
-from fanfold.aws import boto
 from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
+from fanfold.aws.threads import together
 from fanfold.budgets import Budget
 from fanfold.fanout import transport
 from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
@@ -236,7 +236,7 @@ class System:
                 self.mappings[request["QueueUrl"]].poll_in(entry["DelaySeconds"])
 
     def _together(self, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
-        return boto.together(self.dynamodb, Threads(self.scheduler, len(calls)), *calls)
+        return together(self.dynamodb, Threads(self.scheduler, len(calls)), *calls)
 
     def _planner(self) -> Planner:
         """A warm environment of PLAN, as in functions/plan.py."""
