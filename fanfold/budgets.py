@@ -41,6 +41,12 @@ EXPRESS_WORKER_PERCENT = 25
 # 40 workers at the default capacity: enough to use all of it with small publishes, although they
 # mostly wait for the ledger.
 UNITS_PER_EXPRESS_WORKER = 1_000
+# What one of them may write at once after a rest: a twentieth of a second's capacity, so that a
+# fan-out to 3,000 followers waits for its calls more than for its pace (bench ordinary). It is no
+# more than half of what a new table takes in an idle second; and with little capacity no less than
+# small publishes need, which PLAN may hand over.
+EXPRESS_BURST_PARTS = 20
+MIN_EXPRESS_BURST, MAX_EXPRESS_BURST = 250, 2_000
 MIN_EXPRESS_WORKERS = 5
 MAX_EXPRESS_WORKERS = 100
 
@@ -172,6 +178,12 @@ class Budget:
         """The entries that a worker of PLAN may write at once: at least a batch."""
         parts = PUBLISH_BURST_PARTS * self.publish.max_concurrency
         return max(MIN_WORKER_RATE, min(MAX_PUBLISH_BURST, self.write_units_per_second // parts))
+
+    @property
+    def express_burst(self) -> int:
+        """The same of a worker of express."""
+        burst = min(MAX_EXPRESS_BURST, self.write_units_per_second // EXPRESS_BURST_PARTS)
+        return max(MIN_EXPRESS_BURST, burst)
 
     @property
     def left_for_express(self) -> int:

@@ -47,8 +47,9 @@ class Settings:
     # The same where all workers of the queue are at work, if that is less.
     publish_fair_rate: int = 4_000
     express_fair_rate: int = 1_000
-    # What a worker of PLAN may write at once.
+    # What a worker may write at once after a rest.
     publish_burst: int = 1_000
+    express_burst: int = 2_000
     # The claim of the verified token that names the user.
     user_claim: str = "sub"
     # Who may read posts apart from timelines, one of `names.READER_KINDS`.

@@ -31,7 +31,9 @@ LANES = {queue_name(getattr(settings, lane.url_setting)): lane.lane for lane in 
 # Kept between invocations, with what this worker has learnt about the table.
 PACES = {
     queue_name(settings.express_queue_url): Pace(
-        settings.express_worker_rate, fair=settings.express_fair_rate
+        settings.express_worker_rate,
+        burst=settings.express_burst,
+        fair=settings.express_fair_rate,
     ),
     # Without a burst: many bulk workers begin at once, and together they keep to their share.
     queue_name(settings.bulk_queue_url): Pace(settings.bulk_worker_rate, burst=MAX_PUTS),

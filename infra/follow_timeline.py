@@ -222,6 +222,7 @@ class FollowTimeline(Construct):
             publish_burst=budget.publish_burst,
             express_worker_rate=budget.express.worker_rate,
             express_fair_rate=budget.express.fair_rate,
+            express_burst=budget.express_burst,
             bulk_worker_rate=budget.bulk.worker_rate,
             relation_worker_rate=budget.relation.worker_rate,
             user_claim=stage.user_claim,

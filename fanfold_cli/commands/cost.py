@@ -138,8 +138,9 @@ def _calculation(budget: Budget, concurrency: int | None) -> Iterator[str]:
     yield (
         f"Express: one worker for each {budgets.UNITS_PER_EXPRESS_WORKER:,} units, from "
         f"{budgets.MIN_EXPRESS_WORKERS} to {budgets.MAX_EXPRESS_WORKERS}. Each may write "
-        f"{budgets.EXPRESS_WORKER_PERCENT} % of {units:,} units; together they get what the other "
-        f"lanes leave, at least {budget.left_for_express:,}/s."
+        f"{budgets.EXPRESS_WORKER_PERCENT} % of {units:,} units, and after a rest "
+        f"{budget.express_burst:,} entries at once; together they get what the other lanes leave, "
+        f"at least {budget.left_for_express:,}/s."
     )
     yield (
         f"Bulk: {bulk.percent} % of {units:,} is {bulk.rate:,}/s. Divided by about "

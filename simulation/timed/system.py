@@ -272,9 +272,9 @@ class System:
 
     def _paces(self) -> Paces:
         """What an environment of DELIVER learns, as in functions/deliver.py."""
-        express = self.budget.express
+        express, burst = self.budget.express, self.budget.express_burst
         return Paces(
-            express=Pace(express.worker_rate, fair=express.fair_rate),
+            express=Pace(express.worker_rate, burst=burst, fair=express.fair_rate),
             bulk=Pace(self.budget.bulk.worker_rate, burst=MAX_PUTS),
         )
 

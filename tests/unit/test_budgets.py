@@ -97,6 +97,14 @@ def test_all_workers_of_plan_together_burst_a_quarter_of_a_second_at_most(units:
 
 
 @given(capacities)
+def test_an_express_worker_bursts_a_twentieth_of_a_second_at_most_or_a_small_publish(
+    units: int,
+) -> None:
+    burst = Budget.of(units).express_burst
+    assert burst == 250 or (20 * burst <= units and 250 < burst <= 2_000)
+
+
+@given(capacities)
 def test_fair_rates_together_are_no_more_than_the_capacity(units: int) -> None:
     budget = Budget.of(units)
     for lane in (budget.publish, budget.express, budget.bulk):
@@ -153,6 +161,7 @@ def test_default_settings_have_the_budget_of_the_default_capacity() -> None:
     assert Settings.publish_worker_rate == budget.publish.worker_rate
     assert Settings.publish_fair_rate == budget.publish.fair_rate
     assert Settings.publish_burst == budget.publish_burst
+    assert Settings.express_burst == budget.express_burst
     assert Settings.express_worker_rate == budget.express.worker_rate
     assert Settings.express_fair_rate == budget.express.fair_rate
     assert Settings.bulk_worker_rate == budget.bulk.worker_rate
