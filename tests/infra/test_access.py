@@ -17,6 +17,7 @@ CONSUME = {
 READ_WRITE = {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
 EDIT_EDGES = {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"}
 GET, UPDATE = {"dynamodb:GetItem"}, {"dynamodb:UpdateItem"}
+GET_MANY, WRITE_MANY = {"dynamodb:BatchGetItem"}, {"dynamodb:BatchWriteItem"}
 QUERY, SCAN = {"dynamodb:Query"}, {"dynamodb:Scan"}
 SEND, LOOK = {"sqs:SendMessage"}, {"sqs:ReceiveMessage"}
 ASK = {"lambda:GetEventSourceMapping"}
@@ -35,18 +36,19 @@ EXPECTED = {
     },
     "timeline": {
         "Timelines": QUERY,
-        "Following": {"dynamodb:BatchGetItem"},
+        "Following": GET_MANY,
         "Readers": GET,
-        "Posts": GET | {"dynamodb:BatchGetItem"},
+        "Posts": GET | GET_MANY,
         "Posts/index/outbox": QUERY,
     },
     "plan": {
+        "Timelines": WRITE_MANY,
         "Followers": QUERY | EDIT_EDGES,
         "Following": GET | UPDATE,
         "Readers": GET | UPDATE,
-        "Publishers": GET | UPDATE,
-        "Posts": {"dynamodb:PutItem"} | UPDATE,
-        "Fanouts": READ_WRITE,
+        "Publishers": GET | GET_MANY | UPDATE,
+        "Posts": {"dynamodb:PutItem"} | GET_MANY | UPDATE,
+        "Fanouts": READ_WRITE | GET_MANY,
         "PublishQueue": CONSUME,
         "PublishDlq": SEND,
         "ExpressQueue": SEND,
@@ -54,18 +56,18 @@ EXPECTED = {
         "RelationQueue": SEND,
     },
     "deliver": {
-        "Timelines": {"dynamodb:BatchWriteItem"},
+        "Timelines": WRITE_MANY,
         "Followers": QUERY,
-        "Publishers": GET,
-        "Posts": GET,
-        "Fanouts": GET | UPDATE,
+        "Publishers": GET | GET_MANY,
+        "Posts": GET_MANY,
+        "Fanouts": GET | GET_MANY | UPDATE,
         "ExpressQueue": CONSUME | SEND,
         "ExpressDlq": SEND,
         "BulkQueue": CONSUME | SEND,
         "BulkDlq": SEND,
     },
     "relate": {
-        "Timelines": {"dynamodb:BatchGetItem", "dynamodb:BatchWriteItem"},
+        "Timelines": GET_MANY | WRITE_MANY,
         "Posts/index/outbox": QUERY,
         "Followers": EDIT_EDGES,
         "Following": GET,
@@ -74,7 +76,7 @@ EXPECTED = {
         "RelationDlq": SEND,
     },
     "sweep": {
-        "Fanouts": GET | UPDATE | {"dynamodb:BatchGetItem"},
+        "Fanouts": GET | UPDATE | GET_MANY,
         "Fanouts/index/open": SCAN,
         "Fanouts/index/stalled": SCAN,
         "PublishQueue": SEND,

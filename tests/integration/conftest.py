@@ -23,6 +23,7 @@ from fanfold.aws import boto
 from fanfold.timeline.read import Hydration
 from functions import _wiring
 from tests.compat import engines
+from tests.integration import system as service_in_one_process
 from tests.integration.dynamodb_rules import check_expressions
 from tests.integration.system import Clock, System, create_queues, create_tables, settings
 
@@ -117,6 +118,13 @@ def system(clock: Clock, engine: str) -> Iterator[System]:
             # One message at a time: a transaction on moto rolls back concurrent writes.
             cold.enter_context(patch.object(service.door("plan"), "MESSAGES", None))
             yield service
+
+
+@pytest.fixture
+def through_lanes() -> Iterator[None]:
+    """Also a fan-out to few followers is planned, and goes through a lane."""
+    with service_in_one_process.through_lanes():
+        yield
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ import hashlib
 import importlib
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -100,6 +102,13 @@ class CrashAfter:
 
     def __exit__(self, *_error: object) -> None:
         self._patch.stop()
+
+
+@contextmanager
+def through_lanes() -> Iterator[None]:
+    """Inside this context, no fan-out fits PLAN: it plans each, and the lanes deliver."""
+    with patch("fanfold.fanout.plan._fits", lambda _sample: False):
+        yield
 
 
 class Clock:

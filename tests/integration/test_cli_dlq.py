@@ -244,7 +244,7 @@ def test_a_letter_is_traced_to_the_message_of_its_sender_from_both_ways_into_the
         sent[str(answer["MessageId"])] = hashlib.sha256(body.encode()).hexdigest()
     system.clock.advance(60)
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(system.dynamodb, "get_item", lambda **_: 1 / 0)
+        broken.setattr(system.dynamodb, "batch_get_item", lambda **_: 1 / 0)
         system.pump("Publish")
     rows = run("dlq", "list", "--json").json["messages"]
     assert {row["first_message_id"]: row["sha256"] for row in rows} == sent

@@ -67,6 +67,7 @@ def test_an_unknown_or_invalid_ref_id_is_answered_with_a_sentence(what: tuple[st
     assert "'a b' is not a valid id" in run("fanout", *what, "a b").said
 
 
+@pytest.mark.usefixtures("through_lanes")
 def test_watch_ends_with_exit_code_0_when_the_delivery_is_complete(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +124,7 @@ def test_sweep_mends_a_stalled_delivery_whose_resent_messages_are_lost_again(
     assert system.ledger().state == "complete"
 
 
+@pytest.mark.usefixtures("through_lanes")
 def test_resend_opens_no_delivery_that_was_planned_meanwhile(system: System) -> None:
     system.give_followers(2)
     system.publish()

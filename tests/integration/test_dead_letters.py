@@ -50,13 +50,14 @@ def logged(caplog: pytest.LogCaptureFixture, sentence: str) -> list[Any]:
 
 @pytest.fixture
 def broken(system: System, monkeypatch: pytest.MonkeyPatch) -> str:
-    """GetItem fails with this long error message."""
+    """Reads of rows fail with this long error message."""
     text = "Secret" + "x" * 1000
 
     def fail(**_request: Any) -> Any:
         raise RuntimeError(text)
 
-    monkeypatch.setattr(system.dynamodb, "get_item", fail)
+    for operation in ("get_item", "batch_get_item"):
+        monkeypatch.setattr(system.dynamodb, operation, fail)
     return text
 
 
@@ -79,7 +80,7 @@ def test_the_last_failure_is_logged_with_its_reason_and_sqs_moves_the_message(
 
 
 def throttle(system: System, fail_first: Any) -> None:
-    fail_first(system.dynamodb, "get_item", [error("ThrottlingException")])
+    fail_first(system.dynamodb, "batch_get_item", [error("ThrottlingException")])
 
 
 def leave_no_time(system: System, _fail_first: Any) -> None:

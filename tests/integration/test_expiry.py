@@ -9,6 +9,7 @@ import pytest
 
 from fanfold import names, times
 from fanfold.fanout.backlog import Resume
+from fanfold.fanout.deliver import Outcome
 from fanfold.fanout.plan import Planning
 from tests.integration.cli import run
 from tests.integration.system import CrashAfter, Json, System
@@ -155,6 +156,7 @@ def test_a_post_is_delivered_for_the_time_that_it_was_stored_for(
     assert row["expires_at"] == post["expires_at"]
 
 
+@pytest.mark.usefixtures("through_lanes")
 def test_an_expired_id_that_is_taken_shows_no_content_under_the_first_ones_name(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,6 +321,7 @@ def taken_by(system: System, publisher: str, *, retracted: bool) -> None:
     system.bodies("Publish")
 
 
+@pytest.mark.usefixtures("through_lanes")
 @pytest.mark.parametrize(
     ("by", "retracted"), [(None, False), ("eve", False), ("eve", True), ("ada", False)]
 )
@@ -347,6 +350,7 @@ def test_a_fanout_without_its_post_is_visibly_not_delivered(
     assert (state(system), system.ledger(REF).delivered) == ("complete", 3)
 
 
+@pytest.mark.usefixtures("through_lanes")
 def test_a_retracted_post_completes_its_fanout_without_entries(system: System) -> None:
     system.give_followers(3)
     take(system, published(system), deleted(system))
@@ -359,6 +363,7 @@ def test_a_retracted_post_completes_its_fanout_without_entries(system: System) -
 # Deliveries that come too late
 
 
+@pytest.mark.usefixtures("through_lanes")
 @pytest.mark.parametrize("queue", ["Publish", "Express"])
 @pytest.mark.parametrize("is_post_missing", [False, True])
 def test_an_order_that_comes_after_the_entries_time_to_live_ends_the_fanout(
@@ -443,7 +448,7 @@ def test_an_expired_fanout_leaves_both_indexes_and_nothing_reopens_it(
     monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 2)
     system.give_followers(20)
     if before == "queued":
-        monkeypatch.setattr(Planning, "plan", lambda *_args, **_kwargs: None)
+        monkeypatch.setattr(Planning, "plan", lambda *_args, **_kwargs: Outcome("not yet"))
     take(system, published(system))
     if before == "stalled":
         system.give_up(REF)

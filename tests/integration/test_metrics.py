@@ -18,7 +18,7 @@ from functions._growth import report_growth
 from infra.service_alarms import GROWERS
 from tests.infra.pinned_alarms import synthesized
 from tests.infra.template import of_type, variables
-from tests.integration.system import System
+from tests.integration.system import System, through_lanes
 
 
 def emitted(out: str) -> list[MetricId]:
@@ -35,6 +35,7 @@ def emitted(out: str) -> list[MetricId]:
     ]
 
 
+@pytest.mark.usefixtures("through_lanes")
 def test_every_metric_of_ours_that_an_alarm_watches_is_emitted(
     system: System, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,7 +68,10 @@ def test_every_metric_of_ours_that_an_alarm_watches_is_emitted(
 def test_a_lane_counts_its_own_entries(system: System, capsys: pytest.CaptureFixture[str]) -> None:
     system.give_followers(3)
     system.publish()
-    system.pump("Publish", "Express")
+    system.pump("Publish")
+    system.publish("post-2")
+    with through_lanes():
+        system.pump("Publish", "Express")
     system.take({"Records": [system.record("Bulk", "not JSON")]})
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     counted = [
@@ -75,4 +79,4 @@ def test_a_lane_counts_its_own_entries(system: System, capsys: pytest.CaptureFix
         for line in lines
         if names.ENTRIES_DELIVERED in line
     ]
-    assert counted == [("express", 3), ("bulk", 0)]
+    assert counted == [("publish", 3), ("express", 3), ("bulk", 0)]

@@ -19,7 +19,7 @@ from fanfold.fanout.policy import Delivery
 from fanfold.follows import ring
 from fanfold.messages import DeliverSegment
 from fanfold.timeline.entries import Entry
-from tests.integration.system import POST, CrashAfter, Json, System, error, event
+from tests.integration.system import POST, CrashAfter, Json, System, error, event, through_lanes
 
 
 def assert_complete(system: System, users: list[str], ref_id: str = POST) -> None:
@@ -32,10 +32,11 @@ def assert_complete(system: System, users: list[str], ref_id: str = POST) -> Non
 
 
 def planned(system: System, count: int = 60) -> list[str]:
-    """Publish to `count` followers and let PLAN cut the fan-out; returns the followers."""
+    """Publish to `count` followers and let PLAN plan the fan-out; returns the followers."""
     users = system.give_followers(count)
     system.publish()
-    system.pump("Publish")
+    with through_lanes():
+        system.pump("Publish")
     return users
 
 
@@ -127,19 +128,22 @@ def test_a_follow_that_was_acknowledged_before_the_publish_is_served(system: Sys
     assert system.reached() == ["bob"]
 
 
+@pytest.mark.usefixtures("through_lanes")
 def test_followers_and_the_ledger_are_read_consistently(
     system: System, fail_first: Callable[..., list[Any]]
 ) -> None:
     """Moto's reads always are, so the requests are checked: a new follow must not be missed."""
     system.give_followers(2)
-    calls = [
-        *(fail_first(system.dynamodb, name, []) for name in ("query", "get_item")),
-        fail_first(system.unretried, "query", []),
-    ]
+    clients = (system.dynamodb, system.unretried)
+    sampled, delivered = (fail_first(client, "query", []) for client in clients)
+    looked_up = fail_first(system.dynamodb, "batch_get_item", [])
     system.publish()
     system.pump()
-    assert all(calls), "each client has read"
-    assert all(request.get("ConsistentRead") for request in itertools.chain(*calls))
+    assert sampled
+    assert delivered
+    assert len(looked_up) == 2, "by PLAN and by DELIVER"
+    rows = [table for request in looked_up for table in request["RequestItems"].values()]
+    assert all(read.get("ConsistentRead") for read in (*sampled, *delivered, *rows))
 
 
 # At least once
@@ -168,6 +172,7 @@ def test_every_message_handled_again_in_any_order_changes_nothing(
     assert_complete(system, users, POST if door == "api" else "post-1")
 
 
+@pytest.mark.usefixtures("through_lanes")
 def test_a_message_handled_twice_in_a_row_counts_nothing_twice(system: System) -> None:
     users = system.give_followers(60)
     system.publish()
@@ -233,6 +238,7 @@ def crash_after_each_call(system: System, queue: str, send: Callable[[str], str]
 
 
 @pytest.mark.parametrize("door", ["api", "publish_queue"])
+@pytest.mark.usefixtures("through_lanes")
 def test_a_crash_after_any_call_of_plan_is_made_good(system: System, door: str) -> None:
     def send(name: str) -> str:
         if door == "api":
@@ -246,6 +252,7 @@ def test_a_crash_after_any_call_of_plan_is_made_good(system: System, door: str) 
     assert crash_after_each_call(system, "Publish", send) > 4
 
 
+@pytest.mark.usefixtures("through_lanes")
 @pytest.mark.parametrize("segments", [1, 2])
 def test_a_crash_after_any_call_of_deliver_is_made_good(
     system: System, monkeypatch: pytest.MonkeyPatch, segments: int

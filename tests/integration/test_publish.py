@@ -520,7 +520,15 @@ def test_an_encoded_id_in_the_path_is_decoded(system: System) -> None:
 # The queue
 
 
-def test_a_publish_over_the_queue_is_accepted_and_planned_at_once(system: System) -> None:
+def test_a_publish_over_the_queue_is_accepted_and_delivered_at_once(system: System) -> None:
+    users = system.give_followers(3)
+    assert system.take(event("publish_queue/post_published")) == []
+    assert system.ledger("post-1").state == "complete"
+    assert system.reached("post-1") == users
+
+
+@pytest.mark.usefixtures("through_lanes")
+def test_a_publish_over_the_queue_to_many_is_planned_at_once(system: System) -> None:
     users = system.give_followers(3)
     assert system.take(event("publish_queue/post_published")) == []
     assert system.ledger("post-1").state == "delivering"
