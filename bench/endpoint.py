@@ -31,7 +31,7 @@ class Stub:
     pinned: str
 
     def environment(self) -> dict[str, str]:
-        """The environment of a Lambda function, with the stub in the place of DynamoDB."""
+        """The environment of a Lambda function, with the stub in the place of AWS."""
         return {
             **stub_data.SETTINGS.to_env(),
             "AWS_ACCESS_KEY_ID": "ASIAIOSFODNN7EXAMPLE",
@@ -42,7 +42,7 @@ class Stub:
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-            "AWS_ENDPOINT_URL_DYNAMODB": self.url,
+            **{f"AWS_ENDPOINT_URL_{each}": self.url for each in ("DYNAMODB", "SQS", "LAMBDA")},
             "AWS_CA_BUNDLE": self.authority,
             "POWERTOOLS_SERVICE_NAME": "fanfold",
             "POWERTOOLS_METRICS_NAMESPACE": "Fanfold",
@@ -50,14 +50,22 @@ class Stub:
         }
 
     def written(self) -> tuple[int, list[dict[str, Any]]]:
-        """The number of entries put since the last call of this, and the latest batches."""
+        """The number of entries put since the last call of these, and the latest batches."""
+        report = self._report()
+        return report["entries"], report["batches"]
+
+    def operations(self) -> list[str]:
+        """Likewise, the latest operations."""
+        found: list[str] = self._report()["operations"]
+        return found
+
+    def _report(self) -> Any:
         request = urllib.request.Request(
             self.url, data=b"{}", headers={"X-Amz-Target": WRITTEN.decode()}
         )
         context = ssl.create_default_context(cafile=self.authority)
         with urllib.request.urlopen(request, context=context) as answer:
-            report = json.load(answer)
-        return report["entries"], report["batches"]
+            return json.load(answer)
 
     def items(self) -> tuple[int, list[dict[str, Any]]]:
         """Likewise, but the items of the batches, sorted by user."""

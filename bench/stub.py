@@ -1,4 +1,4 @@
-"""A stub of DynamoDB: over TLS, on loopback, in its own process, and quick to answer.
+"""A stub of DynamoDB, SQS and Lambda: over TLS, on loopback, in a process of its own.
 
 `python -m bench.stub CERTIFICATE CORE` prints its port on the first line of standard output, and
 serves until its standard input ends.
@@ -39,18 +39,19 @@ def reply(body: bytes, status: bytes = b"200 OK") -> bytes:
 def answered(operation: str, body: bytes) -> bytes:
     """The answer to any call other than BatchWriteItem."""
     try:
-        return reply(stub_data.answer(operation, json.loads(body)))
+        return reply(stub_data.answer(operation, json.loads(body or b"{}")))
     except (KeyError, ValueError):
         error = {"__type": "com.amazonaws.dynamodb#ValidationException", "message": operation}
         return reply(json.dumps(error).encode(), b"400 Bad Request")
 
 
 class Counted:
-    """The entries put since the last `drain`."""
+    """The entries put, and the latest calls, since the last `drain`."""
 
     def __init__(self) -> None:
         self.entries = 0
         self.batches: deque[bytes] = deque(maxlen=KEPT)
+        self.operations: deque[bytes] = deque(maxlen=KEPT)
 
     def count(self, body: bytes) -> None:
         self.entries += body.count(b'"PutRequest"')
@@ -58,9 +59,16 @@ class Counted:
 
     def drain(self) -> bytes:
         """What was counted, as JSON; counting starts again at zero."""
-        kept = b'{"entries":%d,"batches":[%b]}' % (self.entries, b",".join(self.batches))
+        operations = json.dumps([each.decode() for each in self.operations]).encode()
+        batches = b",".join(self.batches)
+        kept = b'{"entries":%d,"batches":[%b],"operations":%b}' % (
+            self.entries,
+            batches,
+            operations,
+        )
         self.entries = 0
         self.batches.clear()
+        self.operations.clear()
         return kept
 
 
@@ -81,20 +89,24 @@ class Connection(asyncio.Protocol):
         self.buffer += data
         while (end := self.buffer.find(b"\r\n\r\n")) >= 0:
             head = self.buffer[:end].lower() + b"\r\n"
-            until = end + 4 + int(_header(head, _LENGTH))
+            until = end + 4 + int(_header(head, _LENGTH) or 0)
             if len(self.buffer) < until:
                 return
             body, self.buffer = self.buffer[end + 4 : until], self.buffer[until:]
-            self.transport.write(_answer(_header(head, _TARGET), body))
+            # Lambda has no target: the one call to it reads a mapping, by its path.
+            self.transport.write(_answer(_header(head, _TARGET) or b"lambda.mapping", body))
 
 
 def _header(head: bytes, name: bytes) -> bytes:
-    begin = head.index(name) + len(name)
-    return head[begin : head.index(b"\r\n", begin)]
+    """The value of a header, or nothing."""
+    begin = head.find(name) + len(name)
+    return head[begin : head.index(b"\r\n", begin)] if begin >= len(name) else b""
 
 
 def _answer(target: bytes, body: bytes) -> bytes:
     operation = target.rpartition(b".")[2].decode()
+    if target != WRITTEN:
+        COUNTED.operations.append(target)
     if operation == "batchwriteitem":
         COUNTED.count(body)
         return NOTHING_LEFT

@@ -16,14 +16,17 @@ from typing import Any, cast
 
 from fanfold import names, times
 from fanfold.aws.items import MAX_PUTS, number, text
-from fanfold.fanout.row import COMPLETE, DELIVERING
+from fanfold.fanout.row import COMPLETE, DELIVERING, QUEUED
 from fanfold.follows import ring
 from fanfold.ids import sort_key
+from fanfold.names import OPEN
 from fanfold.settings import Settings
+from fanfold.sweep.open_fanouts import MEMORY_ID
 from fanfold.timeline.entries import Entries, Entry
 
 REGION = "eu-central-1"
 QUEUES = f"https://sqs.{REGION}.amazonaws.com/123456789012"
+MAPPING = "5a3e2c1d-0000-4000-8000-000000000001"
 # Entries a second, never reached: a worker's pace is no part of what an entry costs.
 UNLIMITED = 1_000_000_000
 
@@ -37,15 +40,19 @@ SETTINGS = Settings.from_env(
         **{each.dlq_url_setting.upper(): f"{QUEUES}/{each.name}Dlq" for each in names.QUEUES},
         "EXPRESS_WORKER_RATE": str(UNLIMITED),
         "BULK_WORKER_RATE": str(UNLIMITED),
+        "PUBLISH_WORKER_RATE": str(UNLIMITED),
+        **dict.fromkeys(("PUBLISH_MAPPING", "EXPRESS_MAPPING", "BULK_MAPPING"), MAPPING),
     }
 )
 
 DIGITS = 12
 # The stub's process inherits the environment, and so has the same time.
-_PUBLISHED_MS = int(os.environ.setdefault("BENCH_NOW_MS", str(time.time_ns() // 1_000_000)))
-_EXPIRES_AT = _PUBLISHED_MS // 1000 + SETTINGS.retention_days * 24 * 60 * 60
+NOW_MS = int(os.environ.setdefault("BENCH_NOW_MS", str(time.time_ns() // 1_000_000)))
+_EXPIRES_AT = NOW_MS // 1000 + SETTINGS.retention_days * 24 * 60 * 60
 
 READER = f"b0b00000-0000-4000-8000-{0:0{DIGITS}}"
+# Followers of the publisher whose post is not delivered, nor planned.
+UNPLANNED = 101
 # More than any page: every page is full and has a next one.
 TIMELINE_ENTRIES = 1_000
 
@@ -70,7 +77,7 @@ def edges(followers: int) -> tuple[str, ...]:
 
 
 def entry(followers: int) -> Entry:
-    published_at = times.to_text(_PUBLISHED_MS)
+    published_at = times.to_text(NOW_MS)
     return Entry(sort_key(published_at, post(followers)), publisher(followers), _EXPIRES_AT)
 
 
@@ -100,25 +107,64 @@ def answer(operation: str, request: dict[str, Any]) -> bytes:
         values = request["ExpressionAttributeValues"]
         after = request.get("ExclusiveStartKey", {}).get("edge", values[":lo"])["S"]
         return _followers(values[":shard"]["S"], after, values[":hi"]["S"], request["Limit"])
+    if operation == "query" and table == SETTINGS.posts_table:
+        return _json({"Items": [], "Count": 0, "ScannedCount": 0})  # an outbox of old posts only
     if operation == "batchgetitem":
-        keys = request["RequestItems"][SETTINGS.posts_table]["Keys"]
-        posts = [_post(key["ref_id"]["S"]) for key in keys]
-        return _json({"Responses": {SETTINGS.posts_table: posts}, "UnprocessedKeys": {}})
+        return _batch(request["RequestItems"])
     if operation == "getitem" and table == SETTINGS.posts_table:
-        ref_id = key["ref_id"]["S"]
-        fanned = entry(_number(ref_id))
-        return _json(
-            {"Item": {**_post(ref_id), "sort_key": text(fanned.sort_key), "body": text("")}}
-        )
+        return _json({"Item": _delivered(key["ref_id"]["S"])})
+    if table == SETTINGS.fanouts_table and key.get("fanout_id") == text(MEMORY_ID):
+        return _json({})
     if operation == "getitem" and table == SETTINGS.fanouts_table:
         return _json({"Item": _fanout(_number(key["fanout_id"]["S"]), finished=False)})
+    if operation == "getitem" and table == SETTINGS.following_table:
+        return _json({"Item": {**key, **_FOLLOWED}})
+    if operation == "getitem" and table == SETTINGS.followers_table:
+        return _json({"Item": {"version": _FOLLOWED["version"]}})
     if operation == "getitem" and table == SETTINGS.readers_table:
         return _json({"Item": {**key, "follows": {"N": "100"}}})
     if operation == "getitem" and table == SETTINGS.publishers_table:
         return _json({})  # the publisher never grew: all its followers are on one shard
     if operation == "updateitem" and table == SETTINGS.fanouts_table:
         return _json({"Attributes": _fanout(_number(key["fanout_id"]["S"]), finished=True)})
-    raise KeyError(operation)
+    return _json(_OTHERS[operation, table])
+
+
+def _batch(wanted: dict[str, Any]) -> bytes:
+    """The rows of posts, or of fan-outs, or what a worker reads of one fan-out."""
+    fanouts, posts = SETTINGS.fanouts_table, SETTINGS.posts_table
+    found: dict[str, list[Any]] = {table: [] for table in wanted}  # no publisher ever grew
+    if posts in wanted:
+        each = _delivered if fanouts in wanted else _post
+        found[posts] = [each(key["ref_id"]["S"]) for key in wanted[posts]["Keys"]]
+    if fanouts in wanted:
+        numbers = [_number(key["fanout_id"]["S"]) for key in wanted[fanouts]["Keys"]]
+        found[fanouts] = [_fanout(number, finished=False) for number in numbers]
+    return _json({"Responses": found, "UnprocessedKeys": {}})
+
+
+_FOLLOWED = {
+    "state": text("followed"),
+    "version": number(1),
+    "followed_at": text(times.to_text(NOW_MS)),
+    "asked_at": number(NOW_MS),
+}
+_SENT = {"Id": "0", "MessageId": "5fea7756-0ea4-451a-a703-a558b933e274", "MD5OfMessageBody": ""}
+_OPEN_KEY = f"{times.to_text(NOW_MS - 600_000)}#{post(1)}"
+# What is the same whatever is asked for: by operation and table, if it has one.
+_OTHERS: dict[tuple[str, str | None], Any] = {
+    ("putitem", SETTINGS.posts_table): {},
+    ("putitem", SETTINGS.fanouts_table): {},
+    # One fan-out is open, and none has stalled.
+    ("scan", SETTINGS.fanouts_table): {
+        "Items": [{"fanout_id": text(post(1)), OPEN.partition_key: text(_OPEN_KEY)}],
+        "Count": 0,
+        "ScannedCount": 0,
+    },
+    ("sendmessagebatch", None): {"Successful": [_SENT], "Failed": []},
+    ("receivemessage", None): {},
+    ("mapping", None): {"UUID": MAPPING, "State": "Enabled"},
+}
 
 
 def _json(content: dict[str, Any]) -> bytes:
@@ -151,7 +197,7 @@ def _timeline(limit: int) -> bytes:
     count = min(limit, TIMELINE_ENTRIES)
     found = [
         {
-            "sort_key": text(sort_key(times.to_text(_PUBLISHED_MS - 1000 * each), post(each))),
+            "sort_key": text(sort_key(times.to_text(NOW_MS - 1000 * each), post(each))),
             "publisher_id": text(publisher(each)),
         }
         for each in range(count)
@@ -162,7 +208,7 @@ def _timeline(limit: int) -> bytes:
 
 def _post(ref_id: str) -> dict[str, Any]:
     each = _number(ref_id)
-    published_at = times.to_text(_PUBLISHED_MS - 1000 * each)
+    published_at = times.to_text(NOW_MS - 1000 * each)
     body = {
         "title": f"What I saw on day {each}",
         "text": "A walk along the river, and what the herons do when nobody looks.",
@@ -179,9 +225,15 @@ def _post(ref_id: str) -> dict[str, Any]:
     }
 
 
+def _delivered(ref_id: str) -> dict[str, Any]:
+    """A post as a worker reads it."""
+    fanned = entry(_number(ref_id))
+    return {**_post(ref_id), "sort_key": text(fanned.sort_key), "body": text("")}
+
+
 def _fanout(followers: int, *, finished: bool) -> dict[str, Any]:
     """The ledger's row of a fan-out of one segment, before and after its delivery."""
-    fanned, now = entry(followers), times.to_text(_PUBLISHED_MS)
+    fanned, now = entry(followers), times.to_text(NOW_MS)
     row: dict[str, Any] = {
         "fanout_id": text(post(followers)),
         "publisher_id": text(fanned.publisher_id),
@@ -189,6 +241,10 @@ def _fanout(followers: int, *, finished: bool) -> dict[str, Any]:
         "accepted_at": text(now),
         "changed_at": text(now),
         "expires_at": number(_EXPIRES_AT),
+    }
+    if followers == UNPLANNED and not finished:
+        return {**row, "state": text(QUEUED), "open_fanout": text(post(followers))}
+    row |= {
         "segments": number(1),
         "followers": number(followers),
         "resume": {"M": {}},

@@ -20,6 +20,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 FANOUTS = os.environ["FANOUTS_TABLE"]
 POSTS = os.environ["POSTS_TABLE"]
+PUBLISHERS = os.environ["PUBLISHERS_TABLE"]
 FOLLOWERS = os.environ["FOLLOWERS_TABLE"]
 TIMELINES = os.environ["TIMELINES_TABLE"]
 CHUNK = 25
@@ -35,14 +36,17 @@ def deliver(record: SQSRecord) -> None:
     """Write the post into all timelines: the segment is the whole ring."""
     command = json.loads(record.body)
     key: Any = {"fanout_id": {"S": command["fanout_id"]}}
-    fanout = dynamodb.get_item(TableName=FANOUTS, Key=key, ConsistentRead=True)["Item"]
-    post = dynamodb.get_item(
-        TableName=POSTS,
-        Key={"ref_id": {"S": command["fanout_id"]}},
-        ConsistentRead=True,
-        ProjectionExpression="ref_id, deleted_at",
-    )
-    if str(command["segment"]) not in fanout["pending"]["NS"] or "deleted_at" in post["Item"]:
+    publisher_id = record.raw_event["attributes"]["MessageGroupId"]
+    publisher: Any = {"publisher_id": {"S": publisher_id}}
+    rows = dynamodb.batch_get_item(
+        RequestItems={
+            FANOUTS: {"Keys": [key], "ConsistentRead": True},
+            POSTS: {"Keys": [{"ref_id": key["fanout_id"]}], "ConsistentRead": True},
+            PUBLISHERS: {"Keys": [publisher], "ConsistentRead": True},
+        }
+    )["Responses"]
+    (fanout,), (post,) = rows[FANOUTS], rows[POSTS]
+    if str(command["segment"]) not in fanout["pending"]["NS"] or "deleted_at" in post:
         return
     page = dynamodb.query(
         TableName=FOLLOWERS,

@@ -1,13 +1,15 @@
 """The stub endpoint: it answers like DynamoDB, and counts what was put."""
 
 import json
+from collections import Counter
 from typing import Any
 
 import boto3
 import pytest
 
-from bench import clients, stub_data
+from bench import clients, doors, stub_data
 from bench.endpoint import TOKEN_CHARS, Stub, stub
+from bench.fresh import answer
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import COMPLETE, DELIVERING
 from fanfold.follows import ring
@@ -141,3 +143,24 @@ def test_the_environment_is_like_that_of_a_lambda_role(running: Stub) -> None:
     assert len(environment["AWS_SESSION_TOKEN"]) == TOKEN_CHARS
     assert environment["AWS_ENDPOINT_URL_DYNAMODB"] == running.url
     assert environment["TRANSPORT"] == "libcurl"
+
+
+@pytest.mark.network
+@pytest.mark.parametrize("name", ["api", "plan", "deliver", "query", "relate", "sweep"])
+def test_a_plain_function_makes_the_calls_of_ours(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rival of a cold start calls neither more nor less; but it shows what is unfollowed."""
+    module = {"query": "timeline"}.get(name, name)
+    event: Any = getattr(doors, module)(*{"deliver": [60], "query": [20]}.get(name, []))
+    made = {}
+    with stub() as running:
+        for key, value in running.environment().items():
+            monkeypatch.setenv(key, value)
+        for door in (f"functions.{module}", f"bench.cold_start.plain_{name}"):
+            answer(door, event)
+            made[door] = Counter(running.operations())
+    ours, theirs = made.values()
+    assert theirs
+    assert ours - theirs == Counter({"dynamodb_20120810.getitem": 1} if name == "query" else {})
+    assert not theirs - ours
