@@ -20,7 +20,6 @@ from botocore.exceptions import ClientError
 
 from aws_model.lambda_events import Context, sqs_event
 from fanfold import contract, names
-from fanfold.aws import boto
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
@@ -33,6 +32,7 @@ from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Readers
+from functions import _clients
 from tests import openapi
 
 EVENTS = Path(__file__).parents[2] / "events"
@@ -133,7 +133,9 @@ class System:
     handled: list[tuple[str, Json]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.dynamodb, self.sqs = boto.dynamodb(), boto.sqs()
+        # Those of the functions: a test may change what they answer.
+        self.dynamodb = _clients.dynamodb(self.settings)
+        self.sqs = _clients.sqs(self.settings)
         self.fanouts = Ledger(self.dynamodb, self.settings.fanouts_table)
         self.sweeper = OpenFanouts(self.dynamodb, self.settings.fanouts_table)
         self.posts = Posts(self.dynamodb, self.settings.posts_table)
