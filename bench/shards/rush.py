@@ -44,7 +44,8 @@ from fanfold.settings import Settings
 from simulation.scheduler import Scheduler, virtual_time
 from simulation.schemas import schema_of
 from simulation.timed.calls import call_seconds
-from simulation.timed.system import PUBLISHER, partition_of
+from simulation.timed.model import partition_of
+from simulation.timed.system import PUBLISHER
 from simulation.timed.tables import FOLLOWER
 
 # The product counts follows in windows of the wall clock; a rush may begin anywhere in one.

@@ -15,7 +15,7 @@ from simulation.timed.calls import call_seconds
 from simulation.timed.tasks import side_by_side
 
 if TYPE_CHECKING:
-    from simulation.timed.system import System
+    from simulation.timed.model import Model
 
 # From a visible message to the first line of the handler, in a warm environment.
 INVOKE_SECONDS = (0.010, 0.020)
@@ -57,7 +57,7 @@ class Arrived:
 class Environments(Generic[E]):
     """The environments of a function, with what they keep between invocations."""
 
-    system: System
+    system: Model
     make: Callable[[], E]
     _free: list[E] = field(default_factory=list)
 
@@ -84,7 +84,7 @@ Handle: TypeAlias = Callable[[E, Arrived], None]
 class EventSourceMapping(ABC):
     """Invokes a function with the messages of a queue, a bounded number of batches at a time."""
 
-    system: System
+    system: Model
     queue: names.Queue
     url: str
     max_workers: int

@@ -7,44 +7,29 @@ of calls, and Lambda; the constants say with which numbers.
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager
-from dataclasses import replace
-from hashlib import blake2b
-from random import Random
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from aws_model.dynamodb import client as dynamodb
-from aws_model.dynamodb.capacity import WRITE, Limits, Meter, Resource, Throttle
-from aws_model.dynamodb.database import Database
-from aws_model.sqs import client as sqs
-from aws_model.sqs.queues import Hooks as QueueHooks
+from aws_model.dynamodb.capacity import Limits
 from fanfold import contract, names
 from fanfold.aws.items import MAX_PUTS
-from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
 from fanfold.aws.threads import together
-from fanfold.budgets import Budget
-from fanfold.fanout import transport
 from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
-from fanfold.fanout.policy import Delivery
 from fanfold.fanout.publish import NewPost, Publishing
-from fanfold.fanout.transport import JOIN_SECONDS, Job, Loop
+from fanfold.fanout.transport import JOIN_SECONDS, Loop
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, Message, PlanFanout
-from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Posts
-from simulation.scheduler import Scheduler, clock_patches, patched
-from simulation.schemas import schema_of
-from simulation.timed.calls import Applied, Counts, InARow, ModelTransport, Timed
-from simulation.timed.mappings import Arrived, Environments, EventSourceMapping, Handle, SideBySide
-from simulation.timed.tables import CountedTimelines, Written
-from simulation.timed.tasks import Moment, Threads
+from simulation.timed.calls import ModelTransport
+from simulation.timed.mappings import Arrived, Environments
+from simulation.timed.model import Model
+from simulation.timed.tasks import Threads
 
 # As a stage has it by default.
 RETENTION_DAYS = 30
@@ -53,24 +38,6 @@ PUBLISHER = "ada00000-0000-4000-8000-000000000001"
 POST = "90570000-0000-4000-8000-000000000001"
 # A body of 1 KB, as JSON.
 BODY = json.dumps({"text": "x" * 1_013})
-
-E = TypeVar("E")
-
-
-def warm(write_units_per_second: int) -> Limits:
-    """A table that is warm for a rate, which is also its quota."""
-    limits = Limits.warm(write_units_per_second)
-    return replace(limits, quota_writes=write_units_per_second)
-
-
-def partition_of(_resource: Resource, key: str, partitions: int, *, seed: int = 0) -> int:
-    """The partition of a key: by another hash than the ring's, as in DynamoDB.
-
-    By the ring's, each segment of followers would fall on one partition of the timelines.
-    """
-    salt = seed.to_bytes(8, "big")
-    digest = blake2b(key.encode(), digest_size=8, salt=salt, person=b"dynamodb").digest()
-    return int.from_bytes(digest) * partitions >> 64
 
 
 class Planner(NamedTuple):
@@ -87,46 +54,14 @@ class Paces(NamedTuple):
     bulk: Pace
 
 
-class System:
-    """Workers with a budget for the capacity that they believe in, and a table with real limits."""
+class System(Model):
+    """The workers of the product, and the doors to publish by."""
 
     def __init__(
         self, believed: int, limits: Limits | None = None, *, seed: int = 0, cold: bool = False
     ) -> None:
-        self.random = Random(seed)
-        self.scheduler = Scheduler(self.random)
-        self.budget = Budget.of(believed)
-        self.cold = cold
-        self.counts, self.in_a_row = Counts(), InARow()
-        self.accepted: dict[str, float] = {}  # posts, and when their publish was answered
-        self._create_tables(limits or warm(believed))
-        self._create_queues()
+        super().__init__(believed, limits, seed=seed, cold=cold)
         self._start_workers()
-
-    def _create_tables(self, limits: Limits) -> None:
-        clock = self.scheduler.clock
-        self.meter = Meter(Throttle(clock, limits, locate=partition_of))
-        self.database = Database(clock, meter=self.meter)
-        schemas = [schema_of(each) for each in names.TABLES if each is not names.TIMELINES]
-        self.database.create(*schemas)
-        self.timelines = CountedTimelines(clock)
-        self.database.tables[names.TIMELINES.name] = self.timelines
-        # Validating parameters would take most of the time; the unit tests do it.
-        self.untimed_dynamodb: Any = dynamodb.Client(self.database, validates=False)
-        self.dynamodb: Any = self.timed(self.untimed_dynamodb)
-
-    def _create_queues(self) -> None:
-        self.queues = sqs.Queues(self.scheduler.clock, QueueHooks(random=self.random))
-        self.untimed_sqs = sqs.Client(self.queues, validates=False)
-        timed = self.timed(self.untimed_sqs, self._poll_for)
-        self.lanes = {}
-        for queue in (names.PUBLISH, names.EXPRESS, names.BULK):
-            url, _ = self.queues.create_with_dlq(
-                queue.name,
-                max_receives=queue.max_receives,
-                visibility_seconds=queue.visibility_seconds,
-            )
-            self.lanes[queue] = WorkQueue(timed, url)
 
     def _start_workers(self) -> None:
         self.ledger = Ledger(self.dynamodb, names.FANOUTS.name)
@@ -143,29 +78,9 @@ class System:
         )
         self.delivering = Delivering(self.lookup, self.ledger, self.segments, self.transport)
         planners, deliverers = Environments(self, self._planner), Environments(self, self._paces)
-        self.mappings: dict[str, EventSourceMapping] = {}
         self.map(names.PUBLISH, planners, self._plan)
         self.map(names.EXPRESS, deliverers, self._deliver_express)
         self.map(names.BULK, deliverers, self._deliver_bulk)
-
-    def map(self, queue: names.Queue, environments: Environments[E], handle: Handle[E]) -> None:
-        """Invoke a function with the messages of a queue."""
-        url, workers = self.lanes[queue].url, self.budget.workers[queue]
-        self.mappings[url] = SideBySide(
-            self, queue, url, workers, environments=environments, handle=handle
-        )
-
-    def timed(self, client: Any, applied: Applied = lambda _operation, _request: None) -> Any:
-        """A client whose calls take time."""
-        return Timed(self.scheduler, client, applied, self.in_a_row)
-
-    def virtual_time(self) -> AbstractContextManager[None]:
-        """Let the product live in this system's time."""
-        return patched([*clock_patches(lambda: self.scheduler), (transport, "Job", self._job)])
-
-    def _job(self, delivery: Delivery, entry: Entry) -> Job:
-        has_ended: Any = Moment(self.scheduler)
-        return Job(delivery, entry, has_ended=has_ended)
 
     def publish(self, publisher_id: str, ref_id: str) -> None:
         """Start to publish a post of 1 KB, as over HTTP."""
@@ -207,33 +122,6 @@ class System:
         """Go on until the ledger says that a fan-out is complete."""
         with self.virtual_time():
             self.scheduler.run(lambda: self.is_complete(ref_id))
-
-    def written(self, ref_id: str) -> Written:
-        """What has been written of a post so far."""
-        for sort_key, written in self.timelines.written.items():
-            if sort_key.endswith(f"#{ref_id}"):
-                return written
-        return Written()
-
-    def units_beside(self) -> dict[str, float]:
-        """Write units of everything but the entries so far, by table or index."""
-        return {
-            " index ".join(filter(None, (resource.table, resource.index_name))): float(spent)
-            for (resource, kind), spent in self.meter.units.items()
-            if kind == WRITE and resource.table != names.TIMELINES.name
-        }
-
-    def is_complete(self, ref_id: str) -> bool:
-        """Whether the ledger says that a fan-out is complete; it costs no units."""
-        ledger = self.database.table(names.FANOUTS.name)
-        row = ledger.get(ledger.checked_key({"fanout_id": ("S", ref_id)}))
-        return row is not None and row.item["state"][1] == "complete"
-
-    def _poll_for(self, operation: str, request: dict[str, Any]) -> None:
-        """Have a queue polled when the messages that were sent to it are visible."""
-        if operation == "send_message_batch":
-            for entry in request["Entries"]:
-                self.mappings[request["QueueUrl"]].poll_in(entry["DelaySeconds"])
 
     def _together(self, *calls: tuple[str, dict[str, Any]]) -> list[Any]:
         return together(self.dynamodb, Threads(self.scheduler, len(calls)), *calls)
