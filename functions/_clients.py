@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fanfold.aws.retries import ATTEMPTS
 from fanfold.names import BOTO3
 from fanfold.settings import Settings
 
@@ -27,15 +26,18 @@ if TYPE_CHECKING:
 AT_THE_SAME_TIME = 2
 
 
-def dynamodb(settings: Settings, *, attempts: int = ATTEMPTS) -> DynamoDBClient:
-    """A client, which any thread may use; with `attempts=1` for code that retries by itself."""
+def dynamodb(settings: Settings, **attempts: int) -> DynamoDBClient:
+    """A client, which any thread may use; with `attempts=1` for code that retries by itself.
+
+    The default is left to the libraries: they keep a client for each way of asking for it.
+    """
     if settings.transport == BOTO3:
         from fanfold.aws import boto
 
-        return boto.dynamodb(attempts)
+        return boto.dynamodb(**attempts)
     from fanfold.aws import curl
 
-    return curl.dynamodb(attempts)
+    return curl.dynamodb(**attempts)
 
 
 def sqs(settings: Settings) -> SQSClient:
