@@ -170,7 +170,8 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
     """DELIVER through one transport, whose calls to the tables pass through `way`."""
     # Fresh caches for this service; the rest of the process keeps its clients.
     for module, name in (
-        (boto, "dynamodb"), (boto, "sqs"), (curl, "connections"), (curl, "of_threads"), (curl, "dynamodb"), (curl, "sqs")
+        (boto, "dynamodb"), (boto, "sqs"),
+        (curl, "connections"), (curl, "of_threads"), (curl, "dynamodb"), (curl, "sqs"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, cache(getattr(module, name).__wrapped__))
     queues = sqs.Queues(Clock())
