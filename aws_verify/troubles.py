@@ -8,7 +8,7 @@ from typing import Any
 
 from fanfold import names
 from fanfold.aws.event_sources import DISABLED, ENABLED
-from fanfold_cli.commands.pause import switch
+from fanfold_cli.commands.pause import LANES, Lane, switch
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.event_sources import mapping_of
 from fanfold_cli.progress import progress_bar
@@ -34,23 +34,28 @@ class Trouble:
 
 
 @contextmanager
-def lanes_paused(deployment: Deployment) -> Iterator[None]:
+def deliveries_paused(deployment: Deployment) -> Iterator[None]:
     with ExitStack() as paused:
-        for lane in names.LANES:
-            paused.callback(switch, deployment, lane, ENABLED)
-            switch(deployment, lane, DISABLED)
+        for queue in LANES[Lane.ALL]:
+            paused.callback(switch, deployment, queue, ENABLED)
+            switch(deployment, queue, DISABLED)
         yield
 
 
 @contextmanager
-def deliver_crashing(deployment: Deployment) -> Iterator[None]:
-    """Every run of DELIVER that begins ends at once with an error, as after a broken deploy."""
-    client, function = deployment.client("lambda"), _deliver(deployment)
+def writers_crashing(deployment: Deployment) -> Iterator[None]:
+    """Every run of PLAN or DELIVER that begins ends at once with an error: a broken deploy."""
+    with _each_writer(deployment, _crashing):
+        yield
+
+
+@contextmanager
+def _crashing(client: Any, function: str) -> Iterator[None]:
     handler = client.get_function_configuration(FunctionName=function)["Handler"]
 
     def settled() -> None:
         _wait(
-            "DELIVER",
+            function.rpartition(":")[2],
             lambda: client.get_function_configuration(FunctionName=function).get(
                 "LastUpdateStatus", "Successful"
             ),
@@ -70,9 +75,14 @@ def deliver_crashing(deployment: Deployment) -> Iterator[None]:
 
 
 @contextmanager
-def deliver_forbidden(deployment: Deployment) -> Iterator[None]:
-    """Lambda refuses every run of DELIVER: no concurrent execution is left for it."""
-    client, function = deployment.client("lambda"), _deliver(deployment)
+def writers_forbidden(deployment: Deployment) -> Iterator[None]:
+    """Lambda refuses every run of PLAN and DELIVER: no concurrent execution is left for them."""
+    with _each_writer(deployment, _forbidden):
+        yield
+
+
+@contextmanager
+def _forbidden(client: Any, function: str) -> Iterator[None]:
     before = client.get_function_concurrency(FunctionName=function).get(
         "ReservedConcurrentExecutions"
     )
@@ -111,9 +121,9 @@ def timelines_throttled(deployment: Deployment) -> Iterator[None]:
 
 
 ON_AWS = (
-    Trouble("both lanes are paused", lanes_paused),
-    Trouble("every run of DELIVER crashes at its start", deliver_crashing),
-    Trouble("DELIVER may not run: its reserved concurrency is 0", deliver_forbidden),
+    Trouble("all deliveries are paused", deliveries_paused),
+    Trouble("every run of PLAN and DELIVER crashes at its start", writers_crashing),
+    Trouble("PLAN and DELIVER may not run: their reserved concurrency is 0", writers_forbidden),
     Trouble(
         f"the timelines table takes at most {LOW_WRITE_UNITS} writes a second", timelines_throttled
     ),
@@ -121,7 +131,7 @@ ON_AWS = (
 # The engine takes these two settings and does nothing by them.
 LOCALLY = (
     *ON_AWS[:2],
-    Trouble(ON_AWS[2].what, deliver_forbidden, "the local engine ignores reserved concurrency"),
+    Trouble(ON_AWS[2].what, writers_forbidden, "the local engine ignores reserved concurrency"),
     Trouble(ON_AWS[3].what, timelines_throttled, "the local engine throttles no table"),
 )
 
@@ -140,9 +150,16 @@ def hold(seconds: float) -> None:
         bar.reach(round(seconds))
 
 
-def _deliver(deployment: Deployment) -> str:
-    function: str = mapping_of(deployment, names.EXPRESS)["FunctionArn"]
-    return function
+@contextmanager
+def _each_writer(
+    deployment: Deployment, trouble: Callable[[Any, str], AbstractContextManager[None]]
+) -> Iterator[None]:
+    """Trouble for both functions that write the entries of posts: PLAN, and DELIVER."""
+    client = deployment.client("lambda")
+    with ExitStack() as troubled:
+        for queue in (names.PUBLISH, names.EXPRESS):
+            troubled.enter_context(trouble(client, mapping_of(deployment, queue)["FunctionArn"]))
+        yield
 
 
 def _wait(what: str, state: Callable[[], str], *, wanted: str) -> None:

@@ -1,4 +1,4 @@
-"""`fanfold pause` and `fanfold resume`: stop the deliveries of a lane, and start them again."""
+"""`fanfold pause` and `fanfold resume`: stop deliveries, and start them again."""
 
 import time
 from enum import StrEnum
@@ -29,17 +29,18 @@ class Lane(StrEnum):
 LANES = {
     Lane.EXPRESS: (names.EXPRESS,),
     Lane.BULK: (names.BULK,),
-    Lane.ALL: (names.EXPRESS, names.BULK),
-    # No lane, but what fills them: for a table that is being restored.
+    # PLAN delivers to few followers by itself, and sends the rest to the two lanes.
     Lane.PUBLISH: (names.PUBLISH,),
+    Lane.ALL: (names.PUBLISH, names.EXPRESS, names.BULK),
 }
 
 LaneOption = Annotated[
     Lane,
     typer.Option(
         "--lane",
-        help="Small fan-outs (express), large ones (bulk), or both (all); or the publish queue, "
-        "which plans them and takes messages.",
+        help="One queue instead of all: publish, where few followers are delivered to at once, "
+        "all other posts are planned, and messages of other services arrive; express, for the "
+        "rest of small fan-outs; or bulk, for large ones.",
     ),
 ]
 
@@ -50,7 +51,10 @@ def pause(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop delivering. Posts are still accepted and wait in the queue, for 14 days at most."""
+    """Stop delivering: PLAN and both lanes.
+
+    Posts are still accepted and wait, for 14 days at most; so do messages of other services.
+    """
     _switch_lanes(lane, DISABLED, stack, home, as_json=as_json)
 
 

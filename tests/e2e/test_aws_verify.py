@@ -25,19 +25,20 @@ VISIBILITY_SECONDS = 5
 
 @pytest.fixture(autouse=True)
 def soon_again(stack: Deployment) -> Iterator[None]:
-    """Let messages of the lanes that have failed come again soon."""
+    """Let messages about posts that have failed come again soon."""
     sqs = stack.client("sqs")
 
-    def set_visibility(seconds: int) -> None:
-        for lane in names.LANES:
-            sqs.set_queue_attributes(
-                QueueUrl=stack.output(lane.url_output),
-                Attributes={"VisibilityTimeout": str(seconds)},
-            )
+    def set_visibility(queue: names.Queue, seconds: int) -> None:
+        sqs.set_queue_attributes(
+            QueueUrl=stack.output(queue.url_output),
+            Attributes={"VisibilityTimeout": str(seconds)},
+        )
 
-    set_visibility(VISIBILITY_SECONDS)
+    for queue in (names.PUBLISH, *names.LANES):
+        set_visibility(queue, VISIBILITY_SECONDS)
     yield
-    set_visibility(names.EXPRESS.visibility_seconds)
+    for queue in (names.PUBLISH, *names.LANES):
+        set_visibility(queue, queue.visibility_seconds)
 
 
 def run(engine: Home, directory: Path, *arguments: str) -> tuple[int, str, Any]:
@@ -73,8 +74,8 @@ def test_a_small_run_on_the_engine_finds_every_row_and_says_what_it_skipped(
         assert had < sample
         assert each["p99_seconds"] > 2
     assert {each["while"] for each in report["troubles"]} == {
-        "both lanes are paused",
-        "every run of DELIVER crashes at its start",
+        "all deliveries are paused",
+        "every run of PLAN and DELIVER crashes at its start",
     }
     # The one before the last has left everybody, and the last one follows nobody.
     assert [each["seen"] for each in report["reads"]] == [8, 8, 8, 0, 0]

@@ -33,7 +33,7 @@ from fanfold import names
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
 from tests.integration.cli import Stack, outputs
-from tests.integration.system import REGION, Clock, System
+from tests.integration.system import HANDLERS, REGION, Clock, System
 
 NAME = "Fanfold-verify"
 OTHER = "Fanfold-verify-2"
@@ -373,13 +373,13 @@ def test_the_edges_are_those_of_the_publishers_asked_for(
 
 
 class FakeLambda:
-    """DELIVER's function and the mappings of the lanes, and what was done with them."""
+    """PLAN, DELIVER and the mappings of their queues, and what was done with them."""
 
     def __init__(self) -> None:
-        self.handler = "functions.deliver.handler"
-        self.reserved: int | None = None
+        self.handlers = {f"the-{name}": f"functions.{name}.handler" for name in ("plan", "deliver")}
+        self.reserved: dict[str, int] = {}
         self.busy = 0
-        self.enabled = {"Express": True, "Bulk": True}
+        self.enabled = {"Publish": True, "Express": True, "Bulk": True}
         self.seen: list[Any] = []
 
     def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
@@ -390,25 +390,23 @@ class FakeLambda:
 
     def _mapping(self, queue: str) -> Any:
         state = "Enabled" if self.enabled[queue] else "Disabled"
-        return {"UUID": queue, "State": state, "FunctionArn": "the-deliver"}
+        return {"UUID": queue, "State": state, "FunctionArn": f"the-{HANDLERS[queue]}"}
 
     def update_event_source_mapping(self, *, UUID: str, Enabled: bool) -> None:  # noqa: N803
         self.enabled[UUID] = Enabled
 
     def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
-        assert FunctionName == "the-deliver"
         self.busy = max(0, self.busy - 1)
         state = "InProgress" if self.busy else "Successful"
-        return {"Handler": self.handler, "LastUpdateStatus": state}
+        return {"Handler": self.handlers[FunctionName], "LastUpdateStatus": state}
 
     def update_function_configuration(self, *, FunctionName: str, Handler: str) -> None:  # noqa: N803
-        assert FunctionName == "the-deliver"
         assert not self.busy, "ResourceConflictException"
-        self.handler, self.busy = Handler, 2
+        self.handlers[FunctionName], self.busy = Handler, 2
 
     def get_function_concurrency(self, *, FunctionName: str) -> Any:  # noqa: N803
-        assert FunctionName == "the-deliver"
-        return {} if self.reserved is None else {"ReservedConcurrentExecutions": self.reserved}
+        reserved = self.reserved.get(FunctionName)
+        return {} if reserved is None else {"ReservedConcurrentExecutions": reserved}
 
     def put_function_concurrency(
         self,
@@ -416,15 +414,13 @@ class FakeLambda:
         FunctionName: str,  # noqa: N803
         ReservedConcurrentExecutions: int,  # noqa: N803
     ) -> None:
-        assert FunctionName == "the-deliver"
-        self.reserved = ReservedConcurrentExecutions
+        self.reserved[FunctionName] = ReservedConcurrentExecutions
 
     def delete_function_concurrency(self, *, FunctionName: str) -> None:  # noqa: N803
-        assert FunctionName == "the-deliver"
-        self.reserved = None
+        del self.reserved[FunctionName]
 
     def state(self) -> Any:
-        return self.handler, self.reserved, dict(self.enabled)
+        return dict(self.handlers), dict(self.reserved), dict(self.enabled)
 
 
 class FakeTable:
@@ -477,7 +473,7 @@ def test_a_trouble_changes_something_and_puts_it_back_after_an_error_too(
 @pytest.mark.usefixtures("system")
 @pytest.mark.parametrize(
     "trouble",
-    [troubles.deliver_crashing, troubles.timelines_throttled],
+    [troubles.writers_crashing, troubles.timelines_throttled],
     ids=lambda each: each.__name__,
 )
 def test_a_trouble_that_is_interrupted_while_it_begins_is_put_back(
@@ -501,7 +497,24 @@ def test_a_trouble_that_is_interrupted_while_it_begins_is_put_back(
 
 
 @pytest.mark.usefixtures("system")
-def test_both_lanes_run_again_though_one_cannot_be_paused() -> None:
+@pytest.mark.parametrize("trouble", troubles.ON_AWS[:3], ids=lambda trouble: trouble.what)
+def test_a_trouble_of_the_functions_leaves_nobody_who_writes_entries(
+    trouble: troubles.Trouble,
+) -> None:
+    """Neither DELIVER, nor PLAN, which delivers to few followers by itself."""
+    fake = FakeLambda()
+    stack = Stack(REGION, None, outputs(), {"lambda": fake})
+    with trouble.applied(stack):
+        stopped = (
+            not any(fake.enabled.values()),
+            set(fake.handlers.values()) == {troubles.NOWHERE},
+            fake.reserved == dict.fromkeys(fake.handlers, 0),
+        )
+        assert sum(stopped) == 1
+
+
+@pytest.mark.usefixtures("system")
+def test_all_queues_run_again_though_one_cannot_be_paused() -> None:
     class HalfDeaf(FakeLambda):
         def update_event_source_mapping(self, *, UUID: str, Enabled: bool) -> None:  # noqa: N803
             if UUID == "Bulk" and not Enabled:
@@ -513,9 +526,9 @@ def test_both_lanes_run_again_though_one_cannot_be_paused() -> None:
         "E", (), {"ResourceInUseException": InUse, "ResourceConflictException": InUse}
     )
     stack = Stack(REGION, None, outputs(), {"lambda": fake})
-    with pytest.raises(ExpectedError), troubles.lanes_paused(stack):
+    with pytest.raises(ExpectedError), troubles.deliveries_paused(stack):
         raise AssertionError("it was not paused")
-    assert fake.enabled == {"Express": True, "Bulk": True}
+    assert all(fake.enabled.values())
 
 
 class InUse(Exception):

@@ -9,6 +9,8 @@ import pytest
 from tests.integration.cli import run
 from tests.integration.system import System
 
+DELIVERIES = ["Publish", "Express", "Bulk"]
+
 
 class InUse(Exception):
     """Lambda is changing the mapping just now."""
@@ -22,7 +24,7 @@ class FakeLambda:
         ResourceConflictException = InUse
 
     def __init__(self, state: str = "Enabled", *, busy: int = 0, stuck: bool = False) -> None:
-        self.states = {"Express": state, "Bulk": state, "Publish": state}
+        self.states = dict.fromkeys(DELIVERIES, state)
         self.asked: list[tuple[str, bool]] = []
         self.busy, self.stuck = busy, stuck
 
@@ -53,13 +55,14 @@ def slept(system: System, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return naps
 
 
-def test_pause_disables_both_lanes_and_waits_until_they_are_disabled() -> None:
+def test_pause_disables_all_who_deliver_posts_and_waits_until_they_are_disabled() -> None:
+    """PLAN too: it delivers to few followers by itself."""
     fake = FakeLambda()
     ran = run("pause", "--json", lambda_=fake)
-    assert (ran.exit_code, fake.asked) == (0, [("Express", False), ("Bulk", False)])
-    assert fake.states == {"Express": "Disabled", "Bulk": "Disabled", "Publish": "Enabled"}
+    assert (ran.exit_code, fake.asked) == (0, [(queue, False) for queue in DELIVERIES])
+    assert fake.states == dict.fromkeys(DELIVERIES, "Disabled")
     change = {"was": "Enabled", "state": "Disabled", "changed": True}
-    assert ran.json == {"lanes": [{"lane": "express", **change}, {"lane": "bulk", **change}]}
+    assert ran.json == {"lanes": [{"lane": queue.lower(), **change} for queue in DELIVERIES]}
 
 
 @pytest.mark.parametrize(
@@ -78,7 +81,7 @@ def test_only_the_chosen_lanes_that_must_change_are_switched(
 ) -> None:
     fake = FakeLambda(before)
     command, *option = arguments.split()
-    lanes = option[1:] or ["express", "bulk"]
+    lanes = option[1:] or [queue.lower() for queue in DELIVERIES]
     ran = run(command, *option, lambda_=fake)
     assert (ran.exit_code, ran.stdout.splitlines()) == (0, [f"{lane} {outcome}" for lane in lanes])
     asked = [(lane.title(), command == "resume") for lane in lanes]
@@ -96,5 +99,5 @@ def test_a_mapping_that_does_not_change_within_the_patience_is_reported(
     slept: list[float],
 ) -> None:
     ran = run("pause", lambda_=FakeLambda(stuck=True))
-    assert (ran.exit_code, "express is still Disabling after 180 s" in ran.said) == (1, True)
+    assert (ran.exit_code, "publish is still Disabling after 180 s" in ran.said) == (1, True)
     assert sum(slept) > 180
