@@ -24,12 +24,15 @@ from fanfold import clock, names
 from fanfold.aws import boto, curl, retries
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
+from fanfold.aws.threads import pool
 from fanfold.fanout import batch_retries
 from fanfold.fanout.deliver import Delivering
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
+from fanfold.fanout.plan import Planning
 from fanfold.fanout.row import COMPLETE, Fanout
+from fanfold.fanout.transport import JOIN_SECONDS, Loop
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.messages import DeliverSegment, parse
 from fanfold.settings import Settings
@@ -69,20 +72,36 @@ QUOTES = '"quoted" \\ \t\x01 grüße \N{GRINNING FACE}'
 
 @dataclass
 class Service:
-    """DELIVER through one transport, between which and the tables a test may put faults."""
+    """PLAN and DELIVER by one transport, between which and the tables a test may put faults."""
 
+    planning: Planning
     delivering: Delivering
     tables: Any  # a client without faults
     queues: sqs.Queues
     queue_url: str
     outcomes: Counter[str] = field(default_factory=Counter)
 
-    def publish(self, users: list[str], *, segments: int = 1) -> None:
-        """Accept and plan a post for these followers."""
+    def accept(self, users: list[str]) -> None:
+        """Accept a post for these followers."""
         followers = EdgesTable(self.tables, names.FOLLOWERS.name)
         followers.put_all(("ada", user, 1, 0) for user in users)
         Posts(self.tables, names.POSTS.name).add(POST, now=0)
         self.ledger.open(FANOUT)
+
+    def plan(self, *, redelivered: bool = False) -> str:
+        """Take the order to plan the post; returns what became of it."""
+        outcome = self.planning.plan(
+            FANOUT.fanout_id,
+            publisher_id="ada",
+            pace=Pace(RATE),
+            redelivered=redelivered,
+            stop_at=clock.monotonic() + 300,
+        )
+        return outcome.what
+
+    def publish(self, users: list[str], *, segments: int = 1) -> None:
+        """Accept a post for these followers, and plan it for the lanes."""
+        self.accept(users)
         self.ledger.plan(FANOUT, segments=segments, followers=len(users), level=0, now=NOW)
         self.lanes.send_pending(self.row())
 
@@ -166,8 +185,8 @@ Way = Callable[[Backend], Backend]
 
 
 @contextmanager
-def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    """DELIVER through one transport, whose calls to the tables pass through `way`."""
+def serving_workers(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """PLAN and DELIVER by one transport, whose calls to the tables pass through `way`."""
     # Fresh caches for this service; the rest of the process keeps its clients.
     for module, name in (
         (boto, "dynamodb"), (boto, "sqs"),
@@ -190,18 +209,22 @@ def serving_deliver(transport: str, way: Way, monkeypatch: pytest.MonkeyPatch) -
         ours: Any = _clients.transport(settings)
         client, queue = _clients.dynamodb(settings), _clients.sqs(settings)
         lane = WorkQueue(queue, url)
-        delivering = Delivering(
-            _wiring.lookup(settings, client, _clients.together(settings)),
-            Ledger(client, settings.fanouts_table),
-            Lanes(lane, lane),
-            ours,
+        lookup = _wiring.lookup(settings, client, _clients.together(settings))
+        ledger, lanes = Ledger(client, settings.fanouts_table), Lanes(lane, lane)
+        delivering = Delivering(lookup, ledger, lanes, ours)
+        planning = Planning(
+            lookup,
+            ledger,
+            EdgesTable(client, settings.followers_table),
+            lanes,
+            Loop(ours, join_seconds=JOIN_SECONDS),
         )
         for each in (tables, client, queue, ours.entries.client):
             if close := getattr(each, "close", None):  # libcurl's client has none
                 ends.callback(close)
         if threads := getattr(ours, "threads", None):
             ends.callback(threads.shutdown)
-        yield Service(delivering, tables, queues, url)
+        yield Service(planning, delivering, tables, queues, url)
 
 
 @pytest.fixture(params=names.TRANSPORTS)
@@ -212,7 +235,7 @@ def service(
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with ExitStack() as ends:
-        yield lambda way: ends.enter_context(serving_deliver(request.param, way, monkeypatch))
+        yield lambda way: ends.enter_context(serving_workers(request.param, way, monkeypatch))
 
 
 @pytest.fixture
@@ -368,3 +391,79 @@ def test_repeated_hand_backs_leave_no_follower_out(
     here.assert_complete(users)
     assert here.outcomes["handed back"] > 2
     assert_met(counted, WORST_DAY)
+
+
+# In one hop
+
+
+def dying(calls: int, alive: list[str]) -> Way:
+    """After so many calls the tables refuse all, as if their caller had ended, until `alive`."""
+    left = iter(range(calls))
+
+    def way(backend: Backend) -> Backend:
+        def answer(request: Request) -> Answer:
+            if alive or next(left, None) is not None:
+                return backend(request)
+            return Answer(400, b'{"__type": "AccessDeniedException", "message": "It has ended."}')
+
+        return answer
+
+    return way
+
+
+# The lookup and the first page of followers, three batches of entries, and the ledger.
+CALLS_OF_60 = 2 + 3 + 1
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("calls", range(CALLS_OF_60 + 1))
+def test_plan_may_end_after_any_of_its_calls(service: Callable[[Way], Service], calls: int) -> None:
+    alive: list[str] = []
+    users = followers(60)
+    here = service(dying(calls, alive))
+    here.accept(users)
+    if calls < CALLS_OF_60:
+        with pytest.raises(Exception, match="AccessDenied"):
+            here.plan()
+        assert here.row().state == "queued"
+    else:
+        assert here.plan() == "delivered"
+    alive.append("again")
+    assert here.plan(redelivered=True) == ("planned" if calls < CALLS_OF_60 else COMPLETE)
+    here.work()
+    here.assert_complete(users)
+
+
+@pytest.mark.usefixtures("patient")
+def test_two_copies_of_an_order_at_once_share_the_loop(
+    service: Callable[[Way], Service],
+) -> None:
+    users = followers(900)
+    here = service(lambda backend: late(backend, 0.02))
+    here.accept(users)
+    with pool(2) as workers:
+        outcomes = [workers.submit(here.plan) for _ in range(2)]
+    assert {outcome.result() for outcome in outcomes} <= {"delivered", COMPLETE}
+    here.assert_complete(users)
+    assert here.plan() == COMPLETE
+
+
+@pytest.mark.usefixtures("_short_waits")
+@pytest.mark.parametrize("rates", [BAD_DAY, WORST_DAY], ids=["a bad day", "the worst day"])
+def test_what_begins_in_one_hop_ends_with_every_entry_counted_once(
+    service: Callable[[Way], Service], monkeypatch: pytest.MonkeyPatch, rates: Rates
+) -> None:
+    monkeypatch.setattr(batch_retries, "RETRY_ENTRIES", 200)
+    users = followers(1_000)
+    here = service(faulty(rates, Counter()))
+    here.accept(users)
+    for attempt in range(MAX_TURNS):
+        try:
+            here.plan(redelivered=attempt > 0)
+        except Exception as error:
+            if not is_transient(error):
+                raise
+        else:
+            break
+    here.work()
+    here.assert_complete(users)
