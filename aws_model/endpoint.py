@@ -132,7 +132,7 @@ def _refusal(error: ClientError, namespace: str) -> Answer:
     content = {"__type": f"{namespace}#{name}", "message": reason["Message"], **response}
     # The code of SQS's query protocol, which boto3 shows.
     old = {} if name == code else {"x-amzn-query-error": f"{code};Sender"}
-    return Answer(status, json.dumps(content).encode(), headers=old)
+    return Answer(status, json.dumps(content, default=_base64).encode(), headers=old)
 
 
 def late(backend: Backend, seconds: float) -> Backend:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from botocore import xform_name
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 
-from aws_model.dynamodb import client as dynamodb
 from aws_model.endpoint import read_request
 from fanfold import clock
 from fanfold.aws.answers import Lost, encode, refused
@@ -158,9 +157,6 @@ class BotoClient:
     @property
     def exceptions(self) -> Any:
         return running.world.client(self.service).exceptions
-
-    def get_paginator(self, operation: str) -> Any:
-        return dynamodb.Client.get_paginator(self, operation)  # type: ignore[arg-type]
 
     def __getattr__(self, operation: str) -> Any:
         call = partial(self._try, operation)

@@ -13,7 +13,6 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from aws_model import errors
-from aws_model.dynamodb import client as dynamodb
 from simulation.retries import is_repeated
 
 
@@ -123,9 +122,6 @@ class Client:
     @property
     def exceptions(self) -> Any:
         return errors.exceptions(self.service)
-
-    def get_paginator(self, operation: str) -> Any:
-        return dynamodb.Client.get_paginator(self, operation)  # type: ignore[arg-type]
 
     def __getattr__(self, operation: str) -> Any:
         return partial(self._try, operation)

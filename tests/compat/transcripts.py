@@ -34,9 +34,6 @@ class Recorder:
     def exceptions(self) -> Any:
         return self.client.exceptions
 
-    def get_paginator(self, operation: str) -> Any:
-        return _Pages(self, operation)
-
     def __getattr__(self, operation: str) -> Callable[..., Any]:
         def call(**request: Any) -> Any:
             frame = sys._getframe(1)
@@ -66,27 +63,6 @@ class Recorder:
                 getattr(self, operation)(**request)
             except Exception:  # noqa: BLE001 - recorded; an engine may crash as well
                 continue
-
-
-@dataclass(frozen=True)
-class _Pages:
-    recorder: Recorder
-    operation: str
-
-    def paginate(
-        self,
-        *,
-        PaginationConfig: Answer | None = None,  # noqa: N803 - boto3's name
-        **request: Any,
-    ) -> Iterable[Answer]:
-        limit = {"Limit": PaginationConfig["PageSize"]} if PaginationConfig else {}
-        start: Answer = {}
-        while True:
-            page = getattr(self.recorder, self.operation)(**request, **start, **limit)
-            yield page
-            if "LastEvaluatedKey" not in page:
-                return
-            start = {"ExclusiveStartKey": page["LastEvaluatedKey"]}
 
 
 def comparable(operation: str, answer: Answer) -> Answer:

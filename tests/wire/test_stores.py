@@ -20,7 +20,6 @@ from fanfold.aws.retries import is_transient
 from fanfold.fanout.ledger import Ledger
 from fanfold.names import LIBCURL, TRANSPORTS
 from tests.compat import engines
-from tests.compat.calls import Program
 from tests.compat.programs import PROGRAMS
 from tests.compat.stores import SCRIPTS, STORED
 from tests.compat.test_agreement import Case, record
@@ -33,7 +32,7 @@ ONCE = Config(retries={"mode": "standard", "total_max_attempts": 1}, proxies={})
 
 
 class WholeClient(Client):
-    """The client with the other operations of the product, which the tests call alike."""
+    """The client with operations that only tests and commands call."""
 
     def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
         operation = "".join(part.capitalize() for part in name.split("_"))
@@ -56,17 +55,8 @@ def over_http(transport: str, *, way: Way = judged) -> Iterator[Any]:
             client.close()
 
 
-def is_spelled_by_json(program: Program) -> bool:
-    """Without binary values in requests, which only boto3 sends."""
-    try:
-        json.dumps(program.calls)
-    except TypeError:
-        return False
-    return True
-
-
 STORES = [Case.of(each) for each in SCRIPTS]
-SPELLED = [Case.of(each) for each in PROGRAMS if is_spelled_by_json(each)]
+EVERY = [Case.of(each) for each in PROGRAMS]
 
 
 @pytest.mark.parametrize("case", STORES, ids=lambda case: case.name)
@@ -75,7 +65,7 @@ def test_a_store_gets_the_same_answers_over_http_as_in_process(transport: str, c
     assert_same(case, over_http(transport))
 
 
-@pytest.mark.parametrize("case", SPELLED, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", EVERY, ids=lambda case: case.name)
 def test_libcurls_client_gets_the_same_answers_as_in_process(case: Case) -> None:
     """Also to requests that AWS would refuse."""
     assert_same(case, over_http(LIBCURL, way=nullcontext))
