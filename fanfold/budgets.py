@@ -28,6 +28,9 @@ MIN_WORKERS = 2
 # One batch a second; with less, a worker would wait before each batch.
 MIN_WORKER_RATE = 25
 
+# Of a worker's share, where the table throttles it.
+SLOWEST_PART = 8
+
 BULK_PERCENT = 85
 # A segment of at most 5,000 followers then takes 2 to 4 s, beside which its calls to the ledger,
 # some tens of ms, do not matter.
@@ -96,9 +99,14 @@ class Lane:
     worker_rate: int  # of one worker
 
     @property
-    def fair_rate(self) -> int:
-        """The share of one worker where all of them are at work."""
-        return min(self.worker_rate, self.rate // self.max_concurrency)
+    def slowest_rate(self) -> int:
+        """What a worker goes on with on a throttled table, at least a batch a second.
+
+        An eighth of its share where all are at work, and no more than its share of a new table. Of
+        its own rate, 40 express workers would send a new table of 4,000 units 50,000 a second.
+        """
+        share = min(self.worker_rate, self.rate // self.max_concurrency) // SLOWEST_PART
+        return max(MIN_WORKER_RATE, min(share, MIN_WARM_WRITE_UNITS // self.max_concurrency))
 
     @property
     def most(self) -> int:

@@ -44,9 +44,10 @@ class Settings:
     express_worker_rate: int = 10_000
     bulk_worker_rate: int = 2_125
     relation_worker_rate: int = 200
-    # The same where all workers of the queue are at work, if that is less.
-    publish_fair_rate: int = 4_000
-    express_fair_rate: int = 1_000
+    # The same where the table throttles it.
+    publish_slowest_rate: int = 400
+    express_slowest_rate: int = 100
+    bulk_slowest_rate: int = 250
     # What a worker may write at once after a rest.
     publish_burst: int = 1_000
     express_burst: int = 2_000

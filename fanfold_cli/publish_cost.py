@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from fanfold.budgets import Budget
-from fanfold.fanout.plan import count_for
+from fanfold.fanout.plan import ONE_HOP_SECONDS, count_for
 from fanfold.follows.density import SAMPLE_EDGES
 
 MB_PER_GB = 1024
@@ -61,7 +61,7 @@ class Publish:
     @classmethod
     def to(cls, followers: int, budget: Budget, *, memory_mb: int) -> "Publish":
         """Assume that the lane has no other work, and that the table never throttles."""
-        segments, is_one_hop = count_for(followers), followers < SAMPLE_EDGES
+        segments, is_one_hop = count_for(followers), followers <= one_hop_followers(budget)
         if is_one_hop:
             name, lane = "publish", budget.publish
         else:
@@ -84,6 +84,12 @@ class Publish:
             lambda_dollars=gb_seconds * PRICES.dollars_per_gb_second
             + segments / 1e6 * PRICES.dollars_per_million_requests,
         )
+
+
+def one_hop_followers(budget: Budget) -> int:
+    """To how many followers PLAN delivers a post itself, on a table that never throttles."""
+    in_time = budget.publish_burst + budget.publish.worker_rate * ONE_HOP_SECONDS
+    return min(SAMPLE_EDGES - 1, math.floor(in_time))
 
 
 def one_hop_units() -> int:

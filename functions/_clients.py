@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fanfold.fanout.transport import Transport
     from fanfold.timeline.sight import Together
 
-# Calls of one page.
+# Calls of one page, or one lookup.
 AT_THE_SAME_TIME = 2
 
 
@@ -68,17 +68,21 @@ def threads(count: int) -> Executor:
     return threads.pool(count)
 
 
-def together(settings: Settings) -> Together:
-    """Makes calls of that client at the same time."""
+def together(settings: Settings, *, callers: int = 1) -> Together:
+    """Makes calls of that client at the same time, for so many threads."""
     if settings.transport == BOTO3:
         from fanfold.aws.threads import together
 
-        return partial(together, dynamodb(settings), threads(AT_THE_SAME_TIME))
+        return partial(together, dynamodb(settings), threads(callers * AT_THE_SAME_TIME))
     return dynamodb(settings).together  # type: ignore[attr-defined,no-any-return]
 
 
-def transport(settings: Settings) -> Transport:
-    """The transport of a delivery. It does not retry: the policy of a delivery does."""
+def transport(settings: Settings, *, is_shared: bool = False) -> Transport:
+    """The transport of a delivery. It does not retry: the policy of a delivery does.
+
+    If it `is_shared`, any thread may use it, one at a time. Otherwise the thread that asks for it
+    uses it on the connections of its clients: another pool is another handshake.
+    """
     from fanfold.follows.edges_table import EdgesTable
     from fanfold.timeline.entries import Entries
 
@@ -99,5 +103,5 @@ def transport(settings: Settings) -> Transport:
     return CurlTransport(
         EdgesTable(curl.dynamodb(), settings.followers_table),
         Entries(curl.dynamodb(), settings.timelines_table),
-        curl.connections(DYNAMODB),
+        curl.connections(DYNAMODB) if is_shared else curl.of_threads(DYNAMODB).own,
     )

@@ -33,10 +33,12 @@ PACES = {
     queue_name(settings.express_queue_url): Pace(
         settings.express_worker_rate,
         burst=settings.express_burst,
-        fair=settings.express_fair_rate,
+        slowest=settings.express_slowest_rate,
     ),
     # Without a burst: many bulk workers begin at once, and together they keep to their share.
-    queue_name(settings.bulk_queue_url): Pace(settings.bulk_worker_rate, burst=MAX_PUTS),
+    queue_name(settings.bulk_queue_url): Pace(
+        settings.bulk_worker_rate, burst=MAX_PUTS, slowest=settings.bulk_slowest_rate
+    ),
 }
 metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 

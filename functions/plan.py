@@ -35,12 +35,14 @@ settings = Settings.from_env()
 dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
 publishing = _wiring.publishing(settings, dynamodb)
 planning = Planning(
-    _wiring.lookup(settings, dynamodb, _clients.together(settings)),
+    _wiring.lookup(
+        settings, dynamodb, _clients.together(settings, callers=names.PUBLISH.batch_size)
+    ),
     Ledger(dynamodb, settings.fanouts_table),
     EdgesTable(dynamodb, settings.followers_table),
     _wiring.lanes(settings, sqs),
     # The messages of a batch share its connections and its pace.
-    Loop(_clients.transport(settings), join_seconds=JOIN_SECONDS),
+    Loop(_clients.transport(settings, is_shared=True), join_seconds=JOIN_SECONDS),
     _clients.threads(AT_A_TIME),
 )
 following = _wiring.following(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs)
@@ -52,7 +54,7 @@ PACES = {
     queue_name(settings.publish_queue_url): Pace(
         settings.publish_worker_rate,
         burst=settings.publish_burst,
-        fair=settings.publish_fair_rate,
+        slowest=settings.publish_slowest_rate,
     )
 }
 

@@ -98,7 +98,7 @@ class Client:
 
 @cache
 def connections(service: Service) -> Connections:
-    """Those of the transport of a delivery, which no client calls through."""
+    """Those of a transport that threads share, which no client calls through."""
     return Connections(service)
 
 

@@ -105,8 +105,8 @@ class Loop:
             while self._goes_on():
                 with self.transport.calls() as calls:
                     self._carry_out(calls)
-        except BaseException as error:
-            self._give_up(error)
+        except BaseException:
+            self._give_up()
             raise
 
     def _goes_on(self) -> bool:
@@ -155,16 +155,13 @@ class Loop:
             asked = again
         return started, until
 
-    def _give_up(self, error: BaseException) -> None:
+    def _give_up(self) -> None:
         """Let no thread wait for ever where the leading one was stopped."""
-        stopped = TryLater("The delivery was stopped in the middle; it comes again.")
-        end = Failed(error if isinstance(error, Exception) else stopped)
-        self._join()
-        for job in self._jobs:
-            job.finish(end)
-        self._jobs = []
         with self._lock:
-            self._is_led = False
+            left = self._jobs + self._new
+            self._jobs, self._new, self._is_led = [], [], False
+        for job in left:
+            job.finish(Failed(TryLater("The delivery was stopped in the middle; it comes again.")))
 
 
 def run(delivery: Delivery, transport: Transport, entry: Entry) -> End:
@@ -173,8 +170,20 @@ def run(delivery: Delivery, transport: Transport, entry: Entry) -> End:
 
 
 def _report(finished: Finished) -> None:
-    (job, action), result, now = finished.call, finished.result, clock.monotonic()
-    delivery = job.delivery
+    """Tell the delivery what became of its call; what it cannot believe ends it, and no other."""
+    job = finished.call.job
+    if job.end is not None:
+        return
+    try:
+        _tell(job.delivery, finished.call.action, finished.result)
+    except Exception as error:  # noqa: BLE001 - for the thread that waits for the end
+        job.finish(Failed(error))
+
+
+def _tell(
+    delivery: Delivery, action: Read | Send, result: Page | Collection[str] | Exception
+) -> None:
+    now = clock.monotonic()
     if isinstance(action, Send):
         if isinstance(result, Exception):
             retryable, throttled = is_transient(result), is_throttle(result)

@@ -18,13 +18,12 @@ from fanfold.budgets import (
     in_words,
     room_of,
 )
-from fanfold.follows.density import SAMPLE_EDGES
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import MOST_BACKFILL, Settings
 from fanfold_cli.console import ExpectedError, print_json, print_result
 from fanfold_cli.follow_cost import FirstFollow, Rush
 from fanfold_cli.options import JsonOption
-from fanfold_cli.publish_cost import PRICES, Publish
+from fanfold_cli.publish_cost import PRICES, Publish, one_hop_followers
 
 # A few followers, one segment, the largest follow graph of our tests, and a celebrity.
 FOLLOWERS = (100, 1_000, 220_000, 10_000_000)
@@ -131,8 +130,9 @@ def _calculation(budget: Budget, concurrency: int | None) -> Iterator[str]:
     units, bulk, relation = budget.write_units_per_second, budget.bulk, budget.relation
     most = Budget.of(units)
     yield (
-        f"Publish: PLAN, which delivers to fewer than {SAMPLE_EDGES:,} followers by itself, out of "
-        f"what is left for express. After a rest each worker may write {budget.publish_burst:,} "
+        f"Publish: PLAN, which delivers to up to {one_hop_followers(budget):,} followers by "
+        "itself, out of what is left for express. "
+        f"After a rest each worker may write {budget.publish_burst:,} "
         "entries at once."
     )
     yield (

@@ -133,7 +133,7 @@ class System(Model):
         lane = self.budget.publish
         return Planner(
             Planning(self.lookup, self.ledger, self.edges_table, self.segments, loop, threads),
-            Pace(lane.worker_rate, burst=self.budget.publish_burst, fair=lane.fair_rate),
+            Pace(lane.worker_rate, burst=self.budget.publish_burst, slowest=lane.slowest_rate),
         )
 
     def _plan(self, planner: Planner, message: Arrived) -> None:
@@ -160,10 +160,10 @@ class System(Model):
 
     def _paces(self) -> Paces:
         """What an environment of DELIVER learns, as in functions/deliver.py."""
-        express, burst = self.budget.express, self.budget.express_burst
+        express, bulk, burst = self.budget.express, self.budget.bulk, self.budget.express_burst
         return Paces(
-            express=Pace(express.worker_rate, burst=burst, fair=express.fair_rate),
-            bulk=Pace(self.budget.bulk.worker_rate, burst=MAX_PUTS),
+            express=Pace(express.worker_rate, burst=burst, slowest=express.slowest_rate),
+            bulk=Pace(bulk.worker_rate, burst=MAX_PUTS, slowest=bulk.slowest_rate),
         )
 
     def _deliver_express(self, paces: Paces, message: Arrived) -> None:

@@ -105,11 +105,15 @@ def test_an_express_worker_bursts_a_twentieth_of_a_second_at_most_or_a_small_pub
 
 
 @given(capacities)
-def test_fair_rates_together_are_no_more_than_the_capacity(units: int) -> None:
+def test_throttled_workers_of_a_lane_together_send_no_more_than_a_new_table_takes(
+    units: int,
+) -> None:
     budget = Budget.of(units)
     for lane in (budget.publish, budget.express, budget.bulk):
-        assert lane.max_concurrency * lane.fair_rate <= units
-        assert 1 <= lane.fair_rate <= lane.worker_rate
+        assert MAX_PUTS <= lane.slowest_rate <= lane.worker_rate
+        together = lane.max_concurrency * lane.slowest_rate
+        is_least = lane.slowest_rate == MAX_PUTS  # a batch a second
+        assert is_least or together <= min(units // 8, budgets.MIN_WARM_WRITE_UNITS)
 
 
 @given(capacities)
@@ -159,11 +163,12 @@ def test_a_capacity_out_of_bounds_is_refused_with_the_bounds(units: int) -> None
 def test_default_settings_have_the_budget_of_the_default_capacity() -> None:
     budget = Budget.of(budgets.DEFAULT_WRITE_CAPACITY)
     assert Settings.publish_worker_rate == budget.publish.worker_rate
-    assert Settings.publish_fair_rate == budget.publish.fair_rate
+    assert Settings.publish_slowest_rate == budget.publish.slowest_rate
     assert Settings.publish_burst == budget.publish_burst
     assert Settings.express_burst == budget.express_burst
     assert Settings.express_worker_rate == budget.express.worker_rate
-    assert Settings.express_fair_rate == budget.express.fair_rate
+    assert Settings.express_slowest_rate == budget.express.slowest_rate
+    assert Settings.bulk_slowest_rate == budget.bulk.slowest_rate
     assert Settings.bulk_worker_rate == budget.bulk.worker_rate
     assert Settings.relation_worker_rate == budget.relation.worker_rate
 

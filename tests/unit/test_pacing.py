@@ -324,10 +324,11 @@ def test_a_table_slower_than_the_ceiling_is_used_well_and_seldom_throttles(
     assert throttled <= throttled_share * sent
 
 
-@pytest.mark.parametrize(("fair", "slowest"), [(1_000.0, 125.0), (100.0, 25.0), (1e9, 1_250.0)])
-def test_the_slowest_rate_is_a_part_of_what_is_fair(fair: float, slowest: float) -> None:
-    """40 express workers at an eighth of their ceilings would drown a new table."""
-    pace = Pace(10_000.0, fair=fair)
+@pytest.mark.parametrize(
+    ("given", "slowest"), [(100.0, 100.0), (1.0, 25.0), (1e9, 10_000.0), (None, 1_250.0)]
+)
+def test_a_lane_may_say_how_slow_its_workers_become(given: float | None, slowest: float) -> None:
+    pace = Pace(10_000.0, slowest=given)
     now = 0.0
     for _ in range(200):
         pace.answered(MAX_PUTS, MAX_PUTS, now)
