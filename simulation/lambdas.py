@@ -163,6 +163,8 @@ class Lambdas:
         batch_retries.RETRY_ENTRIES = running.world.retry_entries
         remedy.LONGEST_WAIT_SECONDS = running.world.longest_wait_seconds
         deliver.MAX_HOPS = running.world.max_hops
+        density.SAMPLE_EDGES = running.world.sample_edges
+        plan.ONE_HOP_SECONDS = running.world.one_hop_seconds
         marks.MAX_HIDDEN, marks.MAX_MUTED = running.world.max_hidden, running.world.max_muted
         for environment in (each for known in self.environments.values() for each in known):
             if environment.busy_in is not running.world:
@@ -267,7 +269,6 @@ def installed() -> Iterator[None]:
         (curl, "Connections", Wires),
         # So small that a dozen followers are many segments, pages and chunks.
         (plan, "SEGMENT_FOLLOWERS", 4),
-        (density, "SAMPLE_EDGES", 4),
         (density, "LOW_WATER", 2),
         (backlog, "RingRead", partial(ring_reader.RingRead, low_water=4)),
         (edges_table, "PAGE_EDGES", 3),
@@ -281,6 +282,8 @@ def installed() -> Iterator[None]:
         (course, "MAX_PLAN_ORDERS", 2),
         (course, "MAX_SEGMENT_ORDERS", 3),
         # Each run has its own.
+        (density, "SAMPLE_EDGES", density.SAMPLE_EDGES),
+        (plan, "ONE_HOP_SECONDS", plan.ONE_HOP_SECONDS),
         (batch_retries, "RETRY_ENTRIES", batch_retries.RETRY_ENTRIES),
         (remedy, "LONGEST_WAIT_SECONDS", remedy.LONGEST_WAIT_SECONDS),
         (deliver, "MAX_HOPS", deliver.MAX_HOPS),
@@ -289,7 +292,10 @@ def installed() -> Iterator[None]:
         (sharding, "PARTITION_WRITES", SHARD_WRITES),
         (growth, "SAMPLE", 1),
         (growth, "WAIT_SECONDS", (0.5, 1.0)),
-        (deliver, "Delivery", partial(policy.Delivery, max_in_flight=MAX_IN_FLIGHT)),
+        *(
+            (module, "Delivery", partial(policy.Delivery, max_in_flight=MAX_IN_FLIGHT))
+            for module in (deliver, plan)
+        ),
     ]
     environment = {
         **settings().to_env(),

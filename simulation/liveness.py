@@ -110,6 +110,8 @@ class Liveness:
         case, since = self._case(ref_id, operation.user)
         if case == ABSENT and may_be_retracted:
             return True  # before it was there
+        if case == LARGE and self._is_retracted(ref_id):
+            return True  # nobody waits for it; that an order was lost, SWEEP finds in its time
         if case in ENDED:
             if case == COMPLETE and not may_be_retracted:
                 self.watch.violations += self._missed(ref_id, operation)
@@ -181,6 +183,9 @@ class Liveness:
         if get_number(row, "segments") <= 1:
             return False
         return not self.world.history.has_few_followers(publisher)
+
+    def _is_retracted(self, ref_id: str) -> bool:
+        return "deleted_at" in self.world.row(names.POSTS, {"ref_id": {"S": ref_id}})
 
     def _missed(self, ref_id: str, operation: Operation) -> Iterator[str]:
         """Whoever surely follows, and has no entry of a post that is called complete."""

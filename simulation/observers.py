@@ -23,6 +23,7 @@ from simulation.bodies import content_of
 from simulation.history import Pair, PutEdge
 from simulation.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, MAX_PUTS
 from simulation.levels import Levels
+from simulation.one_hops import RECEIVES, OneHops
 from simulation.spans import Span
 from simulation.sweeps import Sweeps
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from simulation.scheduler import Task
     from simulation.world import World
 
-RECEIVES = "ApproximateReceiveCount"
 # Whoever changed a row this recently may be about to change it again.
 RECENT_MS = 30_000
 # PLAN recognizes its own plan by its millisecond; two plans of the same one are both sent.
@@ -47,9 +47,19 @@ def _is_relate(task: Task) -> bool:
     return task.name.startswith(names.RELATE.name)
 
 
+def _is_by_plan(task: Task) -> bool:
+    """Whether a task is PLAN, which writes the entries of few followers itself."""
+    return task.name.startswith(names.PLAN.name)
+
+
 def _is_plan(request: dict[str, Any]) -> bool:
-    """Whether an update fixes the plan of a fan-out."""
-    return ":segments" in request.get("ExpressionAttributeValues", {})
+    """Whether an update fixes the plan of a fan-out; one that completes it at once has none."""
+    return {":segments", ":pending"} <= request.get("ExpressionAttributeValues", {}).keys()
+
+
+def _is_at_once(request: dict[str, Any]) -> bool:
+    """Whether an update completes a fan-out without a plan."""
+    return {":segments", ":completed_at"} <= request.get("ExpressionAttributeValues", {}).keys()
 
 
 def _is_edit(request: dict[str, Any]) -> bool:
@@ -87,6 +97,10 @@ class Observer:
     repairs: int = 0  # writes and messages of SWEEP
     puts: int = 0  # entries that fan-outs asked to put, counted at every attempt
     was_planned_twice: bool = False
+    # By fan-out, the tasks of PLAN that wrote its entries or fixed its plan.
+    planners: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    one_hops: OneHops = field(init=False)
+    at_once: set[str] = field(default_factory=set)  # fan-outs that were completed without a plan
     _tokens: set[str] = field(default_factory=set)  # of transactions that were applied
     # Which task first planned a segment, and when.
     _planned: dict[tuple[str, int], tuple[int, float]] = field(default_factory=dict)
@@ -101,12 +115,15 @@ class Observer:
 
     def __post_init__(self) -> None:
         self.sweeps = Sweeps(self.world, self.violations)
+        self.one_hops = OneHops(self.world, self.violations)
 
     def before(self, operation: str, request: dict[str, Any]) -> None:
         """A call is about to be made."""
         task = self.world.scheduler.current
         if operation == "batch_write_item" and not _is_relate(task):
             self._check_pace(len(request["RequestItems"].get(names.TIMELINES.name, ())))
+            if _is_by_plan(task):
+                self.one_hops.writing(request, task)
         if operation == "put_item" and request["TableName"] == names.FOLLOWERS.name:
             self._note_edge(request["Item"])
         if operation == "send_message":  # an order that is rejected made no progress
@@ -149,12 +166,17 @@ class Observer:
                 self.sweeps.noted(request)
             if _is_plan(request):
                 fanout_id = request["Key"]["fanout_id"]["S"]
+                self.planners[fanout_id].add(task.number)
                 self._plans[fanout_id] = self._plans_of[fanout_id, task.number]
+            if _is_at_once(request):
+                self.at_once.add(request["Key"]["fanout_id"]["S"])
             row = self.world.row(names.FANOUTS, request["Key"])
             self.world.reached.ledger_changed(request, row, task)
             if "state" in row and row["state"]["S"] == COMPLETE:
                 self.completed_ms.setdefault(row["fanout_id"]["S"], now_ms)
                 self.completed_last_ms[row["fanout_id"]["S"]] = now_ms
+        elif operation == "batch_get_item" and _is_by_plan(task):
+            self.one_hops.read(request, answer, task)
         elif operation == "batch_write_item":
             left = answer.get("UnprocessedItems", {}).get(names.TIMELINES.name, ())
             for put in request["RequestItems"].get(names.TIMELINES.name, ()):
@@ -165,6 +187,8 @@ class Observer:
                 if not _is_relate(task):
                     self.delivered_ms.setdefault(key, now_ms)
                 self.entered_ms.setdefault(key, now_ms)
+                if _is_by_plan(task):
+                    self.planners[split_sort_key(key[1])[1]].add(task.number)
                 if put not in left:
                     self.landed_ms.setdefault(key, now_ms)
                     self.publishers[key] = get_text(item, "publisher_id")

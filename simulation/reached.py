@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from fanfold import contract, names
-from fanfold.aws.items import get_number
+from fanfold.aws.items import get_number, get_text
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.row import ABANDONED, COMPLETE, DELIVERING, ENDED, EXPIRED, QUEUED, STALLED
 from fanfold.follows.publishers_table import ALL
+from fanfold.ids import split_sort_key
 from fanfold.sweep.open_fanouts import MEMORY_ID
 from fanfold.sweep.remedy import MAX_ROUNDS
 from simulation.bodies import content_of
@@ -159,6 +160,9 @@ class Reached:
         self._rows: dict[str, Any] = {}  # of the ledger, as each was last seen
         self._asked: set[tuple[int, str, str]] = set()  # entries that a task has looked for
         self._planners: dict[str, int] = {}  # the task that planned a fan-out
+        self._hops: dict[str, set[int]] = {}  # by fan-out, tasks of PLAN that wrote its entries
+        self._under_way: set[str] = set()  # fan-outs that PLAN is delivering itself
+        self._handed_back: set[str] = set()  # and those that it left to a lane
         self._orders: dict[int, dict[str, Any]] = {}  # what a task of DELIVER has in hand
         self._at_work: Counter[tuple[str, int]] = Counter()  # tasks on each segment
 
@@ -208,6 +212,8 @@ class Reached:
             case "batch_write_item", _:
                 if task.name.startswith(names.RELATE.name):
                     self._filled(request, task)
+                elif task.name.startswith(names.PLAN.name):
+                    self._hopped(request, task)
                 if answer.get("UnprocessedItems"):
                     self.note("unprocessed items")
             case "batch_get_item", _:
@@ -227,10 +233,16 @@ class Reached:
                 row = self._rows.get(request["Key"]["ref_id"]["S"])
                 if row and row["state"]["S"] not in ENDED:
                     self.note("retracted during its delivery")
+                if request["Key"]["ref_id"]["S"] in self._under_way:
+                    self.note("one hop: retracted meanwhile")
             case "update_item", names.PUBLISHERS.name:
                 if ":level" in request.get("ExpressionAttributeValues", {}):
                     self._wrote(request, task)
                     self.note("growth")
+                    publisher = request["Key"]["publisher_id"]["S"]
+                    rows = (self._rows.get(each, {}) for each in self._under_way)
+                    if any(get_text(row, "publisher_id") == publisher for row in rows):
+                        self.note("one hop: a growth meanwhile")
             case "update_item", names.FOLLOWING.name:
                 self._wrote(request, task)
             case "transact_write_items", _:
@@ -252,7 +264,7 @@ class Reached:
         before = self._rows.get(fanout_id, {"state": {"S": QUEUED}})
         self._rows[fanout_id] = row
         self._wrote(request, task)
-        if ":segments" in values:
+        if {":segments", ":pending"} <= values.keys():
             self._planners[fanout_id] = task.number
         if ":came_out" in values and values[":came_out"] != before.get("came_out"):
             self.note("SWEEP's question answered")
@@ -260,7 +272,46 @@ class Reached:
             self._swept(values, row)
         elif task.name.startswith(names.DELIVER.name):
             self._delivered(values, before, row, task)
+            if row["state"]["S"] == COMPLETE and fanout_id in self._handed_back:
+                self._handed_back.discard(fanout_id)
+                self.note("one hop: completed in a lane")
+        elif task.name.startswith(names.PLAN.name):
+            self._planned(fanout_id, values, row, task)
         self._moved(before["state"]["S"], row["state"]["S"], task)
+
+    def _hopped(self, request: dict[str, Any], task: Task) -> None:
+        """PLAN has written entries."""
+        for put in request["RequestItems"].get(names.TIMELINES.name, ()):
+            ref_id = split_sort_key(put["PutRequest"]["Item"]["sort_key"]["S"])[1]
+            hops = self._hops.setdefault(ref_id, set())
+            if hops and task.number not in hops:
+                self.note("one hop: another began it, too")
+            hops.add(task.number)
+            if self._rows.get(ref_id, {}).get("state") == {"S": QUEUED}:
+                self._under_way.add(ref_id)
+
+    def _planned(
+        self, fanout_id: str, values: Mapping[str, Any], row: Mapping[str, Any], task: Task
+    ) -> None:
+        """PLAN has changed the row of a fan-out."""
+        self._under_way.discard(fanout_id)
+        if ":number" in values:
+            self.note("one hop: finished after another's plan")
+        elif {":segments", ":completed_at"} <= values.keys():
+            is_empty = get_number(row, "followers") == 0
+            self.note("nobody follows" if is_empty else f"one hop: by {self.world.transport}")
+        elif ":pending" in values:
+            resume = values[":resume"]["M"]
+            has_begun = task.number in self._hops.get(fanout_id, ())
+            if resume:
+                self.note("one hop: handed back")
+                self._handed_back.add(fanout_id)
+                if resume["0"]["S"].count(".") > 1:
+                    self.note("one hop: handed back with stragglers")
+            elif has_begun:
+                self.note("one hop: handed back without progress")
+            elif get_number(row, "segments") == 1:
+                self.note("one segment planned from its start")
 
     def _swept(self, values: Mapping[str, Any], row: Mapping[str, Any]) -> None:
         if ":asks" in values:
@@ -330,6 +381,8 @@ class Reached:
             self._asked.add((task.number, key["user_id"]["S"], key["sort_key"]["S"]))
         if answer.get("UnprocessedKeys"):
             self.note("unprocessed keys")
+            if names.FANOUTS.name in request["RequestItems"] and task.name != "sweep":
+                self.note("unprocessed keys of a lookup")
         asked = request["RequestItems"].get(names.POSTS.name)
         if asked is None:
             return
@@ -415,7 +468,7 @@ def _update_of(request: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     if any(name.startswith(":resume_") for name in values):
         return "resume"
     if ":segments" in values:
-        return "plan"
+        return "plan" if ":pending" in values else "one hop"
     if ":delivered" in values:
         return "finish"
     if ":asks" in values:

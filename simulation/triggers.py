@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from aws_model.lambda_events import sqs_event
 from aws_model.sqs.queues import Queue
 from fanfold import names
+from fanfold.contract import FANOUT_PLAN, SEGMENT_DELIVER
 from simulation.bodies import content_of
 from simulation.lambdas import lambdas, queue_url
 from simulation.neighbours import is_message_of_neighbours
@@ -25,6 +26,9 @@ SWEEP_EVERY_SECONDS = 60.0
 # The share of minutes in which EventBridge starts SWEEP twice.
 TWO_SWEEPS = 0.1
 MAX_WORKERS = 3  # of one queue at a time
+# The share of runs in which orders come without their group, or with somebody else's, and how many.
+MISGROUPED, GROUPS = 0.1, ("", "p0", "p1", "nobody")
+MISGROUPED_ORDERS = 0.3
 # How soon a worker dies of a poisonous message: before it has done anything for good.
 KILL_SECONDS = 0.01
 
@@ -54,6 +58,8 @@ class Triggers:
         self.seconds_a_message = 0.0  # of a slow lane
         self.slow_lanes: tuple[names.Queue, ...] = names.LANES
         self._random = Random(f"{world.seed} sweeps")
+        self._grouping = Random(f"{world.seed} groups")
+        self._misgroups = self._grouping.random() < MISGROUPED
         self._mappings = [self._mapping(queue) for queue in names.QUEUES]
         # What `ready` has found. It is asked before every turn, and looks again only if a mapping
         # or a queue has changed, or time has come for one to do so.
@@ -165,6 +171,9 @@ class Triggers:
         ).get("Messages", [])
         if self.lost:
             messages = [each for each in messages if not self._vanishes(queue, each)]
+        if self._misgroups:
+            for each in messages:
+                self._misgroup(each)
         if messages:
             # Those of neighbours take no time, or a slow lane would never come to ours.
             is_ours = not all(is_message_of_neighbours(each["Body"]) for each in messages)
@@ -183,6 +192,13 @@ class Triggers:
             QueueUrl=queue_url(queue), ReceiptHandle=message["ReceiptHandle"]
         )
         return True
+
+    def _misgroup(self, message: Any) -> None:
+        """Perhaps take the group from an order, as somebody does who sends it again by hand."""
+        is_order = content_of(message["Body"]).get("type") in (FANOUT_PLAN, SEGMENT_DELIVER)
+        if is_order and self._grouping.random() < MISGROUPED_ORDERS:
+            message["Attributes"]["MessageGroupId"] = self._grouping.choice(GROUPS)
+            self.world.reached.note("an order under another's name")
 
     def _work(self, mapping: Mapping, messages: list[Any]) -> None:
         queue, task, reached = mapping.queue, self.world.scheduler.current, self.world.reached

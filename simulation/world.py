@@ -24,6 +24,7 @@ from aws_model.sqs.messages import Message
 from aws_model.sqs.queues import Hooks as QueueHooks
 from fanfold import names, times
 from fanfold.doctor.findings import Report
+from fanfold.fanout import plan
 from fanfold.fanout.deliver import MAX_HOPS
 from fanfold.settings import Settings
 from fanfold.sweep.remedy import LONGEST_WAIT_SECONDS
@@ -70,6 +71,10 @@ MAX_MUTED = (marks.MAX_MUTED, marks.MAX_MUTED, marks.MAX_MUTED, 1)
 MAX_INDEX_LAGS = (5.0, 5.0, 5.0, 0.0)
 # How many of a publisher's newest posts a new follow brings.
 BACKFILLS = (0, 2, 5)
+# How many followers PLAN reads before it estimates: less and more than a segment has, which is 4.
+SAMPLES = (2, 4, 4, 6)
+# How long it may write by itself: in some runs, less than a few calls take.
+ONE_HOP_SECONDS = (plan.ONE_HOP_SECONDS, plan.ONE_HOP_SECONDS, 0.02)
 # How far the clock of API Gateway, which stamps requests, is ahead of that of SQS.
 DOOR_SKEWS_MS = (0, -250, 250)
 # The share of hasty runs in which messages are often copied, and how often: only the copy of a
@@ -139,6 +144,10 @@ class World:
         self.max_hidden = marked.choice(MAX_HIDDEN)
         self.max_muted = marked.choice(MAX_MUTED)
         self.backfill = marked.choice(BACKFILLS)
+        # In some, PLAN has few followers at hand, or hardly the time for one batch.
+        one_hop = Random(f"{self.seed} one hop")
+        self.sample_edges = one_hop.choice(SAMPLES)
+        self.one_hop_seconds = one_hop.choice(ONE_HOP_SECONDS)
         # As the product has them, but in worlds of another kind.
         self.longest_wait_seconds, self.max_hops = LONGEST_WAIT_SECONDS, MAX_HOPS
         self.was_sent_again = False  # by an operator, after all that was broken was mended

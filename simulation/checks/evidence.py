@@ -310,6 +310,15 @@ class Evidence:
             for (user, key), times in self.world.observer.written.items()
         )
 
+    def most_again(self) -> int:
+        """How many entries may be written once more, because several PLANs had the same post.
+
+        Each but one costs at most the whole ring; none holds the post alone while it writes.
+        """
+        entries = Counter(ref_id for _, ref_id in self.entries)
+        planners = self.world.observer.planners
+        return sum((len(tasks) - 1) * entries[ref_id] for ref_id, tasks in planners.items())
+
     def may_be_sent_twice(self) -> bool:
         """Whether segments may have been sent twice without a fault.
 
