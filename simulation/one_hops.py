@@ -1,4 +1,4 @@
-"""What PLAN may write itself: of few followers, for a short while, and on the first receive only."""
+"""What PLAN may write itself: of few followers, for a short while, on the first receive only."""
 
 from __future__ import annotations
 
