@@ -27,6 +27,8 @@ ASKED_AT = START_MS - 500_000
 # With these, DELIVER writes one batch of its segment, and then hands back the rest.
 SECONDS_A_CALL = 1.0
 SECONDS_FOR_ONE_BATCH = 26.0
+# With these, so does PLAN after it has looked up what it needs.
+SECONDS_A_CALL_OF_PLAN = 2.0
 
 
 class Delivery(Scope):
@@ -78,7 +80,7 @@ class Delivery(Scope):
         self._broken: dict[tuple[int, ...], str] = {}
 
     def broken(self, state: State) -> str:
-        tables = (names.FANOUTS, names.TIMELINES)
+        tables = (names.FANOUTS, names.TIMELINES, names.POSTS)
         key = tuple(state.contents[TABLES[table.name]] for table in tables)
         if key not in self._broken:
             self._broken[key] = self._broken_in(state.contents)
@@ -87,20 +89,22 @@ class Delivery(Scope):
     def _broken_in(self, contents: Contents) -> str:
         row, entries = self.row(contents), self._entries(contents)
         posts = self.store.rows(contents, names.POSTS)
-        right = {(user, post["sort_key"]["S"]) for user in self.users for post in posts}
+        # A tombstone has no sort key any more.
+        known = [post if "sort_key" in post else row for post in posts]
+        right = {(user, each["sort_key"]["S"]) for user in self.users for each in known if each}
         if not set(entries) <= right:
             return f"somebody has another entry, or two: {entries}"
         segments = get_number(row, "segments")
         pending = {int(each) for each in row.get("pending", {"NS": []})["NS"]}
         served = {user for user, _ in entries}
-        for user in self.users if segments else ():
+        for user in self.users if segments and not _is_retracted(posts) else ():
             segment = _segment_of(user, segments)
             if segment not in pending and user not in served:
                 return f"segment {segment} is finished, and {user} lacks the entry"
         if get_number(row, "delivered") > len(self.users):
             return f"more entries are counted than there are followers: {row['delivered']}"
         if self._is_complete(contents):
-            return self._broken_if_complete(row, served)
+            return self._broken_if_complete(contents, row, served)
         return ""
 
     def broken_when_quiet(
@@ -113,12 +117,14 @@ class Delivery(Scope):
             return "in the end an accepted post is not in the ledger" if ghost is True else ""
         if row["state"]["S"] != "complete":
             return f"in the end the fan-out is {row['state']['S']}: {row}"
-        return self._broken_if_complete(row, {user for user, _ in self._entries(contents)})
+        served = {user for user, _ in self._entries(contents)}
+        return self._broken_if_complete(contents, row, served)
 
-    def _broken_if_complete(self, row: dict[str, Any], served: set[str]) -> str:
-        if lacking := set(self.users) - served:
+    def _broken_if_complete(self, contents: Contents, row: dict[str, Any], served: set[str]) -> str:
+        is_due = not _is_retracted(self.store.rows(contents, names.POSTS))
+        if is_due and (lacking := set(self.users) - served):
             return f"the fan-out is complete, and {sorted(lacking)} lack the entry"
-        if row["delivered"]["N"] != str(len(self.users)):
+        if is_due and row["delivered"]["N"] != str(len(self.users)):
             return f"the fan-out is complete, and counts {row['delivered']['N']} entries"
         for name in ("pending", "open_fanout", "stalled_fanout"):
             if name in row:
@@ -128,6 +134,10 @@ class Delivery(Scope):
     def _entries(self, contents: Contents) -> list[tuple[str, str]]:
         rows = self.store.rows(contents, names.TIMELINES)
         return [(row["user_id"]["S"], row["sort_key"]["S"]) for row in rows]
+
+
+def _is_retracted(posts: list[dict[str, Any]]) -> bool:
+    return any("deleted_at" in post for post in posts)
 
 
 def _segment_of(user: str, segments: int) -> int:
@@ -155,6 +165,50 @@ def _posted_twice(scope: Delivery) -> None:
 
 def _unplanned(scope: Delivery) -> None:
     scope.accept(1)
+
+
+def _copied(scope: Delivery, followers: int = 2) -> None:
+    """PLAN's order is received twice, so that two workers deliver at once."""
+    scope.accept(followers)
+    (order,) = scope.letters
+    scope.letters.append(order._replace(copy=1))
+
+
+def _beside_a_plan(scope: Delivery) -> None:
+    """PLAN's order comes again while its first worker still delivers: that one is planned."""
+    scope.accept(2)
+    (order,) = scope.letters
+    scope.letters.append(order._replace(receives=1))
+
+
+def _given_up(scope: Delivery) -> None:
+    """PLAN has time for one of two batches, and leaves the other to a lane."""
+    scope.accept(2)
+    scope.steps.seconds_a_call_of_plan = SECONDS_A_CALL_OF_PLAN
+
+
+def _given_up_twice(scope: Delivery) -> None:
+    _copied(scope)
+    scope.steps.seconds_a_call_of_plan = SECONDS_A_CALL_OF_PLAN
+
+
+def _retracted(scope: Delivery) -> None:
+    """The publisher takes the post back while PLAN has it."""
+    scope.accept(1)
+    _takes_back(scope)
+
+
+def _given_up_and_retracted(scope: Delivery) -> None:
+    _given_up(scope)
+    _takes_back(scope)
+
+
+def _takes_back(scope: Delivery) -> None:
+    path = {"ref_id": REF_ID}
+    event = http(contract.RETRACT_POST, PUBLISHER, at=START_MS, path=path)
+    scope.clients.append(
+        Program("take back", names.API.name, json.dumps(event), seconds=names.API.seconds)
+    )
 
 
 def _nobody(scope: Delivery) -> None:
@@ -200,14 +254,24 @@ def _answered(scope: Delivery) -> None:
     scope.contents = scope.store.apply(scope.contents, call).contents
 
 
-ONE_SEGMENT = Sizes()
+ONE_HOP = Sizes()
+ONE_PUT_IN_ONE_HOP = Sizes(puts=1)
+# PLAN sees that there is more than its sample, and leaves all to a lane.
+ONE_SEGMENT = Sizes(sample=1)
 TWO_SEGMENTS = Sizes(segment_followers=1)
-ONE_PUT = Sizes(puts=1)
+ONE_PUT = Sizes(puts=1, sample=1)
 # By name: how the first state comes about, the sizes, and how many SWEEPs run at once.
 SCOPES: dict[str, tuple[Callable[[Delivery], None], Sizes, int]] = {
     "posted": (_posted, ONE_SEGMENT, 0),
     "posted twice": (_posted_twice, ONE_SEGMENT, 0),
     "nobody follows": (_nobody, ONE_SEGMENT, 1),
+    "one hop": (_unplanned, ONE_HOP, 1),
+    "one hop twice": (_copied, ONE_HOP, 1),
+    "one hop beside a plan": (_beside_a_plan, ONE_HOP, 1),
+    "one hop, retracted": (_retracted, ONE_HOP, 0),
+    "one hop, then a lane": (_given_up, ONE_PUT_IN_ONE_HOP, 1),
+    "one hop twice, then a lane": (_given_up_twice, ONE_PUT_IN_ONE_HOP, 1),
+    "one hop, then a lane, retracted": (_given_up_and_retracted, ONE_PUT_IN_ONE_HOP, 0),
     "not planned": (_unplanned, ONE_SEGMENT, 1),
     "planned": (_planned, ONE_SEGMENT, 1),
     "two sweeps": (_planned, ONE_SEGMENT, 2),

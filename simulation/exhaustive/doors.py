@@ -27,10 +27,12 @@ from aws_model.clock import START_MS
 from aws_model.lambda_events import Context
 from fanfold import clock, names
 from fanfold.aws import boto, threads
+from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.retries import ATTEMPTS
 from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transport, transport_boto3
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.transport_boto3 import Boto3Transport, ThreadedCalls
+from fanfold.follows import density
 from simulation.exhaustive.calls import Answer, Call, Client, Script, Waits, number_of, stage
 from simulation.lambdas import settings
 from simulation.scheduler import Patch, patched
@@ -204,8 +206,9 @@ class SerialCalls(ThreadedCalls):
 class Sizes:
     """So small that one follower more is a batch, and perhaps a segment, more."""
 
-    segment_followers: int = 5_000
-    puts: int = 25
+    segment_followers: int = plan.SEGMENT_FOLLOWERS
+    puts: int = MAX_PUTS
+    sample: int = density.SAMPLE_EDGES  # with 1, a single follower is a lane's already
 
 
 @contextmanager
@@ -226,7 +229,11 @@ def installed(sizes: Sizes) -> Iterator[None]:
         (plan, "SEGMENT_FOLLOWERS", sizes.segment_followers),
         (backlog, "MAX_PUTS", sizes.puts),
         (batch_retries, "MAX_PUTS", sizes.puts),
-        (deliver, "Delivery", partial(policy.Delivery, max_in_flight=1)),
+        (density, "SAMPLE_EDGES", sizes.sample),
+        *(
+            (each, "Delivery", partial(policy.Delivery, max_in_flight=1))
+            for each in (deliver, plan)
+        ),
     ]
     environment = {
         # A backfill changes no relation, and its orders would triple the states.

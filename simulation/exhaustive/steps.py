@@ -42,6 +42,7 @@ class Steps:
     now_ms: int = START_MS
     seconds_a_call: float = 0.0
     deliver_seconds: float = 60.0
+    seconds_a_call_of_plan: float = 0.0
     letters: dict[int, Letter] = field(default_factory=dict)
     stale: Contents = ()  # what an index may still show
     is_reduced: bool = True
@@ -137,6 +138,7 @@ class Steps:
             },
         }
         is_deliver = consumer == names.DELIVER
+        is_plan = consumer == names.PLAN
         name = f"{consumer.name} {letter.number % 4096:03x}"
         return Program(
             name if letter.receives == 0 else f"{name}, receive {letter.receives + 1}",
@@ -144,7 +146,7 @@ class Steps:
             json.dumps(sqs_event(letter.queue, [message])),
             self.now_ms,
             self.deliver_seconds if is_deliver else consumer.seconds,
-            self.seconds_a_call if is_deliver else 0.0,
+            self.seconds_a_call_of_plan * is_plan + self.seconds_a_call * is_deliver,
         )
 
     def take(self, state: State, step: Step) -> tuple[State, Happened]:

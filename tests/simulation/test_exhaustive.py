@@ -39,7 +39,14 @@ def doors() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "name",
-    ["nobody follows", "not planned", "unfollow, follow", "late post, message to edit, edit"],
+    [
+        "nobody follows",
+        "one hop",
+        "one hop, then a lane",
+        "not planned",
+        "unfollow, follow",
+        "late post, message to edit, edit",
+    ],
 )
 def test_every_order_of_a_small_scope_keeps_the_promise(name: str) -> None:
     found = explore(scope(name), faults=0).found
@@ -122,6 +129,15 @@ GUARDS = [
     ("a message gives way to a later wish", "message to unfollow, follow", 0, "came late"),
     ("the edit that was sent last stays", "three edits", 0, "is undone"),
     ("an edit whose answer was lost is known again", "three edits", 1, "ended with 409"),
+    ("what PLAN has not written is not complete", "one hop, then a lane", 0, "lacks the entry"),
+    ("a lane counts on from what PLAN has written", "one hop, then a lane", 0, "counts 1"),
+    ("unprocessed keys are no missing rows", "one hop", 1, "dead letters"),
+    (
+        "a fan-out is completed at once only while it awaits its plan",
+        "one hop beside a plan",
+        0,
+        "has 'pending'",
+    ),
     ("a segment is finished only while it is pending", "not planned", 0, "more entries"),
 ]
 

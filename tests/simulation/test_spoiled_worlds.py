@@ -63,6 +63,7 @@ from tests.simulation.spoilings import (
     CHANGED,
     EDITED,
     ENDED,
+    FOLLOWERS,
     NOISE,
     OTHER,
     POST,
@@ -627,6 +628,15 @@ def a_small_post_cut_into_segments(world: World) -> None:
     fanout(world, SMALL, segments=number(2))
 
 
+@spoils(work.book_keeping_is_a_few_units, "in 1 segments")
+def one_hop_that_costs_as_much_as_two(world: World) -> None:
+    assert SMALL in world.observer.at_once
+    ledger = Ledger(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
+    row = ledger.get(SMALL)
+    assert row is not None
+    ledger.touch(row, now=row.accepted_at)  # refused, and paid for
+
+
 @spoils(work.stragglers_have_nobody_written_again, "stragglers,")
 def an_entry_written_twice_beside_a_straggler(world: World) -> None:
     world.faults.hot = frozenset({"ann"})
@@ -800,6 +810,40 @@ def _order(world: World, actor: str, **fields: Any) -> None:
     acting(world, actor, act)
 
 
+def _entries_of_plan(world: World, *users: str, seconds: float = 0.0) -> None:
+    """PLAN writes entries, and nothing has asked it to."""
+    sort_key = world.row(names.FANOUTS, keyed({"fanout_id": POST}))["sort_key"]
+
+    def act() -> None:
+        for user in users:
+            item = {
+                "user_id": text(user),
+                "sort_key": sort_key,
+                "publisher_id": text(PUBLISHER),
+                "expires_at": number(1 << 31),
+            }
+            items = {names.TIMELINES.name: [{"PutRequest": {"Item": item}}]}
+            BotoClient("dynamodb", 1).batch_write_item(RequestItems=items)
+            world.scheduler.sleep(seconds)
+
+    acting(world, "plan on Publish", act)
+
+
+@spoils(observed, "whose message comes again", "whose post it did not find")
+def entries_of_plan_that_nobody_asked_for(world: World) -> None:
+    _entries_of_plan(world, "ann")
+
+
+@spoils(observed, "for 20.0 s")
+def a_plan_that_writes_for_long(world: World) -> None:
+    _entries_of_plan(world, "ann", "bob", seconds=20.0)
+
+
+@spoils(observed, "than a segment has")
+def a_plan_that_writes_to_many(world: World) -> None:
+    _entries_of_plan(world, *FOLLOWERS)
+
+
 @spoils(observed, "SWEEP counts the asks of")
 def a_question_counted_twice(world: World) -> None:
     _update(world, asked_at=number(1), asks=number(2))
@@ -846,7 +890,7 @@ def an_order_of_sweep_to_a_paused_lane(world: World) -> None:
 
 @spoils(observed, "fails, and nothing has failed it")
 def a_worker_that_fails_by_itself(world: World) -> None:
-    with patch.object(Ledger, "get", side_effect=RuntimeError):
+    with patch.object(Ledger, "wanted", side_effect=RuntimeError):
         _order(world, "client")
 
 
