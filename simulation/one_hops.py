@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fanfold import names
 from fanfold.fanout import plan
 from fanfold.ids import split_sort_key
-from simulation.faults import SLOW_SECONDS
+from simulation.faults import MAX_SKEW_MS, SLOW_SECONDS
 
 if TYPE_CHECKING:
     from simulation.scheduler import Task
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 RECEIVES = "ApproximateReceiveCount"
 # How long a call takes that is not slow, and then some.
 CALL_SECONDS = 0.05
+# What expires while PLAN looks at it, or has by another clock.
+MARGIN_MS = MAX_SKEW_MS + 60_000
 
 
 class OneHops:
@@ -42,7 +44,7 @@ class OneHops:
             ref_id = split_sort_key(item["sort_key"]["S"])[1]
             hop = task.number, ref_id
             if hop not in self._begun:
-                self._check_begun(ref_id, task)
+                self._check_begun(ref_id, int(item["expires_at"]["N"]), task)
             users = self._users.setdefault(hop, set())
             users.add(item["user_id"]["S"])
             begun = self._begun.setdefault(hop, now)
@@ -53,7 +55,9 @@ class OneHops:
             if len(users) > plan.SEGMENT_FOLLOWERS:
                 self._add(f"PLAN writes more entries of {ref_id} than a segment has.")
 
-    def _check_begun(self, ref_id: str, task: Task) -> None:
+    def _check_begun(self, ref_id: str, expires_at: int, task: Task) -> None:
+        if self.world.clock.now_ms() > expires_at * 1000 + MARGIN_MS:
+            self._add(f"PLAN writes entries of {ref_id}, which have expired.")
         received = [each for each in task.messages if f'"{ref_id}"' in each["Body"]]
         if all(each["Attributes"][RECEIVES] != "1" for each in received):
             self._add(f"PLAN writes entries of {ref_id}, whose message comes again.")

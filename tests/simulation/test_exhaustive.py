@@ -33,7 +33,7 @@ def scope(name: str) -> Named:
 
 @pytest.fixture
 def doors() -> Iterator[None]:
-    with installed(Sizes()):
+    with installed(Sizes(sample=1)):  # PLAN leaves all to a lane
         yield
 
 
@@ -93,7 +93,7 @@ def test_states_explored_once_stand_for_every_schedule(faults: int) -> None:
     single = two_plans(faults)
     single.steps.is_reduced = False
     all_at_once, each = search(whole), one_by_one(single if faults else forgetful(single))
-    assert all_at_once.schedules == each.schedules >= 70  # two workers of four calls each
+    assert all_at_once.schedules == each.schedules >= 20  # two workers of three calls each
     assert all_at_once.ends == each.ends
     assert search(two_plans(faults)).ends == each.ends
 
@@ -122,7 +122,7 @@ def test_quiet_calls_may_come_first(name: str, faults: int) -> None:
 GUARDS = [
     ("the ledger row is written before anything is sent", "posted", 0, "dead letters"),
     ("SWEEP asks about a silent fan-out that is not planned", "posted", 1, "queued"),
-    ("the stored sort key wins", "posted twice", 0, "dead letters"),
+    ("the stored sort key wins", "posted twice", 0, "open again"),
     ("reconcile reads the row a second time", "follow, unfollow", 0, "in the end the row says"),
     ("RELATE is sent its command before the row is changed", "follow, unfollow", 1, "in the end"),
     ("RELATE reconciles once more", "follow, unfollow", 1, "in the end the row says"),

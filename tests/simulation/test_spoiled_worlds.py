@@ -810,7 +810,9 @@ def _order(world: World, actor: str, **fields: Any) -> None:
     acting(world, actor, act)
 
 
-def _entries_of_plan(world: World, *users: str, seconds: float = 0.0) -> None:
+def _entries_of_plan(
+    world: World, *users: str, seconds: float = 0.0, expires_at: int = 1 << 31
+) -> None:
     """PLAN writes entries, and nothing has asked it to."""
     sort_key = world.row(names.FANOUTS, keyed({"fanout_id": POST}))["sort_key"]
 
@@ -820,7 +822,7 @@ def _entries_of_plan(world: World, *users: str, seconds: float = 0.0) -> None:
                 "user_id": text(user),
                 "sort_key": sort_key,
                 "publisher_id": text(PUBLISHER),
-                "expires_at": number(1 << 31),
+                "expires_at": number(expires_at),
             }
             items = {names.TIMELINES.name: [{"PutRequest": {"Item": item}}]}
             BotoClient("dynamodb", 1).batch_write_item(RequestItems=items)
@@ -832,6 +834,11 @@ def _entries_of_plan(world: World, *users: str, seconds: float = 0.0) -> None:
 @spoils(observed, "whose message comes again", "whose post it did not find")
 def entries_of_plan_that_nobody_asked_for(world: World) -> None:
     _entries_of_plan(world, "ann")
+
+
+@spoils(observed, "which have expired")
+def entries_of_plan_that_nobody_will_see(world: World) -> None:
+    _entries_of_plan(world, "ann", expires_at=world.clock.now_ms() // 1000 - 86_400)
 
 
 @spoils(observed, "for 20.0 s")
