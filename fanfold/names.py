@@ -109,7 +109,7 @@ class Queue(NamedTuple):
 
     @property
     def lane(self) -> str:
-        """The value of the dimension `LANE`, if this is one of the `LANES`."""
+        """The value of the dimension `LANE`, for the queues whose workers deliver."""
         return self.name.lower()
 
     @property
@@ -184,7 +184,7 @@ USERS = "users"
 PUBLISHER = "publisher"
 READER_KINDS = (USERS, PUBLISHER)
 
-# Libraries that can call AWS in DELIVER and QUERY.
+# Libraries that can call AWS.
 LIBCURL = "libcurl"
 BOTO3 = "boto3"
 TRANSPORTS = (LIBCURL, BOTO3)

@@ -59,7 +59,7 @@ class Stage:
     # the throttled request.
     contributor_insights: bool = False
 
-    # How DELIVER and QUERY call AWS. boto3 is slower and costs more, but everybody uses it.
+    # How the functions call AWS. boto3 is slower and costs more, but everybody uses it.
     transport: str = Settings.transport
 
     # Of the account's concurrent executions, those that this stage may take. Without it, as many as

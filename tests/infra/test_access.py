@@ -59,7 +59,7 @@ EXPECTED = {
         "Timelines": WRITE_MANY,
         "Followers": QUERY,
         "Publishers": GET | GET_MANY,
-        "Posts": GET_MANY,
+        "Posts": GET | GET_MANY,  # the version before reads one
         "Fanouts": GET | GET_MANY | UPDATE,
         "ExpressQueue": CONSUME | SEND,
         "ExpressDlq": SEND,
