@@ -43,6 +43,9 @@ def live(world: World) -> None:
     # In a lane that is slow as well, one question would still wait when the next one is due.
     world.triggers.seconds_a_message = 0.0
     random = Random(f"{world.seed} broken")
+    # In some, all posts take a lane, whose orders are what is troubled.
+    if random.random() < 0.5:
+        world.sample_edges = 1
     # Without other faults, but in some worlds, whatever is not delivered is due to the trouble.
     if random.random() < 0.5:
         world.faults.rates = dict.fromkeys(RATES, 0.0)

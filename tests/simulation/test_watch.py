@@ -61,21 +61,27 @@ def test_an_alarm_without_a_value_above_zero_need_not_be_looked_at(
 
 
 def test_the_entries_of_each_lane_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = {"express": 0.0, "bulk": 0.0}
+    counted = {"publish": 0.0, "express": 0.0, "bulk": 0.0}
+    writers = {"publish": "plan", "express": "deliver", "bulk": "deliver"}
     emitted = watch.Watch.emitted
 
     def count(self: watch.Watch, function: str, metrics: Any, dimensions: Any) -> None:
         if names.ENTRIES_DELIVERED in metrics:
-            assert (function, set(dimensions)) == ("deliver", {names.LANE})
+            assert set(dimensions) == {names.LANE}
+            assert function == writers[dimensions[names.LANE]]
             counted[dimensions[names.LANE]] += sum(metrics[names.ENTRIES_DELIVERED]["Value"])
         emitted(self, function, metrics, dimensions)
 
     monkeypatch.setattr(watch.Watch, "emitted", count)
+    monkeypatch.setattr("simulation.world.SAMPLES", (4,))
+    monkeypatch.setattr("simulation.world.ONE_HOP_SECONDS", (plan.ONE_HOP_SECONDS,))
     world, _ = told(steady.celebrity, 3)
     rows = [row for row in world.fanouts() if row["state"]["S"] == "complete"]
-    expected = {"express": 0.0, "bulk": 0.0}
+    expected = dict.fromkeys(counted, 0.0)
     for row in rows:
         lane = "bulk" if int(row["segments"]["N"]) > 1 else "express"
+        if row["fanout_id"]["S"] in world.observer.at_once:
+            lane = "publish"
         expected[lane] += int(row["delivered"]["N"])
     # After the story, the checks have posted once more.
     assert counted == expected
