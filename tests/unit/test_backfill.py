@@ -18,7 +18,7 @@ from aws_model.errors import Refused, client_error
 from fanfold import clock as product_clock
 from fanfold import names, times
 from fanfold.errors import TryLater
-from fanfold.fanout.pacing import Pace
+from fanfold.fanout.pacing import FIRST_SHARE, Pace
 from fanfold.follows.backfill import ATTEMPTS, Backfilling, NewestPosts
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.timeline.entries import Entries, Entry
@@ -389,8 +389,8 @@ def test_the_pace_is_kept_by_orders_side_by_side(
     monkeypatch.setattr(product_clock, "sleep", slept.append)
     with ThreadPoolExecutor(10) as threads:
         assert sum(threads.map(lambda _: world.first(), range(10))) == 300
-    # They all began at once: the last of them has waited until all before were due.
-    assert max(slept) == pytest.approx((300 - 25) / 50)
+    # They all began at once: the last of them has waited until all before were due, at half pace.
+    assert max(slept) == pytest.approx((300 - 25) / (200 * FIRST_SHARE))
 
 
 def test_no_batch_begins_that_the_worker_has_no_time_for(world: World) -> None:
