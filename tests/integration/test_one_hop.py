@@ -492,7 +492,8 @@ def test_entries_are_counted_for_the_publish_queue_also_where_it_hands_back(
     system: System, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published(system, 60)
-    plain, taken = system.unretried.batch_write_item, []
+    plain = system.unretried.batch_write_item
+    taken: list[int] = []
 
     def write(**request: Any) -> Any:
         if taken:
@@ -507,7 +508,7 @@ def test_entries_are_counted_for_the_publish_queue_also_where_it_hands_back(
     resumed = system.ledger().resume[0].written
     system.pump()
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    counted = Counter()
+    counted: Counter[str] = Counter()
     for line in lines:
         if names.ENTRIES_DELIVERED in line:
             counted[line[names.LANE]] += sum(line[names.ENTRIES_DELIVERED])
