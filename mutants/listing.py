@@ -40,7 +40,9 @@ _WORKER = ("dead_letters", "metrics", "edit", "follow_crowds", "publish", "follo
 # Which tests may notice: of a folder or module, the units and then the integration tests.
 _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/fanout": (_FANOUT, _PIPELINE),
+    "fanfold/fanout/lookup": (("lookup", "plan", "deliver"), _PIPELINE),
     "fanfold/fanout/publish": (("publishing",), _POSTS),
+    "fanfold/fanout/transport": (("loop", "policy", "deliver"), ("transports", "pipeline")),
     "fanfold/sweep": (("remedy", "course", "sweeping", "ledger"), _SWEEP),
     "fanfold/follows": (_FOLLOWS, _FOLLOW),
     "fanfold/follows/backfill": (("backfill",), ("backfill",)),
@@ -57,14 +59,15 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("queues", "retries", "letters"),
         ("dead_letters", "cli_dlq", "cli_drop", "sweep"),
     ),
+    "fanfold/aws/batch_get": (("lookup",), ("sweep",)),
     "fanfold/json_text": (("json_text", "intake", "messages"), ("json", "publish", "cli_drop")),
     "fanfold/messages": (("messages", "plan"), ("dead_letters", "pipeline", "cli_dlq")),
     "functions": (("worker",), _WORKER),
     "functions/sweep": ((), ("metrics", "sweep", "dead_letters")),
 }
 # The protocol: what keeps, cuts, sends, counts, mends and undoes a delivery or a follow. Left out
-# are values without decisions (names, settings, times), what only passes calls on (transports, the
-# two HTTP doors, clients), the doctor and the budgets, whose mistakes lose nothing.
+# are values without decisions (names, settings, times), what only passes calls on (both transports,
+# the two HTTP doors, clients), the doctor and the budgets, whose mistakes lose nothing.
 MODULES = (
     *(
         f"fanfold/fanout/{name}.py"
@@ -74,11 +77,13 @@ MODULES = (
             "deliver",
             "lanes",
             "ledger",
+            "lookup",
             "pacing",
             "plan",
             "policy",
             "publish",
             "row",
+            "transport",
         )
     ),
     *(f"fanfold/sweep/{name}.py" for name in ("course", "open_fanouts", "remedy", "sweep")),
@@ -123,7 +128,7 @@ MODULES = (
             "unread",
         )
     ),
-    *(f"fanfold/aws/{name}.py" for name in ("dead_letters", "queues", "retries")),
+    *(f"fanfold/aws/{name}.py" for name in ("batch_get", "dead_letters", "queues", "retries")),
     "fanfold/json_text.py",
     "fanfold/messages.py",
     *(f"functions/{name}.py" for name in ("_worker", "deliver", "plan", "relate", "sweep")),
