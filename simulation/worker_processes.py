@@ -1,4 +1,4 @@
-"""`python -m simulation.worker_processes`: workers of the lanes, as processes that may be killed.
+"""`python -m simulation.worker_processes`: PLAN and DELIVER, as processes that may be killed.
 
 They replace the local engine's poller, which kills no worker and copies no message. Each is a warm
 Lambda environment: it receives a message, invokes the real function, and deletes the message unless
@@ -35,9 +35,9 @@ from fanfold import clock, names
 from fanfold.aws import boto
 from fanfold.aws.retries import is_transient
 
-LANES = (names.EXPRESS, names.BULK)
+QUEUES = (names.PUBLISH, names.EXPRESS, names.BULK)
 FORKING = multiprocessing.get_context("fork")
-# The pause of a worker when no lane had a message.
+# The pause of a worker when no queue had a message.
 IDLE_SECONDS = 0.1
 # For the runner to kill its workers and print its counts.
 END_SECONDS = 10.0
@@ -78,27 +78,32 @@ def running(plan: Plan, environment: Mapping[str, str], *, log: IO[Any]) -> Iter
 
 
 def _work(plan: Plan, count_copy: Callable[[], None]) -> None:
-    """Handle messages of the lanes until killed."""
+    """Handle messages of the queues until killed."""
     # The function logs to the runner's standard error; its standard output is for the counts.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     from functions import deliver  # imported here: connections must not be shared
+    from functions import plan as planning
 
-    urls = [getattr(deliver.settings, lane.url_setting) for lane in LANES]
-    lanes = [_Lane(url, deliver.handler, plan, count_copy) for url in urls]
+    doors: dict[names.Function, Any] = {names.PLAN: planning, names.DELIVER: deliver}
+    queues = [_Queue(each, doors[each.consumer], plan, count_copy) for each in QUEUES]
     runner = multiprocessing.parent_process()
     assert runner is not None
     while runner.is_alive():
-        handled = [lane.handle_one() for lane in lanes]
+        handled = [queue.handle_one() for queue in queues]
         if not any(handled):
             clock.sleep(IDLE_SECONDS)
 
 
 @dataclass(frozen=True)
-class _Lane:
-    url: str
-    handler: Any
+class _Queue:
+    queue: names.Queue
+    door: Any
     plan: Plan
     count_copy: Callable[[], None]
+
+    @property
+    def url(self) -> str:
+        return str(getattr(self.door.settings, self.queue.url_setting))
 
     def handle_one(self) -> bool:
         """Receive and handle a message; False if there was none."""
@@ -109,8 +114,12 @@ class _Lane:
             random = Random(f"{self.plan.seed} {receives} {message['Body']}")
             is_original = not message.get("MessageAttributes", {}).keys() & COPY.keys()
             if receives == "1" and is_original and random.random() < self.plan.copies:
+                group = message["Attributes"].get("MessageGroupId", "copies")
                 boto.sqs().send_message(
-                    QueueUrl=self.url, MessageBody=message["Body"], MessageAttributes=COPY
+                    QueueUrl=self.url,
+                    MessageBody=message["Body"],
+                    MessageAttributes=COPY,
+                    MessageGroupId=group,
                 )
                 self.count_copy()
             self._invoke(message, random)
@@ -122,8 +131,8 @@ class _Lane:
         if is_killed:
             death.start()
         event = sqs_event(self.url.rpartition("/")[2], [message])
-        context = Context(clock.monotonic() + names.DELIVER.seconds, clock.monotonic)
-        if not self.handler(event, context)["batchItemFailures"]:
+        context = Context(clock.monotonic() + self.queue.consumer.seconds, clock.monotonic)
+        if not self.door.handler(event, context)["batchItemFailures"]:
             self._delete(message["ReceiptHandle"])
         death.cancel()
 

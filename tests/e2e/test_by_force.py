@@ -1,7 +1,7 @@
 """Delivery with faults, killed workers and copied messages, over real sockets.
 
 This module has its own engine. The workers of simulation/worker_processes.py replace the engine's
-poller for the lanes, and reach DynamoDB through aws_model/faults.py.
+poller for PLAN and DELIVER, and reach DynamoDB through aws_model/faults.py.
 """
 
 from collections import Counter
@@ -27,28 +27,31 @@ from tests.lifetimes import LIFETIME_HOURS
 
 pytestmark = pytest.mark.thorough
 
-LANES = (names.EXPRESS, names.BULK)
 # Longer than an invocation takes, so that no message is handled twice at a time only because this
 # machine is slow. As deployed, it is six minutes.
 VISIBILITY_SECONDS = 90
 PATIENCE_SECONDS = 900.0
 SEED = 20
 
-# 20,000 entries: four segments in the bulk lane and six in the express lane.
-ALL = {"celebrity": 14_000, **{f"singer-{number}": 1_000 for number in range(6)}}
-# Two segments in the bulk lane and one in the express lane. No publisher is in both.
+# 20,000 entries: four segments in the bulk lane, two in the express lane, and three in one hop.
+ALL = {
+    "celebrity": 14_000,
+    **{f"band-{number}": 1_500 for number in range(2)},
+    **{f"singer-{number}": 1_000 for number in range(3)},
+}
+# Two segments in the bulk lane, and one in one hop. No publisher is in both.
 FEW = {"painter": 5_500, "poet": 500}
 MORE = {"actor": 5_500, "dancer": 500}
 
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    """The app on an engine of its own, which polls no lane."""
+    """The app on an engine of its own, which polls no queue of a fan-out."""
     home = Home(tmp_path_factory.mktemp("by-force"))
     try:
         deployed = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS)
-        for lane in LANES:
-            _stop_polling(deployed, deployed.output(lane.url_output))
+        for queue in worker_processes.QUEUES:
+            _stop_polling(deployed, deployed.output(queue.url_output))
         yield deployed
     finally:
         deploy.take_down(home)
