@@ -54,12 +54,14 @@ def _is_by_plan(task: Task) -> bool:
 
 def _is_plan(request: dict[str, Any]) -> bool:
     """Whether an update fixes the plan of a fan-out; one that completes it at once has none."""
-    return {":segments", ":pending"} <= request.get("ExpressionAttributeValues", {}).keys()
+    values: dict[str, Any] = request.get("ExpressionAttributeValues", {})
+    return {":segments", ":pending"} <= values.keys()
 
 
 def _is_at_once(request: dict[str, Any]) -> bool:
     """Whether an update completes a fan-out without a plan."""
-    return {":segments", ":completed_at"} <= request.get("ExpressionAttributeValues", {}).keys()
+    values: dict[str, Any] = request.get("ExpressionAttributeValues", {})
+    return {":segments", ":completed_at"} <= values.keys()
 
 
 def _is_edit(request: dict[str, Any]) -> bool:

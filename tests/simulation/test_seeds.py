@@ -99,7 +99,9 @@ def test_a_straggler_delays_nobody_and_has_nobody_written_again(transport: str) 
             world.run(play)
             assert violations(world) == []
             found = Evidence(world)
-            if not found.may_be_sent_twice() and len(world.faults.hot) <= 2:
+            # Two PLANs that had one post at once wrote it twice.
+            is_once = not (found.may_be_sent_twice() or found.written_again() or found.most_again())
+            if is_once and len(world.faults.hot) <= 2:
                 written = world.meter.of(names.TIMELINES.name)
                 filled = sum(world.observer.filled.values())
                 assert written - filled == len(found.entries.keys() - found.only_filled)
