@@ -112,8 +112,7 @@ class Ledger:
         """
         sets = {
             **_progress(replace(fanout, segments=segments), now),
-            # Never before the question that was answered by planning, whatever the clocks say.
-            "sent_at": number(max(times.to_ms(now), fanout.asked_at)),
+            "sent_at": number(planned_at(fanout, now)),
             "segments": number(segments),
             "followers": number(followers),
             "level": number(level),
@@ -286,6 +285,14 @@ class Ledger:
 
 def _key(fanout_id: str) -> dict[str, dict[str, str]]:
     return {"fanout_id": text(fanout_id)}
+
+
+def planned_at(fanout: Fanout, now: str) -> int:
+    """The `sent_at` of a plan, in epoch ms, by which its worker knows it again.
+
+    Never before the question that was answered by planning, whatever the clocks say.
+    """
+    return max(times.to_ms(now), fanout.asked_at)
 
 
 def _progress(fanout: Fanout, now: str) -> dict[str, Value]:

@@ -14,7 +14,7 @@ from fanfold.errors import BadInput
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.deliver import Outcome
 from fanfold.fanout.lanes import Lanes
-from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.ledger import Ledger, planned_at
 from fanfold.fanout.lookup import Found, Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
@@ -152,7 +152,8 @@ class Planning:
             fanout, segments=segments, followers=followers, level=level, resume=progress, now=now
         ):
             seen = self.ledger.get(fanout.fanout_id)
-            if seen is None or seen.state != DELIVERING or seen.changed_at != now:
+            # Not by `changed_at`: a worker of the other plan may have moved it in this millisecond.
+            if seen is None or seen.state != DELIVERING or seen.sent_at != planned_at(fanout, now):
                 return Outcome("planned before", written)  # by another message, which sends it
             planned = seen  # this worker planned it, and the answer was lost
         self.lanes.send_pending(planned, self.threads)

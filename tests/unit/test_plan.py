@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from fanfold import clock
+from fanfold import clock, times
 from fanfold.errors import BadInput
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.deliver import Outcome
 from fanfold.fanout.lanes import Lanes
+from fanfold.fanout.ledger import planned_at
 from fanfold.fanout.lookup import Found
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
@@ -71,6 +72,7 @@ class Ledger:
             pending=frozenset(range(segments)),
             resume=resume,
             changed_at=now,
+            sent_at=planned_at(fanout, now),
         )
         return not self.loses_answer
 
@@ -443,6 +445,15 @@ def test_a_fanout_without_followers_is_complete_and_sends_nothing() -> None:
 def test_a_worker_that_loses_the_race_to_plan_sends_nothing(race: str) -> None:
     races: Any = {race: True}
     worker = planner(5, **races)
+    worker.plan(redelivered=True)
+    assert not worker.sent
+
+
+def test_another_workers_progress_in_the_same_millisecond_is_not_taken_for_ones_own_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(clock, "now_ms", lambda: times.to_ms("2026-11-20T18:00:01.000Z"))
+    worker = planner(5, is_planned_by_another=True)  # whose worker made progress just then
     worker.plan(redelivered=True)
     assert not worker.sent
 
