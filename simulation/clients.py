@@ -262,6 +262,7 @@ class Wires(Connections):
             if world.faults.random.random() < 0.5 and not is_stopped:
                 # No turn ends, and no task hears of the result; only the observer does.
                 name, request = _read(sent)
+                world.observer.before(name, request)
                 with suppress(ClientError):
                     answer = getattr(world.client(self.service.name), name)(**request)
                     world.observer.applied(name, request, answer)

@@ -24,7 +24,7 @@ from fanfold import clock as product_clock
 from simulation.spans import Span
 
 # Where a key is hot for hours, and many orders try it again and again, a run takes up to 300,000.
-MAX_TURNS = 400_000
+MAX_TURNS = 600_000
 # The queues keep epoch seconds, which lose the microseconds of the clock.
 ROUNDING_SECONDS = 1e-6
 

@@ -12,8 +12,9 @@ from fanfold.errors import TryLater
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# Of the keys that BatchGetItem leaves unprocessed, with jitter between the attempts.
-ATTEMPTS = 4
+# Of the keys that BatchGetItem leaves unprocessed, with jitter between the attempts: 3 s at most.
+# A message that fails comes again after minutes, so giving up early would help nobody.
+ATTEMPTS = 6
 BACKOFF_SECONDS = 0.1
 
 
