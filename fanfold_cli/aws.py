@@ -8,6 +8,7 @@ import boto3
 import botocore.session
 from botocore.config import Config
 
+import fanfold.aws.boto  # noqa: F401 - makes lost connections count as transient
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.progress import waiting_for
 

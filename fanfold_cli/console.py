@@ -21,6 +21,14 @@ INTERRUPTED = 130
 class ExpectedError(Exception):
     """A failure that a user can act on; its text says what happened and what to do."""
 
+    exit_code = 1
+
+
+class WrongValue(ExpectedError):
+    """A value that the user typed cannot be meant, whatever the state of the stack."""
+
+    exit_code = 2  # as for options that do not exist
+
 
 @contextmanager
 def failing_with(sentence: str, *also: type[Exception]) -> Iterator[None]:

@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-import fanfold.aws.boto  # noqa: F401 - makes lost connections count as transient
 from fanfold import clock, names
 from fanfold.errors import FanfoldError, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing

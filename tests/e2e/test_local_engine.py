@@ -17,11 +17,11 @@ import pytest
 from typer.testing import CliRunner
 
 from fanfold import names
+from fanfold_cli.app import app
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import deploy, processes
 from fanfold_cli.local import engine as engines
 from fanfold_cli.local.home import CHECKOUT, EngineState, Home
-from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, eventually
 

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from fanfold import names
 from fanfold.fanout.ledger import Ledger
+from fanfold_cli.app import app
 from fanfold_cli.event_sources import mapping_of
 from fanfold_cli.local.home import Home
-from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, eventually
 

@@ -18,11 +18,11 @@ from moto import mock_aws
 from moto.cloudformation.models import cloudformation_backends
 from typer.testing import CliRunner
 
+from fanfold_cli.app import app
 from fanfold_cli.commands import preflight as command
 from fanfold_cli.commands.preflight import ordinary_deploy
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import assembly
-from fanfold_cli.main import app
 from fanfold_cli.preflight import synthesis
 from fanfold_cli.preflight.wanted import Wanted
 from infra.context import choose

@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from fanfold import names
 from fanfold_cli import aws
+from fanfold_cli.app import app
 from fanfold_cli.aws import ATTEMPTS
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
 from tests.integration.system import REGION, error, settings
 

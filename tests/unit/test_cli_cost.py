@@ -32,10 +32,10 @@ from fanfold.timeline.entries import Entries
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.readers import Readers
+from fanfold_cli.app import app
 from fanfold_cli.commands import cost
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.follow_cost import FirstFollow
-from fanfold_cli.main import app
 from fanfold_cli.publish_cost import Publish, ledger_units, one_hop_units
 from simulation.schemas import schema_of
 

@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from fanfold_cli import progress
+from fanfold_cli.app import app
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import deploy, engine, processes
 from fanfold_cli.local import home as homes
 from fanfold_cli.local.cdk import Cdk
 from fanfold_cli.local.home import CHECKOUT, MARKER, EngineState, Home
-from fanfold_cli.main import app
 from fanfold_cli.stack import Deployment
 
 

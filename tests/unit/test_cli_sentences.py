@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from aws_verify.__main__ import app as aws_verify
 from fanfold_cli import aws, graph
+from fanfold_cli.app import app
 from fanfold_cli.commands import preflight
 from fanfold_cli.console import ExpectedError, counted
-from fanfold_cli.main import app
 
 GZIPPED = gzip.compress(b"publisher,follower\n" + b"a,b\n" * 1000, mtime=0)
 

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from fanfold.follows import ring
 from fanfold_cli import console
+from fanfold_cli.app import app
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.main import app
 from fanfold_cli.shard_report import Level, estimated
 
 
@@ -81,7 +81,7 @@ def test_the_help_of_the_doctor_says_what_it_costs() -> None:
 
 def test_a_lost_connection_is_transient_for_the_command_line() -> None:
     code = """
-import fanfold_cli.main
+import fanfold_cli.aws
 from botocore.exceptions import ConnectTimeoutError
 from fanfold.aws.retries import is_transient
 assert is_transient(ConnectTimeoutError(endpoint_url="https://dynamodb"))

@@ -18,9 +18,9 @@ from botocore.compat import HTTPHeaders
 from typer.testing import CliRunner
 
 from fanfold_cli import aws, progress
+from fanfold_cli.app import app
 from fanfold_cli.local import engine
 from fanfold_cli.local.home import EngineState, Home
-from fanfold_cli.main import app
 
 LONG = 0.4
 

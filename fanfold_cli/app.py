@@ -1,0 +1,117 @@
+"""The commands of `fanfold`, in the panels of its help; each is imported when it is called."""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_group
+
+from fanfold_cli import console
+from fanfold_cli.main import version_line
+from fanfold_cli.usage import hide_flag_types, in_plain_words
+
+START, OPERATE, GROW = "Start", "Operate", "Grow"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A command as the list of commands shows it: nothing is imported for that."""
+
+    name: str
+    panel: str
+    summary: str  # the first words of its own help
+    module: str = ""  # in `commands`, if it is not named like the command
+
+    @cache  # noqa: B019 - the entries live as long as the process
+    def load(self) -> TyperCommand | TyperGroup:
+        module = import_module(f"fanfold_cli.commands.{self.module or self.name}")
+        holder = typer.Typer()
+        if hasattr(module, "app"):
+            holder.add_typer(module.app, name=self.name)
+        else:
+            holder.command(self.name)(getattr(module, self.name))
+        command = get_group(holder).commands[self.name]
+        assert isinstance(command, TyperCommand | TyperGroup)
+        return command
+
+
+ENTRIES = {
+    entry.name: entry
+    for entry in (
+        Entry("local", START, "Run the whole stack on this machine"),
+        Entry("demo", START, "Show the main job on the local engine"),
+        Entry("seed", START, "Load a follow graph"),
+        Entry("preflight", START, "Say what of a deploy will not work"),
+        Entry("fanout", OPERATE, "Show, list or watch the deliveries of posts"),
+        Entry("dlq", OPERATE, "List and show the dead letters, move them back, or drop them"),
+        Entry("doctor", OPERATE, "Compare follows with the edges that deliveries read"),
+        Entry("pause", OPERATE, "Stop delivering: PLAN and both lanes"),
+        Entry("resume", OPERATE, "Start delivering again", module="pause"),
+        Entry("cost", GROW, "Estimate the budget of each lane, and the price of a publish"),
+        Entry("warm", GROW, "Show the warm throughput of timelines and followers, or raise it"),
+        Entry("shards", GROW, "The write shards of publishers"),
+    )
+}
+
+
+class Commands(TyperGroup):
+    """Lists the entries, loads the one that is called, and says in plain words what is wrong."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = {
+            entry.name: TyperCommand(
+                entry.name, help=f"{entry.summary}.", rich_help_panel=entry.panel
+            )
+            for entry in ENTRIES.values()
+        }
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params = super().get_params(ctx)
+        hide_flag_types(params)
+        return params
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is None or command is None:
+            return name, command, rest
+        loaded = ENTRIES[name].load()
+        for each in (loaded, *getattr(loaded, "commands", {}).values()):
+            hide_flag_types(each.get_params(ctx))
+        return name, loaded, rest
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            raise in_plain_words(error) from error
+
+
+app = typer.Typer(
+    name="fanfold",
+    cls=Commands,
+    help="Operate a Fanfold stack, on AWS or on the local engine.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        console.print_result(version_line())
+        raise typer.Exit
+
+
+@app.callback()
+def fanfold(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Operate a Fanfold stack, on AWS or on the local engine."""

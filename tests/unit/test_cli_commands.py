@@ -1,0 +1,71 @@
+"""The list of commands: its panels, and what is imported for it and for each command."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from fanfold_cli.app import ENTRIES, START, app
+
+# Prints the modules that a command line has imported when it ends.
+SCRIPT = """
+import sys
+from fanfold_cli.main import main
+sys.argv = ["fanfold", *sys.argv[1:]]
+try:
+    main()
+except SystemExit:
+    pass
+sys.stderr.write("\\n".join(sys.modules))
+"""
+
+
+def imported(*words: str) -> set[str]:
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *words], check=True, capture_output=True, text=True
+    )
+    return set(ran.stderr.split())
+
+
+def commands_in(modules: set[str]) -> set[str]:
+    return {name for name in modules if name.startswith("fanfold_cli.commands.")}
+
+
+def shown(*words: str) -> str:
+    return CliRunner().invoke(app, list(words)).output
+
+
+def test_the_version_is_printed_without_the_command_line() -> None:
+    modules = imported("--version")
+    assert not {"typer", "rich", "pydantic", "botocore", "boto3", "fanfold_cli.app"} & modules
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    modules = imported("--help")
+    assert "fanfold_cli.app" in modules
+    assert not commands_in(modules)
+    assert "boto3" not in modules
+
+
+def test_a_command_imports_no_other_command() -> None:
+    assert commands_in(imported("pause", "--help")) == {"fanfold_cli.commands.pause"}
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)
+def test_a_summary_is_the_beginning_of_the_help_of_its_command(entry) -> None:
+    assert " ".join((entry.load().help or "").split()).startswith(entry.summary)
+
+
+def test_what_a_newcomer_needs_is_listed_first_and_the_kill_switch_is_not() -> None:
+    text = shown("--help")
+    panels = [text.index(f" {panel} ─") for panel in ("Start", "Operate", "Grow")]
+    assert panels == sorted(panels)
+    assert next(iter(ENTRIES.values())).panel == START
+    assert text.index("doctor") < text.index("pause")
+
+
+@pytest.mark.parametrize("command", [(), ("seed",), ("fanout",), ("fanout", "list")])
+def test_every_command_has_a_short_option_for_its_help(command) -> None:
+    assert shown(*command, "-h") == shown(*command, "--help")
+    assert "Usage:" in shown(*command, "-h")
