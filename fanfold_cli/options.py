@@ -6,7 +6,7 @@ import typer
 
 from fanfold.errors import BadInput
 from fanfold.ids import check_id
-from fanfold_cli.console import ExpectedError
+from fanfold_cli.console import WrongValue
 from fanfold_cli.local.home import HOME_VARIABLE
 
 # Help texts are markup, so a literal bracket needs a backslash.
@@ -32,8 +32,8 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmat
 
 
 def checked_id(given: str) -> str:
-    """Return an id that the user typed; raises `ExpectedError` that quotes an invalid one."""
+    """Return an id that the user typed; raises `WrongValue` that quotes an invalid one."""
     try:
         return check_id(given, field=given)
     except BadInput as error:
-        raise ExpectedError(error.sentence) from None
+        raise WrongValue(error.sentence) from None

@@ -20,7 +20,7 @@ from fanfold.budgets import (
 )
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import MOST_BACKFILL, Settings
-from fanfold_cli.console import ExpectedError, print_json, print_result
+from fanfold_cli.console import WrongValue, print_json, print_result
 from fanfold_cli.follow_cost import FirstFollow, Rush
 from fanfold_cli.options import JsonOption
 from fanfold_cli.publish_cost import PRICES, Publish, one_hop_followers
@@ -62,14 +62,14 @@ def cost(
     try:
         budget = Budget.of(write_units, concurrency=concurrency)
     except budgets.NoRoom as error:
-        raise ExpectedError(f"--concurrency: {error}") from None
+        raise WrongValue(f"--concurrency: {error}") from None
     except ValueError as error:
-        raise ExpectedError(f"--write-units: {error}") from None
+        raise WrongValue(f"--write-units: {error}") from None
     if transport not in WRITER_MEMORY_MB:
         known = " or ".join(WRITER_MEMORY_MB)
-        raise ExpectedError(f"--transport must be {known}, not '{transport}'.")
+        raise WrongValue(f"--transport must be {known}, not '{transport}'.")
     if not 0 <= backfill <= MOST_BACKFILL:
-        raise ExpectedError(f"--backfill must be from 0 to {MOST_BACKFILL}, not {backfill}.")
+        raise WrongValue(f"--backfill must be from 0 to {MOST_BACKFILL}, not {backfill}.")
     memory_mb, follow = WRITER_MEMORY_MB[transport], FirstFollow.bringing(backfill)
     publishes = [
         Publish.to(_checked(count), budget, memory_mb=memory_mb) for count in followers or FOLLOWERS
@@ -109,7 +109,7 @@ def cost(
 
 def _checked(followers: int) -> int:
     if not 1 <= followers <= MAX_FOLLOWERS:
-        raise ExpectedError(f"--followers must be from 1 to {MAX_FOLLOWERS:,}, not {followers:,}.")
+        raise WrongValue(f"--followers must be from 1 to {MAX_FOLLOWERS:,}, not {followers:,}.")
     return followers
 
 

@@ -26,6 +26,7 @@ from fanfold_cli.holding import QUEUES, holding
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
+from fanfold_cli.usage import WrongUsage
 
 LIMIT = 100
 
@@ -196,7 +197,7 @@ def drop(
 ) -> None:
     """Delete dead letters, after writing them to a file that `restore` reads; asks first."""
     if bool(ids) == every or (every and queue is None):
-        raise typer.BadParameter("name message ids, or --queue and --all")
+        raise WrongUsage("Name message ids, or --queue and --all.")
     refuse_without_terminal(yes=yes)
     deployment = Deployment.choose(stack, home)
     file = to or dropping.default_file()

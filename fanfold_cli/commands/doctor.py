@@ -32,11 +32,10 @@ from fanfold_cli.console import (
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
+from fanfold_cli.usage import WrongUsage
 
 # Calls at a time.
 THREADS = 16
-# The exit code of a usage error, as Typer has it.
-USAGE = 2
 
 MEANINGS = {
     Difference.MISSING: "follows without an edge: the publisher's posts do not arrive",
@@ -74,8 +73,9 @@ def doctor(
     Exit code 1 if a difference is left.
     """
     if whole == (publisher is not None):
-        say("Choose what to examine: --publisher PUBLISHER for one publisher, or --whole for all.")
-        raise typer.Exit(USAGE)
+        raise WrongUsage(
+            "Choose what to examine: --publisher PUBLISHER for one publisher, or --whole for all."
+        )
     if publisher is not None:
         checked_id(publisher)
     deployment = Deployment.choose(stack, home)

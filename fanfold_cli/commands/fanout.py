@@ -27,6 +27,7 @@ from fanfold_cli.console import (
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption, checked_id
 from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.stack import Deployment
+from fanfold_cli.usage import WrongUsage
 
 # More than the largest fan-out takes; one without progress is reported as stalled before.
 PATIENCE_SECONDS = 3600.0
@@ -50,6 +51,7 @@ def show(
     ref_id: RefId, stack: StackOption = None, home: HomeOption = None, as_json: JsonOption = False
 ) -> None:
     """Show the state of a delivery; exit code 1 if the ledger does not know the post."""
+    checked_id(ref_id)
     ledger = fanouts.ledger_of(Deployment.choose(stack, home))
     _print(status_of(_row(ledger, ref_id)), as_json=as_json)
 
@@ -65,6 +67,7 @@ def watch(
     as_json: JsonOption = False,
 ) -> None:
     """Watch a delivery until it ends; exit code 1 if it is not complete, or takes too long."""
+    checked_id(ref_id)
     ledger = fanouts.ledger_of(Deployment.choose(stack, home))
     status = _follow(lambda: status_of(_row(ledger, ref_id)), timeout=timeout)
     _print(status, as_json=as_json)
@@ -134,7 +137,7 @@ def resend(
 ) -> None:
     """Send pending messages of deliveries again, even if they stalled. Duplicates do no harm."""
     if bool(ref_ids) == stalled:
-        raise typer.BadParameter("name REF_IDs, or --stalled")
+        raise WrongUsage("Name REF_IDs, or --stalled.")
     deployment = Deployment.choose(stack, home)
     known, missing = _known(deployment, ref_ids or ())
     _say_which_ended(known.values())
@@ -162,7 +165,7 @@ def abandon(
 ) -> None:
     """End deliveries for good; asks first. What is delivered stays, and nothing reopens them."""
     if not ref_ids:
-        raise typer.BadParameter("name REF_IDs")
+        raise WrongUsage("Name REF_IDs.")
     refuse_without_terminal(yes=yes)
     deployment = Deployment.choose(stack, home)
     known, missing = _known(deployment, ref_ids)
@@ -234,7 +237,6 @@ def _follow(read: Callable[[], Status], *, timeout: float) -> Status:
 
 
 def _row(ledger: Ledger, ref_id: str) -> Fanout:
-    checked_id(ref_id)
     with failing_with("The ledger cannot be read"):
         found = ledger.get(ref_id)
     if found is None:

@@ -7,7 +7,7 @@ import typer
 
 from fanfold.contract import MAX_ID_CHARS
 from fanfold.ids import is_id
-from fanfold_cli.console import ExpectedError, print_json, print_result, print_values, say
+from fanfold_cli.console import WrongValue, print_json, print_result, print_values, say
 from fanfold_cli.local import deploy, engine
 from fanfold_cli.local.home import HOME_VARIABLE, Home
 from fanfold_cli.options import HomeOption, JsonOption
@@ -81,7 +81,7 @@ def token(
 ) -> None:
     """Print an access token of a user, and nothing else on stdout."""
     if not is_id(user):
-        raise ExpectedError(
+        raise WrongValue(
             f"--user must be 1 to {MAX_ID_CHARS} letters, digits and _ . : | @ + = -, not {user!r}."
         )
     signed = Deployment.local(Home.choose(home)).sign_in(user)

@@ -14,6 +14,7 @@ from rich.text import Text
 from fanfold_cli.aws import check_credentials
 from fanfold_cli.console import (
     ExpectedError,
+    WrongValue,
     counted,
     interrupted_with,
     print_json,
@@ -42,7 +43,7 @@ def preflight(
     given = context or []
     for value in given:
         if not value.partition("=")[1]:
-            raise ExpectedError(f"-c must be NAME=VALUE, such as stage=prod, not {value!r}.")
+            raise WrongValue(f"-c must be NAME=VALUE, such as stage=prod, not {value!r}.")
     with interrupted_with("nothing was changed."):
         # Early, because a synthesis takes a while. Any other fault is one of the checks.
         with suppress(BotoCoreError):

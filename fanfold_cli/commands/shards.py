@@ -15,6 +15,7 @@ from fanfold.follows.sharding import PARTITION_WRITES
 from fanfold_cli import event_sources
 from fanfold_cli.console import (
     ExpectedError,
+    WrongValue,
     ask,
     counted,
     failing_with,
@@ -186,7 +187,7 @@ def _set(
 def _check_level(deployment: Deployment, level: int) -> None:
     highest = event_sources.run_time_settings(deployment).max_level
     if level > highest:
-        raise ExpectedError(
+        raise WrongValue(
             f"The highest level of this stage is {highest}. Use a lower --level, or deploy the "
             "stage with a higher -c max_level= first."
         )

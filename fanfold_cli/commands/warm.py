@@ -9,7 +9,15 @@ from rich.table import Table
 
 from fanfold import names
 from fanfold.budgets import MAX_WRITE_CAPACITY, MIN_WARM_WRITE_UNITS
-from fanfold_cli.console import ExpectedError, ask, failing_with, print_json, print_result, say
+from fanfold_cli.console import (
+    ExpectedError,
+    WrongValue,
+    ask,
+    failing_with,
+    print_json,
+    print_result,
+    say,
+)
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
 from fanfold_cli.stack import Deployment
 
@@ -41,7 +49,7 @@ def warm(
 ) -> None:
     """Show the warm throughput of timelines and followers, or raise it, which is billed once."""
     if write_units is not None and not MIN_WARM_WRITE_UNITS <= write_units <= MAX_WRITE_CAPACITY:
-        raise ExpectedError(
+        raise WrongValue(
             f"--write-units must be from {MIN_WARM_WRITE_UNITS:,} to {MAX_WRITE_CAPACITY:,}, not "
             f"{write_units:,}."
         )

@@ -1,0 +1,97 @@
+"""Help and refusals of options are written for people, and a wrong value exits with 2."""
+
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from fanfold_cli.app import app
+
+
+def refused(*words: str) -> str:
+    """What is said about words that cannot be meant, on one line and without its frame."""
+    ran = CliRunner().invoke(app, list(words))
+    assert ran.exit_code == 2
+    return " ".join(ran.stderr.replace("│", " ").split())
+
+
+def helped(*words: str) -> str:
+    shown = CliRunner().invoke(app, [*words, "--help"]).stdout
+    return " ".join(shown.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("local", "up", "--port", "x"), "--port must be a whole number from 1024 to 65535, not "),
+        (("local", "up", "--port", "5"), "--port must be from 1024 to 65535, not 5."),
+        (("local", "up", "--lifetime", "0"), "--lifetime must be 0.001 or more, not 0."),
+        (("cost", "--followers", "x"), "--followers must be a whole number, not 'x'."),
+        (("fanout", "watch", "a", "--timeout", "x"), "--timeout must be a number, 0 or more, not"),
+        (("dlq", "list", "--queue", "x"), "--queue: 'x' is not one of 'publish', 'express'"),
+        (("seed", "--edges", "/nowhere"), "--edges: file '/nowhere' does not exist."),
+        (("fanout", "resend"), "Name REF_IDs, or --stalled."),
+        (("fanout", "abandon"), "Name REF_IDs."),
+        (("dlq", "drop"), "Name message ids, or --queue and --all."),
+        (("doctor",), "Choose what to examine: --publisher PUBLISHER for one publisher, or"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_one_plain_sentence(words, sentence) -> None:
+    said = refused(*words)
+    assert sentence in said
+    for voice in ("Input should", "Value error", "Invalid value", "valid integer"):
+        assert voice not in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("local", "token", "--user", "a b"),
+        ("fanout", "show", "a b"),
+        ("shards", "show", "a b"),
+        ("doctor", "--publisher", "a b"),
+        ("cost", "--write-units", "0"),
+        ("cost", "--backfill", "1000"),
+        ("cost", "--transport", "carrier pigeon"),
+        ("cost", "--followers", "0"),
+        ("cost", "--concurrency", "1"),
+        ("warm", "--write-units", "1"),
+        ("preflight", "-c", "stage"),
+    ],
+)
+def test_a_value_that_a_command_refuses_itself_exits_with_2_as_well(words) -> None:
+    raised = CliRunner().invoke(app, list(words)).exception
+    assert getattr(raised, "exit_code", None) == 2
+
+
+def test_the_exit_code_is_that_of_the_process() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "fanfold_cli", "cost", "--backfill", "1000"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("--backfill must be from 0 to ")
+
+
+@pytest.mark.parametrize("command", [(), ("seed",), ("local",), ("local", "up"), ("dlq", "drop")])
+def test_no_help_asks_for_the_value_of_a_flag(command) -> None:
+    assert "<bool>" not in helped(*command)
+
+
+@pytest.mark.parametrize(
+    ("command", "default"),
+    [
+        (("seed",), "Name of a stack on AWS. [default: the local engine]"),
+        (("local", "down"), "holds one engine. [default: .fanfold of the checkout]"),
+        (("local", "up"), "[default: a free one]"),
+        (("dlq", "list"), "[default: all of them]"),
+        (("cost",), "can be repeated. [default: four sizes]"),
+    ],
+)
+def test_help_says_what_an_option_is_without_its_value(command, default) -> None:
+    squeezed = "".join(helped(*command).split())
+    for word in default.split():
+        assert word in squeezed
