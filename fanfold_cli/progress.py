@@ -29,6 +29,9 @@ PATIENCE_SECONDS = 1.5
 # A rate over less would be that of the clock.
 MEASURED_SECONDS = 1.0
 
+# Between two lines about a bar that is not on a terminal.
+LINE_SECONDS = 10.0
+
 # Narrower terminals get a short bar and no elapsed time.
 WIDE = 100
 NARROW_BAR = 10
@@ -131,8 +134,30 @@ def progress_bar(what: str, *, total: int | None, unit: str) -> Iterator[Bar]:
     )
     is_first = _shown.acquire(blocking=False)
     try:
-        with progress:
+        with progress, _lines(progress, unit, is_needed=not console.is_terminal):
             yield Bar(progress, progress.add_task(what, total=total))
     finally:
         if is_first:
             _shown.release()
+
+
+@contextmanager
+def _lines(progress: Progress, unit: str, *, is_needed: bool) -> Iterator[None]:
+    """Every ten seconds say how far it is: a pipe shows no bar, and silence looks like a hang."""
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(LINE_SECONDS):
+            for task in progress.tasks:
+                of = "" if task.total is None else f" of {task.total:,.0f}"
+                say(f"{task.description}: {task.completed:,.0f}{of} {unit}.")
+
+    teller = threading.Thread(target=tell, daemon=True)
+    if is_needed:
+        teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        if is_needed:
+            teller.join()

@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -193,3 +194,30 @@ def test_ctrl_c_at_a_question_is_an_interrupt_and_the_end_of_stdin_a_refusal() -
             rest = asking.stderr.read().decode()
             assert asking.wait() == exit_code
             assert said in rest
+
+
+def test_a_bar_that_is_piped_says_again_and_again_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said: list[str] = []
+    has_spoken = threading.Event()
+
+    def hear(sentence: str) -> None:
+        said.append(sentence)
+        if len(said) == 2:
+            has_spoken.set()
+
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "say", hear)
+    with progress.progress_bar("Following", total=2_000, unit="follows") as bar:
+        bar.reach(1_200)
+        assert has_spoken.wait(60)
+    assert said[-1] == "Following: 1,200 of 2,000 follows."
+
+
+def test_a_bar_on_a_terminal_says_nothing_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "say", lambda _: pytest.fail("It was said."))
+    monkeypatch.setattr(progress.Console, "is_terminal", True)
+    with progress.progress_bar("Following", total=2, unit="follows"):
+        time.sleep(0.1)
