@@ -1,7 +1,7 @@
 """Load a follow graph into a stack, with the use cases of the product."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import NotGrown, Shards
 from fanfold_cli import event_sources
-from fanfold_cli.console import ExpectedError, failing_with, say
+from fanfold_cli.console import ExpectedError, counted, failing_with, say
 from fanfold_cli.graph import Graph
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
@@ -32,6 +32,8 @@ THREADS = 8
 # publisher that cannot grow; the API answers such a follow with `TryLater` instead.
 PATIENCE_SECONDS = 60.0
 PAUSE_SECONDS = 1.0
+# Users beyond the limit that an error names.
+NAMED = 5
 
 
 class PatientEdges(Edges):
@@ -59,24 +61,26 @@ def _retry(write: Callable[[], T]) -> T:
 
 
 def seed(deployment: Deployment, graph: Graph) -> int:
-    """Write every follow of the graph; return how many are new."""
+    """Write every follow of the graph; return how many are new.
+
+    A user who would follow more than one may stops nobody else: the error names them all, once
+    everything else is loaded.
+    """
     with failing_with("The settings of the stage cannot be read, so nothing was loaded"):
         own = following(deployment, report_growth)
     bulk = BulkFollowing(own)
     follows = graph.follows
     new = 0
-    stop = threading.Event()
+    stop, beyond = threading.Event(), list[str]()
 
     def follow(user: str) -> tuple[int, int]:
         if stop.is_set():
             return 0, 0
         try:
             return bulk.follow_all(user, follows[user]), len(follows[user])
-        except TooManyFollows as error:
-            raise ExpectedError(
-                f"The import stopped: {error} In the file, '{user}' follows {len(follows[user])}; "
-                "remove some of those lines and run it again. Follows that were loaded stay."
-            ) from error
+        except TooManyFollows:
+            beyond.append(user)
+            return 0, len(follows[user])
 
     with (
         progress_bar("Following", total=graph.edges, unit="follows") as bar,
@@ -97,7 +101,22 @@ def seed(deployment: Deployment, graph: Graph) -> int:
             raise ExpectedError(f"The import stopped. {stays} {reason}") from error
         finally:
             stop.set()
+    if beyond:
+        raise ExpectedError(_too_many(sorted(beyond), follows, own.max_follows, new))
     return new
+
+
+def _too_many(
+    users: Sequence[str], follows: Mapping[str, Sequence[str]], most: int, new: int
+) -> str:
+    named = ", ".join(f"'{user}' ({len(follows[user]):,})" for user in users[:NAMED])
+    others = f" and {counted(len(users) - NAMED, 'other')}" if len(users) > NAMED else ""
+    return (
+        f"Nobody may follow more than {counted(most, 'publisher')}, so not all follows of "
+        f"{counted(len(users), 'user')} were loaded; in the file follow {named}{others}. "
+        f"Everything else is loaded ({new:,} new). Remove some lines of these users and run it "
+        "again, or deploy the stack with a higher -c max_follows=."
+    )
 
 
 def following(deployment: Deployment, notify: Notify = lambda *_what: None) -> Following:

@@ -226,3 +226,16 @@ def test_an_import_into_an_engine_that_has_ended_does_not_say_that_follows_stay(
     said = str(raised.value)
     assert ("follows that were loaded stay" in said) is answers
     assert ("The local engine has ended" in said) is not answers
+
+
+def test_a_user_beyond_the_limit_stops_nobody_else(system: System, tmp_path: Path) -> None:
+    path = tmp_path / "follows.csv"
+    greedy = [f"publisher-{number},aaron" for number in range(3)]
+    path.write_text("\n".join(["publisher,follower", *greedy, "ada,bob", "ada,zoe"]))
+    functions = FakeLambda()
+    functions.variables["MAX_FOLLOWS"] = "2"
+    done = run("seed", "--edges", str(path), lambda_=functions)
+    assert done.exit_code == 1
+    assert "'aaron' (3)" in done.said
+    assert "(2 new)" in done.said
+    assert sorted(system.edges("ada")) == ["bob", "zoe"]
