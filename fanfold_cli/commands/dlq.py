@@ -172,7 +172,10 @@ def redrive(
             }
         )
     else:
-        print_result(f"Moved {counted(moved, 'message')} back.")
+        if moved or stayed or missing:
+            print_result(f"Moved {counted(moved, 'message')} back.")
+        else:
+            print_result("There was nothing to move back: no dead letters were found.")
         redriving.say_what_stayed(stayed, "the dead-letter queue")
         if CONTRACT in stayed:
             say("`fanfold dlq list` says why, and `fanfold dlq drop` removes them.")

@@ -408,7 +408,7 @@ def test_a_failed_task_and_a_refused_one_are_reported(
 @pytest.mark.usefixtures("slept")
 def test_nothing_is_moved_from_empty_queues_or_without_a_mapping(system: System) -> None:
     sqs = Sqs(system)
-    assert "Moved 0 messages back." in redrive(sqs).stdout
+    assert redrive(sqs).stdout == "There was nothing to move back: no dead letters were found.\n"
     assert sqs.started == []
     done = run("dlq", "redrive", sqs=sqs, lambda_=FakeLambda(mappings=0))
     assert fails(done, "has 0 event source mappings")
