@@ -260,4 +260,7 @@ def _print(status: Status, *, as_json: bool) -> None:
     for name, value in values.items():
         if value is None or isinstance(value, int):
             values[name] = "-" if value is None else f"{value:,}"
+    if status.state == COMPLETE and status.followers_estimated != status.delivered:
+        # Otherwise the difference would look like posts that were lost.
+        values["followers_estimated"] += " (a forecast; every follower has the post)"
     print_values(values)

@@ -16,6 +16,7 @@ from fanfold.fanout.row import Fanout
 from fanfold.sweep.course import Key
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import SILENCE_SECONDS
+from fanfold_cli import fanouts
 from fanfold_cli.fanouts import age
 from tests.integration.cli import Patched, run, throttled
 from tests.integration.system import AT, AT_MS, POST, REGION, System, error
@@ -29,6 +30,11 @@ def accept(system: System, ref_id: str, publisher: str = "ada") -> None:
     new = NewPost(publisher_id=publisher, ref_id=ref_id)
     queue = WorkQueue(system.sqs, system.url("Publish"))
     door.publishing.publish(new, accepted_at=system.clock.ms, plan_queue=queue)
+
+
+def must_be(row: Fanout | None) -> Fanout:
+    assert row is not None
+    return row
 
 
 @pytest.fixture
@@ -56,6 +62,22 @@ def test_show_prints_the_state_in_the_ledger(system: System) -> None:
     table = run("fanout", "show", POST).stdout
     assert "complete" in table
     assert "followers_estimated" in table
+    assert "forecast" not in table
+
+
+def test_a_complete_delivery_does_not_look_as_if_the_rest_of_an_estimate_were_lost(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.give_followers(3)
+    system.publish()
+    system.pump()
+    row = fanouts.Ledger.get
+    monkeypatch.setattr(
+        fanouts.Ledger, "get", lambda *which: replace(must_be(row(*which)), followers=5)
+    )
+    shown = run("fanout", "show", POST)
+    assert "5 (a forecast; every follower has the post)" in shown.stdout
+    assert run("fanout", "show", POST, "--json").json["followers_estimated"] == 5
 
 
 @pytest.mark.usefixtures("system")
