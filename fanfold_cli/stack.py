@@ -47,12 +47,12 @@ class Deployment:
         state = home.running()
         if state is None:
             raise ExpectedError(
-                f"No local engine is running in {home.path}: start one with `fanfold local up`"
-                f"{alternative}."
+                f"No local engine is running in {home.path}: start one with "
+                f"{home.command('up')}{alternative}."
             )
         if not state.outputs:
             raise ExpectedError(
-                "The engine is running, but nothing is deployed on it: run `fanfold local up`."
+                f"The engine is running, but nothing is deployed on it: run {home.command('up')}."
             )
         return cls(aws.LOCAL_REGION, state.endpoint, state.outputs)
 

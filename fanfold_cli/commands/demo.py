@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -18,12 +18,12 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import COMPLETE
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.messages import Message
-from fanfold_cli.console import counted, interrupted_with, print_result, say
+from fanfold_cli.console import counted, interrupted_with, print_json, print_result, say
 from fanfold_cli.graph import Graph, heavy_tailed
 from fanfold_cli.http import Api
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
-from fanfold_cli.options import HomeOption
+from fanfold_cli.options import HomeOption, JsonOption
 from fanfold_cli.patience import DELIVERY_SECONDS, Patience
 from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.seeding import seed
@@ -59,27 +59,56 @@ class Run:
         return Api(self.deployment.api_url, self.deployment.token(user), self.http)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a run has found; numbers of entries, deliveries and timelines."""
+
+    expected: int
+    delivered: int
+    unexpected: int
+    late: int
+    wrong_timelines: int
+    seconds: float
+
+    @property
+    def is_right(self) -> bool:
+        """Whether every entry is where it must be, and no other entry is anywhere."""
+        is_complete = self.delivered == self.expected
+        return is_complete and not (self.unexpected or self.late or self.wrong_timelines)
+
+
 def demo(
     home: HomeOption = None,
     followers: Annotated[
         int, typer.Option(min=1, help="Followers of the largest publisher.")
     ] = MOST_FOLLOWERS,
     number: Annotated[int, typer.Option("--seed", help="Seed of the follow graph.")] = SEED,
+    as_json: JsonOption = False,
 ) -> None:
     """Show the main job on the local engine: follow, publish, deliver, read, and count."""
-    deployment = deploy.bring_up(Home.choose(home))
+    chosen = Home.choose(home)
+    deployment = deploy.bring_up(chosen)
     is_default = (followers, number) == (MOST_FOLLOWERS, SEED)
     # Publishers of their own for each graph: otherwise two graphs on one engine would add up.
     prefix = "" if is_default else f"{number}x{followers}-"
     graph = heavy_tailed(publishers=PUBLISHERS, most=followers, seed=number, prefix=prefix)
-    with interrupted_with("the engine keeps running; `fanfold local down` ends it."):
-        is_right = _run(deployment, graph, tag=f"demo-{secrets.token_hex(3)}")
-    if not is_right:
+    down = chosen.command("down")
+    with interrupted_with(f"the engine keeps running; {down} ends it."):
+        result = _run(deployment, graph, tag=f"demo-{secrets.token_hex(3)}", is_shown=not as_json)
+    say(f"The engine keeps running: try it, or end it with {down}.")
+    if as_json:
+        print_json(asdict(result) | {"is_right": result.is_right})
+    else:
+        print_result(
+            f"demo: delivered {result.delivered:,} of {result.expected:,} entries in "
+            f"{result.seconds:.1f} s"
+        )
+    if not result.is_right:
         raise typer.Exit(1)
 
 
-def _run(deployment: Deployment, graph: Graph, *, tag: str) -> bool:
-    """Return whether every entry is where it must be, and no other entry is anywhere.
+def _run(deployment: Deployment, graph: Graph, *, tag: str, is_shown: bool) -> Result:
+    """Publish, deliver and count; with `is_shown`, print two timelines as well.
 
     The keys and `ref_id`s of the run begin with `tag`, so that the demo can be repeated on the same
     engine.
@@ -99,16 +128,20 @@ def _run(deployment: Deployment, graph: Graph, *, tag: str) -> bool:
     with waiting_for("all timelines to be counted"):
         delivered, unexpected = _count(current)
     seconds = time.monotonic() - begin
-    correct = [_show(current, user, late) for user in _readers_to_show(graph)]
+    correct = [_show(current, user, late, is_shown=is_shown) for user in _readers_to_show(graph)]
     if unexpected:
         found = counted(len(unexpected), "entry was", "entries were")
         say(f"{found} found in timelines of users who do not follow the publisher.")
     if late:
         _say_what_is_late(late)
-    say("The engine keeps running: try it, or end it with `fanfold local down`.")
-    total = len(current.expected)
-    print_result(f"demo: delivered {delivered:,} of {total:,} entries in {seconds:.1f} s")
-    return delivered == total and not unexpected and not late and all(correct)
+    return Result(
+        expected=len(current.expected),
+        delivered=delivered,
+        unexpected=len(unexpected),
+        late=len(late),
+        wrong_timelines=correct.count(False),
+        seconds=round(seconds, 3),
+    )
 
 
 def _publish(run: Run, tag: str) -> None:
@@ -195,10 +228,11 @@ def _readers_to_show(graph: Graph) -> Sequence[str]:
     return ordered[0], ordered[-1]
 
 
-def _show(run: Run, user: str, late: Collection[str]) -> bool:
+def _show(run: Run, user: str, late: Collection[str], *, is_shown: bool) -> bool:
     """Print the first page of a timeline; return whether all its pages are right and in order."""
     entries = _read(run, user)
-    print_result(_table(user, entries[:PAGE]))
+    if is_shown:
+        print_result(_table(user, entries[:PAGE]))
     fault = _difference(run, user, entries, late)
     if fault is not None:
         say(fault)

@@ -64,10 +64,13 @@ def status(home: HomeOption = None, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def down(home: HomeOption = None) -> None:
+def down(home: HomeOption = None, as_json: JsonOption = False) -> None:
     """End the engine and all its processes, and delete its data."""
     chosen = Home.choose(home)
-    if deploy.take_down(chosen):
+    has_ended = deploy.take_down(chosen)
+    if as_json:
+        print_json({"ended": has_ended, "home": str(chosen.path)})
+    elif has_ended:
         say("The engine has ended, and its data is deleted.")
     else:
         say(f"No engine is running in {chosen.path}.")
@@ -111,10 +114,10 @@ def _status(home: Home) -> dict[str, Any]:
 def _why_not_running(home: Home) -> str:
     state = home.read_state()
     if state is None:
-        return f"No engine is running in {home.path}: start one with `fanfold local up`."
+        return f"No engine is running in {home.path}: start one with {home.command('up')}."
     return (
         f"The engine that was started at {state.started_at} (process {state.pid}) has ended; its "
-        f"log is {home.log}. Start another with `fanfold local up`."
+        f"log is {home.log}. Start another with {home.command('up')}."
     )
 
 

@@ -72,8 +72,8 @@ def _what_stays(home: Home) -> str:
     if state is None:
         return "no engine is running."
     return (
-        f"the engine (process {state.pid}) keeps running, with its data. `fanfold local up` goes "
-        "on with the deployment, `fanfold local down` ends the engine."
+        f"the engine (process {state.pid}) keeps running, with its data. "
+        f"{home.command('up')} goes on with the deployment, {home.command('down')} ends the engine."
     )
 
 
@@ -85,13 +85,14 @@ def _showing_the_log(home: Home, state: EngineState) -> Iterator[None]:
         if not state.is_running():
             raise ExpectedError(
                 f"The engine died during the deployment. Its log ends:\n{engine.log_tail(home)}\n\n"
-                "Its data is lost. Run `fanfold local up` to start a new engine."
+                f"Its data is lost. Run {home.command('up')} to start a new engine."
             ) from error
         if isinstance(error, ExpectedError):
             raise
         raise ExpectedError(
             f"The engine rejected a call: {error}\nIts log ends:\n{engine.log_tail(home)}\n\n"
-            "Run `fanfold local up --fresh`, which deletes the local data and starts a new engine."
+            f"Run {home.command('up --fresh')}, which deletes the local data and starts a new "
+            "engine."
         ) from error
 
 
@@ -165,8 +166,8 @@ def _running_engine(
     if state is not None:
         if port not in (None, state.port):
             raise ExpectedError(
-                f"The engine runs on port {state.port} already: run `fanfold local down` first, or "
-                "leave --port out."
+                f"The engine runs on port {state.port} already: run {home.command('down')} first, "
+                "or leave --port out."
             )
         progress.report(
             f"The engine is running at {state.endpoint} (process {state.pid}); it ends by itself "

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,11 @@ class Home:
             return cls(Path(named).expanduser().resolve())
         except (OSError, RuntimeError) as error:
             raise ExpectedError(f"The home {named} cannot be used: {error}") from error
+
+    def command(self, words: str) -> str:
+        """How to call `fanfold local` for this home, quoted: "`fanfold local up --home here`"."""
+        named = "" if self.path == DEFAULT else f" --home {shlex.quote(str(self.path))}"
+        return f"`fanfold local {words}{named}`"
 
     def is_ours(self) -> bool:
         """Whether this directory is marked as a home, so that files in it may be deleted."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from fanfold import clock as product_clock
+from fanfold_cli.app import app
 from fanfold_cli.commands import demo
 from fanfold_cli.graph import Graph
 from tests.integration.cli import Stack, outputs
@@ -98,3 +101,23 @@ def test_a_terminal_of_80_columns_shows_every_id_whole(monkeypatch: pytest.Monke
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "publisher-01" in shown
     assert "\N{HORIZONTAL ELLIPSIS}" not in shown
+
+
+@pytest.mark.parametrize(("delivered", "code"), [(2, 0), (1, 1)])
+def test_json_is_all_that_is_printed_and_the_exit_code_says_whether_it_is_right(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, delivered: int, code: int
+) -> None:
+    found = demo.Result(
+        expected=2, delivered=delivered, unexpected=0, late=0, wrong_timelines=0, seconds=1.5
+    )
+    monkeypatch.setattr(demo.deploy, "bring_up", lambda _home: None)
+    monkeypatch.setattr(demo, "_run", lambda *_args, **_options: found)
+    ran = CliRunner().invoke(app, ["demo", "--json", "--home", str(tmp_path)])
+    assert ran.exit_code == code
+    printed = json.loads(ran.stdout)
+    assert (printed["delivered"], printed["expected"], printed["is_right"]) == (
+        delivered,
+        2,
+        code == 0,
+    )
+    assert f"`fanfold local down --home {tmp_path}`" in ran.stderr

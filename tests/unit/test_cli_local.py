@@ -12,7 +12,7 @@ from fanfold import names
 from fanfold_cli import aws
 from fanfold_cli.app import app
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.local import assembly, cdk, deploy, engine
+from fanfold_cli.local import assembly, cdk, deploy, engine, home
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 
@@ -206,3 +206,25 @@ def test_down_without_an_engine_is_no_failure(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["local", "down", "--home", str(tmp_path / "none")])
     assert (result.exit_code, result.stdout) == (0, "")
     assert "No engine is running" in result.stderr
+
+
+def test_down_says_in_json_whether_there_was_an_engine(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["local", "down", "--json", "--home", str(tmp_path / "none")])
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {"ended": False, "home": str(tmp_path / "none")}
+
+
+@pytest.mark.parametrize("command", [["fanout", "list"], ["local", "token", "--user", "ada"]])
+def test_the_advice_to_start_an_engine_keeps_the_home_that_was_given(
+    tmp_path: Path, command: list[str]
+) -> None:
+    given = tmp_path / "my home"
+    result = CliRunner().invoke(app, [*command, "--home", str(given)])
+    assert f"start one with `fanfold local up --home '{given}'`" in str(result.exception)
+    status = CliRunner().invoke(app, ["local", "status", "--home", str(given)])
+    assert f"`fanfold local up --home '{given}'`" in status.stderr
+
+
+def test_the_default_home_needs_no_option(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(home, "DEFAULT", tmp_path)
+    assert Home(tmp_path).command("up --fresh") == "`fanfold local up --fresh`"
