@@ -14,6 +14,8 @@ from rich.text import Text
 
 # Wide enough for the longest output of a stack, the URL of a queue.
 PIPE_COLUMNS = 200
+# Longer ones, such as URLs and ids, are folded: no column may take a terminal for itself.
+LONGEST_WORD = 20
 # The exit code after Ctrl-C, as shells have it.
 INTERRUPTED = 130
 
@@ -65,7 +67,33 @@ def print_result(renderable: Any) -> None:
     if isinstance(renderable, str):
         typer.echo(renderable)
         return
+    if isinstance(renderable, Table) and renderable.box:
+        _keep_words_whole(renderable, columns())
     Console(width=columns()).print(renderable)
+
+
+def _keep_words_whole(table: Table, width: int) -> None:
+    """Let a narrow terminal wrap cells between words; ids, in columns that fold, anywhere."""
+    least, missing = [], []
+    for column in table.columns:
+        is_folded = column.overflow == "fold"
+        texts = [str(cell) for cell in (column.header, *column.cells)]
+        words = (texts[0] if is_folded else " ".join(texts)).split()
+        longest = max(map(len, words), default=0)
+        if longest > LONGEST_WORD:
+            column.overflow = "fold"
+        least.append(min(longest, LONGEST_WORD))
+        missing.append(max(map(len, texts)) - least[-1])
+    # A border and a space on both sides of each column, and the last border.
+    spare = width - sum(least) - 3 * len(least) - 1
+    if spare < 0 or spare >= sum(missing):
+        return
+    for _ in range(spare):
+        neediest = missing.index(max(missing))
+        least[neediest] += 1
+        missing[neediest] -= 1
+    for column, given in zip(table.columns, least, strict=True):
+        column.width = given
 
 
 def print_values(values: Mapping[str, object]) -> None:

@@ -82,8 +82,10 @@ def content(row: Fanout) -> dict[str, Any]:
 
 def draw(rows: Iterable[Fanout]) -> None:
     table = Table()
-    for name in ("ref_id", "publisher", "state", "age", "delivered", "segments pending", "rounds"):
+    for name in ("ref_id", "publisher"):
         table.add_column(name, overflow="fold")
+    for name in ("state", "age", "delivered", "segments pending", "rounds"):
+        table.add_column(name)
     for row in rows:
         about = content(row)
         estimated = about["followers_estimated"]

@@ -176,7 +176,9 @@ def _print(report: Report) -> None:
 def _print_examples(header: tuple[str, ...], rows: list[tuple[Any, ...]], found: int) -> None:
     if not rows:
         return
-    table = Table(*header)
+    table = Table()
+    for name in header:
+        table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*(Text(str(value)) for value in row))
     print_result(table)
