@@ -24,7 +24,7 @@ def in_plain_words(error: typer.BadParameter) -> typer.BadParameter:
         return error
     name = error.param_hint or parameter.get_error_hint()
     name = (name if isinstance(name, str) else " / ".join(name)).replace("'", "")
-    problems = getattr(error.__cause__, "errors", list)()
+    problems: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
     sentence = _about_a_number(parameter, problems[0]) if problems else ""
     if sentence:
         return WrongUsage(f"{name} must be {sentence}.", ctx=error.ctx)

@@ -14,6 +14,7 @@ from fanfold import clock as product_clock
 from fanfold_cli.app import app
 from fanfold_cli.commands import demo
 from fanfold_cli.graph import Graph
+from fanfold_cli.local import deploy
 from tests.integration.cli import Stack, outputs
 from tests.integration.system import AT, REGION, VISIBILITY_SECONDS, System
 
@@ -110,7 +111,7 @@ def test_json_is_all_that_is_printed_and_the_exit_code_says_whether_it_is_right(
     found = demo.Result(
         expected=2, delivered=delivered, unexpected=0, late=0, wrong_timelines=0, seconds=1.5
     )
-    monkeypatch.setattr(demo.deploy, "bring_up", lambda _home: None)
+    monkeypatch.setattr(deploy, "bring_up", lambda _home: None)
     monkeypatch.setattr(demo, "_run", lambda *_args, **_options: found)
     ran = CliRunner().invoke(app, ["demo", "--json", "--home", str(tmp_path)])
     assert ran.exit_code == code

@@ -11,12 +11,12 @@ import pytest
 
 from fanfold import times
 from fanfold.aws.queues import WorkQueue
+from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost
 from fanfold.fanout.row import Fanout
 from fanfold.sweep.course import Key
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import SILENCE_SECONDS
-from fanfold_cli import fanouts
 from fanfold_cli.fanouts import age
 from tests.integration.cli import Patched, run, throttled
 from tests.integration.system import AT, AT_MS, POST, REGION, System, error
@@ -71,10 +71,8 @@ def test_a_complete_delivery_does_not_look_as_if_the_rest_of_an_estimate_were_lo
     system.give_followers(3)
     system.publish()
     system.pump()
-    row = fanouts.Ledger.get
-    monkeypatch.setattr(
-        fanouts.Ledger, "get", lambda *which: replace(must_be(row(*which)), followers=5)
-    )
+    row = Ledger.get
+    monkeypatch.setattr(Ledger, "get", lambda *which: replace(must_be(row(*which)), followers=5))
     shown = run("fanout", "show", POST)
     assert "5 (a forecast; every follower has the post)" in shown.stdout
     assert run("fanout", "show", POST, "--json").json["followers_estimated"] == 5

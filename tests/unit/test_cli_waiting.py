@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
+from rich.console import Console
 from typer.testing import CliRunner
 
 from fanfold_cli import aws, progress
@@ -218,6 +219,6 @@ def test_a_bar_that_is_piped_says_again_and_again_how_far_it_is(
 def test_a_bar_on_a_terminal_says_nothing_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.01)
     monkeypatch.setattr(progress, "say", lambda _: pytest.fail("It was said."))
-    monkeypatch.setattr(progress.Console, "is_terminal", True)
+    monkeypatch.setattr(Console, "is_terminal", True)
     with progress.progress_bar("Following", total=2, unit="follows"):
         time.sleep(0.1)
