@@ -96,7 +96,7 @@ app = typer.Typer(
     help="Operate a Fanfold stack, on AWS or on the local engine.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
 )
 

@@ -1,5 +1,6 @@
 """The list of commands: its panels, and what is imported for it and for each command."""
 
+import os
 import subprocess
 import sys
 
@@ -26,6 +27,19 @@ def imported(*words: str) -> set[str]:
         [sys.executable, "-c", SCRIPT, *words], check=True, capture_output=True, text=True
     )
     return set(ran.stderr.split())
+
+
+def completed(words: str) -> list[str]:
+    """What a shell offers after these words."""
+    asked = {
+        "_FANFOLD_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(words.count(" ")),
+    }
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT], check=True, stdout=subprocess.PIPE, env=os.environ | asked
+    )
+    return ran.stdout.decode().split()
 
 
 def commands_in(modules: set[str]) -> set[str]:
@@ -69,3 +83,8 @@ def test_what_a_newcomer_needs_is_listed_first_and_the_kill_switch_is_not() -> N
 def test_every_command_has_a_short_option_for_its_help(command) -> None:
     assert shown(*command, "-h") == shown(*command, "--help")
     assert "Usage:" in shown(*command, "-h")
+
+
+def test_a_shell_completes_commands_and_the_values_of_their_options() -> None:
+    assert completed("fanfold ") == list(ENTRIES)
+    assert completed("fanfold dlq list --queue ") == ["publish", "express", "bulk", "relation"]
