@@ -210,7 +210,7 @@ def test_an_unusable_directory_is_answered_with_a_sentence(tmp_path: Path, name:
 def test_a_port_out_of_range_is_refused(tmp_path: Path, port: str) -> None:
     ran = CliRunner().invoke(app, ["local", "up", "--home", str(tmp_path), "--port", port])
     assert ran.exit_code == 2
-    assert "Invalid value for '--port'" in ran.stderr
+    assert f"--port must be from 1024 to 65535, not {port}." in ran.stderr
     assert files_below(tmp_path) == []
 
 
