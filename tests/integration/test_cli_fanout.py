@@ -366,7 +366,7 @@ def test_a_resend_that_stops_half_way_may_be_run_again(
 def test_which_deliveries_must_be_said(arguments: tuple[str, ...]) -> None:
     ran = run("fanout", *arguments)
     assert ran.exit_code == 2
-    assert "name REF_IDs" in ran.said
+    assert "Name REF_IDs" in ran.said
 
 
 # abandon
