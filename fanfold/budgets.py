@@ -28,7 +28,8 @@ MIN_WORKERS = 2
 # One batch a second; with less, a worker would wait before each batch.
 MIN_WORKER_RATE = 25
 
-# Of a worker's share, where the table throttles it.
+# A throttled worker goes on with this part of its share: a new table takes an eighth or so of the
+# default capacity.
 SLOWEST_PART = 8
 
 BULK_PERCENT = 85
@@ -45,9 +46,9 @@ EXPRESS_WORKER_PERCENT = 25
 # mostly wait for the ledger.
 UNITS_PER_EXPRESS_WORKER = 1_000
 # What one of them may write at once after a rest: a twentieth of a second's capacity, so that a
-# fan-out to 3,000 followers waits for its calls more than for its pace (bench ordinary). It is no
-# more than half of what a new table takes in an idle second; and with little capacity no less than
-# small publishes need, which PLAN may hand over.
+# fan-out to 3,000 followers waits for its calls more than for its pace (bench ordinary). Of one
+# worker that is no more than half of what a new table takes in an idle second; and with little
+# capacity no less than small publishes need, which PLAN may hand over.
 EXPRESS_BURST_PARTS = 20
 MIN_EXPRESS_BURST, MAX_EXPRESS_BURST = 250, 2_000
 MIN_EXPRESS_WORKERS = 5

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
     from mypy_boto3_sqs import SQSClient
 
+    from fanfold.aws.threads import Together
     from fanfold.fanout.transport import Transport
-    from fanfold.timeline.sight import Together
 
 # Calls of one page, or one lookup.
 AT_THE_SAME_TIME = 2

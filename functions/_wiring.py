@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
+    from fanfold.aws.threads import Together
     from fanfold.fanout.lanes import Lanes
     from fanfold.fanout.lookup import Lookup
     from fanfold.fanout.publish import Publishing
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from fanfold.follows.follow import Following
     from fanfold.names import Function
     from fanfold.settings import Settings
-    from fanfold.timeline.sight import Together
 
 
 def lanes(settings: Settings, sqs: SQSClient) -> Lanes:

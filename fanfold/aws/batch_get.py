@@ -12,8 +12,9 @@ from fanfold.errors import TryLater
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-# Of the keys that BatchGetItem leaves unprocessed, with jitter between the attempts: 3 s at most.
-# A message that fails comes again after minutes, so giving up early would help nobody.
+# BatchGetItem leaves keys unprocessed when it is throttled, or when the answer would exceed 16 MB.
+# They are asked for again with jitter, for 3 s at most: a message that fails comes again after
+# minutes, so giving up early would help nobody.
 ATTEMPTS = 6
 BACKOFF_SECONDS = 0.1
 

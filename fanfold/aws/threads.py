@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeAlias
 
 from fanfold.aws.retries import for_each
+
+# Makes calls of a client at the same time: pairs of its operation and its request. Returns the
+# answers in their order, or raises the error of one.
+Together: TypeAlias = Callable[..., Sequence[Any]]
 
 
 def pool(count: int) -> Executor:

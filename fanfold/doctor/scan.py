@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from fanfold import clock
+from fanfold.aws import batch_get, scans
 from fanfold.aws.items import MAX_KEYS, Item, get_text, text
 from fanfold.doctor.findings import (
     Difference,
@@ -30,9 +31,6 @@ from fanfold.settings import HIGHEST_LEVEL
 from fanfold.timeline.marks import Reader
 from fanfold.timeline.readers import reader_of
 
-# BatchGetItem leaves keys unread when it is throttled, or when the answer would exceed 16 MB.
-ATTEMPTS = 6
-BACKOFF_SECONDS = 0.05
 # Publishers whose level is cached. The second read does not use the cache.
 MAX_LEVELS = 100_000
 
@@ -160,12 +158,7 @@ class Records:
         if value:
             request["FilterExpression"] = expression
             request["ExpressionAttributeValues"] = {":value": text(value)}
-        while True:
-            answer = self.follows.client.scan(**request)
-            yield answer
-            if "LastEvaluatedKey" not in answer:
-                return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+        return scans.pages(self.follows.client, **request)
 
     def _get_all(self, table: str, keys: Sequence[Any]) -> list[Item]:
         parts = [keys[start : start + MAX_KEYS] for start in range(0, len(keys), MAX_KEYS)]
@@ -176,16 +169,11 @@ class Records:
         return [item for items in read for item in items]
 
     def _get(self, table: str, keys: Sequence[Any]) -> list[Item]:
-        found: list[Item] = []
-        left: Any = keys
-        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
-            request: Any = {table: {"Keys": left, "ConsistentRead": True}}
-            answer: Any = self.follows.client.batch_get_item(RequestItems=request)
-            found += answer["Responses"].get(table, [])
-            left = answer.get("UnprocessedKeys", {}).get(table, {}).get("Keys", [])
-            if not left:
-                return found
-        raise TryLater("DynamoDB is throttling these reads; run it again.")
+        wanted = {table: {"Keys": keys, "ConsistentRead": True}}
+        try:
+            return batch_get.rows(self.follows.client, wanted)[table]
+        except TryLater:
+            raise TryLater("DynamoDB is throttling these reads; run it again.") from None
 
 
 def _placements(items: Iterable[Item]) -> dict[Pair, Placements]:

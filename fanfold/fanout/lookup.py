@@ -19,7 +19,7 @@ from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.posts import from_item as post_of
 
 if TYPE_CHECKING:
-    from fanfold.timeline.sight import Together
+    from fanfold.aws.threads import Together
 
 
 class Found(NamedTuple):

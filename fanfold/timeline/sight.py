@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fanfold import clock
 from fanfold.errors import TryLater
@@ -13,13 +13,13 @@ from fanfold.timeline.marks import Reader
 from fanfold.timeline.picking import Show, Shown
 from fanfold.timeline.readers import Readers, reader_of
 
+if TYPE_CHECKING:
+    from fanfold.aws.threads import Together
+
 # Calls of BatchGetItem for the same rows, with jitter between them.
 ATTEMPTS = 5
 BACKOFF_SECONDS = 0.04
 
-# Makes calls of the client at the same time: pairs of its operation and its request. Returns
-# the answers in their order, or raises the error of one.
-Together: TypeAlias = Callable[..., Sequence[Any]]
 # Which of these publishers a user follows, read consistently, and which could not be read.
 Followed: TypeAlias = Callable[[str, Collection[str]], tuple[set[str], set[str]]]
 
