@@ -146,7 +146,7 @@ def _outcomes(state: Holder | None, attempt: Attempt) -> Iterator[tuple[Holder |
     # DynamoDB compares whole seconds. What it has deleted, it cannot refuse.
     is_gone = attempt.is_message and attempt.done >= state.ends.lo
     if attempt.judged.hi + SECOND >= state.ends.lo or is_gone:
-        yield _taken(None, attempt)
+        yield _taken(state, attempt)
     if attempt.judged.lo < state.ends.hi + SECOND:
         yield from _refused(state, attempt)
 

@@ -368,3 +368,14 @@ def test_a_message_that_waits_may_find_the_row_before_it_deleted() -> None:
         "ada",
         "eve",
     }
+
+
+def test_a_retraction_that_comes_too_late_lets_a_message_of_before_find_the_row() -> None:
+    """It changes nothing: DynamoDB may not have deleted the row, and the message is judged by it."""
+    known = Id()
+    for each in (attempt("publish", 0, 202), attempt("retract", 21.5, 404)):
+        assert not list(known.settle(each))
+    late = attempt("send", 20, 0, publisher="eve", wanted=Wanted("eve", "second"))
+    late.done = 22 * DAY
+    assert not list(known.settle(late))
+    assert {state.publisher for state in known.states if state} == {"ada", "eve"}
