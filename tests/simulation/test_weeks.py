@@ -371,7 +371,7 @@ def test_a_message_that_waits_may_find_the_row_before_it_deleted() -> None:
 
 
 def test_a_retraction_that_comes_too_late_lets_a_message_of_before_find_the_row() -> None:
-    """It changes nothing: DynamoDB may not have deleted the row, and the message is judged by it."""
+    """It changes nothing: DynamoDB may still have the row, by which the message is judged."""
     known = Id()
     for each in (attempt("publish", 0, 202), attempt("retract", 21.5, 404)):
         assert not list(known.settle(each))
