@@ -112,7 +112,8 @@ class Observer:
     # The fan-outs of which a task has written entries that nobody had written before.
     _new_entries: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     # Edits that found no post: which task has made them, and of which post.
-    _early: set[tuple[int, str]] = field(default_factory=set)
+    # Edits by message that came before their post, by worker and `ref_id`.
+    early: set[tuple[int, str]] = field(default_factory=set)
     _paces: dict[str, Bucket] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -213,7 +214,7 @@ class Observer:
         self.levels.rejected(environment, request, error)
         is_of_post = operation == "update_item" and request["TableName"] == names.POSTS.name
         if is_of_post and _is_edit(request) and not self.world.row(names.POSTS, request["Key"]):
-            self._early.add((task.number, request["Key"]["ref_id"]["S"]))
+            self.early.add((task.number, request["Key"]["ref_id"]["S"]))
         is_put = operation == "put_item" and request["TableName"] == names.FOLLOWERS.name
         if is_put and not is_throttle(error):  # the edge is already there
             self.levels.followed(pair_of(request["Item"])[1], self.world.clock.elapsed)
@@ -287,7 +288,7 @@ class Observer:
     def _is_early(self, task: Task, body: str) -> bool:
         content = content_of(body)
         is_edit = content.get("type") == contract.POST_UPDATED
-        return is_edit and (task.number, content["ref_id"]) in self._early
+        return is_edit and (task.number, content["ref_id"]) in self.early
 
     def _check_planner(self, fanout_id: str) -> None:
         """Check that PLAN sends what it planned itself, or what it may have sent in vain before.

@@ -127,6 +127,17 @@ def test_a_dead_letter_of_copies_alone_is_no_false_alarm(copies: int, is_told: b
         assert any(alarms.a_calm_world_rings_no_alarm(Evidence(world))) is is_told
 
 
+@pytest.mark.parametrize(("receives", "is_told"), [(5, True), (6, False)])
+def test_late_messages_are_no_false_alarm_where_two_edits_wait_for_their_posts(
+    receives: int, is_told: bool
+) -> None:
+    with installed():
+        world = calm()
+        watch.Watch(world).first_rang["PublishLate"] = 8
+        world.observer.early |= {(task, "post") for task in range(receives)}
+        assert any(alarms.a_calm_world_rings_no_alarm(Evidence(world))) is is_told
+
+
 def test_a_story_repeats_itself() -> None:
     first, second = (told(steady.brownout, 5)[0] for _ in range(2))
     assert first.watch
