@@ -36,7 +36,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo quick test check verify static thorough slow simulate exhaustive \
-	mutations mutants contract bench aws-verify runtime judges format documents lock synth clean
+	mutations mutants contract bench aws-verify runtime judges format documents lock wheel synth clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -131,12 +131,16 @@ lock: .venv/.ready ## Lock the newest versions that requirements*.in and package
 	@echo "Locking the CDK command line."
 	@npm install --package-lock-only --loglevel=error
 
+wheel: $(READY) ## Write the wheel for other CDK apps to dist
+	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir dist .
+	@ls dist/*.whl
+
 synth: $(READY) ## Write the CloudFormation template to cdk.out
 	@$(CDK) synth --quiet --no-notices
 	@echo "Written to cdk.out."
 
 clean: ## Remove what setup, tests and synth have made (not .fanfold, the local engine's home)
-	@rm -rf .venv node_modules cdk.out .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv node_modules cdk.out dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The Python side: uv by pip, the locked packages by uv, and this checkout as `fanfold`.

@@ -16,7 +16,7 @@ def main() -> None:
         stage = choose(app.node.get_all_context())
     except StageError as error:
         sys.exit(str(error))
-    FanfoldStack(app, f"Fanfold-{stage.name}", stage=stage)
+    FanfoldStack(app, stage.stack_id, stage=stage)
     app.synth()
 
 

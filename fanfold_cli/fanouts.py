@@ -11,6 +11,7 @@ from rich.text import Text
 from fanfold import clock, names, times
 from fanfold.aws.items import MAX_KEYS
 from fanfold.aws.queues import WorkQueue
+from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import ABANDONED, STALLED, Fanout
 from fanfold.fanout.status import status_of
@@ -19,7 +20,6 @@ from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold_cli.console import print_result, say
 from fanfold_cli.progress import Bar
 from fanfold_cli.stack import Deployment
-from functions import _wiring
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def _send_again(deployment: Deployment, row: Fanout) -> int:
         command = PlanFanout(fanout_id=row.fanout_id).message(group=row.publisher_id)
         WorkQueue(sqs, settings.publish_queue_url).send(command)
         return 1
-    _wiring.lanes(settings, sqs).send_pending(row)
+    Lanes.of(settings, sqs).send_pending(row)
     return len(row.pending)
 
 

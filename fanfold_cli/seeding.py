@@ -22,7 +22,6 @@ from fanfold_cli.console import ExpectedError, counted, failing_with, say
 from fanfold_cli.graph import Graph
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
-from functions import _wiring
 
 T = TypeVar("T")
 
@@ -123,7 +122,7 @@ def following(deployment: Deployment, notify: Notify = lambda *_what: None) -> F
     """The use case of follows on this stack, with the settings of its deployed functions."""
     settings = event_sources.run_time_settings(deployment)
     dynamodb = deployment.client("dynamodb")
-    return _wiring.following(
+    return Following.of(
         settings,
         names.API,
         PatientEdges(

@@ -1,4 +1,4 @@
-"""What use cases are made of, for the functions and for the command line.
+"""What use cases are made of.
 
 A cold start pays for every import, so each function here imports what it composes.
 """
@@ -11,27 +11,13 @@ from functions import _clients
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
-    from mypy_boto3_sqs import SQSClient
 
     from fanfold.aws.threads import Together
-    from fanfold.fanout.lanes import Lanes
     from fanfold.fanout.lookup import Lookup
     from fanfold.fanout.publish import Publishing
     from fanfold.follows.backfill import Backfilling
     from fanfold.follows.edges import Edges
-    from fanfold.follows.follow import Following
-    from fanfold.names import Function
     from fanfold.settings import Settings
-
-
-def lanes(settings: Settings, sqs: SQSClient) -> Lanes:
-    from fanfold.aws.queues import WorkQueue
-    from fanfold.fanout.lanes import Lanes
-
-    return Lanes(
-        express=WorkQueue(sqs, settings.express_queue_url),
-        bulk=WorkQueue(sqs, settings.bulk_queue_url),
-    )
 
 
 def publishing(settings: Settings, dynamodb: DynamoDBClient) -> Publishing:
@@ -59,33 +45,6 @@ def lookup(settings: Settings, dynamodb: DynamoDBClient, together: Together) -> 
         PublishersTable(dynamodb, settings.publishers_table),
         EdgesTable(dynamodb, settings.followers_table),
         together,
-    )
-
-
-def following(
-    settings: Settings, runs_in: Function, edges: Edges, dynamodb: DynamoDBClient, sqs: SQSClient
-) -> Following:
-    """The use case of follows, for the function `runs_in`.
-
-    RELATE reconciles each change after that function's timeout, when its run has surely ended.
-    """
-    from fanfold.aws.queues import WorkQueue
-    from fanfold.follows.follow import Following
-    from fanfold.follows.follows_table import FollowsTable
-    from fanfold.timeline.readers import Readers
-
-    return Following(
-        FollowsTable(
-            dynamodb,
-            settings.following_table,
-            Readers(dynamodb, settings.readers_table),
-            settings.retention_days,
-        ),
-        edges,
-        WorkQueue(sqs, settings.relation_queue_url),
-        settings.max_follows,
-        runs_in.seconds,
-        backfills=settings.backfill > 0,
     )
 
 

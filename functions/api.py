@@ -14,6 +14,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost
 from fanfold.fanout.status import status_for
 from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.follow import Following
 from fanfold.follows.followers import Followers
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.ids import ref_id_for, split_sort_key
@@ -39,7 +40,7 @@ dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
 publish_queue = WorkQueue(sqs, settings.publish_queue_url)
 ledger = Ledger(dynamodb, settings.fanouts_table)
 publishing = _wiring.publishing(settings, dynamodb)
-following = _wiring.following(settings, names.API, _wiring.edges(settings), dynamodb, sqs)
+following = Following.of(settings, names.API, _wiring.edges(settings), dynamodb, sqs)
 readers = Readers(dynamodb, settings.readers_table)
 marking, mutes = Marking(readers), Mutes(readers)
 followers = Followers(

@@ -11,6 +11,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from fanfold import names
 from fanfold.aws.items import MAX_PUTS
 from fanfold.fanout.deliver import HAND_BACK_SECONDS, Delivering
+from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.messages import DeliverSegment, parse
@@ -23,7 +24,7 @@ dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
 delivering = Delivering(
     _wiring.lookup(settings, dynamodb, _clients.together(settings)),
     Ledger(dynamodb, settings.fanouts_table),
-    _wiring.lanes(settings, sqs),
+    Lanes.of(settings, sqs),
     _clients.transport(settings),
 )
 SOURCES = sources(settings, sqs, *names.LANES)

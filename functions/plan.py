@@ -10,12 +10,14 @@ from fanfold import contract, names
 from fanfold.aws.retries import AT_A_TIME
 from fanfold.errors import BadInput, EditOvertaken, NoPost, NotYet, PostRetracted
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
+from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.publish import NewPost
 from fanfold.fanout.transport import JOIN_SECONDS, Loop
 from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.follow import Following
 from fanfold.messages import PlanFanout, parse
 from fanfold.settings import Settings
 from functions import _clients, _wiring
@@ -40,12 +42,12 @@ planning = Planning(
     ),
     Ledger(dynamodb, settings.fanouts_table),
     EdgesTable(dynamodb, settings.followers_table),
-    _wiring.lanes(settings, sqs),
+    Lanes.of(settings, sqs),
     # The messages of a batch share its connections and its pace.
     Loop(_clients.transport(settings, is_shared=True), join_seconds=JOIN_SECONDS),
     _clients.threads(AT_A_TIME),
 )
-following = _wiring.following(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs)
+following = Following.of(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs)
 SOURCES = sources(settings, sqs, names.PUBLISH)
 # One thread per message of a batch: no message waits for another's calls, or behind a celebrity.
 MESSAGES = _clients.threads(names.PUBLISH.batch_size)

@@ -15,6 +15,7 @@ from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.retries import CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS
 from fanfold.errors import BadInput
 from fanfold.fanout.pacing import Pace
+from fanfold.follows.follow import Following
 from fanfold.messages import BackfillRelation, ReconcileRelation, parse
 from fanfold.settings import Settings
 from functions import _clients, _wiring
@@ -25,7 +26,7 @@ STOP_SECONDS = CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS
 
 settings = Settings.from_env()
 dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
-following = _wiring.following(settings, names.API, _wiring.edges(settings), dynamodb, sqs)
+following = Following.of(settings, names.API, _wiring.edges(settings), dynamodb, sqs)
 backfilling = _wiring.backfilling(settings, dynamodb)
 SOURCES = sources(settings, sqs, names.RELATION)
 ORDERS = _clients.threads(names.RELATION.batch_size)

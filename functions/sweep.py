@@ -13,11 +13,12 @@ from fanfold.aws.dead_letters import DeadLetterQueue, DeadLetterReports
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import AT_A_TIME
+from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.settings import Settings
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.sweep import Sweeping, Swept
-from functions import _clients, _wiring
+from functions import _clients
 
 # What a run keeps of its time: for the step in hand, its metrics and the dead letters.
 RESERVE_SECONDS = 10
@@ -29,7 +30,7 @@ sweeping = Sweeping(
     fanouts,
     Ledger(dynamodb, settings.fanouts_table),
     WorkQueue(sqs, settings.publish_queue_url),
-    _wiring.lanes(settings, sqs),
+    Lanes.of(settings, sqs),
     EventSourceMappings(
         _clients.lambda_(settings),
         {

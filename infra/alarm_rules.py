@@ -8,8 +8,9 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from fanfold import names
-from infra.service_function import service_name
-from infra.stages import Stage
+
+from .service_function import service_name
+from .stages import Stage
 
 # What it means that a period has no data.
 CALM: Final = cloudwatch.TreatMissingData.NOT_BREACHING  # nothing happened

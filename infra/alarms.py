@@ -14,11 +14,12 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
 
 from fanfold import names
-from infra import delivery_alarms, service_alarms
-from infra.alarm_rules import Rule
-from infra.stages import Stage
-from infra.tables import HouseTable
-from infra.work_queue import WorkQueue
+
+from . import delivery_alarms, service_alarms
+from .alarm_rules import Rule
+from .stages import Stage
+from .tables import HouseTable
+from .work_queue import WorkQueue
 
 
 class Alarms(Construct):
@@ -38,10 +39,13 @@ class Alarms(Construct):
         tables: Mapping[names.Table, HouseTable],
         functions: Mapping[names.Function, lambda_.IFunction],
         api: gateway.HttpApi,
+        topic: sns.ITopic | None = None,
     ) -> None:
         super().__init__(scope, id_)
         self._stage = stage
-        self.topic = _topic(self, stage)
+        self.topic = topic or _topic(self)
+        if stage.alarm_email is not None:
+            self.topic.add_subscription(subscriptions.EmailSubscription(stage.alarm_email))
         _notify_slack(self, stage, self.topic)
         for queue in queues.values():
             self._add(delivery_alarms.of_queue(queue))
@@ -73,7 +77,7 @@ class Alarms(Construct):
             alarm.add_alarm_action(actions.SnsAction(self.topic))
 
 
-def _topic(scope: Construct, stage: Stage) -> sns.Topic:
+def _topic(scope: Construct) -> sns.Topic:
     topic = sns.Topic(scope, "Topic", enforce_ssl=True)
     # `enforce_ssl` replaces the default policy, which allows CloudWatch to publish.
     stack = Stack.of(scope)
@@ -94,12 +98,10 @@ def _topic(scope: Construct, stage: Stage) -> sns.Topic:
             },
         )
     )
-    if stage.alarm_email is not None:
-        topic.add_subscription(subscriptions.EmailSubscription(stage.alarm_email))
     return topic
 
 
-def _notify_slack(scope: Construct, stage: Stage, topic: sns.Topic) -> None:
+def _notify_slack(scope: Construct, stage: Stage, topic: sns.ITopic) -> None:
     if stage.slack_workspace_id is None or stage.slack_channel_id is None:
         return
     chatbot.SlackChannelConfiguration(

@@ -13,10 +13,11 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from fanfold import contract
-from infra.identity import Identity
-from infra.service_function import retention
-from infra.stages import Stage
-from infra.tables import removal_policy
+
+from .identity import Identity
+from .service_function import retention
+from .stages import CONSTRUCT, Stage
+from .tables import removal_policy
 
 # The burst limit as a share of the requests a second: an account has 5,000 and 10,000.
 BURST_SHARE: Final = 0.5
@@ -94,7 +95,7 @@ class HttpDoor(Construct):
         log_group = logs.LogGroup(
             self,
             "AccessLogs",
-            log_group_name=_log_group_name(Stack.of(self)),
+            log_group_name=_log_group_name(self),
             retention=retention(stage),
             removal_policy=removal_policy(stage),
         )
@@ -116,10 +117,16 @@ class HttpDoor(Construct):
         )
 
 
-def _log_group_name(stack: Stack) -> str:
-    """A name that no group has which a deleted stack of the same name has left behind."""
+def _log_group_name(scope: Construct) -> str:
+    """A name that no group has which a deleted stack of the same name has left behind.
+
+    A stack may hold several timelines; the one of the app's own stack came before the others.
+    """
+    stack = Stack.of(scope)
     stack_uuid = Fn.select(2, Fn.split("/", stack.stack_id))
-    return f"{VENDED_LOGS}fanfold/{stack.stack_name}/{stack_uuid}"
+    first = f"{stack.node.path}/{CONSTRUCT}/"
+    which = "" if scope.node.path.startswith(first) else f"/{scope.node.addr[2:10]}"
+    return f"{VENDED_LOGS}fanfold/{stack.stack_name}/{stack_uuid}{which}"
 
 
 def _cors(stage: Stage) -> gateway.CorsPreflightOptions | None:

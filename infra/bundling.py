@@ -15,10 +15,13 @@ from aws_cdk import BundlingOptions, DockerImage, ILocalBundling
 from aws_cdk import aws_lambda as lambda_
 
 from fanfold.names import BOTO3, LIBCURL
-from infra.stages import Stage
+
+from .stages import Stage
 
 SOURCE: Final = Path(__file__).resolve()
-ROOT: Final = SOURCE.parent.parent
+# What the asset is made of: in a wheel a folder of this package (hatch_build.py).
+_PACKED: Final = SOURCE.parent / "source"
+ROOT: Final = _PACKED if _PACKED.is_dir() else SOURCE.parent.parent
 PACKAGES: Final = ("functions", "fanfold")
 # By transport: boto3 is half of an asset, so only functions that call it have it.
 LOCKS: Final = {LIBCURL: "requirements.txt", BOTO3: "requirements-boto3.txt"}

@@ -1,4 +1,7 @@
-"""Reads the stage from the CDK's context: `-c stage=prod`, and `-c field=value` for a field."""
+"""Reads the stage from the CDK's context: `-c stage=prod`, and `-c field=value` for a field.
+
+Any other stage is made of one that there is: `-c name=staging -c like=prod`.
+"""
 
 import difflib
 import re
@@ -6,20 +9,19 @@ from collections.abc import Mapping
 from dataclasses import Field, fields, replace
 from typing import Any, Final
 
-from infra.stage_checks import StageError
-from infra.stages import DEV, STAGES, Stage, find
+from .stage_checks import StageError
+from .stages import DEV, PROD, STAGES, Stage, find
 
 # No context value overrides these: they define the stage.
 _FIXED: Final = ("name", "runtime", "architecture", "wheel_platform", "metric_math")
+# What a stage of another name may be like.
+_MODELS: Final = {stage.name: stage for stage in (DEV, PROD)}
 
 
 def choose(context: Mapping[str, Any]) -> Stage:
     """The stage that the context names, with the context's overrides; raises `StageError`."""
     _check_keys(context)
-    name = context.get("stage") or DEV.name
-    stage = find(str(name))
-    if stage is None:
-        raise StageError(f"There is no stage {name!r}; choose one of {', '.join(STAGES)}.")
+    stage = _base(context)
     overrides = {
         field.name: _read(field, value)
         for field in fields(Stage)
@@ -30,9 +32,31 @@ def choose(context: Mapping[str, Any]) -> Stage:
     return chosen
 
 
+def _base(context: Mapping[str, Any]) -> Stage:
+    own, like = context.get("name"), context.get("like")
+    if own is None and like is None:
+        name = str(context.get("stage") or DEV.name)
+        stage = find(name)
+        if stage is None:
+            raise StageError(
+                f"There is no stage {name!r}; choose one of {', '.join(STAGES)}, or make one that "
+                f"is like another: -c name={name} -c like=prod."
+            )
+        return stage
+    models = " or ".join(_MODELS)
+    if own is None or like not in _MODELS or context.get("stage"):
+        raise StageError(
+            f"A stage of your own has a name and is like {models}: give -c name=staging "
+            "-c like=prod, both and without 'stage'."
+        )
+    if find(str(own)) is not None:
+        raise StageError(f"{own!r} is a stage already: choose it with -c stage={own}.")
+    return replace(_MODELS[like], name=str(own))
+
+
 def _check_keys(context: Mapping[str, Any]) -> None:
     """Refuse a misspelt key, such as first-deploy, which the CDK would silently ignore."""
-    known = ["stage", *(field.name for field in fields(Stage))]
+    known = ["stage", "like", *(field.name for field in fields(Stage))]
     for key in context:
         if key in known or "@" in key or ":" in key:  # of the CDK
             continue

@@ -7,9 +7,10 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from fanfold import names
-from infra.alarm_rules import BELOW, BROKEN, MINUTE, UNCHANGED, Rule, math, ours
-from infra.stages import Stage
-from infra.work_queue import WorkQueue
+
+from .alarm_rules import BELOW, BROKEN, MINUTE, UNCHANGED, Rule, math, ours
+from .stages import Stage
+from .work_queue import WorkQueue
 
 # The oldest message of a queue may be this old. Commands and small fan-outs take seconds, but a
 # burst of follows waits for the rate of RELATE. Bulk has no such limit: a large event makes it late

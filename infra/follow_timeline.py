@@ -1,78 +1,35 @@
 """The whole service as one construct."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, Final
 
-from aws_cdk import Duration
+from aws_cdk import CfnOutput, Duration, Names, RemovalPolicy, Stack
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from fanfold import names
 from fanfold.budgets import WRITER_MEMORY_MB
 from fanfold.names import API, DELIVER, PLAN, RELATE, SWEEP, TIMELINE
-from fanfold.settings import Settings
-from infra.alarms import Alarms
-from infra.api import HttpDoor
-from infra.bundling import service_code
-from infra.identity import Identity
-from infra.service_function import ServiceFunction
-from infra.stages import Stage
-from infra.tables import HouseTable
-from infra.work_queue import WorkQueue
 
-# All rights on tables. No function may scan one, or delete anything but an edge.
-TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]] = {
-    names.TIMELINES: {
-        TIMELINE: ("Query",),
-        PLAN: ("BatchWriteItem",),
-        DELIVER: ("BatchWriteItem",),
-        RELATE: ("BatchGetItem", "BatchWriteItem"),
-    },
-    names.FOLLOWERS: {
-        API: ("Query", "GetItem", "PutItem", "DeleteItem"),
-        PLAN: ("Query", "GetItem", "PutItem", "DeleteItem"),
-        DELIVER: ("Query",),
-        RELATE: ("GetItem", "PutItem", "DeleteItem"),
-    },
-    names.FOLLOWING: {
-        API: ("GetItem", "UpdateItem", "Query"),
-        PLAN: ("GetItem", "UpdateItem"),
-        TIMELINE: ("BatchGetItem",),
-        RELATE: ("GetItem",),
-    },
-    names.PUBLISHERS: {
-        API: ("GetItem", "UpdateItem"),
-        PLAN: ("GetItem", "BatchGetItem", "UpdateItem"),
-        DELIVER: ("GetItem", "BatchGetItem"),
-        RELATE: ("GetItem", "UpdateItem"),
-    },
-    names.POSTS: {
-        API: ("PutItem", "UpdateItem"),
-        TIMELINE: ("GetItem", "BatchGetItem"),
-        PLAN: ("BatchGetItem", "PutItem", "UpdateItem"),
-        # GetItem is what the version before calls: while both are deployed, its rights go first.
-        DELIVER: ("GetItem", "BatchGetItem"),
-    },
-    names.FANOUTS: {
-        API: ("GetItem", "PutItem"),
-        PLAN: ("GetItem", "BatchGetItem", "PutItem", "UpdateItem"),
-        DELIVER: ("GetItem", "BatchGetItem", "UpdateItem"),
-        SWEEP: ("GetItem", "BatchGetItem", "UpdateItem"),
-    },
-    names.READERS: {
-        API: ("GetItem", "UpdateItem"),
-        TIMELINE: ("GetItem",),
-        PLAN: ("GetItem", "UpdateItem"),
-    },
-}
-SENDERS: Final[Mapping[names.Queue, tuple[names.Function, ...]]] = {
-    names.PUBLISH: (API, SWEEP),
-    names.EXPRESS: (PLAN, DELIVER, SWEEP),
-    names.BULK: (PLAN, DELIVER, SWEEP),
-    names.RELATION: (API, PLAN, RELATE),
-}
+from .alarms import Alarms
+from .api import HttpDoor
+from .bundling import service_code
+from .embedding import LOCAL_CONTEXT, Properties, TableOptions, embedded, for_target
+from .identity import Identity
+from .rights import SENDERS, TABLE_ACTIONS
+from .run_time import run_time_settings
+from .service_function import ServiceFunction
+from .stages import Stage
+from .tables import HouseTable
+from .users import Users
+from .work_queue import WorkQueue
+
 # One vCPU. By estimate, boto3 takes 4 s of it to list and read 10,000 open fan-outs, and 3 ms for
 # each question; on the 0.29 of a function of 512 MB a run would not end within its minute.
 SWEEP_MEMORY_MB: Final = 1_769
@@ -83,16 +40,60 @@ SWEPT: Final = (names.PUBLISH, names.EXPRESS, names.BULK)
 class FollowTimeline(Construct):
     """Tables, queues, functions and the HTTP API of a follow timeline.
 
-    `outputs` are what clients and operators need to know, by public name.
+    Say whose it is by `users`; everything else has a default, which keeps data when the stack is
+    deleted. Properties override those of the `stage`, which has the rest of the settings.
     """
 
-    def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        users: Users | None = None,
+        # In logs and metrics: no two timelines of an account may share it.
+        name: str | None = None,
+        # How long entries live.
+        retention: Duration | None = None,
+        removal_policy: RemovalPolicy | None = None,
+        tables: TableOptions | None = None,
+        # Of browser apps.
+        cors_origins: Sequence[str] | None = None,
+        # How many of the account's concurrent executions it may take.
+        concurrency: int | None = None,
+        # Gets all alarms, and must let CloudWatch publish. Without it: `alarm_topic`.
+        alarm_topic: sns.ITopic | None = None,
+        # Encrypts tables and queues.
+        encryption_key: kms.IKey | None = None,
+        # Bounds every role.
+        permissions_boundary: iam.IManagedPolicy | None = None,
+        stage: Stage | None = None,
+    ) -> None:
         super().__init__(scope, id_)
-        stage.check()
-        self._stage = stage
-        self.tables = {table: HouseTable(self, table, stage=stage) for table in names.TABLES}
-        self.queues = {queue: WorkQueue(self, queue, stage=stage) for queue in names.QUEUES}
-        self.identity = Identity(self, "Identity", stage=stage)
+        properties = Properties(
+            name=name,
+            users=users,
+            retention=retention,
+            removal_policy=removal_policy,
+            tables=tables,
+            cors_origins=cors_origins,
+            concurrency=concurrency,
+        )
+        base = stage or embedded(Names.unique_resource_name(self, max_length=50, separator="-"))
+        is_local = str(self.node.try_get_context(LOCAL_CONTEXT)).lower() == "true"
+        self._stage = for_target(properties.applied_to(base), is_local=is_local)
+        self._stage.check()
+        if permissions_boundary is not None:
+            iam.PermissionsBoundary.of(self).apply(permissions_boundary)
+        self._key = encryption_key
+        self.tables = {
+            table: HouseTable(self, table, stage=self._stage, key=encryption_key)
+            for table in names.TABLES
+        }
+        self.queues = {
+            queue: WorkQueue(self, queue, stage=self._stage, key=encryption_key)
+            for queue in names.QUEUES
+        }
+        self.identity = Identity(self, "Identity", stage=self._stage, users=users)
         self._place_functions()
         self._grant_tables()
         self._grant_queues()
@@ -101,7 +102,7 @@ class FollowTimeline(Construct):
         self.http = HttpDoor(
             self,
             "Http",
-            stage=stage,
+            stage=self._stage,
             identity=self.identity,
             doors={door.name: self.functions[door] for door in (API, TIMELINE)},
             default_door=API.name,
@@ -109,15 +110,68 @@ class FollowTimeline(Construct):
         self.alarms = Alarms(
             self,
             "Alarms",
-            stage=stage,
+            stage=self._stage,
             queues=self.queues,
             tables=self.tables,
             functions=self.functions,
             api=self.http.api,
+            topic=alarm_topic,
         )
 
     @property
+    def api_url(self) -> str:
+        """The base URL of the HTTP API, without a slash at the end."""
+        return self.http.url
+
+    @property
+    def publish_queue(self) -> sqs.IQueue:
+        """Takes the messages of other services, such as `post.published`."""
+        return self.queues[names.PUBLISH].queue
+
+    @property
+    def alarm_topic(self) -> sns.ITopic:
+        """Gets every alarm."""
+        return self.alarms.topic
+
+    def grant_publish(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant sending messages of any publisher to the publish queue."""
+        return self.publish_queue.grant_send_messages(grantee)
+
+    def grant_read(self, grantee: iam.IGrantable) -> None:
+        """Grant what the door of timelines may do: read everybody's, with their posts."""
+        self._grant_tables_of(TIMELINE, grantee)
+        if self._key is not None:
+            self._key.grant_decrypt(grantee)
+
+    def publish_events(
+        self,
+        id_: str,
+        *,
+        event_pattern: events.EventPattern,
+        event_bus: events.IEventBus | None = None,
+        message: events.RuleTargetInput | None = None,
+    ) -> events.Rule:
+        """Send matching events to the publish queue, as the `message`, or their `detail` as it is.
+
+        That must be a message of the contract, or it ends in the queue's dead letters.
+        """
+        sent = message or events.RuleTargetInput.from_event_path("$.detail")
+        return events.Rule(
+            self,
+            id_,
+            event_bus=event_bus,
+            event_pattern=event_pattern,
+            targets=[targets.SqsQueue(self.publish_queue, message=sent)],
+        )
+
+    def add_outputs(self) -> None:
+        """Give the stack the outputs by which `fanfold --stack` knows it: of one timeline only."""
+        for name, value in self.outputs.items():
+            CfnOutput(Stack.of(self), name, value=value)
+
+    @property
     def outputs(self) -> dict[str, str]:
+        """What clients and operators need to know, by public name."""
         outputs = {names.API_URL_OUTPUT: self.http.url}
         if self.identity.pool is not None and self.identity.client is not None:
             outputs[names.USER_POOL_ID_OUTPUT] = self.identity.pool.user_pool_id
@@ -153,7 +207,8 @@ class FollowTimeline(Construct):
                 "max_event_age": Duration.minutes(1),
             },
         }
-        code, settings = service_code(self._stage), self._run_time_settings()
+        code = service_code(self._stage)
+        settings = run_time_settings(self._stage, self.tables, self.queues)
         self.functions = {
             function: ServiceFunction(
                 self,
@@ -167,13 +222,19 @@ class FollowTimeline(Construct):
         }
 
     def _grant_tables(self) -> None:
-        for table, placed in self.tables.items():
-            for function, actions in TABLE_ACTIONS[table].items():
-                placed.allow(self.functions[function], *actions)
-        for reader in (TIMELINE, RELATE):
-            self.tables[names.POSTS].allow_index(self.functions[reader], names.OUTBOX, "Query")
+        for function, placed in self.functions.items():
+            self._grant_tables_of(function, placed)
+            if self._key is not None:
+                self._key.grant_encrypt_decrypt(placed)
         for index in (names.OPEN, names.GIVEN_UP):
             self.tables[names.FANOUTS].allow_index(self.functions[SWEEP], index, "Scan")
+
+    def _grant_tables_of(self, function: names.Function, who: iam.IGrantable) -> None:
+        for table, placed in self.tables.items():
+            if actions := TABLE_ACTIONS[table].get(function):
+                placed.allow(who, *actions)
+        if function in (TIMELINE, RELATE):
+            self.tables[names.POSTS].allow_index(who, names.OUTBOX, "Query")
 
     def _grant_queues(self) -> None:
         sweep = self.functions[SWEEP]
@@ -205,33 +266,4 @@ class FollowTimeline(Construct):
             "EveryMinute",
             schedule=events.Schedule.rate(Duration.minutes(1)),
             targets=[targets.LambdaFunction(self.functions[SWEEP], retry_attempts=0)],
-        )
-
-    def _run_time_settings(self) -> Settings:
-        physical: dict[str, Any] = {
-            table.setting: placed.table_name for table, placed in self.tables.items()
-        }
-        for queue, work in self.queues.items():
-            physical[queue.url_setting] = work.queue.queue_url
-            physical[queue.dlq_url_setting] = work.dead_letters.queue_url
-        stage, budget = self._stage, self._stage.budget
-        return Settings(
-            **physical,
-            transport=stage.transport,
-            publish_worker_rate=budget.publish.worker_rate,
-            publish_slowest_rate=budget.publish.slowest_rate,
-            publish_burst=budget.publish_burst,
-            express_worker_rate=budget.express.worker_rate,
-            express_slowest_rate=budget.express.slowest_rate,
-            express_burst=budget.express_burst,
-            bulk_worker_rate=budget.bulk.worker_rate,
-            bulk_slowest_rate=budget.bulk.slowest_rate,
-            relation_worker_rate=budget.relation.worker_rate,
-            user_claim=stage.user_claim,
-            post_readers=stage.post_readers,
-            follower_readers=stage.follower_readers,
-            retention_days=stage.retention_days,
-            max_follows=stage.max_follows,
-            backfill=stage.backfill,
-            max_level=stage.max_level,
         )

@@ -1,31 +1,41 @@
-"""Where users come from: a Cognito pool of the stack's own, or the stage's OIDC issuer."""
+"""Where users come from: a Cognito pool, of the stack's own or not, or the stage's OIDC issuer."""
 
 from aws_cdk import Stack
 from aws_cdk import aws_cognito as cognito
 from constructs import Construct
 
-from infra.stages import Stage
-from infra.tables import removal_policy
+from .stages import Stage
+from .tables import removal_policy
+from .users import Users
 
 
 class Identity(Construct):
     """The issuer and the audience that the API requires of tokens."""
 
-    def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
+    def __init__(
+        self, scope: Construct, id_: str, *, stage: Stage, users: Users | None = None
+    ) -> None:
         super().__init__(scope, id_)
-        self.pool: cognito.UserPool | None = None
-        self.client: cognito.UserPoolClient | None = None
-        if stage.user_pool:
-            self.pool = _pool(self, stage)
-            self.client = _client(self, self.pool)
-            # Composed as tokens contain it; the attribute ProviderURL may differ.
-            region = Stack.of(self).region
-            self.issuer = f"https://cognito-idp.{region}.amazonaws.com/{self.pool.user_pool_id}"
-            self.audience: tuple[str, ...] = (self.client.user_pool_client_id,)
+        self.pool: cognito.IUserPool | None = None
+        # The first of those whose tokens are accepted.
+        self.client: cognito.IUserPoolClient | None = None
+        if users is not None and users.pool is not None:
+            self._accept(users.pool, *users.clients, region=users.pool.env.region)
+        elif stage.user_pool:
+            pool = _pool(self, stage)
+            self._accept(pool, _client(self, pool), region=Stack.of(self).region)
         else:
             assert stage.jwt_issuer is not None  # `Stage.check` makes sure.
             self.issuer = stage.jwt_issuer
             self.audience = stage.jwt_audience
+
+    def _accept(
+        self, pool: cognito.IUserPool, *clients: cognito.IUserPoolClient, region: str
+    ) -> None:
+        self.pool, self.client = pool, clients[0]
+        # Composed as tokens contain it; the attribute ProviderURL may differ.
+        self.issuer = f"https://cognito-idp.{region}.amazonaws.com/{pool.user_pool_id}"
+        self.audience: tuple[str, ...] = tuple(each.user_pool_client_id for each in clients)
 
 
 def _pool(scope: Construct, stage: Stage) -> cognito.UserPool:

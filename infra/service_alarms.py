@@ -8,9 +8,10 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 
 from fanfold import names
-from infra.alarm_rules import MINUTE, Rule, math, ours
-from infra.stages import Stage
-from infra.tables import HouseTable
+
+from .alarm_rules import MINUTE, Rule, math, ours
+from .stages import Stage
+from .tables import HouseTable
 
 # Far above what fails on a good day. A publisher that grows to the highest level refuses follows
 # for less than three minutes, so five are another matter. They need not be in a row: a quiet

@@ -10,8 +10,9 @@ from constructs import Construct
 
 from fanfold import names
 from fanfold.settings import Settings
-from infra.stages import Stage
-from infra.tables import removal_policy
+
+from .stages import Stage
+from .tables import removal_policy
 
 ARCHITECTURES: Final = {
     "arm64": lambda_.Architecture.ARM_64,

@@ -1,10 +1,10 @@
 """The stack: the construct and its outputs."""
 
-from aws_cdk import Annotations, CfnOutput, Stack
+from aws_cdk import Annotations, Stack
 from constructs import Construct
 
-from infra.follow_timeline import FollowTimeline
-from infra.stages import Stage
+from .follow_timeline import FollowTimeline
+from .stages import CONSTRUCT, Stage
 
 
 class FanfoldStack(Stack):
@@ -17,9 +17,8 @@ class FanfoldStack(Stack):
             description="A follow timeline: post once, every follower reads it in one query.",
             termination_protection=stage.is_protected,
         )
-        self.timeline = FollowTimeline(self, "Fanfold", stage=stage)
-        for name, value in self.timeline.outputs.items():
-            CfnOutput(self, name, value=value)
+        self.timeline = FollowTimeline(self, CONSTRUCT, stage=stage)
+        self.timeline.add_outputs()
         if stage.warm_write_units is not None:
             # No property of a resource; `fanfold preflight` compares it with the tables.
             warm = {"WarmWriteUnits": stage.warm_write_units}

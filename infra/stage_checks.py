@@ -16,10 +16,11 @@ from fanfold.budgets import (
     NoRoom,
 )
 from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL
-from infra import issuers
+
+from . import issuers
 
 if TYPE_CHECKING:
-    from infra.stages import Stage
+    from .stages import Stage
 
 LOCAL: Final = "local"  # the name of the stage for an engine on this machine
 # Lambda's upper bound for MaximumConcurrency of an event source mapping.
@@ -98,6 +99,8 @@ def _check_quota(stage: Stage) -> None:
 
 def _check_texts(stage: Stage) -> None:
     rules = {
+        "name": (r"[A-Za-z][A-Za-z0-9-]{0,49}", "letters, digits and hyphens, such as staging"),
+        "stack_name": (r"[A-Za-z][A-Za-z0-9-]{0,127}", "letters, digits and hyphens"),
         "user_claim": (r"[A-Za-z0-9_:./-]{1,128}", "the name of a claim of the token, such as sub"),
         "alarm_email": (r"[^@\s]+@[^@\s]+", "an e-mail address"),
         "slack_workspace_id": (r"[0-9A-Z]{1,255}", "an id such as T0123ABCDEF, not a name"),

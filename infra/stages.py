@@ -8,7 +8,11 @@ from typing import Final
 
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MIN_CONCURRENCY, Budget
 from fanfold.settings import Settings
-from infra import stage_checks
+
+from . import stage_checks
+
+# The id of the timeline in the app's own stack: a part of every logical id.
+CONSTRUCT: Final = "Fanfold"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +20,8 @@ class Stage:
     """One deployment. A context value overrides the field of the same name."""
 
     name: str
+    # Of the stack that the app makes. It changes no id of a resource.
+    stack_name: str | None = None
 
     # Protects stack, tables and user pool from deletion, and retains all that holds data.
     keep_data: bool
@@ -96,6 +102,11 @@ class Stage:
         return self.runtime.removeprefix("python")
 
     @property
+    def stack_id(self) -> str:
+        """The name of the stack that the app makes."""
+        return self.stack_name or f"Fanfold-{self.name}"
+
+    @property
     def is_protected(self) -> bool:
         """Whether nobody can delete the stack, its tables and its pool by one call."""
         return self.keep_data and not self.first_deploy
@@ -138,14 +149,21 @@ PROD: Final = Stage(name="prod", keep_data=True, log_retention_days=90)
 _ARM: Final = platform.machine().lower() in ("aarch64", "arm64")
 _WHEELS: Final = "apple-darwin" if sys.platform == "darwin" else "manylinux_2_28"
 
-# A local engine runs the functions as processes on this machine.
+
+def on_this_machine(stage: Stage) -> Stage:
+    """The stage for a local engine, which runs the functions as processes on this machine."""
+    return replace(
+        stage,
+        runtime=f"python{sys.version_info.major}.{sys.version_info.minor}",
+        architecture="arm64" if _ARM else "x86_64",
+        wheel_platform=f"{'aarch64' if _ARM else 'x86_64'}-{_WHEELS}",
+        metric_math=False,
+    )
+
+
 LOCAL: Final = replace(
-    DEV,
+    on_this_machine(DEV),
     name=stage_checks.LOCAL,
-    runtime=f"python{sys.version_info.major}.{sys.version_info.minor}",
-    architecture="arm64" if _ARM else "x86_64",
-    wheel_platform=f"{'aarch64' if _ARM else 'x86_64'}-{_WHEELS}",
-    metric_math=False,
     # A walk-through shows `alice` then, and not the UUID that Cognito gives her.
     user_claim="username",
 )

@@ -5,10 +5,12 @@ from typing import Final
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from fanfold import names
-from infra.stages import Stage
+
+from .stages import Stage
 
 # The other mode records accessed keys too, and bills every request instead of throttled ones.
 _THROTTLED_KEYS: Final = dynamodb.ContributorInsightsSpecification(
@@ -19,7 +21,14 @@ _THROTTLED_KEYS: Final = dynamodb.ContributorInsightsSpecification(
 class HouseTable(dynamodb.TableV2):
     """A table as `fanfold.names` describes it."""
 
-    def __init__(self, scope: Construct, table: names.Table, *, stage: Stage) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        table: names.Table,
+        *,
+        stage: Stage,
+        key: kms.IKey | None = None,
+    ) -> None:
         fuse = stage.max_write_request_units if table.takes_bursts else None
         super().__init__(
             scope,
@@ -39,6 +48,9 @@ class HouseTable(dynamodb.TableV2):
             deletion_protection=stage.is_protected,
             removal_policy=removal_policy(stage),
         )
+        # Without a key of the account, DynamoDB encrypts by one of its own.
+        if key is not None:
+            _encrypt(self, key)
 
     def allow(self, who: iam.IGrantable, *actions: str) -> None:
         """Grant these actions on the table, but not on its indexes."""
@@ -54,6 +66,14 @@ def removal_policy(stage: Stage) -> RemovalPolicy:
     Kept data stays, but not what a deploy has created and takes back because it failed.
     """
     return RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE if stage.keep_data else RemovalPolicy.DESTROY
+
+
+def _encrypt(table: dynamodb.TableV2, key: kms.IKey) -> None:
+    # `TableEncryptionV2` would want the stack's region, though the table has no other replica.
+    resource = table.node.default_child
+    assert isinstance(resource, dynamodb.CfnGlobalTable)
+    resource.add_property_override("SSESpecification", {"SSEEnabled": True, "SSEType": "KMS"})
+    resource.add_property_override("Replicas.0.SSESpecification", {"KMSMasterKeyId": key.key_arn})
 
 
 def _grant(who: iam.IGrantable, actions: tuple[str, ...], arn: str) -> None:

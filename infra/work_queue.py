@@ -4,14 +4,16 @@ from typing import Final
 
 from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from fanfold import names
-from infra.stages import Stage
-from infra.tables import removal_policy
+
+from .stages import Stage
+from .tables import removal_policy
 
 # SQS's maximum: two weeks to notice a failure and to repair its cause.
 RETENTION: Final = Duration.days(names.QUEUE_DAYS)
@@ -20,13 +22,21 @@ RETENTION: Final = Duration.days(names.QUEUE_DAYS)
 class WorkQueue(Construct):
     """A standard queue and its own dead-letter queue, both over TLS only."""
 
-    def __init__(self, scope: Construct, name: names.Queue, *, stage: Stage) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        name: names.Queue,
+        *,
+        stage: Stage,
+        key: kms.IKey | None = None,
+    ) -> None:
         super().__init__(scope, name.name)
         self.name = name
         self.dead_letters = sqs.Queue(
             self,
             "DeadLetters",
             enforce_ssl=True,
+            encryption_master_key=key,
             retention_period=RETENTION,
             removal_policy=removal_policy(stage),
         )
@@ -34,6 +44,7 @@ class WorkQueue(Construct):
             self,
             "Queue",
             enforce_ssl=True,
+            encryption_master_key=key,
             retention_period=RETENTION,
             visibility_timeout=Duration.seconds(name.visibility_seconds),
             dead_letter_queue=sqs.DeadLetterQueue(

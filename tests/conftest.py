@@ -38,11 +38,11 @@ TESTS = Path(__file__).parent
 WITHOUT_SOCKETS = {"unit", "integration", "simulation", "aws_model", "compat"}
 MOTO, DYNAMODB_LOCAL = "moto", "dynamodb-local"
 # What `make check` runs and `make test` leaves out.
-THOROUGH = {"bench", "compat"}
+THOROUGH = {"bench", "compat", "wheel"}
 # Of fewer simulated runs, nobody needs to know which states they have reached.
 MANY_SEEDS = 100
 # The tests of each of these folders share an engine or templates, and so one process.
-IN_ONE_PROCESS = {"e2e", "infra"}
+IN_ONE_PROCESS = {"e2e", "infra", "wheel"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -13,6 +13,7 @@ from bench.figures import Result, Row
 from bench.paired import Contestant, Rivalry
 from fanfold import names
 from fanfold.fanout.deliver import Delivering, Outcome
+from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import SEGMENT_FOLLOWERS
@@ -63,7 +64,7 @@ def _deliver(transport: str) -> Callable[[], None]:
     delivering = Delivering(
         _wiring.lookup(settings, dynamodb, product.together(settings)),
         Ledger(dynamodb, settings.fanouts_table),
-        _wiring.lanes(settings, sqs),
+        Lanes.of(settings, sqs),
         product.transport(settings),
     )
     command, pace = doors.command(FOLLOWERS), Pace(stub_data.UNLIMITED)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fanfold.aws.queues import WorkQueue
 from fanfold.messages import DeliverSegment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import Executor
 
-    from fanfold.aws.queues import WorkQueue
+    from mypy_boto3_sqs import SQSClient
+
     from fanfold.fanout.row import Fanout
     from fanfold.messages import Message
+    from fanfold.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,13 @@ class Lanes:
 
     express: WorkQueue
     bulk: WorkQueue
+
+    @classmethod
+    def of(cls, settings: Settings, sqs: SQSClient) -> Lanes:
+        return cls(
+            express=WorkQueue(sqs, settings.express_queue_url),
+            bulk=WorkQueue(sqs, settings.bulk_queue_url),
+        )
 
     def for_segments(self, segments: int) -> WorkQueue:
         return self.express if segments == 1 else self.bulk

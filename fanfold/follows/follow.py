@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fanfold import clock, cursor
 from fanfold.aws.queues import WorkQueue
@@ -17,6 +17,14 @@ from fanfold.follows.patience import check, new_deadline
 from fanfold.follows.wishes import Follow, granted
 from fanfold.ids import is_id
 from fanfold.messages import BackfillRelation, Message, ReconcileRelation
+from fanfold.timeline.readers import Readers
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+    from mypy_boto3_sqs import SQSClient
+
+    from fanfold.names import Function
+    from fanfold.settings import Settings
 
 # An attempt fails if the row changes while it runs, so all fail only for a user who clicks faster
 # than that. The pauses last 1.5 s at most: a reader waits, and the door has 10 s.
@@ -48,6 +56,33 @@ class Following:
     max_follows: int
     reconcile_after_seconds: int
     backfills: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        runs_in: Function,
+        edges: Edges,
+        dynamodb: DynamoDBClient,
+        sqs: SQSClient,
+    ) -> Following:
+        """The use case for the function `runs_in`.
+
+        RELATE reconciles each change after that function's timeout, when its run has surely ended.
+        """
+        return cls(
+            FollowsTable(
+                dynamodb,
+                settings.following_table,
+                Readers(dynamodb, settings.readers_table),
+                settings.retention_days,
+            ),
+            edges,
+            WorkQueue(sqs, settings.relation_queue_url),
+            settings.max_follows,
+            runs_in.seconds,
+            backfills=settings.backfill > 0,
+        )
 
     def follow(
         self, user_id: str, publisher_id: str, *, asked_at: int, by_message: bool = False

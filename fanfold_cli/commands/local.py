@@ -1,6 +1,7 @@
 """`fanfold local`: the whole stack on this machine, without AWS and without Docker."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -34,11 +35,23 @@ def up(
         ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Delete the local data first.")] = False,
+    app_directory: Annotated[
+        Path | None,
+        typer.Option(
+            "--app",
+            file_okay=False,
+            exists=True,
+            resolve_path=True,
+            help="Directory of a CDK app that has a FollowTimeline, to deploy instead of this one.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Start the local engine, deploy this app on it, and print how to call it."""
     chosen = Home.choose(home)
-    deployment = deploy.bring_up(chosen, lifetime_hours=lifetime, port=port, fresh=fresh)
+    deployment = deploy.bring_up(
+        chosen, lifetime_hours=lifetime, port=port, fresh=fresh, foreign=app_directory
+    )
     _print(_status(chosen), as_json=as_json)
     if as_json:
         return

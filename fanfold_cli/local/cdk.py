@@ -10,11 +10,13 @@ from pathlib import Path
 
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.local.home import Home
+from fanfold_cli.local.home import CHECKOUT, Home
 
 # Names a CDK executable to use instead of the one in node_modules.
 CDK_VARIABLE = "FANFOLD_CDK"
 STAGE_CONTEXT = ("--context", "stage=local")
+# Tells a timeline in another app that the functions run on this machine (infra/embedding.py).
+EMBEDDED_CONTEXT = ("--context", "fanfold:local=true")
 
 # A deployment takes under a minute. After ten minutes it must have hung.
 TIMEOUT_SECONDS = 600
@@ -26,6 +28,7 @@ class Cdk:
     home: Home
     app_directory: Path
     endpoint: str  # of the engine to deploy to
+    is_ours: bool = True  # the app of this checkout, not one with a timeline in it
 
     def bootstrap(self) -> None:
         """Create the bucket and the roles that `cdk deploy` needs."""
@@ -34,11 +37,15 @@ class Cdk:
         self._run("bootstrap", "--no-version-reporting", target, cwd=self.home.path)
 
     def synthesize(self) -> None:
-        """Synthesize the app for the local stage into the home's assembly."""
-        # The Python that runs this module has the CDK library installed.
-        app = shlex.join([sys.executable, "app.py"])
-        what = ("--quiet", *STAGE_CONTEXT, "--app", app, "--output", str(self.home.assembly))
-        self._run("synth", *what, cwd=self.app_directory)
+        """Synthesize the app for this machine into the home's assembly."""
+        if self.is_ours:
+            # The Python that runs this module has the CDK library installed.
+            app = shlex.join([sys.executable, "app.py"])
+            what: tuple[str, ...] = (*STAGE_CONTEXT, "--app", app)
+        else:
+            what = EMBEDDED_CONTEXT  # How it is run says its cdk.json.
+        output = ("--output", str(self.home.assembly))
+        self._run("synth", "--quiet", *what, *output, cwd=self.app_directory)
 
     def deploy(self) -> None:
         """Deploy the synthesized assembly; the engine rolls a failed update back."""
@@ -76,10 +83,15 @@ def find_executable(app_directory: Path) -> str:
             "Node.js is not installed, and the CDK command line needs it: install Node.js 22 or "
             "newer, then run `make setup`."
         )
-    executable = os.environ.get(CDK_VARIABLE) or str(app_directory / "node_modules/.bin/cdk")
-    if not Path(executable).exists():
+    chosen = os.environ.get(CDK_VARIABLE)
+    places = (Path(base, "node_modules/.bin/cdk") for base in (app_directory, CHECKOUT))
+    near = next((str(place) for place in places if place.exists()), None)
+    executable = chosen or near or shutil.which("cdk")
+    if executable is None or not Path(executable).exists():
+        missing = executable or app_directory / "node_modules/.bin/cdk"
         raise ExpectedError(
-            f"There is no CDK command line at {executable}: run `make setup` in {app_directory}."
+            f"There is no CDK command line at {missing}: run `make setup` in {app_directory}, or "
+            "in an app of your own `npm install aws-cdk`."
         )
     return executable
 

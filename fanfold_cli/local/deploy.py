@@ -15,7 +15,7 @@ from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError, counted, interrupted_with, say
 from fanfold_cli.local import assembly, engine, gaps
 from fanfold_cli.local.cdk import Cdk, find_executable
-from fanfold_cli.local.home import CHECKOUT, EngineState, Home
+from fanfold_cli.local.home import CHECKOUT, IS_CHECKOUT, EngineState, Home
 from fanfold_cli.local.template import lost_tables
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment, outputs_of
@@ -48,21 +48,32 @@ def bring_up(
     port: int | None = None,
     fresh: bool = False,
     app_directory: Path = CHECKOUT,
+    foreign: Path | None = None,
 ) -> Deployment:
-    """Start the engine unless it runs, deploy the app if it changed, and return the stack."""
+    """Start the engine unless it runs, deploy the app if it changed, and return the stack.
+
+    A `foreign` app is a directory with the cdk.json of an app that has a `FollowTimeline`.
+    """
+    if foreign is None and not IS_CHECKOUT:
+        foreign = Path.cwd()
+    app_directory = foreign or app_directory
+    if foreign is not None and not (foreign / "cdk.json").is_file():
+        raise ExpectedError(f"There is no CDK app in {foreign}: it has no cdk.json.")
     find_executable(app_directory)
     home.claim()
     with interrupted_with(lambda: _what_stays(home)), _locked(home):
         progress = Progress()
-        sources = assembly.source_hash(app_directory)
+        # Nobody knows of what a foreign app is made, so it is synthesized again each time.
+        sources = None if foreign else assembly.source_hash(app_directory)
         state = _running_engine(
             home, progress, lifetime_hours=lifetime_hours, port=port, fresh=fresh
         )
-        if state.source_hash == sources:
+        if sources is not None and state.source_hash == sources:
             progress.report("No source changed since the last deployment: there is nothing to do.")
         else:
             with _showing_the_log(home, state):
-                state = _deploy(home, state, Cdk(home, app_directory, state.endpoint), progress)
+                cdk = Cdk(home, app_directory, state.endpoint, is_ours=foreign is None)
+                state = _deploy(home, state, cdk, progress)
             home.write_state(replace(state, source_hash=sources))
         return Deployment.local(home)
 

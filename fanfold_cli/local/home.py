@@ -11,8 +11,10 @@ from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import processes
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+# Where the packages are installed from a wheel, there is no app: the user has one.
+IS_CHECKOUT = (CHECKOUT / "app.py").is_file()
 HOME_VARIABLE = "FANFOLD_HOME"
-DEFAULT = CHECKOUT / ".fanfold"
+DEFAULT = (CHECKOUT if IS_CHECKOUT else Path.cwd()) / ".fanfold"
 # This file marks a directory as a home. Files in a home are deleted, so no other may be used.
 MARKER = "fanfold-home"
 # In the state file: the directory that it was written for. A copy must not end the engine.
@@ -50,7 +52,7 @@ class Home:
 
     @classmethod
     def choose(cls, chosen: str | Path | None = None) -> "Home":
-        """The named directory, or the one in FANFOLD_HOME, or `.fanfold` of the checkout."""
+        """The named directory, or that in FANFOLD_HOME, or `.fanfold` of the checkout, or here."""
         named = chosen or os.environ.get(HOME_VARIABLE) or DEFAULT
         try:
             return cls(Path(named).expanduser().resolve())

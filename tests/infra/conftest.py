@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cdk import App
+from aws_cdk import App, Stack
 
 from infra.context import choose
 from infra.stack import FanfoldStack
@@ -74,3 +74,10 @@ def template(request: pytest.FixtureRequest) -> Template:
     """The template of each stage in turn."""
     chosen: Template = request.getfixturevalue(request.param)
     return chosen
+
+
+@pytest.fixture
+def stack() -> Stack:
+    """A stack of a foreign app: it has no feature flags of this one."""
+    app = App(context={"aws:cdk:bundling-stacks": []})
+    return Stack(app, "Shop")

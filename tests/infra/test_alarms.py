@@ -10,7 +10,7 @@ import pytest
 
 from aws_model.cloudwatch import ALARM, OK, Alarm, Minutes, evaluated
 from fanfold import names
-from infra.follow_timeline import TABLE_ACTIONS
+from infra.rights import TABLE_ACTIONS
 from infra.service_alarms import GROWERS
 from tests.infra.pinned_alarms import PINNED, alarm_name, as_text, simulated
 from tests.infra.template import Template, of_type, output_id, variables

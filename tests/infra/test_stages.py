@@ -339,3 +339,42 @@ def test_context_values_of_the_cdk_are_ignored() -> None:
         "cdk-migrate": True,
     }
     assert choose(own) == choose({})
+
+
+def test_a_stage_of_any_name_is_like_another() -> None:
+    assert with_context(name="staging", like="dev") == replace(DEV, name="staging")
+    like_prod = with_context(name="staging", like="prod", user_pool="true", **WATCHED)
+    assert (like_prod.name, like_prod.keep_data) == ("staging", True)
+    assert like_prod.stack_id == "Fanfold-staging"
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {"name": "staging"},
+        {"like": "prod"},
+        {"name": "staging", "like": "local"},
+        {"name": "staging", "like": "prod", "stage": "dev"},
+    ],
+)
+def test_a_stage_of_ones_own_needs_a_name_and_a_model(context: dict[str, str]) -> None:
+    with pytest.raises(StageError, match="-c name=staging -c like=prod"):
+        with_context(**context)
+
+
+def test_a_stage_of_ones_own_takes_no_known_name() -> None:
+    for name in ("prod", "local", "verify-anna"):
+        with pytest.raises(StageError, match=f"'{name}' is a stage already"):
+            with_context(name=name, like="dev")
+
+
+@pytest.mark.parametrize("name", ["1", "a b", "-a", "a_b", "a" * 51])
+def test_a_name_of_a_stage_fits_into_names_of_stacks_and_metrics(name: str) -> None:
+    with pytest.raises(StageError, match="'name' must be letters, digits and hyphens"):
+        with_context(name=name, like="dev")
+
+
+def test_a_stack_may_have_any_name() -> None:
+    assert with_context(stage="dev", stack_name="Timelines").stack_id == "Timelines"
+    with pytest.raises(StageError, match="'stack_name' must be letters"):
+        with_context(stage="dev", stack_name="my stack")

@@ -37,6 +37,10 @@ DECISIONS = (
     "fanfold.sweep.course",
 )
 SHARED = tuple(f"functions.{path.stem}" for path in sorted((ROOT / "functions").glob("_[!_]*.py")))
+EXAMPLES = tuple(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in sorted((ROOT / "examples").rglob("*.py"))
+)
 AWS = (*GROUND, "fanfold.aws", "mypy_boto3_*")
 TIMELINE = (*AWS, "fanfold.timeline")
 FOLLOWS = (*TIMELINE, "fanfold.follows")
@@ -102,12 +106,16 @@ RULES = (
         "deploy time reads the modules of fanfold/ alone",
     ),
     Rule("app", ("aws_cdk", "infra"), "the CDK app places the stack"),
+    Rule("hatch_build", ("hatchling",), "it says what a wheel holds, and runs nothing of it"),
+    *(
+        Rule(example, ("aws_cdk", "constructs", "fanfold_cdk"), "it has nothing but the wheel")
+        for example in EXAMPLES
+    ),
     Rule(
         "fanfold_cli",
         (
             "fanfold_cli",
             "fanfold",
-            "functions",
             "boto3",
             "botocore",
             "click",
@@ -116,7 +124,7 @@ RULES = (
             "typer",
             "urllib3",
         ),
-        "the operator's tool drives the product; it deploys by the CDK's own command line",
+        "the operator's tool drives the product, and is installed without its functions",
     ),
     Rule(
         "fanfold_cli.local",
@@ -226,7 +234,8 @@ def imported(tree: ast.AST, module: str) -> Iterator[tuple[int, str, str]]:
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:  # Relative: as many steps up from this module as there are dots.
-                package = ".".join(module.split(".")[: -node.level])
+                steps = module.split(".")  # of a package itself: none
+                package = ".".join(steps[: -node.level] or steps)
                 base = f"{package}.{base}" if base else package
             for alias in node.names:
                 yield node.lineno, f"{base}.{alias.name}", alias.asname or alias.name
@@ -364,6 +373,7 @@ def test_rules_allow_existing_modules_only() -> None:
         ("fanfold_cli.local.deploy", "from infra import stages"),
         ("fanfold_cli.local.deploy", "import aws_cdk"),
         ("fanfold_cli.local.deploy", "import ministack"),
+        ("fanfold_cli.demo", "from functions import plan"),
         ("fanfold_cli.local.deploy", "from tests import conftest"),
         ("simulation.world", "import infra.stack"),
         ("bench.fanout", "from tests.integration import system"),
@@ -413,7 +423,7 @@ def test_the_checker_finds_a_broken_rule(module: str, source: str) -> None:
         ("functions.plan", "from functions._worker import work\nfrom functions import _http"),
         ("infra.tables", "from fanfold import names\nfrom fanfold.settings import Settings"),
         ("app", "from aws_cdk import App\nfrom infra.stack import FanfoldStack"),
-        ("fanfold_cli.demo", "import time\nimport random\nfrom functions import plan"),
+        ("fanfold_cli.demo", "import time\nimport random\nfrom fanfold.fanout import plan"),
         ("simulation.world", "from functions import plan\nfrom fanfold import clock"),
         ("fanfold.fanout.plan", "from fanfold import clock\nclock.now_ms()\nself.time.now()"),
     ],

@@ -1,0 +1,106 @@
+"""The typed properties of `FollowTimeline`, as a stage and what a stage cannot name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from aws_cdk import Duration, RemovalPolicy, Token
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sns as sns
+
+from .stage_checks import StageError
+from .stages import Stage, on_this_machine
+from .users import Users
+
+# `cdk deploy -c fanfold:local=true` deploys to an engine on this machine.
+LOCAL_CONTEXT: Final = "fanfold:local"
+
+_KEEPING: Final = {
+    RemovalPolicy.DESTROY: False,
+    RemovalPolicy.RETAIN: True,
+    RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE: True,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What may be chosen of the tables, each with its meaning in `Stage`."""
+
+    point_in_time_recovery: bool = True
+    # Off at first: a protected table that a failed first deploy leaves behind is in its way.
+    deletion_protection: bool = False
+    contributor_insights: bool = False
+    max_write_request_units: int | None = None
+    write_quota: int = Stage.write_quota
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What belongs to the app around the timeline."""
+
+    users: Users | None = None
+    alarm_topic: sns.ITopic | None = None
+    encryption_key: kms.IKey | None = None
+    permissions_boundary: iam.IManagedPolicy | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Properties:
+    """The properties that override a stage's; None leaves the stage as it is."""
+
+    name: str | None = None
+    users: Users | None = None
+    retention: Duration | None = None
+    removal_policy: RemovalPolicy | None = None
+    tables: TableOptions | None = None
+    cors_origins: Sequence[str] | None = None
+    concurrency: int | None = None
+
+    def applied_to(self, stage: Stage) -> Stage:
+        """The stage with these properties; raises `StageError`."""
+        changed: dict[str, Any] = {}
+        if self.name is not None:
+            changed["name"] = self.name
+        if self.retention is not None:
+            changed["retention_days"] = _days(self.retention)
+        if self.removal_policy is not None:
+            changed["keep_data"] = _keeps(self.removal_policy)
+        if self.cors_origins is not None:
+            changed["cors_origins"] = tuple(self.cors_origins)
+        if self.concurrency is not None:
+            changed["concurrency"] = self.concurrency
+        if self.tables is not None:
+            changed.update(_of_tables(self.tables))
+        stage = replace(stage, **changed)
+        return stage if self.users is None else self.users.applied_to(stage)
+
+
+def embedded(name: str) -> Stage:
+    """The stage of a timeline in somebody's app: data is kept, and its topic can be watched."""
+    return Stage(name=name, keep_data=True, first_deploy=True, alarms_unwatched=True)
+
+
+def for_target(stage: Stage, *, is_local: bool) -> Stage:
+    """The stage for where it is deployed to: AWS, or an engine on this machine."""
+    return on_this_machine(stage) if is_local else stage
+
+
+def _of_tables(options: TableOptions) -> dict[str, Any]:
+    chosen = {field.name: getattr(options, field.name) for field in fields(options)}
+    return {"first_deploy": not chosen.pop("deletion_protection"), **chosen}
+
+
+def _days(retention: Duration) -> int:
+    seconds = None if Token.is_unresolved(retention) else retention.to_seconds()
+    if seconds is None or seconds % 86_400:
+        raise StageError("'retention' must be a whole number of days, such as Duration.days(30).")
+    return int(seconds) // 86_400
+
+
+def _keeps(policy: RemovalPolicy) -> bool:
+    try:
+        return _KEEPING[policy]
+    except KeyError:
+        known = ", ".join(each.name for each in _KEEPING)
+        raise StageError(f"'removal_policy' must be one of {known}, not {policy.name}.") from None
