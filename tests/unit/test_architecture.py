@@ -102,10 +102,17 @@ RULES = (
         "deploy time reads the modules of fanfold/ alone",
     ),
     Rule("app", ("aws_cdk", "infra"), "the CDK app places the stack"),
+    Rule("fanfold_client", (*GROUND, "fanfold_client", "urllib3"), "it knows the contract alone"),
+    Rule(
+        "fanfold_client.connections",
+        ("urllib3", "botocore"),
+        "it finds the certificates of this machine",
+    ),
     Rule(
         "fanfold_cli",
         (
             "fanfold_cli",
+            "fanfold_client",
             "fanfold",
             "functions",
             "boto3",
@@ -149,7 +156,16 @@ RULES = (
     ),
     Rule(
         "aws_verify",
-        ("aws_verify", "fanfold", "fanfold_cli", "boto3", "botocore", "typer", "urllib3"),
+        (
+            "aws_verify",
+            "fanfold",
+            "fanfold_client",
+            "fanfold_cli",
+            "boto3",
+            "botocore",
+            "typer",
+            "urllib3",
+        ),
         "it uses the service as its clients and operators do",
     ),
     Rule(
