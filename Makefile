@@ -14,7 +14,8 @@ JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 BIN := .venv/bin
 CDK := node_modules/.bin/cdk
-READY := .venv/.ready node_modules/.ready
+TYPESCRIPT := clients/typescript
+READY := .venv/.ready node_modules/.ready $(TYPESCRIPT)/node_modules/.ready
 PYTEST := $(BIN)/pytest -n 2
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links \
@@ -59,7 +60,8 @@ static: $(READY)
 	@echo "Linting."
 	@$(BIN)/ruff check --quiet .
 	@echo "Checking the format."
-	@$(BIN)/ruff format --quiet --check . || { echo "Not formatted; make format does it." >&2; exit 1; }
+	@$(BIN)/ruff format --quiet --check . && npm --prefix $(TYPESCRIPT) run --silent format:check || \
+		{ echo "Not formatted; make format does it." >&2; exit 1; }
 	@echo "Checking the types."
 	@$(BIN)/mypy --no-error-summary
 	@echo "Synthesizing the app."
@@ -114,12 +116,14 @@ verify: check slow judges runtime ## Check, 10,000 simulated runs, the mutations
 	trap '$(BIN)/fanfold local down; rm -rf "$$FANFOLD_HOME"' EXIT; \
 	$(BIN)/fanfold demo
 
-format: .venv/.ready ## Format the code and mend what the linter can
+format: $(READY) ## Format the code and mend what the linter can
 	@$(BIN)/ruff check --quiet --fix-only .
 	@$(BIN)/ruff format .
+	@npm --prefix $(TYPESCRIPT) run --silent format
 
-documents: .venv/.ready ## Write docs/openapi.json and docs/schemas from the contract
+documents: $(READY) ## Write docs/openapi.json, docs/schemas and the types of TypeScript from the contract
 	@$(BIN)/python -m contract_docs
+	@npm --prefix $(TYPESCRIPT) run --silent schema
 
 lock: .venv/.ready ## Lock the newest versions that requirements*.in and package.json allow
 	@echo "Locking what runs on Lambda."
@@ -130,6 +134,8 @@ lock: .venv/.ready ## Lock the newest versions that requirements*.in and package
 	@$(COMPILE) --output-file requirements-uv.txt requirements-uv.in
 	@echo "Locking the CDK command line."
 	@npm install --package-lock-only --loglevel=error
+	@echo "Locking the TypeScript client."
+	@npm --prefix $(TYPESCRIPT) install --package-lock-only --loglevel=error
 
 wheel: $(READY) ## Write the wheel for other CDK apps to dist
 	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir dist .
@@ -140,6 +146,7 @@ synth: $(READY) ## Write the CloudFormation template to cdk.out
 	@echo "Written to cdk.out."
 
 clean: ## Remove what setup, tests and synth have made (not .fanfold, the local engine's home)
+	@rm -rf $(addprefix $(TYPESCRIPT)/,node_modules dist .build)
 	@rm -rf .venv node_modules cdk.out dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -196,4 +203,10 @@ node_modules/.ready: package.json package-lock.json .npmrc
 	fi
 	@echo "Installing the CDK command line of package-lock.json."
 	@npm ci --loglevel=error --no-progress
+	@touch $@
+
+# The TypeScript client: its libraries, and what builds and tests it. The rule above looks for Node.
+$(TYPESCRIPT)/node_modules/.ready: $(addprefix $(TYPESCRIPT)/,package.json package-lock.json .npmrc) | node_modules/.ready
+	@echo "Installing the packages of the TypeScript client (170 MB on disk, most of it a browser)."
+	@cd $(TYPESCRIPT) && npm ci --loglevel=error --no-progress
 	@touch $@

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .stages import Stage
 
 LOCAL: Final = "local"  # the name of the stage for an engine on this machine
+ANY_ORIGIN: Final = "*"  # API Gateway's word for the origins of all browser apps
 # Lambda's upper bound for MaximumConcurrency of an event source mapping.
 MAX_WORKERS: Final = 1000
 # A hundred times an account's default quota.
@@ -53,11 +54,7 @@ def check(stage: Stage) -> None:
     if stage.log_retention_days not in LOG_RETENTION_DAYS:
         known = ", ".join(map(str, LOG_RETENTION_DAYS))
         raise StageError(f"'log_retention_days' must be one of {known}.")
-    if not all(re.fullmatch(r"https?://[^\s/?#*]+", origin) for origin in stage.cors_origins):
-        raise StageError(
-            "'cors_origins' must be origins such as https://app.example.com, with commas "
-            "between them and no path."
-        )
+    _check_origins(stage)
     _check_watchers(stage)
 
 
@@ -168,6 +165,16 @@ def _check_users(stage: Stage) -> None:
         raise StageError(
             f"'jwt_audience' names {len(stage.jwt_audience)} audiences, and API Gateway takes at "
             f"most {MAX_AUDIENCES}."
+        )
+
+
+def _check_origins(stage: Stage) -> None:
+    if stage.name == LOCAL and stage.cors_origins == (ANY_ORIGIN,):
+        return
+    if not all(re.fullmatch(r"https?://[^\s/?#*]+", origin) for origin in stage.cors_origins):
+        raise StageError(
+            "'cors_origins' must be origins such as https://app.example.com, with commas "
+            "between them and no path."
         )
 
 

@@ -50,7 +50,7 @@ class Stage:
     follower_readers: str = Settings.follower_readers
     # Of the account's 10,000, so that this API leaves the rest to the others.
     requests_per_second: int = 2_000
-    # The origins of browser apps.
+    # The origins of browser apps; the stage `local` may have `*`, which is all of them.
     cors_origins: tuple[str, ...] = ()
 
     # Of the tables that take bursts (`names.Table.takes_bursts`). `fanfold warm` prepares them for
@@ -164,6 +164,9 @@ def on_this_machine(stage: Stage) -> Stage:
 LOCAL: Final = replace(
     on_this_machine(DEV),
     name=stage_checks.LOCAL,
+    # Development servers take a port of their own, and API Gateway knows no wildcard for ports. The
+    # engine answers nobody beyond this machine, and a token is no cookie: a strange page has none.
+    cors_origins=(stage_checks.ANY_ORIGIN,),
     # A walk-through shows `alice` then, and not the UUID that Cognito gives her.
     user_claim="username",
 )

@@ -124,7 +124,7 @@ def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Processes that end at once, in the middle of a seed, when nobody waits for its result."""
     others = multiprocessing.active_children()
     forking = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(jobs, forking, _leave_interrupts) as pool:
+    with ProcessPoolExecutor(jobs, forking, _begin) as pool:
         try:
             yield pool
         finally:
@@ -134,9 +134,10 @@ def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
             pool.shutdown(cancel_futures=True)
 
 
-def _leave_interrupts() -> None:
-    """Leave Ctrl-C to the command itself."""
+def _begin() -> None:
+    """Leave Ctrl-C to the command itself, and what was made before the fork out of collections."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()
 
 
 def main() -> int:

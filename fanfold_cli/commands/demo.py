@@ -4,8 +4,8 @@ import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 import urllib3
@@ -18,9 +18,15 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import COMPLETE
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.messages import Message
-from fanfold_cli.console import counted, interrupted_with, print_json, print_result, say
+from fanfold_cli.console import (
+    counted,
+    failing_with,
+    interrupted_with,
+    print_json,
+    print_result,
+    say,
+)
 from fanfold_cli.graph import Graph, heavy_tailed
-from fanfold_cli.http import Api
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.options import HomeOption, JsonOption
@@ -28,12 +34,13 @@ from fanfold_cli.patience import DELIVERY_SECONDS, Patience
 from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.seeding import seed
 from fanfold_cli.stack import Deployment
+from fanfold_client import Failed, Fanfold, pool_for
 
 PUBLISHERS = 20
 MOST_FOLLOWERS = 10_000
 SEED = 1
 POLL_SECONDS = 0.5
-# Entries of a page of a timeline, also of the one that is shown.
+# Entries that are shown of a timeline, and those of a page: a timeline has several.
 PAGE = 10
 
 
@@ -44,7 +51,6 @@ class Run:
     deployment: Deployment
     graph: Graph
     posts: dict[str, str] = field(default_factory=dict)  # ref_id -> publisher
-    http: urllib3.PoolManager = field(default_factory=urllib3.PoolManager)
 
     @property
     def expected(self) -> set[tuple[str, str]]:
@@ -55,8 +61,12 @@ class Run:
             for user in self.graph.followers[publisher]
         }
 
-    def api(self, user: str) -> Api:
-        return Api(self.deployment.api_url, self.deployment.token(user), self.http)
+    @cached_property
+    def http(self) -> urllib3.PoolManager:
+        return pool_for(self.deployment.api_url)
+
+    def api(self, user: str) -> Fanfold:
+        return Fanfold(self.deployment.api_url, self.deployment.token(user), pool=self.http)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,13 +132,18 @@ def _run(deployment: Deployment, graph: Graph, *, tag: str, is_shown: bool) -> R
     seed(deployment, graph)
     current = Run(deployment, graph)
     begin = time.monotonic()
-    with waiting_for("the publishers to sign in and publish"):
+    with (
+        waiting_for("the publishers to sign in and publish"),
+        failing_with("A post cannot be published", Failed),
+    ):
         _publish(current, tag)
     late = _watch(current)
     with waiting_for("all timelines to be counted"):
         delivered, unexpected = _count(current)
     seconds = time.monotonic() - begin
-    correct = [_show(current, user, late, is_shown=is_shown) for user in _readers_to_show(graph)]
+    with failing_with("A timeline cannot be read", Failed):
+        readers = _readers_to_show(graph)
+        correct = [_show(current, user, late, is_shown=is_shown) for user in readers]
     if unexpected:
         found = counted(len(unexpected), "entry was", "entries were")
         say(f"{found} found in timelines of users who do not follow the publisher.")
@@ -149,13 +164,8 @@ def _publish(run: Run, tag: str) -> None:
     publishers = run.graph.largest()
     by_http, by_queue = publishers[: len(publishers) // 2], publishers[len(publishers) // 2 :]
     for number, publisher in enumerate(by_http, 1):
-        accepted = run.api(publisher).call(
-            "POST",
-            contract.PUBLISH_POST.path,
-            wanted=202,
-            content={"body": {"title": "Hello by HTTP"}},
-            key=f"{tag}-http-{number:02d}",
-        )
+        key = f"{tag}-http-{number:02d}"
+        accepted = run.api(publisher).publish({"title": "Hello by HTTP"}, key=key)
         run.posts[accepted["ref_id"]] = publisher
     messages: list[Message] = []
     for number, publisher in enumerate(by_queue, 1):
@@ -271,11 +281,5 @@ def _difference(
 
 
 def _read(run: Run, user: str) -> list[Mapping[str, Any]]:
-    api, entries, older = run.api(user), [], ""
-    while True:
-        path = f"{contract.READ_TIMELINE.path}?limit={PAGE}{older}"
-        page = api.call("GET", path, wanted=200)
-        entries += page["entries"]
-        if page["next"] is None:
-            return entries
-        older = f"&before={quote(page['next'])}"
+    with waiting_for(f"the timeline of {user}"):
+        return list(run.api(user).timeline.older(limit=PAGE))

@@ -1,18 +1,30 @@
 """`fanfold local`: the whole stack on this machine, without AWS and without Docker."""
 
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from fanfold import names
 from fanfold.contract import MAX_ID_CHARS
 from fanfold.ids import is_id
+from fanfold_cli import aws
 from fanfold_cli.console import WrongValue, print_json, print_result, print_values, say
 from fanfold_cli.local import deploy, engine
 from fanfold_cli.local.home import HOME_VARIABLE, Home
 from fanfold_cli.options import HomeOption, JsonOption
 from fanfold_cli.stack import Deployment
+
+# Without AWS_CONFIG_FILE and the like: a shell is used for more than the engine.
+SHELL_VARIABLES = (
+    "AWS_ENDPOINT_URL",
+    "AWS_DEFAULT_REGION",
+    "AWS_REGION",
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+)
 
 app = typer.Typer(
     help="Run the whole stack on this machine, without AWS and without Docker.",
@@ -105,6 +117,28 @@ def token(
         print_json(asdict(signed))
     else:
         print_result(signed.token)
+
+
+@app.command()
+def env(home: HomeOption = None, as_json: JsonOption = False) -> None:
+    """Print what a shell needs to call the engine: `eval "$(fanfold local env)"`."""
+    variables = _environment(Deployment.local(Home.choose(home)))
+    if as_json:
+        print_json(variables)
+        return
+    for name, value in variables.items():
+        print_result(f"export {name}={shlex.quote(value)}")
+
+
+def _environment(deployment: Deployment) -> dict[str, str]:
+    """Where clients and senders reach the stack, and what AWS's own tools want to know."""
+    assert deployment.endpoint is not None
+    known = aws.local_environment(deployment.endpoint)
+    return {
+        "API": deployment.api_url,
+        "PUBLISH_QUEUE_URL": deployment.output(names.PUBLISH.url_output),
+        **{name: known[name] for name in SHELL_VARIABLES},
+    }
 
 
 def _status(home: Home) -> dict[str, Any]:

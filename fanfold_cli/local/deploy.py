@@ -16,7 +16,7 @@ from fanfold_cli.console import ExpectedError, counted, interrupted_with, say
 from fanfold_cli.local import assembly, engine, gaps
 from fanfold_cli.local.cdk import Cdk, find_executable
 from fanfold_cli.local.home import CHECKOUT, IS_CHECKOUT, EngineState, Home
-from fanfold_cli.local.template import lost_tables
+from fanfold_cli.local.template import API_TYPE, lost_tables
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment, outputs_of
 
@@ -245,6 +245,7 @@ def _complete(
         progress.report(f"The stack {stack.name} is deployed.")
         count = gaps.set_times_to_live(deployment.client("dynamodb"), stack.template, physical)
         progress.report(f"Set {counted(count, 'time to live', 'times to live')} by API.")
+        gaps.let_browsers_call(deployment.client("apigatewayv2"), stack.template, physical)
     return replace(state, outputs=outputs)
 
 
@@ -258,7 +259,7 @@ def _reachable_api_url(
     # need the stage `$default` in that path, and a shell would expand it.
     on_aws = outputs.get(names.API_URL_OUTPUT, "")
     for logical_id, resource in stack.template.get("Resources", {}).items():
-        if resource["Type"] == "AWS::ApiGatewayV2::Api" and physical[logical_id] in on_aws:
+        if resource["Type"] == API_TYPE and physical[logical_id] in on_aws:
             url = f"{endpoint}/_aws/execute-api/{physical[logical_id]}"
             return {names.API_URL_OUTPUT: url}
     return {}

@@ -1,4 +1,4 @@
-"""Set by API the property that the engine's CloudFormation ignores, and read it back."""
+"""Set by API the properties that the engine's CloudFormation ignores, and read them back."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -39,7 +39,27 @@ def _set_ttl(dynamodb: Any, table: str, attribute: str) -> None:
             TimeToLiveSpecification={"Enabled": True, "AttributeName": attribute},
         )
     if (seen := read()) != wanted:
-        raise ExpectedError(
-            f"The engine did not keep the time to live of {table}: it answers {seen!r}. Run `make "
-            "setup`, which installs the version of the engine that is known to work."
-        )
+        raise _not_kept(f"the time to live of {table}", seen)
+
+
+def let_browsers_call(
+    gateway: Any, template: templates.Template, physical: Mapping[str, str]
+) -> int:
+    """Answer the browsers that the template lets call; return how many APIs do.
+
+    The engine keeps what a template says under names that it does not read when it is called.
+    """
+    found = templates.cors_configurations(template)
+    for logical_id, wanted in found.items():
+        api = physical[logical_id]
+        gateway.update_api(ApiId=api, CorsConfiguration=wanted)
+        if (seen := gateway.get_api(ApiId=api).get("CorsConfiguration")) != wanted:
+            raise _not_kept(f"the CORS configuration of {api}", seen)
+    return len(found)
+
+
+def _not_kept(what: str, seen: object) -> ExpectedError:
+    return ExpectedError(
+        f"The engine did not keep {what}: it answers {seen!r}. Run `make setup`, which installs "
+        "the version of the engine that is known to work."
+    )

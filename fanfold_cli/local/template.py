@@ -9,6 +9,7 @@ Template = Mapping[str, Any]
 # The engine's CloudFormation replaces such a table by an empty one if any of its properties
 # changes. AWS updates most of these properties in place.
 TABLE_TYPE: Final = "AWS::DynamoDB::GlobalTable"
+API_TYPE: Final = "AWS::ApiGatewayV2::Api"
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class LostTable:
 
 def lost_tables(deployed: Template, synthesized: Template) -> list[LostTable]:
     """List the tables whose items the engine would delete."""
-    old, new = _tables(deployed), _tables(synthesized)
+    old, new = _of_type(TABLE_TYPE, deployed), _of_type(TABLE_TYPE, synthesized)
     lost = []
     for logical_id, table in old.items():
         differing = _differences(table, new[logical_id]) if logical_id in new else ()
@@ -38,16 +39,25 @@ def lost_tables(deployed: Template, synthesized: Template) -> list[LostTable]:
 def times_to_live(template: Template) -> dict[str, str]:
     """The attribute of each table whose items expire, by the table's logical id."""
     found = {}
-    for logical_id, table in _tables(template).items():
+    for logical_id, table in _of_type(TABLE_TYPE, template).items():
         specification = table.get("Properties", {}).get("TimeToLiveSpecification") or {}
         if specification.get("Enabled"):
             found[logical_id] = specification["AttributeName"]
     return found
 
 
-def _tables(template: Template) -> dict[str, Mapping[str, Any]]:
+def cors_configurations(template: Template) -> dict[str, dict[str, Any]]:
+    """What browsers may do, by the logical id of the API that lets them."""
+    found = {}
+    for logical_id, api in _of_type(API_TYPE, template).items():
+        if cors := api.get("Properties", {}).get("CorsConfiguration"):
+            found[logical_id] = cors
+    return found
+
+
+def _of_type(type_: str, template: Template) -> dict[str, Mapping[str, Any]]:
     resources = template.get("Resources", {}).items()
-    return {logical_id: each for logical_id, each in resources if each["Type"] == TABLE_TYPE}
+    return {logical_id: each for logical_id, each in resources if each["Type"] == type_}
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import urllib3
 
-from fanfold_cli.http import pool_for
 from fanfold_cli.preflight.checks import Check, Status
+from fanfold_client import pool_for
 
 DISCOVERY: Final = "/.well-known/openid-configuration"
 # Of one document, from the name to the last byte.

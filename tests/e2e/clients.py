@@ -2,9 +2,9 @@
 
 import json
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import urllib3
@@ -16,6 +16,7 @@ from fanfold.fanout.row import COMPLETE
 from fanfold.ids import split_sort_key
 from fanfold.messages import Message
 from fanfold_cli.stack import Deployment
+from fanfold_client import Fanfold
 
 # Much longer than a delivery takes, even on a busy machine: after this, a test has failed.
 PATIENCE_SECONDS = 300.0
@@ -65,23 +66,25 @@ class User:
             json.loads(answer.data) if answer.data else None,
         )
 
-    def publish(self, *, key: str = "", **content: Any) -> Any:
+    @cached_property
+    def api(self) -> Fanfold:
+        """The client, which tries again; `call` shows each answer as it is."""
+        return Fanfold(self.stack.api_url, self.token, seconds=REQUEST_SECONDS, pool=http)
+
+    def publish(self, **content: Any) -> Any:
         """Publish a post, and return the content of the answer 202."""
-        answer = self.call("POST", "/v1/posts", content, idempotency_key=key or uuid.uuid4().hex)
-        assert answer.status == 202, answer
-        return answer.content
+        return self.api.publish(**content)
 
     def follow(self, publisher: "User") -> None:
-        assert self.call("PUT", f"/v1/following/{publisher.name}").status == 200
+        self.api.follow(publisher.name)
 
-    def timeline(self, query: str = "") -> Any:
-        answer = self.call("GET", f"/v1/timeline{query}")
-        assert answer.status == 200, answer
-        return answer.content
+    def timeline(self, **query: Any) -> Any:
+        """One page of the user's timeline, by the parameters of `Entries.page`."""
+        return self.api.timeline.page(**query)
 
     def ref_ids(self) -> list[str]:
         """The posts on the first page of the user's timeline."""
-        return [entry["ref_id"] for entry in self.timeline("?limit=100")["entries"]]
+        return [entry["ref_id"] for entry in self.timeline(limit=100)["entries"]]
 
 
 def send(stack: Deployment, *events: dict[str, Any]) -> None:

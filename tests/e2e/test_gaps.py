@@ -7,6 +7,7 @@ names it in docs/local-engine.md, can be deleted.
 import json
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -86,7 +87,14 @@ RESOURCES: Resources = {
             "ReservedConcurrentExecutions": 3,
         },
     },
-    "Api": {"Type": "AWS::ApiGatewayV2::Api", "Properties": {"Name": "a", "ProtocolType": "HTTP"}},
+    "Api": {
+        "Type": "AWS::ApiGatewayV2::Api",
+        "Properties": {
+            "Name": "a",
+            "ProtocolType": "HTTP",
+            "CorsConfiguration": {"AllowOrigins": ["*"], "AllowMethods": ["GET"]},
+        },
+    },
     "Integration": {
         "Type": "AWS::ApiGatewayV2::Integration",
         "Properties": {
@@ -267,6 +275,22 @@ def test_a_stage_throttles_nothing(bare: Bare, ids: Mapping[str, str]) -> None:
         with urllib.request.urlopen(url, timeout=120) as answer:
             answers.append(answer.status)
     assert answers == [200] * 5
+
+
+def preflight(bare: Bare, api: str) -> int:
+    """The status of what a browser is told before it calls."""
+    url = f"{bare.endpoint}/_aws/execute-api/{api}/a"
+    asked = {"Origin": "http://localhost:5173", "Access-Control-Request-Method": "GET"}
+    request = urllib.request.Request(url, headers=asked, method="OPTIONS")
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def test_a_template_lets_no_browser_call(bare: Bare, ids: Mapping[str, str]) -> None:
+    assert preflight(bare, ids["Api"]) == 403
 
 
 def test_message_move_tasks_are_unknown(bare: Bare, ids: Mapping[str, str]) -> None:

@@ -2,10 +2,12 @@
 
 import uuid
 from collections.abc import Callable
-from urllib.parse import quote
+
+import pytest
 
 from fanfold import contract
 from fanfold_cli.stack import Deployment
+from fanfold_client import Refused
 from tests.e2e.clients import User, eventually, send
 
 Make = Callable[[str], User]
@@ -60,8 +62,9 @@ def test_the_same_idempotency_key_of_the_same_user_is_the_same_post(make: Make) 
     )
     assert first == again
     assert len({each["ref_id"] for each in (first, different, others)}) == 3
-    answer = publisher.call("POST", "/v1/posts", {"body": {}}, idempotency_key="a")
-    assert (answer.status, answer.content["type"]) == (422, f"{contract.PROBLEMS_PAGE}#key-reused")
+    with pytest.raises(Refused) as refused:
+        publisher.publish(key="a", body={})
+    assert (refused.value.status, refused.value.type) == (422, "key-reused")
     eventually(lambda: sorted(follower.ref_ids()) == sorted([different["ref_id"], first["ref_id"]]))
 
 
@@ -85,25 +88,20 @@ def test_a_timeline_is_paged_newest_first_with_every_entry_once(make: Make) -> N
         follower.follow(publisher)
     accepted = [publishers[number % 2].publish()["ref_id"] for number in range(7)]
     eventually(lambda: len(follower.ref_ids()) == 7)
-    pages, query = [], "?limit=3"
-    while True:
-        page = follower.timeline(query)
-        pages.append([entry["ref_id"] for entry in page["entries"]])
-        if page["next"] is None:
-            break
-        query = f"?limit=3&before={page['next']}"
-    assert [len(page) for page in pages] == [3, 3, 1]
-    assert [ref_id for page in pages for ref_id in page] == accepted[::-1]
+    entries = list(follower.api.timeline.older(limit=3))
+    assert [entry["ref_id"] for entry in entries] == accepted[::-1]
+    first = follower.timeline(limit=3)
+    assert [entry["ref_id"] for entry in first["entries"]] == accepted[:3:-1]
     # And upwards, from where the timeline begins.
-    pages, page = [], follower.timeline("?from=2020-01-01&to=2020-01-01")
-    while not pages or "more" in page:
-        page = follower.timeline(f"?limit=3&after={page['previous']}")
-        pages.insert(0, [entry["ref_id"] for entry in page["entries"]])
-    assert [len(page) for page in pages] == [1, 3, 3]
-    assert [ref_id for page in pages for ref_id in page] == accepted[::-1]
-    assert follower.timeline(f"?after={page['previous']}")["entries"] == []
-    bounds = f"?from=2020-01-01&to={follower.timeline()['entries'][2]['published_at']}"
-    assert len(follower.timeline(bounds)["entries"]) == 4
+    bottom = follower.timeline(since="2020-01-01", until="2020-01-01")["previous"]
+    pages = list(follower.api.timeline.newer(bottom, limit=3))
+    assert [len(page["entries"]) for page in pages] == [3, 3, 1]
+    upwards = [entry["ref_id"] for page in pages[::-1] for entry in page["entries"]]
+    assert upwards == accepted[::-1]
+    assert follower.timeline(after=pages[-1]["previous"])["entries"] == []
+    bounds = {"since": "2020-01-01", "until": entries[2]["published_at"]}
+    assert len(follower.timeline(**bounds)["entries"]) == 4
+    assert len(list(follower.api.timeline.older(limit=3, **bounds))) == 4
 
 
 def test_a_cursor_of_another_reader_shows_only_the_callers_own_timeline(make: Make) -> None:
@@ -112,8 +110,7 @@ def test_a_cursor_of_another_reader_shows_only_the_callers_own_timeline(make: Ma
     publisher.publish()
     publisher.publish()
     eventually(lambda: len(one.ref_ids()) == 2)
-    cursor = one.timeline("?limit=1")["next"]
-    page = another.timeline(f"?before={cursor}")
+    page = another.timeline(before=one.timeline(limit=1)["next"])
     assert (page["entries"], page["next"]) == ([], None)
 
 
@@ -133,15 +130,11 @@ def test_an_unfollow_ends_the_delivery_of_new_posts(make: Make) -> None:
     publisher, leaver, stayer = make("publisher"), make("leaver"), make("stayer")
     for follower in (leaver, stayer):
         follower.follow(publisher)
-    assert leaver.call("DELETE", f"/v1/following/{publisher.name}").status == 204
+    leaver.api.unfollow(publisher.name)
     accepted = publisher.publish()
     eventually(lambda: stayer.ref_ids() == [accepted["ref_id"]])
     assert leaver.ref_ids() == []
-    assert leaver.call("GET", "/v1/following").content == {
-        "following": [],
-        "next": None,
-        "count": 0,
-    }
+    assert list(leaver.api.following()) == []
 
 
 def test_the_list_of_followed_publishers_is_paged(make: Make) -> None:
@@ -160,7 +153,7 @@ def test_a_retracted_post_is_left_out(make: Make) -> None:
     follower.follow(publisher)
     kept, retracted = publisher.publish()["ref_id"], publisher.publish()["ref_id"]
     for _ in range(2):  # the second time for a lost answer
-        assert publisher.call("DELETE", f"/v1/posts/{retracted}").status == 204
+        publisher.api.retract(retracted)
     # A warm container may answer from its cache for five seconds.
     eventually(lambda: follower.ref_ids() == [kept])
 
@@ -184,11 +177,11 @@ def test_a_follow_by_queue_message_takes_effect(stack: Deployment, make: Make) -
     publisher, follower = make("publisher"), make("follower")
     relation = {"user_id": follower.name, "publisher_id": publisher.name}
     send(stack, {"type": "follow.added", **relation})
-    eventually(lambda: bool(follower.call("GET", "/v1/following").content["following"]))
+    eventually(lambda: bool(list(follower.api.following())))
     accepted = publisher.publish()
     eventually(lambda: follower.ref_ids() == [accepted["ref_id"]])
     send(stack, {"type": "follow.removed", **relation})
-    eventually(lambda: not follower.call("GET", "/v1/following").content["following"])
+    eventually(lambda: not list(follower.api.following()))
 
 
 def test_ids_with_all_allowed_characters_work_in_paths_and_keys(
@@ -199,4 +192,31 @@ def test_ids_with_all_allowed_characters_work_in_paths_and_keys(
     ref_id = f"r_.:|@+=-{uuid.uuid4().hex}"
     send(stack, {"type": "post.published", "publisher_id": publisher.name, "ref_id": ref_id})
     eventually(lambda: follower.ref_ids() == [ref_id])
-    assert publisher.call("GET", f"/v1/posts/{quote(ref_id)}/delivery").status == 200
+    assert publisher.api.delivery(ref_id)["ref_id"] == ref_id
+
+
+def test_every_route_is_a_method_of_the_client_and_answers_as_it_is_documented(make: Make) -> None:
+    publisher, reader = make("publisher"), make("reader")
+    assert reader.api.follow(publisher.name)["publisher_id"] == publisher.name
+    ref_id = publisher.publish(body={"title": "Hello"})["ref_id"]
+    eventually(lambda: publisher.api.delivery(ref_id)["state"] == "complete")
+    eventually(lambda: reader.ref_ids() == [ref_id])
+    assert publisher.api.edit(ref_id, {"title": "Hello again"})["ref_id"] == ref_id
+    assert reader.api.post(ref_id)["body"] == {"title": "Hello again"}
+    assert [post["ref_id"] for post in reader.api.feed(publisher.name).older()] == [ref_id]
+    assert [each["user_id"] for each in publisher.api.followers(publisher.name)] == [reader.name]
+    assert publisher.api.count_followers(publisher.name) == {"followers": 1, "exact": True}
+    with pytest.raises(Refused) as refused:
+        reader.api.count_followers(publisher.name)
+    assert refused.value.type == "followers-closed"
+    assert reader.api.unread() == {"unread": 1, "more": False}
+    assert reader.api.marker() == {"published_at": None, "ref_id": None}
+    published_at = reader.timeline()["entries"][0]["published_at"]
+    moved = reader.api.move_marker(published_at, ref_id)
+    assert reader.api.marker() == moved == {"published_at": published_at, "ref_id": ref_id}
+    assert reader.api.unread()["unread"] == 0
+    reader.api.mute(publisher.name)
+    assert list(reader.api.muted()) == [{"publisher_id": publisher.name}]
+    assert reader.ref_ids() == []
+    reader.api.unmute(publisher.name)
+    assert (list(reader.api.muted()), reader.ref_ids()) == ([], [ref_id])

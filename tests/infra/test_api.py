@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fanfold import contract, names
+from tests.infra.conftest import Synthesize
 from tests.infra.template import Template, of_type
 
 LIMITS = Path(__file__).parents[2] / "docs/limits.md"
@@ -152,12 +153,27 @@ def test_the_access_log_is_json_without_tokens_callers_or_ids(template: Template
             assert secret not in variable.lower()
 
 
-def test_only_browsers_of_configured_origins_may_call(dev: Template, prod: Template) -> None:
-    (closed,) = of_type(dev, "AWS::ApiGatewayV2::Api").values()
-    assert "CorsConfiguration" not in closed
+def test_only_browsers_of_configured_origins_may_call(
+    dev: Template, prod: Template, synthesize: Synthesize
+) -> None:
+    pool = synthesize(stage="prod", user_pool="true", alarms_unwatched="true")
+    for template in (dev, pool):
+        (closed,) = of_type(template, "AWS::ApiGatewayV2::Api").values()
+        assert "CorsConfiguration" not in closed
+        assert "OPTIONS /{proxy+}" not in routes(template)
     (opened,) = of_type(prod, "AWS::ApiGatewayV2::Api").values()
     assert opened["CorsConfiguration"]["AllowOrigins"] == ["https://app.example.com"]
     assert not opened["CorsConfiguration"].get("AllowCredentials")
     assert opened["CorsConfiguration"]["ExposeHeaders"] == ["retry-after"]
     assert set(opened["CorsConfiguration"]["AllowMethods"]) == {"POST", "DELETE", "PUT", "GET"}
     assert routes(prod)["OPTIONS /{proxy+}"]["AuthorizationType"] == "NONE"
+
+
+def test_every_browser_of_this_machine_may_call_a_local_engine(synthesize: Synthesize) -> None:
+    (api,) = of_type(synthesize(stage="local"), "AWS::ApiGatewayV2::Api").values()
+    assert api["CorsConfiguration"]["AllowOrigins"] == ["*"]
+    assert not api["CorsConfiguration"].get("AllowCredentials")
+    (api,) = of_type(
+        synthesize(stage="local", cors_origins="http://localhost:5173"), "AWS::ApiGatewayV2::Api"
+    ).values()
+    assert api["CorsConfiguration"]["AllowOrigins"] == ["http://localhost:5173"]

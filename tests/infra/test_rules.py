@@ -113,7 +113,7 @@ CORS = {"cors_origins": "https://app.example.com"}
 # What is deployed, and what is accepted there beside what is accepted everywhere.
 CASES: dict[str, tuple[dict[str, str], tuple[Accepted, ...]]] = {
     "dev": ({"stage": "dev"}, OF_POOLS),
-    "local": ({"stage": "local"}, OF_POOLS + (() if IS_NEWEST else OF_THIS_PYTHON)),
+    "local": ({"stage": "local"}, OF_POOLS + OF_BROWSERS + (() if IS_NEWEST else OF_THIS_PYTHON)),
     "prod with a pool": ({"stage": "prod", "user_pool": "true", **MAIL}, OF_POOLS + OF_MAIL),
     "prod with an issuer": ({**ISSUER, **MAIL}, OF_MAIL),
     "prod with Slack": ({**ISSUER, **SLACK}, ()),

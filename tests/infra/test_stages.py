@@ -216,6 +216,8 @@ def test_cdk_json_may_have_typed_values() -> None:
         ),
         ({"cors_origins": "https://a.example/path"}, "'cors_origins' must be origins"),
         ({"cors_origins": "*"}, "'cors_origins' must be origins"),
+        ({"stage": "verify", "cors_origins": "*"}, "'cors_origins' must be origins"),
+        ({"stage": "local", "cors_origins": "*,http://a.example"}, "'cors_origins' must be"),
         ({"alarm_email": "nobody"}, "'alarm_email' must be an e-mail address"),
         ({"slack_channel_id": "C0123"}, "Give 'slack_workspace_id' and 'slack_channel_id' both"),
         ({"slack_workspace_id": "T0123"}, "Give 'slack_workspace_id' and 'slack_channel_id' both"),
@@ -237,7 +239,8 @@ def test_the_runtime_is_not_a_context_value() -> None:
 
 
 def test_the_local_stage_is_dev_on_the_runtime_of_this_machine() -> None:
-    fixed = ("runtime", "architecture", "wheel_platform", "metric_math", "user_claim")
+    own = ("user_claim", "cors_origins")
+    fixed = ("runtime", "architecture", "wheel_platform", "metric_math", *own)
     same = {name: getattr(DEV, name) for name in fixed}
     assert replace(LOCAL, name="dev", **same) == DEV
     assert LOCAL.python_version == ".".join(map(str, sys.version_info[:2]))

@@ -208,8 +208,13 @@ def test_an_interrupted_import_says_what_stays(
 @pytest.mark.network
 @pytest.mark.parametrize("answers", [True, False])
 def test_an_import_into_an_engine_that_has_ended_does_not_say_that_follows_stay(
-    system: System, graph: Callable[[int], str], answers: bool
+    system: System,
+    graph: Callable[[int], str],
+    answers: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(seeding, "PATIENCE_SECONDS", 0.0)
+
     def fail(**_request: Any) -> Any:
         raise EndpointConnectionError(endpoint_url="x")
 

@@ -111,10 +111,17 @@ RULES = (
         Rule(example, ("aws_cdk", "constructs", "fanfold_cdk"), "it has nothing but the wheel")
         for example in EXAMPLES
     ),
+    Rule("fanfold_client", (*GROUND, "fanfold_client", "urllib3"), "it knows the contract alone"),
+    Rule(
+        "fanfold_client.connections",
+        ("urllib3", "botocore"),
+        "it finds the certificates of this machine",
+    ),
     Rule(
         "fanfold_cli",
         (
             "fanfold_cli",
+            "fanfold_client",
             "fanfold",
             "boto3",
             "botocore",
@@ -157,7 +164,16 @@ RULES = (
     ),
     Rule(
         "aws_verify",
-        ("aws_verify", "fanfold", "fanfold_cli", "boto3", "botocore", "typer", "urllib3"),
+        (
+            "aws_verify",
+            "fanfold",
+            "fanfold_client",
+            "fanfold_cli",
+            "boto3",
+            "botocore",
+            "typer",
+            "urllib3",
+        ),
         "it uses the service as its clients and operators do",
     ),
     Rule(

@@ -1,9 +1,9 @@
-"""Calls of the HTTP API go by the company's proxy, if there is one."""
+"""Calls of the HTTP API go by the company's proxy, if there is one, but not those on loopback."""
 
 import pytest
 import urllib3
 
-from fanfold_cli.http import pool_for
+from fanfold_client import pool_for
 
 API = "https://abc.execute-api.eu-west-1.amazonaws.com"
 
@@ -26,6 +26,14 @@ def test_a_proxy_of_the_environment_is_used(variable: str, monkeypatch: pytest.M
     assert isinstance(pool, urllib3.ProxyManager)
     assert pool.proxy is not None
     assert pool.proxy.url == "http://proxy.example.com:3128"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:4566", "localhost:4566", "[::1]:4566"])
+def test_a_local_engine_is_called_directly_whatever_the_environment_names(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example.com:3128")
+    assert pool_for(f"http://{host}/_aws").proxy is None
 
 
 def test_a_host_of_no_proxy_is_called_directly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,202 @@
+import createClient, { type Client, defaultPathSerializer } from "openapi-fetch";
+
+import { type Call, Pages, type Place, type Query } from "./pages.js";
+import { Problem } from "./problem.js";
+import { type Patience, patientFetch, type Token } from "./retry.js";
+import type { components, paths } from "./schema.js";
+import { Timeline } from "./timeline.js";
+
+export type { Call, Entry, Page, Pages, Place } from "./pages.js";
+export { type Kind, Problem } from "./problem.js";
+export type { Patience, Token } from "./retry.js";
+export type { components, paths } from "./schema.js";
+export type { Timeline } from "./timeline.js";
+
+type Schemas = components["schemas"];
+export type Body = Record<string, unknown>;
+
+export interface Options extends Patience {
+  /** The stack's output `ApiUrl`. */
+  url: string;
+  token: Token;
+  fetch?: typeof fetch;
+}
+
+export interface Range {
+  /** Entries of a page, 1 to 100. */
+  limit?: number;
+  /** From this time on, and before that one: RFC 3339, or a date in UTC. */
+  from?: string;
+  to?: string;
+  /** False: ids without `body`. */
+  hydrate?: boolean;
+}
+
+/** The service as one user sees it. Each method throws a `Problem` if it fails for good. */
+export class Fanfold {
+  /** All routes with their types, for what has no method here. */
+  readonly api: Client<paths>;
+  #relations = 0;
+
+  constructor({ url, token, fetch = globalThis.fetch, ...patience }: Options) {
+    const options = {
+      baseUrl: url,
+      pathSerializer,
+      fetch: patientFetch(token, patience, fetch),
+    };
+    this.api = createClient<paths>(options);
+  }
+
+  /** Publish a post. With its key it is the same one however often it is sent. */
+  publish(
+    body: Body | null,
+    { key = newKey(), publishedAt, ...call }: Call & { key?: string; publishedAt?: string } = {},
+  ): Promise<Schemas["Accepted"]> {
+    const params = { header: { "Idempotency-Key": key } };
+    const content = { body, ...(publishedAt && { published_at: publishedAt }) };
+    return data(this.api.POST("/v1/posts", { ...call, params, body: content }));
+  }
+
+  post(ref_id: string, call: Call = {}): Promise<Schemas["Post"]> {
+    return data(this.api.GET("/v1/posts/{ref_id}", { ...call, ...path({ ref_id }) }));
+  }
+
+  edit(ref_id: string, body: Body, call: Call = {}): Promise<Schemas["Edited"]> {
+    const init = { ...call, ...path({ ref_id }), body: { body } };
+    return data(this.api.PUT("/v1/posts/{ref_id}", init));
+  }
+
+  async retract(ref_id: string, call: Call = {}): Promise<void> {
+    await this.api.DELETE("/v1/posts/{ref_id}", { ...call, ...path({ ref_id }) });
+  }
+
+  delivery(ref_id: string, call: Call = {}): Promise<Schemas["Delivery"]> {
+    return data(this.api.GET("/v1/posts/{ref_id}/delivery", { ...call, ...path({ ref_id }) }));
+  }
+
+  follow(publisher_id: string, call: Call = {}): Promise<Schemas["Followed"]> {
+    const init = { ...call, ...path({ publisher_id }) };
+    return this.#relate(data(this.api.PUT("/v1/following/{publisher_id}", init)));
+  }
+
+  async unfollow(publisher_id: string, call: Call = {}): Promise<void> {
+    const init = { ...call, ...path({ publisher_id }) };
+    await this.#relate(this.api.DELETE("/v1/following/{publisher_id}", init));
+  }
+
+  async mute(publisher_id: string, call: Call = {}): Promise<void> {
+    const init = { ...call, ...path({ publisher_id }) };
+    await this.#relate(this.api.PUT("/v1/muted/{publisher_id}", init));
+  }
+
+  async unmute(publisher_id: string, call: Call = {}): Promise<void> {
+    const init = { ...call, ...path({ publisher_id }) };
+    await this.#relate(this.api.DELETE("/v1/muted/{publisher_id}", init));
+  }
+
+  following(call: Call = {}): AsyncGenerator<Schemas["Followed"], void, undefined> {
+    return listed(async (query) => {
+      const page = await data(this.api.GET("/v1/following", { ...call, params: { query } }));
+      return { items: page.following, next: page.next };
+    });
+  }
+
+  muted(call: Call = {}): AsyncGenerator<Schemas["Muted"], void, undefined> {
+    return listed(async (query) => {
+      const page = await data(this.api.GET("/v1/muted", { ...call, params: { query } }));
+      return { items: page.muted, next: page.next };
+    });
+  }
+
+  followers(
+    publisher_id: string,
+    call: Call = {},
+  ): AsyncGenerator<Schemas["Follower"], void, undefined> {
+    return listed(async (query) => {
+      const init = { ...call, params: { query, ...path({ publisher_id }).params } };
+      const page = await data(this.api.GET("/v1/publishers/{publisher_id}/followers", init));
+      return { items: page.followers, next: page.next };
+    });
+  }
+
+  followersCount(publisher_id: string, call: Call = {}): Promise<Schemas["FollowersCount"]> {
+    const init = { ...call, ...path({ publisher_id }) };
+    return data(this.api.GET("/v1/publishers/{publisher_id}/followers/count", init));
+  }
+
+  marker(call: Call = {}): Promise<Schemas["Marker"]> {
+    return data(this.api.GET("/v1/timeline/marker", { ...call }));
+  }
+
+  moveMarker({ published_at, ref_id }: Place, call: Call = {}): Promise<Schemas["MovedMarker"]> {
+    return data(this.api.PUT("/v1/timeline/marker", { ...call, body: { published_at, ref_id } }));
+  }
+
+  unread(call: Call = {}): Promise<Schemas["Unread"]> {
+    return data(this.api.GET("/v1/timeline/unread", { ...call }));
+  }
+
+  /** The user's own timeline, which begins anew after each follow and mute of this client. */
+  timeline(range: Range = {}): Timeline {
+    const read = (query: Query, signal?: AbortSignal) =>
+      data(this.api.GET("/v1/timeline", { signal, params: { query } }));
+    return new Timeline(this, read, range, () => this.#relations);
+  }
+
+  /** A publisher's own posts, whether followed or not. */
+  feed(publisher_id: string, range: Range = {}): Pages {
+    const { params } = path({ publisher_id });
+    const read = (query: Query, signal?: AbortSignal) => {
+      const init = { signal, params: { ...params, query } };
+      return data(this.api.GET("/v1/publishers/{publisher_id}/posts", init));
+    };
+    return new Pages(read, range, () => 0);
+  }
+
+  /** Also after a failure: its request may have been carried out. */
+  async #relate<T>(request: Promise<T>): Promise<T> {
+    try {
+      return await request;
+    } finally {
+      this.#relations++;
+    }
+  }
+}
+
+function path<T>(ids: T): { params: { path: T } } {
+  return { params: { path: ids } };
+}
+
+/** What an answer holds: one without content, or that failed, has thrown before. */
+async function data<T>(answer: Promise<{ data?: T }>): Promise<T> {
+  return (await answer).data as T;
+}
+
+/** Each item of all pages; more pages are asked for as they are needed. */
+async function* listed<T>(
+  read: (query: { limit: number; cursor?: string }) => Promise<{ items: T[]; next: string | null }>,
+): AsyncGenerator<T, void, undefined> {
+  for (let cursor: string | null | undefined; cursor !== null;) {
+    const page: { items: T[]; next: string | null } = await read({
+      limit: 100,
+      ...(cursor && { cursor }),
+    });
+    yield* page.items;
+    cursor = page.next;
+  }
+}
+
+/** Of an id that an address cannot hold, another route would answer. */
+function pathSerializer(pattern: string, ids: Record<string, unknown>): string {
+  for (const [name, id] of Object.entries(ids)) {
+    if (/^\.{0,2}$/.test(String(id)))
+      throw new Problem("bad-input", `'${id}' is no ${name} that an address can hold.`, 400);
+  }
+  return defaultPathSerializer(pattern, ids);
+}
+
+/** `crypto.randomUUID` is only there on pages of https and of localhost. */
+function newKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (each) => each.toString(16).padStart(2, "0")).join("");
+}

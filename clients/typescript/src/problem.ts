@@ -1,0 +1,48 @@
+import type { components } from "./schema.js";
+
+/** The problems of the contract, and two more: no answer, and one that names no problem. */
+export type Kind = keyof components["responses"] | "unreachable" | "unknown";
+
+/** A request that failed; `message` is a sentence for a person. */
+export class Problem extends Error {
+  override readonly name = "Problem";
+
+  constructor(
+    /** The name of the problem, as on the page of problems; more of them may be added. */
+    readonly kind: Kind | (string & {}),
+    message: string,
+    /** The status of the answer, or 0 where none came. */
+    readonly status = 0,
+    /** How long the service asks to wait. */
+    readonly retryAfterMs?: number,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+
+  /** Whether the same request may succeed later. */
+  get passes(): boolean {
+    return this.status === 0 || this.status === 429 || this.status >= 500;
+  }
+
+  /** What an answer other than 2xx says: a problem document, or words of a gateway. */
+  static of(status: number, headers: Headers, text: string): Problem {
+    const waits = retryAfterMs(headers.get("Retry-After"));
+    let said: { type?: unknown; title?: unknown; detail?: unknown; message?: unknown } = {};
+    try {
+      said = Object(JSON.parse(text));
+    } catch {
+      // A page of HTML, say.
+    }
+    const kind = typeof said.type === "string" ? said.type.split("#")[1] : undefined;
+    const words = [said.detail, said.title, said.message].find((each) => typeof each === "string");
+    return new Problem(kind ?? "unknown", words ?? `The answer was ${status}.`, status, waits);
+  }
+}
+
+/** Milliseconds of a `Retry-After`, which is a number of seconds or a date. */
+function retryAfterMs(header: string | null): number | undefined {
+  if (!header) return undefined;
+  const waits = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now();
+  return Number.isNaN(waits) ? undefined : Math.max(0, waits);
+}

@@ -1,0 +1,121 @@
+import { Problem } from "./problem.js";
+
+/**
+ * An access token, or how to get one. The function is asked before every request, so let it keep
+ * its token. When one was refused, it is asked once more and told which.
+ */
+export type Token = string | ((rejected?: string) => string | Promise<string>);
+
+export interface Patience {
+  /** How long one call may take with all its attempts. */
+  deadlineMs?: number;
+  /** How long one attempt may take: API Gateway gives up after 30 seconds. */
+  attemptMs?: number;
+  /** The first pause between attempts, of which each is twice as long as the last. */
+  backoffMs?: number;
+}
+
+const MAX_BACKOFF_MS = 10_000;
+
+/** A `fetch` that sends the token, repeats what is safe to repeat, and throws a `Problem` else. */
+export function patientFetch(token: Token, patience: Patience, send: typeof fetch) {
+  const { deadlineMs = 60_000, attemptMs = 30_000, backoffMs = 500 } = patience;
+
+  return async (request: Request): Promise<Response> => {
+    const { signal } = request;
+    const content = await request.text();
+    const ends = performance.now() + deadlineMs;
+    // Without its key, a publish whose answer was lost would be published twice.
+    const isSafe = request.method !== "POST" || request.headers.has("Idempotency-Key");
+    let rejected: string | undefined;
+    for (let attempt = 0; ; attempt++) {
+      const left = Math.max(0, ends - performance.now());
+      const sent = await within(left, signal, () =>
+        typeof token === "string" ? token : token(rejected),
+      );
+      try {
+        const lasts = Math.min(attemptMs, left);
+        return await within(lasts, signal, (until) => answer(request, content, sent, until, send));
+      } catch (error) {
+        signal.throwIfAborted();
+        const problem = error instanceof Problem ? error : unreachable(error);
+        if (problem.status === 401 && typeof token !== "string" && rejected === undefined) {
+          rejected = sent;
+          continue;
+        }
+        const waits = pauseMs(attempt, backoffMs, problem.retryAfterMs);
+        const isTime = performance.now() + waits < ends;
+        if (!problem.passes || !isSafe || !isTime) throw problem;
+        await sleep(waits, signal);
+      }
+    }
+  };
+}
+
+/** One attempt. The answer is read to its end: a connection may break in its middle. */
+async function answer(
+  request: Request,
+  content: string,
+  token: string,
+  signal: AbortSignal,
+  send: typeof fetch,
+): Promise<Response> {
+  const headers = new Headers(request.headers);
+  headers.set("Authorization", `Bearer ${token}`);
+  const { method, url } = request;
+  const got = await send(url, { method, headers, body: content || null, signal });
+  const text = await got.text();
+  if (!got.ok) throw Problem.of(got.status, got.headers, text);
+  if (text && !/\bjson\b/.test(got.headers.get("Content-Type") ?? "")) {
+    throw new Problem("unknown", "The answer is no JSON: something else answers at this address.");
+  }
+  return new Response(text || null, { status: got.status, headers: got.headers });
+}
+
+function unreachable(cause: unknown): Problem {
+  return new Problem("unreachable", "The service did not answer.", 0, undefined, { cause });
+}
+
+/** At least what the service asks for, and up to half as much again, lest all return together. */
+export function pauseMs(attempt: number, backoffMs: number, retryAfterMs = 0): number {
+  const backoff = Math.min(backoffMs * 2 ** attempt, MAX_BACKOFF_MS);
+  return Math.max(backoff, retryAfterMs) * (1 + Math.random() / 2);
+}
+
+/** Wait; rejects with the signal's reason when it is aborted. */
+export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  let timer: ReturnType<typeof setTimeout>;
+  const over = new Promise<void>((resolve) => (timer = setTimeout(resolve, ms)));
+  return abortable(over, signal).finally(() => clearTimeout(timer));
+}
+
+/** Do `work` with a signal that ends with the time or with the caller's; leaves nothing behind. */
+async function within<T>(
+  ms: number,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => T | Promise<T>,
+): Promise<T> {
+  const control = new AbortController();
+  const late = new Problem("unreachable", "The service did not answer in time.");
+  const abort = () => control.abort(signal.reason);
+  const timer = setTimeout(() => control.abort(late), ms);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    signal.throwIfAborted();
+    return await abortable(Promise.resolve(work(control.signal)), control.signal);
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", abort);
+  }
+}
+
+/** The same promise, but rejected at once when the signal is aborted. */
+export function abortable<T>(promise: Promise<T>, signal?: AbortSignal): Promise<T> {
+  if (!signal) return promise;
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener("abort", abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
+}

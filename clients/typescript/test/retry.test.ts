@@ -1,0 +1,216 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Problem } from "fanfold-client";
+
+import { pauseMs } from "../dist/retry.js";
+import { type Answer, clientOf, problem, serve } from "./http.js";
+
+const ACCEPTED = {
+  ref_id: "r",
+  published_at: "2026-11-20T18:00:00.123Z",
+  accepted_at: "2026-11-20T18:00:00.456Z",
+};
+const UNREAD: Answer = { json: { unread: 3, more: false } };
+const BUSY: Answer = { ...(problem(503, "try-later") as object), headers: { "Retry-After": "0" } };
+
+/** Answers one after the other, and the last one from then on. */
+const inTurn =
+  (...answers: Answer[]) =>
+  (_: unknown, index: number) =>
+    answers[Math.min(index, answers.length - 1)] as Answer;
+
+const is = (kind: string, status: number) => (error: unknown) => {
+  assert.ok(error instanceof Problem, String(error));
+  assert.deepEqual([error.kind, error.status], [kind, status]);
+  return true;
+};
+
+test("a publish whose answer was lost is sent again with the same key", async (t) => {
+  const server = await serve(t, inTurn("lost", "cut", { status: 202, json: ACCEPTED }));
+  const accepted = await clientOf(server).publish({ title: "Hello" });
+  assert.equal(accepted.ref_id, "r");
+  const keys = server.asked.map((each) => each.headers["idempotency-key"]);
+  assert.equal(keys.length, 3);
+  assert.equal(new Set(keys).size, 1);
+  assert.match(keys[0] as string, /^[0-9a-f]{32}$/);
+  assert.deepEqual(server.asked[2]?.body, { body: { title: "Hello" } });
+});
+
+test("two publishes have two keys, and a key of one's own is sent", async (t) => {
+  const server = await serve(t, () => ({ status: 202, json: ACCEPTED }));
+  const client = clientOf(server);
+  await client.publish({});
+  await client.publish({});
+  await client.publish(null, { key: "draft-7", publishedAt: "2026-11-20T18:00:00Z" });
+  const keys = server.asked.map((each) => each.headers["idempotency-key"]);
+  assert.notEqual(keys[0], keys[1]);
+  assert.equal(keys[2], "draft-7");
+  assert.deepEqual(server.asked[2]?.body, { body: null, published_at: "2026-11-20T18:00:00Z" });
+});
+
+test("a publish without a key is sent once", async (t) => {
+  const server = await serve(t, () => "lost");
+  const { api } = clientOf(server);
+  await assert.rejects(api.POST("/v1/posts", { body: { body: {} } }), is("unreachable", 0));
+  assert.equal(server.asked.length, 1);
+});
+
+for (const status of [429, 500, 502, 503, 504]) {
+  test(`a ${status} is asked again, whoever has answered it`, async (t) => {
+    const gateway: Answer = {
+      status,
+      text: "<html>Bad Gateway</html>",
+      headers: { "Content-Type": "text/html" },
+    };
+    const message: Answer = { status, json: { message: "Service Unavailable" } };
+    const server = await serve(t, inTurn(gateway, message, problem(status, "try-later"), UNREAD));
+    assert.equal((await clientOf(server).unread()).unread, 3);
+    assert.equal(server.asked.length, 4);
+  });
+}
+
+test("what cannot succeed is a problem with its name and its sentence", async (t) => {
+  const server = await serve(t, () => problem(409, "too-many-mutes", "Unmute one first."));
+  await assert.rejects(clientOf(server).mute("alice"), (error) => {
+    assert.ok(error instanceof Problem);
+    assert.equal(error.message, "Unmute one first.");
+    assert.equal(error.passes, false);
+    return is("too-many-mutes", 409)(error);
+  });
+  assert.equal(server.asked.length, 1);
+});
+
+test("a page of HTML with status 200 is no answer of the service", async (t) => {
+  const sign: Answer = {
+    text: "<h1>Sign in to this network</h1>",
+    headers: { "Content-Type": "text/html" },
+  };
+  const server = await serve(t, inTurn(sign, UNREAD));
+  assert.equal((await clientOf(server).unread()).unread, 3);
+});
+
+test("a pause is never shorter than the service asks for, and grows", () => {
+  for (let attempt = 0; attempt < 20; attempt++) {
+    assert.ok(pauseMs(attempt, 500, 7_000) >= 7_000);
+    assert.ok(pauseMs(attempt, 500) >= Math.min(500 * 2 ** attempt, 10_000));
+    assert.ok(pauseMs(attempt, 500) <= 15_000);
+  }
+});
+
+test("the service's Retry-After of no seconds is asked again at once", async (t) => {
+  const server = await serve(t, inTurn(BUSY, BUSY, UNREAD));
+  await clientOf(server).unread();
+  assert.equal(server.asked.length, 3);
+});
+
+for (const later of ["3600", new Date(Date.now() + 3_600_000).toUTCString()]) {
+  test(`who would wait beyond the deadline is told at once: Retry-After ${later}`, async (t) => {
+    const busy = {
+      ...(problem(429, "too-many-requests") as object),
+      headers: { "Retry-After": later },
+    };
+    const server = await serve(t, () => busy);
+    await assert.rejects(clientOf(server).unread(), (error) => {
+      assert.ok(error instanceof Problem && (error.retryAfterMs ?? 0) > 3_000_000);
+      return is("too-many-requests", 429)(error);
+    });
+    assert.equal(server.asked.length, 1);
+  });
+}
+
+test("the last problem is told when the time is over", async (t) => {
+  const server = await serve(t, () => problem(503, "try-later"));
+  const client = clientOf(server, { deadlineMs: 200, backoffMs: 20 });
+  await assert.rejects(client.unread(), is("try-later", 503));
+  assert.ok(server.asked.length > 1);
+});
+
+test("an attempt that is never answered is given up, and made again", async (t) => {
+  const never = new Promise<Answer>(() => {});
+  const server = await serve(t, (_, index) => (index ? UNREAD : never));
+  assert.equal((await clientOf(server, { attemptMs: 200 }).unread()).unread, 3);
+  const silent = await serve(t, () => never);
+  await assert.rejects(clientOf(silent, { deadlineMs: 100 }).unread(), is("unreachable", 0));
+});
+
+test("a token's function is asked before each call, and once more after a 401", async (t) => {
+  const server = await serve(t, (asked) =>
+    asked.headers.authorization === "Bearer old"
+      ? { status: 401, json: { message: "Unauthorized" } }
+      : UNREAD,
+  );
+  const rejected: (string | undefined)[] = [];
+  const tokens = ["old", "new", "newer"];
+  const token = async (refused?: string) => {
+    rejected.push(refused);
+    return tokens.shift() as string;
+  };
+  const client = clientOf(server, { token });
+  await client.unread();
+  await client.unread();
+  assert.deepEqual(rejected, [undefined, "old", undefined]);
+  assert.equal(server.asked[2]?.headers.authorization, "Bearer newer");
+});
+
+test("a second 401 is a problem, and so is the first one of a token that stays", async (t) => {
+  const server = await serve(t, () => ({ status: 401, json: { message: "Unauthorized" } }));
+  await assert.rejects(clientOf(server, { token: () => "refused" }).unread(), is("unknown", 401));
+  assert.equal(server.asked.length, 2);
+  await assert.rejects(clientOf(server).unread(), is("unknown", 401));
+  assert.equal(server.asked.length, 3);
+});
+
+test("who cannot sign in is told the reason of the app's own function", async (t) => {
+  const server = await serve(t, () => UNREAD);
+  const token = () => Promise.reject(new Error("signed out"));
+  await assert.rejects(clientOf(server, { token }).unread(), /signed out/);
+  assert.equal(server.asked.length, 0);
+});
+
+test("an abort ends a call that waits for its answer, for a pause or for a token", async (t) => {
+  const reason = new Error("the reader has left");
+  const never = new Promise<never>(() => {});
+  const control = new AbortController();
+  const silent = await serve(t, () => {
+    control.abort(reason);
+    return never;
+  });
+  await assert.rejects(clientOf(silent).unread({ signal: control.signal }), reason);
+  const other = new AbortController();
+  const busy = await serve(t, () => {
+    setTimeout(() => other.abort(reason), 50);
+    return problem(503, "try-later");
+  });
+  const slow = clientOf(busy, { backoffMs: 10_000 });
+  await assert.rejects(slow.unread({ signal: other.signal }), reason);
+  assert.equal(busy.asked.length, 1);
+  const signal = AbortSignal.abort(reason);
+  await assert.rejects(clientOf(busy, { token: () => never }).unread({ signal }), reason);
+  assert.equal(busy.asked.length, 1);
+});
+
+test("ids are escaped, and those that an address cannot hold are refused", async (t) => {
+  const server = await serve(t, () => ({ status: 204 }));
+  const client = clientOf(server);
+  await client.unfollow("shop:a|b@c+d=e");
+  assert.equal(server.asked[0]?.path, "/v1/following/shop%3Aa%7Cb%40c%2Bd%3De");
+  for (const id of ["", ".", ".."]) await assert.rejects(client.unfollow(id), is("bad-input", 400));
+  assert.equal(server.asked.length, 1);
+});
+
+test("lists are read page by page, also beyond an empty one", async (t) => {
+  const pages = [
+    { followers: [{ user_id: "a" }], next: "one" },
+    { followers: [], next: "two" },
+    { followers: [{ user_id: "b" }], next: null },
+  ];
+  const server = await serve(t, (_, index) => ({ json: pages[index] }));
+  const ids: string[] = [];
+  for await (const { user_id } of clientOf(server).followers("alice")) ids.push(user_id);
+  assert.deepEqual(ids, ["a", "b"]);
+  assert.deepEqual(
+    server.asked.map((each) => each.query.cursor),
+    [undefined, "one", "two"],
+  );
+});

@@ -1,0 +1,195 @@
+"""Every route of docs/api.md as a method, and pages as iterators."""
+
+import json
+from collections.abc import Callable, Container, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+import urllib3
+
+from fanfold import answers, clock, contract, json_text
+from fanfold_client import requests
+from fanfold_client.connections import pool_for
+from fanfold_client.errors import Failed
+
+
+@dataclass
+class Fanfold:
+    """The API at `url` as the user of an access token; threads may share it.
+
+    Ids are strings, times texts of RFC 3339, bodies dicts. Results are the dicts of
+    `fanfold.answers`; they may get more members. Each method may raise `Refused` and `NoAnswer`.
+    Where there was no answer, or one of a moment's trouble (429, 502, 503, 504), the request is
+    repeated for `seconds`, and does what it does once. Lists and pages count each request anew.
+    """
+
+    url: str
+    # Or what makes one, for each attempt: tokens end after an hour or so.
+    token: str | Callable[[], str] = field(repr=False)
+    seconds: float = 60.0
+    # Where many clients share connections; by itself, it makes its own.
+    pool: urllib3.PoolManager | None = field(default=None, repr=False)
+    # Reads answers. Another one may keep what a float would round.
+    loads: Callable[[str], Any] = field(default=json.loads, repr=False)
+    # Told of each failure that is tried again.
+    on_retry: Callable[[Failed], object] = field(default=lambda _: None, repr=False)
+
+    def publish(
+        self, body: dict[str, Any] | None = None, *, published_at: str | None = None, key: str = ""
+    ) -> answers.Accepted:
+        """Publish a post. Calls with the same `key` publish it once; without, each call does."""
+        content = {"body": body, "published_at": published_at}
+        return self._call(contract.PUBLISH_POST, content, key=key or clock.new_id())
+
+    def post(self, ref_id: str) -> answers.Post:
+        return self._call(contract.READ_POST, ref_id=ref_id)
+
+    def edit(self, ref_id: str, body: dict[str, Any]) -> answers.Edited:
+        return self._call(contract.EDIT_POST, {"body": body}, ref_id=ref_id)
+
+    def retract(self, ref_id: str) -> None:
+        self._call(contract.RETRACT_POST, ref_id=ref_id)
+
+    def delivery(self, ref_id: str) -> answers.Delivery:
+        """How far an own post is. `state` says when it is complete; no count does."""
+        return self._call(contract.SHOW_DELIVERY, ref_id=ref_id)
+
+    def follow(self, publisher_id: str) -> answers.Followed:
+        return self._call(contract.FOLLOW, publisher_id=publisher_id)
+
+    def unfollow(self, publisher_id: str) -> None:
+        self._call(contract.UNFOLLOW, publisher_id=publisher_id)
+
+    def following(self) -> Iterator[answers.Followed]:
+        return self._list(contract.LIST_FOLLOWING, "following")
+
+    def mute(self, publisher_id: str) -> None:
+        self._call(contract.MUTE, publisher_id=publisher_id)
+
+    def unmute(self, publisher_id: str) -> None:
+        self._call(contract.UNMUTE, publisher_id=publisher_id)
+
+    def muted(self) -> Iterator[answers.Muted]:
+        return self._list(contract.LIST_MUTED, "muted")
+
+    def followers(self, publisher_id: str) -> Iterator[answers.Follower]:
+        return self._list(contract.LIST_FOLLOWERS, "followers", publisher_id=publisher_id)
+
+    def count_followers(self, publisher_id: str) -> answers.FollowersCount:
+        return self._call(contract.COUNT_FOLLOWERS, publisher_id=publisher_id)
+
+    def marker(self) -> answers.Marker:
+        return self._call(contract.READ_MARKER)
+
+    def move_marker(self, published_at: str, ref_id: str) -> answers.MovedMarker:
+        """Mark an entry and all below it as read. It only moves up: the answer is where it is."""
+        return self._call(contract.MOVE_MARKER, {"published_at": published_at, "ref_id": ref_id})
+
+    def unread(self) -> answers.Unread:
+        return self._call(contract.COUNT_UNREAD)
+
+    @property
+    def timeline(self) -> "Entries":
+        return Entries(self, contract.READ_TIMELINE, {})
+
+    def feed(self, publisher_id: str) -> "Entries":
+        """The publisher's own posts, whoever follows."""
+        return Entries(self, contract.READ_FEED, {"publisher_id": publisher_id})
+
+    def _list(self, route: contract.Route, member: str, **ids: str) -> Iterator[Any]:
+        query: dict[str, Any] = {"limit": contract.MAX_LIMIT}
+        while True:
+            page = self._call(route, query=query, **ids)
+            yield from page[member]
+            if page["next"] is None:
+                return
+            query["cursor"] = page["next"]
+
+    def _call(
+        self,
+        route: contract.Route,
+        content: Any = None,
+        *,
+        key: str = "",
+        query: dict[str, Any] | None = None,
+        **ids: str,
+    ) -> Any:
+        path = route.path.format(**{name: quote(value, safe="") for name, value in ids.items()})
+        url = f"{self.url.rstrip('/')}{path}" + (f"?{urlencode(query)}" if query else "")
+        body = None if content is None else json_text.write(content).encode()
+        headers = {"idempotency-key": key} if key else {}
+        if body is not None:
+            headers["content-type"] = "application/json"
+
+        def make() -> requests.Request:
+            token = self.token if isinstance(self.token, str) else self.token()
+            signed = {"authorization": f"Bearer {token}"}
+            return requests.Request(route.method, url, body, headers | signed)
+
+        return requests.answer(self._pool, make, self.loads, self.on_retry, self.seconds)
+
+    @cached_property
+    def _pool(self) -> urllib3.PoolManager:
+        return self.pool or pool_for(self.url)
+
+
+class Entries(NamedTuple):
+    """A timeline or a feed, whose pages are newest first whichever way one goes."""
+
+    client: Fanfold
+    route: contract.Route
+    ids: dict[str, str]
+
+    def page(
+        self,
+        *,
+        limit: int = contract.DEFAULT_LIMIT,
+        before: str | None = None,
+        after: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        hydrate: bool = True,
+    ) -> answers.TimelinePage:
+        """Return one page: below the cursor `before`, or the oldest above `after`.
+
+        `since` (inclusive) and `until` are times. Without `hydrate`, entries have no body.
+        """
+        places = {"before": before, "after": after, "from": since, "to": until}
+        query: dict[str, Any] = {"limit": limit}
+        query |= {name: place for name, place in places.items() if place is not None}
+        query |= {} if hydrate else {"hydrate": "false"}
+        return self.client._call(self.route, query=query, **self.ids)
+
+    def older(
+        self, before: str | None = None, *, limit: int = contract.MAX_LIMIT, **bounds: Any
+    ) -> Iterator[answers.TimelineEntry]:
+        """Every entry from the newest, or from the cursor `before`, down to the end.
+
+        `limit` is that of each page; `since`, `until` and `hydrate` are as for `page`.
+        """
+        while True:
+            page = self.page(limit=limit, before=before, **bounds)
+            yield from page["entries"]
+            before = page["next"]
+            if before is None:
+                return
+
+    def newer(
+        self, previous: str, *, have: Container[str] = (), limit: int = contract.MAX_LIMIT
+    ) -> Iterator[answers.TimelinePage]:
+        """Pages of what has come since the `previous` of a page; the one above comes after.
+
+        What comes late is among them. Keep the `previous` of the last page, and ask with it again.
+        Entries whose `ref_id` you `have`, or that come twice in these pages, are left out.
+        """
+        seen, has_more = set[str](), True
+        while has_more:
+            page = self.page(limit=limit, after=previous)
+            ids = [entry["ref_id"] for entry in page["entries"]]
+            known = {ref_id for ref_id in ids if ref_id in seen or ref_id in have}
+            seen.update(ids)
+            page["entries"] = [each for each in page["entries"] if each["ref_id"] not in known]
+            previous, has_more = page["previous"], page.get("more", False)
+            yield page

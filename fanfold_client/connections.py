@@ -1,0 +1,39 @@
+"""Connections by the proxy and with the certificates of this machine."""
+
+import os
+import ssl
+from contextlib import suppress
+from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import urllib3
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def pool_for(url: str) -> urllib3.PoolManager:
+    """Connections to this address, by the proxy that the environment names, if it does for it.
+
+    urllib3 looks at none of these variables by itself.
+    """
+    parts = urlsplit(url)
+    host, proxy = parts.hostname or "", getproxies().get(parts.scheme)
+    if proxy is None or host in LOOPBACK or proxy_bypass(host):
+        is_plain = parts.scheme == "http"
+        return urllib3.PoolManager(ssl_context=None if is_plain else _certificates())
+    user = urllib3.util.parse_url(proxy).auth
+    headers = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
+    return urllib3.ProxyManager(proxy, ssl_context=_certificates(), proxy_headers=headers)
+
+
+def _certificates() -> ssl.SSLContext:
+    """The system's, botocore's (a Python for macOS may have none), and those of a company."""
+    context = ssl.create_default_context()
+    with suppress(ImportError):  # in a program that does not use AWS
+        # Here, because it is slow, and the local engine needs none.
+        from botocore.httpsession import get_cert_path
+
+        context.load_verify_locations(get_cert_path(True))
+    if company := os.environ.get("AWS_CA_BUNDLE"):
+        context.load_verify_locations(company)
+    return context

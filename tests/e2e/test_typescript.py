@@ -1,0 +1,98 @@
+"""The TypeScript client: built, tested, packed and used against the deployed stack, by Node."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from fanfold import times
+from fanfold_cli.stack import Deployment
+from tests.e2e.clients import User, entries, eventually, send
+
+CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
+# Much longer than it takes on a busy machine.
+PATIENCE_SECONDS = 300
+
+
+def run(*command: str, cwd: Path = CLIENT, **environment: str) -> str:
+    """Run a command, and return what it printed; fails with that."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}"
+    return done.stdout
+
+
+def run_on(stack: Deployment, test: str, users: Mapping[str, User], **more: int) -> None:
+    """Run a test of `clients/typescript/test` on the stack, with users by their short names."""
+    tokens = {name: user.token for name, user in users.items()}
+    names = {name: user.name for name, user in users.items()}
+    chosen = {"url": stack.api_url, "tokens": tokens, "names": names, **more}
+    run("node", "--test", f".build/{test}.e2e.js", FANFOLD_STACK=json.dumps(chosen))
+
+
+def delivered_to(stack: Deployment, user: User) -> int:
+    return sum(name == user.name for name, _ in entries(stack))
+
+
+@pytest.fixture(scope="module")
+def built() -> None:
+    """The client and its tests, compiled."""
+    run("npm", "run", "build:tests")
+
+
+def test_its_types_are_those_of_the_contract() -> None:
+    run("npm", "run", "schema", "--", "--check")  # else: make documents
+
+
+@pytest.mark.usefixtures("built")
+def test_its_own_tests_pass() -> None:
+    run("npm", "run", "test:built")
+
+
+@pytest.mark.usefixtures("built")
+def test_it_works_with_every_route(stack: Deployment, make: Callable[[str], User]) -> None:
+    run_on(stack, "routes", {name: make(name) for name in ("erin", "frank")})
+
+
+@pytest.mark.parametrize(
+    ("sent", "published"),
+    [
+        pytest.param(200, 20, id="200"),
+        pytest.param(2000, 200, id="2000", marks=pytest.mark.thorough),
+    ],
+)
+@pytest.mark.usefixtures("built")
+def test_it_pages_both_ways_while_posts_are_published(
+    stack: Deployment, make: Callable[[str], User], sent: int, published: int
+) -> None:
+    users = {name: make(name) for name in ("alice", "bob", "carol")}
+    publishers = [users["alice"], users["carol"]]
+    for publisher in publishers:
+        users["bob"].follow(publisher)
+    before = time.time() - 2 * sent
+    send(
+        stack,
+        *(
+            {
+                "type": "post.published",
+                "publisher_id": publishers[number % 2].name,
+                "ref_id": f"{users['bob'].name}-{number}",
+                "published_at": times.to_text(int(1000 * (before + number))),
+            }
+            for number in range(sent)
+        ),
+    )
+    eventually(lambda: delivered_to(stack, users["bob"]) == sent)
+    run_on(stack, "paging", users, sent=sent, published=published)

@@ -1,0 +1,384 @@
+"""The Python client, against a server on loopback that answers by a script."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from email.message import Message
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import fanfold_client
+from fanfold import clock, contract, json_text
+from fanfold_client import Failed, Fanfold, NoAnswer, Refused
+
+pytestmark = pytest.mark.network
+
+TOKEN = "a.b.c"
+ACCEPTED = {"ref_id": "r1", "published_at": "2026-11-20T18:00:00.123Z", "accepted_at": "…"}
+PROBLEM = {
+    "type": f"{contract.PROBLEMS_PAGE}#no-post",
+    "title": "No such post",
+    "status": 404,
+    "detail": "There is no post 'r1'.",
+}
+LOST = 0  # the status of an answer that never comes: the connection is closed
+
+
+class Request(NamedTuple):
+    command: str
+    path: str
+    headers: Message
+    sent: bytes
+
+
+@dataclass
+class Server:
+    """Answers the requests one after the other, and the last answer again and again."""
+
+    script: list[tuple[int, Any, dict[str, str]]] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    url: str = ""
+
+    def answers(self, status: int, content: Any = None, **headers: str) -> Server:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        self.script.append((status, content, named))
+        return self
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"{request.command} {request.path}" for request in self.requests]
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    scripted: Server
+
+    def answer(self) -> None:
+        sent = self.rfile.read(int(self.headers.get("content-length", 0)))
+        server = self.scripted
+        server.requests.append(Request(self.command, self.path, self.headers, sent))
+        status, content, headers = server.script[0]
+        if len(server.script) > 1:
+            del server.script[0]
+        if status == LOST:
+            self.close_connection = True
+            return
+        raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+        raw = b"" if status == 204 else raw
+        self.send_response(status)
+        for name, value in {"content-length": str(len(raw)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(raw)
+
+    do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - the library's names
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    scripted = Server()
+    handler = type("Scripted", (Handler,), {"scripted": scripted})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as listener:
+        listener.daemon_threads = True
+        threading.Thread(target=listener.serve_forever, args=(0.01,), daemon=True).start()
+        scripted.url = f"http://127.0.0.1:{listener.server_port}/prefix"
+        yield scripted
+        listener.shutdown()
+
+
+@pytest.fixture
+def api(server: Server) -> Iterator[Fanfold]:
+    client = Fanfold(server.url, TOKEN)
+    yield client
+    client._pool.clear()
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses between attempts, for which only a clock of the test waits."""
+    made: list[float] = []
+    monkeypatch.setattr(clock, "monotonic", lambda: sum(made))
+    monkeypatch.setattr(clock, "sleep", made.append)
+    monkeypatch.setattr(clock, "chance", lambda: 0.5)
+    return made
+
+
+# One call of each route: the request's line, what it sends, and what it returns.
+PAGE = {"entries": [], "next": None, "previous": "p"}
+CALLS: list[tuple[Callable[[Fanfold], Any], str, Any, Any]] = [
+    (lambda api: api.publish({"a": 1}), "POST /v1/posts", {"body": {"a": 1}}, ACCEPTED),
+    (lambda api: api.post("r1"), "GET /v1/posts/r1", None, {"ref_id": "r1"}),
+    (lambda api: api.edit("r1", {}), "PUT /v1/posts/r1", {"body": {}}, {"ref_id": "r1"}),
+    (lambda api: api.retract("r1"), "DELETE /v1/posts/r1", None, None),
+    (lambda api: api.delivery("r1"), "GET /v1/posts/r1/delivery", None, {"state": "complete"}),
+    (lambda api: api.follow("a|b"), "PUT /v1/following/a%7Cb", None, {"publisher_id": "a|b"}),
+    (lambda api: api.unfollow("ada"), "DELETE /v1/following/ada", None, None),
+    (lambda api: api.mute("ada"), "PUT /v1/muted/ada", None, None),
+    (lambda api: api.unmute("ada"), "DELETE /v1/muted/ada", None, None),
+    (lambda api: api.marker(), "GET /v1/timeline/marker", None, {"ref_id": None}),
+    (
+        lambda api: api.move_marker("2026-11-20T18:00:00Z", "r1"),
+        "PUT /v1/timeline/marker",
+        {"published_at": "2026-11-20T18:00:00Z", "ref_id": "r1"},
+        {"ref_id": "r1"},
+    ),
+    (lambda api: api.unread(), "GET /v1/timeline/unread", None, {"unread": 1, "more": False}),
+    (
+        lambda api: api.count_followers("ada"),
+        "GET /v1/publishers/ada/followers/count",
+        None,
+        {"followers": 2, "exact": True},
+    ),
+    (lambda api: api.timeline.page(), "GET /v1/timeline?limit=50", None, PAGE),
+    (
+        lambda api: api.feed("ada").page(limit=3, since="2026-01-01", hydrate=False),
+        "GET /v1/publishers/ada/posts?limit=3&from=2026-01-01&hydrate=false",
+        None,
+        PAGE,
+    ),
+    (lambda api: list(api.following()), "GET /v1/following?limit=100", None, "following"),
+    (lambda api: list(api.muted()), "GET /v1/muted?limit=100", None, "muted"),
+    (
+        lambda api: list(api.followers("ada")),
+        "GET /v1/publishers/ada/followers?limit=100",
+        None,
+        "followers",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "line", "sent", "content"), CALLS, ids=[c[1] for c in CALLS])
+def test_each_method_is_one_request_of_its_route(
+    server: Server, api: Fanfold, call: Callable[[Fanfold], Any], line: str, sent: Any, content: Any
+) -> None:
+    is_list = isinstance(content, str)
+    answer = {content: [{"id": 1}], "next": None} if is_list else content
+    server.answers(204 if content is None else 200, answer)
+    assert call(api) == ([{"id": 1}] if is_list else content)
+    assert server.lines == [line.replace(" ", " /prefix", 1)]
+    headers = server.requests[0].headers
+    assert headers["authorization"] == f"Bearer {TOKEN}"
+    assert headers["user-agent"].startswith("fanfold-python/0.")
+    raw = server.requests[0].sent
+    given = json.loads(raw) if raw else None
+    assert given == (sent | {"published_at": None} if line.startswith("POST") else sent)
+
+
+def test_there_is_a_method_for_every_route() -> None:
+    lines = {line.partition("?")[0] for _, line, *_ in CALLS}
+    ids = {"ref_id": "r1", "publisher_id": "ada"}
+    routes = {route.key.format(**ids) for route in contract.ROUTES}
+    assert routes - lines == {"PUT /v1/following/ada"}  # it is called with another id
+
+
+def test_a_publish_whose_answer_was_lost_is_sent_again_with_its_key(
+    server: Server, api: Fanfold, pauses: list[float]
+) -> None:
+    server.answers(LOST).answers(LOST).answers(202, ACCEPTED)
+    assert api.publish({"title": "Hello"}) == ACCEPTED
+    keys = [request.headers["idempotency-key"] for request in server.requests]
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+    assert len({request.sent for request in server.requests}) == 1
+    assert pauses == [0.75, 1.5]
+    api.publish()
+    assert server.requests[-1].headers["idempotency-key"] not in keys
+    api.publish(key="mine")
+    assert server.requests[-1].headers["idempotency-key"] == "mine"
+
+
+def test_at_least_the_seconds_of_retry_after_are_waited_with_jitter(
+    server: Server, api: Fanfold, pauses: list[float]
+) -> None:
+    server.answers(429, {}, retry_after="7").answers(503, {}, retry_after="soon")
+    server.answers(202, ACCEPTED)
+    assert api.publish() == ACCEPTED
+    assert pauses == [7.25, 1.5]
+
+
+def test_what_passes_after_many_attempts_is_answered_if_there_is_time(
+    server: Server, pauses: list[float]
+) -> None:
+    for _ in range(26):
+        server.answers(502, b"<html>Bad Gateway</html>")
+    server.answers(202, ACCEPTED)
+    retried: list[Failed] = []
+    api = Fanfold(server.url, TOKEN, seconds=3600, on_retry=retried.append)
+    assert api.publish() == ACCEPTED
+    assert (len(server.requests), len(retried)) == (27, 26)
+    assert max(pauses) == 12  # three quarters of sixteen seconds
+    api._pool.clear()
+
+
+@pytest.mark.parametrize("status", [LOST, 429, 502, 503, 504])
+def test_no_attempt_begins_after_the_deadline(
+    server: Server, api: Fanfold, pauses: list[float], status: int
+) -> None:
+    server.answers(status, {})
+    with pytest.raises(Failed) as failed:
+        api.publish()
+    assert failed.value.may_pass
+    assert api.seconds - 12 <= sum(pauses) < api.seconds
+    assert len(server.requests) == len(pauses) + 1
+
+
+def test_a_wait_beyond_the_deadline_is_not_begun(
+    server: Server, api: Fanfold, pauses: list[float]
+) -> None:
+    server.answers(429, {}, retry_after="86400")
+    with pytest.raises(Refused) as refused:
+        api.unread()
+    assert (refused.value.retry_after, pauses, len(server.requests)) == (86400, [], 1)
+
+
+def test_a_problem_document_is_an_error_that_is_not_sent_again(
+    server: Server, api: Fanfold
+) -> None:
+    server.answers(404, PROBLEM)
+    with pytest.raises(Refused) as refused:
+        api.post("r1")
+    error = refused.value
+    assert (error.status, error.type) == (404, "no-post")
+    assert (error.title, error.detail) == (PROBLEM["title"], PROBLEM["detail"])
+    assert str(error) == "404 No such post: There is no post 'r1'."
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "detail"),
+    [
+        (401, {"message": "Unauthorized"}, "Unauthorized"),
+        (413, b"<html>too much</html>", "<html>too much</html>"),
+        (418, ["a", "list"], '["a", "list"]'),
+        (302, b"", ""),
+    ],
+)
+def test_the_answer_of_a_gateway_has_no_type_and_its_words_as_detail(
+    server: Server, api: Fanfold, status: int, content: Any, detail: str
+) -> None:
+    server.answers(status, content)
+    with pytest.raises(Refused) as refused:
+        api.unread()
+    error = refused.value
+    assert (error.status, error.type, error.detail, error.may_pass) == (status, "", detail, False)
+
+
+def test_a_500_of_a_gateway_is_tried_again_and_that_of_the_api_is_not(
+    server: Server, api: Fanfold
+) -> None:
+    server.answers(500, {"message": "Internal Server Error"}).answers(200, {"unread": 0})
+    assert api.unread() == {"unread": 0}
+    server.script = []
+    server.answers(500, {**PROBLEM, "type": f"{contract.PROBLEMS_PAGE}#internal"})
+    with pytest.raises(Refused):
+        api.unread()
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("content", [b"<html>Sign in to this network</html>", b"", b"\xff"])
+def test_an_answer_that_is_not_json_is_none_of_the_api(
+    server: Server, api: Fanfold, content: bytes
+) -> None:
+    server.answers(200, content).answers(200, {"unread": 3})
+    assert api.unread() == {"unread": 3}
+    server.script = []
+    server.answers(200, content)
+    with pytest.raises(NoAnswer, match="and no JSON, so not by the API"):
+        api.unread()
+
+
+def test_where_nothing_listens_there_is_no_answer_and_the_request_is_named(server: Server) -> None:
+    api = Fanfold("http://127.0.0.1:1", TOKEN, seconds=1)
+    with pytest.raises(NoAnswer, match=r"^GET http://127.0.0.1:1/v1/timeline/unread got no answer"):
+        api.unread()
+
+
+def test_a_wrong_address_is_not_tried_again(pauses: list[float]) -> None:
+    with pytest.raises(NoAnswer):
+        Fanfold("http://[nowhere", TOKEN, pool=fanfold_client.pool_for("http://a")).unread()
+    assert pauses == []
+
+
+def test_each_attempt_asks_for_the_token_of_its_time(server: Server) -> None:
+    tokens = iter(["old", "new"])
+    api = Fanfold(server.url, lambda: next(tokens))
+    server.answers(503, {}).answers(200, {"unread": 0})
+    api.unread()
+    sent = [request.headers["authorization"] for request in server.requests]
+    assert sent == ["Bearer old", "Bearer new"]
+    assert "secret" not in repr(Fanfold(server.url, "secret"))
+    api._pool.clear()
+
+
+def test_members_that_are_not_known_yet_do_no_harm(server: Server, api: Fanfold) -> None:
+    server.answers(200, {**PAGE, "entries": [{"ref_id": "r1", "new": 1}], "newer": {}})
+    assert list(api.timeline.older()) == [{"ref_id": "r1", "new": 1}]
+
+
+def test_a_body_is_sent_digit_for_digit_and_may_be_read_so(server: Server) -> None:
+    api = Fanfold(server.url, TOKEN, loads=partial(json.loads, parse_float=Decimal))
+    server.answers(200, b'{"body": {"price": 1.10}}')
+    price = api.edit("r1", json_text.read('{"price":1.10}', what="It"))["body"]["price"]  # type: ignore[typeddict-item]
+    assert server.requests[0].sent == b'{"body":{"price":1.10}}'
+    assert str(price) == "1.10"
+    api._pool.clear()
+
+
+def test_lists_go_on_to_their_end_even_over_an_empty_page(server: Server, api: Fanfold) -> None:
+    server.answers(200, {"followers": [{"user_id": "a"}], "next": "c 1"})
+    server.answers(200, {"followers": [], "next": "c2"})
+    server.answers(200, {"followers": [{"user_id": "b"}], "next": None})
+    assert [follower["user_id"] for follower in api.followers("ada")] == ["a", "b"]
+    queries = [line.partition("?")[2] for line in server.lines]
+    assert queries == ["limit=100", "limit=100&cursor=c+1", "limit=100&cursor=c2"]
+
+
+def entries(*ref_ids: str) -> list[dict[str, str]]:
+    return [{"ref_id": ref_id} for ref_id in ref_ids]
+
+
+def test_older_goes_down_to_the_end_within_its_bounds(server: Server, api: Fanfold) -> None:
+    server.answers(200, {"entries": entries("c"), "next": "n", "previous": "p", "partial": True})
+    server.answers(200, {"entries": entries("b", "a"), "next": None, "previous": "p"})
+    assert list(api.timeline.older(limit=2, until="2026-11-20")) == entries("c", "b", "a")
+    queries = [line.partition("?")[2] for line in server.lines]
+    assert queries == ["limit=2&to=2026-11-20", "limit=2&before=n&to=2026-11-20"]
+
+
+def test_newer_goes_up_while_there_is_more_and_shows_late_entries_once(
+    server: Server, api: Fanfold
+) -> None:
+    first = {"entries": entries("d", "late", "had"), "next": "n", "previous": "p1", "more": True}
+    server.answers(200, first)
+    server.answers(200, {"entries": entries("e", "late"), "next": "n", "previous": "p2"})
+    pages = list(api.timeline.newer("p0", have={"had"}))
+    assert [page["entries"] for page in pages] == [entries("d", "late"), entries("e")]
+    assert [page["previous"] for page in pages] == ["p1", "p2"]
+    queries = [line.partition("?")[2] for line in server.lines]
+    assert queries == ["limit=100&after=p0", "limit=100&after=p1"]
+
+
+def test_a_page_that_came_before_a_failure_is_not_lost(server: Server, api: Fanfold) -> None:
+    server.answers(200, {"entries": entries("d"), "next": "n", "previous": "p1", "more": True})
+    server.answers(404, PROBLEM)
+    pages = api.timeline.newer("p0")
+    assert next(pages)["previous"] == "p1"
+    with pytest.raises(Refused):
+        next(pages)
+
+
+def test_the_client_is_short() -> None:
+    folder = Path(fanfold_client.__file__).parent
+    assert (folder / "py.typed").is_file()
+    assert len((folder / "client.py").read_text().splitlines()) < 200
