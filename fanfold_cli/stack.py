@@ -153,6 +153,17 @@ class Deployment:
     def token(self, user: str) -> str:
         return self.sign_in(user).token
 
+    def delete_user(self, user: str) -> None:
+        """Delete the user from the pool, if there is one; raises `ExpectedError`."""
+        cognito = self.client("cognito-idp")
+        with failing_with(f"The user {user} cannot be deleted"):
+            try:
+                cognito.admin_delete_user(
+                    UserPoolId=self.output(names.USER_POOL_ID_OUTPUT), Username=user
+                )
+            except cognito.exceptions.UserNotFoundException:
+                return
+
     def _create_user(self, cognito: Any, pool: str, user: str) -> None:
         try:
             cognito.admin_create_user(UserPoolId=pool, Username=user, MessageAction="SUPPRESS")

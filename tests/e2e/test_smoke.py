@@ -1,0 +1,49 @@
+"""`fanfold smoke` on the engine: the stage works, and nothing is left behind."""
+
+import json
+from typing import Any
+
+from typer.testing import CliRunner
+
+from fanfold import names
+from fanfold_cli.app import app
+from fanfold_cli.local.home import Home
+from fanfold_cli.stack import Deployment
+
+
+def smoke(engine: Home, *options: str) -> tuple[int, Any]:
+    command = ["smoke", "--json", "--home", str(engine.path), *options]
+    ran = CliRunner().invoke(app, command)
+    return ran.exit_code, json.loads(ran.stdout)
+
+
+def synthetic_users(stack: Deployment) -> list[str]:
+    pool = stack.output(names.USER_POOL_ID_OUTPUT)
+    users = stack.client("cognito-idp").list_users(UserPoolId=pool)["Users"]
+    return [user["Username"] for user in users if user["Username"].startswith("fanfold-smoke-")]
+
+
+def test_a_stage_that_works_passes_every_step_and_has_no_more_users_than_before(
+    engine: Home, stack: Deployment
+) -> None:
+    exit_code, result = smoke(engine)
+    assert (exit_code, result["is_right"], result["left"]) == (0, True, []), result
+    assert len(result["steps"]) == 9
+    assert synthetic_users(stack) == []
+
+
+def test_a_stage_that_delivers_nothing_fails_and_is_cleaned_up_all_the_same(
+    engine: Home, stack: Deployment
+) -> None:
+    runner, where = CliRunner(), ("--home", str(engine.path))
+    assert runner.invoke(app, ["pause", "--lane", "publish", *where]).exit_code == 0
+    try:
+        exit_code, result = smoke(engine, "--patience", "5")
+    finally:
+        resumed = runner.invoke(app, ["resume", "--lane", "publish", *where])
+    assert resumed.exit_code == 0, resumed.output
+    assert (exit_code, result["is_right"], result["left"]) == (1, False, [])
+    last = result["steps"][-1]
+    assert last["name"] == "A post by HTTP reaches the follower"
+    assert last["failure"] == "not within 5 s"
+    assert synthetic_users(stack) == []

@@ -1,0 +1,153 @@
+"""The course of `fanfold smoke`: it stops at what fails, and takes back what it has made."""
+
+import json
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import urllib3
+
+from fanfold import clock
+from fanfold_cli.console import ExpectedError
+from fanfold_cli.smoking import Smoke
+from fanfold_client import NoAnswer, Refused
+
+PUBLISHER = "the-publisher"
+
+
+def refused(status: int) -> Refused:
+    body = json.dumps({"type": "x#problem", "title": "No"}).encode()
+    return Refused(urllib3.HTTPResponse(body=body, status=status))
+
+
+@dataclass
+class Stage:
+    """A stage in memory, seen by everybody; `broken` names what it does wrong."""
+
+    broken: str = ""
+    posts: dict[str, Any] = field(default_factory=dict)
+    followed: bool = False
+    calls: list[str] = field(default_factory=list)
+
+    @property
+    def timeline(self) -> "Stage":
+        return self
+
+    def page(self, *, limit: int) -> Any:
+        shown = self.followed or self.broken == "unfollow"
+        posts = self.posts if shown and self.broken != "delivery" else {}
+        return {"entries": [{"ref_id": key, "body": body} for key, body in posts.items()]}
+
+    def publish(self, body: Any, *, key: str) -> Any:
+        self.posts[key] = body
+        return {"ref_id": key}
+
+    def send(self, message: Any) -> None:
+        if self.broken != "queue":
+            self.posts[message.content["ref_id"]] = message.content["body"]
+
+    def post(self, ref_id: str) -> Any:
+        if ref_id not in self.posts:
+            raise refused(404)
+        return {"publisher_id": PUBLISHER}
+
+    def edit(self, ref_id: str, body: Any) -> None:
+        if self.broken != "edit":
+            self.posts[ref_id] = body
+
+    def delivery(self, ref_id: str) -> Any:
+        return {"state": "complete"}
+
+    def follow(self, publisher_id: str) -> None:
+        self.followed = self.broken != "follow"
+
+    def following(self) -> Any:
+        return [{"publisher_id": PUBLISHER}] if self.followed else []
+
+    def unfollow(self, publisher_id: str) -> None:
+        self.calls.append("unfollow")
+        self.followed = False
+
+    def retract(self, ref_id: str) -> None:
+        if self.broken == "retract":
+            raise NoAnswer("no answer")
+        if self.posts.pop(ref_id, None) is None:
+            raise refused(404)
+
+
+class Closed(Stage):
+    def page(self, *, limit: int) -> Any:
+        raise refused(401)
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = SimpleNamespace(seconds=0.0)
+
+    def sleep(seconds: float) -> None:
+        now.seconds += seconds
+
+    monkeypatch.setattr(clock, "monotonic", lambda: now.seconds)
+    monkeypatch.setattr(clock, "sleep", sleep)
+
+
+def course(stage: Stage, stranger: Stage) -> Smoke:
+    everybody: Any = stage
+    nobody: Any = stranger
+    return Smoke(everybody, everybody, nobody, everybody, "smoke-1", patience=10)
+
+
+def test_a_stage_that_works_passes_and_nothing_is_left() -> None:
+    stage = Stage()
+    smoke = course(stage, Closed())
+    steps = list(smoke.run())
+    assert [step.failure for step in steps] == [""] * 9
+    assert smoke.clean() == []
+    assert (stage.posts, stage.followed) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("broken", "step", "failure"),
+    [
+        ("follow", "A user follows the publisher", "the list of follows lacks it"),
+        ("delivery", "A post by HTTP reaches the follower", "not within 10 s"),
+        ("queue", "A post by the publish queue reaches the follower", "not within 10 s"),
+        ("edit", "An edit shows", "not within 10 s"),
+        ("unfollow", "An unfollow hides the publisher", "the timeline shows its posts"),
+    ],
+)
+def test_what_does_not_work_is_the_last_step_and_is_taken_back(
+    broken: str, step: str, failure: str
+) -> None:
+    stage = Stage(broken)
+    smoke = course(stage, Closed())
+    last = list(smoke.run())[-1]
+    assert (last.name, last.failure) == (step, failure)
+    assert smoke.clean() == []
+    assert (stage.posts, stage.followed) == ({}, False)
+
+
+def test_an_api_that_answers_strangers_fails_first() -> None:
+    (step,) = course(Stage(), Stage()).run()
+    assert step.failure == "a request with a made-up token was answered"
+
+
+def test_what_cannot_be_taken_back_is_named_and_the_rest_is_taken_back() -> None:
+    stage = Stage("retract")
+    smoke = course(stage, Closed())
+    assert list(smoke.run())[-1].failure == "no answer"
+    left = smoke.clean()
+    assert [what.partition(":")[0] for what in left] == ["the post smoke-1"] * 3
+    assert not stage.followed
+
+
+def test_before_anything_is_made_nothing_is_taken_back() -> None:
+    class Down(Closed):
+        def publish(self, body: Any, *, key: str) -> Any:
+            raise ExpectedError("down")
+
+    stage = Down()
+    smoke = course(stage, Closed())
+    assert list(smoke.run())[-1].failure == "down"
+    assert (smoke.clean(), stage.calls) == ([], [])
