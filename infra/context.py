@@ -10,7 +10,7 @@ from infra.stage_checks import StageError
 from infra.stages import DEV, STAGES, Stage, find
 
 # No context value overrides these: they define the stage.
-_FIXED: Final = ("name", "runtime", "architecture", "wheel_platform", "metric_math")
+FIXED: Final = ("name", "runtime", "architecture", "wheel_platform", "metric_math")
 
 
 def choose(context: Mapping[str, Any]) -> Stage:
@@ -23,7 +23,7 @@ def choose(context: Mapping[str, Any]) -> Stage:
     overrides = {
         field.name: _read(field, value)
         for field in fields(Stage)
-        if field.name not in _FIXED and (value := context.get(field.name)) is not None
+        if field.name not in FIXED and (value := context.get(field.name)) is not None
     }
     chosen = replace(stage, **overrides)
     chosen.check()
