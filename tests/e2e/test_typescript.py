@@ -116,6 +116,7 @@ def test_its_example_is_a_timeline_in_a_browser(
     run_on(stack, "page", users, home=str(engine.path))
 
 
+@pytest.mark.thorough
 def test_its_package_serves_javascript_and_typescript(tmp_path: Path) -> None:
     run("npm", "pack", "--silent", "--pack-destination", str(tmp_path))
     (package,) = tmp_path.glob("*.tgz")
