@@ -45,9 +45,7 @@ ENTRIES = {
         Entry("demo", START, "Show the main job on the local engine"),
         Entry("seed", START, "Load a follow graph"),
         Entry("preflight", START, "Say what of a deploy will not work"),
-        Entry(
-            "smoke", START, "Publish, follow, deliver, edit and retract as two users made for it"
-        ),
+        Entry("smoke", START, "Try a deployed stage as two users made for it"),
         Entry("fanout", OPERATE, "Show, list or watch the deliveries of posts"),
         Entry("dlq", OPERATE, "List and show the dead letters, move them back, or drop them"),
         Entry("doctor", OPERATE, "Compare follows with the edges that deliveries read"),

@@ -28,6 +28,12 @@ StackOption = Annotated[
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON object; errors go to stderr.")
 ]
+ContextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-c", "--context", metavar="NAME=VALUE", help="As for `cdk deploy`; can be repeated."
+    ),
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 

@@ -1,13 +1,15 @@
 """Load a follow graph into a stack, with the use cases of the product."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import clock, names
+from fanfold.aws.items import MAX_KEYS
 from fanfold.errors import FanfoldError, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.edges import Edges
@@ -44,6 +46,9 @@ class PatientEdges(Edges):
     def put(self, publisher_id: str, follower_id: str, *, version: int) -> None:
         _retry(lambda: Edges.put(self, publisher_id, follower_id, version=version))
 
+    def versions(self, edges: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        return _retry(lambda: Edges.versions(self, edges))
+
     def ensure(self, publisher_id: str, follower_id: str, *, version: int) -> bool:
         return _retry(lambda: Edges.ensure(self, publisher_id, follower_id, version=version))
 
@@ -62,8 +67,8 @@ def _retry(write: Callable[[], T]) -> T:
 def seed(deployment: Deployment, graph: Graph) -> int:
     """Write every follow of the graph; return how many are new.
 
-    A user who would follow more than one may stops nobody else: the error names them all, once
-    everything else is loaded.
+    What is in effect already is read, and not written again. A user who would follow more than one
+    may stops nobody else: the error names them all, once everything else is loaded.
     """
     with failing_with("The settings of the stage cannot be read, so nothing was loaded"):
         own = following(deployment, report_growth)
@@ -72,21 +77,32 @@ def seed(deployment: Deployment, graph: Graph) -> int:
     new = 0
     stop, beyond = threading.Event(), list[str]()
 
-    def follow(user: str) -> tuple[int, int]:
+    def follow(user: str, publishers: Sequence[str]) -> int:
         if stop.is_set():
-            return 0, 0
+            return 0
         try:
-            return bulk.follow_all(user, follows[user]), len(follows[user])
+            return bulk.follow_all(user, publishers)
         except TooManyFollows:
             beyond.append(user)
-            return 0, len(follows[user])
+            return 0
+
+    def load(users: Sequence[str]) -> tuple[int, int]:
+        pairs = [(user, publisher) for user in users for publisher in follows[user]]
+        left = defaultdict(list)
+        for start in range(0, len(pairs), MAX_KEYS):
+            some = pairs[start : start + MAX_KEYS]
+            done = set() if stop.is_set() else bulk.in_effect(some)
+            for user, publisher in some:
+                if (user, publisher) not in done:
+                    left[user].append(publisher)
+        return sum(follow(user, left[user]) for user in left), len(pairs)
 
     with (
         progress_bar("Following", total=graph.edges, unit="follows") as bar,
         ThreadPoolExecutor(THREADS) as threads,
     ):
         try:
-            for changed, edges in threads.map(follow, sorted(follows)):
+            for changed, edges in threads.map(load, _together(follows)):
                 new += changed
                 bar.advance(edges)
         except (FanfoldError, ClientError, BotoCoreError) as error:
@@ -103,6 +119,20 @@ def seed(deployment: Deployment, graph: Graph) -> int:
     if beyond:
         raise ExpectedError(_too_many(sorted(beyond), follows, own.max_follows, new))
     return new
+
+
+def _together(follows: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:
+    """Users whose follows one read takes, or one user who has more: nobody is in two threads."""
+    users: list[str] = []
+    count = 0
+    for user in sorted(follows):
+        if users and count + len(follows[user]) > MAX_KEYS:
+            yield users
+            users, count = [], 0
+        users.append(user)
+        count += len(follows[user])
+    if users:
+        yield users
 
 
 def _too_many(

@@ -3,10 +3,31 @@
 In a wheel it is `fanfold_cdk`. An app of somebody else needs the names below.
 """
 
-from .embedding import TableOptions
-from .follow_timeline import FollowTimeline
-from .stage_checks import StageError
-from .stages import DEV, PROD, Stage
-from .users import Users
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .embedding import TableOptions
+    from .follow_timeline import FollowTimeline
+    from .stage_checks import StageError
+    from .stages import DEV, PROD, Stage
+    from .users import Users
 
 __all__ = ["DEV", "PROD", "FollowTimeline", "Stage", "StageError", "TableOptions", "Users"]
+
+_HOMES = {
+    "DEV": "stages",
+    "FollowTimeline": "follow_timeline",
+    "PROD": "stages",
+    "Stage": "stages",
+    "StageError": "stage_checks",
+    "TableOptions": "embedding",
+    "Users": "users",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # At its first use: the CDK takes seconds, and who only judges a stage does not need it.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)

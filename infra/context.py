@@ -13,7 +13,7 @@ from .stage_checks import StageError
 from .stages import DEV, PROD, STAGES, Stage, find
 
 # No context value overrides these: they define the stage.
-_FIXED: Final = ("name", "runtime", "architecture", "wheel_platform", "metric_math")
+FIXED: Final = ("name", "runtime", "architecture", "wheel_platform", "metric_math")
 # What a stage of another name may be like.
 _MODELS: Final = {stage.name: stage for stage in (DEV, PROD)}
 
@@ -25,7 +25,7 @@ def choose(context: Mapping[str, Any]) -> Stage:
     overrides = {
         field.name: _read(field, value)
         for field in fields(Stage)
-        if field.name not in _FIXED and (value := context.get(field.name)) is not None
+        if field.name not in FIXED and (value := context.get(field.name)) is not None
     }
     chosen = replace(stage, **overrides)
     chosen.check()

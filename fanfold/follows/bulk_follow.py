@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from fanfold import clock
@@ -21,6 +21,25 @@ class BulkFollowing:
     """The use case behind `fanfold seed`."""
 
     following: Following
+
+    def in_effect(self, pairs: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Which of up to 100 follows (user, publisher) have their row and their edge already.
+
+        Two reads, and no write. What lacks either, as after a crash between the two writes, is left
+        to `follow_all`. Raises `TryLater`.
+
+        Only an unfollow removes an edge, and only after it has given the row a higher version. The
+        edge is read before the row: where the row is a follow of no higher version than the edge,
+        the edge is there at that moment, too. A row of a higher version has been followed again,
+        and the edge that was read may be about to go.
+        """
+        edges = self.following.edges.versions([(publisher, user) for user, publisher in pairs])
+        rows = self.following.follows.rows([(user, publisher) for publisher, user in edges])
+        return {
+            (row.user_id, row.publisher_id)
+            for row in rows
+            if row.is_active and row.version <= edges[row.publisher_id, row.user_id]
+        }
 
     def follow_all(self, user_id: str, publisher_ids: Sequence[str]) -> int:
         """Let the user follow every one of these publishers; returns how many are new.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -58,6 +58,30 @@ class Edges:
             searched = max(searched, top)
         self._put(publisher_id, follower_id, version, deadline)
         return True
+
+    def versions(self, edges: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The versions of up to 100 edges (publisher, follower), of those that are found.
+
+        An edge that is not found may still lie above the remembered level of its publisher. Raises
+        `TryLater`, as `put` does.
+        """
+        deadline = new_deadline()
+
+        def found_at(level: int, left: Collection[tuple[str, str]]) -> dict[tuple[str, str], int]:
+            asked = [(*edge, level) for edge in left]
+            return retry_until(deadline, partial(self.edges_table.versions, asked))
+
+        # Nearly all publishers have one shard: their level is read only if an edge is missing.
+        found = found_at(0, edges)
+        left = [edge for edge in edges if edge not in found]
+        tops = {
+            publisher_id: retry_until(deadline, partial(self.levels.remembered, publisher_id))
+            for publisher_id in {edge[0] for edge in left}
+        }
+        for level in range(1, max(tops.values(), default=0) + 1):
+            left = [edge for edge in left if edge not in found and tops[edge[0]] >= level]
+            found |= found_at(level, left)
+        return found
 
     def put_all(self, edges: Iterable[tuple[str, str, int]]) -> None:
         """Write edges (publisher, follower, version) that no newer follow can have put.

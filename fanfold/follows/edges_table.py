@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from fanfold.aws.items import MAX_PUTS, get_number, number, text
+from fanfold.aws import batch_get
+from fanfold.aws.items import MAX_PUTS, get_number, get_text, number, text
 from fanfold.aws.retries import for_each, is_transient
 from fanfold.follows import ring
 from fanfold.follows.ring_reader import Page, Read, RingRead
@@ -50,6 +51,26 @@ class EdgesTable:
             ProjectionExpression="version",
         )
         return get_number(answer["Item"], "version") if "Item" in answer else None
+
+    def versions(self, edges: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
+        """The versions of up to 100 edges (publisher, follower, level), of those that are there.
+
+        Read consistently. Raises `TryLater`.
+        """
+        asked = {}
+        for publisher, user, level in edges:
+            key = edge_key(publisher, user, level)
+            asked[key["shard_id"]["S"], key["edge"]["S"]] = publisher, user
+        wanted = {
+            "Keys": [{"shard_id": text(shard), "edge": text(edge)} for shard, edge in asked],
+            "ConsistentRead": True,
+            "ProjectionExpression": "shard_id, edge, version",
+        }
+        found = batch_get.rows(self.client, {self.table: wanted})[self.table] if asked else []
+        return {
+            asked[get_text(item, "shard_id"), get_text(item, "edge")]: get_number(item, "version")
+            for item in found
+        }
 
     def put_all(self, edges: Iterable[tuple[str, str, int, int]]) -> set[tuple[str, str]]:
         """Write edges (publisher, follower, version, level) that no newer follow can have put.

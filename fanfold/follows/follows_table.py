@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fanfold.aws import batch_get
 from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
 from fanfold.aws.transactions import transact
 from fanfold.errors import TooManyFollows
@@ -198,6 +199,18 @@ class FollowsTable:
                 values={":seen": number(seen)} if seen else {},
             ),
         }
+
+    def rows(self, pairs: Collection[tuple[str, str]]) -> list[Follow]:
+        """The rows of up to 100 pairs (user, publisher), of those that are there.
+
+        Read consistently. Raises `TryLater`.
+        """
+        if not pairs:
+            return []
+        wanted = {"Keys": [row_key(*pair) for pair in pairs], "ConsistentRead": True}
+        return [
+            follow_of(row) for row in batch_get.rows(self.client, {self.table: wanted})[self.table]
+        ]
 
     def active_among(
         self, user_id: str, publisher_ids: Collection[str]

@@ -12,9 +12,9 @@ from fanfold.contract import MAX_ID_CHARS
 from fanfold.ids import is_id
 from fanfold_cli import aws
 from fanfold_cli.console import WrongValue, print_json, print_result, print_values, say
-from fanfold_cli.local import deploy, engine
+from fanfold_cli.local import context, deploy, engine
 from fanfold_cli.local.home import HOME_VARIABLE, Home
-from fanfold_cli.options import HomeOption, JsonOption
+from fanfold_cli.options import ContextOption, HomeOption, JsonOption
 from fanfold_cli.stack import Deployment
 
 # Without AWS_CONFIG_FILE and the like: a shell is used for more than the engine.
@@ -46,7 +46,9 @@ def up(
             help=r"Port on loopback. \[default: a free one]",
         ),
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Delete the local data first.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Delete the local data first, and what -c gave before.")
+    ] = False,
     app_directory: Annotated[
         Path | None,
         typer.Option(
@@ -57,12 +59,22 @@ def up(
             help="Directory of a CDK app that has a FollowTimeline, to deploy instead of this one.",
         ),
     ] = None,
+    values: ContextOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the local engine, deploy this app on it, and print how to call it."""
+    """Start the local engine, deploy this app on it, and print how to call it.
+
+    What -c gives stays until the engine ends; -c NAME= gives it up.
+    """
+    given = context.read(values or (), example="backfill=10")
     chosen = Home.choose(home)
     deployment = deploy.bring_up(
-        chosen, lifetime_hours=lifetime, port=port, fresh=fresh, foreign=app_directory
+        chosen,
+        lifetime_hours=lifetime,
+        port=port,
+        fresh=fresh,
+        given=given,
+        foreign=app_directory,
     )
     _print(_status(chosen), as_json=as_json)
     if as_json:
@@ -153,6 +165,7 @@ def _status(home: Home) -> dict[str, Any]:
         "pid": state.pid,
         "started_at": state.started_at,
         "ends_at": state.ends_at,
+        "context": state.context,
         "log": str(home.log),
         "outputs": state.outputs,
     }

@@ -4,7 +4,6 @@ import shlex
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
@@ -14,14 +13,14 @@ from rich.text import Text
 from fanfold_cli.aws import check_credentials
 from fanfold_cli.console import (
     ExpectedError,
-    WrongValue,
     counted,
     interrupted_with,
     print_json,
     print_result,
     say,
 )
-from fanfold_cli.options import JsonOption
+from fanfold_cli.local import context as contexts
+from fanfold_cli.options import ContextOption, JsonOption
 from fanfold_cli.preflight import checks
 from fanfold_cli.preflight.account import Account
 from fanfold_cli.preflight.checks import STOPS, Check, Status
@@ -33,17 +32,12 @@ from fanfold_cli.stack import aws_region
 
 
 def preflight(
-    context: Annotated[
-        list[str] | None,
-        typer.Option("-c", "--context", metavar="NAME=VALUE", help="As for `cdk deploy`."),
-    ] = None,
+    context: ContextOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say what of a deploy will not work, without changing anything; exit code 1 if something."""
     given = context or []
-    for value in given:
-        if not value.partition("=")[1]:
-            raise WrongValue(f"-c must be NAME=VALUE, such as stage=prod, not {value!r}.")
+    contexts.read(given, example="stage=prod")
     with interrupted_with("nothing was changed."):
         # Early, because a synthesis takes a while. Any other fault is one of the checks.
         with suppress(BotoCoreError):

@@ -5,18 +5,19 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
+from fanfold_cli.local import context
 from fanfold_cli.local.home import CHECKOUT, Home
 
 # Names a CDK executable to use instead of the one in node_modules.
 CDK_VARIABLE = "FANFOLD_CDK"
-STAGE_CONTEXT = ("--context", "stage=local")
+STAGE = {"stage": "local"}
 # Tells a timeline in another app that the functions run on this machine (infra/embedding.py).
-EMBEDDED_CONTEXT = ("--context", "fanfold:local=true")
+EMBEDDED = {"fanfold:local": "true"}
 
 # A deployment takes under a minute. After ten minutes it must have hung.
 TIMEOUT_SECONDS = 600
@@ -28,6 +29,7 @@ class Cdk:
     home: Home
     app_directory: Path
     endpoint: str  # of the engine to deploy to
+    values: context.Values = field(default_factory=dict)  # in which its stage differs
     is_ours: bool = True  # the app of this checkout, not one with a timeline in it
 
     def bootstrap(self) -> None:
@@ -38,14 +40,13 @@ class Cdk:
 
     def synthesize(self) -> None:
         """Synthesize the app for this machine into the home's assembly."""
-        if self.is_ours:
-            # The Python that runs this module has the CDK library installed.
-            app = shlex.join([sys.executable, "app.py"])
-            what: tuple[str, ...] = (*STAGE_CONTEXT, "--app", app)
-        else:
-            what = EMBEDDED_CONTEXT  # How it is run says its cdk.json.
-        output = ("--output", str(self.home.assembly))
-        self._run("synth", "--quiet", *what, *output, cwd=self.app_directory)
+        # The Python that runs this module has the CDK library installed. How another app is run,
+        # its cdk.json says.
+        app = ("--app", shlex.join([sys.executable, "app.py"])) if self.is_ours else ()
+        fixed = STAGE if self.is_ours else EMBEDDED
+        given = [word for pair in context.words({**self.values, **fixed}) for word in ("-c", pair)]
+        what = ("--quiet", *given, *app, "--output", str(self.home.assembly))
+        self._run("synth", *what, cwd=self.app_directory)
 
     def deploy(self) -> None:
         """Deploy the synthesized assembly; the engine rolls a failed update back."""
@@ -57,8 +58,7 @@ class Cdk:
 
     def _run(self, command: str, *arguments: str, cwd: Path) -> None:
         executable = find_executable(self.app_directory)
-        log = self.home.path / f"cdk-{command}.log"
-        with log.open("wb") as out:
+        with self._log(command).open("wb") as out:
             try:
                 done = subprocess.run(
                     [executable, command, "--no-notices", "--no-color", *arguments],
@@ -71,9 +71,21 @@ class Cdk:
                     check=False,
                 )
             except subprocess.TimeoutExpired:
-                raise _failure(command, f"did not end within {TIMEOUT_SECONDS} s", log) from None
+                raise self._failure(command, f"did not end within {TIMEOUT_SECONDS} s") from None
         if done.returncode != 0:
-            raise _failure(command, f"failed with exit code {done.returncode}", log)
+            raise self._failure(command, f"failed with exit code {done.returncode}")
+
+    def _failure(self, command: str, what: str) -> ExpectedError:
+        log = self._log(command)
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-OUTPUT_TAIL_LINES:])
+        return ExpectedError(
+            f"{tail}\n\n`cdk {command}` {what}. Its last lines are above, its log is {log}. "
+            f"Correct the app and run {self.home.command('up')} again: the engine keeps running "
+            "and keeps its data."
+        )
+
+    def _log(self, command: str) -> Path:
+        return self.home.path / f"cdk-{command}.log"
 
 
 def find_executable(app_directory: Path) -> str:
@@ -103,11 +115,3 @@ def environment(endpoint: str) -> dict[str, str]:
         "CDK_DISABLE_VERSION_CHECK": "1",
         "CDK_DISABLE_CLI_TELEMETRY": "true",
     }
-
-
-def _failure(command: str, what: str, log: Path) -> ExpectedError:
-    tail = "\n".join(log.read_text(errors="replace").splitlines()[-OUTPUT_TAIL_LINES:])
-    return ExpectedError(
-        f"{tail}\n\n`cdk {command}` {what}. Its last lines are above, its log is {log}. Correct "
-        "the app and run `fanfold local up` again: the engine keeps running and keeps its data."
-    )

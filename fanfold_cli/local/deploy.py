@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fanfold import names
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError, counted, interrupted_with, say
-from fanfold_cli.local import assembly, engine, gaps
+from fanfold_cli.local import assembly, context, engine, gaps
 from fanfold_cli.local.cdk import Cdk, find_executable
 from fanfold_cli.local.home import CHECKOUT, IS_CHECKOUT, EngineState, Home
 from fanfold_cli.local.template import API_TYPE, lost_tables
@@ -47,12 +47,14 @@ def bring_up(
     lifetime_hours: float = LIFETIME_HOURS,
     port: int | None = None,
     fresh: bool = False,
+    given: context.Values | None = None,
     app_directory: Path = CHECKOUT,
     foreign: Path | None = None,
 ) -> Deployment:
     """Start the engine unless it runs, deploy the app if it changed, and return the stack.
 
-    A `foreign` app is a directory with the cdk.json of an app that has a `FollowTimeline`.
+    The stage takes the values that are `given`, beside those that the engine has from before. A
+    `foreign` app is a directory with the cdk.json of an app that has a `FollowTimeline`.
     """
     if foreign is None and not IS_CHECKOUT:
         foreign = Path.cwd()
@@ -63,19 +65,30 @@ def bring_up(
     home.claim()
     with interrupted_with(lambda: _what_stays(home)), _locked(home):
         progress = Progress()
-        # Nobody knows of what a foreign app is made, so it is synthesized again each time.
+        # Nobody knows of what a foreign app is made, so it is synthesized again each time; nor what
+        # values it takes.
         sources = None if foreign else assembly.source_hash(app_directory)
+        values = _values(home, given or {}, fresh=fresh)
+        if foreign is None:
+            context.check(values, app_directory)
         state = _running_engine(
             home, progress, lifetime_hours=lifetime_hours, port=port, fresh=fresh
         )
-        if sources is not None and state.source_hash == sources:
-            progress.report("No source changed since the last deployment: there is nothing to do.")
+        if values:
+            progress.report(f"The stage differs in {', '.join(context.words(values))}.")
+        if sources and (state.source_hash, state.context) == (sources, values):
+            progress.report("Nothing changed since the last deployment: there is nothing to do.")
         else:
+            cdk = Cdk(home, app_directory, state.endpoint, values, is_ours=foreign is None)
             with _showing_the_log(home, state):
-                cdk = Cdk(home, app_directory, state.endpoint, is_ours=foreign is None)
                 state = _deploy(home, state, cdk, progress)
-            home.write_state(replace(state, source_hash=sources))
+            home.write_state(replace(state, source_hash=sources, context=values))
         return Deployment.local(home)
+
+
+def _values(home: Home, given: context.Values, *, fresh: bool) -> dict[str, str]:
+    before = None if fresh else home.running()
+    return context.merged(before.context if before else {}, given)
 
 
 def _what_stays(home: Home) -> str:
@@ -226,8 +239,9 @@ def _refuse_to_lose_data(home: Home, stacks: list[assembly.SynthesizedStack]) ->
         what = "\n".join(change.sentence() for change in changes)
         raise ExpectedError(
             f"{what}\nThe engine would replace it and lose its data, so nothing was deployed, and "
-            "the old stack keeps running. Revert the change, or run `fanfold local up --fresh`, "
-            "which deletes the local data and deploys the new stack."
+            f"the old stack keeps running. Revert the change, or run {home.command('up --fresh')}, "
+            "with the same values of -c if there are any: it deletes the local data and deploys "
+            "the new stack."
         )
 
 

@@ -37,6 +37,7 @@ class EngineState:
     bootstrapped: bool = False
     source_hash: str | None = None
     assembly_hash: str | None = None
+    context: dict[str, str] = field(default_factory=dict)  # what `-c` gave to the last deployment
     outputs: dict[str, str] = field(default_factory=dict)
 
     def is_running(self) -> bool:

@@ -14,6 +14,9 @@ from bench.backfill.system import Way
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import Settings
 
+# One worker runs them all, so that `rows` are made once.
+pytestmark = pytest.mark.xdist_group("backfill")
+
 # So few that RELATE keeps up with them.
 CALM = Plan(follows=60, seconds=30, capacity=4_000, large=10_000)
 

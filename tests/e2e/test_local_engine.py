@@ -158,9 +158,11 @@ class Workshop:
     home: Home
     directory: Path
 
-    def up(self) -> Deployment:
-        """Do what `fanfold local up` does."""
-        return deploy.bring_up(self.home, lifetime_hours=1, app_directory=self.directory)
+    def up(self, **given: str) -> Deployment:
+        """Do what `fanfold local up -c name=value` does."""
+        return deploy.bring_up(
+            self.home, lifetime_hours=1, given=given, app_directory=self.directory
+        )
 
     def edit(self, path: str, text: str) -> None:
         """Append to a file of the copy."""
@@ -329,6 +331,49 @@ def test_a_failed_update_is_rolled_back_without_losing_data(workshop: Workshop) 
     assert has_post(stack, "before-the-failure")
     workshop.edit("functions/__init__.py", "\n# Changed after the failure.\n")
     assert has_post(workshop.up(), "before-the-failure")
+
+
+# Values of `-c`
+
+
+def backfills(stack: Deployment) -> set[str]:
+    """What the functions that have this setting are told of it."""
+    listed = stack.client("lambda").list_functions()["Functions"]
+    variables = (each.get("Environment", {}).get("Variables", {}) for each in listed)
+    return {each["BACKFILL"] for each in variables if "BACKFILL" in each}
+
+
+def test_a_value_is_deployed_and_kept_until_it_is_given_up(
+    workshop: Workshop, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack = workshop.up()
+    put_post(stack, "before-the-value")
+    (default,) = backfills(stack)
+    try:
+        assert backfills(workshop.up(backfill="7")) == {"7"}
+        before = running(workshop.home)
+        capsys.readouterr()
+        for again in ({"backfill": "7"}, {}):
+            assert backfills(workshop.up(**again)) == {"7"}
+        assert running(workshop.home) == before
+        assert capsys.readouterr().err.count("nothing to do") == 2
+        with pytest.raises(ExpectedError, match="'backfill' must be from 0 to"):
+            workshop.up(backfill="1000")
+        assert backfills(workshop.up(max_follows="50")) == {"7"}
+    finally:
+        after = workshop.up(backfill="", max_follows="")
+    assert backfills(after) == {default}
+    assert running(workshop.home).context == {}
+    assert has_post(after, "before-the-value")
+
+
+def test_a_value_that_changes_a_table_is_refused_and_forgotten(workshop: Workshop) -> None:
+    stack = workshop.up()
+    put_post(stack, "before-the-value-of-a-table")
+    with pytest.raises(ExpectedError, match=r"The table [\s\S]*--fresh[\s\S]*same values of -c"):
+        workshop.up(max_write_request_units="30000")
+    assert running(workshop.home).context == {}
+    assert has_post(workshop.up(), "before-the-value-of-a-table")
 
 
 # The life of an engine

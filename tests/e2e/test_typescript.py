@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fanfold import times
+from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, entries, eventually, send
 
@@ -34,12 +36,20 @@ def run(*command: str, cwd: Path = CLIENT, **environment: str) -> str:
     return done.stdout
 
 
-def run_on(stack: Deployment, test: str, users: Mapping[str, User], **more: int) -> None:
+def run_on(
+    stack: Deployment, test: str, users: Mapping[str, User], *, home: str = "", **more: int
+) -> None:
     """Run a test of `clients/typescript/test` on the stack, with users by their short names."""
     tokens = {name: user.token for name, user in users.items()}
     names = {name: user.name for name, user in users.items()}
     chosen = {"url": stack.api_url, "tokens": tokens, "names": names, **more}
-    run("node", "--test", f".build/{test}.e2e.js", FANFOLD_STACK=json.dumps(chosen))
+    run(
+        "node",
+        "--test",
+        f".build/{test}.e2e.js",
+        FANFOLD_STACK=json.dumps(chosen),
+        FANFOLD_HOME=home,
+    )
 
 
 def delivered_to(stack: Deployment, user: User) -> int:
@@ -69,7 +79,7 @@ def test_it_works_with_every_route(stack: Deployment, make: Callable[[str], User
 @pytest.mark.parametrize(
     ("sent", "published"),
     [
-        pytest.param(200, 20, id="200"),
+        pytest.param(60, 10, id="60"),
         pytest.param(2000, 200, id="2000", marks=pytest.mark.thorough),
     ],
 )
@@ -96,3 +106,32 @@ def test_it_pages_both_ways_while_posts_are_published(
     )
     eventually(lambda: delivered_to(stack, users["bob"]) == sent)
     run_on(stack, "paging", users, sent=sent, published=published)
+
+
+@pytest.mark.usefixtures("built")
+def test_its_example_is_a_timeline_in_a_browser(
+    engine: Home, stack: Deployment, make: Callable[[str], User]
+) -> None:
+    users = {name: make(name) for name in ("alice", "bob")}
+    run_on(stack, "page", users, home=str(engine.path))
+
+
+@pytest.mark.thorough
+def test_its_package_serves_javascript_and_typescript(tmp_path: Path) -> None:
+    run("npm", "pack", "--silent", "--pack-destination", str(tmp_path))
+    (package,) = tmp_path.glob("*.tgz")
+    (tmp_path / "package.json").write_text('{"private": true, "type": "module"}')
+    run("npm", "install", "--silent", "--prefer-offline", str(package), cwd=tmp_path)
+    installed = tmp_path / "node_modules" / "fanfold-client"
+    held = {path.relative_to(installed).parts[0] for path in installed.rglob("*")}
+    assert held == {"dist", "README.md", "LICENSE", "package.json"}
+    for name in ("app.js", "app.ts"):
+        shutil.copy(CLIENT / "test" / "consumer" / name, tmp_path)
+    assert run("node", "app.js", cwd=tmp_path) == "unreachable\n"
+    tsc = str(CLIENT / "node_modules" / ".bin" / "tsc")
+    for resolution in (
+        ["--module", "NodeNext"],
+        ["--module", "ESNext", "--moduleResolution", "bundler"],
+    ):
+        options = ["--noEmit", "--strict", "--target", "ES2022", *resolution]
+        run(tsc, *options, "app.ts", cwd=tmp_path)

@@ -15,6 +15,7 @@ from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnec
 
 from fanfold import clock as product_clock
 from fanfold.errors import TryLater
+from fanfold.follows.patience import ATTEMPTS
 from fanfold.follows.sharding import HOT_KEY_RANGE
 from fanfold_cli import aws, seeding
 from fanfold_cli.console import ExpectedError
@@ -122,6 +123,23 @@ def test_an_import_retries_throttled_calls_inside_the_client_except_those_for_ed
         assert attempts(following.follows.client) == 3
 
 
+def test_an_import_waits_while_edges_cannot_be_read(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    calls: list[Any] = []
+
+    def batch_get_item(**request: Any) -> Any:
+        calls.append(request)
+        if len(calls) <= 2 * ATTEMPTS:
+            raise error("ThrottlingException")
+        return slow.client.batch_get_item(**request)
+
+    slow = Patched(batch_get_item=batch_get_item)
+    ran = run("seed", "--edges", graph(1), "--json", dynamodb=slow, lambda_=FakeLambda())
+    assert (ran.exit_code, ran.json["new"]) == (0, 1)
+    assert system.edges() == ["user-0"]
+
+
 @pytest.mark.parametrize("way", ["put", "ensure"])
 def test_an_import_waits_for_a_throttled_table_before_it_gives_up(
     system: System, clock: Clock, way: str
@@ -190,6 +208,47 @@ def test_an_import_says_how_many_follows_are_new(
     for count, new in ((1, 1), (1, 0)):
         ran = run("seed", "--edges", graph(count), lambda_=FakeLambda())
         assert ran.stdout == f"Loaded 1 follow ({new} new).\n"
+
+
+def refused(**_request: Any) -> Any:
+    raise AssertionError("A repeated import writes nothing, and asks for no user by itself.")
+
+
+def test_an_import_of_what_is_there_writes_nothing(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    path = graph(120)
+    with patch("fanfold_cli.seeding.THREADS", 1):  # moto's transactions roll back others' writes
+        assert run("seed", "--edges", path, lambda_=FakeLambda()).exit_code == 0
+    reads: list[Any] = []
+
+    def batch_get_item(**request: Any) -> Any:
+        reads.append(request)
+        return only_reads.client.batch_get_item(**request)
+
+    writes = ("batch_write_item", "put_item", "transact_write_items", "update_item", "query")
+    only_reads = Patched(batch_get_item=batch_get_item, **dict.fromkeys(writes, refused))
+    again = run("seed", "--edges", path, "--json", dynamodb=only_reads, lambda_=FakeLambda())
+    assert (again.exit_code, again.json) == (0, {"follows": 120, "new": 0})
+    assert len(reads) == 4  # 100 edges and their rows, and 20
+
+
+def test_an_import_puts_an_edge_that_a_crash_has_left_out(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    for lost in ([], ["user-1"]):
+        for user in lost:
+            system.edges_table.remove("ada", user, version=1, level=0)
+        ran = run("seed", "--edges", graph(3), "--json", lambda_=FakeLambda())
+        assert ran.json == {"follows": 3, "new": 0 if lost else 3}
+        assert system.edges() == ["user-0", "user-1", "user-2"]
+
+
+@pytest.mark.usefixtures("system")
+def test_a_user_who_follows_more_than_one_read_takes_is_loaded_by_one_thread() -> None:
+    follows = {"amy": ["x"] * 60, "ben": ["x"] * 40, "cleo": ["x"] * 250, "dan": ["x"]}
+    assert list(seeding._together(follows)) == [["amy", "ben"], ["cleo"], ["dan"]]
+    assert list(seeding._together({})) == []
 
 
 def test_an_interrupted_import_says_what_stays(

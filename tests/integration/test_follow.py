@@ -592,6 +592,69 @@ def test_many_follows_that_crash_after_any_call_are_completed_by_another_run(
     assert calls > 2
 
 
+PAIR = ("bob", "ada")
+
+
+def test_a_follow_is_in_effect_with_its_row_and_an_edge_as_new(
+    system: System, bulk: BulkFollowing
+) -> None:
+    for publisher in ("ada", "bare", "ended", "newer"):
+        assert system.follow("bob", publisher).status == 200
+    system.edges_table.remove("bare", "bob", version=1, level=0)
+    for publisher in ("ended", "newer"):  # and their edges have not gone yet
+        assert system.follows.unfollow(row(system, "bob", publisher), now_ms=AT_MS)
+    assert system.follows.follow(row(system, "bob", "newer"), now_ms=AT_MS, max_follows=9)
+    system.edges_table.put("orphan", "bob", version=1, level=0)
+    pairs = [("bob", each) for each in ("ada", "bare", "ended", "newer", "orphan", "never")]
+    assert bulk.in_effect(pairs) == {PAIR}
+    assert bulk.in_effect([]) == set()
+
+
+def test_a_follow_is_in_effect_at_whatever_level_its_edge_lies(
+    system: System, bulk: BulkFollowing
+) -> None:
+    for level in range(3):
+        system.publishers.raise_to("ada", level, now_ms=AT_MS)
+        bulk.following.edges.forget()
+        bulk.follow_all(f"user-{level}", ["ada", "grace"])
+    bulk.following.edges.forget()
+    pairs = {(f"user-{level}", publisher) for level in range(3) for publisher in ("ada", "grace")}
+    assert bulk.in_effect(sorted(pairs)) == pairs
+
+
+@pytest.mark.parametrize("follows_again", [False, True])
+def test_a_follow_that_ends_between_the_two_reads_is_not_in_effect(
+    system: System,
+    bulk: BulkFollowing,
+    before_first: Callable[..., list[Any]],
+    follows_again: bool,
+) -> None:
+    bulk.follow_all("bob", ["ada"])
+
+    def interfere() -> None:
+        unfollow_row(system)
+        system.edges_table.remove("ada", "bob", version=2, level=0)
+        if follows_again:  # and crashes before it puts the edge
+            assert system.follows.follow(row(system), now_ms=AT_MS, max_follows=9)
+
+    before_first(bulk.following.follows.client, "batch_get_item", interfere)
+    assert bulk.in_effect([PAIR]) == set()
+
+
+def test_a_crash_after_any_call_is_never_taken_for_a_follow_in_effect(
+    system: System, bulk: BulkFollowing
+) -> None:
+    for calls in itertools.count(1):
+        user = f"user-{calls}"
+        with CrashAfter(calls) as crash, suppress(Crash):
+            bulk.follow_all(user, ["ada", "grace"])
+        there = {(user, each) for each in ("ada", "grace") if user in system.edges(each)}
+        assert bulk.in_effect([(user, "ada"), (user, "grace")]) == there
+        if not crash.happened:
+            break
+    assert len(there) == 2
+
+
 def test_an_unfollow_while_many_follows_are_written_wins(
     system: System, bulk: BulkFollowing, before_first: Callable[..., list[Any]]
 ) -> None:

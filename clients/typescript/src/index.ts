@@ -119,7 +119,7 @@ export class Fanfold {
     });
   }
 
-  followersCount(publisher_id: string, call: Call = {}): Promise<Schemas["FollowersCount"]> {
+  countFollowers(publisher_id: string, call: Call = {}): Promise<Schemas["FollowersCount"]> {
     const init = { ...call, ...path({ publisher_id }) };
     return data(this.api.GET("/v1/publishers/{publisher_id}/followers/count", init));
   }

@@ -44,7 +44,7 @@ test("a post goes its way: published, delivered, read, edited, retracted", async
   const followers = [];
   for await (const each of publisher.followers(erin)) followers.push(each.user_id);
   assert.deepEqual(followers, [names["frank"]]);
-  assert.equal((await publisher.followersCount(erin)).exact, true);
+  assert.equal((await publisher.countFollowers(erin)).exact, true);
 
   await publisher.retract(ref_id);
   await assert.rejects(publisher.edit(ref_id, {}), { kind: "post-retracted", status: 410 });
@@ -62,6 +62,6 @@ test("what is refused is a problem of the contract, and a forged token one of th
     assert.match(error.message, /publisher_id/);
     return true;
   });
-  await assert.rejects(reader.followersCount(erin), { kind: "followers-closed", status: 403 });
+  await assert.rejects(reader.countFollowers(erin), { kind: "followers-closed", status: 403 });
   await assert.rejects(reader.delivery("nothing"), { kind: "no-post", status: 404 });
 });

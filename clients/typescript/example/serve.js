@@ -1,0 +1,56 @@
+// npm run example -- --user bob: the page on this machine, signed in on the local engine.
+
+import { execFileSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import { extname, join } from "node:path";
+import { parseArgs } from "node:util";
+
+const LIFETIME_HOURS = 8; // as the engine's
+const CLIENT = join(import.meta.dirname, "..");
+const SERVED = /^\/(example|dist|node_modules\/openapi-fetch\/dist)\/[\w.-]+$/;
+const TYPES = {
+  ".html": "text/html; charset=utf-8",
+  ".css": "text/css",
+  ".js": "text/javascript",
+  ".mjs": "text/javascript",
+};
+
+const { user } = parseArgs({ options: { user: { type: "string", default: "bob" } } }).values;
+const installed = join(CLIENT, "../../.venv/bin/fanfold");
+
+/** What a command of `fanfold` prints; its own words go to the terminal. */
+function fanfold(...words) {
+  const command = existsSync(installed) ? installed : "fanfold";
+  const stdio = ["ignore", "pipe", "inherit"];
+  try {
+    return execFileSync(command, words, { stdio, encoding: "utf8" }).trim();
+  } catch {
+    console.error("No local engine answers: start one with `fanfold local up`.");
+    process.exit(1);
+  }
+}
+
+const api = JSON.parse(fanfold("local", "status", "--json")).outputs.ApiUrl;
+const token = fanfold("local", "token", "--user", user);
+
+const server = createServer(async (request, response) => {
+  const { pathname } = new URL(request.url ?? "/", "http://localhost");
+  const path = pathname.endsWith("/") ? `${pathname}index.html` : pathname;
+  try {
+    if (!SERVED.test(path)) throw new Error("not served");
+    const content = await readFile(join(CLIENT, path));
+    response.writeHead(200, { "Content-Type": TYPES[extname(path)] ?? "text/plain" }).end(content);
+  } catch {
+    response.writeHead(404).end("There is nothing here.");
+  }
+});
+server.listen(0, "127.0.0.1", () => {
+  const { port } = server.address();
+  const fragment = new URLSearchParams({ api, token });
+  console.log(`Open this within an hour, and keep it to yourself: it signs in as ${user}.\n`);
+  console.log(`http://localhost:${port}/example/#${fragment}\n`);
+  console.log(`It ends with Ctrl-C, or after ${LIFETIME_HOURS} hours.`);
+});
+setTimeout(() => process.exit(), LIFETIME_HOURS * 3_600_000);

@@ -1,0 +1,50 @@
+"""The values of `fanfold local up -c`: those that the engine has, with those that are given now."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from fanfold_cli.console import WrongValue
+
+Values = Mapping[str, str]
+
+
+def read(given: Iterable[str], *, example: str) -> dict[str, str]:
+    """The values by their names; raises `WrongValue` unless each is NAME=VALUE."""
+    values = {}
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise WrongValue(f"-c must be NAME=VALUE, such as {example}, not {text!r}.")
+        values[name.strip()] = value.strip()
+    return values
+
+
+def merged(kept: Values, given: Values) -> dict[str, str]:
+    """What the engine is deployed with next: a value that is given empty is given up."""
+    return {name: value for name, value in {**kept, **given}.items() if value}
+
+
+def words(values: Values) -> list[str]:
+    """The values as arguments, in an order that says nothing."""
+    return [f"{name}={value}" for name, value in sorted(values.items())]
+
+
+def check(values: Values, app_directory: Path) -> None:
+    """Raise `WrongValue` with the app's own sentence if it cannot be deployed with these values."""
+    if not values:
+        return
+    judged = subprocess.run(
+        [sys.executable, "-m", "infra.local_context", *words(values)],
+        cwd=app_directory,
+        # The app in that directory judges, whatever this Python has installed.
+        env={**os.environ, "PYTHONSAFEPATH": ""},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if judged.returncode != 0:
+        raise WrongValue(f"Nothing was changed. {judged.stderr.strip()}")
