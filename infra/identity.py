@@ -17,6 +17,7 @@ class Identity(Construct):
     ) -> None:
         super().__init__(scope, id_)
         self.pool: cognito.IUserPool | None = None
+        self.audience: tuple[str, ...] = stage.jwt_audience
         # The first of those whose tokens are accepted.
         self.client: cognito.IUserPoolClient | None = None
         if users is not None and users.pool is not None:
@@ -27,7 +28,6 @@ class Identity(Construct):
         else:
             assert stage.jwt_issuer is not None  # `Stage.check` makes sure.
             self.issuer = stage.jwt_issuer
-            self.audience = stage.jwt_audience
 
     def _accept(
         self, pool: cognito.IUserPool, *clients: cognito.IUserPoolClient, region: str
@@ -35,7 +35,7 @@ class Identity(Construct):
         self.pool, self.client = pool, clients[0]
         # Composed as tokens contain it; the attribute ProviderURL may differ.
         self.issuer = f"https://cognito-idp.{region}.amazonaws.com/{pool.user_pool_id}"
-        self.audience: tuple[str, ...] = tuple(each.user_pool_client_id for each in clients)
+        self.audience = tuple(each.user_pool_client_id for each in clients)
 
 
 def _pool(scope: Construct, stage: Stage) -> cognito.UserPool:

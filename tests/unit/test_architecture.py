@@ -108,7 +108,11 @@ RULES = (
     Rule("app", ("aws_cdk", "infra"), "the CDK app places the stack"),
     Rule("hatch_build", ("hatchling",), "it says what a wheel holds, and runs nothing of it"),
     *(
-        Rule(example, ("aws_cdk", "constructs", "fanfold_cdk"), "it has nothing but the wheel")
+        Rule(
+            example,
+            ("aws_cdk", "constructs", "fanfold_cdk", "fanfold_client"),
+            "it has the wheel alone",
+        )
         for example in EXAMPLES
     ),
     Rule("fanfold_client", (*GROUND, "fanfold_client", "urllib3"), "it knows the contract alone"),

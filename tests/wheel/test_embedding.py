@@ -1,13 +1,19 @@
 """A foreign CDK app with the installed wheel alone."""
 
+import json
+import sqlite3
 import subprocess
 import uuid
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+from examples.hydrate_sql import read
+from fanfold import names
 from fanfold_cli.local.home import CHECKOUT
 from fanfold_cli.stack import Deployment
+from fanfold_client import Fanfold
 from infra import bundling
 from infra.stages import DEV
 from tests.e2e.clients import User, eventually
@@ -18,17 +24,17 @@ EXAMPLES = CHECKOUT / "examples"
 OURS = {"fanfold", "fanfold_cdk", "fanfold_cli", "fanfold_client"}
 
 
-def users(stack: Deployment, *names: str) -> list[User]:
+def users(stack: Deployment, *called: str) -> list[User]:
     """Users of a pool whose tokens name them by `sub`."""
-    signed = [stack.sign_in(f"{name}-{uuid.uuid4().hex[:8]}") for name in names]
+    signed = [stack.sign_in(f"{name}-{uuid.uuid4().hex[:8]}") for name in called]
     return [User(stack, each.sub, each.token) for each in signed]
 
 
 def test_the_wheel_holds_fanfolds_own_names_and_none_of_its_tools(wheel: Path) -> None:
-    names = zipfile.ZipFile(wheel).namelist()
-    tops = {name.partition("/")[0] for name in names}
+    held = zipfile.ZipFile(wheel).namelist()
+    tops = {name.partition("/")[0] for name in held}
     assert {top for top in tops if not top.endswith(".dist-info")} <= OURS
-    assert not [name for name in names if name.endswith(".pyc")]
+    assert not [name for name in held if name.endswith(".pyc")]
 
 
 def test_the_wheel_makes_the_asset_that_the_checkout_makes(site: Path, tmp_path: Path) -> None:
@@ -70,3 +76,42 @@ def test_twelve_lines_of_a_foreign_app_deploy_a_timeline(deploy_example: Deploy)
     follower.follow(publisher)
     post = publisher.publish(body={"title": "Hello"})
     eventually(lambda: follower.ref_ids() == [post["ref_id"]])
+
+
+def test_users_of_a_pool_of_the_app_read_their_timelines(deploy_example: Deploy) -> None:
+    stack = deploy_example(EXAMPLES / "existing_pool")
+    (pool,) = stack.client("cognito-idp").list_user_pools(MaxResults=10)["UserPools"]
+    assert pool["Id"] == stack.output(names.USER_POOL_ID_OUTPUT)
+    publisher, follower = (User(stack, name, stack.token(name)) for name in ("ada", "ben"))
+    follower.follow(publisher)
+    post = publisher.publish(body={"title": "Hello"})
+    eventually(lambda: follower.ref_ids() == [post["ref_id"]])
+
+
+def test_events_of_the_app_become_posts_whose_content_is_in_its_database(
+    deploy_example: Deploy,
+) -> None:
+    stack = deploy_example(EXAMPLES / "eventbridge")
+    reader = User(stack, "ben", stack.token("ben"))
+    reader.follow(User(stack, "ada", ""))
+    articles = sqlite3.connect(":memory:")
+    articles.execute("CREATE TABLE articles (id TEXT PRIMARY KEY, title TEXT)")
+    for number in range(3):
+        articles.execute("INSERT INTO articles VALUES (?, ?)", (f"shop:{number}", f"No. {number}"))
+        post = {"publisher_id": "ada", "ref_id": f"shop:{number}"}
+        put_event(stack, {"version": 1, "type": "post.published", **post})
+    eventually(lambda: len(reader.ref_ids()) == 3)
+    articles.execute("DELETE FROM articles WHERE id = 'shop:1'")
+    shown = read.page(Fanfold(stack.api_url, reader.token), articles)
+    assert sorted(article["title"] for article in shown) == ["No. 0", "No. 2"]
+    articles.close()
+
+
+def put_event(stack: Deployment, detail: dict[str, Any]) -> None:
+    entry = {
+        "Source": "shop",
+        "DetailType": detail["type"],
+        "Detail": json.dumps(detail),
+        "EventBusName": stack.output("BusName"),
+    }
+    assert stack.client("events").put_events(Entries=[entry])["FailedEntryCount"] == 0
