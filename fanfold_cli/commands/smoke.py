@@ -47,19 +47,20 @@ def smoke(
     given = {"publisher": publisher_token, "follower": follower_token}
     if any(given.values()) != all(given.values()):
         raise WrongValue("Give the tokens of both users, or of neither.")
-    made = [] if all(given.values()) else _new_users(deployment)
+    tokens = [token for token in given.values() if token]
+    made = [] if tokens else _new_users(deployment)
     steps: list[Step] = []
     left: list[str] = []
     current: Smoke | None = None
     try:
-        tokens = [deployment.token(user) for user in made] or [*given.values()]
-        current = _smoke(deployment, *(str(token) for token in tokens), patience=patience)
+        tokens = tokens or [deployment.token(user) for user in made]
+        current = _smoke(deployment, *tokens, patience=patience)
         for step in current.run():
             steps.append(step)
             if not as_json:
                 print_result(_line(step))
     finally:
-        left += current.clean() if current else []
+        left += current.clean() if current is not None else []
         left += _delete(deployment, made)
         for what in left:
             say(f"Left behind: {what}")
