@@ -11,7 +11,7 @@ from typer.main import get_group
 
 from fanfold_cli import console
 from fanfold_cli.main import version_line
-from fanfold_cli.usage import hide_flag_types, in_plain_words
+from fanfold_cli.usage import hide_flag_types, plain_words
 
 START, OPERATE, GROW = "Start", "Operate", "Grow"
 
@@ -83,11 +83,13 @@ class Commands(TyperGroup):
             hide_flag_types(each.get_params(ctx))
         return name, loaded, rest
 
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        with plain_words():
+            return super().make_context(*given, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with plain_words():
             return super().invoke(ctx)
-        except typer.BadParameter as error:
-            raise in_plain_words(error) from error
 
 
 app = typer.Typer(

@@ -47,6 +47,24 @@ class _Rate(ProgressColumn):
         return Text("" if speed is None else f"{speed:,.0f}/s")
 
 
+class _Unit(ProgressColumn):
+    """What is counted: `1/1 edge`, `1/2 edges`."""
+
+    def __init__(self, unit: str) -> None:
+        self._unit = unit
+        super().__init__()
+
+    def render(self, task: Task) -> Text:
+        return Text(_of(task.total, self._unit))
+
+
+def _of(total: float | None, unit: str) -> str:
+    """The unit, which is a plural, as it agrees with a total."""
+    if total != 1:
+        return unit
+    return f"{unit.removesuffix('ies')}y" if unit.endswith("ies") else unit.removesuffix("s")
+
+
 @dataclass(frozen=True)
 class Bar:
     progress: Progress
@@ -125,7 +143,7 @@ def progress_bar(what: str, *, total: int | None, unit: str) -> Iterator[Bar]:
         TextColumn("{task.description}"),
         BarColumn() if is_wide else BarColumn(NARROW_BAR),
         MofNCompleteColumn(),
-        TextColumn(unit),
+        _Unit(unit),
         _Rate(),
         *elapsed,
         TimeRemainingColumn(),
@@ -150,7 +168,7 @@ def _lines(progress: Progress, unit: str, *, is_needed: bool) -> Iterator[None]:
         while not ended.wait(LINE_SECONDS):
             for task in progress.tasks:
                 of = "" if task.total is None else f" of {task.total:,.0f}"
-                say(f"{task.description}: {task.completed:,.0f}{of} {unit}.")
+                say(f"{task.description}: {task.completed:,.0f}{of} {_of(task.total, unit)}.")
 
     teller = threading.Thread(target=tell, daemon=True)
     if is_needed:

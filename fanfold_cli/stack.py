@@ -5,7 +5,7 @@ import secrets
 import socket
 import string
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -40,6 +40,7 @@ class Deployment:
     region: str
     endpoint: str | None
     outputs: Mapping[str, str]
+    home: Home | None = field(default=None, kw_only=True)  # of the local engine that it is on
 
     @classmethod
     def local(cls, home: Home, alternative: str = "") -> "Deployment":
@@ -54,7 +55,7 @@ class Deployment:
             raise ExpectedError(
                 f"The engine is running, but nothing is deployed on it: run {home.command('up')}."
             )
-        return cls(aws.LOCAL_REGION, state.endpoint, state.outputs)
+        return cls(aws.LOCAL_REGION, state.endpoint, state.outputs, home=home)
 
     @classmethod
     def on_aws(cls, stack: str) -> "Deployment":
