@@ -73,7 +73,7 @@ def test_a_summary_is_the_beginning_of_the_help_of_its_command(entry) -> None:
 
 def test_what_a_newcomer_needs_is_listed_first_and_the_kill_switch_is_not() -> None:
     text = shown("--help")
-    panels = [text.index(f" {panel} ─") for panel in ("Start", "Operate", "Grow")]
+    panels = [text.index(f" {panel} ─") for panel in ("Start", "Use", "Operate", "Grow")]
     assert panels == sorted(panels)
     assert next(iter(ENTRIES.values())).panel == START
     assert text.index("doctor") < text.index("pause")
