@@ -100,8 +100,8 @@ def _show(page: TimelinePage, title: str) -> None:
 def _table(entries: Iterable[TimelineEntry], title: str) -> Table:
     table = Table(title=Text(title), title_justify="left")
     table.add_column("published", no_wrap=True)
-    for column in ("publisher", "ref_id"):
-        table.add_column(column, overflow="fold")
+    table.add_column("publisher")
+    table.add_column("ref_id", overflow="fold")
     table.add_column("post")
     for entry in entries:
         row = (entry["published_at"][:19], entry["publisher_id"], entry["ref_id"], _words(entry))
