@@ -183,12 +183,13 @@ def test_a_timeline_goes_on_below_and_what_is_unread_is_counted(gateway: Gateway
 class Watched:
     """What happens between the looks of one who watches; Ctrl-C when nothing is left."""
 
-    def __init__(self, *events: Any) -> None:
-        self.events = list(events)
+    def __init__(self, gateway: Gateway, *events: Any) -> None:
+        self.gateway, self.events = gateway, list(events)
 
     def sleep(self, seconds: float) -> None:
         if seconds != timeline.POLL_SECONDS:
-            return  # a pause between attempts
+            self.gateway.system.clock.advance(seconds)  # between attempts
+            return
         if not self.events:
             raise KeyboardInterrupt
         self.events.pop(0)()
@@ -210,7 +211,7 @@ def test_follow_prints_what_is_new_once_oldest_first_and_ends_quietly(
         gateway.pump("Relation", "Publish", "Express")
 
     def lose() -> None:
-        gateway.lost = 100
+        gateway.lost = 1000
 
     def late() -> None:
         gateway.lost = 0
@@ -219,13 +220,13 @@ def test_follow_prints_what_is_new_once_oldest_first_and_ends_quietly(
 
     post("1", "2")
     events = (lambda: post("3"), lambda: None, lose, late, lambda: post("4", "5"))
-    monkeypatch.setattr(product_clock, "sleep", Watched(*events).sleep)
+    monkeypatch.setattr(product_clock, "sleep", Watched(gateway, *events).sleep)
     ran = use(gateway, "timeline", "--user", "bob", "--follow", "--json")
     assert ran.exit_code == console.INTERRUPTED
     assert lines(ran) == ["1", "2", "3", "late", "4", "5"]
     said = ran.said.splitlines()
     assert [line.partition(";")[0] for line in said] == ["There is no answer"]
-    monkeypatch.setattr(product_clock, "sleep", Watched().sleep)
+    monkeypatch.setattr(product_clock, "sleep", Watched(gateway).sleep)
     plain = use(gateway, "timeline", "--user", "bob", "--follow").stdout.splitlines()
     assert plain[-1].endswith("  alice  5")
 
@@ -233,7 +234,7 @@ def test_follow_prints_what_is_new_once_oldest_first_and_ends_quietly(
 def test_follow_ends_with_a_sentence_when_it_is_refused(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(product_clock, "sleep", Watched(lambda: None).sleep)
+    monkeypatch.setattr(product_clock, "sleep", Watched(gateway, lambda: None).sleep)
     plain = gateway.request
 
     def refuse(method: str, url: str, **options: Any) -> Any:
