@@ -81,6 +81,12 @@ test("what cannot succeed is a problem with its name and its sentence", async (t
   assert.equal(server.asked.length, 1);
 });
 
+test("words of a proxy that are no JSON are told by their status", async (t) => {
+  const server = await serve(t, () => ({ status: 403, text: "<h1>Forbidden</h1>" }));
+  await assert.rejects(clientOf(server).unread(), is("unknown", 403));
+  assert.equal(server.asked.length, 1);
+});
+
 test("a page of HTML with status 200 is no answer of the service", async (t) => {
   const sign: Answer = {
     text: "<h1>Sign in to this network</h1>",
