@@ -23,12 +23,12 @@ CHROME = "FANFOLD_CHROME"
 PATIENCE_SECONDS = 300
 
 
-def run(*command: str, cwd: Path = CLIENT, **environment: str) -> str:
+def run(*command: str, cwd: Path = CLIENT, environment: Mapping[str, str] | None = None) -> str:
     """Run a command, and return what it printed; fails with that."""
     done = subprocess.run(
         command,
         cwd=cwd,
-        env={**os.environ, **environment},
+        env={**os.environ, **(environment or {})},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -55,7 +55,7 @@ def run_on(
     environment["FANFOLD_STACK"] = json.dumps(
         {"url": stack.api_url, "tokens": tokens, "names": names, **posts}
     )
-    run("node", "--test", f".build/{test}.e2e.js", **environment)
+    run("node", "--test", f".build/{test}.e2e.js", environment=environment)
 
 
 def delivered_to(stack: Deployment, user: User) -> int:
