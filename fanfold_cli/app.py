@@ -11,9 +11,9 @@ from typer.main import get_group
 
 from fanfold_cli import console
 from fanfold_cli.main import version_line
-from fanfold_cli.usage import hide_flag_types, in_plain_words
+from fanfold_cli.usage import hide_flag_types, plain_words
 
-START, OPERATE, GROW = "Start", "Operate", "Grow"
+START, USE, OPERATE, GROW = "Start", "Use", "Operate", "Grow"
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,16 @@ ENTRIES = {
         Entry("seed", START, "Load a follow graph"),
         Entry("preflight", START, "Say what of a deploy will not work"),
         Entry("smoke", START, "Try a deployed stage as two users made for it"),
+        Entry("publish", USE, "Publish a post as a user", module="posts"),
+        Entry("edit", USE, "Put another body in place of that of one's own post", module="posts"),
+        Entry("retract", USE, "Retract one's own post", module="posts"),
+        Entry("follow", USE, "Follow a publisher", module="relations"),
+        Entry("unfollow", USE, "Take a follow back", module="relations"),
+        Entry("mute", USE, "Hide a publisher's posts", module="relations"),
+        Entry("unmute", USE, "Show a publisher's posts again", module="relations"),
+        Entry("timeline", USE, "Show a user's timeline, newest first"),
+        Entry("unread", USE, "Count the entries above a user's read marker", module="timeline"),
+        Entry("token", USE, "Print an access token of a user"),
         Entry("fanout", OPERATE, "Show, list or watch the deliveries of posts"),
         Entry("dlq", OPERATE, "List and show the dead letters, move them back, or drop them"),
         Entry("doctor", OPERATE, "Compare follows with the edges that deliveries read"),
@@ -84,17 +94,19 @@ class Commands(TyperGroup):
             hide_flag_types(each.get_params(ctx))
         return name, loaded, rest
 
+    def make_context(self, *given: Any, **options: Any) -> Any:
+        with plain_words():
+            return super().make_context(*given, **options)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with plain_words():
             return super().invoke(ctx)
-        except typer.BadParameter as error:
-            raise in_plain_words(error) from error
 
 
 app = typer.Typer(
     name="fanfold",
     cls=Commands,
-    help="Operate a Fanfold stack, on AWS or on the local engine.",
+    help="Use and operate a Fanfold stack, on AWS or on the local engine.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
     add_completion=True,
@@ -115,4 +127,4 @@ def fanfold(
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    """Operate a Fanfold stack, on AWS or on the local engine."""
+    """Use and operate a Fanfold stack, on AWS or on the local engine."""

@@ -4,13 +4,14 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from botocore.exceptions import BotoCoreError, ClientError
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+
+# Whoever draws a table imports rich, and whoever calls AWS botocore: `--help` and refusals wait for
+# neither.
+if TYPE_CHECKING:
+    from rich.table import Table
 
 # Wide enough for the longest output of a stack, the URL of a queue.
 PIPE_COLUMNS = 200
@@ -35,6 +36,8 @@ class WrongValue(ExpectedError):
 @contextmanager
 def failing_with(sentence: str, *also: type[Exception]) -> Iterator[None]:
     """Raise errors of AWS, and of the types `also`, as `ExpectedError`: the sentence, the error."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
     expected: tuple[type[Exception], ...] = (ClientError, BotoCoreError, *also)
     try:
         yield
@@ -67,12 +70,15 @@ def print_result(renderable: Any) -> None:
     if isinstance(renderable, str):
         typer.echo(renderable)
         return
+    from rich.console import Console
+    from rich.table import Table
+
     if isinstance(renderable, Table) and renderable.box:
         _keep_words_whole(renderable, columns())
     Console(width=columns()).print(renderable)
 
 
-def _keep_words_whole(table: Table, width: int) -> None:
+def _keep_words_whole(table: "Table", width: int) -> None:
     """Let a narrow terminal wrap cells between words; ids, in columns that fold, anywhere."""
     least, missing = [], []
     for column in table.columns:
@@ -98,6 +104,9 @@ def _keep_words_whole(table: Table, width: int) -> None:
 
 def print_values(values: Mapping[str, object]) -> None:
     """Print one line for each name and its value."""
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(show_header=False, box=None)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -108,6 +117,8 @@ def print_values(values: Mapping[str, object]) -> None:
 
 
 def columns() -> int:
+    from rich.console import Console
+
     console = Console()
     return console.width if console.is_terminal else PIPE_COLUMNS
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
-from rich.table import Table
-from rich.text import Text
 
 from fanfold import clock, names, times
 from fanfold.aws.items import MAX_KEYS
@@ -81,6 +79,9 @@ def content(row: Fanout) -> dict[str, Any]:
 
 
 def draw(rows: Iterable[Fanout]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table()
     for name in ("ref_id", "publisher"):
         table.add_column(name, overflow="fold")

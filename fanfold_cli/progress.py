@@ -1,50 +1,24 @@
 """What a command shows on stderr while its user waits: a bar, or what it waits for."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-
-from rich.console import Console
-from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from fanfold_cli.console import say
+
+# Whoever draws imports rich, a tenth of a second: most commands end before they draw anything.
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 # Nobody wonders about a shorter wait.
 PATIENCE_SECONDS = 1.5
 
-# A rate over less would be that of the clock.
-MEASURED_SECONDS = 1.0
-
 # Between two lines about a bar that is not on a terminal.
 LINE_SECONDS = 10.0
-
-# Narrower terminals get a short bar and no elapsed time.
-WIDE = 100
-NARROW_BAR = 10
-
-
-class _Rate(ProgressColumn):
-    """Units a second: over the last half minute, and over the whole time once it is finished."""
-
-    def render(self, task: Task) -> Text:
-        if (task.elapsed or 0.0) < MEASURED_SECONDS:
-            return Text("")
-        speed = task.finished_speed or task.speed
-        return Text("" if speed is None else f"{speed:,.0f}/s")
 
 
 @dataclass(frozen=True)
@@ -96,14 +70,13 @@ class _Notice:
         self._spinner: Progress | None = None
 
     def show(self) -> None:
+        from fanfold_cli import drawing
+
         with self._lock:
-            console = Console(stderr=True)
             if self._has_ended:
                 return
-            if console.is_terminal:
-                columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
-                self._spinner = Progress(*columns, console=console, transient=True)
-                self._spinner.add_task(escape(f"Waiting for {self._what}"))
+            if drawing.is_terminal():
+                self._spinner = drawing.spinner(f"Waiting for {self._what}")
                 self._spinner.start()
             elif not self._is_said:
                 say(f"Waiting for {self._what}.")
@@ -118,27 +91,23 @@ class _Notice:
 @contextmanager
 def progress_bar(what: str, *, total: int | None, unit: str) -> Iterator[Bar]:
     """Show the bar until the block ends; a `total` of None is unknown."""
-    console = Console(stderr=True)
-    is_wide = console.width >= WIDE
-    elapsed = (TimeElapsedColumn(), TextColumn("elapsed,")) if is_wide else ()
-    progress = Progress(
-        TextColumn("{task.description}"),
-        BarColumn() if is_wide else BarColumn(NARROW_BAR),
-        MofNCompleteColumn(),
-        TextColumn(unit),
-        _Rate(),
-        *elapsed,
-        TimeRemainingColumn(),
-        TextColumn("left"),
-        console=console,
-    )
+    from fanfold_cli import drawing
+
+    progress = drawing.bar(unit)
     is_first = _shown.acquire(blocking=False)
     try:
-        with progress, _lines(progress, unit, is_needed=not console.is_terminal):
+        with progress, _lines(progress, unit, is_needed=not drawing.is_terminal()):
             yield Bar(progress, progress.add_task(what, total=total))
     finally:
         if is_first:
             _shown.release()
+
+
+def unit_of(total: float | None, unit: str) -> str:
+    """The unit, which is a plural, as it agrees with a total."""
+    if total != 1:
+        return unit
+    return f"{unit.removesuffix('ies')}y" if unit.endswith("ies") else unit.removesuffix("s")
 
 
 @contextmanager
@@ -150,7 +119,8 @@ def _lines(progress: Progress, unit: str, *, is_needed: bool) -> Iterator[None]:
         while not ended.wait(LINE_SECONDS):
             for task in progress.tasks:
                 of = "" if task.total is None else f" of {task.total:,.0f}"
-                say(f"{task.description}: {task.completed:,.0f}{of} {unit}.")
+                agreeing = unit_of(task.total, unit)
+                say(f"{task.description}: {task.completed:,.0f}{of} {agreeing}.")
 
     teller = threading.Thread(target=tell, daemon=True)
     if is_needed:

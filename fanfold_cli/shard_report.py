@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from rich.table import Table
-
 from fanfold import times
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
@@ -105,6 +103,8 @@ class ShardReport:
         }
 
     def draw(self) -> None:
+        from rich.table import Table
+
         name, shards = f"'{self.publisher}'", self.shards
         grown = f"last grown at {times.to_text(shards.last_updated)}"
         print_result(
@@ -138,6 +138,8 @@ class ShardReport:
         if sum(len(each.counts) for each in self.levels) > LISTED_SHARDS:
             say("There are too many shards to list; --json has all of them.")
             return
+        from rich.table import Table
+
         table = Table("shard", "edges")
         for each in self.levels:
             for shard, count in enumerate(each.counts):

@@ -1,11 +1,9 @@
 """A deployed Fanfold stack, on AWS or on the local engine: outputs, settings, clients, users."""
 
 import os
-import secrets
 import socket
-import string
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,21 +14,10 @@ from fanfold.settings import Settings
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError, failing_with
 from fanfold_cli.local.home import Home
-from fanfold_cli.progress import waiting_for
+from fanfold_cli.users import sign_in
 
-# Far more than any password policy requires; nobody types it.
-PASSWORD_CHARS = 32
 # On loopback; a port where nothing listens refuses at once.
 LISTEN_SECONDS = 1.0
-
-
-@dataclass(frozen=True)
-class Signed:
-    """A user of the pool with an access token."""
-
-    user: str
-    sub: str
-    token: str
 
 
 @dataclass(frozen=True)
@@ -40,6 +27,7 @@ class Deployment:
     region: str
     endpoint: str | None
     outputs: Mapping[str, str]
+    home: Home | None = field(default=None, kw_only=True)  # of the local engine that it is on
 
     @classmethod
     def local(cls, home: Home, alternative: str = "") -> "Deployment":
@@ -54,7 +42,7 @@ class Deployment:
             raise ExpectedError(
                 f"The engine is running, but nothing is deployed on it: run {home.command('up')}."
             )
-        return cls(aws.LOCAL_REGION, state.endpoint, state.outputs)
+        return cls(aws.LOCAL_REGION, state.endpoint, state.outputs, home=home)
 
     @classmethod
     def on_aws(cls, stack: str) -> "Deployment":
@@ -121,37 +109,9 @@ class Deployment:
         )
         return str(answer["Attributes"]["QueueArn"])
 
-    def sign_in(self, user: str) -> Signed:
-        """Return a fresh access token of the user, who is created if there is none.
-
-        An API takes access tokens. A JWT authorizer, on AWS and on the engine, accepts the
-        `client_id` of an access token in place of an audience.
-        """
-        cognito = self.client("cognito-idp")
-        pool = self.output(names.USER_POOL_ID_OUTPUT)
-        with failing_with(f"The user {user} cannot sign in"), waiting_for(f"the token of {user}"):
-            self._create_user(cognito, pool, user)
-            password = _password()
-            cognito.admin_set_user_password(
-                UserPoolId=pool, Username=user, Password=password, Permanent=True
-            )
-            answer = cognito.admin_initiate_auth(
-                UserPoolId=pool,
-                ClientId=self.output(names.USER_POOL_CLIENT_ID_OUTPUT),
-                AuthFlow="ADMIN_USER_PASSWORD_AUTH",
-                AuthParameters={"USERNAME": user, "PASSWORD": password},
-            )
-            known = cognito.admin_get_user(UserPoolId=pool, Username=user)
-        sub = next(a["Value"] for a in known["UserAttributes"] if a["Name"] == "sub")
-        if "AuthenticationResult" not in answer:
-            raise ExpectedError(
-                f"The user {user} must answer the challenge {answer.get('ChallengeName')}, which "
-                "this command line cannot do: choose another user."
-            )
-        return Signed(user, sub, answer["AuthenticationResult"]["AccessToken"])
-
     def token(self, user: str) -> str:
-        return self.sign_in(user).token
+        """A fresh access token of the user; `sign_in` says whose password it takes."""
+        return sign_in(self, user).token
 
     def delete_user(self, user: str) -> None:
         """Delete the user from the pool, if there is one; raises `ExpectedError`."""
@@ -163,12 +123,6 @@ class Deployment:
                 )
             except cognito.exceptions.UserNotFoundException:
                 return
-
-    def _create_user(self, cognito: Any, pool: str, user: str) -> None:
-        try:
-            cognito.admin_create_user(UserPoolId=pool, Username=user, MessageAction="SUPPRESS")
-        except cognito.exceptions.UsernameExistsException:
-            return
 
 
 def aws_region() -> str:
@@ -184,10 +138,3 @@ def aws_region() -> str:
 def outputs_of(described: Mapping[str, Any]) -> dict[str, str]:
     """The outputs of a stack, as the answer of DescribeStacks holds them."""
     return {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
-
-
-def _password() -> str:
-    kinds = (string.ascii_lowercase, string.ascii_uppercase, string.digits, "-_.!")
-    required = [secrets.choice(kind) for kind in kinds]
-    rest = [secrets.choice("".join(kinds)) for _ in range(PASSWORD_CHARS - len(required))]
-    return "".join(required + rest)

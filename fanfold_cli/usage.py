@@ -1,13 +1,30 @@
 """Help and refusals of options in plain words; Typer's own quote the library that reads values."""
 
-from collections.abc import Iterable
-from typing import Any
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import typer
 from typer.core import TyperOption
 
 # What a library sets before the text of an error.
 PREFIX = "Value error, "
+# Typer's sentences about words that it cannot place, and ours. It says itself which --help to ask.
+OURS: Final = (
+    (r"No such command ('.*?')\.", r"There is no command \1."),
+    (r"No such option: (\S+) \(Possible options: (.*)\)", r"There is no option \1; there is \2."),
+    (r"No such option: (\S+)", r"There is no option \1."),
+    (r"Missing (?:option|argument) '(.*?)'\.", r"\1 is missing: give it too."),
+    (
+        r"Got unexpected extra argument\(s\) \((.*)\)",
+        r"Too many words: leave out \1.",
+    ),
+    (r"Option '(.*)' requires an argument\.", r"\1 needs a value after it."),
+    (r"Option '(.*)' does not take a value\.", r"\1 takes no value: leave it out."),
+)
+# What Typer raises about anything that was typed wrong.
+UsageError: Any = typer.BadParameter.__base__
 
 
 class WrongUsage(typer.BadParameter):
@@ -17,11 +34,23 @@ class WrongUsage(typer.BadParameter):
         return self.message
 
 
-def in_plain_words(error: typer.BadParameter) -> typer.BadParameter:
-    """The same refusal as one sentence; what is missing is said plainly already."""
-    parameter: Any = error.param
+@contextmanager
+def plain_words() -> Iterator[None]:
+    """Raise what Typer refuses as a `WrongUsage`."""
+    try:
+        yield
+    except UsageError as error:
+        plain = in_plain_words(error)
+        if plain is error:
+            raise
+        raise plain from error
+
+
+def in_plain_words(error: Any) -> Any:
+    """The same refusal as one sentence."""
+    parameter: Any = getattr(error, "param", None)
     if type(error) is not typer.BadParameter or parameter is None:
-        return error
+        return _about_words(error)
     name = error.param_hint or parameter.get_error_hint()
     name = (name if isinstance(name, str) else " / ".join(name)).replace("'", "")
     problems: list[dict[str, Any]] = getattr(error.__cause__, "errors", list)()
@@ -29,6 +58,15 @@ def in_plain_words(error: typer.BadParameter) -> typer.BadParameter:
     if sentence:
         return WrongUsage(f"{name} must be {sentence}.", ctx=error.ctx)
     return WrongUsage(f"{name}: {error.message.removeprefix(PREFIX)}", ctx=error.ctx)
+
+
+def _about_words(error: Any) -> Any:
+    """The refusal of words that have no place; any other refusal is a sentence of ours already."""
+    said = error.format_message()
+    for theirs, ours in OURS:
+        if re.match(theirs, said):
+            return WrongUsage(re.sub(theirs, ours, said, count=1), ctx=error.ctx)
+    return error
 
 
 def _about_a_number(parameter: Any, problem: dict[str, Any]) -> str:

@@ -3,10 +3,9 @@
 import math
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
 from fanfold import budgets
 from fanfold.budgets import (
@@ -24,6 +23,9 @@ from fanfold_cli.console import WrongValue, print_json, print_result
 from fanfold_cli.follow_cost import FirstFollow, Rush
 from fanfold_cli.options import JsonOption
 from fanfold_cli.publish_cost import PRICES, Publish, one_hop_followers
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 # A few followers, one segment, the largest follow graph of our tests, and a celebrity.
 FOLLOWERS = (100, 1_000, 220_000, 10_000_000)
@@ -117,7 +119,7 @@ def _print_notes(notes: Iterator[str]) -> None:
     print_result("\n" + "\n".join(f"* {note}" for note in notes))
 
 
-def _lanes(lanes: dict[str, Lane]) -> Table:
+def _lanes(lanes: dict[str, Lane]) -> "Table":
     table = _table("lane", "share", "workers", "entries/s of each")
     for name, lane in lanes.items():
         share = "the rest" if lane.percent == 100 else f"{lane.percent} %"
@@ -184,7 +186,7 @@ def _executions(budget: Budget, most: Budget, concurrency: int | None) -> str:
     )
 
 
-def _publishes(publishes: list[Publish]) -> Table:
+def _publishes(publishes: list[Publish]) -> "Table":
     table = _table("followers", "lane", "segments", "write units", "duration", "DynamoDB", "Lambda")
     for publish in publishes:
         table.add_row(
@@ -214,8 +216,10 @@ def _in_a_sentence(follow: FirstFollow, budget: Budget) -> str:
     )
 
 
-def _table(*columns: str) -> Table:
+def _table(*columns: str) -> "Table":
     # Numbers are never cut: without its last digits, a number is wrong.
+    from rich.table import Table
+
     table = Table(box=None, padding=(0, 2, 0, 0))
     for column in columns:
         table.add_column(column, justify="left" if column == "lane" else "right", no_wrap=True)

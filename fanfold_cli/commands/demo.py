@@ -5,11 +5,10 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 import urllib3
-from rich.table import Table
 
 from fanfold import clock, contract
 from fanfold.aws import scans
@@ -35,6 +34,9 @@ from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.seeding import seed
 from fanfold_cli.stack import Deployment
 from fanfold_client import Failed, Fanfold, pool_for
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 PUBLISHERS = 20
 MOST_FOLLOWERS = 10_000
@@ -249,7 +251,9 @@ def _show(run: Run, user: str, late: Collection[str], *, is_shown: bool) -> bool
     return fault is None
 
 
-def _table(user: str, entries: Sequence[Mapping[str, Any]]) -> Table:
+def _table(user: str, entries: Sequence[Mapping[str, Any]]) -> "Table":
+    from rich.table import Table
+
     table = Table(title=f"The timeline of {user}, newest first", title_justify="left")
     for column in ("published", "publisher"):
         table.add_column(column, no_wrap=True)

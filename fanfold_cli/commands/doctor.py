@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
-from rich.table import Table
-from rich.text import Text
 
 from fanfold.doctor.examine import Doctor
 from fanfold.doctor.findings import EXAMPLES, Difference, Report, Snapshot
@@ -145,6 +143,8 @@ def _examined(report: Report) -> str:
 def _print(report: Report) -> None:
     if not report.found.total():
         return
+    from rich.table import Table
+
     table = Table("what", "found", "repaired", "meaning")
     for kind, meaning in MEANINGS.items():
         if found := report.found[kind]:
@@ -176,6 +176,9 @@ def _print(report: Report) -> None:
 def _print_examples(header: tuple[str, ...], rows: list[tuple[Any, ...]], found: int) -> None:
     if not rows:
         return
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table()
     for name in header:
         table.add_column(name, overflow="fold")

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from fanfold import names
-from fanfold.contract import MAX_ID_CHARS
-from fanfold.ids import is_id
 from fanfold_cli import aws
-from fanfold_cli.console import WrongValue, print_json, print_result, print_values, say
+from fanfold_cli.acting import check_user
+from fanfold_cli.console import print_json, print_result, print_values, say
 from fanfold_cli.local import context, deploy, engine
 from fanfold_cli.local.home import HOME_VARIABLE, Home
 from fanfold_cli.options import ContextOption, HomeOption, JsonOption
 from fanfold_cli.stack import Deployment
+from fanfold_cli.users import sign_in
 
 # Without AWS_CONFIG_FILE and the like: a shell is used for more than the engine.
 SHELL_VARIABLES = (
@@ -120,11 +120,8 @@ def token(
     as_json: JsonOption = False,
 ) -> None:
     """Print an access token of a user, and nothing else on stdout."""
-    if not is_id(user):
-        raise WrongValue(
-            f"--user must be 1 to {MAX_ID_CHARS} letters, digits and _ . : | @ + = -, not {user!r}."
-        )
-    signed = Deployment.local(Home.choose(home)).sign_in(user)
+    check_user(user)
+    signed = sign_in(Deployment.local(Home.choose(home)), user)
     if as_json:
         print_json(asdict(signed))
     else:

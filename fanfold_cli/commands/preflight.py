@@ -7,8 +7,6 @@ from dataclasses import asdict
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
-from rich.table import Table
-from rich.text import Text
 
 from fanfold_cli.aws import check_credentials
 from fanfold_cli.console import (
@@ -112,6 +110,9 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
 
 
 def _print(found: list[Check]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table("check", "result", "what it means")
     for check in found:
         table.add_row(check.name, check.status.value, Text(check.sentence))

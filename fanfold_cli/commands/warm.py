@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
-from rich.table import Table
 
 from fanfold import names
 from fanfold.budgets import MAX_WRITE_CAPACITY, MIN_WARM_WRITE_UNITS
@@ -119,6 +118,8 @@ def _raise(dynamodb: Any, deployment: Deployment, tables: list[Warmth], write_un
 
 
 def _print(tables: list[Warmth], quota: int) -> None:
+    from rich.table import Table
+
     shown = Table("table", "write units a second", "status")
     for table in tables:
         shown.add_row(table.table, f"{table.write_units:,}", table.status)

@@ -20,6 +20,7 @@ from fanfold.follows.sharding import HOT_KEY_RANGE
 from fanfold_cli import aws, seeding
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.graph import read
+from fanfold_cli.local.home import Home
 from tests.integration.cli import FakeLambda, Patched, Stack, outputs, run
 from tests.integration.system import AT_MS, REGION, Clock, System, error
 
@@ -271,6 +272,7 @@ def test_an_import_into_an_engine_that_has_ended_does_not_say_that_follows_stay(
     graph: Callable[[int], str],
     answers: bool,
     monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     monkeypatch.setattr(seeding, "PATIENCE_SECONDS", 0.0)
 
@@ -284,12 +286,15 @@ def test_an_import_into_an_engine_that_has_ended_does_not_say_that_follows_stay(
             listening.listen()
         endpoint = f"http://127.0.0.1:{listening.getsockname()[1]}"
         clients = {"dynamodb": dynamodb, "lambda": FakeLambda(), "sqs": system.sqs}
-        engine = Stack(REGION, endpoint, outputs(), clients)
+        home = Home(tmp_path)
+        engine = Stack(REGION, endpoint, outputs(), clients, home=home)
         with pytest.raises(ExpectedError) as raised, patch.object(product_clock, "sleep"):
             seeding.seed(engine, read(Path(graph(1))))
     said = str(raised.value)
     assert ("follows that were loaded stay" in said) is answers
     assert ("The local engine has ended" in said) is not answers
+    assert (f"run {home.command('up')}, and then this again" in said) is not answers
+    assert str(tmp_path) in home.command("up")
 
 
 def test_a_user_beyond_the_limit_stops_nobody_else(system: System, tmp_path: Path) -> None:

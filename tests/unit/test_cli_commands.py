@@ -66,6 +66,24 @@ def test_a_command_imports_no_other_command() -> None:
     assert commands_in(imported("pause", "--help")) == {"fanfold_cli.commands.pause"}
 
 
+# Loads a command as the command line does when it is called, up to its first line.
+LOAD = """
+import sys
+from fanfold_cli.app import ENTRIES
+ENTRIES[sys.argv[1]].load()
+sys.stderr.write("\\n".join(sys.modules))
+"""
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_command_waits_for_no_library_that_it_may_not_need(name: str) -> None:
+    ran = subprocess.run([sys.executable, "-c", LOAD, name], check=True, capture_output=True)
+    modules = set(ran.stderr.decode().split())
+    assert f"fanfold_cli.commands.{ENTRIES[name].module or name}" in modules
+    # `rich` draws, when there is something to draw; the others are of the app and the engine.
+    assert not {"rich", "pydantic", "aws_cdk", "jsii", "ministack", "numpy"} & modules
+
+
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)
 def test_a_summary_is_the_beginning_of_the_help_of_its_command(entry) -> None:
     assert " ".join((entry.load().help or "").split()).startswith(entry.summary)
@@ -73,7 +91,7 @@ def test_a_summary_is_the_beginning_of_the_help_of_its_command(entry) -> None:
 
 def test_what_a_newcomer_needs_is_listed_first_and_the_kill_switch_is_not() -> None:
     text = shown("--help")
-    panels = [text.index(f" {panel} ─") for panel in ("Start", "Operate", "Grow")]
+    panels = [text.index(f" {panel} ─") for panel in ("Start", "Use", "Operate", "Grow")]
     assert panels == sorted(panels)
     assert next(iter(ENTRIES.values())).panel == START
     assert text.index("doctor") < text.index("pause")

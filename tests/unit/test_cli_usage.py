@@ -8,6 +8,8 @@ from typer.testing import CliRunner
 
 from fanfold_cli.app import app
 
+VOICES = ("No such", "Missing", "unexpected", "requires an argument", "does not take")
+
 
 def refused(*words: str) -> str:
     """What is said about words that cannot be meant, on one line and without its frame."""
@@ -34,13 +36,22 @@ def helped(*words: str) -> str:
         (("fanout", "resend"), "Name REF_IDs, or --stalled."),
         (("fanout", "abandon"), "Name REF_IDs."),
         (("dlq", "drop"), "Name message ids, or --queue and --all."),
+        (("nope",), "There is no command 'nope'."),
+        (("local", "upp"), "There is no command 'upp'. Did you mean 'up'?"),
+        (("--nope",), "There is no option --nope."),
+        (("seed", "--edge", "x"), "There is no option --edge; there is --edges."),
+        (("seed",), "--edges is missing: give it too."),
+        (("fanout", "show"), "REF_ID is missing: give it too."),
+        (("fanout", "show", "a", "b"), "Too many words: leave out b."),
+        (("local", "up", "--port"), "--port needs a value after it."),
+        (("local", "up", "--fresh=1"), "--fresh takes no value: leave it out."),
         (("doctor",), "Choose what to examine: --publisher PUBLISHER for one publisher, or"),
     ],
 )
 def test_a_wrong_value_is_refused_in_one_plain_sentence(words, sentence) -> None:
     said = refused(*words)
     assert sentence in said
-    for voice in ("Input should", "Value error", "Invalid value", "valid integer"):
+    for voice in ("Input should", "Value error", "Invalid value", "valid integer", *VOICES):
         assert voice not in said
 
 

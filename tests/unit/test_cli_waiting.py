@@ -222,3 +222,24 @@ def test_a_bar_on_a_terminal_says_nothing_beside_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Console, "is_terminal", True)
     with progress.progress_bar("Following", total=2, unit="follows"):
         time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("total", "unit", "shown"),
+    [
+        (1, "edges", "edge"),
+        (1, "entries", "entry"),
+        (1, "write units", "write unit"),
+        (2, "edges", "edges"),
+        (0, "deliveries", "deliveries"),
+        (None, "edges", "edges"),
+    ],
+)
+def test_what_a_bar_counts_agrees_with_its_total(
+    total: int | None, unit: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with progress.progress_bar("Counting", total=total, unit=unit) as bar:
+        bar.advance(1)
+    words = capsys.readouterr().err.split()
+    assert " ".join(words[words.index(next(w for w in words if "/" in w)) + 1 :]).startswith(shown)
+    assert f"{shown}s" not in words

@@ -115,7 +115,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 # One call of each route: the request's line, what it sends, and what it returns.
-PAGE = {"entries": [], "next": None, "previous": "p"}
+PAGE: dict[str, Any] = {"entries": [], "next": None, "previous": "p"}
 CALLS: list[tuple[Callable[[Fanfold], Any], str, Any, Any]] = [
     (lambda api: api.publish({"a": 1}), "POST /v1/posts", {"body": {"a": 1}}, ACCEPTED),
     (lambda api: api.post("r1"), "GET /v1/posts/r1", None, {"ref_id": "r1"}),

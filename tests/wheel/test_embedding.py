@@ -13,6 +13,7 @@ from examples.hydrate_sql import read
 from fanfold import names
 from fanfold_cli.local.home import CHECKOUT
 from fanfold_cli.stack import Deployment
+from fanfold_cli.users import sign_in
 from fanfold_client import Fanfold
 from infra import bundling
 from infra.stages import DEV
@@ -26,7 +27,7 @@ OURS = {"fanfold", "fanfold_cdk", "fanfold_cli", "fanfold_client"}
 
 def users(stack: Deployment, *called: str) -> list[User]:
     """Users of a pool whose tokens name them by `sub`."""
-    signed = [stack.sign_in(f"{name}-{uuid.uuid4().hex[:8]}") for name in called]
+    signed = [sign_in(stack, f"{name}-{uuid.uuid4().hex[:8]}") for name in called]
     return [User(stack, each.sub, each.token) for each in signed]
 
 

@@ -149,10 +149,7 @@ export class Pages {
   }
 
   #inTurn<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(() => {
-      signal?.throwIfAborted();
-      return work();
-    });
+    const turn = this.#turn.then(work);
     this.#turn = turn.catch(() => undefined);
     return abortable(turn, signal);
   }

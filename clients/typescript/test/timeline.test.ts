@@ -72,7 +72,7 @@ test("a poll goes on through failures that pass, and ends with one that does not
           ? (failures[2] as Answer)
           : service.answer(asked),
   );
-  const timeline = clientOf(server, { deadlineMs: 100, backoffMs: 1_000 }).timeline();
+  const timeline = clientOf(server, { deadlineMs: 9_000, backoffMs: 10_000 }).timeline();
   const seen: string[] = [];
   const polling = (async () => {
     for await (const page of timeline.poll({ intervalMs: 1 })) {

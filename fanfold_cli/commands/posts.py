@@ -1,0 +1,159 @@
+"""`fanfold publish`, `edit` and `retract`: what a user posts."""
+
+import shlex
+import sys
+from contextlib import suppress
+from typing import Annotated, Any
+
+import typer
+
+from fanfold import answers, clock
+from fanfold.contract import MAX_IDEMPOTENCY_KEY_CHARS
+from fanfold.fanout.row import COMPLETE, ENDED, STALLED
+from fanfold_cli.acting import (
+    BodyOption,
+    RefId,
+    TextArgument,
+    UserOption,
+    body_of,
+    check_user,
+    client_of,
+)
+from fanfold_cli.console import (
+    ExpectedError,
+    counted,
+    failing_with,
+    interrupted_with,
+    print_json,
+    print_values,
+    say,
+)
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
+from fanfold_cli.progress import progress_bar, waiting_for
+from fanfold_cli.stack import Deployment
+from fanfold_client import Failed, Fanfold
+
+POLL_SECONDS = 0.5
+
+
+def publish(
+    user: UserOption,
+    text: TextArgument = None,
+    body: BodyOption = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key",
+            help=f"Idempotency-Key, up to {MAX_IDEMPOTENCY_KEY_CHARS} characters: the same publish "
+            r"with the same key is one. \[default: a new one]",
+        ),
+    ] = None,
+    published_at: Annotated[
+        str | None,
+        typer.Option("--published-at", metavar="TIME", help=r"RFC 3339. \[default: now]"),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Watch the delivery until it ends.")] = False,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Publish a post as a user; with --wait, watch it reach the followers."""
+    check_user(user)
+    content = body_of(text, body, sys.stdin.read)
+    deployment = Deployment.choose(stack, home)
+    api, key = client_of(deployment, user), key or clock.new_id()
+    accepted = _publish(api, content, published_at, key)
+    known: dict[str, Any] = {**accepted, "key": key}
+    with suppress(Failed):  # it is published all the same
+        known["publisher_id"] = api.post(accepted["ref_id"])["publisher_id"]
+    delivery = _watch(api, accepted["ref_id"]) if wait else None
+    if as_json:
+        print_json(known | ({} if delivery is None else {"delivery": delivery}))
+    else:
+        print_values(known)
+    if delivery is None:
+        return
+    reached = counted(delivery["delivered"], "timeline")
+    say(f"The delivery is {delivery['state']}: the post is in {reached}.")
+    if delivery["state"] != COMPLETE:
+        raise typer.Exit(1)
+
+
+def edit(
+    ref_id: RefId,
+    user: UserOption,
+    text: TextArgument = None,
+    body: BodyOption = None,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put another body in place of that of one's own post."""
+    check_user(user)
+    checked_id(ref_id)
+    content = body_of(text, body, sys.stdin.read)
+    api = client_of(Deployment.choose(stack, home), user)
+    with failing_with("The post was not edited", Failed), waiting_for("the answer to the edit"):
+        edited = api.edit(ref_id, content)
+    if as_json:
+        print_json(edited)
+    else:
+        print_values(dict(edited))
+        say("Timelines show it within 5 seconds.")
+
+
+def retract(
+    ref_id: RefId,
+    user: UserOption,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Retract one's own post: it is shown to nobody, and delivered no further."""
+    check_user(user)
+    checked_id(ref_id)
+    api = client_of(Deployment.choose(stack, home), user)
+    failed = failing_with("The post was not retracted", Failed)
+    with failed, waiting_for("the answer to the retraction"):
+        api.retract(ref_id)
+    if as_json:
+        print_json({"ref_id": ref_id, "retracted": True})
+    else:
+        say(f"'{ref_id}' is retracted: within 5 seconds, nobody sees it any more.")
+
+
+def _publish(
+    api: Fanfold, content: dict[str, Any], published_at: str | None, key: str
+) -> answers.Accepted:
+    again = f"run it again with --key {shlex.quote(key)}, which publishes it once"
+    with (
+        interrupted_with(f"the post may be published; {again}."),
+        waiting_for("the answer to the publish"),
+    ):
+        try:
+            return api.publish(content, published_at=published_at, key=key)
+        except Failed as failed:
+            if failed.may_pass:
+                raise ExpectedError(
+                    f"Nobody knows whether the post is published; {again}. {failed}"
+                ) from failed
+            raise ExpectedError(f"The post was not published: {failed}") from failed
+
+
+def _watch(api: Fanfold, ref_id: str) -> answers.Delivery:
+    """Show the progress of the delivery until it ends, or makes no progress any more."""
+    goes_on = f"the delivery goes on; `fanfold fanout watch {ref_id}` shows it."
+    with (
+        interrupted_with(goes_on),
+        failing_with(f"The post is published as {ref_id}, but its delivery cannot be seen", Failed),
+        progress_bar("Delivering", total=None, unit="entries") as bar,
+    ):
+        while True:
+            delivery = api.delivery(ref_id)
+            delivered, estimated = delivery["delivered"], delivery["followers_estimated"]
+            has_ended = delivery["state"] in (*ENDED, STALLED)
+            # The estimate may be a little off, and a finished bar must be full.
+            bar.reach(delivered, total=delivered if has_ended else estimated)
+            if has_ended:
+                return delivery
+            clock.sleep(POLL_SECONDS)

@@ -1,0 +1,89 @@
+"""`fanfold follow`, `unfollow`, `mute` and `unmute`: what a user's timeline is made of."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fanfold_cli.acting import PublisherId, UserOption, check_user, client_of
+from fanfold_cli.console import failing_with, print_json, say
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
+from fanfold_cli.progress import waiting_for
+from fanfold_cli.stack import Deployment
+from fanfold_client import Failed, Fanfold
+
+
+def follow(
+    publisher: PublisherId,
+    user: UserOption,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Follow a publisher: the newest posts come at once, and every new one from now on."""
+
+    def call(api: Fanfold) -> Mapping[str, Any]:
+        return api.follow(publisher)
+
+    done = _called(call, publisher, user, stack, home)
+    sentence = f"{user} follows {publisher} since {done.get('followed_at')}."
+    _tell(done | {"follows": True}, sentence, as_json=as_json)
+
+
+def unfollow(
+    publisher: PublisherId,
+    user: UserOption,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take a follow back: the timeline shows nothing of the publisher any more."""
+    done = _called(lambda api: api.unfollow(publisher), publisher, user, stack, home)
+    _tell(done | {"follows": False}, f"{user} does not follow {publisher}.", as_json=as_json)
+
+
+def mute(
+    publisher: PublisherId,
+    user: UserOption,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Hide a publisher's posts, without ending the follow."""
+    done = _called(lambda api: api.mute(publisher), publisher, user, stack, home)
+    sentence = f"The timeline of {user} shows nothing of {publisher}."
+    _tell(done | {"muted": True}, sentence, as_json=as_json)
+
+
+def unmute(
+    publisher: PublisherId,
+    user: UserOption,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a publisher's posts again that a mute has hidden."""
+    done = _called(lambda api: api.unmute(publisher), publisher, user, stack, home)
+    sentence = f"The timeline of {user} shows what comes from {publisher}, if followed."
+    _tell(done | {"muted": False}, sentence, as_json=as_json)
+
+
+def _called(
+    call: Callable[[Fanfold], Mapping[str, Any] | None],
+    publisher: str,
+    user: str,
+    stack: str | None,
+    home: str | None,
+) -> dict[str, Any]:
+    """The user, the publisher, and what was answered."""
+    check_user(user)
+    checked_id(publisher)
+    api = client_of(Deployment.choose(stack, home), user)
+    with failing_with("Nothing is known to have changed", Failed), waiting_for("the answer"):
+        answer = call(api) or {}
+    return {"user": user, "publisher_id": publisher, **answer}
+
+
+def _tell(done: dict[str, Any], sentence: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(done)
+    else:
+        say(sentence)

@@ -1,0 +1,146 @@
+"""`fanfold timeline`: read a user's timeline, or a publisher's posts, and watch for what is new."""
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from fanfold import clock, json_text
+from fanfold.answers import TimelineEntry, TimelinePage
+from fanfold.contract import MAX_LIMIT
+from fanfold_cli.acting import UserOption, check_user, client_of
+from fanfold_cli.console import (
+    INTERRUPTED,
+    ExpectedError,
+    counted,
+    failing_with,
+    print_json,
+    print_result,
+    say,
+)
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
+from fanfold_cli.progress import waiting_for
+from fanfold_cli.stack import Deployment
+from fanfold_client import Entries, Failed
+
+LIMIT = 20
+POLL_SECONDS = 2.0
+# Entries that are not shown twice while one watches; repetitions come soon if at all.
+REMEMBERED = 10_000
+
+
+def timeline(
+    user: UserOption,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Print what is new as it comes, until Ctrl-C.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_LIMIT, help="Entries to show.")] = LIMIT,
+    before: Annotated[
+        str | None,
+        typer.Option("--before", metavar="CURSOR", help="Go on below the `next` of a page."),
+    ] = None,
+    publisher: Annotated[
+        str | None,
+        typer.Option("--publisher", metavar="ID", help="Show this publisher's posts instead."),
+    ] = None,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a user's timeline, newest first; with --follow, go on with what is new."""
+    check_user(user)
+    if publisher is not None:
+        checked_id(publisher)
+    deployment = Deployment.choose(stack, home)
+    api = client_of(deployment, user)
+    entries = api.timeline if publisher is None else api.feed(publisher)
+    whose = f"The timeline of {user}" if publisher is None else f"The posts of {publisher}"
+    with failing_with(f"{whose} cannot be read", Failed), waiting_for("the first page"):
+        page = entries.page(limit=limit, before=before)
+    if follow:
+        try:
+            _follow(deployment, entries, page, as_json=as_json)
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+    elif as_json:
+        print_result(json_text.write(page))
+    else:
+        _show(page, f"{whose}, newest first")
+
+
+def unread(
+    user: UserOption,
+    stack: StackOption = None,
+    home: HomeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Count the entries above a user's read marker."""
+    check_user(user)
+    api = client_of(Deployment.choose(stack, home), user)
+    with failing_with("The entries cannot be counted", Failed), waiting_for("the count"):
+        found = api.unread()
+    if as_json:
+        print_json(found)
+    else:
+        more = ", or more" if found["more"] else ""
+        print_result(f"{counted(found['unread'], 'unread entry', 'unread entries')}{more}")
+
+
+def _show(page: TimelinePage, title: str) -> None:
+    if not page["entries"]:
+        say("There is nothing here.")
+    else:
+        print_result(_table(page["entries"], title))
+    if page["next"] is not None:
+        say(f"There is more below: --before {page['next']}")
+
+
+def _table(entries: Iterable[TimelineEntry], title: str) -> Table:
+    table = Table(title=Text(title), title_justify="left")
+    table.add_column("published", no_wrap=True)
+    table.add_column("publisher")
+    table.add_column("ref_id", overflow="fold")
+    table.add_column("post")
+    for entry in entries:
+        row = (entry["published_at"][:19], entry["publisher_id"], entry["ref_id"], _words(entry))
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _words(entry: Mapping[str, Any]) -> str:
+    """The post in one line: its text or title, or else its JSON."""
+    body = entry.get("body") or {}
+    text = next((body[name] for name in ("text", "title") if isinstance(body.get(name), str)), "")
+    return " ".join((text or (json_text.write(body) if body else "")).split())
+
+
+def _follow(deployment: Deployment, entries: Entries, page: TimelinePage, *, as_json: bool) -> None:
+    """Print each entry once, oldest first, as it comes; only an error ends this."""
+    shown: dict[str, None] = {}
+    _print_lines(page, shown, as_json=as_json)
+    previous, is_lost = page["previous"], False
+    while True:
+        clock.sleep(POLL_SECONDS)
+        try:
+            for newer in entries.newer(previous, have=shown):
+                _print_lines(newer, shown, as_json=as_json)
+                previous, is_lost = newer["previous"], False
+        except Failed as failed:
+            if not failed.may_pass or deployment.has_ended():
+                raise ExpectedError(f"Nothing more can be read: {failed}") from failed
+            if not is_lost:
+                say(f"There is no answer; it goes on trying. {failed}")
+            is_lost = True
+
+
+def _print_lines(page: TimelinePage, shown: dict[str, None], *, as_json: bool) -> None:
+    for entry in reversed(page["entries"]):
+        shown[entry["ref_id"]] = None
+        if as_json:
+            print_result(json_text.write(entry))
+            continue
+        print_result("  ".join((entry["published_at"], entry["publisher_id"], _words(entry))))
+    while len(shown) > REMEMBERED:
+        del shown[next(iter(shown))]

@@ -1,0 +1,168 @@
+"""Estimates what a month of a service costs, for the table in README.md."""
+
+from dataclasses import dataclass, fields
+
+from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
+from fanfold.names import LIBCURL
+from fanfold_cli.follow_cost import ORDERS_PER_WORKER, FirstFollow
+from fanfold_cli.publish_cost import MB_PER_GB, PRICES, Publish
+
+# List prices of us-east-1 without free tiers, of the same date and sources as `PRICES`.
+DOLLARS_PER_MILLION_SQS_REQUESTS = 0.40
+DOLLARS_PER_MILLION_API_REQUESTS = 1.00
+DOLLARS_PER_LOG_GB = 0.50
+DOLLARS_PER_GB_OUT = 0.09
+# A month of a GB in a table, and of the same GB in point-in-time recovery.
+DOLLARS_PER_GB_STORED = 0.25 + 0.20
+# 66 metrics of alarms, and five of our own (docs/operations.md).
+DOLLARS_FOR_WATCHING = 66 * 0.10 + 5 * 0.30
+
+DAYS = 30
+RETENTION_DAYS = 30
+GB = 1e9
+# An entry and DynamoDB's 100 bytes for each item; a post of 1 KB with its item in the index; and
+# what lies of one follow: edge and row.
+ENTRY_BYTES, POST_BYTES, FOLLOW_BYTES = 280, 1_600, 500
+# A page of 20 entries: the reader's row, the range, and each post, as if none were cached.
+PAGE_ENTRIES = 20
+PAGE_READS = 1 + 1 + PAGE_ENTRIES
+PAGE_BYTES = PAGE_ENTRIES * 1_250
+# How long a request keeps a function busy, mostly by waiting. Estimated, not measured.
+REQUEST_SECONDS = 0.05
+# The access log, the function's own report, and its lines.
+LOG_BYTES_PER_REQUEST = 1_000
+# A message is sent, received and deleted. Lambda asks idle queues, too: four queues, 15 times a
+# minute each.
+SQS_REQUESTS_PER_MESSAGE = 3
+MINUTES = DAYS * 24 * 60
+IDLE_SQS_REQUESTS = 4 * 15 * MINUTES
+# SWEEP with nothing open: two reads and one write a minute, for a tenth of a second of 1,769 MB.
+SWEEP_READS, SWEEP_WRITES, SWEEP_GB_SECONDS = 2, 1, 0.177
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    users: int
+    follows_per_user: int
+    posts_per_day: int
+    mean_followers: int  # of a post's publisher
+    pages_per_day: int
+
+    @property
+    def new_follows_per_day(self) -> float:
+        """One user in ten follows somebody on a day."""
+        return self.users / 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Month:
+    """Dollars for each part of the bill."""
+
+    entries: float  # all that a publish writes and reads
+    pages: float
+    follows: float
+    storage: float
+    functions: float
+    queues: float
+    api: float
+    transfer: float
+    watching: float  # alarms, metrics, logs
+
+    @property
+    def total(self) -> float:
+        return sum(getattr(self, field.name) for field in fields(self))
+
+
+SMALL = Service(
+    users=10_000, follows_per_user=30, posts_per_day=500, mean_followers=60, pages_per_day=30_000
+)
+MEDIUM = Service(
+    users=1_000_000,
+    follows_per_user=50,
+    posts_per_day=50_000,
+    mean_followers=200,
+    pages_per_day=3_000_000,
+)
+LARGE = Service(
+    users=10_000_000,
+    follows_per_user=100,
+    posts_per_day=500_000,
+    mean_followers=500,
+    pages_per_day=30_000_000,
+)
+
+
+def of(service: Service) -> Month:
+    """What a month in a steady state costs, as if no message came twice and nothing throttled."""
+    memory_mb = WRITER_MEMORY_MB[LIBCURL]
+    budget = Budget.of(DEFAULT_WRITE_CAPACITY)
+    publish = Publish.to(service.mean_followers, budget, memory_mb=memory_mb)
+    follow = FirstFollow.bringing(10)
+    posts, pages = service.posts_per_day * DAYS, service.pages_per_day * DAYS
+    follows = service.new_follows_per_day * DAYS
+    entries = service.posts_per_day * RETENTION_DAYS * service.mean_followers
+    requests = posts + pages + follows
+    # Two orders a follow, each its part of a worker's second.
+    gb_seconds = requests * REQUEST_SECONDS + follows * 2 / ORDERS_PER_WORKER
+    gb_seconds = gb_seconds * memory_mb / MB_PER_GB + SWEEP_GB_SECONDS * MINUTES
+    runs = requests + 2 * follows + MINUTES
+    messages = posts * (1 + publish.segments) + 2 * follows
+    stored = (
+        entries * ENTRY_BYTES
+        + service.posts_per_day * (RETENTION_DAYS + 14) * POST_BYTES
+        + service.users * service.follows_per_user * FOLLOW_BYTES
+    )
+    return Month(
+        entries=posts * publish.dynamodb_dollars,
+        pages=_reads(pages * PAGE_READS),
+        follows=follows * follow.dynamodb_dollars,
+        storage=stored / GB * DOLLARS_PER_GB_STORED,
+        functions=posts * publish.lambda_dollars
+        + gb_seconds * PRICES.dollars_per_gb_second
+        + runs / 1e6 * PRICES.dollars_per_million_requests
+        + _reads(SWEEP_READS * MINUTES)
+        + SWEEP_WRITES * MINUTES / 1e6 * PRICES.dollars_per_million_writes,
+        queues=(messages * SQS_REQUESTS_PER_MESSAGE + IDLE_SQS_REQUESTS)
+        / 1e6
+        * DOLLARS_PER_MILLION_SQS_REQUESTS,
+        api=requests / 1e6 * DOLLARS_PER_MILLION_API_REQUESTS,
+        transfer=pages * PAGE_BYTES / GB * DOLLARS_PER_GB_OUT,
+        watching=DOLLARS_FOR_WATCHING + requests * LOG_BYTES_PER_REQUEST / GB * DOLLARS_PER_LOG_GB,
+    )
+
+
+def table() -> str:
+    """The table of README.md, in Markdown."""
+    services = (SMALL, MEDIUM, LARGE)
+    months = [of(service) for service in services]
+    rows = [
+        ("", "small", "medium", "large"),
+        ("---", "---:", "---:", "---:"),
+        ("users, and whom each follows", *(f"{s.users:,}, {s.follows_per_user}" for s in services)),
+        ("posts a day", *(f"{s.posts_per_day:,}" for s in services)),
+        ("followers of a post's publisher, mean", *(f"{s.mean_followers:,}" for s in services)),
+        ("pages of timelines a day", *(f"{s.pages_per_day:,}" for s in services)),
+    ]
+    labels = {
+        "writing entries": "entries",
+        "reading pages": "pages",
+        "follows, each with 10 older posts": "follows",
+        "storage, with point-in-time recovery": "storage",
+        "Lambda, SWEEP's reads and writes included": "functions",
+        "SQS": "queues",
+        "API Gateway": "api",
+        "transfer to the internet": "transfer",
+        "alarms, metrics, logs": "watching",
+    }
+    for label, name in labels.items():
+        rows.append((label, *(_dollars(getattr(month, name)) for month in months)))
+    rows.append(("**a month**", *(f"**{_dollars(month.total)}**" for month in months)))
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _reads(units: float) -> float:
+    return units / 1e6 * PRICES.dollars_per_million_reads
+
+
+def _dollars(amount: float) -> str:
+    return f"${amount:,.2f}" if amount < 10 else f"${amount:,.0f}"

@@ -1,0 +1,112 @@
+"""The command line of users, whose requests reach the functions on moto instead of a network."""
+
+from __future__ import annotations
+
+import base64
+import json
+from contextlib import redirect_stdout
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any
+from unittest.mock import patch
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from urllib3 import HTTPHeaderDict, HTTPResponse
+from urllib3.exceptions import ProtocolError
+
+from fanfold import contract, names
+from fanfold_cli import aws
+from tests.integration.cli import Ran, Stack, outputs, run_on
+from tests.integration.system import REGION, System
+
+API = "https://api.example"
+
+
+@dataclass
+class Gateway:
+    """API Gateway's part: the token's user, the route, the event. It stands for a connection pool.
+
+    `lost` answers are not handed over, as if the connection had ended after the request.
+    """
+
+    system: System
+    lines: list[str] = field(default_factory=list)
+    lost: int = 0
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    def request(self, method: str, url: str, **options: Any) -> HTTPResponse:
+        address = urlsplit(url)
+        line = f"{method} {address.path}"
+        self.lines.append(line)
+        claims = options["headers"]["authorization"].split(".")[1]
+        user = json.loads(base64.urlsafe_b64decode(claims + "=="))["username"]
+        route, ids = _route(method, address.path)
+        event = {
+            "version": "2.0",
+            "routeKey": route.key,
+            "rawPath": address.path,
+            "headers": {k.lower(): v for k, v in options["headers"].items()},
+            "requestContext": {
+                "authorizer": {"jwt": {"claims": {"sub": user, "token_use": "access"}}},
+                "timeEpoch": self.system.clock.ms,
+                "requestId": "request",
+                "http": {"method": method, "path": address.path},
+            },
+            "pathParameters": ids,
+            "queryStringParameters": dict(parse_qsl(address.query)),
+            "isBase64Encoded": False,
+        }
+        if options.get("body"):
+            event["body"] = options["body"].decode()
+        with redirect_stdout(StringIO()):  # to which a function writes its metrics
+            raw = self.system.door(route.door).handler(event, self.system.context)
+        if self.lost:
+            self.lost -= 1
+            raise ProtocolError("The connection was closed.")
+        body = raw.get("body", "").encode()
+        headers = HTTPHeaderDict(raw.get("headers", {}))
+        return HTTPResponse(body, headers, raw["statusCode"], preload_content=True)
+
+    def pump(self, *queues: str) -> None:
+        """Let the workers of these queues take what is there."""
+        with redirect_stdout(StringIO()):
+            self.system.pump(*queues)
+
+
+def _route(method: str, path: str) -> tuple[contract.Route, dict[str, str]]:
+    parts = path.split("/")
+    for route in contract.ROUTES:
+        wanted = route.path.split("/")
+        if route.method != method or len(wanted) != len(parts):
+            continue
+        pairs = list(zip(wanted, parts, strict=True))
+        if all(each.startswith("{") or each == part for each, part in pairs):
+            return route, {e.strip("{}"): unquote(p) for e, p in pairs if e.startswith("{")}
+    raise AssertionError(f"There is no route {method} {path}.")
+
+
+def pool_outputs(*, is_protected: bool = False) -> dict[str, str]:
+    """The outputs of the stack with a user pool, as `infra/identity.py` describes it."""
+    cognito = aws.client("cognito-idp", None, REGION)
+    protection = "ACTIVE" if is_protected else "INACTIVE"
+    pool = cognito.create_user_pool(PoolName="pool", DeletionProtection=protection)
+    pool_id = pool["UserPool"]["Id"]
+    client = cognito.create_user_pool_client(
+        UserPoolId=pool_id,
+        ClientName="client",
+        ExplicitAuthFlows=["ALLOW_ADMIN_USER_PASSWORD_AUTH"],
+    )
+    return outputs() | {
+        names.API_URL_OUTPUT: API,
+        names.USER_POOL_ID_OUTPUT: pool_id,
+        names.USER_POOL_CLIENT_ID_OUTPUT: client["UserPoolClient"]["ClientId"],
+    }
+
+
+def use(gateway: Gateway, *words: str, stdin: str = "") -> Ran:
+    """Run a command of users, whose requests go to this gateway."""
+    if not gateway.outputs:
+        gateway.outputs.update(pool_outputs())
+    stack = Stack(REGION, None, gateway.outputs)
+    with patch("fanfold_client.client.pool_for", lambda _url: gateway):
+        return run_on(stack, *words, stdin=stdin)

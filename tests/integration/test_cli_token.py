@@ -1,0 +1,111 @@
+"""`fanfold token`: nobody's password is taken by surprise, and never on a stage that keeps data."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from fanfold import names
+from fanfold_cli import aws, users
+from tests.integration import acting
+from tests.integration.cli import FakeLambda, Ran, Stack, outputs, run
+from tests.integration.system import REGION, System
+
+
+def token(*words: str, protected: bool = False, known: dict[str, str] | None = None) -> Ran:
+    known = acting.pool_outputs(is_protected=protected) if known is None else known
+    with patch("tests.integration.cli.outputs", lambda: known):
+        return run("token", *words, lambda_=FakeLambda())
+
+
+def cognito() -> Any:
+    return aws.client("cognito-idp", None, REGION)
+
+
+def make_real_user(known: dict[str, str]) -> None:
+    pool = known[names.USER_POOL_ID_OUTPUT]
+    cognito().admin_create_user(UserPoolId=pool, Username="maria", MessageAction="SUPPRESS")
+    cognito().admin_set_user_password(
+        UserPoolId=pool, Username="maria", Password="Real-Person-1", Permanent=True
+    )
+
+
+def can_still_sign_in(known: dict[str, str]) -> bool:
+    try:
+        cognito().admin_initiate_auth(
+            UserPoolId=known[names.USER_POOL_ID_OUTPUT],
+            ClientId=known[names.USER_POOL_CLIENT_ID_OUTPUT],
+            AuthFlow="ADMIN_USER_PASSWORD_AUTH",
+            AuthParameters={"USERNAME": "maria", "PASSWORD": "Real-Person-1"},
+        )
+    except cognito().exceptions.NotAuthorizedException:
+        return False
+    return True
+
+
+def test_the_token_alone_is_printed_and_the_id_that_others_follow_is_said(system: System) -> None:
+    known = acting.pool_outputs()
+    ran = token("--user", "alice", known=known)
+    assert (ran.exit_code, ran.stdout.count("."), len(ran.stdout.split())) == (0, 2, 1)
+    again = token("--user", "alice", "--json", known=known)
+    assert again.json.keys() == {"user", "sub", "token", "id"}
+    assert again.json["id"] == again.json["sub"] != "alice"
+    assert f"alice is known as {again.json['sub']}" in ran.said
+
+
+def test_a_real_persons_password_is_not_taken(system: System) -> None:
+    known = acting.pool_outputs()
+    make_real_user(known)
+    ran = token("--user", "maria", known=known)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "was not made by this command line, and would lose the password" in ran.said
+    assert can_still_sign_in(known)
+
+
+def test_a_password_that_its_owner_gives_up_is_replaced_by_an_explicit_word(
+    system: System,
+) -> None:
+    known = acting.pool_outputs()
+    make_real_user(known)
+    assert token("--user", "maria", "--reset-password", known=known).exit_code == 0
+    assert not can_still_sign_in(known)
+
+
+@pytest.mark.parametrize("words", [(), ("--reset-password",)])
+def test_on_a_stage_that_keeps_its_data_nobody_is_made_and_nothing_is_reset(
+    system: System, words: tuple[str, ...]
+) -> None:
+    known = acting.pool_outputs(is_protected=True)
+    make_real_user(known)
+    for user in ("maria", "new"):
+        ran = token("--user", user, *words, known=known)
+        assert (ran.exit_code, ran.stdout) == (1, "")
+        assert "This stage keeps its data, so its users are real" in ran.said
+    assert can_still_sign_in(known)
+    listed = cognito().list_users(UserPoolId=known[names.USER_POOL_ID_OUTPUT])["Users"]
+    assert [user["Username"] for user in listed] == ["maria"]
+
+
+def test_a_user_whose_making_was_interrupted_is_made_the_next_time(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = acting.pool_outputs()
+    stack = Stack(REGION, None, known)
+    with (
+        patch.object(users, "_password", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        users.sign_in(stack, "alice")
+    assert users.sign_in(stack, "alice").user == "alice"
+
+
+def test_a_stack_without_a_pool_says_where_its_users_come_from(system: System) -> None:
+    ran = token("--user", "alice", known=outputs())
+    assert ran.exit_code == 1
+    assert "come from an issuer of its own choice" in ran.said
+
+
+def test_what_marks_a_user_is_nothing_that_users_may_write() -> None:
+    assert users.MARK["Name"] not in ("locale", "email")  # `infra/identity.py` lets them write one

@@ -1,0 +1,279 @@
+"""The commands of users: publish, edit, retract, follow, mute, and read a timeline."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fanfold import clock as product_clock
+from fanfold_cli import console
+from fanfold_cli.acting import TOKEN_SECONDS, Token
+from fanfold_cli.commands import timeline
+from tests.integration.acting import Gateway, use
+from tests.integration.cli import Ran, Stack
+from tests.integration.system import REGION, System
+
+
+@pytest.fixture
+def gateway(system: System) -> Gateway:
+    return Gateway(system)
+
+
+def ok(gateway: Gateway, *words: str, stdin: str = "") -> Ran:
+    ran = use(gateway, *words, stdin=stdin)
+    assert ran.exit_code == 0, ran.said
+    return ran
+
+
+def publish(gateway: Gateway, *words: str, user: str = "alice", stdin: str = "") -> Any:
+    return ok(gateway, "publish", *words, "--user", user, "--json", stdin=stdin).json
+
+
+def read(gateway: Gateway, *words: str) -> Any:
+    gateway.pump("Publish", "Express", "Relation")
+    return ok(gateway, "timeline", "--user", "bob", "--json", *words).json
+
+
+def shown(gateway: Gateway, *words: str) -> list[Any]:
+    return [entry["body"] for entry in read(gateway, *words)["entries"]]
+
+
+def test_what_a_user_publishes_reaches_a_follower_with_its_numbers(gateway: Gateway) -> None:
+    ok(gateway, "follow", "alice", "--user", "bob")
+    accepted = publish(gateway, "Hello")
+    assert accepted.keys() == {"ref_id", "published_at", "accepted_at", "key", "publisher_id"}
+    assert accepted["publisher_id"] == "alice"
+    publish(gateway, "--body", '{"price":1.10}')
+    publish(gateway, "--body", "-", stdin='{"from":"stdin"}')
+    assert {"text": "Hello"} in shown(gateway)
+    assert {"from": "stdin"} in shown(gateway)
+    assert '{"price":1.10}' in ok(gateway, "timeline", "--user", "bob", "--json").stdout
+    feed = ok(gateway, "timeline", "--user", "bob", "--publisher", "alice", "--json").json
+    assert len(feed["entries"]) == 3
+
+
+def test_publishing_again_with_the_key_is_the_same_publish(gateway: Gateway) -> None:
+    first = publish(gateway, "Hello", "--key", "mine")
+    assert publish(gateway, "Hello", "--key", "mine") == first
+    assert first["key"] == "mine"
+    assert publish(gateway, "Hello")["ref_id"] != first["ref_id"]
+    at = "2026-11-19T20:00:00+02:00"
+    assert publish(gateway, "Old", "--published-at", at)["published_at"].startswith("2026-11-19T18")
+
+
+def test_a_lost_answer_is_made_up_for_without_a_second_post(gateway: Gateway) -> None:
+    ok(gateway, "follow", "alice", "--user", "bob")
+    gateway.lost = 3
+    publish(gateway, "Hello")
+    assert gateway.lines.count("POST /v1/posts") == 4
+    assert shown(gateway) == [{"text": "Hello"}]
+
+
+def test_after_no_answer_at_all_the_key_is_said_that_publishes_it_once(gateway: Gateway) -> None:
+    ok(gateway, "follow", "alice", "--user", "bob")
+    gateway.lost = 1000
+    ran = use(gateway, "publish", "Hello", "--user", "alice")
+    assert ran.exit_code == 1
+    assert "Nobody knows whether the post is published; run it again with --key " in ran.said
+    key = ran.said.partition("--key ")[2].partition(",")[0]
+    gateway.lost = 0
+    publish(gateway, "Hello", "--key", key)
+    assert shown(gateway) == [{"text": "Hello"}]
+
+
+def test_a_refusal_is_told_in_the_words_of_the_service(gateway: Gateway) -> None:
+    publish(gateway, "Hello", "--key", "mine")
+    ran = use(gateway, "publish", "Other", "--key", "mine", "--user", "alice")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert ran.said.startswith("The post was not published: 422 The Idempotency-Key stands for")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ((), "Say what to post: a TEXT, or --body with a JSON object."),
+        (("Hello", "--body", "{}"), "Say what to post"),
+        (("--body", "hello"), "--body is not JSON, such as"),
+        (("--body", "[1]"), "--body is not a JSON object"),
+        (("--body", '{"a":1,"a":2}'), "--body has two members named 'a'"),
+    ],
+)
+def test_a_body_that_cannot_be_meant_is_refused_before_any_request(
+    gateway: Gateway, words: tuple[str, ...], sentence: str
+) -> None:
+    ran = use(gateway, "publish", *words, "--user", "alice")
+    assert ran.exit_code == 2 or sentence in ran.said
+    assert sentence in " ".join(ran.said.replace("│", " ").split())
+    assert gateway.lines == []
+
+
+def test_wait_shows_the_delivery_until_it_is_complete(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ok(gateway, "follow", "alice", "--user", "bob")
+    gateway.pump("Relation")
+
+    def deliver(_seconds: float) -> None:
+        gateway.pump("Publish", "Express")
+
+    monkeypatch.setattr(product_clock, "sleep", deliver)
+    ran = ok(gateway, "publish", "Hello", "--user", "alice", "--wait", "--json")
+    assert (ran.json["delivery"]["state"], ran.json["delivery"]["delivered"]) == ("complete", 1)
+    assert "The delivery is complete: the post is in 1 timeline." in ran.said
+
+
+def test_a_post_is_edited_and_retracted_by_its_publisher_alone(gateway: Gateway) -> None:
+    ok(gateway, "follow", "alice", "--user", "bob")
+    ref_id = publish(gateway, "Hello")["ref_id"]
+    gateway.system.clock.advance(10)
+    edited = ok(gateway, "edit", ref_id, "Hello again", "--user", "alice", "--json").json
+    assert edited["ref_id"] == ref_id
+    assert shown(gateway) == [{"text": "Hello again"}]
+    for words in (("edit", ref_id, "Mine"), ("retract", ref_id)):
+        ran = use(gateway, *words, "--user", "mallory")
+        assert (ran.exit_code, "404 No such post" in ran.said) == (1, True)
+    for _ in range(2):
+        retracted = ok(gateway, "retract", ref_id, "--user", "alice", "--json").json
+        assert retracted == {"ref_id": ref_id, "retracted": True}
+    gateway.system.clock.advance(10)
+    assert shown(gateway) == []
+
+
+def test_follow_and_mute_have_their_inverse(gateway: Gateway) -> None:
+    publish(gateway, "Hello")
+    gateway.pump("Publish", "Express")
+    for words, number in (
+        (("follow",), 1),
+        (("mute",), 0),
+        (("unmute",), 1),
+        (("unfollow",), 0),
+        (("follow",), 1),
+    ):
+        for _ in range(2):  # the second time changes nothing
+            ran = ok(gateway, *words, "alice", "--user", "bob", "--json")
+            assert (ran.json["user"], ran.json["publisher_id"]) == ("bob", "alice")
+        assert len(read(gateway)["entries"]) == number
+    said = [ok(gateway, word, "alice", "--user", "bob").said for word in ("unfollow", "follow")]
+    assert said[0].startswith("bob does not follow alice.")
+    assert said[1].startswith("bob follows alice since 2026")
+
+
+def test_a_timeline_goes_on_below_and_what_is_unread_is_counted(gateway: Gateway) -> None:
+    ok(gateway, "follow", "alice", "--user", "bob")
+    posts = []
+    for number in range(3):
+        gateway.system.clock.advance(1)
+        posts.append(publish(gateway, str(number))["ref_id"])
+    page = read(gateway, "--limit", "2")
+    assert [entry["ref_id"] for entry in page["entries"]] == [posts[2], posts[1]]
+    rest = read(gateway, "--before", page["next"])
+    assert [entry["ref_id"] for entry in rest["entries"]] == [posts[0]]
+    ran = ok(gateway, "timeline", "--user", "bob", "--limit", "2")
+    assert all(part in ran.stdout for part in ("The timeline of bob", posts[2], "alice"))
+    assert f"--before {page['next']}" in ran.said
+    assert ok(gateway, "unread", "--user", "bob").stdout == "3 unread entries\n"
+    assert ok(gateway, "unread", "--user", "bob", "--json").json == {"unread": 3, "more": False}
+    assert "There is nothing here." in ok(gateway, "timeline", "--user", "eve").said
+
+
+class Watched:
+    """What happens between the looks of one who watches; Ctrl-C when nothing is left."""
+
+    def __init__(self, gateway: Gateway, *events: Any) -> None:
+        self.gateway, self.events = gateway, list(events)
+
+    def sleep(self, seconds: float) -> None:
+        if seconds != timeline.POLL_SECONDS:
+            self.gateway.system.clock.advance(seconds)  # between attempts
+            return
+        if not self.events:
+            raise KeyboardInterrupt
+        self.events.pop(0)()
+
+
+def lines(ran: Ran) -> list[Any]:
+    return [json.loads(line)["body"]["text"] for line in ran.stdout.splitlines()]
+
+
+def test_follow_prints_what_is_new_once_oldest_first_and_ends_quietly(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ok(gateway, "follow", "alice", "--user", "bob")
+
+    def post(*texts: str) -> None:
+        for text in texts:
+            gateway.system.clock.advance(1)
+            publish(gateway, text)
+        gateway.pump("Relation", "Publish", "Express")
+
+    def lose() -> None:
+        gateway.lost = 1000
+
+    def late() -> None:
+        gateway.lost = 0
+        publish(gateway, "late", "--published-at", "2026-11-20T17:00:00Z")
+        gateway.pump("Publish", "Express")
+
+    post("1", "2")
+    events = (lambda: post("3"), lambda: None, lose, late, lambda: post("4", "5"))
+    monkeypatch.setattr(product_clock, "sleep", Watched(gateway, *events).sleep)
+    ran = use(gateway, "timeline", "--user", "bob", "--follow", "--json")
+    assert ran.exit_code == console.INTERRUPTED
+    assert lines(ran) == ["1", "2", "3", "late", "4", "5"]
+    said = ran.said.splitlines()
+    assert [line.partition(";")[0] for line in said] == ["There is no answer"]
+    monkeypatch.setattr(product_clock, "sleep", Watched(gateway).sleep)
+    plain = use(gateway, "timeline", "--user", "bob", "--follow").stdout.splitlines()
+    assert plain[-1].endswith("  alice  5")
+
+
+def test_follow_ends_with_a_sentence_when_it_is_refused(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(product_clock, "sleep", Watched(gateway, lambda: None).sleep)
+    plain = gateway.request
+
+    def refuse(method: str, url: str, **options: Any) -> Any:
+        return plain(method, url.replace("after=", "after=x"), **options)
+
+    monkeypatch.setattr(gateway, "request", refuse)
+    ran = use(gateway, "timeline", "--user", "bob", "--follow")
+    assert ran.exit_code == 1
+    assert ran.said.startswith("Nothing more can be read: 400 ")
+
+
+def test_a_terminal_of_80_columns_shows_words_and_times_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry: Any = {
+        "ref_id": "0123456789abcdef" * 2,
+        "publisher_id": "publisher-01",
+        "published_at": "2026-11-20T18:00:00.000Z",
+        "body": {"text": "Considerable [bold]excitement[/bold] notwithstanding"},
+    }
+    table = timeline._table([entry], "The timeline of bob")
+    console._keep_words_whole(table, 80)
+    terminal = Console(width=80, file=StringIO())
+    terminal.print(table)
+    out: str = terminal.file.getvalue()  # type: ignore[attr-defined]
+    for word in ("2026-11-20T18:00:00", "publisher-01", "Considerable", "notwithstanding"):
+        assert word in out
+    assert "[bold]excitement[/bold]" in "".join(out.split())
+
+
+def test_a_token_is_renewed_before_it_ends(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def make(_stack: Any, user: str) -> str:
+        made.append(user)
+        return f"token-{len(made)}"
+
+    monkeypatch.setattr(Stack, "token", make)
+    token = Token(Stack(REGION, None, {}), "bob")
+    assert [token(), token()] == ["token-1", "token-1"]
+    system.clock.advance(TOKEN_SECONDS + 1)
+    assert token() == "token-2"

@@ -1,0 +1,82 @@
+"""Commands of the documentation exist, and those that no test runs are listed with a reason."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import typer
+
+from fanfold_cli.app import app
+from tests.pages import (
+    AWS,
+    BY_HAND,
+    PAGES,
+    ROOT,
+    blocks,
+    fanfold_commands,
+    inline_commands,
+    not_run,
+)
+
+# tests/e2e/test_examples.py runs the first of them, tests/e2e/test_pages.py the others.
+RUN = {"docs/api.md", "README.md", "docs/operations.md"}
+BLOCKS = blocks()
+# A word of a sentence, or a part left out, and no option of a command.
+_LEFT_OUT = {"…", "..."}
+
+
+def parse(words: list[str], *, is_whole: bool) -> None:
+    """Have the command line read the words, and run nothing."""
+    command = typer.main.get_command(app)
+    context = command.make_context("fanfold", [], resilient_parsing=True)
+    rest = [word for word in words if word not in _LEFT_OUT]
+    while hasattr(command, "resolve_command") and rest and not rest[0].startswith("-"):
+        name, command, rest = command.resolve_command(context, rest)
+        context = type(context)(command, parent=context, info_name=name)
+    if is_whole:
+        assert not hasattr(command, "resolve_command"), words
+    known = {option for p in command.get_params(context) for option in p.opts + p.secondary_opts}
+    wanted = {word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)}
+    assert wanted <= known | {"--help", "-h"}, words
+
+
+def test_every_block_says_whether_a_test_runs_it() -> None:
+    for block in BLOCKS:
+        assert block.mark in ("", AWS) or block.mark.startswith(BY_HAND), block
+    assert {block.page for block in BLOCKS if not block.mark} == RUN
+
+
+def test_what_no_test_runs_is_listed() -> None:
+    page = (ROOT / "docs/verified.md").read_text()
+    assert not_run() in page, f"docs/verified.md should have:\n{not_run()}"
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.page}: {block.first}")
+def test_commands_of_blocks_exist_with_their_options(block) -> None:
+    for words in fanfold_commands(block.commands):
+        parse(words, is_whole=True)
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"^make ([a-z-]+)", block.commands, re.MULTILINE)) <= targets
+
+
+@pytest.mark.parametrize(("page", "text"), inline_commands())
+def test_commands_in_sentences_exist_with_their_options(page, text) -> None:
+    for words in fanfold_commands(text.replace("[", "").replace("]", "").replace("|", " ")):
+        parse(words, is_whole=False)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for path in PAGES:
+        for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)", path.read_text()):
+            file = (path.parent / target).resolve() if target else path
+            assert file.exists(), f"{path}: {target}"
+            if anchor and file.suffix == ".md":
+                assert anchor in anchors(file.read_text()), f"{path}: {target}#{anchor}"
+
+
+def anchors(text: str) -> set[str]:
+    """Those that GitHub gives to headings."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in plain}
