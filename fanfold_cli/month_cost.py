@@ -70,7 +70,7 @@ class Month:
 
     @property
     def total(self) -> float:
-        return sum(getattr(self, field.name) for field in fields(self))
+        return sum(float(getattr(self, field.name)) for field in fields(self))
 
 
 SMALL = Service(
