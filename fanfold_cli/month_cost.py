@@ -7,7 +7,8 @@ from fanfold.names import LIBCURL
 from fanfold_cli.follow_cost import ORDERS_PER_WORKER, FirstFollow
 from fanfold_cli.publish_cost import MB_PER_GB, PRICES, Publish
 
-# List prices of us-east-1 without free tiers, of the same date and sources as `PRICES`.
+# List prices of us-east-1 without free tiers, as they have been for years: AWS's pages of SQS, API
+# Gateway, CloudWatch, EC2 (transfer) and DynamoDB are authoritative.
 DOLLARS_PER_MILLION_SQS_REQUESTS = 0.40
 DOLLARS_PER_MILLION_API_REQUESTS = 1.00
 DOLLARS_PER_LOG_GB = 0.50
@@ -70,7 +71,7 @@ class Month:
 
     @property
     def total(self) -> float:
-        return sum(getattr(self, field.name) for field in fields(self))
+        return sum(float(getattr(self, field.name)) for field in fields(self))
 
 
 SMALL = Service(

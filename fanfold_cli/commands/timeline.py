@@ -1,11 +1,9 @@
 """`fanfold timeline`: read a user's timeline, or a publisher's posts, and watch for what is new."""
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from fanfold import clock, json_text
 from fanfold.answers import TimelineEntry, TimelinePage
@@ -24,6 +22,9 @@ from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
 from fanfold_client import Entries, Failed
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 LIMIT = 20
 POLL_SECONDS = 2.0
@@ -97,7 +98,10 @@ def _show(page: TimelinePage, title: str) -> None:
         say(f"There is more below: --before {page['next']}")
 
 
-def _table(entries: Iterable[TimelineEntry], title: str) -> Table:
+def _table(entries: Iterable[TimelineEntry], title: str) -> "Table":
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(title=Text(title), title_justify="left")
     table.add_column("published", no_wrap=True)
     table.add_column("publisher")

@@ -1,8 +1,7 @@
-"""The commands of README.md and docs/operations.md, run on a local engine as a reader runs them."""
+"""The commands of the pages, run on a local engine as a reader runs them."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -22,7 +21,19 @@ from tests.pages import ROOT, Block, blocks
 pytestmark = pytest.mark.thorough
 
 # What a reader answers on a terminal is said by an option.
-ASKS = re.compile(r"(fanfold (?:dlq drop|shards (?:grow|static|dynamic)|fanout abandon)\b)")
+ASKS = re.compile(
+    r"(fanfold (?:dlq drop|warm(?= --write)|shards (?:grow|static|dynamic)|fanout abandon)\b)"
+)
+# What a reader has done before, and CI too.
+MADE = re.compile(r"^make .*$", re.MULTILINE)
+# What serves until Ctrl-C: here, until it has said where.
+SERVES = re.compile(r"^npm .* run example .*$", re.MULTILINE)
+UNTIL_IT_SERVES = """set -m
+{command} > served 2>&1 & server=$!
+until grep http://localhost served; do kill -0 $server; sleep 0.2; done
+kill -- -$server"""
+# tests/e2e/test_examples.py compares what this page shows.
+COMPARED = "docs/api.md"
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +58,8 @@ class Reader:
         fanfold.parent.mkdir()
         fanfold.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fanfold_cli "$@"\n')
         fanfold.chmod(0o755)
+        for name in ("clients", ".venv"):
+            (folder / name).symlink_to(ROOT / name)
         self.environment = {
             **os.environ,
             "PATH": f"{fanfold.parent}:{os.environ['PATH']}",
@@ -56,7 +69,8 @@ class Reader:
 
     def type(self, block: Block) -> None:
         """Run a block behind those before it, with real ids in the places of names."""
-        commands = ASKS.sub(r"\1 --yes", self.with_ids(block.commands))
+        commands = ASKS.sub(r"\1 --yes", self.with_ids(MADE.sub("", block.commands)))
+        commands = SERVES.sub(lambda line: UNTIL_IT_SERVES.format(command=line[0]), commands)
         state = self.folder / "state"
         known = f"source {state}\n" if state.exists() else ""
         script = (
@@ -97,12 +111,17 @@ class Reader:
 
     def post(self) -> str:
         alice = User(self.stack, "alice", self.stack.token("alice"))
-        return str(alice.publish(body={"title": json.dumps("Hello")})["ref_id"])
+        return str(alice.publish(body={"title": "Hello"})["ref_id"])
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/operations.md"])
-def test_the_commands_of_a_page_run_on_the_local_engine(page, home: Home, tmp_path: Path) -> None:
+RUN = [block for block in blocks() if not block.mark and block.page != COMPARED]
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in RUN}))
+def test_the_commands_of_a_page_run_on_the_local_engine(
+    page: str, home: Home, tmp_path: Path
+) -> None:
     reader = Reader(home, tmp_path)
-    for block in blocks():
-        if block.page == page and not block.mark:
+    for block in RUN:
+        if block.page == page:
             reader.type(block)

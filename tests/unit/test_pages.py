@@ -20,7 +20,7 @@ from tests.pages import (
 )
 
 # tests/e2e/test_examples.py runs the first of them, tests/e2e/test_pages.py the others.
-RUN = {"docs/api.md", "README.md", "docs/operations.md"}
+RUN = {"docs/api.md", "README.md", "docs/clients.md", "docs/operations.md"}
 BLOCKS = blocks()
 # A word of a sentence, or a part left out, and no option of a command.
 _LEFT_OUT = {"…", "..."}

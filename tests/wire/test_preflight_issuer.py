@@ -12,6 +12,7 @@ import pytest
 from fanfold_cli.preflight import issuer as preflight_issuer
 from fanfold_cli.preflight.checks import Check, Status
 from fanfold_cli.preflight.issuer import DISCOVERY, MAX_BYTES, check_issuer, fetch
+from fanfold_client import connections
 from tests.wire.conftest import Certificates
 from tests.wire.server import SILENCE, Call, Reply, Server, reply
 
@@ -174,6 +175,8 @@ def test_an_issuer_that_does_not_listen_fails(issuer: Issuer) -> None:
 def test_the_proxy_of_the_environment_is_used_unless_the_host_is_excepted(
     serve: Callable[..., Server], issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # No proxy is asked for what is on this machine, as this issuer is.
+    monkeypatch.setattr(connections, "LOOPBACK", ())
     proxy = serve(lambda call: reply({}, "403 Forbidden"))
     monkeypatch.setenv("https_proxy", proxy.url.replace("://", "://user:word@"))
     monkeypatch.setenv("no_proxy", "example.com")
