@@ -107,7 +107,9 @@ def of(service: Service) -> Month:
     gb_seconds = requests * REQUEST_SECONDS + follows * 2 / ORDERS_PER_WORKER
     gb_seconds = gb_seconds * memory_mb / MB_PER_GB + SWEEP_GB_SECONDS * MINUTES
     runs = requests + 2 * follows + MINUTES
-    messages = posts * (1 + publish.segments) + 2 * follows
+    # What PLAN delivers itself has no message in a lane.
+    orders = 0 if publish.lane == "publish" else publish.segments
+    messages = posts * (1 + orders) + 2 * follows
     stored = (
         entries * ENTRY_BYTES
         + service.posts_per_day * (RETENTION_DAYS + 14) * POST_BYTES

@@ -11,6 +11,13 @@ import urllib3
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
+def is_loopback(url: str) -> bool:
+    """Whether an address is on this machine; what is no address is not."""
+    with suppress(ValueError):
+        return urlsplit(url).hostname in LOOPBACK
+    return False
+
+
 def pool_for(url: str) -> urllib3.PoolManager:
     """Connections to this address, by the proxy that the environment names, if it does for it.
 

@@ -32,6 +32,10 @@ class BulkFollowing:
         edge is read before the row: where the row is a follow of no higher version than the edge,
         the edge is there at that moment, too. A row of a higher version has been followed again,
         and the edge that was read may be about to go.
+
+        One course escapes this: an older import stalls in a batch, whose put has no condition, and
+        lays its lower version over that edge between the two reads; a late unfollow then removes
+        it. That import reads the rows again and reconciles, as RELATE and the doctor do.
         """
         edges = self.following.edges.versions([(publisher, user) for user, publisher in pairs])
         rows = self.following.follows.rows([(user, publisher) for publisher, user in edges])

@@ -1,5 +1,6 @@
 """`fanfold preflight`: before a deploy, and after it, what will work and what will not."""
 
+import os
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -27,6 +28,7 @@ from fanfold_cli.preflight.synthesis import synthesize
 from fanfold_cli.preflight.wanted import Wanted
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import aws_region
+from fanfold_client.connections import is_loopback
 
 
 def preflight(
@@ -66,6 +68,14 @@ def ordinary_deploy(context: list[str]) -> str:
 def _checks(wanted: Wanted, deploy: str) -> Iterator[Check]:
     if wanted.issuer is not None:
         yield check_issuer(wanted.issuer, fetch)
+    if (elsewhere := os.environ.get("AWS_ENDPOINT_URL")) and is_loopback(elsewhere):
+        yield Check(
+            "account",
+            Status.FAILS,
+            f"AWS_ENDPOINT_URL is {elsewhere}, so a local engine would answer for AWS: open "
+            "another shell, or run `unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY`.",
+        )
+        return
     try:
         account = Account(aws_region())
         number = account.number()

@@ -300,6 +300,15 @@ def test_an_environment_that_botocore_refuses_is_no_traceback(
     assert value in sentence(ran, "account")
 
 
+def test_a_local_engine_that_the_environment_names_is_not_taken_for_aws(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")
+    ran = world.preflight("stage=dev")
+    assert (ran.exit_code, results(ran)) == (1, {"account": "will fail"})
+    assert "unset AWS_ENDPOINT_URL" in sentence(ran, "account")
+
+
 @pytest.mark.parametrize(
     "operation", ["GetParameter", "DescribeStacks", "GetAccountSettings", "DescribeLimits"]
 )
