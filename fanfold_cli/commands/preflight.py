@@ -73,7 +73,8 @@ def _checks(wanted: Wanted, deploy: str) -> Iterator[Check]:
             "account",
             Status.FAILS,
             f"AWS_ENDPOINT_URL is {elsewhere}, so a local engine would answer for AWS: open "
-            "another shell, or run `unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY`.",
+            "another shell, or run `unset AWS_ENDPOINT_URL AWS_ACCESS_KEY_ID "
+            "AWS_SECRET_ACCESS_KEY`.",
         )
         return
     try:
