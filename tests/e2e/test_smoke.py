@@ -44,6 +44,10 @@ def test_a_stage_that_delivers_nothing_fails_and_is_cleaned_up_all_the_same(
     assert resumed.exit_code == 0, resumed.output
     assert (exit_code, result["is_right"], result["left"]) == (1, False, [])
     last = result["steps"][-1]
-    assert last["name"] == "A post by HTTP reaches the follower"
+    # A poll that was under way at the pause may still take the first of these posts.
+    assert last["name"] in {
+        "A post by HTTP reaches the follower",
+        "A post by the publish queue reaches the follower",
+    }
     assert last["failure"] == "not within 5 s"
     assert synthetic_users(stack) == []
