@@ -13,6 +13,9 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
+# Words of some languages, and emoji, need them.
+_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+_SPACES = str.maketrans("\t\n", "  ")
 # Wide enough for the longest output of a stack, the URL of a queue.
 PIPE_COLUMNS = 200
 # Longer ones, such as URLs and ids, are folded: no column may take a terminal for itself.
@@ -58,6 +61,22 @@ def interrupted_with(sentence: str | Callable[[], str]) -> Iterator[None]:
 def say(sentence: str) -> None:
     """Print to stderr what is not the result, so that stdout can be piped."""
     typer.echo(sentence, err=True)
+
+
+def printable(value: object) -> str:
+    """Text of others without what could steer the terminal: controls and changes of direction."""
+    text = str(value).translate(_SPACES)
+    return "".join(
+        char if char.isprintable() or char in _JOINERS else "\N{REPLACEMENT CHARACTER}"
+        for char in text
+    )
+
+
+def escaped_json(text: str) -> str:
+    """The same JSON, in which what could steer the terminal is escaped."""
+    return "".join(
+        char if char.isprintable() or char in "\r\n\t" else json.dumps(char)[1:-1] for char in text
+    )
 
 
 def print_json(value: Any) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from fanfold import names, times
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
-from fanfold_cli.console import print_result
+from fanfold_cli.console import print_result, printable
 from fanfold_cli.stack import Deployment
 
 # The longest that a listing takes; if it is killed, the messages reappear after this time.
@@ -54,12 +54,6 @@ def draw(rows: list[dict[str, Any]]) -> None:
     """Print each message on lines of its own: ids and hashes stay whole, to be searched for."""
     for row in rows:
         print_result("".join(f"{name:>16}: {printable(value)}\n" for name, value in row.items()))
-
-
-def printable(value: object) -> str:
-    """Replace control characters, which could steer the terminal."""
-    text = str(value)
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def visible(body: str) -> str:

@@ -5,12 +5,11 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode
 
 import urllib3
 
 from fanfold import answers, clock, contract, json_text
-from fanfold_client import requests
+from fanfold_client import checks, requests
 from fanfold_client.connections import pool_for
 from fanfold_client.errors import Failed
 
@@ -20,9 +19,9 @@ class Fanfold:
     """The API at `url` as the user of an access token; threads may share it.
 
     Ids are strings, times texts of RFC 3339, bodies dicts. Results are the dicts of
-    `fanfold.answers`; they may get more members. Each method may raise `Refused` and `NoAnswer`.
-    Where there was no answer, or one of a moment's trouble (429, 502, 503, 504), the request is
-    repeated for `seconds`, and does what it does once. Lists and pages count each request anew.
+    `fanfold.answers`; they may get more members. Each method may raise `Refused`, `NoAnswer`, and
+    `ValueError` for what cannot be sent. Where there was no answer, or one of a moment's trouble
+    (429, 502, 503, 504), the request is repeated for `seconds`, and done once: each page by itself.
     """
 
     url: str
@@ -41,7 +40,9 @@ class Fanfold:
     ) -> answers.Accepted:
         """Publish a post. Calls with the same `key` publish it once; without, each call does."""
         content = {"body": body, "published_at": published_at}
-        return self._call(contract.PUBLISH_POST, content, key=key or clock.new_id())
+        return self._call(
+            contract.PUBLISH_POST, content, key=key or clock.new_id(), has=("ref_id",)
+        )
 
     def post(self, ref_id: str) -> answers.Post:
         return self._call(contract.READ_POST, ref_id=ref_id)
@@ -54,7 +55,7 @@ class Fanfold:
 
     def delivery(self, ref_id: str) -> answers.Delivery:
         """How far an own post is. `state` says when it is complete; no count does."""
-        return self._call(contract.SHOW_DELIVERY, ref_id=ref_id)
+        return self._call(contract.SHOW_DELIVERY, has=("state",), ref_id=ref_id)
 
     def follow(self, publisher_id: str) -> answers.Followed:
         return self._call(contract.FOLLOW, publisher_id=publisher_id)
@@ -101,7 +102,7 @@ class Fanfold:
     def _list(self, route: contract.Route, member: str, **ids: str) -> Iterator[Any]:
         query: dict[str, Any] = {"limit": contract.MAX_LIMIT}
         while True:
-            page = self._call(route, query=query, **ids)
+            page = self._call(route, query=query, has=(member, "next"), **ids)
             yield from page[member]
             if page["next"] is None:
                 return
@@ -114,21 +115,22 @@ class Fanfold:
         *,
         key: str = "",
         query: dict[str, Any] | None = None,
+        has: tuple[str, ...] = (),
         **ids: str,
     ) -> Any:
-        path = route.path.format(**{name: quote(value, safe="") for name, value in ids.items()})
-        url = f"{self.url.rstrip('/')}{path}" + (f"?{urlencode(query)}" if query else "")
-        body = None if content is None else json_text.write(content).encode()
-        headers = {"idempotency-key": key} if key else {}
+        url = self.url.rstrip("/") + checks.path_of(route, ids, query or {})
+        body = None if content is None else checks.encoded("The post", json_text.write(content))
+        headers = {"idempotency-key": checks.checked_key(key)} if key else {}
         if body is not None:
             headers["content-type"] = "application/json"
 
         def make() -> requests.Request:
             token = self.token if isinstance(self.token, str) else self.token()
-            signed = {"authorization": f"Bearer {token}"}
+            signed = {"authorization": f"Bearer {checks.checked_token(token)}"}
             return requests.Request(route.method, url, body, headers | signed)
 
-        return requests.answer(self._pool, make, self.loads, self.on_retry, self.seconds)
+        due = None if route.status == 204 else has
+        return requests.answer(self._pool, make, self.loads, due, self.on_retry, self.seconds)
 
     @cached_property
     def _pool(self) -> urllib3.PoolManager:
@@ -160,7 +162,9 @@ class Entries(NamedTuple):
         query: dict[str, Any] = {"limit": limit}
         query |= {name: place for name, place in places.items() if place is not None}
         query |= {} if hydrate else {"hydrate": "false"}
-        return self.client._call(self.route, query=query, **self.ids)
+        return self.client._call(
+            self.route, query=query, has=("entries", "next", "previous"), **self.ids
+        )
 
     def older(
         self, before: str | None = None, *, limit: int = contract.MAX_LIMIT, **bounds: Any

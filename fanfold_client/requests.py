@@ -31,17 +31,19 @@ def answer(
     pool: urllib3.PoolManager,
     make: Callable[[], Request],
     loads: Callable[[str], Any],
+    members: tuple[str, ...] | None,
     on_retry: Callable[[Failed], object],
     seconds: float,
 ) -> Any:
     """Return the JSON of the answer, None if it is empty; raises `Refused` or `NoAnswer`.
 
+    It must be an object with these `members`; None takes any answer, also an empty one.
     No attempt begins after `seconds`. `make` makes the request of each anew: tokens end.
     """
     end = clock.monotonic() + seconds
     for attempt in count():
         try:
-            return _once(pool, make(), loads, max(end - clock.monotonic(), 0.1))
+            return _once(pool, make(), loads, members, max(end - clock.monotonic(), 0.1))
         except Failed as failed:
             step = PAUSE_SECONDS * 2 ** min(attempt, DOUBLINGS)
             pause = (failed.retry_after or step / 2) + clock.chance() * step / 2
@@ -53,7 +55,11 @@ def answer(
 
 
 def _once(
-    pool: urllib3.PoolManager, request: Request, loads: Callable[[str], Any], seconds: float
+    pool: urllib3.PoolManager,
+    request: Request,
+    loads: Callable[[str], Any],
+    members: tuple[str, ...] | None,
+    seconds: float,
 ) -> Any:
     try:
         answered = pool.request(
@@ -71,11 +77,15 @@ def _once(
         raise failed from error
     if not 200 <= answered.status < 300:
         raise Refused(answered)
+    said = f"{request.method} {request.url} was answered with {answered.status} and"
+    by = f"so not by the API: {(answered.data or b'')[:200]!r}"
     try:
-        return loads(answered.data.decode()) if answered.status != 204 else None
+        content = loads(answered.data.decode()) if answered.status != 204 else None
     except ValueError as error:
-        said = f"{request.method} {request.url} was answered with {answered.status} and no JSON"
-        raise NoAnswer(f"{said}, so not by the API: {answered.data[:200]!r}") from error
+        raise NoAnswer(f"{said} no JSON, {by}") from error
+    if members is not None and not (isinstance(content, dict) and content.keys() >= {*members}):
+        raise NoAnswer(f"{said} without what is due, {by}")
+    return content
 
 
 @cache

@@ -19,6 +19,7 @@ from fanfold_cli.console import (
     print_json,
     print_result,
     print_values,
+    printable,
     refuse_without_terminal,
     say,
 )
@@ -126,7 +127,7 @@ def show(
     if as_json:
         print_json({**about, "body": letter.body})
         return
-    print_values({key: letter_list.printable(value) for key, value in about.items()})
+    print_values({key: printable(value) for key, value in about.items()})
     print_result(letter_list.visible(letter.body))
 
 

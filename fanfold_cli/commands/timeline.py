@@ -13,9 +13,11 @@ from fanfold_cli.console import (
     INTERRUPTED,
     ExpectedError,
     counted,
+    escaped_json,
     failing_with,
     print_json,
     print_result,
+    printable,
     say,
 )
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
@@ -66,7 +68,7 @@ def timeline(
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
     elif as_json:
-        print_result(json_text.write(page))
+        print_result(escaped_json(json_text.write(page)))
     else:
         _show(page, f"{whose}, newest first")
 
@@ -109,7 +111,7 @@ def _table(entries: Iterable[TimelineEntry], title: str) -> "Table":
     table.add_column("post")
     for entry in entries:
         row = (entry["published_at"][:19], entry["publisher_id"], entry["ref_id"], _words(entry))
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(printable(each)) for each in row))
     return table
 
 
@@ -143,8 +145,9 @@ def _print_lines(page: TimelinePage, shown: dict[str, None], *, as_json: bool) -
     for entry in reversed(page["entries"]):
         shown[entry["ref_id"]] = None
         if as_json:
-            print_result(json_text.write(entry))
+            print_result(escaped_json(json_text.write(entry)))
             continue
-        print_result("  ".join((entry["published_at"], entry["publisher_id"], _words(entry))))
+        words = (entry["published_at"], entry["publisher_id"], _words(entry))
+        print_result("  ".join(map(printable, words)))
     while len(shown) > REMEMBERED:
         del shown[next(iter(shown))]

@@ -246,6 +246,21 @@ def test_follow_ends_with_a_sentence_when_it_is_refused(
     assert ran.said.startswith("Nothing more can be read: 400 ")
 
 
+def test_the_post_of_a_stranger_does_not_steer_the_terminal(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "a\x1b]0;owned\x07b\x9b2Jc\u202ed\x7fe\nf"
+    ok(gateway, "follow", "alice", "--user", "bob")
+    publish(gateway, "--body", json.dumps({"text": text}))
+    (posted,) = shown(gateway)
+    assert posted == {"text": text}
+    monkeypatch.setattr(product_clock, "sleep", Watched(gateway).sleep)
+    for words in ((), ("--follow",), ("--json",), ("--follow", "--json")):
+        out = use(gateway, "timeline", "--user", "bob", *words).stdout
+        assert all(char.isprintable() for char in out.replace("\n", "")), words
+        assert "owned" in out
+
+
 def test_a_terminal_of_80_columns_shows_words_and_times_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

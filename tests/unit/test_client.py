@@ -298,6 +298,62 @@ def test_an_answer_that_is_not_json_is_none_of_the_api(
         api.unread()
 
 
+@pytest.mark.parametrize("content", [{}, [], None, "hello", {"entries": []}])
+def test_an_answer_without_what_is_due_is_none_of_the_api(
+    server: Server, api: Fanfold, content: Any
+) -> None:
+    server.answers(200, content)
+    calls: list[Callable[[], Any]] = [
+        api.publish,
+        api.timeline.page,
+        lambda: list(api.following()),
+        lambda: api.delivery("r1"),
+    ]
+    for call in calls:
+        with pytest.raises(NoAnswer, match="without what is due, so not by the API"):
+            call()
+    server.script = []
+    server.answers(204)
+    with pytest.raises(NoAnswer, match="without what is due"):
+        api.unread()
+
+
+HALF = "\udcff"
+MISTAKES: list[tuple[Callable[[Fanfold], Any], str]] = [
+    (lambda api: api.publish(key="a\nb"), "key must have 1 to 256 characters of printable ASCII"),
+    (lambda api: api.publish(key="é"), "key must have"),
+    (lambda api: api.publish({"text": HALF}), "half of a surrogate pair"),
+    (lambda api: api.timeline.page(before=HALF), "before holds half of a surrogate pair"),
+    (lambda api: api.follow(HALF), "publisher_id holds half of a surrogate pair"),
+    (lambda api: api.follow(""), "publisher_id cannot be ''"),
+    (lambda api: api.unfollow("."), r"publisher_id cannot be '\.'"),
+    (lambda api: api.post(".."), r"ref_id cannot be '\.\.'"),
+    (lambda api: list(api.feed("..").older()), "publisher_id cannot be"),
+]
+
+
+@pytest.mark.parametrize(("call", "sentence"), MISTAKES)
+def test_what_cannot_be_sent_is_a_value_error_of_one_sentence(
+    server: Server, api: Fanfold, call: Callable[[Fanfold], Any], sentence: str
+) -> None:
+    server.answers(200, PAGE)
+    with pytest.raises(ValueError, match=sentence) as mistake:
+        call(api)
+    assert type(mistake.value) is ValueError
+    assert server.lines == []
+
+
+@pytest.mark.parametrize("token", ["", "a\nb", "a b", "é", HALF])
+def test_a_token_that_no_header_can_hold_is_refused_and_not_quoted(
+    server: Server, token: str
+) -> None:
+    for given in (token, lambda: token):
+        with pytest.raises(ValueError, match="must be printable ASCII") as mistake:
+            Fanfold(server.url, given).unread()
+        assert not token or token not in str(mistake.value)
+    assert server.lines == []
+
+
 def test_where_nothing_listens_there_is_no_answer_and_the_request_is_named(server: Server) -> None:
     api = Fanfold("http://127.0.0.1:1", TOKEN, seconds=1)
     with pytest.raises(NoAnswer, match=r"^GET http://127.0.0.1:1/v1/timeline/unread got no answer"):
