@@ -6,7 +6,7 @@ import { type Patience, patientFetch, type Token } from "./retry.js";
 import type { components, paths } from "./schema.js";
 import { Timeline } from "./timeline.js";
 
-export type { Call, Entry, Page, Pages, Place } from "./pages.js";
+export type { Call, Entry, Page, Pages, Place, Polling } from "./pages.js";
 export { type Kind, Problem } from "./problem.js";
 export type { Patience, Token } from "./retry.js";
 export type { components, paths } from "./schema.js";
@@ -39,6 +39,10 @@ export class Fanfold {
   #relations = 0;
 
   constructor({ url, token, fetch = globalThis.fetch, ...patience }: Options) {
+    if (!/^https?:/i.test(url) || !URL.canParse(url)) {
+      const message = `'${url}' is no address of the service: give the stack's output ApiUrl.`;
+      throw new Problem("bad-input", message, 400);
+    }
     const options = {
       baseUrl: url,
       pathSerializer,
@@ -48,10 +52,14 @@ export class Fanfold {
   }
 
   /** Publish a post. With its key it is the same one however often it is sent. */
-  publish(
+  async publish(
     body: Body | null,
     { key = newKey(), publishedAt, ...call }: Call & { key?: string; publishedAt?: string } = {},
   ): Promise<Schemas["Accepted"]> {
+    if (!/^[ -~]{1,256}$/.test(key)) {
+      const message = "An Idempotency-Key has 1 to 256 characters, all of them printable ASCII.";
+      throw new Problem("bad-input", message, 400);
+    }
     const params = { header: { "Idempotency-Key": key } };
     const content = { body, ...(publishedAt && { published_at: publishedAt }) };
     return data(this.api.POST("/v1/posts", { ...call, params, body: content }));
@@ -167,9 +175,11 @@ function path<T>(ids: T): { params: { path: T } } {
   return { params: { path: ids } };
 }
 
-/** What an answer holds: one without content, or that failed, has thrown before. */
+/** What an answer holds; one that failed has thrown before. */
 async function data<T>(answer: Promise<{ data?: T }>): Promise<T> {
-  return (await answer).data as T;
+  const { data } = await answer;
+  if (data === undefined) throw new Problem("unknown", "The answer is without its content.");
+  return data;
 }
 
 /** Each item of all pages; more pages are asked for as they are needed. */

@@ -18,6 +18,12 @@ export interface Call {
   signal?: AbortSignal | undefined;
 }
 
+export interface Polling extends Call {
+  intervalMs?: number;
+  /** Called after each round: with the problem if it has failed and goes on, else without one. */
+  onRound?: (problem?: Problem) => void;
+}
+
 // The cursor upwards remembers so many entries, and finds what comes late among them.
 const REMEMBERED = 50;
 const MAX_PAUSE_MS = 300_000;
@@ -81,7 +87,7 @@ export class Pages {
   }
 
   /** `newer`, again and again, with a pause between; failures that pass make it longer. */
-  async *poll({ intervalMs = 10_000, signal }: Call & { intervalMs?: number } = {}): AsyncGenerator<
+  async *poll({ intervalMs = 10_000, onRound, signal }: Polling = {}): AsyncGenerator<
     Page,
     void,
     undefined
@@ -90,9 +96,11 @@ export class Pages {
       try {
         yield* this.newer({ signal });
         failures = 0;
+        onRound?.();
       } catch (error) {
         if (!(error instanceof Problem && error.passes)) throw error;
         failures++;
+        onRound?.(error);
       }
       const pause = Math.min(intervalMs * 2 ** failures, Math.max(MAX_PAUSE_MS, intervalMs));
       await sleep(pause * (1 + Math.random() / 4), signal);

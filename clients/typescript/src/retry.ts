@@ -16,6 +16,7 @@ export interface Patience {
 }
 
 const MAX_BACKOFF_MS = 10_000;
+const NO_TOKEN = "There is no access token that can be sent: sign in again.";
 
 /** A `fetch` that sends the token, repeats what is safe to repeat, and throws a `Problem` else. */
 export function patientFetch(token: Token, patience: Patience, send: typeof fetch) {
@@ -28,18 +29,21 @@ export function patientFetch(token: Token, patience: Patience, send: typeof fetc
     // Without its key, a publish whose answer was lost would be published twice.
     const isSafe = request.method !== "POST" || request.headers.has("Idempotency-Key");
     let rejected: string | undefined;
+    let isAskedAnew = false;
     for (let attempt = 0; ; attempt++) {
       const left = Math.max(0, ends - performance.now());
       const sent = await within(left, signal, () =>
         typeof token === "string" ? token : token(rejected),
       );
+      if (!isToken(sent)) throw new Problem("no-user", NO_TOKEN, 401);
       try {
         const lasts = Math.min(attemptMs, left);
         return await within(lasts, signal, (until) => answer(request, content, sent, until, send));
       } catch (error) {
         signal.throwIfAborted();
         const problem = error instanceof Problem ? error : unreachable(error);
-        if (problem.status === 401 && typeof token !== "string" && rejected === undefined) {
+        if (problem.status === 401 && typeof token !== "string" && !isAskedAnew) {
+          isAskedAnew = true;
           rejected = sent;
           continue;
         }
@@ -66,10 +70,28 @@ async function answer(
   const got = await send(url, { method, headers, body: content || null, signal });
   const text = await got.text();
   if (!got.ok) throw Problem.of(got.status, got.headers, text);
-  if (text && !/\bjson\b/.test(got.headers.get("Content-Type") ?? "")) {
-    throw new Problem("unknown", "The answer is no JSON: something else answers at this address.");
+  if (got.status !== 204 && !holdsContent(text)) {
+    throw new Problem(
+      "unknown",
+      "The answer cannot be read: it is broken, or something else answers at this address.",
+    );
   }
   return new Response(text || null, { status: got.status, headers: got.headers });
+}
+
+/** Anything else cannot be sent in a header, or would be sent as words like `undefined`. */
+function isToken(token: unknown): token is string {
+  return typeof token === "string" && /^[!-~]+$/.test(token);
+}
+
+/** Every answer of the service is an object of JSON, but for a 204. */
+function holdsContent(text: string): boolean {
+  try {
+    const content: unknown = JSON.parse(text);
+    return typeof content === "object" && content !== null;
+  } catch {
+    return false;
+  }
 }
 
 function unreachable(cause: unknown): Problem {

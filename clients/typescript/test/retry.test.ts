@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Problem } from "fanfold-client";
+import { Fanfold, Problem } from "fanfold-client";
 
 import { pauseMs } from "../dist/retry.js";
 import { type Answer, clientOf, problem, serve } from "./http.js";
@@ -96,6 +96,36 @@ test("a page of HTML with status 200 is no answer of the service", async (t) => 
   assert.equal((await clientOf(server).unread()).unread, 3);
 });
 
+for (const text of ['{"unread":', "null", "3", ""]) {
+  test(`an answer that is broken or empty is asked again, and then a problem: ${text}`, async (t) => {
+    const broken: Answer = { text, headers: { "Content-Type": "application/json" } };
+    const server = await serve(t, inTurn(broken, UNREAD));
+    assert.equal((await clientOf(server).unread()).unread, 3);
+    const always = await serve(t, () => broken);
+    const client = clientOf(always, { deadlineMs: 9_000, backoffMs: 10_000 });
+    await assert.rejects(client.unread(), is("unknown", 0));
+  });
+}
+
+test("an answer without the content that is due is a problem", async (t) => {
+  const server = await serve(t, () => ({ status: 204 }));
+  await assert.rejects(clientOf(server).unread(), is("unknown", 0));
+});
+
+for (const key of ["", "two\nlines", "zwölf", "x".repeat(257)]) {
+  test(`a key that cannot be sent is a problem: ${key.slice(0, 9)}`, async (t) => {
+    const server = await serve(t, () => ({ status: 202, json: ACCEPTED }));
+    await assert.rejects(clientOf(server).publish({}, { key }), is("bad-input", 400));
+    assert.equal(server.asked.length, 0);
+  });
+}
+
+for (const url of ["", "api.example.com", "https://", "ftp://api.example.com"]) {
+  test(`what is no address is a problem: '${url}'`, () => {
+    assert.throws(() => new Fanfold({ url, token: "of-bob" }), is("bad-input", 400));
+  });
+}
+
 test("a pause is never shorter than the service asks for, and grows", () => {
   for (let attempt = 0; attempt < 20; attempt++) {
     assert.ok(pauseMs(attempt, 500, 7_000) >= 7_000);
@@ -166,6 +196,15 @@ test("a second 401 is a problem, and so is the first one of a token that stays",
   await assert.rejects(clientOf(server).unread(), is("unknown", 401));
   assert.equal(server.asked.length, 3);
 });
+
+for (const token of [undefined, null, "", "two\nlines", "zwölf", 7]) {
+  test(`what is no token is not sent: ${JSON.stringify(token)}`, async (t) => {
+    const server = await serve(t, () => ({ status: 401, json: { message: "Unauthorized" } }));
+    const refused = clientOf(server, { token: () => token as string, deadlineMs: 500 });
+    await assert.rejects(refused.unread(), is("no-user", 401));
+    assert.equal(server.asked.length, 0);
+  });
+}
 
 test("who cannot sign in is told the reason of the app's own function", async (t) => {
   const server = await serve(t, () => UNREAD);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { Page } from "fanfold-client";
+import type { Page, Problem } from "fanfold-client";
 
 import { type Answer, clientOf, problem, serve } from "./http.js";
 import { held, ids, newestFirst, started } from "./paging.js";
@@ -74,14 +74,17 @@ test("a poll goes on through failures that pass, and ends with one that does not
   );
   const timeline = clientOf(server, { deadlineMs: 9_000, backoffMs: 10_000 }).timeline();
   const seen: string[] = [];
+  const rounds: (string | undefined)[] = [];
+  const onRound = (problem?: Problem) => void rounds.push(problem?.kind);
   const polling = (async () => {
-    for await (const page of timeline.poll({ intervalMs: 1 })) {
+    for await (const page of timeline.poll({ intervalMs: 1, onRound })) {
       seen.push(...page.entries.map((each) => each.ref_id));
       service.publish(10 + seen.length);
     }
   })();
   await assert.rejects(polling, { kind: "feed-closed" });
   assert.deepEqual(seen, ["alice-0", "alice-11", "alice-12"]);
+  assert.deepEqual(rounds, [undefined, "try-later", "unreachable", undefined, undefined]);
 });
 
 test("a poll ends when it is aborted in its pause, or broken off", async (t) => {
