@@ -1,9 +1,15 @@
 // A timeline on a page: what is new waits behind a button, what is older comes as one scrolls.
 // Nothing of what users write is ever parsed as HTML: it is set as text.
 
-import { Fanfold } from "fanfold-client";
+import { Fanfold, Problem } from "fanfold-client";
+
+import { claimsOf, textOf } from "./content.js";
 
 const POLL_MS = 3_000;
+// After so long, posts that were edited or retracted meanwhile are read again.
+const READ_ANEW_MS = 180_000;
+// The page says it when nothing answers for so long.
+const DEADLINE_MS = 10_000;
 // What a long session holds, once its reader is at the top again.
 const HELD = 500;
 
@@ -17,6 +23,8 @@ async function attempt(work) {
     await work();
   } catch (error) {
     if (error.name === "AbortError") return;
+    say(""); // lest an old success stands beside it
+    if (error.status === 401) return signOut();
     const isSilent = error.kind === "unreachable";
     // A browser may hide from a page that its token was refused.
     const also = isSilent ? " Is it running, and is the token still valid?" : "";
@@ -24,9 +32,13 @@ async function attempt(work) {
   }
 }
 
-function claimsOf(token) {
-  const part = token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/");
-  return JSON.parse(atob(part));
+/** A token that is of no use is forgotten, and the form asks for another one. */
+function signOut() {
+  sessionStorage.removeItem("token");
+  at("signed-in").hidden = true;
+  at("who").textContent = "";
+  at("sign-in").hidden = false;
+  at("problem").textContent = "The token is not valid here, or has expired: sign in again.";
 }
 
 /** The address and the token: after `#`, which no server is sent, or of this tab, or typed in. */
@@ -44,19 +56,20 @@ function signIn() {
 at("sign-in").addEventListener("submit", (event) => {
   event.preventDefault();
   for (const [name, value] of new FormData(event.target)) sessionStorage.setItem(name, value);
-  signIn();
+  location.reload(); // nothing of who was signed in before stays
 });
 
 async function start(url, token) {
-  const { username, sub, exp } = claimsOf(token);
+  const claims = claimsOf(token);
+  if (!claims) return signOut();
+  const { username, sub, exp } = claims;
   at("who").textContent = `Signed in as ${username ?? sub}`;
   // An app would ask its issuer for another token here.
   const stillValid = () => {
     if (exp * 1000 > Date.now()) return token;
-    sessionStorage.clear();
-    throw new Error("The token has expired: sign in again.");
+    throw new Problem("no-user", "The token has expired: sign in again.", 401);
   };
-  const client = new Fanfold({ url, token: stillValid });
+  const client = new Fanfold({ url, token: stillValid, deadlineMs: DEADLINE_MS });
   const timeline = client.timeline({ limit: 20 });
   const items = new Map(); // what is on the page, by ref_id
   at("signed-in").hidden = false;
@@ -121,12 +134,25 @@ async function start(url, token) {
     isLoading = false;
   }
 
+  let readAnewAt = Date.now();
+  /** At the top begin anew now and then, without what was retracted since. */
+  function freshen() {
+    if (scrollY > 0 || Date.now() - readAnewAt < READ_ANEW_MS) return;
+    readAnewAt = Date.now();
+    timeline.reload();
+  }
+
+  function onRound(problem) {
+    at("connection").textContent = problem ? "The service does not answer; trying again." : "";
+    if (!problem) freshen();
+  }
+
   let polling = new AbortController();
   async function poll() {
     polling.abort();
     polling = new AbortController();
     const { signal } = polling;
-    for await (const page of timeline.poll({ intervalMs: POLL_MS, signal })) {
+    for await (const page of timeline.poll({ intervalMs: POLL_MS, onRound, signal })) {
       take(page);
       await countUnread();
     }
@@ -155,8 +181,10 @@ async function start(url, token) {
   at("post").addEventListener("submit", (event) => {
     event.preventDefault();
     const form = event.target;
+    const text = new FormData(form).get("text").trim();
+    if (!text) return (at("problem").textContent = "There is nothing to post yet.");
     attempt(async () => {
-      await client.publish({ text: new FormData(form).get("text") });
+      await client.publish({ text });
       form.reset();
       say("Posted. Your followers have it in a moment.");
     });
@@ -174,9 +202,12 @@ async function start(url, token) {
     });
   });
   // Nobody looks at a hidden page, so it asks nothing.
-  document.addEventListener("visibilitychange", () =>
-    document.hidden ? polling.abort() : attempt(poll),
-  );
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) return polling.abort();
+    readAnewAt = 0; // at once, or when the reader is at the top again
+    freshen();
+    attempt(poll);
+  });
 
   await timeline.loadMarker();
   await loadOlder();
@@ -193,7 +224,7 @@ function item({ ref_id, publisher_id, published_at, edited_at, body }) {
   time.textContent = new Date(published_at).toLocaleString() + (edited_at ? ", edited" : "");
   head.append(publisher_id, " · ", time);
   const text = document.createElement("p");
-  text.textContent = String(body?.text ?? body?.title ?? JSON.stringify(body));
+  text.textContent = textOf(body);
   made.append(head, text);
   return made;
 }

@@ -17,7 +17,17 @@ const TYPES = {
   ".mjs": "text/javascript",
 };
 
-const { user } = parseArgs({ options: { user: { type: "string", default: "bob" } } }).values;
+/** Whom the page signs in as. */
+function chosenUser() {
+  try {
+    return parseArgs({ options: { user: { type: "string", default: "bob" } } }).values.user;
+  } catch {
+    console.error("Usage: npm run example -- --user NAME, of whom the page signs in; else bob.");
+    process.exit(2);
+  }
+}
+
+const user = chosenUser();
 const installed = join(CLIENT, "../../.venv/bin/fanfold");
 
 /** What a command of `fanfold` prints; its own words go to the terminal. */
