@@ -12,6 +12,8 @@ from fanfold.contract import (
 )
 from fanfold.errors import BadInput
 
+# Ids all the same, but servers and proxies take them for steps in the path of an address.
+NO_PATH_IDS = ("", ".", "..")
 _ID = re.compile(ID_PATTERN, re.ASCII)
 _SORT_KEY = re.compile(rf"(\d{{4}}-[0-9T:.-]{{18}}Z)#({ID_PATTERN})", re.ASCII)
 

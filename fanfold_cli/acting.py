@@ -9,10 +9,10 @@ import typer
 from fanfold import clock, contract, json_text
 from fanfold.errors import BadInput
 from fanfold.ids import is_id
-from fanfold_cli.console import WrongValue
+from fanfold_cli.console import ExpectedError, WrongValue, say
 from fanfold_cli.stack import Deployment
 from fanfold_cli.usage import WrongUsage
-from fanfold_client import Fanfold
+from fanfold_client import Failed, Fanfold, checks
 
 # Cognito's access tokens last an hour.
 TOKEN_SECONDS = 40 * 60.0
@@ -59,6 +59,23 @@ class Token:
         return self.token
 
 
+@dataclass
+class _Retries:
+    """Says once that it is tried again; raises `ExpectedError` if the local engine has ended."""
+
+    deployment: Deployment
+    is_said: bool = False
+
+    def __call__(self, _: Failed) -> None:
+        if self.deployment.has_ended():
+            home = self.deployment.home
+            command = "`fanfold local up`" if home is None else home.command("up")
+            raise ExpectedError(f"The local engine has ended: start it with {command}.")
+        if not self.is_said:
+            say("No answer yet; trying again.")
+        self.is_said = True
+
+
 def check_user(user: str) -> None:
     """Raise `WrongValue` if nobody can be named so."""
     if not is_id(user):
@@ -72,7 +89,7 @@ def client_of(deployment: Deployment, user: str) -> Fanfold:
     """The API as this user sees it. Answers keep their numbers digit for digit: `json_text`."""
     token = Token(deployment, user)
     token()  # outside of any request, so that its own error is told
-    return Fanfold(deployment.api_url, token, loads=_read)
+    return Fanfold(deployment.api_url, token, loads=_read, on_retry=_Retries(deployment))
 
 
 def body_of(text: str | None, body: str | None, read_stdin: Callable[[], str]) -> dict[str, Any]:
@@ -80,12 +97,43 @@ def body_of(text: str | None, body: str | None, read_stdin: Callable[[], str]) -
     if (text is None) == (body is None):
         raise WrongUsage("Say what to post: a TEXT, or --body with a JSON object.")
     if text is not None:
+        if not text.strip():
+            raise WrongValue("The post has no text: say something, or give --body '{}'.")
+        _check_text(text)
         return {"text": text}
-    raw = read_stdin() if body == "-" else str(body)
+    raw = _read_all(read_stdin) if body == "-" else str(body)
+    _check_text(raw)
     try:
         return json_text.read(raw, what="--body", hint=', such as \'{"text": "Hello"}\'')
     except BadInput as error:
         raise WrongValue(error.sentence) from None
+
+
+def checked_key(key: str | None) -> str:
+    """The Idempotency-Key that was typed, or a new one; raises `WrongValue`."""
+    try:
+        return checks.checked_key(key or clock.new_id())
+    except ValueError:
+        raise WrongValue(
+            f"--key must have 1 to {contract.MAX_IDEMPOTENCY_KEY_CHARS} characters of printable "
+            f"ASCII, not {key!a}."
+        ) from None
+
+
+def _read_all(read: Callable[[], str]) -> str:
+    try:
+        return read()
+    except UnicodeDecodeError:
+        raise WrongValue("What stdin holds is not text in UTF-8; nothing was sent.") from None
+    except (AttributeError, OSError, ValueError):  # without stdin, Python has none, or a closed one
+        raise WrongValue("--body - reads stdin, and it is closed; nothing was sent.") from None
+
+
+def _check_text(text: str) -> None:
+    try:
+        checks.encoded("The post", text)
+    except ValueError:
+        raise WrongValue("The post is not text in UTF-8; nothing was sent.") from None
 
 
 def _read(text: str) -> Any:

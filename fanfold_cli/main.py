@@ -1,5 +1,6 @@
 """The `fanfold` command: its version at once, and the one place that reports expected failures."""
 
+import os
 import sys
 from importlib.metadata import version
 
@@ -14,7 +15,16 @@ def main() -> None:
     from fanfold_cli.console import ExpectedError, say
 
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except OSError as error:
+        # Or the interpreter would try, and fail, once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        say(f"The command failed: {error.strerror or error}.")
+        sys.exit(1)
     except ExpectedError as error:
         say(str(error))
         sys.exit(error.exit_code)

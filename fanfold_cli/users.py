@@ -5,7 +5,7 @@ import string
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanfold import names
+from fanfold import clock, names
 from fanfold_cli.console import ExpectedError, failing_with
 from fanfold_cli.progress import waiting_for
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 # Far more than any password policy requires; nobody types it.
 PASSWORD_CHARS = 32
+# Commands of one user at once take the password from each other; their pauses are random.
+SIGN_INS = 8
+SPREAD_SECONDS = 0.2
 # Marks users of this command line. They cannot write it themselves: `infra/identity.py`.
 MARK = {"Name": "profile", "Value": "urn:fanfold:made-by-the-command-line"}
 
@@ -55,22 +58,38 @@ def sign_in(deployment: "Deployment", user: str, *, reset_password: bool = False
                 f"The user {user} was not made by this command line, and would lose the password: "
                 "choose another name, or `fanfold token --reset-password` if it is yours."
             )
-        password = _password()
-        cognito.admin_set_user_password(
-            UserPoolId=pool, Username=user, Password=password, Permanent=True
-        )
-        answer = cognito.admin_initiate_auth(
-            UserPoolId=pool,
-            ClientId=deployment.output(names.USER_POOL_CLIENT_ID_OUTPUT),
-            AuthFlow="ADMIN_USER_PASSWORD_AUTH",
-            AuthParameters={"USERNAME": user, "PASSWORD": password},
-        )
+        answer = _authenticated(deployment, cognito, pool, user)
     if "AuthenticationResult" not in answer:
         raise ExpectedError(
             f"The user {user} must answer the challenge {answer.get('ChallengeName')}, which "
             "this command line cannot do: choose another user."
         )
     return Signed(user, attributes["sub"], answer["AuthenticationResult"]["AccessToken"])
+
+
+def _authenticated(deployment: "Deployment", cognito: Any, pool: str, user: str) -> Any:
+    """The answer to a new password; another command may set its own in between, so it is repeated.
+
+    Raises `ExpectedError`, and errors of AWS.
+    """
+    for _ in clock.tries(SIGN_INS, SPREAD_SECONDS):
+        password = _password()
+        cognito.admin_set_user_password(
+            UserPoolId=pool, Username=user, Password=password, Permanent=True
+        )
+        try:
+            return cognito.admin_initiate_auth(
+                UserPoolId=pool,
+                ClientId=deployment.output(names.USER_POOL_CLIENT_ID_OUTPUT),
+                AuthFlow="ADMIN_USER_PASSWORD_AUTH",
+                AuthParameters={"USERNAME": user, "PASSWORD": password},
+            )
+        except cognito.exceptions.NotAuthorizedException:
+            continue
+    raise ExpectedError(
+        f"The user {user} cannot sign in: other commands set the password of {user} at the same "
+        "time, again and again. Run it again, or fewer at once."
+    )
 
 
 def _check_stage(cognito: Any, pool: str) -> None:

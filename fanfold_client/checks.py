@@ -6,9 +6,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from fanfold.contract import IDEMPOTENCY_KEY_PATTERN, MAX_IDEMPOTENCY_KEY_CHARS, Route
+from fanfold.ids import NO_PATH_IDS
 
-# Servers and proxies take the last two for steps in a path: it would be another route.
-NO_IDS = ("", ".", "..")
 _KEY = re.compile(IDEMPOTENCY_KEY_PATTERN)
 _TOKEN = re.compile("[!-~]+")
 
@@ -16,7 +15,7 @@ _TOKEN = re.compile("[!-~]+")
 def path_of(route: Route, ids: Mapping[str, str], query: Mapping[str, Any]) -> str:
     """The path of a request with its query."""
     for name, value in ids.items():
-        if value in NO_IDS:
+        if value in NO_PATH_IDS:
             raise ValueError(f"{name} cannot be {value!r}, which an address cannot hold.")
     for name, value in {**ids, **query}.items():
         encoded(name, str(value))

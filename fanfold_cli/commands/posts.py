@@ -17,6 +17,7 @@ from fanfold_cli.acting import (
     UserOption,
     body_of,
     check_user,
+    checked_key,
     client_of,
 )
 from fanfold_cli.console import (
@@ -59,9 +60,8 @@ def publish(
 ) -> None:
     """Publish a post as a user; with --wait, watch it reach the followers."""
     check_user(user)
-    content = body_of(text, body, sys.stdin.read)
-    deployment = Deployment.choose(stack, home)
-    api, key = client_of(deployment, user), key or clock.new_id()
+    content, key = body_of(text, body, lambda: sys.stdin.read()), checked_key(key)
+    api = client_of(Deployment.choose(stack, home), user)
     accepted = _publish(api, content, published_at, key)
     known: dict[str, Any] = {**accepted, "key": key}
     with suppress(Failed):  # it is published all the same
@@ -91,7 +91,7 @@ def edit(
     """Put another body in place of that of one's own post."""
     check_user(user)
     checked_id(ref_id)
-    content = body_of(text, body, sys.stdin.read)
+    content = body_of(text, body, lambda: sys.stdin.read())
     api = client_of(Deployment.choose(stack, home), user)
     with failing_with("The post was not edited", Failed), waiting_for("the answer to the edit"):
         edited = api.edit(ref_id, content)

@@ -10,9 +10,10 @@ import pytest
 from rich.console import Console
 
 from fanfold import clock as product_clock
-from fanfold_cli import console
+from fanfold_cli import aws, console
 from fanfold_cli.acting import TOKEN_SECONDS, Token
 from fanfold_cli.commands import timeline
+from fanfold_cli.users import sign_in
 from tests.integration.acting import Gateway, use
 from tests.integration.cli import Ran, Stack
 from tests.integration.system import REGION, System
@@ -100,6 +101,11 @@ def test_a_refusal_is_told_in_the_words_of_the_service(gateway: Gateway) -> None
         (("--body", "hello"), "--body is not JSON, such as"),
         (("--body", "[1]"), "--body is not a JSON object"),
         (("--body", '{"a":1,"a":2}'), "--body has two members named 'a'"),
+        (("",), "The post has no text"),
+        ((" \n ",), "The post has no text"),
+        (("\udcff",), "The post is not text in UTF-8"),
+        (("--body", '{"a":"\udcff"}'), "The post is not text in UTF-8"),
+        (("Hello", "--key", "a\nb"), "--key must have 1 to 256 characters of printable ASCII"),
     ],
 )
 def test_a_body_that_cannot_be_meant_is_refused_before_any_request(
@@ -109,6 +115,51 @@ def test_a_body_that_cannot_be_meant_is_refused_before_any_request(
     assert ran.exit_code == 2 or sentence in ran.said
     assert sentence in " ".join(ran.said.replace("│", " ").split())
     assert gateway.lines == []
+
+
+@pytest.mark.parametrize("given", [".", ".."])
+def test_an_id_that_an_address_cannot_hold_is_refused_before_any_request(
+    gateway: Gateway, given: str
+) -> None:
+    for words in (("follow", given), ("retract", given), ("timeline", "--publisher", given)):
+        ran = use(gateway, *words, "--user", "bob")
+        assert "cannot be an id here" in ran.said
+    assert gateway.lines == []
+
+
+def test_a_sign_in_that_another_command_overtook_is_repeated(gateway: Gateway) -> None:
+    publish(gateway, "Hello")
+    cognito = aws.client("cognito-idp", None, REGION)
+    plain, overtaken = cognito.admin_initiate_auth, [2]
+
+    def overtake(**request: Any) -> Any:
+        if overtaken[0]:
+            overtaken[0] -= 1
+            request["AuthParameters"] = {**request["AuthParameters"], "PASSWORD": "Other-0815"}
+        return plain(**request)
+
+    cognito.admin_initiate_auth = overtake
+    stack = Stack(REGION, None, gateway.outputs, {"cognito-idp": cognito})
+    assert sign_in(stack, "alice").token
+    overtaken[0] = 1000
+    with pytest.raises(console.ExpectedError, match="at the same time, again and again"):
+        sign_in(stack, "alice")
+
+
+def test_trying_again_is_said_once(gateway: Gateway) -> None:
+    gateway.lost = 3
+    ran = ok(gateway, "publish", "Hello", "--user", "alice")
+    assert ran.said.count("No answer yet; trying again.") == 1
+
+
+def test_an_engine_that_has_ended_is_told_at_once(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.lost = 1000
+    monkeypatch.setattr(Stack, "has_ended", lambda _: True)
+    ran = use(gateway, "timeline", "--user", "alice")
+    assert (ran.exit_code, len(gateway.lines)) == (1, 1)
+    assert "The local engine has ended: start it with `fanfold local up`." in ran.said
 
 
 def test_wait_shows_the_delivery_until_it_is_complete(
@@ -225,7 +276,7 @@ def test_follow_prints_what_is_new_once_oldest_first_and_ends_quietly(
     assert ran.exit_code == console.INTERRUPTED
     assert lines(ran) == ["1", "2", "3", "late", "4", "5"]
     said = ran.said.splitlines()
-    assert [line.partition(";")[0] for line in said] == ["There is no answer"]
+    assert [line.partition(";")[0] for line in said] == ["No answer yet", "There is no answer"]
     monkeypatch.setattr(product_clock, "sleep", Watched(gateway).sleep)
     plain = use(gateway, "timeline", "--user", "bob", "--follow").stdout.splitlines()
     assert plain[-1].endswith("  alice  5")

@@ -1,6 +1,8 @@
 """Invalid input of a user is answered with a sentence that helps."""
 
 import gzip
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -110,3 +112,17 @@ def test_a_noun_agrees_with_its_number() -> None:
         "2,000 posts",
     ]
     assert counted(2, "policy", "policies") == "2 policies"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a file that is full")
+def test_output_that_cannot_be_written_is_a_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "fanfold_cli", "--help"],
+            cwd=Path(__file__).parents[2],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert ran.returncode == 1
+    assert ran.stderr == "The command failed: No space left on device.\n"
