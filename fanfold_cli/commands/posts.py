@@ -99,7 +99,7 @@ def edit(
         print_json(edited)
     else:
         print_values(dict(edited))
-        say("Timelines show it within 5 seconds.")
+        say("Within 5 seconds, whoever reads then sees it so.")
 
 
 def retract(
@@ -119,7 +119,7 @@ def retract(
     if as_json:
         print_json({"ref_id": ref_id, "retracted": True})
     else:
-        say(f"'{ref_id}' is retracted: within 5 seconds, nobody sees it any more.")
+        say(f"'{ref_id}' is retracted: after 5 seconds, nobody who reads then sees it.")
 
 
 def _publish(
