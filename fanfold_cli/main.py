@@ -1,8 +1,12 @@
 """The `fanfold` command: its version at once, and the one place that reports expected failures."""
 
+import errno
 import os
 import sys
 from importlib.metadata import version
+
+# What a write to stdout may fail with: a full disk, a reader that has gone, a closed descriptor.
+OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE, errno.EBADF)
 
 
 def main() -> None:
@@ -21,9 +25,11 @@ def main() -> None:
             if sys.stdout is not None:
                 sys.stdout.flush()
     except OSError as error:
+        if error.errno not in OUTPUT_ERRORS:
+            raise
         # Or the interpreter would try, and fail, once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        say(f"The command failed: {error.strerror or error}.")
+        say(f"The output could not be written: {error.strerror}.")
         sys.exit(1)
     except ExpectedError as error:
         say(str(error))

@@ -125,4 +125,4 @@ def test_output_that_cannot_be_written_is_a_sentence() -> None:
             text=True,
         )
     assert ran.returncode == 1
-    assert ran.stderr == "The command failed: No space left on device.\n"
+    assert ran.stderr == "The output could not be written: No space left on device.\n"
