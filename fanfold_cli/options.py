@@ -39,9 +39,10 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmat
 
 def checked_id(given: str) -> str:
     """Return an id that the user typed; raises `WrongValue` that quotes an invalid one."""
-    if given in NO_PATH_IDS:
-        raise WrongValue(f"{given!r} cannot be an id here: in an address, it is another place.")
     try:
-        return check_id(given, field=given)
+        check_id(given, field=given)
     except BadInput as error:
         raise WrongValue(error.sentence) from None
+    if given in NO_PATH_IDS:
+        raise WrongValue(f"{given!r} cannot be an id here: in an address, it is another place.")
+    return given
