@@ -68,9 +68,9 @@ class _Retries:
 
     def __call__(self, _: Failed) -> None:
         if self.deployment.has_ended():
-            home = self.deployment.home
-            command = "`fanfold local up`" if home is None else home.command("up")
-            raise ExpectedError(f"The local engine has ended: start it with {command}.")
+            raise ExpectedError(
+                f"The local engine has ended: start it with {self.deployment.up_command}."
+            )
         if not self.is_said:
             say("No answer yet; trying again.")
         self.is_said = True

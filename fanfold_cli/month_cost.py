@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
 from fanfold.names import LIBCURL
-from fanfold_cli.follow_cost import ORDERS_PER_WORKER, FirstFollow
+from fanfold_cli.follow_cost import ORDERS, ORDERS_PER_WORKER, FirstFollow
 from fanfold_cli.publish_cost import MB_PER_GB, PRICES, Publish
 
 # List prices of us-east-1 without free tiers, as they have been for years: AWS's pages of SQS, API
@@ -20,6 +20,8 @@ DOLLARS_FOR_WATCHING = 66 * 0.10 + 5 * 0.30
 
 DAYS = 30
 RETENTION_DAYS = 30
+# What a follow brings: fewer than it may, since few publishers post daily.
+OLDER_POSTS = 10
 GB = 1e9
 # An entry and DynamoDB's 100 bytes for each item; a post of 1 KB with its item in the index; and
 # what lies of one follow: edge and row.
@@ -98,18 +100,18 @@ def of(service: Service) -> Month:
     memory_mb = WRITER_MEMORY_MB[LIBCURL]
     budget = Budget.of(DEFAULT_WRITE_CAPACITY)
     publish = Publish.to(service.mean_followers, budget, memory_mb=memory_mb)
-    follow = FirstFollow.bringing(10)
+    follow = FirstFollow.bringing(OLDER_POSTS)
     posts, pages = service.posts_per_day * DAYS, service.pages_per_day * DAYS
     follows = service.new_follows_per_day * DAYS
     entries = service.posts_per_day * RETENTION_DAYS * service.mean_followers
     requests = posts + pages + follows
-    # Two orders a follow, each its part of a worker's second.
-    gb_seconds = requests * REQUEST_SECONDS + follows * 2 / ORDERS_PER_WORKER
+    # Each order of a follow takes its part of a worker's second.
+    gb_seconds = requests * REQUEST_SECONDS + follows * ORDERS / ORDERS_PER_WORKER
     gb_seconds = gb_seconds * memory_mb / MB_PER_GB + SWEEP_GB_SECONDS * MINUTES
-    runs = requests + 2 * follows + MINUTES
+    runs = requests + ORDERS * follows + MINUTES
     # What PLAN delivers itself has no message in a lane.
     orders = 0 if publish.lane == "publish" else publish.segments
-    messages = posts * (1 + orders) + 2 * follows
+    messages = posts * (1 + orders) + ORDERS * follows
     stored = (
         entries * ENTRY_BYTES
         + service.posts_per_day * (RETENTION_DAYS + 14) * POST_BYTES

@@ -22,7 +22,6 @@ from fanfold.follows.sharding import NotGrown, Shards
 from fanfold_cli import event_sources
 from fanfold_cli.console import ExpectedError, counted, failing_with, say
 from fanfold_cli.graph import Graph
-from fanfold_cli.local.home import Home
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 
@@ -110,10 +109,9 @@ def seed(deployment: Deployment, graph: Graph) -> int:
             reason = f"{error} {error.__cause__ or ''}".rstrip()
             stays = "Run it again: follows that were loaded stay."
             if deployment.has_ended():
-                up = (deployment.home or Home.choose()).command("up")
                 stays = (
-                    f"The local engine has ended, and what was loaded is lost with it: run {up}, "
-                    "and then this again."
+                    "The local engine has ended, and what was loaded is lost with it: run "
+                    f"{deployment.up_command}, and then this again."
                 )
             raise ExpectedError(f"The import stopped. {stays} {reason}") from error
         finally:

@@ -113,6 +113,11 @@ class Deployment:
         """A fresh access token of the user; `sign_in` says whose password it takes."""
         return sign_in(self, user).token
 
+    @property
+    def up_command(self) -> str:
+        """The command that starts the local engine again, quoted."""
+        return (self.home or Home.choose()).command("up")
+
     def delete_user(self, user: str) -> None:
         """Delete the user from the pool, if there is one; raises `ExpectedError`."""
         cognito = self.client("cognito-idp")

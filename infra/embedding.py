@@ -5,12 +5,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from aws_cdk import Duration, RemovalPolicy, Token
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
-from aws_cdk import aws_sns as sns
 
 from .stage_checks import StageError
-from .stages import Stage, on_this_machine
+from .stages import Stage
 from .users import Users
 
 # `cdk deploy -c fanfold:local=true` deploys to an engine on this machine.
@@ -33,16 +30,6 @@ class TableOptions:
     contributor_insights: bool = False
     max_write_request_units: int | None = None
     write_quota: int = Stage.write_quota
-
-
-@dataclass(frozen=True, kw_only=True)
-class Surroundings:
-    """What belongs to the app around the timeline."""
-
-    users: Users | None = None
-    alarm_topic: sns.ITopic | None = None
-    encryption_key: kms.IKey | None = None
-    permissions_boundary: iam.IManagedPolicy | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,11 +66,6 @@ class Properties:
 def embedded(name: str) -> Stage:
     """The stage of a timeline in somebody's app: data is kept, and its topic can be watched."""
     return Stage(name=name, keep_data=True, first_deploy=True, alarms_unwatched=True)
-
-
-def for_target(stage: Stage, *, is_local: bool) -> Stage:
-    """The stage for where it is deployed to: AWS, or an engine on this machine."""
-    return on_this_machine(stage) if is_local else stage
 
 
 def _of_tables(options: TableOptions) -> dict[str, Any]:

@@ -20,12 +20,12 @@ from fanfold.names import API, DELIVER, PLAN, RELATE, SWEEP, TIMELINE
 from .alarms import Alarms
 from .api import HttpDoor
 from .bundling import service_code
-from .embedding import LOCAL_CONTEXT, Properties, TableOptions, embedded, for_target
+from .embedding import LOCAL_CONTEXT, Properties, TableOptions, embedded
 from .identity import Identity
 from .rights import SENDERS, TABLE_ACTIONS
 from .run_time import run_time_settings
 from .service_function import ServiceFunction
-from .stages import Stage
+from .stages import Stage, on_this_machine
 from .tables import HouseTable
 from .users import Users
 from .work_queue import WorkQueue
@@ -80,7 +80,8 @@ class FollowTimeline(Construct):
         )
         base = stage or embedded(Names.unique_resource_name(self, max_length=50, separator="-"))
         is_local = str(self.node.try_get_context(LOCAL_CONTEXT)).lower() == "true"
-        self._stage = for_target(properties.applied_to(base), is_local=is_local)
+        chosen = properties.applied_to(base)
+        self._stage = on_this_machine(chosen) if is_local else chosen
         self._stage.check()
         if permissions_boundary is not None:
             iam.PermissionsBoundary.of(self).apply(permissions_boundary)

@@ -112,7 +112,6 @@ class Observer:
     # The fan-outs of which a task has written entries that nobody had written before.
     _new_entries: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     # Edits that found no post: which task has made them, and of which post.
-    # Edits by message that came before their post, by worker and `ref_id`.
     early: set[tuple[int, str]] = field(default_factory=set)
     _paces: dict[str, Bucket] = field(default_factory=dict)
 
