@@ -69,7 +69,7 @@ static: $(READY)
 
 thorough: $(READY)
 	@echo "Running the thorough tests."
-	@$(PYTEST) --dist loadgroup -m "thorough and not (slow or speed)"
+	@$(PYTEST) -m "thorough and not (slow or speed)"
 
 slow: $(READY)
 	@echo "Running the slow tests, and those that measure speed."

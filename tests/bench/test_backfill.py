@@ -14,11 +14,12 @@ from bench.backfill.system import Way
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import Settings
 
-# One worker runs them all, so that `rows` are made once.
-pytestmark = pytest.mark.xdist_group("backfill")
-
 # So few that RELATE keeps up with them.
 CALM = Plan(follows=60, seconds=30, capacity=4_000, large=10_000)
+
+
+# They need the bench's short run, which takes minutes of a busy machine.
+by_the_bench = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
@@ -29,6 +30,7 @@ def rows() -> dict[str, float]:
     return {row.name: row.value for row in result.rows}
 
 
+@by_the_bench
 def test_without_its_rules_a_backfill_misses_far_more_than_one_race_in_1000(
     rows: dict[str, float],
 ) -> None:
@@ -44,6 +46,7 @@ def test_by_its_rule_a_page_may_be_remembered_for_long() -> None:
     assert found.missed == found.promised_missed == 0
 
 
+@by_the_bench
 def test_in_a_rush_a_follow_brings_fewer_posts_and_waits_for_minutes_at_most(
     rows: dict[str, float],
 ) -> None:
@@ -65,6 +68,7 @@ def test_so_few_missed_races_show_at_most_a_share(missed: int, raced: int, share
     assert at_most(missed, raced) == pytest.approx(share, rel=0.01)
 
 
+@by_the_bench
 def test_on_a_cold_table_relate_leaves_room_for_deliveries(rows: dict[str, float]) -> None:
     assert rows["cold: small publish"] < 2
     assert rows["cold: RELATE's part"] < 100

@@ -36,7 +36,16 @@ def passes(figure: Figure) -> bool:
     return figure.reaches(GATE)
 
 
-@pytest.mark.parametrize("name", ["fanout", "fairness", "ordinary", "read-growth", "write-units"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("fanout", marks=pytest.mark.slow),
+        "fairness",
+        "ordinary",
+        pytest.param("read-growth", marks=pytest.mark.slow),
+        "write-units",
+    ],
+)
 def test_a_short_run_reaches_most_of_every_target(name: str) -> None:
     missed = [figure for figure in runner.run_here(name, short=True).figures if not passes(figure)]
     assert not missed

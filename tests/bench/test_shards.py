@@ -18,6 +18,7 @@ from simulation.timed.system import PUBLISHER
 SMALL = Plan(follows_per_second=1_600, seconds=8, containers=20)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["shards", "lessons"])
 def test_a_short_run_reaches_every_target(name: str) -> None:
     figures = runner.run_here(name, short=True).figures

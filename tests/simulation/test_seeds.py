@@ -24,7 +24,7 @@ WITH_STRAGGLER = re.compile(r"'[0-9a-g]{16}\.\d{10}\.[0-9a-f]{16}")
 
 
 # In blocks that the processes of pytest share.
-SEEDS, BLOCK = 640, 200
+SEEDS, BLOCK = 340, 100
 BLOCKS = (
     range(40),
     *(
