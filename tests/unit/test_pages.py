@@ -80,3 +80,18 @@ def anchors(text: str) -> set[str]:
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in plain}
+
+
+SHOWN = re.compile(r"\[([^\]]+)\]\(\.\./(tests/[a-z_/0-9]+\.(?:py|ts))\)")
+
+
+def test_every_line_of_the_threat_model_names_tests_that_exist() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
+    lines = [line for line in page.splitlines() if re.match(r"\| (?!they|---)", line)]
+    assert lines
+    for line in lines:
+        named = SHOWN.findall(line)
+        assert named, line
+        for sentence, path in named:
+            name = "def test_" + re.sub(r"\W+", "_", sentence) + "("
+            assert name in (ROOT / path).read_text(), f"{path}: {sentence}"
