@@ -108,7 +108,7 @@ def respond(event: Event, actions: Mapping[Route, Action], *, user_claim: str) -
             logger.warning("A call that this request needs failed.", exc_info=True)
             return _problem(TryLater("A store is busy; send the same request again in a moment."))
         logger.exception("The request met a fault of ours.")
-        request_id = event.get("requestContext", {}).get("requestId", "")
+        request_id = _object(event, "requestContext").get("requestId", "")
         return _problem(
             FanfoldError(
                 "This is a fault of the service; sending the same request again is safe. "
@@ -118,8 +118,7 @@ def respond(event: Event, actions: Mapping[Route, Action], *, user_claim: str) -
 
 
 def _user(event: Event, claim: str) -> str:
-    context = event.get("requestContext", {})
-    claims = context.get("authorizer", {}).get("jwt", {}).get("claims", {})
+    claims = _object(event, "requestContext", "authorizer", "jwt", "claims")
     # Cognito's mark. Its ID tokens tell an app about its user, and carry what users may write.
     if claims.get("token_use", "access") != "access":
         raise NoUser("This token is not meant for an API; send the access token instead.")
@@ -137,6 +136,14 @@ def _user(event: Event, claim: str) -> str:
             "it with your identity provider, then sign in again."
         )
     return user_id
+
+
+def _object(event: Event, *path: str) -> Mapping[str, Any]:
+    """What lies at this path of the event; nothing where a step of it is missing or no object."""
+    found: Any = event
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def _check_parameters(request: Request, route: Route) -> None:

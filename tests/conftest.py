@@ -35,7 +35,7 @@ settings.register_profile("fanfold", deadline=None, print_blob=True)
 settings.load_profile("fanfold")
 
 TESTS = Path(__file__).parent
-WITHOUT_SOCKETS = {"unit", "integration", "simulation", "aws_model", "compat"}
+WITHOUT_SOCKETS = {"unit", "integration", "simulation", "aws_model", "compat", "doors"}
 MOTO, DYNAMODB_LOCAL = "moto", "dynamodb-local"
 # What `make check` runs and `make test` leaves out.
 THOROUGH = {"bench", "compat", "wheel"}

@@ -4,11 +4,15 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 
+from fanfold import names
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User
+from tests.e2e.tokens import Sign, part, signed
 from tests.lifetimes import LIFETIME_HOURS
 
 
@@ -37,3 +41,18 @@ def make(stack: Deployment) -> Callable[[str], User]:
         return User(stack, unique, stack.token(unique))
 
     return make_user
+
+
+@pytest.fixture(scope="module")
+def token(stack: Deployment) -> str:
+    return stack.token(f"user-{uuid.uuid4().hex[:8]}")
+
+
+@pytest.fixture(scope="module")
+def resign(engine: Home, stack: Deployment, token: str) -> Sign:
+    """Sign changed claims with the pool's own key, which the engine keeps in its home."""
+    pool = stack.output(names.USER_POOL_ID_OUTPUT)
+    pem = next(engine.path.rglob(f"{pool}-access.pem")).read_bytes()
+    key = serialization.load_pem_private_key(pem, password=None)
+    assert isinstance(key, rsa.RSAPrivateKey)
+    return lambda changes: signed(part(token, 0), {**part(token, 1), **changes}, key)

@@ -1,60 +1,18 @@
 """The API accepts only valid tokens of the stack's own issuer, for its own client."""
 
-import base64
-import json
 import time
-import uuid
-from collections.abc import Callable
-from typing import Any
 
-import pytest
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.asymmetric import rsa
 
 from fanfold import names
-from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User
-
-Sign = Callable[[dict[str, Any]], str]
+from tests.e2e.tokens import Sign, part, signed, unsigned
 
 
 def status(stack: Deployment, token: str) -> int:
     """The status of reading a timeline with this token."""
     return User(stack, "somebody", token).call("GET", "/v1/timeline").status
-
-
-def part(token: str, number: int) -> dict[str, Any]:
-    """The header (0) or the claims (1) of a token."""
-    text = token.split(".")[number]
-    content: dict[str, Any] = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-    return content
-
-
-def encoded(content: bytes) -> str:
-    return base64.urlsafe_b64encode(content).decode().rstrip("=")
-
-
-def signed(header: dict[str, Any], claims: dict[str, Any], key: rsa.RSAPrivateKey) -> str:
-    """A token of these claims, signed by this key."""
-    text = ".".join(encoded(json.dumps(each).encode()) for each in (header, claims))
-    signature = key.sign(text.encode(), padding.PKCS1v15(), hashes.SHA256())
-    return f"{text}.{encoded(signature)}"
-
-
-@pytest.fixture(scope="module")
-def token(stack: Deployment) -> str:
-    return stack.token(f"user-{uuid.uuid4().hex[:8]}")
-
-
-@pytest.fixture(scope="module")
-def resign(engine: Home, stack: Deployment, token: str) -> Sign:
-    """Sign changed claims with the pool's own key, which the engine keeps in its home."""
-    pool = stack.output(names.USER_POOL_ID_OUTPUT)
-    pem = next(engine.path.rglob(f"{pool}-access.pem")).read_bytes()
-    key = serialization.load_pem_private_key(pem, password=None)
-    assert isinstance(key, rsa.RSAPrivateKey)
-    return lambda changes: signed(part(token, 0), {**part(token, 1), **changes}, key)
 
 
 def test_a_valid_token_is_accepted(stack: Deployment, token: str, resign: Sign) -> None:
@@ -78,8 +36,7 @@ def test_a_token_signed_by_another_key_is_refused(stack: Deployment, token: str)
 
 def test_a_token_without_a_signature_is_refused(stack: Deployment, token: str) -> None:
     header = {**part(token, 0), "alg": "none"}
-    text = ".".join(encoded(json.dumps(each).encode()) for each in (header, part(token, 1)))
-    assert status(stack, f"{text}.") == 401
+    assert status(stack, f"{unsigned(header, part(token, 1))}.") == 401
 
 
 def other_token(stack: Deployment, pool: str) -> str:

@@ -169,8 +169,15 @@ def test_the_user_is_the_configured_claim_of_the_verified_token() -> None:
     [
         {},
         {"authorizer": {}},
+        {"authorizer": None},
+        {"authorizer": "ada"},
         {"authorizer": {"jwt": {}}},
+        {"authorizer": {"jwt": None}},
+        {"authorizer": {"jwt": ["ada"]}},
         {"authorizer": {"jwt": {"claims": {}}}},
+        {"authorizer": {"jwt": {"claims": None}}},
+        {"authorizer": {"jwt": {"claims": "sub"}}},
+        None,
         {"authorizer": {"jwt": {"claims": {"sub": None}}}},
         {"authorizer": {"jwt": {"claims": {"sub": ["ada"]}}}},
         {"authorizer": {"jwt": {"claims": {"sub": 5}}}},
@@ -180,7 +187,7 @@ def test_the_user_is_the_configured_claim_of_the_verified_token() -> None:
         {"authorizer": {"iam": {"userId": "ada"}}},
     ],
 )
-def test_a_claim_that_is_not_an_id_is_refused(context: dict[str, Any]) -> None:
+def test_a_claim_that_is_not_an_id_is_refused(context: dict[str, Any] | None) -> None:
     problem = ask(raising(AssertionError()), event(requestContext=context))
     assert problem["statusCode"] == 401
     assert "'sub'" in problem["body"]
