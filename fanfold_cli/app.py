@@ -56,6 +56,7 @@ ENTRIES = {
         Entry("timeline", USE, "Show a user's timeline, newest first"),
         Entry("unread", USE, "Count the entries above a user's read marker", module="timeline"),
         Entry("token", USE, "Print an access token of a user"),
+        Entry("console", OPERATE, "Open a page that shows deliveries as they go"),
         Entry("fanout", OPERATE, "Show, list or watch the deliveries of posts"),
         Entry("dlq", OPERATE, "List and show the dead letters, move them back, or drop them"),
         Entry("doctor", OPERATE, "Compare follows with the edges that deliveries read"),

@@ -150,6 +150,16 @@ RULES = (
         ),
         "commands use the local engine, never the other way round",
     ),
+    Rule(
+        "fanfold_cli.commands.console",
+        ("fanfold_cli", "fanfold_console", "typer"),
+        "this command alone opens the page",
+    ),
+    Rule(
+        "fanfold_console",
+        ("fanfold_console", "fanfold_cli", "fanfold_client", "fanfold", "botocore"),
+        "it shows a stack, and acts as the commands do",
+    ),
     Rule("aws_model", ("aws_model", "botocore"), "a model of AWS knows nothing of Fanfold"),
     Rule(
         "simulation",

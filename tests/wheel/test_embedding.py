@@ -22,7 +22,7 @@ from tests.e2e.clients import User, eventually
 Deploy = Callable[[Path], Deployment]
 
 EXAMPLES = CHECKOUT / "examples"
-OURS = {"fanfold", "fanfold_cdk", "fanfold_cli", "fanfold_client"}
+OURS = {"fanfold", "fanfold_cdk", "fanfold_cli", "fanfold_client", "fanfold_console"}
 
 
 def users(stack: Deployment, *called: str) -> list[User]:

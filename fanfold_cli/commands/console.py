@@ -1,0 +1,66 @@
+"""`fanfold console`: a page on this machine that shows deliveries, queues and readers."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated
+
+import typer
+
+from fanfold_cli.acting import check_user
+from fanfold_cli.console import has_terminal, interrupted_with, print_json, print_result, say
+from fanfold_cli.local.home import Home
+from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold_cli.stack import Deployment
+from fanfold_console import opening, server
+from fanfold_console.operating import Operator
+from fanfold_console.watching import READERS, Watching
+
+BrowserOption = Annotated[
+    bool, typer.Option("--browser/--no-browser", help="Open the page; else its address is printed.")
+]
+PortOption = Annotated[
+    int, typer.Option(min=0, max=65535, help=r"Of loopback. \[default: a free one]")
+]
+
+
+def console(
+    stack: StackOption = None,
+    home: HomeOption = None,
+    operate: Annotated[
+        bool,
+        typer.Option(
+            "--operate", help="On AWS, let the page change things too; each after a confirmation."
+        ),
+    ] = False,
+    reader: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="USER",
+            help=f"Whose timeline to show; up to {READERS}, signed in like `token`.",
+        ),
+    ] = None,
+    port: PortOption = 0,
+    browser: BrowserOption = True,
+    as_json: JsonOption = False,
+) -> None:
+    """Open a page that shows deliveries as they go; for operators too."""
+    for user in reader or ():
+        check_user(user)
+    deployment = Deployment.choose(stack, home)
+    may_change = operate or deployment.is_local
+    target = ("--stack", stack) if stack else ("--home", str(Home.choose(home).path))
+    watching = Watching(deployment, reader or (), may_operate=may_change)
+    doors = server.Doors(watching.content, Operator(target, may_change).act)
+    with (
+        opening.ended_by_signals(),
+        interrupted_with("the page has ended; the stack goes on."),
+        server.serving(doors, port=port) as bridge,
+    ):
+        if as_json:
+            print_json({"address": bridge.address})
+        else:
+            print_result(bridge.address)
+        say("Keep the address to yourself: whoever has it sees this page. Ctrl-C ends it.")
+        with opening.opened(bridge.address, is_wanted=browser and has_terminal()):
+            threading.Event().wait()

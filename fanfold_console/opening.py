@@ -1,0 +1,47 @@
+"""Opens the page in the user's browser, and waits for the end."""
+
+from __future__ import annotations
+
+import html
+import signal
+import tempfile
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+
+@contextmanager
+def opened(address: str, *, is_wanted: bool) -> Iterator[None]:
+    """Open the address in a browser, until the block ends.
+
+    By a file that only this user reads: everybody on a machine sees the arguments of a browser, and
+    the address holds the key.
+    """
+    if not is_wanted:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="fanfold-console-") as folder:  # mode 0700
+        page = Path(folder, "open.html")
+        target = html.escape(address, quote=True)
+        page.write_text(
+            f'<!doctype html><meta http-equiv="refresh" content="0;url={target}">'
+            f'<a href="{target}">The console</a>\n'
+        )
+        webbrowser.open(page.as_uri())
+        yield
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that everything is given back."""
+
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

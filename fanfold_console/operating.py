@@ -1,0 +1,207 @@
+"""What an operator may do from the page: commands of `fanfold`, run as they stand.
+
+Each is a process of its own with `--json`, so its rules, its output and its sentences are those of
+the command line. The page shows the command before it is run, and sends back what was confirmed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fanfold.ids import NO_PATH_IDS, is_id
+from fanfold_cli.holding import QUEUES
+from fanfold_console.server import Content, Forbidden, WrongRequest
+
+# As long as a redrive of many letters takes; the command goes on by itself no longer than this.
+TIMEOUT_SECONDS: Final = 900.0
+MAX_SAID: Final = 4_000
+MESSAGE_ID: Final = re.compile(r"[0-9A-Za-z-]{1,100}", re.ASCII)
+
+
+def _is_ref_or_user(value: str) -> bool:
+    return is_id(value) and value not in NO_PATH_IDS
+
+
+def _is_message_id(value: str) -> bool:
+    return MESSAGE_ID.fullmatch(value) is not None
+
+
+def _is_queue(value: str) -> bool:
+    return value in QUEUES
+
+
+def _is_level(value: str) -> bool:
+    return value.isascii() and value.isdigit() and len(value) <= 2
+
+
+@dataclass(frozen=True)
+class Command:
+    """Words of `fanfold`, options that each take a value, and whether one id comes last."""
+
+    words: tuple[str, ...]
+    note: str  # what it does or costs, before it is confirmed
+    changes: bool = False
+    options: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
+    takes: Callable[[str], bool] | None = None
+
+
+_QUEUE: Final = {"queue": _is_queue}
+COMMANDS: Final = {
+    " ".join(each.words): each
+    for each in (
+        Command(("fanout", "list"), "It reads the ledger's two indices."),
+        Command(("fanout", "show"), "It reads one row.", takes=_is_ref_or_user),
+        Command(
+            ("fanout", "resend"),
+            "It sends what is pending again. Duplicates do no harm.",
+            changes=True,
+            takes=_is_ref_or_user,
+        ),
+        Command(
+            ("fanout", "abandon", "--yes"),
+            "Followers who do not have the post yet will not get it. Nothing reopens this.",
+            changes=True,
+            takes=_is_ref_or_user,
+        ),
+        Command(
+            ("dlq", "list"),
+            "Letters stay; SQS counts one more receive for each of them.",
+            options=_QUEUE,
+        ),
+        Command(
+            ("dlq", "show"),
+            "The letter stays; SQS counts one more receive for each that is read.",
+            takes=_is_message_id,
+        ),
+        Command(
+            ("dlq", "redrive"),
+            "It moves letters back to their queue. Remove the cause first: what fails again "
+            "comes back here.",
+            changes=True,
+            options=_QUEUE,
+            takes=_is_message_id,
+        ),
+        Command(
+            ("dlq", "drop", "--yes"),
+            "It deletes the letter, after writing it to a file in the directory of this command; "
+            "`fanfold dlq restore` sends it back from there.",
+            changes=True,
+            takes=_is_message_id,
+        ),
+        Command(
+            ("shards", "show", "--estimate"),
+            "It reads one page of each write shard of the publisher.",
+            takes=_is_ref_or_user,
+        ),
+        Command(
+            ("shards", "grow", "--yes"),
+            "Each delivery of this publisher then reads more shards. A level is never lowered.",
+            changes=True,
+            options={"level": _is_level},
+            takes=_is_ref_or_user,
+        ),
+        Command(
+            ("doctor",),
+            "It scans the follows and the edges of all publishers: minutes, and about $0.30, per "
+            "million follows.",
+            options={"publisher": _is_ref_or_user},
+        ),
+        Command(
+            ("doctor", "--repair"),
+            "It scans follows and edges, and makes edges and marks agree with the follows.",
+            changes=True,
+            options={"publisher": _is_ref_or_user},
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Runs commands on the stack that `target` names, such as `--stack Fanfold-prod`."""
+
+    target: tuple[str, ...]
+    may_change: bool
+    run: Callable[[Sequence[str]], subprocess.CompletedProcess[str]] | None = None
+
+    def words(self, content: Content) -> tuple[Command, list[str]]:
+        """The command that the page means, checked; raises `WrongRequest` and `Forbidden`."""
+        command = COMMANDS.get(str(content.get("command")))
+        if command is None:
+            raise WrongRequest("There is no such command here.")
+        if command.changes and not self.may_change:
+            raise Forbidden(
+                "This console only reads. `fanfold console --operate` lets the page change things."
+            )
+        words, given = [*command.words], content.get("options") or {}
+        checks = command.options
+        if not isinstance(given, dict) or not given.keys() <= checks.keys():
+            raise WrongRequest("The command takes no such option.")
+        for name, value in given.items():
+            words.append(f"--{name}={_checked(value, checks[name])}")
+        needed = {"level", "publisher"} & checks.keys()
+        if not needed <= given.keys():
+            raise WrongRequest(f"The command needs --{', --'.join(sorted(needed))}.")
+        words += self.target
+        last = content.get("id")
+        if last is not None:
+            if command.takes is None:
+                raise WrongRequest("The command takes no id.")
+            # Behind --, because an id may begin with a dash.
+            words += ["--", _checked(last, command.takes)]
+        elif command.takes is not None and not command.options:
+            raise WrongRequest("The command needs an id.")
+        return command, words
+
+    def act(self, content: Content) -> Content:
+        """Say what would be run; and run it if that is what was `confirmed`."""
+        command, words = self.words(content)
+        shown = shlex.join(["fanfold", *words])
+        confirmed = content.get("confirmed")
+        if confirmed is None:
+            return {"command": shown, "note": command.note, "changes": command.changes}
+        if confirmed != shown:
+            raise WrongRequest("That is not the command that was confirmed.")
+        return {"command": shown, **_read((self.run or _run)(words))}
+
+
+def _checked(value: Any, is_right: Callable[[str], bool]) -> str:
+    if not isinstance(value, str) or not is_right(value):
+        raise WrongRequest(f"{value!r:.200} is not a value that this command takes.")
+    return value
+
+
+def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    place = words.index("--") if "--" in words else len(words)
+    with_json = [*words[:place], "--json", *words[place:]]
+    # The modules that this process has, wherever it was started.
+    path = os.pathsep.join(filter(None, sys.path))
+    return subprocess.run(
+        [sys.executable, "-m", "fanfold_cli", *with_json],
+        env={**os.environ, "PYTHONPATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+
+
+def _read(done: subprocess.CompletedProcess[str]) -> Content:
+    try:
+        result = json.loads(done.stdout)
+    except ValueError:
+        result = None
+    return {
+        "succeeded": done.returncode == 0,
+        "result": result,
+        "said": done.stderr.strip()[-MAX_SAID:],
+    }

@@ -1,0 +1,20 @@
+// Calls of the bridge, with the key of the page's address. It is kept for a reload, and in no history.
+const key = location.hash.slice(1) || sessionStorage.getItem("key") || "";
+sessionStorage.setItem("key", key);
+history.replaceState(null, "", location.pathname);
+const headers = { "x-fanfold-key": key };
+
+const read = async (response) => {
+  const content = await response.json();
+  if (!response.ok) throw new Error(content.error);
+  return content;
+};
+export const getState = async () => read(await fetch("/state", { headers }));
+export const act = async (content) =>
+  read(
+    await fetch("/act", {
+      method: "POST",
+      headers: { ...headers, "content-type": "application/json" },
+      body: JSON.stringify(content),
+    }),
+  );

@@ -1,0 +1,264 @@
+"""A stack as the console reads it: ledger, queues, a sample of entries, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from fanfold import names, times
+from fanfold.aws import batch_get
+from fanfold.aws.items import get_text, text
+from fanfold.fanout.row import COMPLETE, Fanout
+from fanfold.fanout.status import status_of
+from fanfold.follows import ring
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.ring_reader import RingRead
+from fanfold.sweep.open_fanouts import OpenFanouts
+from fanfold_cli import event_sources, fanouts
+from fanfold_cli.month_cost import DOLLARS_PER_MILLION_SQS_REQUESTS
+from fanfold_cli.publish_cost import Prices
+from fanfold_cli.stack import Deployment
+from fanfold_console.views import CELLS, Depth, Ring
+
+# Open fan-outs that are read with their rows; of all others, only their number.
+LIMIT: Final = 20
+# Followers of the largest one, evenly over the ring, whose entries are looked up.
+SAMPLES: Final = 32
+METRIC_SECONDS: Final = 60
+DOLLARS_PER_METRIC: Final = 0.01 / 1_000
+KINDS: Final = {
+    "waiting": "ApproximateNumberOfMessages",
+    "at_work": "ApproximateNumberOfMessagesNotVisible",
+    "delayed": "ApproximateNumberOfMessagesDelayed",
+}
+
+
+@dataclass
+class Spent:
+    """What a refresh has asked AWS for."""
+
+    read_units: float = 0.0
+    queue_calls: int = 0
+    metrics: int = 0
+
+    @property
+    def dollars(self) -> float:
+        return (
+            self.read_units * Prices().dollars_per_million_reads / 1e6
+            + self.queue_calls * DOLLARS_PER_MILLION_SQS_REQUESTS / 1e6
+            + self.metrics * DOLLARS_PER_METRIC
+        )
+
+    def sentence(self, every_seconds: float) -> str:
+        """What one refresh costs, and an hour of them, by list prices of us-east-1."""
+        hour = self.dollars * 3600 / every_seconds
+        return (
+            f"A refresh takes about {self.read_units:,.0f} read units of DynamoDB and "
+            f"{self.queue_calls} calls of SQS, every {every_seconds:g} s while this page is seen: "
+            f"about ${hour:,.3f} an hour."
+        )
+
+
+@dataclass
+class StackReading:
+    """Reads a deployment; keeps what it has seen of the largest fan-out until a larger one comes.
+
+    Methods raise errors of AWS and `TryLater`; the next refresh tries again.
+    """
+
+    deployment: Deployment
+    spent: Spent = field(default_factory=Spent)
+    chosen: Fanout | None = None
+    sample: list[tuple[int, str]] = field(default_factory=list)  # cell and user
+    watched: dict[str, Fanout] = field(default_factory=dict)
+    _metric: tuple[float, float] = (0.0, 0.0)  # when it was read, and the rate
+    _service: str = ""
+
+    def queues(self) -> dict[str, Depth]:
+        sqs = self.deployment.client("sqs")
+
+        def count(output: str, kinds: Iterable[str]) -> list[int]:
+            self.spent.queue_calls += 1
+            answer = sqs.get_queue_attributes(
+                QueueUrl=self.deployment.output(output), AttributeNames=list(kinds)
+            )
+            return [int(answer["Attributes"][kind]) for kind in kinds]
+
+        found = {}
+        for queue in names.QUEUES:
+            depths = dict(zip(KINDS, count(queue.url_output, KINDS.values()), strict=True))
+            dead = count(queue.dlq_url_output, [KINDS["waiting"], KINDS["at_work"]])
+            found[queue.name.lower()] = Depth(**depths, dead=sum(dead))
+        return found
+
+    def fanouts(self, also: Iterable[str] = ()) -> tuple[list[Fanout], int, int]:
+        """Open, stalled and just ended ones, and how many are open and stalled in all.
+
+        With those of the ids `also`: a small one ends before anybody can see it open.
+        """
+        found = fanouts.listed(self.deployment, stalled=True, is_open=True, limit=LIMIT)
+        rows = {row.fanout_id: row for row in found.rows}
+        gone = [each for each in dict.fromkeys((*self.watched, *also)) if each not in rows]
+        ledger = fanouts.ledger_of(self.deployment)
+        if gone:
+            # They have ended since: their rows say how.
+            table = OpenFanouts(ledger.client, ledger.table)
+            rows |= {row.fanout_id: row for row in fanouts.rows_of(table, gone)}
+        self.spent.read_units += 1 + found.counts["open"] / 80 + len(rows)
+        newest = sorted(rows.values(), key=lambda row: row.accepted_at, reverse=True)
+        self.watched = {row.fanout_id: row for row in newest[:LIMIT]}
+        return newest, found.counts["open"], found.counts["stalled"]
+
+    def choose(self, rows: list[Fanout]) -> Fanout | None:
+        """The one that the ring shows: the largest that is open, or else the last one shown."""
+        largest = max((row for row in rows if row.is_open), key=_size, default=None)
+        shown = self.chosen
+        if shown is not None:
+            shown = next((row for row in rows if row.fanout_id == shown.fanout_id), shown)
+        is_replaced = largest is not None and (
+            shown is None or not shown.is_open or _size(largest) > 2 * _size(shown)
+        )
+        if is_replaced:
+            chosen = largest
+        elif shown is None or not shown.is_open:
+            # What was published since; beside the largest of one publish, its others stay small.
+            since = shown.completed_at or shown.changed_at if shown else ""
+            later = [row for row in rows if row.accepted_at > since]
+            chosen = max(later, key=_size, default=shown)
+        else:
+            chosen = shown
+        if chosen is None or self.chosen is None or chosen.fanout_id != self.chosen.fanout_id:
+            self.sample = []
+        self.chosen = chosen
+        return chosen
+
+    def take_sample(self, row: Fanout) -> None:
+        """Find followers at even distances on the ring, once for a fan-out with segments."""
+        if self.sample or not row.segments:
+            return
+        settings = self.deployment.settings()
+        table = EdgesTable(self.deployment.client("dynamodb"), settings.followers_table)
+        for number in range(SAMPLES):
+            part = ring.segment_range(number, SAMPLES)
+            read = RingRead(row.level, part.lo, part.hi, low_water=1)
+            edges = next(table.edges(row.publisher_id, read, limit=1), [])
+            self.spent.read_units += row.level + 1
+            if edges:
+                cell = int(ring.position_of(edges[0])[:2], 16)
+                self.sample.append((cell, ring.follower_of(edges[0])))
+
+    def found(self, row: Fanout) -> tuple[int, ...]:
+        """By cell: whether the sampled follower has the entry, -1 where nobody is sampled."""
+        if not self.sample:
+            return ()
+        settings = self.deployment.settings()
+        table, key = settings.timelines_table, text(row.sort_key)
+        keys = [{"user_id": text(user), "sort_key": key} for _, user in self.sample]
+        wanted = {table: {"Keys": keys, "ProjectionExpression": "user_id"}}
+        items = batch_get.rows(self.deployment.client("dynamodb"), wanted)[table]
+        having = {get_text(item, "user_id") for item in items}
+        self.spent.read_units += len(self.sample) / 2
+        cells = [-1] * CELLS
+        for cell, user in self.sample:
+            cells[cell] = int(user in having)
+        return tuple(cells)
+
+    def rate_by_metric(self, now: float) -> float:
+        """Entries a second by the functions' own metric, read once a minute; on AWS alone."""
+        at, rate = self._metric
+        if now - at < METRIC_SECONDS:
+            return rate
+        self._service = self._service or self._name_of_service()
+        # A minute is whole after about another one.
+        end = datetime.fromtimestamp(now // 60 * 60, UTC) - timedelta(minutes=1)
+        answer: Any = self.deployment.client("cloudwatch").get_metric_data(
+            StartTime=end - timedelta(minutes=1),
+            EndTime=end,
+            MetricDataQueries=[self._query(lane.lane) for lane in names.LANES],
+        )
+        self.spent.metrics += len(names.LANES)
+        total = sum(sum(each["Values"][:1]) for each in answer["MetricDataResults"])
+        self._metric = now, total / METRIC_SECONDS
+        return self._metric[1]
+
+    def _query(self, lane: str) -> dict[str, Any]:
+        dimensions = {"service": self._service, names.LANE: lane}
+        metric = {
+            "Namespace": names.METRICS_NAMESPACE,
+            "MetricName": names.ENTRIES_DELIVERED,
+            "Dimensions": [{"Name": name, "Value": each} for name, each in dimensions.items()],
+        }
+        stat = {"Metric": metric, "Period": METRIC_SECONDS, "Stat": "Sum"}
+        return {"Id": f"lane_{lane}", "MetricStat": stat}
+
+    def _name_of_service(self) -> str:
+        function = event_sources.mapping_of(self.deployment, names.BULK)["FunctionArn"]
+        lambda_ = self.deployment.client("lambda")
+        answer = lambda_.get_function_configuration(FunctionName=function)
+        return str(answer["Environment"]["Variables"].get("POWERTOOLS_SERVICE_NAME", ""))
+
+
+def _size(row: Fanout) -> int:
+    return max(row.followers, row.delivered)
+
+
+def view(row: Fanout, *, found: tuple[int, ...] = (), is_largest: bool = True) -> Ring:
+    """A fan-out as the ledger tells it: whole segments, and how far a hand-back came."""
+    status = status_of(row)
+    return Ring(
+        ref_id=row.fanout_id,
+        publisher_id=row.publisher_id,
+        state=row.state,
+        followers=status.delivered if row.state == COMPLETE else status.followers_estimated,
+        delivered=status.delivered,
+        segments=row.segments,
+        pending=tuple(sorted(row.pending)),
+        accepted_at=times.to_ms(row.accepted_at) / 1000,
+        lag_seconds=status.lag_seconds,
+        have=_by_ledger(row) if is_largest else (),
+        found=found,
+        is_largest=is_largest,
+    )
+
+
+def _by_ledger(row: Fanout) -> tuple[float, ...]:
+    """The share of each cell that the ledger knows to be delivered."""
+    if row.state == COMPLETE:
+        return (1.0,) * CELLS
+    if not row.segments:
+        return (0.0,) * CELLS
+    step = ring.RING_SIZE // CELLS
+    shares = []
+    for cell in range(CELLS):
+        begin, end = cell * step, (cell + 1) * step
+        done = 0
+        for segment in _segments_in(cell, row.segments):
+            part = ring.segment_range(segment, row.segments)
+            lo = int(part.lo, 16)
+            hi = ring.RING_SIZE if part.hi == ring.END else int(part.hi, 16)
+            if segment not in row.pending:
+                reached = hi
+            elif segment in row.resume:
+                position = row.resume[segment].position
+                reached = min(hi, _number(position))
+            else:
+                reached = lo
+            done += max(0, min(reached, end) - max(lo, begin))
+        shares.append(round(done / step, 3))
+    return tuple(shares)
+
+
+def _segments_in(cell: int, segments: int) -> range:
+    if segments <= CELLS:
+        place = cell * segments // CELLS
+        return range(place, place + 1)
+    each = segments // CELLS
+    return range(cell * each, (cell + 1) * each)
+
+
+def _number(position: str) -> int:
+    """A position as a number; one behind all edges ends in letters that are no digits."""
+    digits = ring.position_of(position).rstrip(ring.END)
+    return int(digits.ljust(ring.POSITION_DIGITS, "f"), 16) if digits else ring.RING_SIZE

@@ -1,0 +1,162 @@
+"""What the page shows, as values: the bridge makes them anew at each refresh, and JSON of them.
+
+Times are epoch seconds, shares lie between 0 and 1. The page draws them, and decides nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+# The ring is drawn in so many parts of the followers' hash space, by the first byte of the hash.
+CELLS = 256
+
+CALM, BUSY, HURT, GOOD = "calm", "busy", "hurt", "good"
+INFO, HEAL = "info", "heal"  # of events, beside HURT and GOOD
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ring:
+    """One fan-out. The lists have `CELLS` members, or none where nothing is known by cell."""
+
+    ref_id: str
+    publisher_id: str
+    state: str
+    followers: int | None  # None until they are known or estimated
+    delivered: int
+    segments: int
+    pending: tuple[int, ...]
+    accepted_at: float
+    lag_seconds: float | None  # of a complete one
+    have: tuple[float, ...] = ()  # the share of the cell that is in the timelines
+    refused: tuple[int, ...] = ()  # puts that the table refused, which are tried again
+    again: tuple[float, ...] = ()  # the share that was written once more
+    found: tuple[int, ...] = ()  # of a sampled follower: 1 with the entry, 0 without, -1 unknown
+    is_largest: bool = True
+
+    @property
+    def share(self) -> float:
+        if self.state == "complete":
+            return 1.0
+        return min(1.0, self.delivered / self.followers) if self.followers else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Depth:
+    """About how many messages a queue holds, and its dead-letter queue."""
+
+    waiting: int = 0
+    at_work: int = 0  # received, and hidden until their worker has deleted them or failed
+    delayed: int = 0
+    dead: int = 0
+
+    @property
+    def owed(self) -> int:
+        return self.waiting + self.at_work + self.delayed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    number: int
+    state: str  # idle, busy or killed
+    ref_id: str = ""
+    publisher_id: str = ""
+    segment: int = 0
+    segments: int = 0
+    is_twin: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """The newest entries of a user's timeline, as the API answers."""
+
+    user: str
+    entries: tuple[dict[str, str], ...] = ()
+    failure: str = ""
+
+
+@dataclass(frozen=True)
+class Headline:
+    mood: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Event:
+    number: int
+    at: float
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hurting:
+    """What is done to the stage of `fanfold demo --hurt`, and what came of it."""
+
+    throttled: bool = False
+    twice: bool = False
+    killed: int = 0
+    refused: int = 0  # batches
+    copies: int = 0
+    rewritten: int = 0  # entries that were written once more
+    shown_after: int = 0  # seconds until a killed worker's message is shown again
+    is_scripted: bool = True
+    act: str = ""  # what the script does now
+    has_ended: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Rows of readers against what callers sent: the graph and the posts that were accepted."""
+
+    expected: int
+    delivered: int  # of those, the ones that are in their timelines
+    unexpected: int
+    twice: int
+    wrong_readers: int
+    sentence: str
+
+    @property
+    def lost(self) -> int:
+        return self.expected - self.delivered
+
+    @property
+    def is_right(self) -> bool:
+        return not (self.lost or self.unexpected or self.twice or self.wrong_readers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    where: str
+    now: float
+    every_seconds: float
+    is_aws: bool = False
+    may_operate: bool = False
+    cost: str = ""
+    failure: str = ""  # why the last refresh did not come through
+    ring: Ring | None = None
+    others: tuple[Ring, ...] = ()
+    open: int = 0
+    stalled: int = 0
+    rate: float = 0.0  # entries a second
+    queues: dict[str, Depth] = field(default_factory=dict)
+    workers: tuple[Worker, ...] = ()
+    readers: tuple[Reader, ...] = ()
+    still_seconds: float = 0.0  # since anything has moved, while something is owed
+    hurting: Hurting | None = None
+    verdict: Verdict | None = None
+    events: tuple[Event, ...] = ()
+    headline: Headline = Headline(CALM, "Connecting", "")
+
+    @property
+    def dead(self) -> int:
+        return sum(each.dead for each in self.queues.values())
+
+    def content(self) -> dict[str, Any]:
+        """The state as JSON, with what is worked out of it."""
+        shares = {ring.ref_id: ring.share for ring in (self.ring, *self.others) if ring}
+        return {**asdict(self), "shares": shares}
+
+    def with_headline(self, headline: Headline, events: tuple[Event, ...]) -> State:
+        return replace(self, headline=headline, events=events)

@@ -1,0 +1,177 @@
+"""The state that the page asks for: one refresh for all pages, made when one is due and asked for.
+
+Where nobody looks, nothing is read: the page asks only while it is seen.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from fanfold import clock
+from fanfold.errors import FanfoldError
+from fanfold_cli.acting import client_of
+from fanfold_cli.console import ExpectedError
+from fanfold_cli.stack import Deployment
+from fanfold_client import Fanfold
+from fanfold_console import stack_reading, wording
+from fanfold_console.readers import LATE_SECONDS, Follower
+from fanfold_console.server import Content
+from fanfold_console.stack_reading import Spent, StackReading
+from fanfold_console.views import Event, State
+
+LOCAL_SECONDS: Final = 1.0
+AWS_SECONDS: Final = 5.0
+READERS: Final = 3
+# Of a request that gets no answer, or one of a moment's trouble.
+PATIENCE_SECONDS: Final = 3.0
+EVENTS: Final = 50
+EXPECTED: Final = (FanfoldError, ClientError, BotoCoreError, ExpectedError)
+
+
+@dataclass
+class Story:
+    """What has happened, in short sentences, the newest last; threads may add to it."""
+
+    lines: deque[Event] = field(default_factory=lambda: deque(maxlen=EVENTS))
+    told: Callable[[str], None] = lambda _: None
+    _number: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, kind: str, text: str) -> None:
+        with self._lock:
+            self._number += 1
+            self.lines.append(Event(self._number, clock.now_ms() / 1000, kind, text))
+        self.told(text)
+
+    def follow(self, before: State, after: State) -> State:
+        """Add what happened between the two states; the later one, with what there is to say."""
+        for kind, text in wording.events(before, after):
+            self.add(kind, text)
+        with self._lock:
+            lines = tuple(self.lines)
+        return after.with_headline(wording.headline(after), lines)
+
+
+@dataclass
+class Movement:
+    """How fast entries come, and since when nothing has moved."""
+
+    at: float = 0.0
+    delivered: dict[str, int] = field(default_factory=dict)
+    rate: float = 0.0
+    moved_at: float = 0.0
+
+    def see(self, now: float, delivered: dict[str, int]) -> None:
+        """Take how much is delivered of each fan-out, at this time of the monotonic clock."""
+        new = sum(
+            max(0, count - self.delivered.get(ref_id, 0)) for ref_id, count in delivered.items()
+        )
+        if self.at and now > self.at:
+            self.rate = 0.5 * self.rate + 0.5 * new / (now - self.at)
+        if new or not self.at or delivered.keys() != self.delivered.keys():
+            self.moved_at = now
+        self.at, self.delivered = now, delivered
+
+
+@dataclass
+class Watching:
+    """Watches a deployment for the page; `users` are the readers whose timelines it shows."""
+
+    deployment: Deployment
+    users: Sequence[str] = ()
+    may_operate: bool = True
+    story: Story = field(default_factory=Story)
+    movement: Movement = field(default_factory=Movement)
+
+    def __post_init__(self) -> None:
+        is_local = self.deployment.is_local
+        self.every_seconds = LOCAL_SECONDS if is_local else AWS_SECONDS
+        self._reading = StackReading(self.deployment)
+        self._readers = [self._reader(user) for user in self.users[:READERS]]
+        self._lock, self._due = threading.Lock(), 0.0
+        self._state = State(
+            where=_where(self.deployment),
+            now=clock.now_ms() / 1000,
+            every_seconds=self.every_seconds,
+            is_aws=not is_local,
+            may_operate=self.may_operate,
+        )
+
+    def content(self) -> Content:
+        """The state, read anew if that is due."""
+        with self._lock:
+            if clock.monotonic() >= self._due:
+                self._refresh()
+                self._due = clock.monotonic() + self.every_seconds
+            return self._state.content()
+
+    def _refresh(self) -> None:
+        before = self._state
+        try:
+            after = self._read(before)
+        except EXPECTED as error:
+            after = replace(before, failure=str(error), now=clock.now_ms() / 1000)
+        self._state = self.story.follow(before, after)
+
+    def _read(self, before: State) -> State:
+        reading, now = self._reading, clock.now_ms() / 1000
+        reading.spent = Spent()
+        for reader in self._readers:
+            reader.look(slowest=max(LATE_SECONDS, self.every_seconds))
+        seen = [each.entries[0]["ref_id"] for each in self._readers if each.entries]
+        rows, count, stalled = reading.fanouts(seen)
+        chosen = reading.choose(rows)
+        found: tuple[int, ...] = ()
+        if chosen is not None:
+            reading.take_sample(chosen)
+            found = reading.found(chosen)
+            self._find_readers([user for _, user in reading.sample])
+        ring = stack_reading.view(chosen, found=found) if chosen else None
+        others = [stack_reading.view(row, is_largest=False) for row in rows if row != chosen]
+        self.movement.see(
+            clock.monotonic(), {each.ref_id: each.delivered for each in (ring, *others) if each}
+        )
+        queues = reading.queues()
+        is_aws = not self.deployment.is_local
+        return replace(
+            before,
+            now=now,
+            failure="",
+            ring=ring,
+            others=tuple(others),
+            open=count,
+            stalled=stalled,
+            rate=reading.rate_by_metric(now) if is_aws else self.movement.rate,
+            queues=queues,
+            readers=tuple(reader.view() for reader in self._readers),
+            still_seconds=clock.monotonic() - self.movement.moved_at if count else 0.0,
+            cost=reading.spent.sentence(self.every_seconds) if is_aws else "",
+        )
+
+    def _find_readers(self, sampled: Sequence[str]) -> None:
+        """On the local engine, three of the followers, if nobody was named: signing in is free."""
+        if self.deployment.is_local and not self._readers and len(sampled) >= READERS:
+            step = len(sampled) // READERS
+            self._readers = [self._reader(user) for user in sampled[::step][:READERS]]
+
+    def _reader(self, user: str) -> Follower:
+        return Follower(user, lambda name: signed_in(self.deployment, name))
+
+
+def signed_in(deployment: Deployment, user: str) -> Fanfold:
+    """The API as this user, which does not hold a refresh up for long."""
+    api = client_of(deployment, user)
+    api.seconds = PATIENCE_SECONDS
+    return api
+
+
+def _where(deployment: Deployment) -> str:
+    if deployment.endpoint is None:
+        return f"AWS, {deployment.region}"
+    return f"local engine, {deployment.endpoint.removeprefix('http://')}"

@@ -1,0 +1,179 @@
+"""What the page says: the headline of a state, and events between two. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fanfold.fanout.row import ABANDONED, COMPLETE, EXPIRED, STALLED
+from fanfold_cli.console import counted
+from fanfold_cli.fanouts import age
+from fanfold_cli.patience import AGAIN_SECONDS
+from fanfold_console.views import BUSY, CALM, GOOD, HEAL, HURT, INFO, Headline, Ring, State
+
+# Of nothing moving that people wonder about.
+STILL_SECONDS = 6.0
+# Of people: up to ten seconds with a tenth, above in whole ones.
+EXACT_SECONDS = 10.0
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < EXACT_SECONDS else age(round(seconds))
+
+
+def headline(state: State) -> Headline:
+    """The one thing to know, and the reason."""
+    hurt = state.hurting
+    if state.failure:
+        return Headline(HURT, "The stack cannot be read", state.failure)
+    if state.verdict is not None:
+        mood = GOOD if state.verdict.is_right else HURT
+        return Headline(mood, state.verdict.sentence, _what_was_done(state))
+    if state.stalled:
+        what = counted(state.stalled, "delivery has", "deliveries have")
+        return Headline(
+            HURT,
+            f"{what} stalled",
+            "The dead letters say why. Remove the cause, then redrive, or send it again.",
+        )
+    if state.ring is None:
+        return Headline(CALM, "Nothing is being delivered", _what_waits(state))
+    if hurt is not None and state.open and (sick := _sick(state)):
+        return sick
+    if state.still_seconds >= STILL_SECONDS and state.open:
+        again = hurt.shown_after if hurt else AGAIN_SECONDS
+        hidden = _hidden(state)
+        why = f"{hidden} failed or lost their worker" if hidden else "Messages wait for a worker"
+        return Headline(
+            HURT,
+            "Nothing moves, nothing is lost",
+            f"{why}. SQS shows a hidden message again within {age(again)}.",
+        )
+    if state.open:
+        return Headline(BUSY, "Delivering", f"{_many(state.open)} under way. {_dead(state)}")
+    return _ended(state, state.ring)
+
+
+def _ended(state: State, ring: Ring) -> Headline:
+    if ring.state == COMPLETE:
+        took = f" in {duration(ring.lag_seconds)}" if ring.lag_seconds is not None else ""
+        whom = counted(ring.delivered, "follower has", "followers have")
+        return Headline(GOOD, f"{whom} it{took}", _dead(state) or "Nothing is owed to anybody.")
+    return Headline(HURT, f"The delivery was {ring.state}", _dead(state))
+
+
+def _sick(state: State) -> Headline | None:
+    hurt = state.hurting
+    assert hurt is not None
+    if any(worker.state == "killed" for worker in state.workers) or untended(state):
+        return Headline(
+            HURT,
+            "A worker is gone, its work is not",
+            "The ledger still has its segment pending, and SQS shows its message again. As "
+            f"deployed that takes up to {age(AGAIN_SECONDS)}; here, {hurt.shown_after} s.",
+        )
+    if hurt.throttled:
+        return Headline(
+            HURT,
+            "The table refuses, the workers slow down",
+            "What comes back unprocessed goes out again, by key, after a pause with jitter.",
+        )
+    if hurt.twice:
+        return Headline(
+            HURT,
+            "Every message comes twice",
+            "Two workers write the same entries. A put of the same key is the same row.",
+        )
+    return None
+
+
+def untended(state: State) -> list[int]:
+    """Segments of the ring that were begun, are pending, and are in no worker's hands."""
+    ring = state.ring
+    if ring is None or not ring.segments or not ring.have:
+        return []
+    held = {
+        worker.segment
+        for worker in state.workers
+        if worker.state == "busy" and worker.ref_id == ring.ref_id
+    }
+    per = max(1, len(ring.have) // ring.segments)
+    return [
+        each
+        for each in ring.pending
+        if each not in held and any(ring.have[each * per : (each + 1) * per])
+    ]
+
+
+def _what_was_done(state: State) -> str:
+    hurt = state.hurting
+    if hurt is None:
+        return ""
+    done = [
+        (hurt.killed, "worker killed", "workers killed"),
+        (hurt.refused, "batch refused", "batches refused"),
+        (hurt.copies, "message sent twice", "messages sent twice"),
+        (hurt.rewritten, "entry written again", "entries written again"),
+    ]
+    told = ", ".join(counted(count, one, more) for count, one, more in done if count)
+    return f"{told}. Counted row by row in the table, against the follow graph." if told else ""
+
+
+def _what_waits(state: State) -> str:
+    owed = sum(depth.owed for depth in state.queues.values())
+    words = f"{counted(owed, 'message')} in the queues." if owed else "The queues are empty."
+    return f"{words} {_dead(state)}".strip()
+
+
+def _dead(state: State) -> str:
+    return f"{counted(state.dead, 'dead letter')}: see below." if state.dead else ""
+
+
+def _hidden(state: State) -> str:
+    parts = [
+        counted(depth.at_work, f"{name} message")
+        for name, depth in state.queues.items()
+        if depth.at_work
+    ]
+    return ", ".join(parts)
+
+
+def _many(count: int) -> str:
+    return f"{counted(count, 'delivery is', 'deliveries are')}"
+
+
+def events(before: State, after: State) -> Iterator[tuple[str, str]]:
+    """What has happened between two refreshes, as kind and sentence."""
+    known = {ring.ref_id: ring for ring in (before.ring, *before.others) if ring}
+    for ring in (after.ring, *after.others):
+        if ring is not None:
+            yield from _of_one(known.get(ring.ref_id), ring)
+    dead = after.dead - before.dead
+    if dead > 0 and before.queues:
+        yield HURT, f"{counted(dead, 'message has', 'messages have')} become dead letters."
+    elif dead < 0 and before.queues:
+        yield HEAL, f"{counted(-dead, 'dead letter is', 'dead letters are')} gone from the queues."
+    if before.failure and not after.failure:
+        yield HEAL, "The stack answers again."
+
+
+def _of_one(was: Ring | None, ring: Ring) -> Iterator[tuple[str, str]]:
+    whose = f"the post of {ring.publisher_id}"
+    if was is None and ring.state not in (COMPLETE, EXPIRED, ABANDONED):
+        yield INFO, f"{whose.capitalize()} was accepted."
+    if ring.state == (was.state if was else ""):
+        done = len(was.pending) - len(ring.pending) if was else 0
+        if done > 0 and ring.is_largest and ring.pending:
+            left = f"{len(ring.pending)} of {ring.segments} are owed"
+            yield INFO, f"{counted(done, 'segment')} of {whose} done; {left}."
+    elif ring.state == COMPLETE and was is not None and (was.segments or ring.is_largest):
+        took = f" in {duration(ring.lag_seconds)}" if ring.lag_seconds is not None else ""
+        followers = counted(ring.delivered, "follower has", "followers have")
+        yield GOOD, f"{followers} {whose}{took}."
+    elif ring.state == STALLED:
+        yield HURT, f"The delivery of {whose} has stalled."
+    elif ring.state in (EXPIRED, ABANDONED):
+        yield HURT, f"The delivery of {whose} was {ring.state}."
+    elif was is not None and was.state == STALLED:
+        yield HEAL, f"The delivery of {whose} goes on."
+    elif ring.segments and was is not None and not was.segments:
+        yield INFO, f"{whose.capitalize()} is cut into {counted(ring.segments, 'segment')}."

@@ -1,0 +1,229 @@
+"""The bridge of `fanfold console`: who is let in, what each route answers, and what is refused."""
+
+import http.client
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from fanfold_cli.console import ExpectedError
+from fanfold_console import server
+from fanfold_console.server import Bridge, Content, Doors, Forbidden, WrongRequest
+
+pytestmark = pytest.mark.network
+
+OURS: Any = object()
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def error(self) -> str:
+        return str(json.loads(self.body)["error"])
+
+
+def act(content: Content) -> Content:
+    match content.get("what"):
+        case "forbidden":
+            raise Forbidden("This console only reads.")
+        case "wrong":
+            raise WrongRequest("That cannot be meant.")
+        case "failed":
+            raise ExpectedError("The stack does not answer.")
+    return {"acted": content}
+
+
+@pytest.fixture(scope="module")
+def bridge() -> Iterator[Bridge]:
+    with server.serving(Doors(lambda: {"open": 3}, act)) as bridge:
+        yield bridge
+
+
+def call(
+    bridge: Bridge, method: str, path: str, content: Any = None, **headers: str | None
+) -> Answer:
+    """A call as the page makes it, but for these headers; None leaves one out."""
+    sent: dict[str, str | None] = {
+        "host": f"127.0.0.1:{bridge.port}",
+        "origin": bridge.origin,
+        "x-fanfold-key": bridge.key,
+    }
+    body = None
+    if content is not None:
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        sent |= {"content-type": "application/json", "content-length": str(len(body))}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    connection = http.client.HTTPConnection("127.0.0.1", bridge.port, timeout=10)
+    connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+    for name, value in sent.items():
+        if value is not None:
+            connection.putheader(name, value)
+    connection.endheaders(body)
+    answer = connection.getresponse()
+    found = Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+    connection.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", "text/html"),
+        ("/index.html", "text/html"),
+        ("/style.css", "text/css"),
+        ("/app.js", "text/javascript"),
+        ("/ring.js", "text/javascript"),
+    ],
+)
+def test_the_page_is_served_without_a_key_and_holds_none(
+    bridge: Bridge, path: str, kind: str
+) -> None:
+    answer = call(bridge, "GET", path, x_fanfold_key=None, origin=None)
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith(kind)
+    assert bridge.key.encode() not in answer.body
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_runs_no_inline_script(bridge: Bridge) -> None:
+    policy = call(bridge, "GET", "/").headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "unsafe" not in policy
+    page = call(bridge, "GET", "/").body.decode()
+    assert not re.search(r"(src|href)=.https?:|<script>|\son\w+=", page)
+
+
+def test_the_state_is_what_the_console_says(bridge: Bridge) -> None:
+    answer = call(bridge, "GET", "/state")
+    assert (answer.status, json.loads(answer.body)) == (200, {"open": 3})
+    assert answer.headers["cache-control"] == "no-store"
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_an_act_is_handed_on(bridge: Bridge) -> None:
+    answer = call(bridge, "POST", "/act", {"what": "kill"})
+    assert (answer.status, json.loads(answer.body)) == (200, {"acted": {"what": "kill"}})
+
+
+ROUTES = [("GET", "/state", None), ("POST", "/act", {"what": "kill"})]
+
+
+@pytest.mark.parametrize(("method", "path", "content"), ROUTES)
+@pytest.mark.parametrize("key", [None, "", "x", "ü", "A" * 43])
+def test_a_wrong_or_missing_key_is_refused(
+    bridge: Bridge, method: str, path: str, content: Any, key: str | None
+) -> None:
+    answer = call(bridge, method, path, content, x_fanfold_key=key)
+    assert answer.status == 401
+    assert "key" in answer.error
+
+
+@pytest.mark.parametrize(("method", "path", "content"), [*ROUTES, ("GET", "/", None)])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "localhost:{port}", "127.0.0.1", "", None]
+)
+def test_a_foreign_host_is_refused_whatever_it_knows(
+    bridge: Bridge, method: str, path: str, content: Any, host: str | None
+) -> None:
+    answer = call(bridge, method, path, content, host=host and host.format(port=bridge.port))
+    assert answer.status in (400, 421)  # HTTP/1.1 wants a Host
+    assert b"open" not in answer.body
+
+
+@pytest.mark.parametrize(("method", "path", "content"), [*ROUTES, ("GET", "/", None)])
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1", "http://localhost:{port}", ""]
+)
+def test_a_foreign_origin_is_refused_whatever_it_knows(
+    bridge: Bridge, method: str, path: str, content: Any, origin: str
+) -> None:
+    answer = call(bridge, method, path, content, origin=origin.format(port=bridge.port))
+    assert answer.status == 403
+
+
+def test_a_page_of_another_site_gets_no_leave_to_send_a_key(bridge: Bridge) -> None:
+    answer = call(bridge, "OPTIONS", "/act", origin="https://evil.example")
+    assert answer.status == 501
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "path", ["/nothing", "/../server.py", "/%2e%2e/server.py", "//etc/passwd", "/state?x=1", "*"]
+)
+def test_there_is_nothing_else(bridge: Bridge, path: str) -> None:
+    assert call(bridge, "GET", path).status == 404
+    assert call(bridge, "POST", path, {}).status == 404
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "HEAD"])
+def test_there_is_no_other_method(bridge: Bridge, method: str) -> None:
+    assert call(bridge, method, "/state").status == 501
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status"),
+    [
+        (b"{", {}, 400),
+        (b"[1]", {}, 400),
+        (b'"kill"', {}, 400),
+        (b"[" * 9_000, {}, 400),
+        (b"\xff\xfe", {}, 400),
+        (b"{}", {"content_type": "text/plain"}, 415),
+        (b"{}", {"content_type": None}, 415),
+        (b"{}", {"content_length": None}, 411),
+        (b"{}", {"content_length": "-1"}, 411),
+        (b"{}", {"content_length": "\u0662"}, 411),
+        (b"{}", {"content_length": "10001"}, 413),
+    ],
+)
+def test_what_is_no_act_is_refused(
+    bridge: Bridge, content: bytes, headers: dict[str, Any], status: int
+) -> None:
+    if headers.get("content_length") == "\u0662":
+        headers = {"content_length": b"\xd9\xa2"}
+    assert call(bridge, "POST", "/act", content, **headers).status == status
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "sentence"),
+    [
+        ("forbidden", 403, "This console only reads."),
+        ("wrong", 400, "That cannot be meant."),
+        ("failed", 409, "The stack does not answer."),
+    ],
+)
+def test_the_page_gets_the_sentence_of_what_failed(
+    bridge: Bridge, what: str, status: int, sentence: str
+) -> None:
+    answer = call(bridge, "POST", "/act", {"what": what})
+    assert (answer.status, answer.error) == (status, sentence)
+
+
+def test_the_key_is_long_and_new_each_time_and_no_browser_sends_it_in_a_path(
+    bridge: Bridge,
+) -> None:
+    with server.serving(Doors(dict, act)) as other:
+        assert len(other.key) >= 43
+        assert other.key != bridge.key
+        assert other.address.endswith(f"/#{other.key}")
+        assert other.key not in repr(other)
+
+
+def test_it_listens_on_loopback_alone_and_ends_with_its_command() -> None:
+    with server.serving(Doors(dict, act)) as bridge:
+        assert call(bridge, "GET", "/state").status == 200
+        assert bridge.origin.startswith("http://127.0.0.1:")
+        with (
+            pytest.raises(ExpectedError, match=f"Port {bridge.port} of"),
+            server.serving(Doors(dict, act), port=bridge.port),
+        ):
+            pass
+    with pytest.raises(OSError, match="refused"):
+        call(bridge, "GET", "/state")
