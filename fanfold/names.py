@@ -158,6 +158,8 @@ LANES = (EXPRESS, BULK)
 QUEUES = (PUBLISH, EXPRESS, BULK, RELATION)
 
 API_URL_OUTPUT = "ApiUrl"
+# Where the DNS record of an API with a domain points.
+API_DOMAIN_TARGET_OUTPUT = "ApiDomainTarget"
 USER_POOL_ID_OUTPUT = "UserPoolId"
 USER_POOL_CLIENT_ID_OUTPUT = "UserPoolClientId"
 

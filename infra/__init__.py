@@ -9,15 +9,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .embedding import TableOptions
     from .follow_timeline import FollowTimeline
+    from .network import Network
     from .stage_checks import StageError
     from .stages import DEV, PROD, Stage
+    from .surroundings import Domain
     from .users import Users
 
-__all__ = ["DEV", "PROD", "FollowTimeline", "Stage", "StageError", "TableOptions", "Users"]
+__all__ = [
+    "DEV",
+    "PROD",
+    "Domain",
+    "FollowTimeline",
+    "Network",
+    "Stage",
+    "StageError",
+    "TableOptions",
+    "Users",
+]
 
 _HOMES = {
     "DEV": "stages",
+    "Domain": "surroundings",
     "FollowTimeline": "follow_timeline",
+    "Network": "network",
     "PROD": "stages",
     "Stage": "stages",
     "StageError": "stage_checks",

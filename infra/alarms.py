@@ -8,6 +8,7 @@ from aws_cdk import aws_chatbot as chatbot
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
@@ -40,10 +41,11 @@ class Alarms(Construct):
         functions: Mapping[names.Function, lambda_.IFunction],
         api: gateway.HttpApi,
         topic: sns.ITopic | None = None,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id_)
         self._stage = stage
-        self.topic = topic or _topic(self)
+        self.topic = topic or _topic(self, key)
         if stage.alarm_email is not None:
             self.topic.add_subscription(subscriptions.EmailSubscription(stage.alarm_email))
         _notify_slack(self, stage, self.topic)
@@ -77,8 +79,8 @@ class Alarms(Construct):
             alarm.add_alarm_action(actions.SnsAction(self.topic))
 
 
-def _topic(scope: Construct) -> sns.Topic:
-    topic = sns.Topic(scope, "Topic", enforce_ssl=True)
+def _topic(scope: Construct, key: kms.IKey | None) -> sns.Topic:
+    topic = sns.Topic(scope, "Topic", enforce_ssl=True, master_key=key)
     # `enforce_ssl` replaces the default policy, which allows CloudWatch to publish.
     stack = Stack.of(scope)
     alarms = stack.format_arn(

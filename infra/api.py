@@ -8,6 +8,7 @@ from aws_cdk import Fn, Stack
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
@@ -17,6 +18,7 @@ from fanfold import contract
 from .identity import Identity
 from .service_function import retention
 from .stages import CONSTRUCT, Stage
+from .surroundings import Domain
 from .tables import removal_policy
 
 # The burst limit as a share of the requests a second: an account has 5,000 and 10,000.
@@ -53,8 +55,13 @@ class HttpDoor(Construct):
         identity: Identity,
         doors: Mapping[str, lambda_.IFunction],
         default_door: str,
+        domain: Domain | None = None,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, id_)
+        self._domain = domain
+        # Where a DNS record of the domain points; None without a domain.
+        self.domain: gateway.DomainName | None = None
         behind = {
             name: integrations.HttpLambdaIntegration(f"{name.title()}Integration", function)
             for name, function in doors.items()
@@ -69,6 +76,7 @@ class HttpDoor(Construct):
             # The route `$default`: the function answers an unknown path with a problem document.
             default_integration=behind[default_door],
             cors_preflight=_cors(stage),
+            disable_execute_api_endpoint=None if domain is None else not domain.default_endpoint,
         )
         for route in contract.ROUTES:
             self.api.add_routes(
@@ -84,19 +92,24 @@ class HttpDoor(Construct):
                 integration=behind[default_door],
                 authorizer=gateway.HttpNoneAuthorizer(),
             )
-        self._add_stage(stage)
+        deployed = self._add_stage(stage, key)
+        if domain is not None:
+            self.domain = _place(self, domain, deployed)
 
     @property
     def url(self) -> str:
         """The base URL of the routes, without a slash at the end."""
+        if self._domain is not None:
+            return f"https://{self._domain.name}"
         return self.api.api_endpoint
 
-    def _add_stage(self, stage: Stage) -> None:
+    def _add_stage(self, stage: Stage, key: kms.IKey | None) -> gateway.HttpStage:
         log_group = logs.LogGroup(
             self,
             "AccessLogs",
             log_group_name=_log_group_name(self),
             retention=retention(stage),
+            encryption_key=key,
             removal_policy=removal_policy(stage),
         )
         deployed = gateway.HttpStage(
@@ -115,6 +128,20 @@ class HttpDoor(Construct):
         resource.access_log_settings = gateway.CfnStage.AccessLogSettingsProperty(
             destination_arn=log_group.log_group_arn, format=json.dumps(ACCESS_LOG)
         )
+        return deployed
+
+
+def _place(scope: HttpDoor, domain: Domain, stage: gateway.HttpStage) -> gateway.DomainName:
+    placed = gateway.DomainName(
+        scope,
+        "Domain",
+        domain_name=domain.name,
+        certificate=domain.certificate,
+        security_policy=gateway.SecurityPolicy.TLS_1_2,
+        mtls=domain.mtls,
+    )
+    gateway.ApiMapping(scope, "Mapping", api=scope.api, domain_name=placed, stage=stage)
+    return placed
 
 
 def _log_group_name(scope: Construct) -> str:

@@ -1,6 +1,6 @@
 """The typed properties of `FollowTimeline`, as a stage and what a stage cannot name."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -43,6 +43,7 @@ class Properties:
     tables: TableOptions | None = None
     cors_origins: Sequence[str] | None = None
     concurrency: int | None = None
+    tags: Mapping[str, str] | None = None
 
     def applied_to(self, stage: Stage) -> Stage:
         """The stage with these properties; raises `StageError`."""
@@ -57,6 +58,8 @@ class Properties:
             changed["cors_origins"] = tuple(self.cors_origins)
         if self.concurrency is not None:
             changed["concurrency"] = self.concurrency
+        if self.tags is not None:
+            changed["tags"] = tuple(f"{name}={value}" for name, value in self.tags.items())
         if self.tables is not None:
             changed.update(_of_tables(self.tables))
         stage = replace(stage, **changed)

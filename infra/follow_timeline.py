@@ -1,7 +1,7 @@
 """The whole service as one construct."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from aws_cdk import CfnOutput, Duration, Names, RemovalPolicy, Stack
 from aws_cdk import aws_events as events
@@ -14,25 +14,23 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from fanfold import names
-from fanfold.budgets import WRITER_MEMORY_MB
-from fanfold.names import API, DELIVER, PLAN, RELATE, SWEEP, TIMELINE
+from fanfold.names import API, RELATE, SWEEP, TIMELINE
 
 from .alarms import Alarms
 from .api import HttpDoor
 from .bundling import service_code
 from .embedding import LOCAL_CONTEXT, Properties, TableOptions, embedded
 from .identity import Identity
-from .rights import SENDERS, TABLE_ACTIONS
+from .network import Attachment, Network
+from .rights import KEY_ACTIONS, SENDERS, TABLE_ACTIONS
 from .run_time import run_time_settings
-from .service_function import ServiceFunction
+from .service_function import ServiceFunction, special
 from .stages import Stage, on_this_machine
+from .surroundings import Domain, Surroundings
 from .tables import HouseTable
 from .users import Users
 from .work_queue import WorkQueue
 
-# One vCPU. By estimate, boto3 takes 4 s of it to list and read 10,000 open fan-outs, and 3 ms for
-# each question; on the 0.29 of a function of 512 MB a run would not end within its minute.
-SWEEP_MEMORY_MB: Final = 1_769
 # SWEEP sends lost messages to these queues again, unless one is paused.
 SWEPT: Final = (names.PUBLISH, names.EXPRESS, names.BULK)
 
@@ -62,10 +60,15 @@ class FollowTimeline(Construct):
         concurrency: int | None = None,
         # Gets all alarms, and must let CloudWatch publish. Without it: `alarm_topic`.
         alarm_topic: sns.ITopic | None = None,
-        # Encrypts tables and queues.
+        # Encrypts tables, queues, logs, and the topic of the timeline's own.
         encryption_key: kms.IKey | None = None,
         # Bounds every role.
         permissions_boundary: iam.IManagedPolicy | None = None,
+        # Where the functions run.
+        network: Network | None = None,
+        # The address of the HTTP API.
+        domain: Domain | None = None,
+        tags: Mapping[str, str] | None = None,
         stage: Stage | None = None,
     ) -> None:
         super().__init__(scope, id_)
@@ -77,21 +80,29 @@ class FollowTimeline(Construct):
             tables=tables,
             cors_origins=cors_origins,
             concurrency=concurrency,
+            tags=tags,
         )
         base = stage or embedded(Names.unique_resource_name(self, max_length=50, separator="-"))
         is_local = str(self.node.try_get_context(LOCAL_CONTEXT)).lower() == "true"
         chosen = properties.applied_to(base)
         self._stage = on_this_machine(chosen) if is_local else chosen
         self._stage.check()
-        if permissions_boundary is not None:
-            iam.PermissionsBoundary.of(self).apply(permissions_boundary)
-        self._key = encryption_key
+        given = Surroundings(
+            key=encryption_key, boundary=permissions_boundary, network=network, domain=domain
+        ).or_of(self, self._stage)
+        if is_local:
+            given = given.on_this_machine()
+        given.apply_to(self, self._stage)
+        self._key = given.key
+        self.network = (
+            None if given.network is None else Attachment(self, "Network", network=given.network)
+        )
         self.tables = {
-            table: HouseTable(self, table, stage=self._stage, key=encryption_key)
+            table: HouseTable(self, table, stage=self._stage, key=given.key)
             for table in names.TABLES
         }
         self.queues = {
-            queue: WorkQueue(self, queue, stage=self._stage, key=encryption_key)
+            queue: WorkQueue(self, queue, stage=self._stage, key=given.key)
             for queue in names.QUEUES
         }
         self.identity = Identity(self, "Identity", stage=self._stage, users=users)
@@ -107,6 +118,8 @@ class FollowTimeline(Construct):
             identity=self.identity,
             doors={door.name: self.functions[door] for door in (API, TIMELINE)},
             default_door=API.name,
+            domain=given.domain,
+            key=given.key,
         )
         self.alarms = Alarms(
             self,
@@ -117,6 +130,7 @@ class FollowTimeline(Construct):
             functions=self.functions,
             api=self.http.api,
             topic=alarm_topic,
+            key=given.key,
         )
 
     @property
@@ -174,6 +188,9 @@ class FollowTimeline(Construct):
     def outputs(self) -> dict[str, str]:
         """What clients and operators need to know, by public name."""
         outputs = {names.API_URL_OUTPUT: self.http.url}
+        if self.http.domain is not None:
+            target = self.http.domain.regional_domain_name
+            outputs[names.API_DOMAIN_TARGET_OUTPUT] = target
         if self.identity.pool is not None and self.identity.client is not None:
             outputs[names.USER_POOL_ID_OUTPUT] = self.identity.pool.user_pool_id
             outputs[names.USER_POOL_CLIENT_ID_OUTPUT] = self.identity.client.user_pool_client_id
@@ -185,29 +202,6 @@ class FollowTimeline(Construct):
         return outputs
 
     def _place_functions(self) -> None:
-        memory_mb = WRITER_MEMORY_MB[self._stage.transport]
-        options: dict[names.Function, dict[str, Any]] = {
-            PLAN: {"memory_mb": memory_mb},
-            DELIVER: {
-                "memory_mb": memory_mb,
-                # It sends the rest of a segment to its own lane, up to a limit of hops, which
-                # Lambda would stop as a runaway loop.
-                "recursive_loop": lambda_.RecursiveLoop.ALLOW,
-            },
-            RELATE: {
-                # It sends an order to its own queue for each edge that it puts, which ends at the
-                # next: the edge is found. But batches mix the chains.
-                "recursive_loop": lambda_.RecursiveLoop.ALLOW,
-            },
-            SWEEP: {
-                "memory_mb": SWEEP_MEMORY_MB,
-                # The next minute's run is the retry; another one would only overlap with it.
-                "retry_attempts": 0,
-                # Lambda keeps runs that it throttles, by default for six hours, and would carry
-                # them out all at once. (It has the event by then, so the rule cannot limit this.)
-                "max_event_age": Duration.minutes(1),
-            },
-        }
         code = service_code(self._stage)
         settings = run_time_settings(self._stage, self.tables, self.queues)
         self.functions = {
@@ -217,7 +211,9 @@ class FollowTimeline(Construct):
                 stage=self._stage,
                 code=code,
                 settings=settings,
-                **options.get(function, {}),
+                key=self._key,
+                network=self.network,
+                **special(function, self._stage),
             )
             for function in names.FUNCTIONS
         }
@@ -226,7 +222,7 @@ class FollowTimeline(Construct):
         for function, placed in self.functions.items():
             self._grant_tables_of(function, placed)
             if self._key is not None:
-                self._key.grant_encrypt_decrypt(placed)
+                self._key.grant(placed, *KEY_ACTIONS)
         for index in (names.OPEN, names.GIVEN_UP):
             self.tables[names.FANOUTS].allow_index(self.functions[SWEEP], index, "Scan")
 

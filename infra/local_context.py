@@ -15,6 +15,7 @@ _ITS_USERS: Final = (
     "users of a local engine come from its own pool and are known by their names, so that `fanfold "
     "local token`, `demo` and `seed` find them"
 )
+_ITS_PLACE: Final = "its functions and its API are processes on this machine"
 _ITS_DATA: Final = "the data of a local engine ends with it"
 # What a deploy to AWS takes, and why a local engine does not.
 CANNOT: Final = {
@@ -24,6 +25,11 @@ CANNOT: Final = {
     **dict.fromkeys(("slack_workspace_id", "slack_channel_id"), "it sends nothing to Slack"),
     **dict.fromkeys(FIXED, "it follows from this machine"),
     "stack_name": "a local engine has one stack",
+    "termination_protection": _ITS_DATA,
+    "kms_key": "a local engine encrypts nothing",
+    "permissions_boundary": "a local engine asks for no rights",
+    **dict.fromkeys(("vpc_id", "subnet_ids", "security_group_ids"), _ITS_PLACE),
+    **dict.fromkeys(("domain_name", "certificate", "default_endpoint"), _ITS_PLACE),
 }
 
 

@@ -51,6 +51,17 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
         PLAN: ("GetItem", "UpdateItem"),
     },
 }
+# What DynamoDB and SQS ask of whoever uses a table or a queue that a key encrypts, spelt out: CDK
+# grants some of it by wildcards.
+KEY_ACTIONS: Final = (
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:Encrypt",
+    "kms:GenerateDataKey",
+    "kms:GenerateDataKeyWithoutPlaintext",
+    "kms:ReEncryptFrom",
+    "kms:ReEncryptTo",
+)
 SENDERS: Final[Mapping[names.Queue, tuple[names.Function, ...]]] = {
     names.PUBLISH: (API, SWEEP),
     names.EXPRESS: (PLAN, DELIVER, SWEEP),

@@ -1,16 +1,20 @@
 """The Lambda function as all are here: same asset, same runtime, same settings."""
 
-from typing import Final
+from typing import Any, Final
 
 from aws_cdk import Duration
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from fanfold import names
+from fanfold.budgets import WRITER_MEMORY_MB
+from fanfold.names import DELIVER, PLAN, RELATE, SWEEP
 from fanfold.settings import Settings
 
+from .network import Attachment
 from .stages import Stage
 from .tables import removal_policy
 
@@ -20,6 +24,9 @@ ARCHITECTURES: Final = {
 }
 # 0.29 vCPU keeps a cold start short, and is enough for a function that waits for DynamoDB.
 MEMORY_MB: Final = 512
+# One vCPU. By estimate, boto3 takes 4 s of it to list and read 10,000 open fan-outs, and 3 ms for
+# each question; on the 0.29 of a function of 512 MB a run would not end within its minute.
+SWEEP_MEMORY_MB: Final = 1_769
 
 
 class ServiceFunction(lambda_.Function):
@@ -33,6 +40,8 @@ class ServiceFunction(lambda_.Function):
         stage: Stage,
         code: lambda_.Code,
         settings: Settings,
+        key: kms.IKey | None = None,
+        network: Attachment | None = None,
         memory_mb: int = MEMORY_MB,
         recursive_loop: lambda_.RecursiveLoop | None = None,
         retry_attempts: int | None = None,
@@ -43,6 +52,7 @@ class ServiceFunction(lambda_.Function):
             scope,
             f"{name}Logs",
             retention=retention(stage),
+            encryption_key=key,
             removal_policy=removal_policy(stage),
         )
         # CDK's default role has a managed policy that allows every log group.
@@ -50,6 +60,8 @@ class ServiceFunction(lambda_.Function):
             scope, f"{name}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")
         )
         log_group.grant_write(role)
+        if network is not None:
+            network.allow(role)
         super().__init__(
             scope,
             name,
@@ -61,6 +73,9 @@ class ServiceFunction(lambda_.Function):
             timeout=Duration.seconds(function.seconds),
             role=role,
             log_group=log_group,
+            vpc=network and network.vpc,
+            vpc_subnets=network and network.subnets,
+            security_groups=network and network.security_groups,
             recursive_loop=recursive_loop,
             retry_attempts=retry_attempts,
             max_event_age=max_event_age,
@@ -71,6 +86,34 @@ class ServiceFunction(lambda_.Function):
                 **settings.to_env(),
             },
         )
+
+
+def special(function: names.Function, stage: Stage) -> dict[str, Any]:
+    """The properties in which this function differs from the others."""
+    memory_mb = WRITER_MEMORY_MB[stage.transport]
+    options: dict[names.Function, dict[str, Any]] = {
+        PLAN: {"memory_mb": memory_mb},
+        DELIVER: {
+            "memory_mb": memory_mb,
+            # It sends the rest of a segment to its own lane, up to a limit of hops, which Lambda
+            # would stop as a runaway loop.
+            "recursive_loop": lambda_.RecursiveLoop.ALLOW,
+        },
+        RELATE: {
+            # It sends an order to its own queue for each edge that it puts, which ends at the next:
+            # the edge is found. But batches mix the chains.
+            "recursive_loop": lambda_.RecursiveLoop.ALLOW,
+        },
+        SWEEP: {
+            "memory_mb": SWEEP_MEMORY_MB,
+            # The next minute's run is the retry; another one would only overlap with it.
+            "retry_attempts": 0,
+            # Lambda keeps runs that it throttles, by default for six hours, and would carry them
+            # out all at once. (It has the event by then, so the rule cannot limit this.)
+            "max_event_age": Duration.minutes(1),
+        },
+    }
+    return options.get(function, {})
 
 
 def service_name(stage: Stage, function: names.Function) -> str:

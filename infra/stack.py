@@ -15,7 +15,8 @@ class FanfoldStack(Stack):
             scope,
             id_,
             description="A follow timeline: post once, every follower reads it in one query.",
-            termination_protection=stage.is_protected,
+            termination_protection=stage.is_protected or stage.termination_protection,
+            tags=stage.tagged or None,
         )
         self.timeline = FollowTimeline(self, CONSTRUCT, stage=stage)
         self.timeline.add_outputs()

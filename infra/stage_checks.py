@@ -35,6 +35,9 @@ MAX_REQUESTS_PER_SECOND: Final = 100_000
 POOL_CLAIMS: Final = ("sub", "username")
 # API Gateway's quota for an authorizer, which cannot be raised.
 MAX_AUDIENCES: Final = 50
+# What all services take as a tag of a resource, and how many: CloudFormation adds some of its own.
+_TAG: Final = r"(?!aws:)[\w .:/+@-]{1,128}=[\w .:/=+@-]{0,256}"
+MAX_TAGS: Final = 40
 # The periods that CloudWatch Logs supports, up to two years.
 LOG_RETENTION_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
 
@@ -56,6 +59,7 @@ def check(stage: Stage) -> None:
         raise StageError(f"'log_retention_days' must be one of {known}.")
     _check_origins(stage)
     _check_watchers(stage)
+    _check_surroundings(stage)
 
 
 def _check_numbers(stage: Stage) -> None:
@@ -102,6 +106,23 @@ def _check_texts(stage: Stage) -> None:
         "alarm_email": (r"[^@\s]+@[^@\s]+", "an e-mail address"),
         "slack_workspace_id": (r"[0-9A-Z]{1,255}", "an id such as T0123ABCDEF, not a name"),
         "slack_channel_id": (r"[A-Za-z0-9]{1,255}", "an id such as C0123ABCDEF, not a name"),
+        "kms_key": (
+            r"arn:[\w-]+:kms:[^:]+:\d{12}:key/(mrk-[0-9a-f]{32}|[0-9a-f-]{36})",
+            "the ARN of a key, not an alias",
+        ),
+        "permissions_boundary": (
+            r"arn:[\w-]+:iam::(\d{12}|aws):policy/\S+|[\w+=,.@-]{1,128}",
+            "the name or the ARN of a managed policy",
+        ),
+        "vpc_id": (r"vpc-[0-9a-f]{8,17}", "an id such as vpc-0123abcd"),
+        "domain_name": (
+            r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}",
+            "a name such as api.example.com, in lower case",
+        ),
+        "certificate": (
+            r"arn:[\w-]+:acm:[^:]+:\d{12}:certificate/[\w-]+",
+            "the ARN of a certificate of ACM",
+        ),
     }
     for name, (pattern, kind) in rules.items():
         value = getattr(stage, name)
@@ -192,4 +213,36 @@ def _check_watchers(stage: Stage) -> None:
             f"Nobody would hear the alarms of the stage {stage.name}: give -c alarm_email=… for an "
             "e-mail, or -c slack_workspace_id=… -c slack_channel_id=… for Slack. If you watch them "
             "in another way, say so with -c alarms_unwatched=true."
+        )
+
+
+def _check_surroundings(stage: Stage) -> None:
+    network = {
+        "vpc_id": stage.vpc_id,
+        "subnet_ids": stage.subnet_ids,
+        "security_group_ids": stage.security_group_ids,
+    }
+    if any(network.values()) and not all(network.values()):
+        raise StageError(f"Functions in a VPC need all of {', '.join(map(repr, network))}.")
+    for name, kind in (("subnet_ids", "subnet"), ("security_group_ids", "sg")):
+        if not all(re.fullmatch(rf"{kind}-[0-9a-f]{{8,17}}", id_) for id_ in network[name] or ()):
+            raise StageError(f"{name!r} must be ids such as {kind}-0123abcd, with commas between.")
+    if (stage.domain_name is None) != (stage.certificate is None):
+        raise StageError("Give 'domain_name' and 'certificate' both, or neither.")
+    if stage.domain_name is None and not stage.default_endpoint:
+        raise StageError(
+            "Without 'domain_name', the address that API Gateway gives is the only one: leave "
+            "'default_endpoint' out."
+        )
+    names_of_tags = [tag.partition("=")[0] for tag in stage.tags]
+    if not all(re.fullmatch(_TAG, tag) for tag in stage.tags):
+        raise StageError(
+            "'tags' must be like team=feed,cost-center=4711: names do not begin with aws:."
+        )
+    if len(set(names_of_tags)) < len(names_of_tags) or len(names_of_tags) > MAX_TAGS:
+        raise StageError(f"'tags' must name each tag once, and at most {MAX_TAGS}.")
+    if stage.termination_protection and stage.first_deploy:
+        raise StageError(
+            "'first_deploy' is for a deploy without protections: give 'termination_protection' to "
+            "the next one."
         )

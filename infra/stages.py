@@ -29,6 +29,8 @@ class Stage:
     # that fails with them leaves a stack that cannot be deployed again.
     first_deploy: bool = False
     point_in_time_recovery: bool = True
+    # Of the stack; without it, a stage that keeps its data has it with the other protections.
+    termination_protection: bool = False
     log_retention_days: int = 30
 
     retention_days: int = Settings.retention_days
@@ -89,6 +91,22 @@ class Stage:
     # Says that the alarms of a stage that keeps its data need tell nobody.
     alarms_unwatched: bool = False
 
+    # What a team asks of all that is deployed. The ARN of a key for tables, queues, logs and topic.
+    kms_key: str | None = None
+    # The name or the ARN of a managed policy that bounds every role.
+    permissions_boundary: str | None = None
+    # Where the functions run. Give all three or none.
+    vpc_id: str | None = None
+    subnet_ids: tuple[str, ...] = ()
+    security_group_ids: tuple[str, ...] = ()
+    # The address of the API, with the ARN of its certificate; and whether the one that API Gateway
+    # gives answers beside it.
+    domain_name: str | None = None
+    certificate: str | None = None
+    default_endpoint: bool = True
+    # Of all resources that can have them, as NAME=VALUE.
+    tags: tuple[str, ...] = ()
+
     # The functions' runtime, and the platform of its wheels.
     runtime: str = "python3.14"
     architecture: str = "arm64"
@@ -110,6 +128,11 @@ class Stage:
     def is_protected(self) -> bool:
         """Whether nobody can delete the stack, its tables and its pool by one call."""
         return self.keep_data and not self.first_deploy
+
+    @property
+    def tagged(self) -> dict[str, str]:
+        """The tags by name."""
+        return dict(tag.split("=", 1) for tag in self.tags)
 
     @property
     def write_capacity(self) -> int:

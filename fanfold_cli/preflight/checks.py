@@ -131,6 +131,8 @@ def _check_protection(wanted: Wanted, found: FoundStack, deploy: str) -> Check:
         return _stack(
             Status.OK, f"{wanted.stack} is protected from deletion, with {tables}{pools}."
         )
+    if wanted.stack_is_protected and found.is_protected:
+        protected = protected[1:]
     if protected:
         return _stack(
             Status.REFUSED,

@@ -17,6 +17,7 @@ class Wanted:
     bootstrap_version: int
     keeps_data: bool
     is_protected: bool  # from deletion: stack, tables and pool
+    stack_is_protected: bool  # the stack, perhaps alone
     bursting: Mapping[str, str]  # logical ids of the tables that take bursts, by their names
     issuer: str | None  # None with a pool of the stack's own
     workers: int  # of all queues together
@@ -33,7 +34,9 @@ class Wanted:
             template["Parameters"]["BootstrapVersion"]["Default"],
             stack.bootstrap_version,
             keeps_data=any(table["DeletionPolicy"] != "Delete" for table in tables.values()),
-            is_protected=stack.is_protected,
+            is_protected=stack.is_protected
+            and all(_is_protected(table) for table in tables.values()),
+            stack_is_protected=stack.is_protected,
             bursting={
                 table.name.lower(): outputs[table.output]["Value"]["Ref"]
                 for table in names.TABLES
@@ -51,6 +54,11 @@ class Wanted:
 
 def _resources(template: Mapping[str, Any], *types: str) -> dict[str, Any]:
     return {id_: each for id_, each in template["Resources"].items() if each["Type"] in types}
+
+
+def _is_protected(table: Mapping[str, Any]) -> bool:
+    (replica,) = table["Properties"]["Replicas"]
+    return bool(replica["DeletionProtectionEnabled"])
 
 
 def _issuer(template: Mapping[str, Any]) -> str | None:

@@ -211,6 +211,23 @@ def test_from_the_first_deploy_to_the_protected_stack(world: World) -> None:
     assert (again.exit_code, results(again)["stack"]) == (1, "refused")
 
 
+def test_a_stack_may_be_protected_alone(world: World) -> None:
+    dev = ("stage=dev", "termination_protection=true")
+    world.deploy(*dev)
+    world.protect(False)
+    assert results(world.preflight(*dev))["stack"] == "ok"
+    world.stack.enable_termination_protection = True
+    assert results(world.preflight(*dev))["stack"] == "ok"
+    taken_off = world.preflight("stage=dev")
+    assert sentence(taken_off, "stack").startswith(
+        "This deploy would take the protection from the stack"
+    )
+    world.protect(True)
+    of_tables = sentence(world.preflight(*dev), "stack")
+    assert "would take the protection from" in of_tables
+    assert "the stack" not in of_tables
+
+
 @pytest.mark.parametrize("status", ["ROLLBACK_COMPLETE", "UPDATE_ROLLBACK_FAILED"])
 def test_a_protected_stack_that_failed_takes_no_deploy(world: World, status: str) -> None:
     world.deploy(*PROD)

@@ -95,6 +95,13 @@ OF_MAIL = (
         "SNS repeats an e-mail for hours, and whoever missed it would not look into a queue.",
     ),
 )
+OF_NETWORKS = (
+    Accepted(
+        "AwsSolutions-IAM5[Resource::*]",
+        "*FunctionRole/DefaultPolicy/*",
+        "AWS takes no resource for the actions by which Lambda attaches a function to a VPC.",
+    ),
+)
 
 IS_NEWEST = LOCAL.runtime == DEV.runtime
 ISSUER = {
@@ -110,6 +117,16 @@ CAPACITY = {
     "contributor_insights": "true",
 }
 CORS = {"cors_origins": "https://app.example.com"}
+SURROUNDINGS = {
+    "kms_key": "arn:aws:kms:eu-central-1:123456789012:key/01234567-89ab-cdef-0123-456789abcdef",
+    "permissions_boundary": "developers",
+    "vpc_id": "vpc-0123abcd",
+    "subnet_ids": "subnet-0123abca,subnet-0123abcb",
+    "security_group_ids": "sg-0123abcd",
+    "domain_name": "api.example.com",
+    "certificate": "arn:aws:acm:eu-central-1:123456789012:certificate/0123-4567",
+    "tags": "team=feed",
+}
 # What is deployed, and what is accepted there beside what is accepted everywhere.
 CASES: dict[str, tuple[dict[str, str], tuple[Accepted, ...]]] = {
     "dev": ({"stage": "dev"}, OF_POOLS),
@@ -121,6 +138,7 @@ CASES: dict[str, tuple[dict[str, str], tuple[Accepted, ...]]] = {
         {**ISSUER, **MAIL, **CAPACITY, **CORS},
         OF_MAIL + OF_BROWSERS,
     ),
+    "prod with all that a team asks for": ({**ISSUER, **SLACK, **SURROUNDINGS}, OF_NETWORKS),
 }
 
 

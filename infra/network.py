@@ -1,0 +1,84 @@
+"""The VPC in which functions run, for whoever must have them there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+# What functions call beside DynamoDB. Logs, and metrics in them, leave by no network of theirs; API
+# Gateway judges tokens before a function runs.
+_INTERFACES: Final = {
+    "Sqs": ec2.InterfaceVpcEndpointAwsService.SQS,
+    "Lambda": ec2.InterfaceVpcEndpointAwsService.LAMBDA_,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """Where the functions are, and how they get from there to AWS."""
+
+    vpc: ec2.IVpc
+    # Without it, the private ones.
+    subnets: ec2.SubnetSelection | None = None
+    # Without any, one of the timeline's own.
+    security_groups: Sequence[ec2.ISecurityGroup] = ()
+    # Make those that the functions need. A VPC can have each once: of several timelines, one makes
+    # them, or the app does.
+    endpoints: bool = False
+
+
+class Attachment(Construct):
+    """The network with what it lacks, for all functions of a timeline."""
+
+    def __init__(self, scope: Construct, id_: str, *, network: Network) -> None:
+        super().__init__(scope, id_)
+        self.vpc = network.vpc
+        self.subnets = network.subnets
+        self.security_groups = list(network.security_groups) or [
+            ec2.SecurityGroup(
+                self,
+                "Functions",
+                vpc=network.vpc,
+                description="Functions of a follow timeline: they call AWS, nobody calls them.",
+            )
+        ]
+        if network.endpoints:
+            self._add_endpoints()
+
+    @staticmethod
+    def allow(role: iam.Role) -> None:
+        """Let Lambda attach a function of this role; AWS takes no resource for these actions.
+
+        The managed policy for it would allow every log group as well.
+        """
+        role.add_to_policy(
+            iam.PolicyStatement(
+                actions=[
+                    "ec2:AssignPrivateIpAddresses",
+                    "ec2:CreateNetworkInterface",
+                    "ec2:DeleteNetworkInterface",
+                    "ec2:DescribeNetworkInterfaces",
+                    "ec2:DescribeSubnets",
+                    "ec2:UnassignPrivateIpAddresses",
+                ],
+                resources=["*"],
+            )
+        )
+
+    def _add_endpoints(self) -> None:
+        ec2.GatewayVpcEndpoint(
+            self,
+            "DynamoDb",
+            vpc=self.vpc,
+            service=ec2.GatewayVpcEndpointAwsService.DYNAMODB,
+            subnets=None if self.subnets is None else [self.subnets],
+        )
+        functions = ec2.Connections(security_groups=self.security_groups)
+        for name, service in _INTERFACES.items():
+            endpoint = ec2.InterfaceVpcEndpoint(
+                self, name, vpc=self.vpc, service=service, subnets=self.subnets, open=False
+            )
+            endpoint.connections.allow_default_port_from(functions)

@@ -1,0 +1,352 @@
+"""What a team asks of all that is deployed, as properties in an app and as values of `-c`."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_cdk import App, Stack, Token
+from aws_cdk import aws_apigatewayv2 as gateway
+from aws_cdk import aws_certificatemanager as acm
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_events as events
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+
+from infra import DEV, Domain, Network, Stage
+from infra.context import choose
+from infra.stack import FanfoldStack
+from infra.stage_checks import StageError
+from tests.infra.foreign import embed, statements, template_of
+from tests.infra.template import Template, functions, of_type, resources
+
+FUNCTIONS = ("Api", "Timeline", "Plan", "Deliver", "Relate", "Sweep")
+ACCOUNT = "123456789012"
+KEY = f"arn:aws:kms:eu-central-1:{ACCOUNT}:key/01234567-89ab-cdef-0123-456789abcdef"
+CERTIFICATE = f"arn:aws:acm:eu-central-1:{ACCOUNT}:certificate/0123-4567"
+IN_A_VPC = {
+    "vpc_id": "vpc-0123abcd",
+    "subnet_ids": "subnet-0123abca,subnet-0123abcb",
+    "security_group_ids": "sg-0123abcd",
+}
+BY_IDS = {
+    "kms_key": KEY,
+    "permissions_boundary": "developers",
+    **IN_A_VPC,
+    "domain_name": "api.example.com",
+    "certificate": CERTIFICATE,
+    "default_endpoint": "false",
+    "tags": "team=feed,cost-center=47/11",
+    "termination_protection": "true",
+    "slack_workspace_id": "T0123ABCDEF",
+    "slack_channel_id": "C0123ABCDEF",
+}
+
+
+@pytest.fixture(scope="module")
+def by_ids(synthesize: Callable[..., Template]) -> Template:
+    """The app's own stack with all of it."""
+    return synthesize(**BY_IDS)
+
+
+def vpc_of(stack: Stack) -> ec2.Vpc:
+    return ec2.Vpc(stack, "Vpc", max_azs=2)
+
+
+def policy_of_key(template: Template) -> list[Template]:
+    (key,) = of_type(template, "AWS::KMS::Key").values()
+    found: list[Template] = key["KeyPolicy"]["Statement"]
+    return found
+
+
+def test_a_key_encrypts_logs_and_the_topic_too(stack: Stack) -> None:
+    key = kms.Key(stack, "Key")
+    embed(stack, encryption_key=key)
+    found = template_of(stack)
+    arn = stack.resolve(key.key_arn)
+    groups = of_type(found, "AWS::Logs::LogGroup").values()
+    assert len(groups) == len(FUNCTIONS) + 1
+    assert all(group["KmsKeyId"] == arn for group in groups)
+    (topic,) = of_type(found, "AWS::SNS::Topic").values()
+    assert topic["KmsMasterKeyId"] == arn
+
+
+def test_services_that_encrypt_in_nobodys_name_may_use_the_apps_key(stack: Stack) -> None:
+    timeline = embed(stack, encryption_key=kms.Key(stack, "Key"))
+    bus = events.EventBus(stack, "Bus")
+    timeline.publish_events(
+        "Shop", event_bus=bus, event_pattern=events.EventPattern(source=["shop"])
+    )
+    allowed = {
+        json.dumps(each["Principal"]["Service"]): each
+        for each in policy_of_key(template_of(stack))
+        if "Service" in each["Principal"]
+    }
+    logs = next(each for service, each in allowed.items() if "logs." in service)
+    assert "log-group:*" in json.dumps(logs["Condition"]["ArnLike"])
+    assert "kms:GenerateDataKey*" in logs["Action"]
+    for service in ("cloudwatch.amazonaws.com", "events.amazonaws.com"):
+        actions = allowed[json.dumps(service)]["Action"]
+        assert {"kms:Decrypt", "kms:GenerateDataKey*"} <= set(actions)
+
+
+def test_a_key_of_another_app_is_used_as_it_is(by_ids: Template) -> None:
+    assert not of_type(by_ids, "AWS::KMS::Key")
+    for table in of_type(by_ids, "AWS::DynamoDB::GlobalTable").values():
+        assert table["Replicas"][0]["SSESpecification"] == {"KMSMasterKeyId": KEY}
+    for queue in of_type(by_ids, "AWS::SQS::Queue").values():
+        assert queue["KmsMasterKeyId"] == KEY
+    for function in FUNCTIONS:
+        granted = [
+            each
+            for each in statements(by_ids, f"Fanfold{function}FunctionRole")
+            if each["Resource"] == KEY
+        ]
+        assert "kms:Decrypt" in json.dumps(granted)
+
+
+def test_the_boundary_is_that_of_every_role_even_of_those_that_cdk_makes(by_ids: Template) -> None:
+    roles = of_type(by_ids, "AWS::IAM::Role")
+    assert len(roles) == len(FUNCTIONS) + 1  # and that of Slack
+    for role in roles.values():
+        assert "policy/developers" in json.dumps(role["PermissionsBoundary"])
+
+
+def test_the_boundary_may_be_named_by_its_arn(synthesize: Callable[..., Template]) -> None:
+    arn = f"arn:aws:iam::{ACCOUNT}:policy/teams/developers"
+    found = synthesize(permissions_boundary=arn)
+    for role in of_type(found, "AWS::IAM::Role").values():
+        assert role["PermissionsBoundary"] == arn
+
+
+def test_functions_run_in_the_subnets_that_are_named(by_ids: Template) -> None:
+    for function in functions(by_ids).values():
+        assert function["VpcConfig"] == {
+            "SubnetIds": ["subnet-0123abca", "subnet-0123abcb"],
+            "SecurityGroupIds": ["sg-0123abcd"],
+        }
+    for kind in ("AWS::EC2::SecurityGroup", "AWS::EC2::VPCEndpoint"):
+        assert not of_type(by_ids, kind)
+
+
+def test_lambda_may_attach_them_and_they_get_no_other_right_by_it(by_ids: Template) -> None:
+    for role in of_type(by_ids, "AWS::IAM::Role").values():
+        assert "AWSLambdaVPCAccessExecutionRole" not in json.dumps(role)
+    for function in FUNCTIONS:
+        actions = {
+            action
+            for each in statements(by_ids, f"Fanfold{function}FunctionRole")
+            if each["Resource"] == "*"
+            for action in each["Action"]
+        }
+        assert "ec2:CreateNetworkInterface" in actions
+        assert all(action.startswith("ec2:") for action in actions)
+
+
+def test_a_function_outside_of_a_vpc_may_attach_nothing(dev: Template) -> None:
+    assert "ec2:" not in json.dumps(dev)
+
+
+def test_in_a_vpc_functions_share_a_security_group_that_nobody_may_enter(stack: Stack) -> None:
+    embed(stack, network=Network(vpc=vpc_of(stack)))
+    found = template_of(stack)
+    (group,) = of_type(found, "AWS::EC2::SecurityGroup").values()
+    assert "SecurityGroupIngress" not in group
+    assert not of_type(found, "AWS::EC2::SecurityGroupIngress")
+    assert not of_type(found, "AWS::EC2::VPCEndpoint")
+    used = [each["VpcConfig"] for each in functions(found).values()]
+    assert len(used) == len(FUNCTIONS)
+    assert all(each == used[0] for each in used)
+    assert len(used[0]["SubnetIds"]) == 2
+
+
+def test_endpoints_lead_to_all_that_functions_call(stack: Stack) -> None:
+    group = ec2.SecurityGroup(stack, "Group", vpc=(vpc := vpc_of(stack)))
+    network = Network(
+        vpc=vpc,
+        subnets=ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS),
+        security_groups=[group],
+        endpoints=True,
+    )
+    embed(stack, network=network)
+    found = template_of(stack)
+    endpoints = of_type(found, "AWS::EC2::VPCEndpoint").values()
+    assert sorted((each["VpcEndpointType"], service_of(each)) for each in endpoints) == [
+        ("Gateway", "dynamodb"),
+        ("Interface", "lambda"),
+        ("Interface", "sqs"),
+    ]
+    functions_only = stack.resolve(group.security_group_id)
+    entries = of_type(found, "AWS::EC2::SecurityGroupIngress").values()
+    assert len(entries) == 2
+    for entry in entries:
+        assert (entry["FromPort"], entry["ToPort"]) == (443, 443)
+        assert entry["SourceSecurityGroupId"] == functions_only
+    for each in endpoints:
+        assert each["VpcEndpointType"] == "Gateway" or each["PrivateDnsEnabled"] is True
+
+
+def service_of(endpoint: Template) -> str:
+    name = endpoint["ServiceName"]
+    text = name if isinstance(name, str) else name["Fn::Join"][1][-1]
+    return str(text).rpartition(".")[2]
+
+
+def test_a_domain_is_the_address_of_the_api(stack: Stack) -> None:
+    certificate = acm.Certificate.from_certificate_arn(stack, "Certificate", CERTIFICATE)
+    timeline = embed(stack, domain=Domain(name="api.example.com", certificate=certificate))
+    timeline.add_outputs()
+    assert timeline.api_url == "https://api.example.com"
+    found = template_of(stack)
+    assert found["Outputs"]["ApiUrl"]["Value"] == "https://api.example.com"
+    ((domain_id, domain),) = of_type(found, "AWS::ApiGatewayV2::DomainName").items()
+    assert domain["DomainName"] == "api.example.com"
+    (configured,) = domain["DomainNameConfigurations"]
+    assert configured["CertificateArn"] == CERTIFICATE
+    assert configured["SecurityPolicy"] == "TLS_1_2"
+    assert found["Outputs"]["ApiDomainTarget"]["Value"] == {
+        "Fn::GetAtt": [domain_id, "RegionalDomainName"]
+    }
+    (mapping,) = resources(found, "AWS::ApiGatewayV2::ApiMapping").values()
+    (stage_id,) = of_type(found, "AWS::ApiGatewayV2::Stage")
+    assert mapping["Properties"]["Stage"] == "$default"
+    assert stage_id in mapping["DependsOn"]
+    (api,) = of_type(found, "AWS::ApiGatewayV2::Api").values()
+    assert api["DisableExecuteApiEndpoint"] is False
+
+
+def test_a_domain_can_be_the_only_address_and_ask_for_certificates(stack: Stack) -> None:
+    certificate = acm.Certificate.from_certificate_arn(stack, "Certificate", CERTIFICATE)
+    trusted = gateway.MTLSConfig(bucket=s3.Bucket(stack, "Trust"), key="cas.pem")
+    embed(
+        stack,
+        domain=Domain(
+            name="api.example.com", certificate=certificate, mtls=trusted, default_endpoint=False
+        ),
+    )
+    found = template_of(stack)
+    (domain,) = of_type(found, "AWS::ApiGatewayV2::DomainName").values()
+    assert "cas.pem" in json.dumps(domain["MutualTlsAuthentication"]["TruststoreUri"])
+    (api,) = of_type(found, "AWS::ApiGatewayV2::Api").values()
+    assert api["DisableExecuteApiEndpoint"] is True
+
+
+def test_the_app_takes_a_domain_by_its_name(by_ids: Template, dev: Template) -> None:
+    assert by_ids["Outputs"]["ApiUrl"]["Value"] == "https://api.example.com"
+    (api,) = of_type(by_ids, "AWS::ApiGatewayV2::Api").values()
+    assert api["DisableExecuteApiEndpoint"] is True
+    assert "ApiDomainTarget" not in dev["Outputs"]
+
+
+TAGGED = (
+    "AWS::DynamoDB::GlobalTable",
+    "AWS::SQS::Queue",
+    "AWS::Lambda::Function",
+    "AWS::Lambda::EventSourceMapping",
+    "AWS::IAM::Role",
+    "AWS::Logs::LogGroup",
+    "AWS::SNS::Topic",
+    "AWS::CloudWatch::Alarm",
+    "AWS::ApiGatewayV2::Api",
+    "AWS::Cognito::UserPool",
+)
+
+
+@pytest.mark.parametrize("kind", TAGGED)
+def test_tags_are_those_of_every_resource(by_ids: Template, kind: str) -> None:
+    found = of_type(by_ids, kind)
+    assert found
+    for resource in found.values():
+        assert tags_of(resource) == {"team": "feed", "cost-center": "47/11"}
+
+
+def tags_of(resource: Template) -> dict[str, str]:
+    tags: Any = resource.get("Tags", resource.get("UserPoolTags"))
+    if tags is None:
+        tags = resource["Replicas"][0]["Tags"]
+    return tags if isinstance(tags, dict) else {each["Key"]: each["Value"] for each in tags}
+
+
+def test_tags_may_be_given_as_a_property(stack: Stack) -> None:
+    embed(stack, tags={"team": "feed"})
+    for queue in of_type(template_of(stack), "AWS::SQS::Queue").values():
+        assert tags_of(queue) == {"team": "feed"}
+
+
+def test_the_stack_itself_has_tags_and_protection(make_app: Callable[..., App]) -> None:
+    stack = FanfoldStack(make_app(), "Fanfold", stage=choose(BY_IDS))
+    assert stack.termination_protection
+    assert stack.tags.tag_values() == {"team": "feed", "cost-center": "47/11"}
+
+
+def test_whoever_leaves_all_of_it_out_has_none_of_it(dev: Template) -> None:
+    text = json.dumps(dev)
+    for word in ("KmsKeyId", "PermissionsBoundary", "VpcConfig", "DisableExecuteApi", '"Tags"'):
+        assert word not in text
+
+
+def test_on_a_local_engine_key_network_and_domain_are_left_out(
+    make_app: Callable[..., App],
+) -> None:
+    stack = Stack(make_app(**{"fanfold:local": "true"}), "Shop")
+    certificate = acm.Certificate.from_certificate_arn(stack, "Certificate", CERTIFICATE)
+    timeline = embed(
+        stack,
+        encryption_key=kms.Key.from_key_arn(stack, "Key", KEY),
+        network=Network(vpc=vpc_of(stack)),
+        domain=Domain(name="api.example.com", certificate=certificate),
+        permissions_boundary=iam.ManagedPolicy.from_managed_policy_name(stack, "Bound", "devs"),
+    )
+    assert Token.is_unresolved(timeline.api_url)
+    text = json.dumps(template_of(stack))
+    for word in (KEY, "VpcConfig", "AWS::ApiGatewayV2::DomainName"):
+        assert word not in text
+
+
+@pytest.mark.parametrize(
+    ("context", "sentence"),
+    [
+        ({"kms_key": "alias/mine"}, "'kms_key' must be the ARN of a key, not an alias"),
+        ({"permissions_boundary": "a b"}, "'permissions_boundary' must be the name or the ARN"),
+        ({"vpc_id": "vpc-0123abcd"}, "need all of 'vpc_id', 'subnet_ids', 'security_group_ids'"),
+        ({"subnet_ids": "subnet-0123abca"}, "need all of 'vpc_id'"),
+        ({**IN_A_VPC, "vpc_id": "mine"}, "'vpc_id' must be an id such as vpc-0123abcd"),
+        (
+            {**IN_A_VPC, "subnet_ids": "subnet-0123abca,b"},
+            "'subnet_ids' must be ids such as subnet-",
+        ),
+        ({**IN_A_VPC, "security_group_ids": "web"}, "'security_group_ids' must be ids such as sg-"),
+        ({"domain_name": "api.example.com"}, "Give 'domain_name' and 'certificate' both"),
+        ({"certificate": CERTIFICATE}, "Give 'domain_name' and 'certificate' both"),
+        (
+            {"domain_name": "https://api.example.com", "certificate": CERTIFICATE},
+            "'domain_name' must be a name such as api.example.com",
+        ),
+        (
+            {"domain_name": "api.example.com", "certificate": "mine"},
+            "'certificate' must be the ARN of a certificate",
+        ),
+        ({"default_endpoint": "false"}, "the only one: leave 'default_endpoint' out"),
+        ({"tags": "team"}, "'tags' must be like team=feed"),
+        ({"tags": "aws:team=feed"}, "'tags' must be like team=feed"),
+        ({"tags": "a=1,a=2"}, "'tags' must name each tag once"),
+        ({"tags": ",".join(f"t{n}=1" for n in range(41))}, "and at most 40"),
+        (
+            {"termination_protection": "true", "first_deploy": "true"},
+            "'first_deploy' is for a deploy without protections",
+        ),
+    ],
+)
+def test_what_cannot_be_deployed_is_refused_with_a_sentence(
+    context: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(StageError, match=sentence):
+        choose(context)
+
+
+def test_the_values_are_those_of_a_stage() -> None:
+    stage = choose(BY_IDS)
+    assert isinstance(stage, Stage)
+    assert stage.tagged == {"team": "feed", "cost-center": "47/11"}
+    assert stage != DEV
