@@ -156,6 +156,13 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "409 `too-many-follows`; by message, a dead letter that names user and limit",
         ),
         Limit(
+            "posts of one publisher",
+            f"{Settings.publishes_per_minute} at once, and as many again in each minute "
+            "(`-c publishes_per_minute=`); edits and retractions do not count",
+            "429 `too-many-requests`, and `Retry-After` says when there is room; a message is "
+            "never refused, but delivered by the bulk lane",
+        ),
+        Limit(
             "posts that a new follow brings",
             f"the {Settings.backfill} newest (`-c backfill=`, at most {MOST_BACKFILL}); "
             f"{looks.POSTS_WHEN_LATE} if its order has waited for {looks.LATE_MS // 1000} s",

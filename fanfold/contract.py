@@ -143,7 +143,7 @@ ROUTES: Final = (
 PROBLEMS_PAGE: Final = "https://fanfold.example/docs/problems.md"
 # An answer belongs to one user, and the next one may differ.
 CACHE_CONTROL: Final = "private, no-store"
-# Of answers 429 and 503.
+# Of answers 429 and 503 that do not know better.
 RETRY_AFTER_SECONDS: Final = 1
 
 # Messages of other services on the publish queue.

@@ -121,6 +121,7 @@ class TryLater(FanfoldError):
     status = 503
     slug = "try-later"
     title = "Try again in a moment"
+    wait_ms = 0  # by then it may succeed, if that is known
 
 
 class NotYet(TryLater):
@@ -144,6 +145,14 @@ class TooManyRequests(TryLater):
     status = 429
     slug = "too-many-requests"
     title = "Too many requests"
+
+
+class TooOften(TooManyRequests):
+    """The user has used up the rate of posts or of follows; there is room again in `wait_ms`."""
+
+    def __init__(self, sentence: str, *, wait_ms: int = 0) -> None:
+        super().__init__(sentence)
+        self.wait_ms = wait_ms
 
 
 class Contended(TooManyRequests):

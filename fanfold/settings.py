@@ -62,6 +62,9 @@ class Settings:
     retention_days: int = 30
     # The most publishers that one user may follow, which bounds the growth of a timeline.
     max_follows: int = 5000
+    # Posts of one publisher: so many at once, and in each minute; 0 for no limit. Over it, the API
+    # refuses, and messages of the queue are delivered by the bulk lane.
+    publishes_per_minute: int = 60
     # How many of a publisher's newest posts a new follow brings; 0 for none.
     backfill: int = MOST_BACKFILL
     # A publisher has at most 2^max_level write shards: 256, for 256,000 follows a second.

@@ -29,9 +29,10 @@ class Prices:
 
 PRICES = Prices()
 
-# Write units before a post is planned: the post (2 with a body of 1 KB), its item in the outbox,
-# the row of the ledger, and that row in the index of incomplete fan-outs.
-ACCEPT_UNITS = 5
+# Write units before a post is planned: the count of the publisher's rate, the post (2 with a body
+# of 1 KB), its item in the outbox, the row of the ledger, and that row in the index of incomplete
+# fan-outs.
+ACCEPT_UNITS = 6
 # Bytes of a ledger row without pending segments, and of each pending segment in it.
 LEDGER_ROW_BYTES = 425
 PENDING_SEGMENT_BYTES = 3

@@ -168,7 +168,8 @@ def _problem(error: FanfoldError) -> Answer:
     }
     problem = _json(error.status, content, "application/problem+json")
     if isinstance(error, TryLater):
-        problem["headers"]["retry-after"] = str(contract.RETRY_AFTER_SECONDS)
+        seconds = max(contract.RETRY_AFTER_SECONDS, -(-error.wait_ms // 1000))
+        problem["headers"]["retry-after"] = str(seconds)
     return problem
 
 

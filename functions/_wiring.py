@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 
 def publishing(settings: Settings, dynamodb: DynamoDBClient) -> Publishing:
     from fanfold.fanout.ledger import Ledger
+    from fanfold.fanout.post_counts import PostCounts
     from fanfold.fanout.publish import Publishing
+    from fanfold.rates import Rate
     from fanfold.timeline.posts import Posts
 
+    rate = Rate.a_minute(settings.publishes_per_minute)
     return Publishing(
         Posts(dynamodb, settings.posts_table),
         Ledger(dynamodb, settings.fanouts_table),
         settings.retention_days,
+        PostCounts(dynamodb, settings.publishers_table, rate) if rate.limit else None,
     )
 
 

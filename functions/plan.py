@@ -89,7 +89,7 @@ def _publish(event: PostPublished, received: Received) -> None:
         body=body_text(event.body),
     )
     try:
-        post = publishing.accept(new, accepted_at=received.first_sent_at)
+        post = publishing.accept(new, accepted_at=received.first_sent_at, sent_at=received.sent_at)
     except PostRetracted:
         # A standard queue may deliver the retraction first.
         logger.info("A retracted post was not published.", ref_id=event.ref_id)

@@ -33,7 +33,7 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
         RELATE: ("GetItem", "UpdateItem"),
     },
     names.POSTS: {
-        API: ("PutItem", "UpdateItem"),
+        API: ("GetItem", "PutItem", "UpdateItem"),
         TIMELINE: ("GetItem", "BatchGetItem"),
         PLAN: ("BatchGetItem", "PutItem", "UpdateItem"),
         # GetItem is what the version before calls: while both are deployed, its rights go first.

@@ -39,6 +39,7 @@ def run_time_settings(
         follower_readers=stage.follower_readers,
         retention_days=stage.retention_days,
         max_follows=stage.max_follows,
+        publishes_per_minute=stage.publishes_per_minute,
         backfill=stage.backfill,
         max_level=stage.max_level,
     )

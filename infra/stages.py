@@ -35,6 +35,8 @@ class Stage:
 
     retention_days: int = Settings.retention_days
     max_follows: int = Settings.max_follows
+    # Posts of one publisher; 0 for no limit.
+    publishes_per_minute: int = Settings.publishes_per_minute
     # How many of a publisher's newest posts a new follow brings.
     backfill: int = Settings.backfill
     # A publisher has at most 2^max_level write shards.

@@ -175,7 +175,7 @@ class Delivering:
         ceiling = min(HOP_CAP_SECONDS, HOP_BASE_SECONDS * 2**hops)
         delay = 1 + int(clock.chance() * ceiling)
         message = rest.message(group=fanout.publisher_id, delay_seconds=delay)
-        self.lanes.for_segments(command.segments).send(message)
+        self.lanes.of_fanout(fanout).send(message)
 
 
 def _checked(fanout: Fanout | None, command: DeliverSegment) -> Fanout:

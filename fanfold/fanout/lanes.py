@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Lanes:
-    """Where segments are sent: a fan-out of one segment never waits behind one of many."""
+    """Where segments are sent: a fan-out of one segment never waits behind one of many.
+
+    Unless its publisher is over the rate, whose fan-outs all wait with the large ones.
+    """
 
     express: WorkQueue
     bulk: WorkQueue
@@ -33,15 +36,15 @@ class Lanes:
             bulk=WorkQueue(sqs, settings.bulk_queue_url),
         )
 
-    def for_segments(self, segments: int) -> WorkQueue:
-        return self.express if segments == 1 else self.bulk
+    def of_fanout(self, fanout: Fanout) -> WorkQueue:
+        return self.bulk if fanout.is_bulk else self.express
 
     def send_pending(self, fanout: Fanout, threads: Executor | None = None) -> None:
         """Send every pending segment, each from its stored position; may send a segment twice.
 
         The largest fan-out takes 410 batches; `threads` send them in parallel.
         """
-        self.for_segments(fanout.segments).send(*orders(fanout), threads=threads)
+        self.of_fanout(fanout).send(*orders(fanout), threads=threads)
 
 
 def orders(fanout: Fanout) -> Iterator[Message]:

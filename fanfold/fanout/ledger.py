@@ -70,6 +70,8 @@ class Ledger:
             ENTRIES_EXPIRE_AT: number(fanout.expires_at),
             EXPIRES_AT: number(fanout.expires_at + OUTLIVES_SECONDS),
         }
+        if fanout.lane:
+            item["lane"] = text(fanout.lane)
         # After the retention was raised, the earlier post may have had the same time.
         is_old = f"#sort_key <> :sort_key OR #{EXPIRES_AT} <= :accepted"
         only_new = expressions(

@@ -99,7 +99,9 @@ class Planning:
         if sample.estimate == (0, True):
             return self._complete(fanout, 0)
         # A message that comes again may have stopped its worker: not twice, a lane has more time.
-        if redelivered or not _fits(sample) or not _is_there(found.post, fanout):
+        # And what comes over the rate takes no time of PLAN, which everybody's posts pass.
+        is_for_a_lane = redelivered or fanout.is_over_rate
+        if is_for_a_lane or not _fits(sample) or not _is_there(found.post, fanout):
             return self._plan(fanout, sample, found.level)
         end = self.loop.run(
             Delivery(

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from fanfold import clock, json_text, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
-from fanfold.errors import BadInput, KeyReused, PostRetracted, RefIdTaken
+from fanfold.errors import BadInput, KeyReused, PostRetracted, RefIdTaken, TooOften
 from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.post_counts import PostCounts
 from fanfold.fanout.row import Fanout
 from fanfold.messages import PlanFanout
+from fanfold.names import BULK
 from fanfold.timeline.posts import (
     OUTLIVES_SECONDS,
     Post,
@@ -41,19 +43,28 @@ class Published:
 
 @dataclass(frozen=True)
 class Publishing:
-    """The use case behind the HTTP route and the publish queue."""
+    """The use case behind the HTTP route and the publish queue.
+
+    Without `counts`, a publisher may publish as often as it likes.
+    """
 
     posts: Posts
     ledger: Ledger
     retention_days: int
+    counts: PostCounts | None = None
 
     def publish(self, new: NewPost, *, accepted_at: int, plan_queue: WorkQueue) -> Published:
         """Accept a user's post, as `accept` does, and send PLAN its command.
 
         A user's `ref_id` stands for an Idempotency-Key, if it is not random; raises `KeyReused` if
-        the stored post is not the one that is sent now.
+        the stored post is not the one that is sent now, and `TooOften` over the publisher's rate,
+        unless the post is stored already. It is counted before it is stored: a refused one leaves
+        nothing.
         """
-        post = self._store(new, accepted_at)
+        wanted = self._wanted(new, accepted_at)
+        if wait_ms := self._wait_ms(wanted, accepted_at):
+            self._refuse_if_new(wanted, accepted_at, wait_ms)
+        post = self._store(wanted, accepted_at)
         if not is_repeat(new, post):
             raise KeyReused(
                 "The Idempotency-Key was used for a post with another body or published_at; send "
@@ -69,19 +80,46 @@ class Publishing:
             return Published(post, command_sent=False)
         return Published(post, command_sent=True)
 
-    def accept(self, new: NewPost, *, accepted_at: int) -> Post:
+    def accept(self, new: NewPost, *, accepted_at: int, sent_at: int | None = None) -> Post:
         """Store the post and open its ledger row; from then on its delivery is promised.
 
         `accepted_at` is the epoch millisecond at which the request or message arrived; a later
         `published_at` is clamped to it. A repeated `ref_id` returns the stored post. Raises
         `BadInput` for a post older than the retention, and for the `ref_id` of one that has become
         older, `RefIdTaken` and `PostRetracted`.
+
+        Over the publisher's rate, its delivery takes the bulk lane. `sent_at` is when it counts for
+        that, in epoch milliseconds: a message that waited was no faster for it.
         """
-        post = self._store(new, accepted_at)
-        self._open(post)
+        post = self._store(self._wanted(new, accepted_at), accepted_at)
+        is_over = self._is_over_rate(post, accepted_at if sent_at is None else sent_at)
+        self._open(post, lane=BULK.lane if is_over else "")
         return post
 
-    def _store(self, new: NewPost, accepted_at: int) -> Post:
+    def _wait_ms(self, post: Post, at_ms: int) -> int:
+        if self.counts is None:
+            return 0
+        return self.counts.wait_ms(post.publisher_id, post.ref_id, now_ms=at_ms)
+
+    def _is_over_rate(self, post: Post, at_ms: int) -> bool:
+        try:
+            return self._wait_ms(post, at_ms) > 0
+        except Exception as error:
+            if is_transient(error):
+                return True  # so fast that its row is throttled, or nobody knows
+            raise
+
+    def _refuse_if_new(self, wanted: Post, accepted_at: int, wait_ms: int) -> None:
+        stored = self.posts.one(wanted.ref_id)
+        if stored is None or stored.has_ended(accepted_at):
+            raise TooOften(
+                "You publish faster than one publisher may; wait as long as Retry-After says, then "
+                "send the same request again.",
+                wait_ms=wait_ms,
+            )
+
+    def _wanted(self, new: NewPost, accepted_at: int) -> Post:
+        """The post to be stored if its `ref_id` is free; raises `BadInput`."""
         published_at = _published_ms(new, accepted_at)
         expires_at = self._expires_at(published_at)
         if expires_at * 1000 <= accepted_at:
@@ -89,18 +127,18 @@ class Publishing:
                 f"'published_at' is more than {self.retention_days} days ago, longer than "
                 "timelines keep an entry; leave such a post out."
             )
-        post = self.posts.add(
-            Post(
-                ref_id=new.ref_id,
-                publisher_id=new.publisher_id,
-                published_at=times.to_text(published_at),
-                accepted_at=times.to_text(accepted_at),
-                expires_at=expires_at + OUTLIVES_SECONDS,
-                body=new.body,
-                first_body_hash=_hash(new.body),
-            ),
-            now=accepted_at // 1000,
+        return Post(
+            ref_id=new.ref_id,
+            publisher_id=new.publisher_id,
+            published_at=times.to_text(published_at),
+            accepted_at=times.to_text(accepted_at),
+            expires_at=expires_at + OUTLIVES_SECONDS,
+            body=new.body,
+            first_body_hash=_hash(new.body),
         )
+
+    def _store(self, wanted: Post, accepted_at: int) -> Post:
+        post = self.posts.add(wanted, now=accepted_at // 1000)
         if post.deleted:
             raise PostRetracted(
                 f"The post '{post.ref_id}' was retracted; publish it under another Idempotency-Key."
@@ -115,7 +153,7 @@ class Publishing:
             )
         return post
 
-    def _open(self, post: Post) -> None:
+    def _open(self, post: Post, lane: str = "") -> None:
         self.ledger.open(
             Fanout(
                 fanout_id=post.ref_id,
@@ -123,6 +161,7 @@ class Publishing:
                 sort_key=post.sort_key,
                 accepted_at=post.accepted_at,
                 expires_at=post.entries_expire_at,
+                lane=lane,
             )
         )
 

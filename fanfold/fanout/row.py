@@ -8,7 +8,7 @@ from fanfold import times
 from fanfold.aws.items import Item, get_number, get_text
 from fanfold.contract import STATES
 from fanfold.fanout.backlog import Resume
-from fanfold.names import EXPIRES_AT
+from fanfold.names import BULK, EXPIRES_AT
 
 # EXPIRED: its entries' time to live was over before all were written. ABANDONED: by an operator.
 QUEUED, DELIVERING, COMPLETE, STALLED, EXPIRED, ABANDONED = STATES
@@ -20,7 +20,7 @@ ENTRIES_EXPIRE_AT = "entries_expire_at"
 
 # In the key of the index `open`. No id contains it.
 _SEPARATOR = "#"
-# The end of that key while a fan-out has many segments.
+# The end of that key while a fan-out is in the bulk lane.
 _LARGE = f"{_SEPARATOR}large"
 # An order answers SWEEP's question if it was sent after it, by the clock of SQS and not of SWEEP.
 # It may also have been sent shortly before: the answer then comes a little early, once.
@@ -40,6 +40,7 @@ class Fanout:
     accepted_at: str
     expires_at: int  # epoch second at which the time to live of its entries ends
     state: str = QUEUED
+    lane: str = ""  # fixed at the acceptance, over the publisher's rate; else its size decides
     segments: int = 0
     followers: int = 0  # estimated by PLAN
     level: int = 0  # of the publisher's write shards, as PLAN saw it
@@ -64,16 +65,24 @@ class Fanout:
         """Whether it is SWEEP's to watch: neither finished nor given up."""
         return self.state in (QUEUED, DELIVERING)
 
+    @property
+    def is_over_rate(self) -> bool:
+        """Whether its publisher published faster than the stage's rate when it was accepted."""
+        return self.lane == BULK.lane
+
+    @property
+    def is_bulk(self) -> bool:
+        """Whether its segments, once it is planned, wait in the bulk lane."""
+        return self.segments > 1 or (self.segments > 0 and self.is_over_rate)
+
     def has_expired(self, now_ms: int) -> bool:
         """Whether an entry written now would be one that no timeline shows."""
         return now_ms >= self.expires_at * 1000
 
     @property
     def open_key(self) -> str:
-        """Its key in the index `open`, which tells its age and its size without its row."""
-        return (
-            f"{self.accepted_at}{_SEPARATOR}{self.fanout_id}{_LARGE if self.segments > 1 else ''}"
-        )
+        """Its key in the index `open`, which tells its age and its lane without its row."""
+        return f"{self.accepted_at}{_SEPARATOR}{self.fanout_id}{_LARGE if self.is_bulk else ''}"
 
     @property
     def changed_ms(self) -> int:
@@ -93,7 +102,7 @@ def accepted_at(open_key: str) -> str:
 
 
 def is_large(open_key: str) -> bool:
-    """Whether the fan-out behind a key of the index `open` surely has many segments."""
+    """Whether the fan-out behind a key of the index `open` is surely in the bulk lane."""
     return open_key.partition(_SEPARATOR)[2].endswith(_LARGE)  # "large" may also be an id
 
 
@@ -107,6 +116,7 @@ def from_item(item: Item) -> Fanout:
         # A row of the version before has only the other one, which was the same time then.
         expires_at=get_number(item, ENTRIES_EXPIRE_AT, get_number(item, EXPIRES_AT)),
         state=get_text(item, "state"),
+        lane=get_text(item, "lane"),
         segments=get_number(item, "segments"),
         followers=get_number(item, "followers"),
         level=get_number(item, "level"),

@@ -24,7 +24,7 @@ class Key(NamedTuple):
 
     fanout_id: str
     accepted_at: str  # empty in a key of the version before
-    is_large: bool = False  # surely of many segments
+    is_large: bool = False  # surely in the bulk lane
 
 
 Due: TypeAlias = tuple[Remedy, Fanout]
@@ -70,8 +70,8 @@ class Oldest:
 def oldest(keys: Iterable[Key], rows: Mapping[str, Fanout | None], *, now_ms: int) -> Oldest:
     """Measure the oldest ones. `rows` has what was read of the ledger: None where no row is.
 
-    A fan-out counts as large only if its row says so, or its key where the row was not read. So
-    unplanned ones count as small.
+    A fan-out counts as large if it is in the bulk lane, as its row says, or its key where the row
+    was not read. So unplanned ones count as small.
     """
     small = large = times.to_text(now_ms)
     for key in keys:
@@ -79,7 +79,7 @@ def oldest(keys: Iterable[Key], rows: Mapping[str, Fanout | None], *, now_ms: in
         if key.fanout_id in rows and (row is None or not row.is_open):
             continue  # the index lags behind
         since = row.accepted_at if row else key.accepted_at
-        if row.segments > 1 if row else key.is_large:
+        if row.is_bulk if row else key.is_large:
             large = min(large, since)
         elif since:
             small = min(small, since)

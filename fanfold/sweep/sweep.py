@@ -158,7 +158,7 @@ class Sweeping:
         express: list[Message] = []
         bulk: list[Message] = []
         for remedy, row in done:
-            lane = express if row.segments == 1 else bulk
+            lane = bulk if row.is_bulk else express
             match remedy:
                 case Remedy.ASK_PLAN:
                     command = PlanFanout(fanout_id=row.fanout_id)
@@ -205,7 +205,7 @@ def _lane(row: Fanout) -> str:
     """The name of the queue that its orders wait in."""
     if row.awaits_plan:
         return PUBLISH.name
-    return EXPRESS.name if row.segments == 1 else BULK.name
+    return BULK.name if row.is_bulk else EXPRESS.name
 
 
 def _send(queue: WorkQueue, messages: Sequence[Message]) -> None:

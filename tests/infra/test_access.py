@@ -29,7 +29,8 @@ EXPECTED = {
         "Following": GET | UPDATE | QUERY,
         "Readers": GET | UPDATE,
         "Publishers": GET | UPDATE,
-        "Posts": {"dynamodb:PutItem"} | UPDATE,
+        # GET: whether what comes over the rate is a repeat.
+        "Posts": GET | {"dynamodb:PutItem"} | UPDATE,
         "Fanouts": GET | {"dynamodb:PutItem"},
         "PublishQueue": SEND,
         "RelationQueue": SEND,

@@ -253,5 +253,5 @@ def test_small_posts_cut_into_segments_are_noticed(monkeypatch: pytest.MonkeyPat
 
 
 def test_small_posts_in_the_lane_of_large_ones_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Lanes, "for_segments", lambda self, _segments: self.bulk)
+    monkeypatch.setattr(Lanes, "of_fanout", lambda self, _fanout: self.bulk)
     assert "a_small_post_waits_for_no_celebrity" in first_violation(steady.celebrity)

@@ -19,6 +19,7 @@ from fanfold.budgets import MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, WRITER_MEMOR
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import SEGMENT_FOLLOWERS
+from fanfold.fanout.post_counts import PostCounts
 from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.follows.backfill import Backfilling, NewestPosts
 from fanfold.follows.edges import Edges
@@ -28,6 +29,7 @@ from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.growth import Growing
 from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
+from fanfold.rates import Rate
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import Posts
@@ -59,7 +61,8 @@ def accepted() -> tuple[Database, Ledger, str]:
     database.create(*(schema_of(table) for table in names.TABLES))
     client: Any = dynamodb.Client(database, validates=False)
     fanouts = Ledger(client, names.FANOUTS.name)
-    publishing = Publishing(Posts(client, names.POSTS.name), fanouts, retention_days=30)
+    counts = PostCounts(client, names.PUBLISHERS.name, Rate.a_minute(60))
+    publishing = Publishing(Posts(client, names.POSTS.name), fanouts, 30, counts)
     new = NewPost(publisher_id="p" * 36, ref_id="r" * 36, body=f'{{"x":"{"x" * 992}"}}')
     publishing.accept(new, accepted_at=clock.now_ms())
     return database, fanouts, new.ref_id
@@ -91,7 +94,7 @@ def test_ledger_units_agree_with_the_model_of_dynamodb(segments: int) -> None:
 def test_a_publish_in_one_hop_costs_what_the_model_of_dynamodb_counts() -> None:
     database, fanouts, ref_id = accepted()
     fanouts.complete_at_once(ref_id, followers=1_000, now=NOW)
-    assert one_hop_units() == written(database) == 7
+    assert one_hop_units() == written(database) == 8
 
 
 @pytest.mark.parametrize(

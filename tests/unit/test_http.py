@@ -67,7 +67,7 @@ def test_every_error_becomes_a_problem_document_with_its_sentence(kind: type[Fan
 
 def test_no_two_errors_share_a_slug() -> None:
     # A clearer name inside for what callers are told alike; messages alone meet the second one.
-    alike = (errors.Contended, errors.NotYet)
+    alike = (errors.Contended, errors.TooOften, errors.NotYet)
     slugs = [kind.slug for kind in kinds_of(FanfoldError) if kind not in alike]
     assert len(slugs) == len(set(slugs))
 
@@ -98,6 +98,14 @@ def test_a_transient_error_is_503_with_retry_after(error: Exception) -> None:
     assert problem["statusCode"] == 503
     assert int(problem["headers"]["retry-after"]) >= 1
     assert "secret-table" not in problem["body"]
+
+
+@pytest.mark.parametrize(("wait_ms", "seconds"), [(0, "1"), (1, "1"), (1_001, "2"), (86_400, "87")])
+def test_who_is_too_fast_is_told_after_how_many_seconds_there_is_room(
+    wait_ms: int, seconds: str
+) -> None:
+    problem = ask(raising(errors.TooOften("You are too fast.", wait_ms=wait_ms)))
+    assert (problem["statusCode"], problem["headers"]["retry-after"]) == (429, seconds)
 
 
 def test_requests_of_a_user_that_contend_are_429_with_retry_after() -> None:

@@ -1,0 +1,79 @@
+"""How often a publisher publishes, counted in its row of the publishers table.
+
+One update a post, of one write unit; a second one while the publisher is faster than the rate
+refills. A post is counted once, also if its update or its publish is repeated, as long as no other
+post of the publisher was counted in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
+from fanfold.rates import Rate
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+_IS_ANOTHER = "(attribute_not_exists(#last_post) OR #last_post <> :last_post)"
+_IS_AT_REST = "(attribute_not_exists(#posts_until) OR #posts_until <= :now)"
+
+
+@dataclass(frozen=True)
+class PostCounts:
+    """`posts_until` is when what the publisher has published no longer uses up the rate."""
+
+    client: DynamoDBClient
+    table: str
+    rate: Rate
+
+    def wait_ms(self, publisher_id: str, ref_id: str, *, now_ms: int) -> int:
+        """Count a post; 0, or if it is over the rate, and not counted, how long to wait.
+
+        Most publishers are at rest, so that is tried first, without reading. Neither update depends
+        on the exact row: those of many posts at once do not fail each other.
+        """
+        rest = number(self.rate.after(0, now_ms))
+        seen = self._update(
+            publisher_id,
+            sets={"posts_until": rest, "last_post": text(ref_id)},
+            condition=f"{_IS_ANOTHER} AND {_IS_AT_REST}",
+            values={":now": number(now_ms)},
+        )
+        if seen is None or self._is_counted(seen, ref_id):
+            return 0
+        if wait := self._wait(seen, now_ms):
+            return wait
+        seen = self._update(
+            publisher_id,
+            sets={"last_post": text(ref_id)},
+            adds={"posts_until": number(self.rate.interval_ms)},
+            condition=f"{_IS_ANOTHER} AND #posts_until <= :room",
+            values={":room": number(self.rate.room(now_ms))},
+        )
+        if seen is None or self._is_counted(seen, ref_id):
+            return 0
+        return self._wait(seen, now_ms)
+
+    def _wait(self, seen: Item, now_ms: int) -> int:
+        return self.rate.wait_ms(get_number(seen, "posts_until"), now_ms)
+
+    @staticmethod
+    def _is_counted(seen: Item, ref_id: str) -> bool:
+        return get_text(seen, "last_post") == ref_id
+
+    def _update(self, publisher_id: str, **clauses: Any) -> Item | None:
+        """Update the row; if the condition refuses that, return the row."""
+        try:
+            self.client.update_item(
+                TableName=self.table,
+                Key={"publisher_id": text(publisher_id)},
+                **expressions(**clauses),
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves a read
+            )
+        except self.client.exceptions.ConditionalCheckFailedException as refused:
+            response: Any = refused.response
+            row: Item = response.get("Item", {})
+            return row
+        return None

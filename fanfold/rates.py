@@ -1,0 +1,48 @@
+"""How often one publisher publishes, and one user follows: a pure decision over one number.
+
+A bucket of `limit` tokens that fills up in `period_ms`. All that is kept of it is the time until
+which what was counted uses up the rate (the generic cell rate algorithm, GCRA): it fits into a row
+that is written anyway, and no clock has to run. Times are those of requests, in epoch milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_MINUTE_MS = 60_000
+_DAY_MS = 24 * 60 * _MINUTE_MS
+
+
+class Rate(NamedTuple):
+    """At most `limit` at once, and as many again in each `period_ms`; a `limit` of 0 is none."""
+
+    limit: int
+    period_ms: int
+
+    @classmethod
+    def a_minute(cls, limit: int) -> Rate:
+        return cls(limit, _MINUTE_MS)
+
+    @classmethod
+    def a_day(cls, limit: int) -> Rate:
+        return cls(limit, _DAY_MS)
+
+    @property
+    def interval_ms(self) -> int:
+        """What one takes of the period; at least 1."""
+        return -(-self.period_ms // self.limit)
+
+    def room(self, now_ms: int) -> int:
+        """The latest `used_until` at which one more at `now_ms` keeps to the rate."""
+        return now_ms + self.period_ms - self.interval_ms
+
+    def wait_ms(self, used_until: int, now_ms: int) -> int:
+        """How long after `now_ms` there is room for one more; 0 if there is now."""
+        return max(0, used_until - self.room(now_ms))
+
+    def after(self, used_until: int, now_ms: int) -> int:
+        """`used_until` once one more is counted at `now_ms`. A rest saves up no more than `limit`.
+
+        It never goes back, whatever the order in which requests are counted.
+        """
+        return max(used_until, now_ms) + self.interval_ms

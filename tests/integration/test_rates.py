@@ -1,0 +1,103 @@
+"""Nobody is faster than the stage allows: through the handlers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fanfold import names
+from fanfold.rates import Rate
+from tests.integration.system import System
+
+PUBLISHED = {"version": 1, "type": "post.published"}
+
+
+@pytest.fixture
+def three_a_minute(system: System, monkeypatch: pytest.MonkeyPatch) -> System:
+    for name in ("api", "plan"):
+        door = system.door(name)
+        counts = replace(door.publishing.counts, rate=Rate.a_minute(3))
+        monkeypatch.setattr(door, "publishing", replace(door.publishing, counts=counts))
+    return system
+
+
+def send(system: System, *numbers: int, publisher: str = "ada") -> list[str]:
+    """Let PLAN take messages of another service; returns the ids of the failed ones."""
+    posts = [{**PUBLISHED, "publisher_id": publisher, "ref_id": f"p-{each}"} for each in numbers]
+    return system.take({"Records": [system.record("Publish", each) for each in posts]})
+
+
+def test_a_publisher_over_the_rate_is_told_how_long_to_wait(three_a_minute: System) -> None:
+    system = three_a_minute
+    for number in range(3):
+        assert system.publish(str(number)).status == 202
+    before = system.dump()
+    waiting = system.waiting("Publish")
+    refused = system.publish("3")
+    assert (refused.status, refused.slug) == (429, "too-many-requests")
+    assert refused.headers["retry-after"] == "20"
+    assert "Retry-After" in refused.body["detail"]
+    assert (system.dump(), system.waiting("Publish")) == (before, waiting)
+    # Nobody else is refused, and whoever repeats is answered.
+    assert system.publish("3", user="grace").status == 202
+    assert system.publish("0").status == 202
+    system.clock.advance(20)
+    assert system.publish("3").status == 202
+
+
+def test_a_sender_on_the_queue_is_never_refused_but_leaves_the_fast_way_to_the_others(
+    three_a_minute: System,
+) -> None:
+    system = three_a_minute
+    users = system.give_followers(2)
+    assert send(system, 0, 1, 2, 3, 4) == []
+    over = [each for each in map("p-{}".format, range(5)) if system.ledger(each).lane]
+    assert len(over) == 2
+    assert sorted(system.open_fanouts()) == over
+    assert (system.waiting("Express"), system.waiting("Bulk")) == (0, 2)
+    assert all(system.ledger(each).open_key.endswith("#large") for each in over)
+    system.pump()
+    for number in range(5):
+        assert system.reached(f"p-{number}") == users
+    assert system.rejected("Publish") == []
+
+
+def test_what_went_to_the_bulk_lane_comes_back_to_it_after_a_crash(three_a_minute: System) -> None:
+    """PLAN's order again, and SWEEP's questions."""
+    system = three_a_minute
+    users = system.give_followers(2)
+    send(system, 0, 1, 2, 3)
+    (late,) = system.open_fanouts()
+    system.bodies("Bulk")  # lost
+    system.clock.advance(600)
+    system.sweep()
+    assert (system.waiting("Express"), system.waiting("Bulk")) == (0, 1)
+    system.bodies("Bulk")
+    order = {"version": 1, "type": "fanout.plan", "fanout_id": late}
+    system.take({"Records": [system.record("Publish", order, times_received=2)]})
+    assert (system.waiting("Express"), system.waiting("Bulk")) == (0, 1)
+    system.pump()
+    assert system.reached(late) == users
+
+
+def test_a_publish_costs_one_write_unit_more(system: System, monkeypatch: Any) -> None:
+    writes = []
+    for client in {id(c): c for c in (system.door("api").dynamodb, system.dynamodb)}.values():
+        for name in ("put_item", "update_item", "get_item"):
+            plain = getattr(client, name)
+
+            def note(plain: Any = plain, name: str = name, **request: Any) -> Any:
+                writes.append((name, request["TableName"]))
+                return plain(**request)
+
+            monkeypatch.setattr(client, name, note)
+    assert system.publish().status == 202
+    assert writes == [
+        ("update_item", names.PUBLISHERS.name),
+        ("put_item", names.POSTS.name),
+        ("put_item", names.FANOUTS.name),
+    ]
+    assert json.dumps(system.rows(names.PUBLISHERS)).count("posts_until") == 1

@@ -1,0 +1,201 @@
+"""The rate of posts of one publisher, on tables of the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.database import Database
+from fanfold.errors import TooOften
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.post_counts import PostCounts
+from fanfold.fanout.publish import NewPost, Publishing
+from fanfold.names import BULK, FANOUTS, POSTS, PUBLISHERS
+from fanfold.rates import Rate
+from fanfold.timeline.posts import Posts
+from simulation.schemas import schema_of
+from tests.integration.system import error
+
+AT = 1_795_197_600_123
+RATE = Rate.a_minute(3)
+
+
+def new(number: int, publisher: str = "ada") -> NewPost:
+    return NewPost(publisher_id=publisher, ref_id=f"{publisher}-{number}")
+
+
+@dataclass
+class Queue:
+    sent: list[Any] = field(default_factory=list)
+
+    def send(self, *messages: Any) -> None:
+        self.sent += messages
+
+
+@dataclass
+class World:
+    database: Database
+    client: Any
+    publishing: Publishing
+    queue: Queue = field(default_factory=Queue)
+
+    def publish(self, number: int, *, after_ms: int = 0, publisher: str = "ada") -> None:
+        """Over HTTP."""
+        queue: Any = self.queue
+        at = AT + after_ms
+        self.publishing.publish(new(number, publisher), accepted_at=at, plan_queue=queue)
+
+    def accept(self, number: int, *, after_ms: int = 0) -> str:
+        """By the queue; returns the lane of its fan-out, if it is fixed."""
+        self.publishing.accept(new(number), accepted_at=AT, sent_at=AT + after_ms)
+        fanout = self.publishing.ledger.get(new(number).ref_id)
+        assert fanout
+        return fanout.lane
+
+    def rows(self, table: Any) -> list[Any]:
+        return list(self.client.scan(TableName=table.name)["Items"])
+
+    def used_until(self) -> int:
+        (row,) = self.rows(PUBLISHERS)
+        return int(row["posts_until"]["N"]) - AT
+
+
+@pytest.fixture
+def world() -> World:
+    database = Database(Clock())
+    database.create(*map(schema_of, (POSTS, FANOUTS, PUBLISHERS)))
+    client: Any = dynamodb.Client(database)
+    return World(
+        database,
+        client,
+        Publishing(
+            Posts(client, POSTS.name),
+            Ledger(client, FANOUTS.name),
+            30,
+            PostCounts(client, PUBLISHERS.name, RATE),
+        ),
+    )
+
+
+def fill(world: World) -> None:
+    for number in range(RATE.limit):
+        world.publish(number)
+
+
+def test_a_publisher_over_the_rate_is_told_when_to_come_back_and_leaves_nothing(
+    world: World,
+) -> None:
+    fill(world)
+    before = [world.rows(table) for table in (POSTS, FANOUTS, PUBLISHERS)]
+    with pytest.raises(TooOften) as refused:
+        world.publish(7, after_ms=5_000)
+    assert refused.value.wait_ms == 15_000
+    assert [world.rows(table) for table in (POSTS, FANOUTS, PUBLISHERS)] == before
+    assert len(world.queue.sent) == RATE.limit
+    world.publish(7, after_ms=5_000 + refused.value.wait_ms)
+    with pytest.raises(TooOften):
+        world.publish(8, after_ms=20_001)
+
+
+def test_other_publishers_are_not_touched_by_it(world: World) -> None:
+    fill(world)
+    for publisher in ("ben", "cleo"):
+        world.publish(1, publisher=publisher)
+
+
+def test_a_rest_saves_up_no_more_than_the_limit(world: World) -> None:
+    world.publish(9, after_ms=-86_400_000)
+    fill(world)
+    with pytest.raises(TooOften):
+        world.publish(8)
+
+
+def test_a_repeated_publish_is_counted_once_and_never_refused(world: World) -> None:
+    for _ in range(3):
+        world.publish(0)
+    assert world.used_until() == RATE.interval_ms
+    world.publish(0, after_ms=86_400_000)
+    assert world.used_until() == RATE.interval_ms
+    fill(world)
+    for number in range(RATE.limit):  # each, not the one alone that took the last place
+        world.publish(number)
+
+
+def test_a_publish_that_crashed_after_it_was_counted_finds_its_place(world: World) -> None:
+    world.publish(0)
+    world.publish(1)
+    counts = world.publishing.counts
+    assert counts
+    assert counts.wait_ms("ada", "ada-2", now_ms=AT) == 0
+    world.publish(2)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_count_whose_answer_was_lost_counts_once(
+    world: World, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in range(number):
+        world.publish(each)
+    plain = world.client.update_item
+
+    def twice(**request: Any) -> Any:
+        plain(**request)
+        return plain(**request)
+
+    monkeypatch.setattr(world.client, "update_item", twice)
+    world.publish(number)
+    assert world.used_until() == (number + 1) * RATE.interval_ms
+
+
+def test_messages_over_the_rate_are_accepted_and_take_the_bulk_lane(world: World) -> None:
+    assert [world.accept(number) for number in range(5)] == ["", "", "", BULK.lane, BULK.lane]
+    assert len(world.rows(POSTS)) == 5
+    # The lane stays as it was fixed first.
+    assert world.accept(0) == ""
+    assert world.accept(4, after_ms=86_400_000) == BULK.lane
+
+
+def test_messages_count_by_the_time_at_which_they_were_sent(world: World) -> None:
+    """However fast a queue is emptied, and about in order."""
+    sent = [number * RATE.interval_ms for number in range(9)]
+    lanes = [world.accept(number, after_ms=sent[number]) for number in (1, 0, 2, 4, 3, 5, 7, 6, 8)]
+    assert set(lanes) == {""}
+
+
+@pytest.mark.parametrize("code", ["ThrottlingException", "InternalServerError"])
+def test_a_message_whose_count_is_throttled_is_accepted_all_the_same(
+    world: World, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_request: Any) -> Any:
+        raise error(code)
+
+    monkeypatch.setattr(world.client, "update_item", refuse)
+    assert world.accept(0) == BULK.lane
+
+
+def test_a_fault_of_the_count_is_not_hidden(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_request: Any) -> Any:
+        raise error("AccessDeniedException")
+
+    monkeypatch.setattr(world.client, "update_item", refuse)
+    with pytest.raises(Exception, match="AccessDenied"):
+        world.accept(0)
+
+
+def test_edits_and_retractions_are_not_counted(world: World) -> None:
+    fill(world)
+    before = world.used_until()
+    world.publishing.edit_own("ada-0", publisher_id="ada", body="{}", edited_at=AT + 1)
+    world.publishing.retract_own("ada-0", publisher_id="ada", retracted_at=AT + 2)
+    assert world.used_until() == before
+
+
+def test_without_a_rate_nothing_is_counted(world: World) -> None:
+    free = replace(world, publishing=replace(world.publishing, counts=None))
+    for number in range(9):
+        free.publish(number)
+    assert not world.rows(PUBLISHERS)
