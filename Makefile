@@ -15,7 +15,9 @@ JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 BIN := .venv/bin
 CDK := node_modules/.bin/cdk
 TYPESCRIPT := clients/typescript
-READY := .venv/.ready node_modules/.ready $(TYPESCRIPT)/node_modules/.ready
+SECOND_JUDGE := tests/infra/second_judge
+READY := .venv/.ready node_modules/.ready $(TYPESCRIPT)/node_modules/.ready \
+	$(SECOND_JUDGE)/node_modules/.ready
 PYTEST := $(BIN)/pytest -n 2
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links \
@@ -136,6 +138,8 @@ lock: .venv/.ready ## Lock the newest versions that requirements*.in and package
 	@npm install --package-lock-only --loglevel=error
 	@echo "Locking the TypeScript client."
 	@npm --prefix $(TYPESCRIPT) install --package-lock-only --loglevel=error
+	@echo "Locking the second judge of policies."
+	@npm --prefix $(SECOND_JUDGE) install --package-lock-only --loglevel=error
 
 wheel: $(READY) ## Write the wheel for other CDK apps to dist
 	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir dist .
@@ -146,7 +150,7 @@ synth: $(READY) ## Write the CloudFormation template to cdk.out
 	@echo "Written to cdk.out."
 
 clean: ## Remove what setup, tests and synth have made (not .fanfold, the local engine's home)
-	@rm -rf $(addprefix $(TYPESCRIPT)/,node_modules dist .build)
+	@rm -rf $(addprefix $(TYPESCRIPT)/,node_modules dist .build) $(SECOND_JUDGE)/node_modules
 	@rm -rf .venv node_modules cdk.out dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -209,4 +213,10 @@ node_modules/.ready: package.json package-lock.json .npmrc
 $(TYPESCRIPT)/node_modules/.ready: $(addprefix $(TYPESCRIPT)/,package.json package-lock.json .npmrc) | node_modules/.ready
 	@echo "Installing the packages of the TypeScript client (170 MB on disk, most of it a browser)."
 	@cd $(TYPESCRIPT) && npm ci --loglevel=error --no-progress
+	@touch $@
+
+# What judges the policies of the functions a second time, in tests.
+$(SECOND_JUDGE)/node_modules/.ready: $(addprefix $(SECOND_JUDGE)/,package.json package-lock.json .npmrc) | node_modules/.ready
+	@echo "Installing the second judge of policies (19 MB on disk)."
+	@cd $(SECOND_JUDGE) && npm ci --loglevel=error --no-progress
 	@touch $@

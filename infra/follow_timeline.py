@@ -22,7 +22,7 @@ from .bundling import service_code
 from .embedding import LOCAL_CONTEXT, Properties, TableOptions, embedded
 from .identity import Identity
 from .network import Attachment, Network
-from .rights import KEY_ACTIONS, SENDERS, TABLE_ACTIONS
+from .rights import KEY_ACTIONS, KEY_ACTIONS_OF_READERS, SENDERS, TABLE_ACTIONS
 from .run_time import run_time_settings
 from .service_function import ServiceFunction, special
 from .stages import Stage, on_this_machine
@@ -156,7 +156,7 @@ class FollowTimeline(Construct):
         """Grant what the door of timelines may do: read everybody's, with their posts."""
         self._grant_tables_of(TIMELINE, grantee)
         if self._key is not None:
-            self._key.grant_decrypt(grantee)
+            self._key.grant(grantee, *KEY_ACTIONS_OF_READERS)
 
     def publish_events(
         self,
@@ -222,7 +222,8 @@ class FollowTimeline(Construct):
         for function, placed in self.functions.items():
             self._grant_tables_of(function, placed)
             if self._key is not None:
-                self._key.grant(placed, *KEY_ACTIONS)
+                actions = KEY_ACTIONS_OF_READERS if function == TIMELINE else KEY_ACTIONS
+                self._key.grant(placed, *actions)
         for index in (names.OPEN, names.GIVEN_UP):
             self.tables[names.FANOUTS].allow_index(self.functions[SWEEP], index, "Scan")
 
@@ -240,6 +241,8 @@ class FollowTimeline(Construct):
                 work.allow_sending(self.functions[function])
             work.allow_rejecting(self.functions[queue.consumer])
             work.allow_peeking_at_dead_letters(sweep)
+        # A message may overtake what it needs.
+        self.queues[names.PUBLISH].allow_postponing(self.functions[names.PLAN])
 
     def _order_updates(self) -> None:
         """Have whoever takes messages updated before those who send them, perhaps of a new kind."""

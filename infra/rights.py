@@ -62,6 +62,8 @@ KEY_ACTIONS: Final = (
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 )
+# The same of who only reads.
+KEY_ACTIONS_OF_READERS: Final = ("kms:Decrypt", "kms:DescribeKey")
 SENDERS: Final[Mapping[names.Queue, tuple[names.Function, ...]]] = {
     names.PUBLISH: (API, SWEEP),
     names.EXPRESS: (PLAN, DELIVER, SWEEP),

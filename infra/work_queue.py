@@ -2,11 +2,10 @@
 
 from typing import Final
 
-from aws_cdk import Duration
+from aws_cdk import Duration, Names
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_lambda_event_sources as sources
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
@@ -17,6 +16,9 @@ from .tables import removal_policy
 
 # SQS's maximum: two weeks to notice a failure and to repair its cause.
 RETENTION: Final = Duration.days(names.QUEUE_DAYS)
+# What an event source mapping does by the function's role, as AWS's own policy for it
+# (AWSLambdaSQSQueueExecutionRole) says.
+POLLING: Final = ("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes")
 
 
 class WorkQueue(Construct):
@@ -55,13 +57,20 @@ class WorkQueue(Construct):
 
     def start(self, consumer: lambda_.IFunction, *, max_concurrency: int) -> None:
         """Invoke the function with messages; only those that it names as failed are redelivered."""
-        self.source = sources.SqsEventSource(
-            self.queue,
+        # `SqsEventSource`, of which the id is, would also grant what neither Lambda's poller nor a
+        # handler calls.
+        self.source = consumer.add_event_source_mapping(
+            f"SqsEventSource:{Names.node_unique_id(self.queue.node)}",
+            event_source_arn=self.queue.queue_arn,
             batch_size=self.name.batch_size,
             max_concurrency=max_concurrency,
             report_batch_item_failures=True,
         )
-        consumer.add_event_source(self.source)
+        _grant(consumer, self.queue, *POLLING)
+
+    def allow_postponing(self, who: iam.IGrantable) -> None:
+        """Grant hiding a received message for a time of the function's choice."""
+        _grant(who, self.queue, "sqs:ChangeMessageVisibility")
 
     def allow_sending(self, who: iam.IGrantable) -> None:
         _grant(who, self.queue, "sqs:SendMessage")
@@ -84,8 +93,8 @@ class WorkQueue(Construct):
         ).assert_success()
 
 
-def _grant(who: iam.IGrantable, queue: sqs.Queue, action: str) -> None:
+def _grant(who: iam.IGrantable, queue: sqs.Queue, *actions: str) -> None:
     # `grant_send_messages` would add GetQueueAttributes and GetQueueUrl, which no function needs.
     iam.Grant.add_to_principal(
-        grantee=who, actions=[action], resource_arns=[queue.queue_arn]
+        grantee=who, actions=list(actions), resource_arns=[queue.queue_arn]
     ).assert_success()

@@ -18,13 +18,18 @@ from simulation.watch import Watch
 from simulation.world import World
 
 
-def live(world: World) -> None:
-    """Run the world to its end."""
+def calm(world: World) -> None:
+    """Take from a world all that goes wrong by itself."""
     world.faults.rates = dict.fromkeys(world.faults.rates, 0.0)
     world.is_crowded, world.meter.throttle = False, None
     world.is_hasty, world.door_skew_ms = False, 0
     world.triggers.seconds_a_message = 0.0
     world.time_pressure, world.worker_rate = 1.0, 10_000.0
+
+
+def live(world: World) -> None:
+    """Run the world to its end."""
+    calm(world)
     Liveness(Watch(world))
     world.run(play)
 

@@ -7,13 +7,8 @@ import pytest
 from fanfold import names
 from tests.infra.template import Template, functions, of_type, output_id
 
-CONSUME = {
-    "sqs:ChangeMessageVisibility",
-    "sqs:DeleteMessage",
-    "sqs:GetQueueAttributes",
-    "sqs:GetQueueUrl",
-    "sqs:ReceiveMessage",
-}
+CONSUME = {"sqs:DeleteMessage", "sqs:GetQueueAttributes", "sqs:ReceiveMessage"}
+POSTPONE = {"sqs:ChangeMessageVisibility"}
 READ_WRITE = {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"}
 EDIT_EDGES = {"dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"}
 GET, UPDATE = {"dynamodb:GetItem"}, {"dynamodb:UpdateItem"}
@@ -50,7 +45,7 @@ EXPECTED = {
         "Publishers": GET | GET_MANY | UPDATE,
         "Posts": {"dynamodb:PutItem"} | GET_MANY | UPDATE,
         "Fanouts": READ_WRITE | GET_MANY,
-        "PublishQueue": CONSUME,
+        "PublishQueue": CONSUME | POSTPONE,
         "PublishDlq": SEND,
         "ExpressQueue": SEND,
         "BulkQueue": SEND,

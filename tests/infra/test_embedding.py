@@ -146,9 +146,7 @@ def test_a_key_of_the_app_encrypts_tables_and_queues_and_every_function_may_use_
     for queue in of_type(found, QUEUE).values():
         assert queue["KmsMasterKeyId"] == arn
     for function in ("Api", "Timeline", "Plan", "Deliver", "Relate", "Sweep"):
-        assert {"kms:Decrypt", "kms:GenerateDataKey"} <= allowed(
-            found, f"Timeline{function}FunctionRole"
-        )
+        assert "kms:Decrypt" in allowed(found, f"Timeline{function}FunctionRole")
 
 
 def test_without_a_key_nothing_names_one(stack: Stack) -> None:

@@ -9,7 +9,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RUN_TIME, WITH_BOTO3 = "requirements.txt", "requirements-boto3.txt"
 DEVELOPMENT, UV = "requirements-dev.txt", "requirements-uv.txt"
-NPM = ("package-lock.json", "clients/typescript/package-lock.json")
+NPM = (
+    "package-lock.json",
+    "clients/typescript/package-lock.json",
+    "tests/infra/second_judge/package-lock.json",
+)
 LOCKS = (RUN_TIME, WITH_BOTO3, DEVELOPMENT, UV, *NPM)
 # npm's locks say where a package asks for donations; nothing is fetched from there.
 ASKS_FOR_MONEY = re.compile(r'"funding": (?:"[^"]*"|\{[^}]*\}|\[[^]]*\])')

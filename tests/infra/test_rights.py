@@ -1,0 +1,205 @@
+"""Least privilege: what the functions call, judged by the policies of the template.
+
+`walks.walk` runs every function through its paths on the model, which sees each call. Nothing that
+is called may be missing from a function's policy, and nothing in it may be without a call.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from aws_cdk import Stack
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
+
+from aws_model.iam import Grant, Need, arn, grants, is_allowed, needs_of_key
+from aws_model.sqs.messages import ACCOUNT
+from fanfold import names
+from infra import Network
+from simulation.__main__ import run
+from simulation.lambdas import installed
+from tests.infra.foreign import embed, template_of
+from tests.infra.policies import needed_by_the_service, policies
+from tests.infra.template import Template, of_type
+from tests.infra.walks import Record, recording, walk
+
+MODULES = [function.name for function in names.FUNCTIONS]
+SECOND_JUDGE = Path(__file__).with_name("second_judge")
+# Nobody calls these; and that is what the judge has to see.
+UNCALLED = ("dynamodb:DeleteTable", "dynamodb:*", "sqs:PurgeQueue", "sqs:Send*", "lambda:*", "*")
+# Runs of other worlds, in which more goes wrong.
+SEEDS = 60
+# Where a policy has a wildcard, and why.
+WILDCARDS = {"*": "in a VPC: AWS takes no resource for the actions that attach a function"}
+
+
+@pytest.fixture(scope="module", params=names.TRANSPORTS)
+def record(request: pytest.FixtureRequest) -> Record:
+    """What each function needs, by one of the transports."""
+    return walk(request.param)
+
+
+def missing(needed: set[Need], held: Sequence[Grant]) -> set[Need]:
+    return {need for need in needed if not is_allowed(need, held)}
+
+
+def unused(needed: set[Need], held: Sequence[Grant]) -> set[Grant]:
+    return {grant for grant in held if not any(grant.covers(need) for need in needed)}
+
+
+def all_needed(record: Record, template: Template) -> Record:
+    """By module: what its function calls, and what Lambda does by its role."""
+    return {
+        module: record[module] | needed
+        for module, needed in needed_by_the_service(template).items()
+    }
+
+
+def test_every_function_is_walked_and_has_a_policy(record: Record, template: Template) -> None:
+    assert sorted(record) == sorted(policies(template)) == sorted(MODULES)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_function_may_do_all_that_it_calls(
+    record: Record, template: Template, module: str
+) -> None:
+    held = grants(policies(template)[module])
+    assert missing(all_needed(record, template)[module], held) == set()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_function_may_do_nothing_that_nothing_calls(
+    record: Record, template: Template, module: str
+) -> None:
+    held = grants(policies(template)[module])
+    assert unused(all_needed(record, template)[module], held) == set()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_grant_that_is_taken_away_is_missed(
+    record: Record, dev: Template, module: str
+) -> None:
+    held, needed = grants(policies(dev)[module]), all_needed(record, dev)[module]
+    for grant in held:
+        left = [each for each in held if each is not grant]
+        assert missing(needed, left), grant
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_grant_that_is_added_is_noticed(record: Record, dev: Template, module: str) -> None:
+    everything = {(g.action, g.resource) for p in policies(dev).values() for g in grants(p)}
+    held, needed = grants(policies(dev)[module]), all_needed(record, dev)[module]
+    actions = {*UNCALLED, *(action for action, _ in everything)}
+    added = {(a, resource) for a in actions for _, resource in everything}
+    for grant in (Grant(*each) for each in added - {(g.action, g.resource) for g in held}):
+        assert grant in unused(needed, [grant]) or wildcards([grant]), grant
+
+
+def wildcards(held: Sequence[Grant]) -> set[str]:
+    """Actions with a wildcard, and resources with one, but for the streams of a log group."""
+    return {
+        text
+        for grant in held
+        for text in (grant.action, grant.resource)
+        if "*" in text and not text.startswith(arn("logs", "log-group:"))
+    }
+
+
+def test_no_policy_has_a_wildcard(template: Template) -> None:
+    for policy in policies(template).values():
+        assert wildcards(grants(policy)) == set()
+
+
+def test_with_a_key_and_a_vpc_each_function_may_use_them_as_far_as_it_needs(
+    record: Record, stack: Stack
+) -> None:
+    network = Network(vpc=ec2.Vpc(stack, "Vpc", max_azs=1))
+    embed(stack, encryption_key=kms.Key(stack, "Key"), network=network)
+    template = template_of(stack)
+    ((logical_id, _),) = of_type(template, "AWS::KMS::Key").items()
+    key = arn("kms", f"key/{logical_id}")
+    for module, needed in all_needed(record, template).items():
+        held = grants(policies(template)[module])
+        needed |= {each for need in needed for each in needs_of_key(need, key)}
+        assert (missing(needed, held), unused(needed, held)) == (set(), set())
+        assert wildcards(held) == set(WILDCARDS)
+
+
+@pytest.mark.thorough
+def test_whatever_goes_wrong_a_function_calls_nothing_else(dev: Template) -> None:
+    with installed(), recording() as record:
+        for seed in range(SEEDS):
+            run(seed)
+    for module, policy in policies(dev).items():
+        assert record[module], module
+        assert missing(record[module], grants(policy)) == set()
+
+
+# A judge of another house
+
+
+Judge = Callable[[dict[str, Template], list[tuple[str, Need]]], list[str]]
+
+
+@pytest.fixture(scope="module")
+def judge() -> Judge:
+    """Cloud Copilot's IAM simulator, which also knows which actions and resources AWS has."""
+    if not (SECOND_JUDGE / "node_modules").exists():
+        pytest.skip("`make setup` installs the second judge")
+    node = shutil.which("node")
+    assert node is not None
+
+    def verdicts(judged: dict[str, Template], questions: list[tuple[str, Need]]) -> list[str]:
+        asked = [
+            {"policy": policy, **need._asdict(), "context": dict(need.context)}
+            for policy, need in questions
+        ]
+        content = {"account": ACCOUNT, "policies": judged, "questions": asked}
+        done = subprocess.run(
+            [node, SECOND_JUDGE / "judge.mjs"],
+            input=json.dumps(content), capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found: list[str] = json.loads(done.stdout)
+        return found
+
+    return verdicts
+
+
+def without(policy: Template, number: int) -> Template:
+    """The policy without one of its grants."""
+    held = grants(policy)
+    statements = [
+        {"Effect": "Allow", "Action": each.action, "Resource": each.resource}
+        for each in held[:number] + held[number + 1 :]
+    ]
+    return {**policy, "Statement": statements}
+
+
+def test_a_second_judge_says_the_same(record: Record, dev: Template, judge: Judge) -> None:
+    needed = all_needed(record, dev)
+    everything = sorted({need for each in needed.values() for need in each})
+    judged = policies(dev)
+    questions = [(module, need) for module in judged for need in everything]
+    for module, policy in policies(dev).items():
+        for number, grant in enumerate(grants(policy)):
+            judged[f"{module} without {grant}"] = without(policy, number)
+            named = [need for need in needed[module] if grant.covers(need)]
+            questions += [(f"{module} without {grant}", need) for need in named]
+    verdicts = judge(judged, questions)
+    held = {name: grants(policy) for name, policy in judged.items()}
+    for (name, need), verdict in zip(questions, verdicts, strict=True):
+        expected = "Allowed" if is_allowed(need, held[name]) else "ImplicitlyDenied"
+        assert verdict == expected, (name, need)
+
+
+def test_the_second_judge_knows_what_aws_has(dev: Template, judge: Judge) -> None:
+    table = arn("dynamodb", "table/Posts")
+    asked = [("api", Need("dynamodb:PutItems", table)), ("api", Need("sqs:SendMessage", table))]
+    assert "Allowed" not in (verdicts := judge(policies(dev), asked))
+    assert all("message" in verdict for verdict in verdicts)
