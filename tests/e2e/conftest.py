@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -45,14 +46,28 @@ def make(stack: Deployment) -> Callable[[str], User]:
 
 @pytest.fixture(scope="module")
 def token(stack: Deployment) -> str:
+    """That of a user of whom nothing is known."""
     return stack.token(f"user-{uuid.uuid4().hex[:8]}")
 
 
-@pytest.fixture(scope="module")
-def resign(engine: Home, stack: Deployment, token: str) -> Sign:
-    """Sign changed claims with the pool's own key, which the engine keeps in its home."""
+@pytest.fixture(scope="session")
+def pool_key(engine: Home, stack: Deployment) -> rsa.RSAPrivateKey:
+    """The key by which the stack's pool signs access tokens; the engine keeps it in its home."""
+    stack.token("signed")  # with the first token comes the file
     pool = stack.output(names.USER_POOL_ID_OUTPUT)
     pem = next(engine.path.rglob(f"{pool}-access.pem")).read_bytes()
     key = serialization.load_pem_private_key(pem, password=None)
     assert isinstance(key, rsa.RSAPrivateKey)
-    return lambda changes: signed(part(token, 0), {**part(token, 1), **changes}, key)
+    return key
+
+
+@pytest.fixture(scope="module")
+def resign(pool_key: rsa.RSAPrivateKey, token: str) -> Sign:
+    """Sign changed claims with the pool's own key; those that are None are left out."""
+
+    def sign(changes: dict[str, Any]) -> str:
+        claims = {**part(token, 1), **changes}
+        kept = {name: value for name, value in claims.items() if value is not None}
+        return signed(part(token, 0), kept, pool_key)
+
+    return sign
