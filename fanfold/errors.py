@@ -161,3 +161,7 @@ class Contended(TooManyRequests):
 
 class Undeliverable(Exception):
     """A command that failed often enough; its message belongs in the dead-letter queue."""
+
+
+class NotTheirs(Undeliverable):
+    """An event of a sender who may not act for its publisher or user, unless the stage changes."""

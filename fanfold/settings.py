@@ -53,6 +53,9 @@ class Settings:
     express_burst: int = 2_000
     # The claim of the verified token that names the user.
     user_claim: str = "sub"
+    # Whom each sender of the publish queue may act for (`senders.py`); without any, whoever may
+    # send may act for everybody.
+    senders: str = ""
     # Who may read posts apart from timelines, one of `names.READER_KINDS`.
     post_readers: str = names.USERS
     # Likewise, who may see a publisher's followers and their number. Names of users are nobody

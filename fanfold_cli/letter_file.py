@@ -10,6 +10,7 @@ from typing import Any
 from fanfold import contract, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetter
 from fanfold.messages import first_message_id
+from fanfold.senders import chain
 from fanfold_cli.console import ExpectedError, counted
 from fanfold_cli.holding import MAX_LETTERS, QUEUES
 
@@ -77,6 +78,7 @@ def _content(queue: names.Queue, letter: DeadLetter) -> dict[str, Any]:
         contract.FIRST_SENT_AT: str(letter.first_sent_at),
         contract.FIRST_MESSAGE_ID: letter.first_message_id,
         contract.BODY_SHA256: letter.sha256,
+        contract.FIRST_SENDERS: letter.senders,
         "receives": str(letter.receives),
         "kind": letter.kind,
         "reason": letter.reason,
@@ -126,6 +128,7 @@ def _letter(line: bytes, where: str) -> tuple[names.Queue, DeadLetter]:
         kind=attributes.get("kind", ""),
         group=content["group"],
         receipt="",
+        senders=chain(*attributes.get(contract.FIRST_SENDERS, "").partition(" ")[::2]),
     )
     if not 0 < letter.size <= MAX_MESSAGE_BYTES:
         raise refuse("'body' must have between 1 byte and 1 MiB")

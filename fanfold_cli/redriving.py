@@ -115,6 +115,8 @@ def send_back(sqs: Any, url: str, letter: DeadLetter) -> None:
     first = {
         contract.FIRST_SENT_AT: str(letter.first_sent_at),
         contract.FIRST_MESSAGE_ID: letter.first_message_id,
+        # Whoever moves letters back lends nobody a right by that.
+        contract.FIRST_SENDERS: letter.senders,
     }
     dead_letters.send(sqs, url, letter.body, first, group=letter.group)
 

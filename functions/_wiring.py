@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fanfold.fanout.publish import Publishing
     from fanfold.follows.backfill import Backfilling
     from fanfold.follows.edges import Edges
+    from fanfold.senders import Senders
     from fanfold.settings import Settings
 
 
@@ -50,6 +51,15 @@ def lookup(settings: Settings, dynamodb: DynamoDBClient, together: Together) -> 
         EdgesTable(dynamodb, settings.followers_table),
         together,
     )
+
+
+def senders(settings: Settings) -> Senders | None:
+    """Whom each sender may act for; None where the stage binds nobody."""
+    if not settings.senders:
+        return None
+    from fanfold.senders import Senders
+
+    return Senders.read(settings.senders)
 
 
 def backfilling(settings: Settings, dynamodb: DynamoDBClient) -> Backfilling:

@@ -45,6 +45,8 @@ class Received(NamedTuple):
     group: str  # by which SQS is fair: of our own orders the publisher, or the user
     sent_at: int  # epoch milliseconds at which SQS accepted it, anew at each redrive
     first_sent_at: int  # the same of the first time: that of the sender's wish
+    sender_id: str  # as SQS says
+    first_senders: str  # as the sender says, who may have moved a dead letter back
     redelivered: bool
     stop_at: float  # when the function times out, in seconds of the monotonic clock
 
@@ -162,6 +164,8 @@ def _begin(
         group=_group(record),
         sent_at=_sent_at(record),
         first_sent_at=_first_sent_at(record),
+        sender_id=_sender_id(record),
+        first_senders=_attribute(record, contract.FIRST_SENDERS),
         redelivered=redelivered,
         stop_at=stop_at,
     )
@@ -179,6 +183,7 @@ def _reject(record: Record, error: Exception, source: Source) -> None:
     logger.error("A message was rejected.", **_described(record), reason=reason)
     # Imported here: a cold start need not wait for what is rarely called.
     from fanfold.aws.dead_letters import CONTRACT, GAVE_UP, DeadLetterQueue
+    from fanfold.senders import chain
 
     # A user may unfollow somebody, and the stage may raise its limit.
     may_succeed = isinstance(error, Undeliverable | TooManyFollows)
@@ -188,6 +193,7 @@ def _reject(record: Record, error: Exception, source: Source) -> None:
         kind=GAVE_UP if may_succeed else CONTRACT,
         first_sent_at=_first_sent_at(record),
         first_message_id=_first_message_id(record),
+        senders=chain(_sender_id(record), _attribute(record, contract.FIRST_SENDERS)),
         group=_group(record),
     )
 
@@ -221,6 +227,10 @@ def _receives(record: Record) -> int:
 
 def _group(record: Record) -> str:
     return str(record["attributes"].get("MessageGroupId", ""))
+
+
+def _sender_id(record: Record) -> str:
+    return str(record["attributes"].get("SenderId", ""))
 
 
 def _sent_at(record: Record) -> int:

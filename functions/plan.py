@@ -47,6 +47,7 @@ planning = Planning(
     Loop(_clients.transport(settings, is_shared=True), join_seconds=JOIN_SECONDS),
     _clients.threads(AT_A_TIME),
 )
+senders = _wiring.senders(settings)
 following = Following.of(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs)
 SOURCES = sources(settings, sqs, names.PUBLISH)
 # One thread per message of a batch: no message waits for another's calls, or behind a celebrity.
@@ -67,8 +68,11 @@ def take(received: Received) -> None:
         command = PlanFanout.from_content(content)
         _plan(command.fanout_id, received.group, received)
         return
-    at = received.first_sent_at
-    match read_event(content):
+    at, read = received.first_sent_at, read_event(content)
+    if senders:
+        actor = read.user_id if isinstance(read, FollowAdded | FollowRemoved) else read.publisher_id
+        senders.check(actor, sender_id=received.sender_id, carried=received.first_senders)
+    match read:
         case PostPublished() as event:
             _publish(event, received)
         case PostUpdated() as event:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .embedding import TableOptions
+    from .embedding import Sender, TableOptions
     from .follow_timeline import FollowTimeline
     from .network import Network
     from .stage_checks import StageError
@@ -21,6 +21,7 @@ __all__ = [
     "Domain",
     "FollowTimeline",
     "Network",
+    "Sender",
     "Stage",
     "StageError",
     "TableOptions",
@@ -33,6 +34,7 @@ _HOMES = {
     "FollowTimeline": "follow_timeline",
     "Network": "network",
     "PROD": "stages",
+    "Sender": "embedding",
     "Stage": "stages",
     "StageError": "stage_checks",
     "TableOptions": "embedding",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from aws_cdk import Duration, RemovalPolicy, Token
+from aws_cdk import aws_iam as iam
 
 from .stage_checks import StageError
 from .stages import Stage
@@ -32,6 +33,26 @@ class TableOptions:
     write_quota: int = Stage.write_quota
 
 
+@dataclass(frozen=True)
+class Sender:
+    """Who may send to the publish queue for these publishers and users, and for no others.
+
+    Each is an id, or the beginning of ids with `*` behind it. `sender_id` is what SQS calls the
+    sender: the unique id of a role or user, or an account.
+    """
+
+    sender_id: str
+    publishers: tuple[str, ...]
+
+    @classmethod
+    def role(cls, role: iam.Role, *publishers: str) -> "Sender":
+        return cls(role.role_id, publishers)
+
+    @property
+    def text(self) -> str:
+        return f"{self.sender_id}={' '.join(self.publishers)}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Properties:
     """The properties that override a stage's; None leaves the stage as it is."""
@@ -44,6 +65,7 @@ class Properties:
     cors_origins: Sequence[str] | None = None
     concurrency: int | None = None
     tags: Mapping[str, str] | None = None
+    senders: Sequence[Sender] | None = None
 
     def applied_to(self, stage: Stage) -> Stage:
         """The stage with these properties; raises `StageError`."""
@@ -60,6 +82,8 @@ class Properties:
             changed["concurrency"] = self.concurrency
         if self.tags is not None:
             changed["tags"] = tuple(f"{name}={value}" for name, value in self.tags.items())
+        if self.senders is not None:
+            changed["senders"] = tuple(each.text for each in self.senders)
         if self.tables is not None:
             changed.update(_of_tables(self.tables))
         stage = replace(stage, **changed)

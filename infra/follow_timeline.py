@@ -19,7 +19,7 @@ from fanfold.names import API, RELATE, SWEEP, TIMELINE
 from .alarms import Alarms
 from .api import HttpDoor
 from .bundling import service_code
-from .embedding import LOCAL_CONTEXT, Properties, TableOptions, embedded
+from .embedding import LOCAL_CONTEXT, Properties, Sender, TableOptions, embedded
 from .identity import Identity
 from .network import Attachment, Network
 from .rights import KEY_ACTIONS, KEY_ACTIONS_OF_READERS, SENDERS, TABLE_ACTIONS
@@ -58,6 +58,8 @@ class FollowTimeline(Construct):
         cors_origins: Sequence[str] | None = None,
         # How many of the account's concurrent executions it may take.
         concurrency: int | None = None,
+        # Binds who may send to the publish queue; without it, whoever may send acts for everybody.
+        senders: Sequence[Sender] | None = None,
         # Gets all alarms, and must let CloudWatch publish. Without it: `alarm_topic`.
         alarm_topic: sns.ITopic | None = None,
         # Encrypts tables, queues, logs, and the topic of the timeline's own.
@@ -81,6 +83,7 @@ class FollowTimeline(Construct):
             cors_origins=cors_origins,
             concurrency=concurrency,
             tags=tags,
+            senders=senders,
         )
         base = stage or embedded(Names.unique_resource_name(self, max_length=50, separator="-"))
         is_local = str(self.node.try_get_context(LOCAL_CONTEXT)).lower() == "true"

@@ -35,6 +35,7 @@ def run_time_settings(
         bulk_slowest_rate=budget.bulk.slowest_rate,
         relation_worker_rate=budget.relation.worker_rate,
         user_claim=stage.user_claim,
+        senders=",".join(stage.senders),
         post_readers=stage.post_readers,
         follower_readers=stage.follower_readers,
         retention_days=stage.retention_days,

@@ -15,6 +15,7 @@ from fanfold.budgets import (
     MIN_WRITE_CAPACITY,
     NoRoom,
 )
+from fanfold.senders import Rule
 from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL
 
 from . import issuers
@@ -38,6 +39,10 @@ MAX_AUDIENCES: Final = 50
 # What all services take as a tag of a resource, and how many: CloudFormation adds some of its own.
 _TAG: Final = r"(?!aws:)[\w .:/+@-]{1,128}=[\w .:/=+@-]{0,256}"
 MAX_TAGS: Final = 40
+# Lambda takes 4 KB of variables, of which a function's own need about half.
+MAX_SENDERS_CHARS: Final = 1_500
+# What the CDK puts into a text for what it will know only later.
+TOKEN: Final = r"\$\{Token\[[^\]]*\]\}"
 # The periods that CloudWatch Logs supports, up to two years.
 LOG_RETENTION_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
 
@@ -58,6 +63,7 @@ def check(stage: Stage) -> None:
         known = ", ".join(map(str, LOG_RETENTION_DAYS))
         raise StageError(f"'log_retention_days' must be one of {known}.")
     _check_origins(stage)
+    _check_senders(stage)
     _check_watchers(stage)
     _check_surroundings(stage)
 
@@ -198,6 +204,23 @@ def _check_origins(stage: Stage) -> None:
         raise StageError(
             "'cors_origins' must be origins such as https://app.example.com, with commas "
             "between them and no path."
+        )
+
+
+def _check_senders(stage: Stage) -> None:
+    for text in stage.senders:
+        try:
+            # A role of the app has its id only once it is deployed.
+            Rule.read(re.sub(TOKEN, "AROAOFTHISAPP", text))
+        except ValueError as error:
+            raise StageError(
+                "'senders' must be like AROAEXAMPLEID=news-* tv, with commas between senders: "
+                f"{error}."
+            ) from None
+    if (length := len(",".join(stage.senders))) > MAX_SENDERS_CHARS:
+        raise StageError(
+            f"'senders' has {length:,} characters and may have {MAX_SENDERS_CHARS:,}, since Lambda "
+            "limits the environment of a function. Use beginnings of ids, such as news-*."
         )
 
 

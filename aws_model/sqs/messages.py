@@ -42,11 +42,12 @@ class Message:
     handle: str = ""
     hidden: int = 0
     dead_letter_source: str = ""
+    sender: str = SENDER
 
     def system_attributes(self) -> dict[str, str]:
         """The message's system attributes, times in milliseconds."""
         found = {
-            "SenderId": SENDER,
+            "SenderId": self.sender,
             "SentTimestamp": str(int(self.sent_at * 1000)),
             "ApproximateReceiveCount": str(self.receives),
         }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from fanfold import contract, json_text, names, times
 from fanfold.errors import BadInput
 from fanfold.messages import MAX_FIRST_SENT_MS, first_message_id, first_sent_at, sha256
+from fanfold.senders import UNKNOWN, chain
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -52,6 +53,7 @@ class DeadLetter:
     kind: str  # `CONTRACT`, `GAVE_UP` or empty
     group: str
     receipt: str
+    senders: str = UNKNOWN  # who sent it, the latest first (`fanfold/senders.py`)
 
     @property
     def size(self) -> int:
@@ -113,11 +115,13 @@ class DeadLetterQueue:
         kind: str,
         first_sent_at: int,
         first_message_id: str,
+        senders: str,
         group: str,
     ) -> None:
         """Send a rejected message, with what is known about it as far as it fits."""
         about = {
             "kind": kind,
+            contract.FIRST_SENDERS: senders,
             contract.FIRST_SENT_AT: str(first_sent_at),
             contract.FIRST_MESSAGE_ID: first_message_id,
             contract.BODY_SHA256: sha256(body),
@@ -214,7 +218,18 @@ def _from_message(message: Any) -> DeadLetter:
         kind=about.get("kind", {}).get("StringValue", ""),
         group=attributes.get("MessageGroupId", ""),
         receipt=message["ReceiptHandle"],
+        senders=_senders(attributes, carried(contract.FIRST_SENDERS)),
     )
+
+
+def _senders(attributes: Mapping[str, str], carried: str) -> str:
+    """Who sent a letter: what SQS moved has its sender still; what a worker sent says whose it was.
+
+    Where no room was left for that, the worker itself counts, whom nobody lets act for others.
+    """
+    if "DeadLetterQueueSourceArn" in attributes or not carried:
+        return chain(attributes.get("SenderId", ""), carried)
+    return carried
 
 
 Found: TypeAlias = tuple[str, DeadLetter]  # with the name of its queue

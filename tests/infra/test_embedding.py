@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 
-from infra import DEV, FollowTimeline, StageError, TableOptions, Users
+from infra import DEV, FollowTimeline, Sender, StageError, TableOptions, Users
 from tests.infra.foreign import allowed, embed, template_of
 from tests.infra.template import functions, of_type, resources, variables
 
@@ -222,3 +222,18 @@ def test_on_a_local_engine_the_functions_run_on_this_machine(
         embed(stack)
         runtimes = {each["Runtime"] for each in functions(template_of(stack)).values()}
         assert (runtimes == {"python3.14"}) is (is_local == "false")
+
+
+def test_senders_are_bound_to_whom_they_may_act_for(stack: Stack) -> None:
+    role = iam.Role(stack, "News", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
+    senders = [Sender.role(role, "news-*", "tv"), Sender("AIDAEXAMPLEOPS", ("*",))]
+    embed(stack, senders=senders).grant_publish(role)
+    found = template_of(stack)
+    role_id = next(each for each in resources(found, "AWS::IAM::Role") if each.startswith("News"))
+    ((*text,),) = [variables(found)["plan"]["SENDERS"]["Fn::Join"][1]]
+    assert text == [{"Fn::GetAtt": [role_id, "RoleId"]}, "=news-* tv,AIDAEXAMPLEOPS=*"]
+
+
+def test_a_sender_that_may_act_for_nobody_is_refused(stack: Stack) -> None:
+    with pytest.raises(StageError, match="'senders' must be like"):
+        embed(stack, senders=[Sender("AIDAEXAMPLEOPS", ())])

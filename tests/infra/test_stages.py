@@ -381,3 +381,22 @@ def test_a_stack_may_have_any_name() -> None:
     assert with_context(stage="dev", stack_name="Timelines").stack_id == "Timelines"
     with pytest.raises(StageError, match="'stack_name' must be letters"):
         with_context(stage="dev", stack_name="my stack")
+
+
+def test_senders_are_given_with_commas_between_them() -> None:
+    stage = with_context(senders="AROAEXAMPLEID=news-* tv, AIDAEXAMPLEID=*")
+    assert stage.senders == ("AROAEXAMPLEID=news-* tv", "AIDAEXAMPLEID=*")
+
+
+@pytest.mark.parametrize(
+    "text", ["news", "arn:aws:iam::123456789012:role/news=*", "AROAEXAMPLEID=", "AROAEXAMPLEID=a#b"]
+)
+def test_a_sender_that_nothing_can_be_is_refused(text: str) -> None:
+    with pytest.raises(StageError, match="'senders' must be like AROAEXAMPLEID=news"):
+        with_context(senders=text)
+
+
+def test_more_senders_than_the_environment_of_a_function_holds_are_refused() -> None:
+    text = ",".join(f"AROAEXAMPLEID{number:03}=news-{number}-*" for number in range(80))
+    with pytest.raises(StageError, match=r"'senders' has .* and may have 1,500"):
+        with_context(senders=text)

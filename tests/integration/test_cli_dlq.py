@@ -274,7 +274,11 @@ def test_a_redriven_post_keeps_its_group_and_is_delivered(system: System, old_sq
     (back,) = system.receive("Publish")
     assert back["attributes"]["MessageGroupId"] == "ada"
     carried = {name: each["stringValue"] for name, each in back["messageAttributes"].items()}
-    assert carried == {"first_sent_at": str(AT_MS), "first_message_id": letter}
+    assert carried == {
+        "first_sent_at": str(AT_MS),
+        "first_message_id": letter,
+        "first_senders": record["attributes"]["SenderId"],
+    }
     assert (system.waiting("PublishDlq"), system.waiting("Publish")) == (0, 1)
     system.clock.advance(1000)
     system.pump()

@@ -175,6 +175,7 @@ def test_an_attribute_that_is_no_string_is_not_believed() -> None:
     assert (carried["first_message_id"], carried["first_sent_at"]) == ("message-7", "12")
 
 
+ABOUT = ("kind", "first_senders", "first_sent_at", "first_message_id", "sha256", "reason")
 SHA256_OF_BRACES = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
 
@@ -211,10 +212,17 @@ def test_what_cannot_be_the_id_of_a_message_is_not_believed(odd: str) -> None:
 def test_a_dead_letter_says_whether_a_retry_may_help_and_keeps_its_group(
     error: Exception, kind: str
 ) -> None:
-    attributes = {"SentTimestamp": "1795000000000", "MessageGroupId": "ada"}
-    values, dlq = reject({"MessageId": "1", "Body": "{}", "Attributes": attributes}, error)
+    attributes = {
+        "SentTimestamp": "1795000000000",
+        "MessageGroupId": "ada",
+        "SenderId": "AROAPLAN:plan",
+    }
+    carried = {"first_senders": {"DataType": "String", "StringValue": "AIDAFIRST AROAPLAN"}}
+    letter = {"MessageId": "1", "Body": "{}", "MessageAttributes": carried}
+    values, dlq = reject({**letter, "Attributes": attributes}, error)
     assert values == {
         "kind": kind,
+        "first_senders": "AROAPLAN AIDAFIRST",
         "first_sent_at": "1795000000000",
         "first_message_id": "1",
         "sha256": SHA256_OF_BRACES,
@@ -229,10 +237,11 @@ def test_a_dead_letter_says_whether_a_retry_may_help_and_keeps_its_group(
         (0, set()),
         (4 + 6 + 8 - 1, set()),
         (4 + 6 + 8, {"kind"}),
-        (18 + 13 + 6 + 13, {"kind", "first_sent_at"}),
-        (50 + 16 + 6 + 2, {"kind", "first_sent_at", "first_message_id"}),
-        (74 + 6 + 6 + 64, {"kind", "first_sent_at", "first_message_id", "sha256"}),
-        (150 + 6 + 6 + 8, {"kind", "first_sent_at", "first_message_id", "sha256", "reason"}),
+        (18 + 13 + 6 + 6, {"kind", "first_senders"}),
+        (43 + 13 + 6 + 13, {"kind", "first_senders", "first_sent_at"}),
+        (75 + 16 + 6 + 2, {"kind", "first_senders", "first_sent_at", "first_message_id"}),
+        (99 + 6 + 6 + 64, {*ABOUT} - {"reason"}),
+        (175 + 6 + 6 + 8, {*ABOUT}),
     ],
 )
 def test_a_large_dead_letter_takes_along_what_fits(room: int, names: set[str]) -> None:
@@ -245,6 +254,7 @@ def test_a_large_dead_letter_takes_along_what_fits(room: int, names: set[str]) -
         kind="contract",
         first_sent_at=1_795_000_000_000,
         first_message_id="m1",
+        senders="AIDA12",
         group="",
     )
     assert dlq.attributes[0].keys() == names

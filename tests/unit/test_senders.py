@@ -1,0 +1,106 @@
+"""Who may act for whom on the publish queue, by what SQS says of a message's sender."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fanfold.errors import NotTheirs
+from fanfold.senders import UNKNOWN, Rule, Senders, chain, identity
+
+NEWS, SHOP, OPERATOR = "AROANEWSNEWSNEWS", "AIDASHOPSHOPSHOP", "AROAOPERATOROPER"
+SENDERS = Senders.read(f"{NEWS}=news-* tv,{SHOP}=shop,{OPERATOR}=*,{SHOP}=sale")
+
+
+def may(sender_id: str, actor: str, carried: str = "") -> bool:
+    try:
+        SENDERS.check(actor, sender_id=sender_id, carried=carried)
+    except NotTheirs:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("actor", ["news-", "news-1", "tv"])
+def test_a_role_acts_for_what_its_rule_names_in_any_session(actor: str) -> None:
+    assert may(f"{NEWS}:any-session", actor)
+    assert may(NEWS, actor)
+
+
+@pytest.mark.parametrize("actor", ["news", "tv2", "t", "News-1", "shop", "xnews-1"])
+def test_a_role_acts_for_nobody_else(actor: str) -> None:
+    assert not may(f"{NEWS}:news-1", actor)
+
+
+@pytest.mark.parametrize(
+    "sender_id",
+    [
+        "",
+        UNKNOWN,
+        "AROANEWSNEWSNEW",
+        f"x{NEWS}",
+        f" {NEWS}",
+        f"{SHOP}:{NEWS}",
+        "123456789012",
+        "\u00e9",
+    ],
+)
+def test_who_is_not_named_acts_for_nobody(sender_id: str) -> None:
+    assert not may(sender_id, "tv")
+
+
+def test_rules_of_one_sender_add_up() -> None:
+    assert may(SHOP, "shop")
+    assert may(SHOP, "sale")
+
+
+def test_a_refusal_names_the_sender_and_what_to_do() -> None:
+    with pytest.raises(NotTheirs, match=f"'{NEWS}' may not act for 'ada'.*'senders'.*redrive"):
+        SENDERS.check("ada", sender_id=f"{NEWS}:session", carried="")
+
+
+def test_who_may_act_for_everybody_moves_a_letter_back_with_its_first_sender_s_rights() -> None:
+    assert may(OPERATOR, "tv", carried=NEWS)
+    assert may(OPERATOR, "tv", carried=f"{OPERATOR}:other {NEWS}")
+    assert not may(OPERATOR, "ada", carried=NEWS)
+    assert not may(OPERATOR, "ada", carried=f"{OPERATOR} {NEWS} {OPERATOR}")
+    assert not may(OPERATOR, "ada", carried=UNKNOWN)
+    assert may(OPERATOR, "ada")
+
+
+def test_nobody_else_is_believed_about_a_first_sender() -> None:
+    assert not may(NEWS, "ada", carried=OPERATOR)
+    assert may(NEWS, "tv", carried="AROANOBODYNOBODY")
+
+
+@given(st.text(), st.text())
+def test_whatever_a_message_carries_lends_its_sender_nothing(carried: str, actor: str) -> None:
+    assert may(NEWS, actor, carried) == (actor == "tv" or actor.startswith("news-"))
+    assert not may(UNKNOWN, actor, carried)
+
+
+@given(st.text(max_size=300), st.text())
+def test_what_a_letter_carries_is_short_and_fits_an_attribute(sender_id: str, carried: str) -> None:
+    found = chain(sender_id, carried)
+    assert 0 < len(found) <= 11 * 161
+    assert found.isascii()
+    assert found.split()[0] == identity(sender_id)
+    assert chain(sender_id, found) == found  # moved back again by the same
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "AROANEWSNEWSNEWS", "AROANEWSNEWSNEWS=", "=ada", "aroanewsnewsnews=ada", "AROA=ada"),
+        *("AROANEWSNEWSNEWS=a*b", "AROANEWSNEWSNEWS=**", "AROANEWSNEWSNEWS=a#b", "12345=ada"),
+        *("arn:aws:iam::123456789012:role/news=ada", "AROANEWSNEWSNEWS:session=ada"),
+    ],
+)
+def test_a_rule_that_names_no_sender_or_nobody_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is (no|neither)"):
+        Rule.read(text)
+
+
+@pytest.mark.parametrize(
+    "text", [f"{NEWS}=news-* tv", f"{SHOP}=*", "123456789012=a", "123456789012:bob=a=b"]
+)
+def test_a_rule_is_written_as_it_is_read(text: str) -> None:
+    assert Rule.read(text).text == text
