@@ -12,7 +12,7 @@ from aws_model import errors
 from aws_model.dynamodb.capacity import PROVISIONED, Reason, throttled
 from aws_model.iam import Need, needs
 from fanfold import contract, names
-from fanfold.errors import TryLater
+from fanfold.errors import TooManyRequests, TryLater
 from fanfold.follows.sharding import HOT_KEY_RANGE
 from fanfold.ids import ref_id_for
 from simulation import clients
@@ -33,6 +33,8 @@ A_WHILE, LONG = 120.0, 4_000.0
 # Longer than a container waits before it grows a publisher, which is short in the simulation.
 SOON = 2.0
 HOUR = 3_600.0
+# Of requests of one user within a second or two; some are over the rate.
+AT_MOST = 200
 # So many posts, at whose calls answers are lost, that each kind of call is repeated.
 MANY, LOST = 12, 0.25
 
@@ -99,7 +101,7 @@ class Walk:
         for step in (
             self.follow, self.publish, self.use_every_route, self.send_every_message,
             self.grow, self.hand_back, self.lose_answers, self.reject,
-            self.lose_orders, self.misgroup,
+            self.lose_orders, self.hurry, self.misgroup,
         ):  # fmt: skip
             step()
         assert self.answers.keys() == {route.key for route in contract.ROUTES}
@@ -235,6 +237,15 @@ class Walk:
                 self.world.sqs.send_message(QueueUrl=url, MessageBody=body, MessageGroupId="other")
             self.world.triggers.resume({queue.name})
             self.wait()
+
+    def hurry(self) -> None:
+        """A publisher publishes faster than it may."""
+        for number in range(AT_MOST):
+            headers = {"idempotency-key": f"hurried-{number}"}
+            status, _ = call(self.world, "hurried", contract.PUBLISH_POST, headers=headers, body={})
+            if status == TooManyRequests.status:
+                return
+        raise AssertionError("nobody was too fast")
 
     # What steps are made of
 
