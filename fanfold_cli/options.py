@@ -34,6 +34,12 @@ ContextOption = Annotated[
         "-c", "--context", metavar="NAME=VALUE", help="As for `cdk deploy`; can be repeated."
     ),
 ]
+BrowserOption = Annotated[
+    bool, typer.Option("--browser/--no-browser", help="Open the page; else its address is printed.")
+]
+PortOption = Annotated[
+    int, typer.Option(min=0, max=65535, help=r"Of loopback, for the page. \[default: a free one]")
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 
 

@@ -103,6 +103,7 @@ class Hurting:
     shown_after: int = 0  # seconds until a killed worker's message is shown again
     is_scripted: bool = True
     act: str = ""  # what the script does now
+    publishes: str = ""  # what a press of the button publishes
     has_ended: bool = False
 
 

@@ -80,50 +80,52 @@ class Movement:
 
 
 @dataclass
-class Watching:
-    """Watches a deployment for the page; `users` are the readers whose timelines it shows."""
+class Refreshing:
+    """The state that pages are shown: one refresh for all, made when it is due and asked for."""
 
-    deployment: Deployment
-    users: Sequence[str] = ()
-    may_operate: bool = True
+    state: State
+    read: Callable[[State], State]  # the next one, after the last
     story: Story = field(default_factory=Story)
-    movement: Movement = field(default_factory=Movement)
-
-    def __post_init__(self) -> None:
-        is_local = self.deployment.is_local
-        self.every_seconds = LOCAL_SECONDS if is_local else AWS_SECONDS
-        self._reading = StackReading(self.deployment)
-        self._readers = [self._reader(user) for user in self.users[:READERS]]
-        self._lock, self._due = threading.Lock(), 0.0
-        self._state = State(
-            where=_where(self.deployment),
-            now=clock.now_ms() / 1000,
-            every_seconds=self.every_seconds,
-            is_aws=not is_local,
-            may_operate=self.may_operate,
-        )
+    _due: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def content(self) -> Content:
-        """The state, read anew if that is due."""
+        return self.current().content()
+
+    def current(self) -> State:
         with self._lock:
             if clock.monotonic() >= self._due:
                 self._refresh()
-                self._due = clock.monotonic() + self.every_seconds
-            return self._state.content()
+                self._due = clock.monotonic() + self.state.every_seconds
+            return self.state
 
     def _refresh(self) -> None:
-        before = self._state
+        before = self.state
         try:
-            after = self._read(before)
+            after = self.read(before)
         except EXPECTED as error:
             after = replace(before, failure=str(error), now=clock.now_ms() / 1000)
-        self._state = self.story.follow(before, after)
+        self.state = self.story.follow(before, after)
 
-    def _read(self, before: State) -> State:
+
+@dataclass
+class Watching:
+    """Reads a deployment for the page; `users` are the readers whose timelines it shows."""
+
+    deployment: Deployment
+    users: Sequence[str] = ()
+    movement: Movement = field(default_factory=Movement)
+
+    def __post_init__(self) -> None:
+        self._reading = StackReading(self.deployment)
+        self._readers = [reader_of(self.deployment, user) for user in self.users[:READERS]]
+
+    def read(self, before: State) -> State:
+        """The state after this one; raises errors of AWS and of the product."""
         reading, now = self._reading, clock.now_ms() / 1000
         reading.spent = Spent()
         for reader in self._readers:
-            reader.look(slowest=max(LATE_SECONDS, self.every_seconds))
+            reader.look(slowest=max(LATE_SECONDS, before.every_seconds))
         seen = [each.entries[0]["ref_id"] for each in self._readers if each.entries]
         rows, count, stalled = reading.fanouts(seen)
         chosen = reading.choose(rows)
@@ -151,24 +153,37 @@ class Watching:
             queues=queues,
             readers=tuple(reader.view() for reader in self._readers),
             still_seconds=clock.monotonic() - self.movement.moved_at if count else 0.0,
-            cost=reading.spent.sentence(self.every_seconds) if is_aws else "",
+            cost=reading.spent.sentence(before.every_seconds) if is_aws else "",
         )
 
     def _find_readers(self, sampled: Sequence[str]) -> None:
         """On the local engine, three of the followers, if nobody was named: signing in is free."""
         if self.deployment.is_local and not self._readers and len(sampled) >= READERS:
             step = len(sampled) // READERS
-            self._readers = [self._reader(user) for user in sampled[::step][:READERS]]
-
-    def _reader(self, user: str) -> Follower:
-        return Follower(user, lambda name: signed_in(self.deployment, name))
+            some = sampled[::step][:READERS]
+            self._readers = [reader_of(self.deployment, user) for user in some]
 
 
-def signed_in(deployment: Deployment, user: str) -> Fanfold:
-    """The API as this user, which does not hold a refresh up for long."""
-    api = client_of(deployment, user)
-    api.seconds = PATIENCE_SECONDS
-    return api
+def reader_of(deployment: Deployment, user: str) -> Follower:
+    """The user as a reader, whose requests do not hold a refresh up for long."""
+
+    def signed_in(name: str) -> Fanfold:
+        api = client_of(deployment, name)
+        api.seconds = PATIENCE_SECONDS
+        return api
+
+    return Follower(user, signed_in)
+
+
+def first_state(deployment: Deployment, *, may_operate: bool) -> State:
+    """What is known before the first refresh."""
+    return State(
+        where=_where(deployment),
+        now=clock.now_ms() / 1000,
+        every_seconds=LOCAL_SECONDS if deployment.is_local else AWS_SECONDS,
+        is_aws=not deployment.is_local,
+        may_operate=may_operate,
+    )
 
 
 def _where(deployment: Deployment) -> str:

@@ -158,14 +158,16 @@ def events(before: State, after: State) -> Iterator[tuple[str, str]]:
 
 def _of_one(was: Ring | None, ring: Ring) -> Iterator[tuple[str, str]]:
     whose = f"the post of {ring.publisher_id}"
+    if not ring.is_largest and ring.state not in (STALLED, EXPIRED, ABANDONED):
+        return
     if was is None and ring.state not in (COMPLETE, EXPIRED, ABANDONED):
         yield INFO, f"{whose.capitalize()} was accepted."
     if ring.state == (was.state if was else ""):
         done = len(was.pending) - len(ring.pending) if was else 0
-        if done > 0 and ring.is_largest and ring.pending:
+        if done > 0 and ring.pending:
             left = f"{len(ring.pending)} of {ring.segments} are owed"
             yield INFO, f"{counted(done, 'segment')} of {whose} done; {left}."
-    elif ring.state == COMPLETE and was is not None and (was.segments or ring.is_largest):
+    elif ring.state == COMPLETE and was is not None:
         took = f" in {duration(ring.lag_seconds)}" if ring.lag_seconds is not None else ""
         followers = counted(ring.delivered, "follower has", "followers have")
         yield GOOD, f"{followers} {whose}{took}."

@@ -34,6 +34,8 @@ from aws_model.lambda_events import Context, sqs_event
 from fanfold import clock, names
 from fanfold.aws import boto
 from fanfold.aws.retries import is_transient
+from fanfold_cli import aws
+from fanfold_cli.stack import Deployment
 
 QUEUES = (names.PUBLISH, names.EXPRESS, names.BULK)
 FORKING = multiprocessing.get_context("fork")
@@ -74,6 +76,34 @@ def running(plan: Plan, environment: Mapping[str, str], *, log: IO[Any]) -> Iter
         process.communicate()
 
 
+def stop_polling(stack: Deployment) -> None:
+    """Have the local engine take nothing from the queues of fan-outs."""
+    sqs, lambda_ = stack.client("sqs"), stack.client("lambda")
+    for each in QUEUES:
+        url = stack.output(each.url_output)
+        queue = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
+        found = lambda_.list_event_source_mappings(EventSourceArn=queue["QueueArn"])
+        for mapping in found["EventSourceMappings"]:
+            lambda_.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
+
+
+def environment(stack: Deployment, dynamodb: str) -> dict[str, str]:
+    """The deployed worker's environment variables, with another endpoint for DynamoDB."""
+    found = stack.client("lambda").list_functions()["Functions"]
+    variables: list[dict[str, Any]] = [
+        function["Environment"]["Variables"]
+        for function in found
+        if function["Handler"].startswith("functions.deliver.")
+    ]
+    assert len(variables) == 1
+    assert stack.endpoint is not None
+    return {
+        **aws.local_environment(stack.endpoint),
+        **variables[0],
+        "AWS_ENDPOINT_URL_DYNAMODB": dynamodb,
+    }
+
+
 # A worker
 
 
@@ -81,11 +111,8 @@ def _work(plan: Plan, count_copy: Callable[[], None]) -> None:
     """Handle messages of the queues until killed."""
     # The function logs to the runner's standard error; its standard output is for the counts.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    from functions import deliver  # imported here: connections must not be shared
-    from functions import plan as planning
-
-    doors: dict[names.Function, Any] = {names.PLAN: planning, names.DELIVER: deliver}
-    queues = [_Queue(each, doors[each.consumer], plan, count_copy) for each in QUEUES]
+    modules = doors()
+    queues = [_Queue(each, modules[each.consumer], plan, count_copy) for each in QUEUES]
     runner = multiprocessing.parent_process()
     assert runner is not None
     while runner.is_alive():
@@ -95,56 +122,18 @@ def _work(plan: Plan, count_copy: Callable[[], None]) -> None:
 
 
 @dataclass(frozen=True)
-class _Queue:
+class Source:
+    """A queue as one worker takes from it: messages one by one, each for the real function."""
+
     queue: names.Queue
-    door: Any
-    plan: Plan
-    count_copy: Callable[[], None]
+    door: Any  # the function's module
 
     @property
     def url(self) -> str:
         return str(getattr(self.door.settings, self.queue.url_setting))
 
-    def handle_one(self) -> bool:
-        """Receive and handle a message; False if there was none."""
-        messages = self._receive()
-        for message in messages:
-            # The same message has the same fate in every run with the same seed.
-            receives = message["Attributes"]["ApproximateReceiveCount"]
-            random = Random(f"{self.plan.seed} {receives} {message['Body']}")
-            is_original = not message.get("MessageAttributes", {}).keys() & COPY.keys()
-            if receives == "1" and is_original and random.random() < self.plan.copies:
-                group = message["Attributes"].get("MessageGroupId", "copies")
-                boto.sqs().send_message(
-                    QueueUrl=self.url,
-                    MessageBody=message["Body"],
-                    MessageAttributes=COPY,
-                    MessageGroupId=group,
-                )
-                self.count_copy()
-            self._invoke(message, random)
-        return bool(messages)
-
-    def _invoke(self, message: Any, random: Random) -> None:
-        is_killed, seconds = random.random() < self.plan.kills, random.uniform(0.0, KILL_SECONDS)
-        death = Timer(seconds, self._die, (message["ReceiptHandle"],))
-        if is_killed:
-            death.start()
-        event = sqs_event(self.url.rpartition("/")[2], [message])
-        context = Context(clock.monotonic() + self.queue.consumer.seconds, clock.monotonic)
-        if not self.door.handler(event, context)["batchItemFailures"]:
-            self._delete(message["ReceiptHandle"])
-        death.cancel()
-
-    def _die(self, handle: str) -> None:
-        """Kill this process. Its message is visible again at once: nobody waits for its timeout."""
-        with suppress(ClientError):  # handled and deleted meanwhile
-            boto.sqs().change_message_visibility(
-                QueueUrl=self.url, ReceiptHandle=handle, VisibilityTimeout=0
-            )
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def _receive(self) -> list[Any]:
+    def receive(self) -> list[Any]:
+        """A message, or none."""
         try:
             received = boto.sqs().receive_message(
                 QueueUrl=self.url,
@@ -159,6 +148,22 @@ class _Queue:
         messages: list[Any] = list(received.get("Messages", []))
         return messages
 
+    def invoke(self, message: Any) -> bool:
+        """Call the function, and delete the message unless that failed; whether it succeeded."""
+        event = sqs_event(self.url.rpartition("/")[2], [message])
+        context = Context(clock.monotonic() + self.queue.consumer.seconds, clock.monotonic)
+        if self.door.handler(event, context)["batchItemFailures"]:
+            return False
+        self._delete(message["ReceiptHandle"])
+        return True
+
+    def show(self, handle: str, *, after_seconds: int) -> None:
+        """Let the message be visible again: nobody waits for its timeout."""
+        with suppress(ClientError):  # handled and deleted meanwhile
+            boto.sqs().change_message_visibility(
+                QueueUrl=self.url, ReceiptHandle=handle, VisibilityTimeout=after_seconds
+            )
+
     def _delete(self, handle: str) -> None:
         sqs = boto.sqs()
         try:
@@ -168,6 +173,57 @@ class _Queue:
         except Exception as error:
             if not is_transient(error):
                 raise  # after a transient error the message comes again
+
+
+def doors() -> dict[names.Function, Any]:
+    """The functions' modules. Imported by each worker itself: connections must not be shared."""
+    from functions import deliver
+    from functions import plan as planning
+
+    return {names.PLAN: planning, names.DELIVER: deliver}
+
+
+def is_copy(message: Mapping[str, Any]) -> bool:
+    return bool(message.get("MessageAttributes", {}).keys() & COPY.keys())
+
+
+@dataclass(frozen=True)
+class _Queue(Source):
+    plan: Plan
+    count_copy: Callable[[], None]
+
+    def handle_one(self) -> bool:
+        """Receive and handle a message; False if there was none."""
+        messages = self.receive()
+        for message in messages:
+            # The same message has the same fate in every run with the same seed.
+            receives = message["Attributes"]["ApproximateReceiveCount"]
+            random = Random(f"{self.plan.seed} {receives} {message['Body']}")
+            is_first = receives == "1" and not is_copy(message)
+            if is_first and random.random() < self.plan.copies:
+                group = message["Attributes"].get("MessageGroupId", "copies")
+                boto.sqs().send_message(
+                    QueueUrl=self.url,
+                    MessageBody=message["Body"],
+                    MessageAttributes=COPY,
+                    MessageGroupId=group,
+                )
+                self.count_copy()
+            self._suffer(message, random)
+        return bool(messages)
+
+    def _suffer(self, message: Any, random: Random) -> None:
+        is_killed, seconds = random.random() < self.plan.kills, random.uniform(0.0, KILL_SECONDS)
+        death = Timer(seconds, self._die, (message["ReceiptHandle"],))
+        if is_killed:
+            death.start()
+        self.invoke(message)
+        death.cancel()
+
+    def _die(self, handle: str) -> None:
+        """Kill this process. Its message is visible again at once."""
+        self.show(handle, after_seconds=0)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 # The runner

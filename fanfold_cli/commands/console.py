@@ -10,18 +10,11 @@ import typer
 from fanfold_cli.acting import check_user
 from fanfold_cli.console import has_terminal, interrupted_with, print_json, print_result, say
 from fanfold_cli.local.home import Home
-from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold_cli.options import BrowserOption, HomeOption, JsonOption, PortOption, StackOption
 from fanfold_cli.stack import Deployment
 from fanfold_console import opening, server
 from fanfold_console.operating import Operator
-from fanfold_console.watching import READERS, Watching
-
-BrowserOption = Annotated[
-    bool, typer.Option("--browser/--no-browser", help="Open the page; else its address is printed.")
-]
-PortOption = Annotated[
-    int, typer.Option(min=0, max=65535, help=r"Of loopback. \[default: a free one]")
-]
+from fanfold_console.watching import READERS, Refreshing, Watching, first_state
 
 
 def console(
@@ -50,8 +43,9 @@ def console(
     deployment = Deployment.choose(stack, home)
     may_change = operate or deployment.is_local
     target = ("--stack", stack) if stack else ("--home", str(Home.choose(home).path))
-    watching = Watching(deployment, reader or (), may_operate=may_change)
-    doors = server.Doors(watching.content, Operator(target, may_change).act)
+    watching = Watching(deployment, reader or ())
+    shown = Refreshing(first_state(deployment, may_operate=may_change), watching.read)
+    doors = server.Doors(shown.content, Operator(target, may_change).act)
     with (
         opening.ended_by_signals(),
         interrupted_with("the page has ended; the stack goes on."),

@@ -18,8 +18,10 @@ from fanfold.fanout.row import COMPLETE
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.messages import Message
 from fanfold_cli.console import (
+    ExpectedError,
     counted,
     failing_with,
+    has_terminal,
     interrupted_with,
     print_json,
     print_result,
@@ -27,8 +29,8 @@ from fanfold_cli.console import (
 )
 from fanfold_cli.graph import Graph, heavy_tailed
 from fanfold_cli.local import deploy
-from fanfold_cli.local.home import Home
-from fanfold_cli.options import HomeOption, JsonOption
+from fanfold_cli.local.home import IS_CHECKOUT, Home
+from fanfold_cli.options import BrowserOption, HomeOption, JsonOption, PortOption
 from fanfold_cli.patience import DELIVERY_SECONDS, Patience
 from fanfold_cli.progress import progress_bar, waiting_for
 from fanfold_cli.seeding import seed
@@ -42,6 +44,8 @@ PUBLISHERS = 20
 MOST_FOLLOWERS = 10_000
 SEED = 1
 POLL_SECONDS = 0.5
+# Of the largest post with --hurt: long enough to do something to it.
+HURT_SECONDS = 22.0
 # Entries that are shown of a timeline, and those of a page: a timeline has several.
 PAGE = 10
 
@@ -95,10 +99,27 @@ def demo(
         int, typer.Option(min=1, help="Followers of the largest publisher.")
     ] = MOST_FOLLOWERS,
     number: Annotated[int, typer.Option("--seed", help="Seed of the follow graph.")] = SEED,
+    hurt: Annotated[
+        bool,
+        typer.Option(
+            "--hurt",
+            help="Kill workers, refuse batches and deliver twice meanwhile, on an engine of its "
+            "own; a page shows it, and has buttons for it.",
+        ),
+    ] = False,
+    seconds: Annotated[
+        float, typer.Option(min=1.0, help="With --hurt: how long the largest post shall take.")
+    ] = HURT_SECONDS,
+    port: PortOption = 0,
+    browser: BrowserOption = True,
     as_json: JsonOption = False,
 ) -> None:
     """Show the main job on the local engine: follow, publish, deliver, read, and count."""
     chosen = Home.choose(home)
+    if hurt:
+        graph = heavy_tailed(publishers=PUBLISHERS, most=followers, seed=number)
+        _hurt(chosen, graph, seconds, port, browser=browser, as_json=as_json)
+        return
     deployment = deploy.bring_up(chosen)
     is_default = (followers, number) == (MOST_FOLLOWERS, SEED)
     # Publishers of their own for each graph: otherwise two graphs on one engine would add up.
@@ -116,6 +137,28 @@ def demo(
             f"{result.seconds:.1f} s"
         )
     if not result.is_right:
+        raise typer.Exit(1)
+
+
+def _hurt(
+    home: Home, graph: Graph, seconds: float, port: int, *, browser: bool, as_json: bool
+) -> None:
+    if not IS_CHECKOUT:
+        raise ExpectedError(
+            "`fanfold demo --hurt` runs the functions in processes of its own, so it needs a "
+            "checkout of Fanfold."
+        )
+    from fanfold_console.hurt import command
+
+    verdict = command.run(
+        home, graph, seconds=seconds, port=port, browser=browser and has_terminal()
+    )
+    if as_json:
+        content = asdict(verdict)
+        print_json(content | {"lost": verdict.lost, "is_right": verdict.is_right})
+    else:
+        print_result(verdict.sentence)
+    if not verdict.is_right:
         raise typer.Exit(1)
 
 
@@ -138,7 +181,7 @@ def _run(deployment: Deployment, graph: Graph, *, tag: str, is_shown: bool) -> R
         waiting_for("the publishers to sign in and publish"),
         failing_with("A post cannot be published", Failed),
     ):
-        _publish(current, tag)
+        publish(current, tag)
     late = _watch(current)
     with waiting_for("all timelines to be counted"):
         delivered, unexpected = _count(current)
@@ -161,7 +204,7 @@ def _run(deployment: Deployment, graph: Graph, *, tag: str, is_shown: bool) -> R
     )
 
 
-def _publish(run: Run, tag: str) -> None:
+def publish(run: Run, tag: str) -> None:
     """Publish one post of each publisher: the larger half by HTTP, the smaller half by SQS."""
     publishers = run.graph.largest()
     by_http, by_queue = publishers[: len(publishers) // 2], publishers[len(publishers) // 2 :]

@@ -57,6 +57,7 @@ export class Ring {
     set(this.word, words);
     this.word.setAttribute("class", `word ${done ? "good" : mood}`);
     this.root.setAttribute("aria-label", ring ? `${number(ring.delivered)} ${of} followers have the post of ${ring.publisher_id}. ${words}.` : "Nothing is being delivered.");
+    this.root.dataset.ref = ring?.ref_id ?? "";
     this.root.dataset.share = ring ? (state.shares[ring.ref_id] ?? 0).toFixed(3) : "";
   }
 

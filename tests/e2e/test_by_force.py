@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,6 @@ from fanfold import names
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows.density import SAMPLE_EDGES
 from fanfold.follows.edges_table import EdgesTable
-from fanfold_cli import aws
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
@@ -61,22 +59,15 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     home = Home(tmp_path_factory.mktemp("by-force"))
     try:
         deployed = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS)
+        worker_processes.stop_polling(deployed)
         for queue in worker_processes.QUEUES:
-            _stop_polling(deployed, deployed.output(queue.url_output))
+            deployed.client("sqs").set_queue_attributes(
+                QueueUrl=deployed.output(queue.url_output),
+                Attributes={"VisibilityTimeout": str(VISIBILITY_SECONDS)},
+            )
         yield deployed
     finally:
         deploy.take_down(home)
-
-
-def _stop_polling(stack: Deployment, url: str) -> None:
-    sqs, lambda_ = stack.client("sqs"), stack.client("lambda")
-    queue = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
-    found = lambda_.list_event_source_mappings(EventSourceArn=queue["QueueArn"])
-    for mapping in found["EventSourceMappings"]:
-        lambda_.update_event_source_mapping(UUID=mapping["UUID"], Enabled=False)
-    sqs.set_queue_attributes(
-        QueueUrl=url, Attributes={"VisibilityTimeout": str(VISIBILITY_SECONDS)}
-    )
 
 
 @dataclass(frozen=True)
@@ -121,23 +112,6 @@ def users(count: int) -> list[str]:
     return [f"reader-{number:05d}" for number in range(count)]
 
 
-def environment(stack: Deployment, dynamodb: str) -> dict[str, str]:
-    """The deployed worker's environment variables, with another endpoint for DynamoDB."""
-    found = stack.client("lambda").list_functions()["Functions"]
-    variables: list[dict[str, Any]] = [
-        function["Environment"]["Variables"]
-        for function in found
-        if function["Handler"].startswith("functions.deliver.")
-    ]
-    assert len(variables) == 1
-    assert stack.endpoint is not None
-    return {
-        **aws.local_environment(stack.endpoint),
-        **variables[0],
-        "AWS_ENDPOINT_URL_DYNAMODB": dynamodb,
-    }
-
-
 def deliver(
     stack: Deployment,
     audiences: Mapping[str, int],
@@ -154,7 +128,9 @@ def deliver(
     with (
         log.open("wb") as written,
         faults.faulty_way_to(stack.endpoint, rates, plan.seed) as front,
-        worker_processes.running(plan, environment(stack, front.url), log=written) as workers,
+        worker_processes.running(
+            plan, worker_processes.environment(stack, front.url), log=written
+        ) as workers,
     ):
         for ref_id, publisher in posts.items():
             event = {"type": "post.published", "publisher_id": publisher, "ref_id": ref_id}

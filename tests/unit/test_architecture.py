@@ -160,6 +160,32 @@ RULES = (
         ("fanfold_console", "fanfold_cli", "fanfold_client", "fanfold", "botocore"),
         "it shows a stack, and acts as the commands do",
     ),
+    Rule(
+        "fanfold_console.hurt",
+        (
+            "fanfold_console",
+            "fanfold_cli",
+            "fanfold_client",
+            "fanfold",
+            "aws_model",
+            "botocore",
+            "simulation",
+        ),
+        "it hurts a local stack with what the simulation has",
+    ),
+    Rule(
+        "fanfold_cli.commands.demo",
+        (
+            "fanfold_cli",
+            "fanfold_client",
+            "fanfold",
+            "fanfold_console.hurt",
+            "rich",
+            "typer",
+            "urllib3",
+        ),
+        "with --hurt it opens the page, and only then imports it",
+    ),
     Rule("aws_model", ("aws_model", "botocore"), "a model of AWS knows nothing of Fanfold"),
     Rule(
         "simulation",

@@ -1,0 +1,45 @@
+"""Runs `fanfold demo --hurt` from its beginning to its verdict."""
+
+from __future__ import annotations
+
+from fanfold import clock
+from fanfold_cli.console import failing_with, interrupted_with, say
+from fanfold_cli.graph import Graph
+from fanfold_cli.local.home import Home
+from fanfold_client import Failed
+from fanfold_console import opening, server
+from fanfold_console.hurt import script
+from fanfold_console.hurt.stage import Stage, home_beside, staged
+from fanfold_console.views import Verdict
+
+# For a page to fetch the last state before the bridge ends.
+LAST_LOOK_SECONDS = 3.0
+
+
+def run(home: Home, graph: Graph, *, seconds: float, port: int, browser: bool) -> Verdict:
+    """Play on a stage of its own, which ends with it; `home` is that of the user's engine."""
+    with (
+        opening.ended_by_signals(),
+        interrupted_with("the engine of this demo has ended, with all its workers."),
+        staged(home_beside(home), graph, seconds=seconds) as stage,
+        server.serving(server.Doors(stage.shown.content, stage.act), port=port) as bridge,
+    ):
+        say(
+            f"Watch it at {bridge.address}\nThe script plays by itself; any button takes the wheel."
+        )
+        stage.story.told = say
+        with opening.opened(bridge.address, is_wanted=browser):
+            return _played(stage)
+
+
+def _nothing(_: str) -> None:
+    """Say nothing."""
+
+
+def _played(stage: Stage) -> Verdict:
+    with failing_with("The demo stopped", Failed):
+        script.play(stage)
+        stage.story.told = _nothing  # the verdict is the result
+        verdict = stage.count()
+    clock.sleep(LAST_LOOK_SECONDS)
+    return verdict

@@ -1,0 +1,102 @@
+"""What `fanfold demo --hurt` plays where nobody presses anything. Every wait is for a fact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fanfold import clock
+from fanfold_cli.console import ExpectedError
+from fanfold_cli.patience import AGAIN_SECONDS
+from fanfold_console.hurt.stage import Stage
+
+POLL_SECONDS = 0.25
+# A wait without its fact goes on to the next act; the count at the end says what is missing.
+LIMIT_SECONDS = AGAIN_SECONDS + 60.0
+
+
+class _Taken(Exception):
+    """Somebody has pressed a button: the script is over."""
+
+
+def play(stage: Stage) -> None:
+    """Play all acts, or what the people at the page want; return once it shall be counted."""
+    try:
+        for act in (_publish, _kill, _throttle, _twice):
+            act(stage)
+    except _Taken:
+        stage.act_name = ""
+        while not stage.is_count_wanted:
+            stage.shown.current()
+            clock.sleep(POLL_SECONDS)
+    stage.throttle(False)
+    stage.twice(False)
+    stage.act_name = "What is still under way comes to its end."
+    _wait(stage, lambda: stage.is_at_rest, is_scripted=False)
+
+
+def _publish(stage: Stage) -> None:
+    stage.act_name = "Publish, and watch."
+    stage.publish()
+    _until_delivered(stage)
+
+
+def _kill(stage: Stage) -> None:
+    stage.act_name = "Kill a worker in mid-segment."
+    stage.publish()
+    _until(stage, 0.3)
+    _try_to_kill(stage)
+    _until_delivered(stage)
+
+
+def _throttle(stage: Stage) -> None:
+    stage.act_name = "The table refuses 40 % of the batches."
+    stage.throttle(True)
+    stage.publish()
+    _until(stage, 0.7)
+    stage.throttle(False)
+    _until_delivered(stage)
+
+
+def _twice(stage: Stage) -> None:
+    stage.act_name = "Everything is delivered twice, and a worker is killed."
+    stage.twice(True)
+    stage.publish()
+    _until(stage, 0.3)
+    _try_to_kill(stage)
+    _until_delivered(stage)
+    stage.twice(False)
+
+
+def _try_to_kill(stage: Stage) -> None:
+    """Kill a worker as soon as one has a segment in hand, while there is anything to deliver."""
+
+    def is_killed() -> bool:
+        try:
+            stage.kill()
+        except ExpectedError:
+            return not stage.shown.current().open
+        return True
+
+    _wait(stage, is_killed)
+
+
+def _until(stage: Stage, share: float) -> None:
+    def is_so_far() -> bool:
+        state = stage.shown.current()
+        return not state.open or (state.ring is not None and state.ring.share >= share)
+
+    _wait(stage, is_so_far)
+
+
+def _until_delivered(stage: Stage) -> None:
+    _wait(stage, lambda: stage.is_at_rest)
+
+
+def _wait(stage: Stage, fact: Callable[[], bool], *, is_scripted: bool = True) -> None:
+    end = clock.monotonic() + LIMIT_SECONDS
+    while clock.monotonic() < end:
+        if is_scripted and not stage.is_scripted:
+            raise _Taken
+        if fact():
+            return
+        clock.sleep(POLL_SECONDS)

@@ -1,0 +1,276 @@
+"""The stage of `fanfold demo --hurt`: an engine, workers, faults, and what is done to them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+
+from aws_model.endpoint import forwarding_to, serving
+from fanfold import clock, names
+from fanfold.aws.items import MAX_PUTS
+from fanfold.fanout.plan import count_for
+from fanfold.fanout.row import ENDED
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.sweep.open_fanouts import OpenFanouts
+from fanfold_cli import fanouts
+from fanfold_cli.commands.demo import Run, publish
+from fanfold_cli.console import ExpectedError, counted
+from fanfold_cli.graph import Graph
+from fanfold_cli.local import deploy
+from fanfold_cli.local.home import CHECKOUT, Home
+from fanfold_cli.progress import waiting_for
+from fanfold_cli.stack import Deployment
+from fanfold_console import stack_reading
+from fanfold_console.hurt import counting
+from fanfold_console.hurt.meter import Meter, cell_of
+from fanfold_console.hurt.pool import SHOWN_AFTER, Pool
+from fanfold_console.server import Content, WrongRequest
+from fanfold_console.stack_reading import StackReading
+from fanfold_console.views import GOOD, HEAL, HURT, INFO, Depth, Hurting, State, Verdict
+from fanfold_console.watching import Movement, Refreshing, Story, first_state, reader_of
+from simulation import worker_processes
+
+LIFETIME_HOURS = 2.0
+# Edges at once, into an empty table.
+LOAD_THREADS = 4
+
+
+def home_beside(home: Home) -> Home:
+    """The home of the demo's own engine: nothing that is done to it is done to the user's."""
+    return Home(home.path.with_name(f"{home.path.name}-hurt"))
+
+
+@contextmanager
+def staged(home: Home, graph: Graph, *, seconds: float) -> Iterator[Stage]:
+    """Set the stage up, and take all of it down, whatever happens.
+
+    `seconds` is about how long the largest post takes.
+    """
+    # A run that was killed has left its engine behind; it ends here.
+    try:
+        deployment = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS, fresh=True)
+        assert deployment.endpoint is not None
+        worker_processes.stop_polling(deployment)
+        with waiting_for("the follows to be loaded"):
+            _load(deployment, graph)
+        with forwarding_to(deployment.endpoint) as backend:
+            meter = Meter(backend, deployment.settings().timelines_table)
+            with serving(meter.answer) as url:
+                stage = Stage(deployment, graph, meter)
+                pool = Pool(
+                    _environment(deployment, url, graph, seconds),
+                    deployment.client("sqs"),
+                    home.path / "workers.log",
+                    stage.story.add,
+                )
+                try:
+                    pool.wait_until_ready()
+                    stage.use(pool)
+                    yield stage
+                finally:
+                    pool.close()
+    finally:
+        deploy.take_down(home)
+
+
+def _load(deployment: Deployment, graph: Graph) -> None:
+    """Write the edges that deliveries read, in batches: follow by follow would take minutes."""
+    table = EdgesTable(deployment.client("dynamodb"), deployment.settings().followers_table)
+
+    def load(publisher: str) -> None:
+        left = table.put_all((publisher, user, 1, 0) for user in graph.followers[publisher])
+        if left:
+            raise ExpectedError(f"The engine did not take {len(left):,} follows of {publisher}.")
+
+    with ThreadPoolExecutor(LOAD_THREADS) as threads:
+        list(threads.map(load, graph.followers))
+
+
+def _environment(
+    deployment: Deployment, dynamodb: str, graph: Graph, seconds: float
+) -> dict[str, str]:
+    """The deployed worker's, with a pace that one can watch."""
+    largest = len(graph.followers[graph.largest()[0]])
+    # PLAN estimates how many they are, and may come out a little above.
+    segments = count_for(largest + largest // 20)
+    rate = max(1, round(largest / segments / seconds))
+    found = worker_processes.environment(deployment, dynamodb)
+    for lane, share in ((names.BULK, 1), (names.EXPRESS, 3), (names.PUBLISH, 3)):
+        found[f"{lane.name.upper()}_WORKER_RATE"] = str(rate * share)
+        found[f"{lane.name.upper()}_SLOWEST_RATE"] = str(max(1, rate * share // 2))
+        found[f"{lane.name.upper()}_BURST"] = str(MAX_PUTS)
+    path = [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]
+    return {**found, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+
+class Stage:
+    """What may be done, by buttons or by the script, and what is seen of it."""
+
+    def __init__(self, deployment: Deployment, graph: Graph, meter: Meter) -> None:
+        self.run, self.meter = Run(deployment, graph), meter
+        self.pool: Pool
+        self.story = Story()
+        self.shown = Refreshing(first_state(deployment, may_operate=False), self._read, self.story)
+        self.is_scripted, self.act_name, self.has_ended = True, "", False
+        self.is_count_wanted = False
+        self.verdict: Verdict | None = None
+        self._latest: list[str] = []  # posts of the last publish, the largest first
+        self._reading, self._movement = StackReading(deployment), Movement()
+        self._readers = [reader_of(deployment, user) for user in _some_readers(graph)]
+        self._wanted = {by: Counter(map(cell_of, users)) for by, users in graph.followers.items()}
+        self._publishing, self._began = threading.Lock(), clock.monotonic()
+        self._tag, self._rounds = f"hurt-{secrets.token_hex(3)}", 0
+
+    def use(self, pool: Pool) -> None:
+        self.pool = pool
+        pool.publishers = lambda ref_id: self.run.posts.get(ref_id, "")
+
+    # What may be done
+
+    def publish(self) -> None:
+        """Publish a post of each publisher, by HTTP and by queue."""
+        with self._publishing:
+            self._rounds += 1
+            before = set(self.run.posts)
+            if not before:
+                self._began = clock.monotonic()
+            publish(self.run, f"{self._tag}-{self._rounds}")
+            sizes = {by: len(users) for by, users in self.run.graph.followers.items()}
+            posts = self.run.posts.items()
+            new = [(sizes[by], ref_id) for ref_id, by in posts if ref_id not in before]
+            self._latest = [ref_id for _, ref_id in sorted(new, reverse=True)]
+        self.story.add(INFO, f"{counted(len(new), 'post')} published.")
+
+    def kill(self) -> None:
+        """Raises `ExpectedError` if no worker has a segment in hand."""
+        self.pool.kill(self._latest[0] if self._latest else "")
+
+    def throttle(self, on: bool) -> None:
+        if on != self.meter.is_throttled:
+            self.meter.throttle(on)
+            words = "The table refuses 40 % of the batches." if on else "The table takes all again."
+            self.story.add(HURT if on else HEAL, words)
+
+    def twice(self, on: bool) -> None:
+        if on != self.pool.twice:
+            self.pool.set_twice(on)
+            words = "Every message is sent twice." if on else "Messages are sent once from here on."
+            self.story.add(HURT if on else HEAL, words)
+
+    def act(self, content: Content) -> Content:
+        """Do what a button says; whoever presses one has the wheel from then on."""
+        if self.has_ended:
+            raise ExpectedError("The demo has ended.")
+        what, on = content.get("what"), content.get("on")
+        if what in ("throttle", "twice") and not isinstance(on, bool):
+            raise WrongRequest(f"'on' must be true or false, not {on!r:.100}.")
+        self.is_scripted = False
+        match what:
+            case "publish":
+                self.publish()
+            case "kill":
+                self.kill()
+            case "throttle":
+                self.throttle(bool(on))
+            case "twice":
+                self.twice(bool(on))
+            case "count":
+                self.is_count_wanted = True
+            case _:
+                raise WrongRequest("There is no such button.")
+        return {}
+
+    # What is seen
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing is owed: every post's entries have passed, and the queues are empty."""
+        state = self.shown.current()
+        lanes = [state.queues.get(queue.name.lower(), Depth()) for queue in worker_processes.QUEUES]
+        return not state.open and not any(depth.owed for depth in lanes)
+
+    def count(self) -> Verdict:
+        """Count rows and what readers see, against the graph and what was accepted."""
+        took = clock.monotonic() - self._began
+        self.act_name = "Every row is counted."
+        with waiting_for("all rows to be counted"):
+            self.verdict = counting.judge(
+                self.run.expected,
+                counting.rows(self.run),
+                counting.read_by(self.run, [reader.user for reader in self._readers]),
+                seconds=took,
+                killed=self.pool.killed,
+                refused=self.meter.refused,
+                copies=self.pool.copies,
+            )
+        self.has_ended, self.act_name = True, ""
+        self.story.add(GOOD if self.verdict.is_right else HURT, self.verdict.sentence)
+        return self.verdict
+
+    def _read(self, before: State) -> State:
+        latest = list(self._latest)
+        ledger = fanouts.ledger_of(self.run.deployment)
+        found = fanouts.rows_of(OpenFanouts(ledger.client, ledger.table), latest) if latest else ()
+        rows = {row.fanout_id: row for row in found}
+        views = [
+            self.meter.filled(
+                stack_reading.view(rows[ref_id]), self._wanted[self.run.posts[ref_id]]
+            )
+            for ref_id in latest
+            if ref_id in rows
+        ]
+        self._movement.see(clock.monotonic(), {each.ref_id: each.delivered for each in views})
+        for reader in self._readers:
+            reader.look()
+        others = [
+            replace(each, have=(), again=(), refused=(), is_largest=False) for each in views[1:]
+        ]
+        # A post by queue has no row until PLAN has accepted it.
+        count = len(latest) - sum(row.state in ENDED for row in rows.values())
+        return replace(
+            before,
+            now=clock.now_ms() / 1000,
+            failure="",
+            ring=views[0] if views else None,
+            others=tuple(others),
+            open=count,
+            rate=self._movement.rate,
+            queues=self._reading.queues(),
+            workers=self.pool.views(),
+            readers=tuple(reader.view() for reader in self._readers),
+            still_seconds=clock.monotonic() - self._movement.moved_at if count else 0.0,
+            hurting=self._hurting(),
+            verdict=self.verdict,
+        )
+
+    def _hurting(self) -> Hurting:
+        graph = self.run.graph
+        posts = counted(len(graph.followers), "post")
+        return Hurting(
+            throttled=self.meter.is_throttled,
+            twice=self.pool.twice,
+            killed=self.pool.killed,
+            refused=self.meter.refused,
+            copies=self.pool.copies,
+            rewritten=self.meter.rewritten,
+            shown_after=SHOWN_AFTER,
+            is_scripted=self.is_scripted,
+            act=self.act_name,
+            publishes=f"{posts}, {counted(graph.edges, 'follower')}",
+            has_ended=self.has_ended,
+        )
+
+
+def _some_readers(graph: Graph) -> list[str]:
+    """Three who follow many, some and few, all of them the largest publisher."""
+    follows = graph.follows
+    users = sorted(
+        graph.followers[graph.largest()[0]], key=lambda user: (-len(follows[user]), user)
+    )
+    return list(dict.fromkeys([users[0], users[len(users) // 50], users[-1]]))

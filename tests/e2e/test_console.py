@@ -1,0 +1,178 @@
+"""`fanfold demo --hurt` and its page: everything is hurt, and every row is counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanfold_cli.local.home import CHECKOUT, Home
+from fanfold_console.hurt.stage import home_beside
+from tests.e2e.clients import User, eventually
+
+CHROME = "FANFOLD_CHROME"
+PICTURES = "FANFOLD_PICTURES"
+# Much longer than it takes on a busy machine.
+PATIENCE_SECONDS = 1_200
+# Two segments in the bulk lane, and few others: short enough for a busy machine.
+SIZE = ("--followers", "5500", "--seconds", "10")
+
+
+@contextmanager
+def started(words: Sequence[str], log: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command of `fanfold`, as its user runs it; whatever happens, it ends."""
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fanfold_cli", *words],
+            cwd=CHECKOUT,
+            env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            stdout=said if words[0] == "console" else subprocess.PIPE,
+            stderr=said,
+            text=True,
+        )
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=PATIENCE_SECONDS)
+
+
+@contextmanager
+def hurt(home: Home, log: Path) -> Iterator[subprocess.Popen[str]]:
+    """The demo, whose engine ends with it."""
+    words = ("demo", "--hurt", "--home", str(home.path), "--no-browser", "--json", *SIZE)
+    with started(words, log) as process:
+        yield process
+    assert home_beside(home).running() is None
+
+
+def address_in(log: Path, process: subprocess.Popen[str]) -> str:
+    while process.poll() is None:
+        for word in log.read_text().split():
+            if word.startswith("http://127.0.0.1:") and "/#" in word:
+                return word
+        try:
+            process.wait(0.2)
+        except subprocess.TimeoutExpired:
+            continue
+    raise AssertionError(log.read_text())
+
+
+def verdict_of(process: subprocess.Popen[str], log: Path) -> dict[str, Any]:
+    printed, _ = process.communicate(timeout=PATIENCE_SECONDS)
+    assert process.returncode == 0, log.read_text()
+    found: dict[str, Any] = json.loads(printed)
+    assert found["expected"] == found["delivered"] > 0
+    assert (found["lost"], found["twice"], found["unexpected"]) == (0, 0, 0)
+    return found
+
+
+def call(address: str, path: str, content: Any = None) -> Any:
+    """Call the bridge as its page does."""
+    origin, _, key = address.partition("/#")
+    headers = {"x-fanfold-key": key, "content-type": "application/json"}
+    body = None if content is None else json.dumps(content).encode()
+    request = urllib.request.Request(f"{origin}{path}", body, headers)
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+        return json.loads(answer.read())
+
+
+@pytest.mark.thorough
+def test_the_console_of_a_stack_shows_a_post_and_runs_what_is_confirmed(
+    engine: Home, make: Callable[[str], User], tmp_path: Path
+) -> None:
+    alice, bob = make("alice"), make("bob")
+    bob.follow(alice)
+    log = tmp_path / "log"
+    words = ("console", "--home", str(engine.path), "--no-browser", "--reader", bob.name)
+    with started(words, log) as process:
+        address = address_in(log, process)
+        eventually(lambda: not call(address, "/state")["failure"])
+        ref_id = alice.publish(body={"title": "Hello"})["ref_id"]
+
+        def is_shown() -> bool:
+            state = call(address, "/state")
+            seen = [entry["ref_id"] for entry in state["readers"][0]["entries"]]
+            ring = state["ring"]
+            return seen == [ref_id] and bool(ring) and ring["state"] == "complete"
+
+        eventually(is_shown)
+        state = call(address, "/state")
+        assert (state["ring"]["ref_id"], state["ring"]["delivered"]) == (ref_id, 1)
+        assert state["headline"]["mood"] == "good"
+        assert bob.token not in json.dumps(state)
+
+        show = {"command": "fanout show", "id": ref_id}
+        asked = call(address, "/act", show)
+        assert asked["command"] == f"fanfold fanout show --home {engine.path} -- {ref_id}"
+        done = call(address, "/act", show | {"confirmed": asked["command"]})
+        assert (done["succeeded"], done["result"]["delivered"]) == (True, 1)
+        unknown = {"command": "fanout resend", "id": "no-such-post"}
+        confirmed = call(address, "/act", unknown)["command"]
+        failed = call(address, "/act", unknown | {"confirmed": confirmed})
+        assert not failed["succeeded"]
+        assert "The ledger knows no fan-out" in failed["said"]
+
+
+@pytest.mark.slow
+def test_the_script_plays_by_itself_and_every_row_is_right(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with hurt(Home(tmp_path / "home"), log) as process:
+        found = verdict_of(process, log)
+    assert " 2 workers killed, " in found["sentence"]
+    assert ", 0 batches refused" not in found["sentence"]
+    assert ", 0 copies" not in found["sentence"]
+    assert found["sentence"].endswith(" 0 lost, 0 seen twice")
+
+
+@pytest.mark.slow
+def test_a_demo_that_is_ended_leaves_nothing_running(tmp_path: Path) -> None:
+    log, home = tmp_path / "log", Home(tmp_path / "home")
+    with hurt(home, log) as process:
+        address = address_in(log, process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE_SECONDS)
+        assert process.returncode == 130
+    assert "Interrupted" in log.read_text()
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(address, timeout=5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    (sys.platform, platform.machine()) != ("linux", "x86_64") and CHROME not in os.environ,
+    reason=f"the bundled browser is for Linux on x64: name a Chrome in {CHROME}",
+)
+def test_a_person_at_the_page_hurts_it_and_sees_it_heal(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    pictures = Path(os.environ.get(PICTURES, tmp_path / "pictures"))
+    pictures.mkdir(parents=True, exist_ok=True)
+    with hurt(Home(tmp_path / "home"), log) as process:
+        # The browser is unpacked into TMPDIR; one of another version would be taken from there.
+        environment = {
+            "FANFOLD_ADDRESS": address_in(log, process),
+            PICTURES: str(pictures),
+            "TMPDIR": str(tmp_path),
+        }
+        done = subprocess.run(
+            ["node", str(Path(__file__).with_name("console_page.mjs"))],
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, f"{done.stdout}\n{log.read_text()}"
+        verdict_of(process, log)
+    assert len(list(pictures.glob("*.png"))) == 24

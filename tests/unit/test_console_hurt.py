@@ -1,0 +1,126 @@
+"""The stage's own counts: what passes on the way to the table, and the verdict on every row."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from aws_model.endpoint import Answer, Request
+from fanfold_console import stack_reading
+from fanfold_console.hurt import counting
+from fanfold_console.hurt.meter import Meter, cell_of
+from fanfold_console.views import CELLS, Ring
+from tests.unit.test_console_reading import fanout
+
+AT = "2026-11-20T18:00:00.123Z"
+USERS = [f"reader-{number}" for number in range(20)]
+WANTED = Counter(map(cell_of, USERS))
+
+
+def batch(users: list[str], ref_id: str = "post-1", table: str = "Timelines") -> Request:
+    items = [{"user_id": {"S": user}, "sort_key": {"S": f"{AT}#{ref_id}"}} for user in users]
+    content = {"RequestItems": {table: [{"PutRequest": {"Item": item}} for item in items]}}
+    return Request("BatchWriteItem", {}, json.dumps(content).encode())
+
+
+def takes_all(_: Request) -> Answer:
+    return Answer(200, b'{"UnprocessedItems": {}}')
+
+
+def filled(meter: Meter) -> Ring:
+    return meter.filled(stack_reading.view(fanout(state="delivering", segments=1)), WANTED)
+
+
+def test_the_ring_shows_what_the_table_took() -> None:
+    meter = Meter(takes_all, "Timelines")
+    meter.answer(batch(USERS[:10]))
+    meter.answer(batch(USERS[:5], table="Followers"))
+    ring = filled(meter)
+    assert (ring.delivered, ring.followers) == (10, 20)
+    assert {cell for cell, share in enumerate(ring.have) if share} == set(map(cell_of, USERS[:10]))
+    assert sum(ring.again) == sum(ring.refused) == 0
+    assert (len(ring.have), meter.refused, meter.rewritten) == (CELLS, 0, 0)
+
+
+def test_an_entry_that_is_written_again_is_counted_apart() -> None:
+    meter = Meter(takes_all, "Timelines")
+    meter.answer(batch(USERS))
+    meter.answer(batch(USERS[:3]))
+    ring = filled(meter)
+    assert (ring.delivered, meter.rewritten) == (20, 3)
+    assert sum(ring.again) > 0
+    assert max(ring.have) == 1.0
+
+
+def refuses_two(request: Request) -> Answer:
+    tables: dict[str, list[Any]] = json.loads(request.body)["RequestItems"]
+    left = {table: writes[:2] for table, writes in tables.items()}
+    return Answer(200, json.dumps({"UnprocessedItems": left}).encode())
+
+
+@pytest.mark.parametrize(
+    ("backend", "passed", "refused"),
+    [(refuses_two, 18, 2), (lambda _: Answer(400, b"{}"), 0, 20)],
+)
+def test_what_is_refused_is_not_in_the_ring(backend: Any, passed: int, refused: int) -> None:
+    meter = Meter(backend, "Timelines")
+    meter.answer(batch(USERS))
+    ring = filled(meter)
+    assert (ring.delivered, sum(ring.refused), meter.refused) == (passed, refused, 1)
+
+
+def test_a_throttled_table_refuses_four_batches_of_ten_and_then_none() -> None:
+    meter = Meter(takes_all, "Timelines")
+    meter.throttle(True)
+    for number in range(500):
+        meter.answer(batch(USERS, f"post-{number}"))
+    assert 150 <= meter.refused <= 250
+    meter.throttle(False)
+    before = meter.refused
+    for number in range(100):
+        meter.answer(batch(USERS, f"later-{number}"))
+    assert meter.refused == before
+
+
+EXPECTED = {("ada", "post-1"), ("bob", "post-1"), ("bob", "post-2")}
+
+
+def judged(found: Counter[tuple[str, str]], bob: list[str]) -> Any:
+    numbers = {"seconds": 158.2, "killed": 2, "refused": 1, "copies": 0}
+    return counting.judge(EXPECTED, found, {"bob": Counter(bob)}, **numbers)
+
+
+def test_the_verdict_is_one_line() -> None:
+    verdict = judged(Counter(EXPECTED), ["post-1", "post-2"])
+    assert verdict.is_right
+    assert verdict.sentence == (
+        "demo: delivered 3 of 3 entries in 158 s; 2 workers killed, 1 batch refused, 0 copies, "
+        "0 lost, 0 seen twice"
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "bob", "end"),
+    [
+        (Counter(EXPECTED - {("ada", "post-1")}), ["post-1", "post-2"], "1 lost, 0 seen twice"),
+        (
+            Counter([*EXPECTED, ("ada", "post-1")]),
+            ["post-1", "post-2"],
+            "0 lost, 1 seen twice",
+        ),
+        (Counter(EXPECTED), ["post-1", "post-1", "post-2"], "0 lost, 1 seen twice"),
+        (Counter(EXPECTED), ["post-1"], "0 lost, 0 seen twice, 1 timelines wrong"),
+        (
+            Counter([*EXPECTED, ("eve", "post-1")]),
+            ["post-1", "post-2"],
+            "0 lost, 0 seen twice, 1 unexpected",
+        ),
+    ],
+)
+def test_any_row_too_few_or_too_many_is_wrong(
+    found: Counter[tuple[str, str]], bob: list[str], end: str
+) -> None:
+    verdict = judged(found, bob)
+    assert not verdict.is_right
+    assert verdict.sentence.endswith(end)

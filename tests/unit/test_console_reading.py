@@ -1,0 +1,170 @@
+"""A fan-out as the ring shows it, which one it shows, and what a refresh costs."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fanfold.fanout.backlog import Resume
+from fanfold.fanout.row import Fanout
+from fanfold.follows import ring
+from fanfold_cli.stack import Deployment
+from fanfold_console import stack_reading, watching
+from fanfold_console.stack_reading import Spent, StackReading
+from fanfold_console.views import CELLS, State
+from fanfold_console.watching import Movement, Refreshing, Story
+
+AT = "2026-11-20T18:00:00.123Z"
+LATER = "2026-11-20T18:05:00.123Z"
+
+
+def fanout(ref_id: str = "post-1", **values: Any) -> Fanout:
+    row = {"fanout_id": ref_id, "publisher_id": "ada", "sort_key": f"{AT}#{ref_id}"}
+    return Fanout(**{**row, "accepted_at": AT, "expires_at": 0, **values})
+
+
+def full(row: Fanout) -> list[int]:
+    """The cells that the ledger knows to be delivered."""
+    return [cell for cell, share in enumerate(stack_reading.view(row).have) if share == 1]
+
+
+def planned(segments: int, pending: set[int], **values: Any) -> Fanout:
+    return fanout(
+        state="delivering", segments=segments, pending=frozenset(pending), followers=100, **values
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "cells"),
+    [
+        (fanout(), []),
+        (fanout(state="complete"), list(range(CELLS))),
+        (planned(1, {0}), []),
+        (planned(4, {0, 1, 3}), list(range(128, 192))),
+        (planned(4, set()), list(range(CELLS))),
+        (planned(1024, {0, 1, 2, 3, 5}), list(range(2, CELLS))),
+    ],
+)
+def test_the_ring_has_the_segments_that_the_ledger_says_are_done(
+    row: Fanout, cells: list[int]
+) -> None:
+    assert full(row) == cells
+
+
+@pytest.mark.parametrize(
+    ("position", "cells"),
+    [
+        ("4000000000000000", 0),
+        ("6000000000000000", 32),
+        ("6000000000000000~", 32),
+        (ring.behind_all("8000000000000000"), 64),
+    ],
+)
+def test_a_segment_that_was_handed_back_is_shown_as_far_as_it_came(
+    position: str, cells: int
+) -> None:
+    row = planned(4, {0, 1, 2, 3}, resume={1: Resume(position, 10)})
+    assert full(row) == list(range(64, 64 + cells))
+
+
+def test_a_part_of_a_cell_is_a_part() -> None:
+    row = planned(512, set(range(0, 512, 2)))
+    assert set(stack_reading.view(row).have) == {0.5}
+
+
+def reading() -> StackReading:
+    return StackReading(Deployment("eu-central-1", None, {}))
+
+
+SMALL = fanout("small", state="delivering", followers=9)
+LARGE = fanout("large", state="delivering", followers=900)
+
+
+def test_the_ring_shows_the_largest_delivery_until_it_has_ended() -> None:
+    source = reading()
+    assert source.choose([SMALL]) == SMALL
+    assert source.choose([LARGE, SMALL]) == LARGE
+    assert source.choose([replace(LARGE, followers=1000), SMALL]).fanout_id == "large"  # type: ignore[union-attr]
+    done = replace(LARGE, state="complete", completed_at=LATER)
+    assert source.choose([done, replace(SMALL, state="complete")]) == done
+
+
+def test_the_ring_goes_on_to_what_was_published_later() -> None:
+    source = reading()
+    done = replace(LARGE, state="complete", completed_at=AT)
+    source.choose([done])
+    new = replace(SMALL, state="complete", accepted_at=LATER)
+    assert source.choose([new, done]) == new
+
+
+def test_there_is_nothing_to_show_where_nothing_was_published() -> None:
+    assert reading().choose([]) is None
+
+
+def test_the_page_says_what_a_refresh_costs() -> None:
+    spent = Spent(read_units=13, queue_calls=8, metrics=2)
+    assert spent.dollars == pytest.approx(13 * 0.125e-6 + 8 * 0.4e-6 + 2 * 1e-5)
+    assert spent.sentence(5) == (
+        "A refresh takes about 13 read units of DynamoDB and 8 calls of SQS, every 5 s while this "
+        "page is seen: about $0.018 an hour."
+    )
+
+
+class Clock:
+    """A monotonic clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.at = 100.0
+
+    def monotonic(self) -> float:
+        return self.at
+
+    def now_ms(self) -> int:
+        return int(self.at * 1000)
+
+
+def test_a_stack_on_aws_is_read_every_five_seconds_at_most_however_many_pages_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, reads = Clock(), list[float]()
+    monkeypatch.setattr(watching, "clock", clock)
+
+    def read(before: State) -> State:
+        reads.append(clock.at)
+        return before
+
+    on_aws = watching.first_state(Deployment("eu-central-1", None, {}), may_operate=False)
+    assert (on_aws.every_seconds, on_aws.is_aws) == (5.0, True)
+    shown = Refreshing(on_aws, read)
+    for _ in range(100):
+        shown.content()
+        clock.at += 0.125
+    assert reads == [100.0, 105.0, 110.0]
+
+
+def test_a_refresh_that_fails_is_told_and_the_next_one_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, answers = Clock(), iter([watching.ExpectedError("No answer."), None])
+    monkeypatch.setattr(watching, "clock", clock)
+
+    def read(before: State) -> State:
+        if error := next(answers):
+            raise error
+        return replace(before, failure="")
+
+    local = Deployment("us-east-1", "http://127.0.0.1:1", {})
+    shown = Refreshing(watching.first_state(local, may_operate=True), read, Story())
+    assert shown.current().headline.title == "The stack cannot be read"
+    clock.at += 1
+    assert shown.current().failure == ""
+    assert [event.text for event in shown.current().events] == ["The stack answers again."]
+
+
+def test_nothing_has_moved_since_the_last_entry() -> None:
+    movement = Movement()
+    movement.see(10.0, {"post": 0})
+    movement.see(11.0, {"post": 100})
+    assert (movement.rate, movement.moved_at) == (50.0, 11.0)
+    movement.see(12.0, {"post": 100})
+    assert (movement.rate, movement.moved_at) == (25.0, 11.0)

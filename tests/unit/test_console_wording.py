@@ -1,0 +1,166 @@
+"""What the page says of a state, and of two states after each other."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fanfold_console import wording
+from fanfold_console.views import (
+    BUSY,
+    CALM,
+    CELLS,
+    GOOD,
+    HURT,
+    Depth,
+    Hurting,
+    Ring,
+    State,
+    Verdict,
+    Worker,
+)
+
+QUIET = State(where="local engine", now=100.0, every_seconds=1.0, queues={"bulk": Depth()})
+RING = Ring(
+    ref_id="post-1",
+    publisher_id="ada",
+    state="delivering",
+    followers=10_000,
+    delivered=2_500,
+    segments=4,
+    pending=(1, 2, 3),
+    accepted_at=90.0,
+    lag_seconds=None,
+    have=(1.0,) * (CELLS // 4) + (0.0,) * (3 * CELLS // 4),
+)
+COMPLETE = replace(RING, state="complete", pending=(), delivered=10_000, lag_seconds=12.4)
+OPEN = replace(QUIET, ring=RING, open=1)
+HURTING = replace(OPEN, hurting=Hurting(shown_after=6))
+BEGUN = replace(RING, have=(1.0,) * (CELLS // 4) + (0.5,) + (0.0,) * (3 * CELLS // 4 - 1))
+
+
+def busy(segment: int) -> Worker:
+    return Worker(number=1, state="busy", ref_id="post-1", segment=segment, segments=4)
+
+
+def verdict(**changes: Any) -> Verdict:
+    found = {"expected": 10, "delivered": 10, "unexpected": 0, "twice": 0, "wrong_readers": 0}
+    return Verdict(**{**found, "sentence": "demo: delivered", **changes})
+
+
+@pytest.mark.parametrize(
+    ("state", "mood", "title"),
+    [
+        (QUIET, CALM, "Nothing is being delivered"),
+        (OPEN, BUSY, "Delivering"),
+        (replace(QUIET, ring=COMPLETE), GOOD, "10,000 followers have it in 12 s"),
+        (replace(QUIET, ring=replace(COMPLETE, delivered=1)), GOOD, "1 follower has it in 12 s"),
+        (
+            replace(QUIET, ring=replace(RING, state="abandoned")),
+            HURT,
+            "The delivery was abandoned",
+        ),
+        (replace(OPEN, stalled=2), HURT, "2 deliveries have stalled"),
+        (replace(OPEN, failure="No answer."), HURT, "The stack cannot be read"),
+        (replace(OPEN, still_seconds=7.0), HURT, "Nothing moves, nothing is lost"),
+        (replace(OPEN, still_seconds=5.0), BUSY, "Delivering"),
+        (HURTING, BUSY, "Delivering"),
+        (
+            replace(HURTING, workers=(Worker(number=3, state="killed"),)),
+            HURT,
+            "A worker is gone, its work is not",
+        ),
+        (replace(HURTING, ring=BEGUN), HURT, "A worker is gone, its work is not"),
+        (replace(HURTING, ring=BEGUN, workers=(busy(1),)), BUSY, "Delivering"),
+        (
+            replace(HURTING, hurting=Hurting(throttled=True)),
+            HURT,
+            "The table refuses, the workers slow down",
+        ),
+        (replace(HURTING, hurting=Hurting(twice=True)), HURT, "Every message comes twice"),
+        (replace(HURTING, verdict=verdict()), GOOD, "demo: delivered"),
+        (replace(HURTING, verdict=verdict(delivered=9)), HURT, "demo: delivered"),
+    ],
+)
+def test_the_headline_is_the_one_thing_to_know(state: State, mood: str, title: str) -> None:
+    found = wording.headline(state)
+    assert (found.mood, found.title) == (mood, title)
+
+
+def test_what_is_delivered_is_good_even_while_a_late_copy_is_hidden() -> None:
+    state = replace(QUIET, ring=COMPLETE, hurting=Hurting(twice=True))
+    state = replace(state, queues={"express": Depth(at_work=1)}, still_seconds=60.0)
+    assert wording.headline(state).mood == GOOD
+
+
+def test_a_hidden_message_is_named_with_the_time_that_it_may_take() -> None:
+    state = replace(OPEN, still_seconds=9.0, queues={"bulk": Depth(at_work=2)})
+    text = wording.headline(state).text
+    assert text.startswith("2 bulk messages failed or lost their worker.")
+    assert text.endswith("within 6 min 0 s.")
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_right"),
+    [
+        ({}, True),
+        ({"delivered": 9}, False),
+        ({"unexpected": 1}, False),
+        ({"twice": 1}, False),
+        ({"wrong_readers": 1}, False),
+    ],
+)
+def test_a_verdict_is_right_only_if_every_count_is(changes: dict[str, int], is_right: bool) -> None:
+    assert verdict(**changes).is_right is is_right
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (QUIET, OPEN, ["The post of ada was accepted."]),
+        (
+            replace(OPEN, ring=replace(RING, state="queued", segments=0, pending=())),
+            OPEN,
+            ["The post of ada is cut into 4 segments."],
+        ),
+        (OPEN, OPEN, []),
+        (
+            OPEN,
+            replace(OPEN, ring=replace(RING, pending=(3,))),
+            ["2 segments of the post of ada done; 1 of 4 are owed."],
+        ),
+        (OPEN, replace(QUIET, ring=COMPLETE), ["10,000 followers have the post of ada in 12 s."]),
+        (
+            OPEN,
+            replace(OPEN, ring=replace(RING, state="stalled")),
+            ["The delivery of the post of ada has stalled."],
+        ),
+        (
+            replace(OPEN, ring=replace(RING, state="stalled")),
+            OPEN,
+            ["The delivery of the post of ada goes on."],
+        ),
+        (QUIET, replace(QUIET, ring=COMPLETE), []),  # of which nobody saw the beginning
+        (
+            QUIET,
+            replace(QUIET, queues={"bulk": Depth(dead=1)}),
+            ["1 message has become dead letters."],
+        ),
+        (
+            replace(QUIET, queues={"bulk": Depth(dead=3)}),
+            QUIET,
+            ["3 dead letters are gone from the queues."],
+        ),
+        (replace(QUIET, failure="No answer."), QUIET, ["The stack answers again."]),
+        (QUIET, replace(OPEN, ring=None, others=(replace(RING, is_largest=False),)), []),
+    ],
+)
+def test_what_happens_is_told_once(before: State, after: State, said: list[str]) -> None:
+    assert [text for _, text in wording.events(before, after)] == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.04, "0.0 s"), (9.94, "9.9 s"), (10.0, "10 s"), (75.0, "1 min 15 s")]
+)
+def test_times_are_as_a_person_says_them(seconds: float, text: str) -> None:
+    assert wording.duration(seconds) == text
