@@ -13,6 +13,8 @@ from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL, Settings
 from fanfold.timeline import marker, marks, picking, posts, read
 
 _DAY_SECONDS = 24 * 60 * 60
+# Each was a follow, or an unfollow that counted as one.
+_TOMBSTONES = Settings.follows_per_day * (follows_table.TOMBSTONE_SECONDS // _DAY_SECONDS + 1)
 
 
 class Limit(NamedTuple):
@@ -161,6 +163,20 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "(`-c publishes_per_minute=`); edits and retractions do not count",
             "429 `too-many-requests`, and `Retry-After` says when there is room; a message is "
             "never refused, but delivered by the bulk lane",
+        ),
+        Limit(
+            "new follows of one user over HTTP",
+            f"{_number(Settings.follows_per_day)} at once, and as many again in each day "
+            "(`-c follows_per_day=`); unfollows of publishers that were never followed count too",
+            "429 `too-many-requests`, and `Retry-After` says when there is room; an unfollow is "
+            "never refused, but then leaves no tombstone where there was no follow; a message is "
+            "not counted",
+        ),
+        Limit(
+            "tombstones of one user over HTTP",
+            f"about {_number(_TOMBSTONES)}: the follows of {_days(follows_table.TOMBSTONE_SECONDS)}"
+            ", and of one day more",
+            "no more can come",
         ),
         Limit(
             "posts that a new follow brings",

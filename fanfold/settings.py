@@ -10,8 +10,7 @@ from fanfold import names
 # The most that a stage may set as `max_level`: 1,024 write shards, for a million follows a second.
 # PLAN reads every shard of a small publisher: 2,047 queries, which take 2 s of CPU of its 60 s.
 HIGHEST_LEVEL = 10
-# The most that a stage may set as `backfill`. Nothing limits how often one user follows, so each
-# follow may cost only this many writes.
+# The most that a stage may set as `backfill`: so many writes may each follow of a user cost.
 MOST_BACKFILL = 30
 
 
@@ -68,6 +67,9 @@ class Settings:
     # Posts of one publisher: so many at once, and in each minute; 0 for no limit. Over it, the API
     # refuses, and messages of the queue are delivered by the bulk lane.
     publishes_per_minute: int = 60
+    # Follows of one user over HTTP: so many at once, and in each day; 0 for no limit. It bounds the
+    # tombstones that one user leaves.
+    follows_per_day: int = 1000
     # How many of a publisher's newest posts a new follow brings; 0 for none.
     backfill: int = MOST_BACKFILL
     # A publisher has at most 2^max_level write shards: 256, for 256,000 follows a second.

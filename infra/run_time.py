@@ -41,6 +41,7 @@ def run_time_settings(
         retention_days=stage.retention_days,
         max_follows=stage.max_follows,
         publishes_per_minute=stage.publishes_per_minute,
+        follows_per_day=stage.follows_per_day,
         backfill=stage.backfill,
         max_level=stage.max_level,
     )

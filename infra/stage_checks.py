@@ -75,6 +75,7 @@ def _check_numbers(stage: Stage) -> None:
         "max_follows": (1, 1_000_000),
         # DynamoDB counts no more of one publisher.
         "publishes_per_minute": (0, 60_000),
+        "follows_per_day": (0, 1_000_000),
         "backfill": (0, MOST_BACKFILL),
         "max_level": (0, HIGHEST_LEVEL),
         "warm_write_units": (MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY),

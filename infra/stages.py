@@ -37,6 +37,8 @@ class Stage:
     max_follows: int = Settings.max_follows
     # Posts of one publisher; 0 for no limit.
     publishes_per_minute: int = Settings.publishes_per_minute
+    # Follows of one user; 0 for no limit.
+    follows_per_day: int = Settings.follows_per_day
     # How many of a publisher's newest posts a new follow brings.
     backfill: int = Settings.backfill
     # A publisher has at most 2^max_level write shards.

@@ -9,15 +9,16 @@ from fanfold import clock, cursor
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
 from fanfold.cursor import Cursor
-from fanfold.errors import Contended, TryLater
+from fanfold.errors import Contended, FanfoldError, TooOften, TryLater
 from fanfold.follows.edges import Edges
-from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.follows_table import FollowsTable, too_many
 from fanfold.follows.looks import may_be_new
 from fanfold.follows.patience import check, new_deadline
 from fanfold.follows.wishes import Follow, granted
 from fanfold.ids import is_id
 from fanfold.messages import BackfillRelation, Message, ReconcileRelation
-from fanfold.timeline.readers import Readers
+from fanfold.rates import Rate
+from fanfold.timeline.readers import Counted, Readers
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -47,7 +48,8 @@ class Reconciled(NamedTuple):
 class Following:
     """The use case behind the follow routes, the follow messages and RELATE.
 
-    Where a stage `backfills`, RELATE is sent an order to do so as well (backfill.py).
+    Where a stage `backfills`, RELATE is sent an order to do so as well (backfill.py). `rate` bounds
+    what one user asks for over HTTP: follows, and tombstones of what was never followed.
     """
 
     follows: FollowsTable
@@ -56,6 +58,7 @@ class Following:
     max_follows: int
     reconcile_after_seconds: int
     backfills: bool = False
+    rate: Rate | None = None
 
     @classmethod
     def of(
@@ -82,12 +85,13 @@ class Following:
             settings.max_follows,
             runs_in.seconds,
             backfills=settings.backfill > 0,
+            rate=Rate.a_day(settings.follows_per_day) if settings.follows_per_day else None,
         )
 
     def follow(
         self, user_id: str, publisher_id: str, *, asked_at: int, by_message: bool = False
     ) -> Follow:
-        """Follow; idempotent. Raises `TooManyFollows` and `Contended`.
+        """Follow; idempotent. Raises `TooManyFollows`, `TooOften` and `Contended`.
 
         When this returns, every publish accepted from now on reaches the user. `asked_at` is the
         epoch millisecond of the wish. `by_message`, a later wish stays in effect, because messages
@@ -98,7 +102,11 @@ class Following:
     def unfollow(
         self, user_id: str, publisher_id: str, *, asked_at: int, by_message: bool = False
     ) -> Follow:
-        """Stop following; the arguments are those of `follow`. Raises `Contended`."""
+        """Stop following; the arguments are those of `follow`. Raises `Contended`.
+
+        It is never refused. But over the rate, that of a publisher who was never followed leaves no
+        tombstone: a follow message that was sent before it, and comes after it, takes effect.
+        """
         return self._ask(False, user_id, publisher_id, asked_at, by_message=by_message)
 
     def settle(self, user_id: str, publisher_id: str) -> Reconciled:
@@ -164,13 +172,25 @@ class Following:
     def _ask(
         self, wanted: bool, user_id: str, publisher_id: str, asked_at: int, *, by_message: bool
     ) -> Follow:
-        # Sent before anything is changed and received after this worker's time-out: wherever it
-        # stops, RELATE reconciles the edge.
-        self.relation_queue.send(self._settle_later(user_id, publisher_id))
+        is_sent = False
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             seen = self.follows.get(user_id, publisher_id)
             wish = granted(seen, wanted, asked_at=asked_at, by_message=by_message)
-            changed = self._write(wish, seen)
+            counted = None if by_message else self._counted(wish, seen, asked_at)
+            if counted and (refusal := self._refusal(wish, counted)):
+                if self.follows.get(user_id, publisher_id).version != seen.version:
+                    continue  # it may be followed already, by the same request that was repeated
+                if wanted:
+                    raise refusal
+                return seen
+            if counted and not wanted and not self.follows.readers.count(user_id, counted):
+                continue
+            if not is_sent:
+                # Sent before anything is changed and received after this worker's time-out:
+                # wherever it stops, RELATE reconciles the edge.
+                self.relation_queue.send(self._settle_later(user_id, publisher_id))
+                is_sent = True
+            changed = self._write(wish, seen, counted)
             if changed:
                 try:
                     is_new = changed.version > seen.version
@@ -183,6 +203,28 @@ class Following:
                         self._backfill_now(changed)
                 return changed
         raise _contended(user_id, publisher_id)
+
+    def _counted(self, wish: Follow, seen: Follow, asked_at: int) -> Counted | None:
+        """How the wish counts against the rate: only if it makes a row that stays.
+
+        That is a follow, or a tombstone of what was never followed. Others are left by follows.
+        """
+        is_new = wish.state != seen.state if wish.is_active else not seen.version
+        if not self.rate or not is_new:
+            return None
+        # After the row of the follow, as its marks want it.
+        return Counted(self.follows.readers.get(wish.user_id), self.rate, asked_at)
+
+    def _refusal(self, wish: Follow, counted: Counted) -> FanfoldError | None:
+        if wish.is_active and counted.reader.follows >= self.max_follows:
+            return too_many(wish.user_id, self.max_follows)
+        if not counted.wait_ms:
+            return None
+        return TooOften(
+            f"'{wish.user_id}' follows more publishers in a day than one user may; wait as long "
+            "as Retry-After says, then send the same request again.",
+            wait_ms=counted.wait_ms,
+        )
 
     # Orders are grouped by publisher: in a rush of follows of one, theirs is the group that waits.
 
@@ -199,7 +241,7 @@ class Following:
             if not is_transient(error):
                 raise
 
-    def _write(self, wish: Follow, seen: Follow) -> Follow | None:
+    def _write(self, wish: Follow, seen: Follow, counted: Counted | None) -> Follow | None:
         """Write `wish` over the relation `seen`; None if somebody else changed it meanwhile."""
         if wish is seen:
             return seen
@@ -207,7 +249,9 @@ class Following:
         if wish.state == seen.state:
             return self.follows.ask_again(wish, now_ms=now_ms)
         if wish.is_active:
-            return self.follows.follow(wish, now_ms=now_ms, max_follows=self.max_follows)
+            return self.follows.follow(
+                wish, now_ms=now_ms, max_follows=self.max_follows, counted=counted
+            )
         return self.follows.unfollow(wish, now_ms=now_ms)
 
 

@@ -20,7 +20,7 @@ from fanfold.errors import TooManyFollows
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import EXPIRES_AT
 from fanfold.timeline import marks
-from fanfold.timeline.readers import Readers
+from fanfold.timeline.readers import Counted, Readers
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -71,30 +71,47 @@ class FollowsTable:
         answer = self.client.get_item(TableName=self.table, Key=key, ConsistentRead=True)
         return follow_of(answer.get("Item", key))
 
-    def follow(self, seen: Follow, *, now_ms: int, max_follows: int) -> Follow | None:
-        """Turn the relation `seen` into a follow since `seen.followed_at`.
+    def follow(
+        self, seen: Follow, *, now_ms: int, max_follows: int, counted: Counted | None = None
+    ) -> Follow | None:
+        """Turn the relation `seen` into a follow since `seen.followed_at`, `counted` if at a rate.
 
-        None if somebody else changed it meanwhile; read it again. Raises `TooManyFollows`.
+        None if somebody else changed it meanwhile, or if the user followed others; read it again.
+        Raises `TooManyFollows`, if it is not counted.
         """
-        changed = self.follow_all(seen.user_id, [seen], now_ms=now_ms, max_follows=max_follows)
+        limits = {"now_ms": now_ms, "max_follows": max_follows}
+        try:
+            changed = self.follow_all(seen.user_id, [seen], **limits, counted=counted)
+        except TooManyFollows:
+            if counted is None:
+                raise
+            return None  # or too fast: the user's row tells
         return changed[0] if changed else None
 
     def follow_all(
-        self, user_id: str, seen: Sequence[Follow], *, now_ms: int, max_follows: int
+        self,
+        user_id: str,
+        seen: Sequence[Follow],
+        *,
+        now_ms: int,
+        max_follows: int,
+        counted: Counted | None = None,
     ) -> list[Follow] | None:
         """Turn up to 99 relations of one user into follows, all or none, as `follow` does."""
         if not seen:
             return []
         if len(seen) > max_follows:
-            raise _too_many(user_id, max_follows)
+            raise too_many(user_id, max_follows)
         # Marks without a row do occur: of a tombstone that has expired, or after a restore.
         change = marks.followed(
-            self.readers.get(user_id),
+            counted.reader if counted else self.readers.get(user_id),
             {each.publisher_id: each.ended_at for each in seen},
             now_ms=now_ms,
             retention_days=self.retention_days,
         )
-        count = self.readers.count_up(user_id, len(seen), change, max_follows=max_follows)
+        count = self.readers.count_up(
+            user_id, len(seen), change, max_follows=max_follows, counted=counted
+        )
         changed = [_changed(each, state=FOLLOWED, ended_at=0) for each in seen]
         return self._change(changed, count, now_ms=now_ms, max_follows=max_follows)
 
@@ -172,7 +189,7 @@ class FollowsTable:
         reasons = transact(self.client, [{"Update": update} for update in updates])
         # If a row changed meanwhile, the user may follow that publisher already: read it again.
         if reasons and reasons[-1] == "ConditionalCheckFailed" and set(reasons[:-1]) == {"None"}:
-            raise _too_many(changed[0].user_id, max_follows)
+            raise too_many(changed[0].user_id, max_follows)
         return None if reasons else changed
 
     def _update(self, follow: Follow, now_ms: int) -> dict[str, Any]:
@@ -255,7 +272,7 @@ def _changed(seen: Follow, **changes: Any) -> Follow:
     return replace(seen, version=seen.version + 1, **changes)
 
 
-def _too_many(user_id: str, max_follows: int) -> TooManyFollows:
+def too_many(user_id: str, max_follows: int) -> TooManyFollows:
     return TooManyFollows(
         f"'{user_id}' may follow at most {max_follows:,} publishers and would then follow more; "
         "unfollow one, then follow again."

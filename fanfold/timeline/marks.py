@@ -47,6 +47,7 @@ class Reader(NamedTuple):
     muted: Marks = ()
     verify_until: int = 0  # epoch second until which marks do not tell everything
     marker: str = ""  # the sort key up to which the reader has read
+    follows_until: int = 0  # epoch ms until which the follows so far use up the reader's rate
 
 
 class Change(NamedTuple):

@@ -3,20 +3,62 @@
 `follows` counts the publishers that the user follows. `hidden_<week>` has the marks of the
 publishers unfollowed in that week, `muted` those of muted ones (`marks.py`). `verify_until` is set
 where there were too many unfollows for marks, `marker` is how far the user has read.
+`follows_until` is when the user's own follows so far no longer use up the rate (`rates.py`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fanfold.aws.items import Item, binaries, expressions, get_number, get_text, number, text
+from fanfold.aws.items import Item, Value, binaries, expressions, get_number, get_text, number, text
+from fanfold.rates import Rate
 from fanfold.timeline.marks import NO_CHANGE, Change, Reader
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _HIDDEN = "hidden_"
+
+
+class Counted(NamedTuple):
+    """What counts one more follow of a reader against a rate, at an epoch millisecond.
+
+    It depends on the row that was read only in whether the reader is at rest. So follows at the
+    same time do not fail each other, but for the first.
+    """
+
+    reader: Reader
+    rate: Rate
+    at_ms: int
+
+    @property
+    def wait_ms(self) -> int:
+        """How long to wait until there is room for it; 0 if there is."""
+        return self.rate.wait_ms(self.reader.follows_until, self.at_ms)
+
+    @property
+    def _is_at_rest(self) -> bool:
+        return self.reader.follows_until <= self.at_ms
+
+    @property
+    def sets(self) -> dict[str, Value]:
+        until = number(self.rate.after(0, self.at_ms))
+        return {"follows_until": until} if self._is_at_rest else {}
+
+    @property
+    def adds(self) -> dict[str, Value]:
+        return {} if self._is_at_rest else {"follows_until": number(self.rate.interval_ms)}
+
+    @property
+    def condition(self) -> str:
+        at_most = "#follows_until <= :until"
+        at_rest = f"(attribute_not_exists(#follows_until) OR {at_most})"
+        return at_rest if self._is_at_rest else at_most
+
+    @property
+    def values(self) -> dict[str, Value]:
+        return {":until": number(self.at_ms if self._is_at_rest else self.rate.room(self.at_ms))}
 
 
 @dataclass(frozen=True)
@@ -35,19 +77,49 @@ class Readers:
         return {"TableName": self.table, "Key": key, "ConsistentRead": is_consistent}
 
     def count_up(
-        self, user_id: str, publishers: int, marks: Change = NO_CHANGE, *, max_follows: int
+        self,
+        user_id: str,
+        publishers: int,
+        marks: Change = NO_CHANGE,
+        *,
+        max_follows: int,
+        counted: Counted | None = None,
     ) -> dict[str, Any]:
         """The Update, for a transaction, that counts new follows of this many publishers.
 
-        Its condition fails if the user would then follow more than `max_follows`.
+        Its condition fails if the user would then follow more than `max_follows`, or faster than
+        the rate.
         """
+        has_room = "(attribute_not_exists(#follows) OR #follows <= :room)"
+        room = {":room": number(max_follows - publishers)}
         return self._update(
             user_id,
             publishers,
             marks,
-            condition="attribute_not_exists(#follows) OR #follows <= :room",
-            values={":room": number(max_follows - publishers)},
+            counted,
+            condition=f"{has_room} AND {counted.condition}" if counted else has_room,
+            values={**room, **counted.values} if counted else room,
         )
+
+    def count(self, user_id: str, counted: Counted) -> bool:
+        """Count what changes no follow; False if the row changed meanwhile: read it again."""
+        try:
+            self.client.update_item(
+                TableName=self.table,
+                Key={"user_id": text(user_id)},
+                **expressions(
+                    sets=counted.sets,
+                    adds=counted.adds,
+                    condition=counted.condition,
+                    values=counted.values,
+                ),
+            )
+        except (
+            self.client.exceptions.ConditionalCheckFailedException,
+            self.client.exceptions.TransactionConflictException,
+        ):
+            return False
+        return True
 
     def count_down(self, user_id: str, marks: Change = NO_CHANGE) -> dict[str, Any]:
         """The Update, for a transaction, that counts one ended follow."""
@@ -78,7 +150,12 @@ class Readers:
         return marker
 
     def _update(
-        self, user_id: str, follows: int, marks: Change, **condition: Any
+        self,
+        user_id: str,
+        follows: int,
+        marks: Change,
+        counted: Counted | None = None,
+        **condition: Any,
     ) -> dict[str, Any]:
         hidden = {f"{_HIDDEN}{week}": binaries([mark]) for week, mark in marks.adds.items()}
         shown = {f"{_HIDDEN}{week}": binaries(each) for week, each in marks.deletes.items()}
@@ -88,8 +165,8 @@ class Readers:
             "TableName": self.table,
             "Key": {"user_id": text(user_id)},
             **expressions(
-                sets=until,
-                adds={**count, **hidden},
+                sets={**until, **counted.sets} if counted else until,
+                adds={**count, **hidden, **(counted.adds if counted else {})},
                 deletes=shown,
                 removes=[f"{_HIDDEN}{week}" for week in marks.expired],
                 **condition,
@@ -109,4 +186,5 @@ def reader_of(item: Item) -> Reader:
         muted=item["muted"]["BS"] if "muted" in item else (),
         verify_until=get_number(item, "verify_until"),
         marker=get_text(item, "marker"),
+        follows_until=get_number(item, "follows_until"),
     )

@@ -12,6 +12,7 @@ from fanfold import names
 from fanfold.errors import FanfoldError, NoPost, RefIdTaken, TooManyFollows, TooManyMutes
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.post_counts import PostCounts
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
 from fanfold.follows.edges_table import EdgesTable
@@ -20,13 +21,14 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.ring_reader import Read, RingRead
 from fanfold.follows.sharding import WINDOW_SECONDS, raised
 from fanfold.follows.wishes import UNFOLLOWED, Follow
+from fanfold.rates import Rate
 from fanfold.sweep.open_fanouts import Memory, OpenFanouts
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.mutes import Mutes
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import Post, Posts
-from fanfold.timeline.readers import Readers
+from fanfold.timeline.readers import Counted, Readers
 from fanfold.timeline.source import Range
 
 NOW = "2026-11-20T18:00:00.123Z"
@@ -326,6 +328,40 @@ def follows_change_by_version_with_their_count(client: Any) -> None:
         rows, more = follows.page("ana", after=rows[-1].publisher_id if rows else "x", limit=1)
 
 
+def posts_of_a_publisher_are_counted_once(client: Any) -> None:
+    counts = PostCounts(client, names.PUBLISHERS.name, Rate.a_minute(2))
+    for ref_id, after_ms in (
+        ("post-1", 0),
+        ("post-1", 0),
+        ("post-2", 0),
+        ("post-2", 0),
+        ("post-3", 0),
+        ("post-3", 30_000),
+        ("post-4", 90_000),
+    ):
+        counts.wait_ms("pub", ref_id, now_ms=NOW_MS + after_ms)
+
+
+def follows_of_a_user_are_counted_while_there_is_room(client: Any) -> None:
+    readers = Readers(client, names.READERS.name)
+    follows = FollowsTable(client, names.FOLLOWING.name, readers, 30)
+    rate = Rate.a_day(2)
+    wish = Follow(user_id="ana", publisher_id="pub", followed_at=NOW)
+    at_rest = Counted(readers.get("ana"), rate, NOW_MS)
+    follows.follow(wish, now_ms=NOW_MS, max_follows=9, counted=at_rest)
+    # By then others were counted.
+    other = replace(wish, publisher_id="pub-2")
+    follows.follow(other, now_ms=NOW_MS, max_follows=9, counted=at_rest)
+    readers.count("ana", at_rest)
+    counted = Counted(readers.get("ana"), rate, NOW_MS)
+    follows.follow(other, now_ms=NOW_MS, max_follows=1, counted=counted)
+    follows.follow(other, now_ms=NOW_MS, max_follows=9, counted=counted)
+    readers.count("ana", counted)
+    for after_ms in (0, rate.interval_ms, 9 * rate.interval_ms):
+        readers.count("ana", Counted(readers.get("ana"), rate, NOW_MS + after_ms))
+    readers.get("ana")
+
+
 def a_marker_only_moves_up(client: Any) -> None:
     readers = Readers(client, names.READERS.name)
     readers.get("ana")
@@ -431,6 +467,8 @@ SCRIPTS: list[Callable[[Any], None]] = [
     publishers_grow_by_version_and_are_counted_by_window,
     a_level_of_all_publishers_is_set_and_taken_back,
     follows_change_by_version_with_their_count,
+    posts_of_a_publisher_are_counted_once,
+    follows_of_a_user_are_counted_while_there_is_room,
     unfollows_mark_their_publishers_up_to_a_limit,
     mutes_change_the_names_and_the_marks,
     a_marker_only_moves_up,

@@ -16,6 +16,7 @@ import pytest
 
 from fanfold import names
 from fanfold.aws import boto
+from fanfold.aws.items import get_number
 from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import Following
@@ -50,7 +51,7 @@ def row(system: System, user: str = "bob", publisher: str = "ada") -> Follow:
 def count_of(system: System, user: str = "bob") -> int:
     """The user's count of follows in the readers table."""
     items = {item["user_id"]["S"]: item for item in system.rows(names.READERS)}
-    return int(items[user]["follows"]["N"]) if user in items else 0
+    return get_number(items.get(user, {}), "follows")
 
 
 def is_marked(system: System, user: str = "bob", publisher: str = "ada") -> bool:

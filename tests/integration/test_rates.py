@@ -83,6 +83,28 @@ def test_what_went_to_the_bulk_lane_comes_back_to_it_after_a_crash(three_a_minut
     assert system.reached(late) == users
 
 
+def test_a_user_over_the_rate_is_told_how_long_to_wait(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    door = system.door("api")
+    monkeypatch.setattr(door, "following", replace(door.following, rate=Rate.a_day(2)))
+    for publisher in ("ada", "bea"):
+        assert system.follow("bob", publisher).status == 200
+    before = system.dump()
+    waiting = system.waiting("Relation")
+    refused = system.follow("bob", "cleo")
+    assert (refused.status, refused.slug) == (429, "too-many-requests")
+    assert refused.headers["retry-after"] == str(12 * 60 * 60)
+    assert (system.dump(), system.waiting("Relation")) == (before, waiting)
+    assert system.follow("bob", "ada").status == 200
+    assert system.follow("eve", "cleo").status == 200
+    for publisher in ("ada", "bea", "nobody"):
+        assert system.unfollow("bob", publisher).status == 204
+    event = {"version": 1, "type": "follow.added", "user_id": "bob", "publisher_id": "cleo"}
+    assert system.take({"Records": [system.record("Publish", event)]}) == []
+    assert system.follow("bob", "cleo").status == 200
+
+
 def test_a_publish_costs_one_write_unit_more(system: System, monkeypatch: Any) -> None:
     writes = []
     for client in {id(c): c for c in (system.door("api").dynamodb, system.dynamodb)}.values():

@@ -262,7 +262,8 @@ def spent_on_a_first_follow(posts: int) -> tuple[float, float]:
     growing.levels.to_write("p" * 36)  # remembered, as by a warm container
     table = FollowsTable(client, names.FOLLOWING.name, Readers(client, names.READERS.name), 30)
     edges = Edges(EdgesTable(client, names.FOLLOWERS.name), growing)
-    following = Following(table, edges, queue, 5_000, 10, backfills=True)
+    rate = Rate.a_day(1_000)
+    following = Following(table, edges, queue, 5_000, 10, backfills=True, rate=rate)
     newest = NewestPosts(Outbox(client, names.POSTS.name), 30, posts)
     backfilling = Backfilling(newest, Entries(client, names.TIMELINES.name))
     before = meter.units.copy()

@@ -1,0 +1,201 @@
+"""How often one user follows: what is refused, what it leaves, and how many tombstones can stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.database import Database
+from fanfold import clock as product_clock
+from fanfold.aws.items import get_number
+from fanfold.errors import TooManyFollows, TooOften
+from fanfold.follows.follow import Following
+from fanfold.follows.follows_table import TOMBSTONE_SECONDS, FollowsTable
+from fanfold.names import FOLLOWING, READERS
+from fanfold.rates import Rate
+from fanfold.timeline.readers import Counted, Readers
+from simulation.schemas import schema_of
+from tests.unit.test_following import Ben, Edges, Queue
+
+AT = 1_795_197_600_123
+DAY_MS = 86_400_000
+RATE = Rate.a_day(4)
+
+
+@pytest.fixture
+def ben(monkeypatch: pytest.MonkeyPatch) -> Ben:
+    monkeypatch.setattr(product_clock, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(product_clock, "now_ms", lambda: AT)
+    database = Database(Clock())
+    database.create(schema_of(FOLLOWING), schema_of(READERS))
+    client: Any = dynamodb.Client(database)
+    table = FollowsTable(client, FOLLOWING.name, Readers(client, READERS.name), 30)
+    edges, queue = Edges(), Queue()
+    stubs: tuple[Any, Any] = (edges, queue)
+    return Ben(Following(table, *stubs, 9, 10, rate=RATE), edges, queue)
+
+
+def publishers(count: int, begin: int = 0) -> list[str]:
+    return [f"publisher-{number}" for number in range(begin, begin + count)]
+
+
+def fill(ben: Ben, at: int = AT) -> None:
+    for each in publishers(RATE.limit):
+        ben.follow(each, at)
+
+
+def rows(ben: Ben, table: Any = FOLLOWING) -> list[Any]:
+    return list(ben.following.follows.client.scan(TableName=table.name)["Items"])
+
+
+def used_until(ben: Ben) -> int:
+    (row,) = rows(ben, READERS)
+    return get_number(row, "follows_until") - AT
+
+
+def test_a_user_over_the_rate_is_told_when_to_come_back_and_leaves_nothing(ben: Ben) -> None:
+    fill(ben)
+    before = (rows(ben), rows(ben, READERS), len(ben.queue.sent), len(ben.edges.calls))
+    with pytest.raises(TooOften) as refused:
+        ben.follow("ada", AT + 1_000)
+    assert refused.value.wait_ms == RATE.interval_ms - 1_000
+    after = (rows(ben), rows(ben, READERS), len(ben.queue.sent), len(ben.edges.calls))
+    assert after == before
+    assert ben.follow("ada", AT + RATE.interval_ms).is_active
+
+
+def test_another_user_is_not_touched_by_it(ben: Ben) -> None:
+    fill(ben)
+    assert ben.following.follow("cleo", "ada", asked_at=AT).is_active
+
+
+def test_an_unfollow_is_never_refused_and_gives_no_follow_back(ben: Ben) -> None:
+    fill(ben)
+    for each in publishers(RATE.limit):
+        assert not ben.unfollow(each, AT + 1).is_active
+    with pytest.raises(TooOften):
+        ben.follow("ada", AT + 2)
+
+
+def test_what_is_followed_already_is_not_counted(ben: Ben) -> None:
+    for _ in range(9):
+        ben.follow("ada", AT)
+    assert used_until(ben) == RATE.interval_ms
+    fill(ben, AT + RATE.interval_ms)
+    assert ben.follow("ada", AT + RATE.interval_ms + 1).is_active
+
+
+def test_a_follow_that_was_carried_out_meanwhile_is_not_refused(
+    ben: Ben, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the same request, sent twice: its copy took the last place."""
+    for each in publishers(RATE.limit - 1):
+        ben.follow(each, AT)
+    plain, copies = Readers.get, [True]
+
+    def get(readers: Readers, user_id: str, **how: Any) -> Any:
+        if copies:
+            copies.clear()
+            ben.follow("ada", AT)
+        return plain(readers, user_id, **how)
+
+    monkeypatch.setattr(Readers, "get", get)
+    assert ben.follow("ada", AT).is_active
+    assert used_until(ben) == RATE.limit * RATE.interval_ms
+
+
+@pytest.mark.parametrize("before", [0, 1, RATE.limit - 1])
+def test_follows_at_the_same_time_are_all_counted(
+    ben: Ben, before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in publishers(before):
+        ben.follow(each, AT)
+    plain, others = FollowsTable.follow, [True]
+
+    def follow(table: FollowsTable, *args: Any, **how: Any) -> Any:
+        if others:
+            others.clear()
+            ben.follow("bea", AT)
+        return plain(table, *args, **how)
+
+    monkeypatch.setattr(FollowsTable, "follow", follow)
+    if before < RATE.limit - 1:
+        assert ben.follow("ada", AT).is_active
+    else:
+        with pytest.raises(TooOften):
+            ben.follow("ada", AT)
+    assert used_until(ben) == min(before + 2, RATE.limit) * RATE.interval_ms
+
+
+def test_messages_are_neither_counted_nor_refused(ben: Ben) -> None:
+    for each in publishers(RATE.limit + 1):
+        assert ben.follow(each, AT, by_message=True).is_active
+    fill(ben)
+    assert "follows_until" not in rows(ben, READERS)[0]
+    for each in publishers(9):
+        assert not ben.unfollow(each, AT + 1, by_message=True).is_active
+    assert "follows_until" not in rows(ben, READERS)[0]
+
+
+def test_whoever_follows_too_many_is_refused_before_an_order_is_sent(ben: Ben) -> None:
+    full = replace(ben.following, max_follows=1)
+    full.follow("ben", "ada", asked_at=AT)
+    with pytest.raises(TooManyFollows):
+        full.follow("ben", "bea", asked_at=AT)
+    assert len(ben.queue.sent) == 1
+
+
+def test_unfollows_of_nobody_are_answered_and_leave_as_many_rows_as_follows_may(ben: Ben) -> None:
+    for each in publishers(3 * RATE.limit):
+        assert not ben.unfollow(each, AT).is_active
+    assert len(rows(ben)) == len(ben.queue.sent) == RATE.limit
+    before = used_until(ben)
+    ben.unfollow(publishers(1)[0], AT + 1)  # its tombstone is there
+    assert used_until(ben) == before
+
+
+def test_a_tombstone_that_contends_for_the_users_row_is_counted_once(
+    ben: Ben, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, others = Readers.count, [True]
+
+    def count(readers: Readers, user_id: str, counted: Counted) -> bool:
+        if others:
+            others.clear()
+            ben.follow("bea", AT)
+        return plain(readers, user_id, counted)
+
+    monkeypatch.setattr(Readers, "count", count)
+    ben.unfollow("ada", AT)
+    assert used_until(ben) == 2 * RATE.interval_ms
+
+
+def test_the_tombstones_that_one_user_can_leave_are_bounded(
+    ben: Ben, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever follows and unfollows others all day, and unfollows whom nobody followed."""
+    kept_days = TOMBSTONE_SECONDS * 1000 // DAY_MS
+    most = 0
+    for day in range(2 * kept_days):
+        now = AT + day * DAY_MS
+        monkeypatch.setattr(product_clock, "now_ms", lambda now=now: now)
+        for each in publishers(2 * RATE.limit, 1_000 * day):
+            try:
+                ben.follow(each, now)
+            except TooOften:
+                ben.unfollow(f"not-{each}", now)
+            else:
+                ben.unfollow(each, now + 1)
+        most = max(most, sum(get_number(each, "expires_at") * 1000 > now for each in rows(ben)))
+    assert kept_days * RATE.limit <= most <= (kept_days + 1) * RATE.limit
+
+
+def test_without_a_rate_nothing_is_counted(ben: Ben) -> None:
+    free = replace(ben.following, rate=None)
+    for each in publishers(9):
+        free.follow("ben", each, asked_at=AT)
+    assert "follows_until" not in rows(ben, READERS)[0]
