@@ -22,6 +22,7 @@ class Table(NamedTuple):
     A table that `takes_bursts` gets the maximum of write units of the stage, and is warmed.
     Where `keys_run_hot`, many users read or write one key, so a stage may have CloudWatch record
     the throttled keys. That is billed for the indexes too, so no other table has it.
+    What changes in a table that is `heard_by_others` may be streamed to other systems.
     """
 
     name: str
@@ -31,11 +32,17 @@ class Table(NamedTuple):
     ttl: str | None = None
     takes_bursts: bool = False
     keys_run_hot: bool = False
+    heard_by_others: bool = False
 
     @property
     def output(self) -> str:
         """The stack output with the physical table name."""
         return f"{self.name}Table"
+
+    @property
+    def stream_output(self) -> str:
+        """The stack output with the ARN of its stream."""
+        return f"{self.name}StreamArn"
 
     @property
     def setting(self) -> str:
@@ -56,14 +63,20 @@ GIVEN_UP = Index("stalled", "stalled_fanout")
 
 # Hot: a reader's timeline, which every publisher that the reader follows writes to.
 TIMELINES = Table(
-    "Timelines", "user_id", "sort_key", ttl=EXPIRES_AT, takes_bursts=True, keys_run_hot=True
+    "Timelines",
+    "user_id",
+    "sort_key",
+    ttl=EXPIRES_AT,
+    takes_bursts=True,
+    keys_run_hot=True,
+    heard_by_others=True,
 )
 # Hot: a write shard of a publisher that many follow at once.
 FOLLOWERS = Table("Followers", "shard_id", "edge", takes_bursts=True, keys_run_hot=True)
 FOLLOWING = Table("Following", "user_id", "publisher_id", ttl=EXPIRES_AT)
 # Hot: a publisher's row, which each segment of its deliveries reads.
 PUBLISHERS = Table("Publishers", "publisher_id", keys_run_hot=True)
-POSTS = Table("Posts", "ref_id", indexes=(OUTBOX,), ttl=EXPIRES_AT)
+POSTS = Table("Posts", "ref_id", indexes=(OUTBOX,), ttl=EXPIRES_AT, heard_by_others=True)
 FANOUTS = Table("Fanouts", "fanout_id", indexes=(OPEN, GIVEN_UP), ttl=EXPIRES_AT)
 READERS = Table("Readers", "user_id")
 

@@ -29,6 +29,7 @@ class TableOptions:
     # Off at first: a protected table that a failed first deploy leaves behind is in its way.
     deletion_protection: bool = False
     contributor_insights: bool = False
+    streams: bool = False
     max_write_request_units: int | None = None
     write_quota: int = Stage.write_quota
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aws_cdk import CfnOutput, Duration, Names, RemovalPolicy, Stack
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -22,9 +22,11 @@ from .bundling import service_code
 from .embedding import LOCAL_CONTEXT, Properties, Sender, TableOptions, embedded
 from .identity import Identity
 from .network import Attachment, Network
+from .outputs import stack_outputs
 from .rights import KEY_ACTIONS, KEY_ACTIONS_OF_READERS, SENDERS, TABLE_ACTIONS
 from .run_time import run_time_settings
-from .service_function import ServiceFunction, special
+from .service_function import ServiceFunction, order_updates, special
+from .stage_checks import StageError
 from .stages import Stage, on_this_machine
 from .surroundings import Domain, Surroundings
 from .tables import HouseTable
@@ -112,7 +114,7 @@ class FollowTimeline(Construct):
         self._place_functions()
         self._grant_tables()
         self._grant_queues()
-        self._order_updates()
+        order_updates(self.functions)
         self._start_functions()
         self.http = HttpDoor(
             self,
@@ -155,6 +157,26 @@ class FollowTimeline(Construct):
         """Grant sending messages of any publisher to the publish queue."""
         return self.publish_queue.grant_send_messages(grantee)
 
+    @property
+    def timelines_table(self) -> dynamodb.ITableV2:
+        """One item for each entry of a user's timeline."""
+        return self.tables[names.TIMELINES]
+
+    @property
+    def posts_table(self) -> dynamodb.ITableV2:
+        """One item for each post."""
+        return self.tables[names.POSTS]
+
+    def grant_streams(self, grantee: iam.IGrantable) -> None:
+        """Grant hearing of every change of timelines and posts; `TableOptions.streams` has it on.
+
+        An event source mapping grants the same but for the key.
+        """
+        for table in self._streamed():
+            table.grant_stream_read(grantee)
+        if self._key is not None:
+            self._key.grant_decrypt(grantee)
+
     def grant_read(self, grantee: iam.IGrantable) -> None:
         """Grant what the door of timelines may do: read everybody's, with their posts."""
         self._grant_tables_of(TIMELINE, grantee)
@@ -190,19 +212,18 @@ class FollowTimeline(Construct):
     @property
     def outputs(self) -> dict[str, str]:
         """What clients and operators need to know, by public name."""
-        outputs = {names.API_URL_OUTPUT: self.http.url}
-        if self.http.domain is not None:
-            target = self.http.domain.regional_domain_name
-            outputs[names.API_DOMAIN_TARGET_OUTPUT] = target
-        if self.identity.pool is not None and self.identity.client is not None:
-            outputs[names.USER_POOL_ID_OUTPUT] = self.identity.pool.user_pool_id
-            outputs[names.USER_POOL_CLIENT_ID_OUTPUT] = self.identity.client.user_pool_client_id
-        for table, placed in self.tables.items():
-            outputs[table.output] = placed.table_name
-        for queue, work in self.queues.items():
-            outputs[queue.url_output] = work.queue.queue_url
-            outputs[queue.dlq_url_output] = work.dead_letters.queue_url
-        return outputs
+        return stack_outputs(
+            self._stage,
+            http=self.http,
+            identity=self.identity,
+            tables=self.tables,
+            queues=self.queues,
+        )
+
+    def _streamed(self) -> list[HouseTable]:
+        if not self._stage.streams:
+            raise StageError("There are no streams: give tables=TableOptions(streams=True).")
+        return [placed for table, placed in self.tables.items() if table.heard_by_others]
 
     def _place_functions(self) -> None:
         code = service_code(self._stage)
@@ -246,16 +267,6 @@ class FollowTimeline(Construct):
             work.allow_peeking_at_dead_letters(sweep)
         # A message may overtake what it needs.
         self.queues[names.PUBLISH].allow_postponing(self.functions[names.PLAN])
-
-    def _order_updates(self) -> None:
-        """Have whoever takes messages updated before those who send them, perhaps of a new kind."""
-        for queue, senders in SENDERS.items():
-            taker = self.functions[queue.consumer].node.default_child
-            assert isinstance(taker, lambda_.CfnFunction)
-            for sender in set(senders) - {queue.consumer}:
-                placed = self.functions[sender].node.default_child
-                assert isinstance(placed, lambda_.CfnFunction)
-                placed.add_dependency(taker)
 
     def _start_functions(self) -> None:
         """Let queues start the workers, and the clock SWEEP."""

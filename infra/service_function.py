@@ -1,5 +1,6 @@
 """The Lambda function as all are here: same asset, same runtime, same settings."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from aws_cdk import Duration
@@ -15,6 +16,7 @@ from fanfold.names import DELIVER, PLAN, RELATE, SWEEP
 from fanfold.settings import Settings
 
 from .network import Attachment
+from .rights import SENDERS
 from .stages import Stage
 from .tables import removal_policy
 
@@ -114,6 +116,17 @@ def special(function: names.Function, stage: Stage) -> dict[str, Any]:
         },
     }
     return options.get(function, {})
+
+
+def order_updates(placed: Mapping[names.Function, lambda_.Function]) -> None:
+    """Have whoever takes messages updated before those who send them, perhaps of a new kind."""
+    for queue, senders in SENDERS.items():
+        taker = placed[queue.consumer].node.default_child
+        assert isinstance(taker, lambda_.CfnFunction)
+        for sender in set(senders) - {queue.consumer}:
+            resource = placed[sender].node.default_child
+            assert isinstance(resource, lambda_.CfnFunction)
+            resource.add_dependency(taker)
 
 
 def service_name(stage: Stage, function: names.Function) -> str:

@@ -73,6 +73,9 @@ class Stage:
     # the throttled request.
     contributor_insights: bool = False
 
+    # What changes in tables that are `heard_by_others` is streamed, for systems beside this one.
+    streams: bool = False
+
     # How the functions call AWS. boto3 is slower and costs more, but everybody uses it.
     transport: str = Settings.transport
 

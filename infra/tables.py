@@ -39,6 +39,10 @@ class HouseTable(dynamodb.TableV2):
             # Never a local index: it would keep DynamoDB from splitting a hot item collection.
             global_secondary_indexes=[_index(index) for index in table.indexes] or None,
             time_to_live_attribute=table.ttl,
+            # Both images: what an edit has changed, and what has expired, is in no other place.
+            dynamo_stream=dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
+            if table.heard_by_others and stage.streams
+            else None,
             contributor_insights_specification=_THROTTLED_KEYS
             if table.keys_run_hot and stage.contributor_insights
             else None,
