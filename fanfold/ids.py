@@ -28,7 +28,7 @@ def check_id(text: str, *, field: str) -> str:
     if not is_id(text):
         raise BadInput(
             f"'{field}' is not a valid id; use 1 to {MAX_ID_CHARS} characters "
-            "out of letters, digits and _ . : | @ + = -"
+            "out of letters, digits and _ . : | @ + = - alone."
         )
     return text
 

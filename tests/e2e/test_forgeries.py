@@ -83,7 +83,7 @@ def public_key(key: rsa.RSAPrivateKey) -> bytes:
     )
 
 
-def test_a_token_with_a_signature_that_is_not_the_issuers_do_nothing(victim: User) -> None:
+def test_a_token_with_a_signature_that_is_not_the_issuers_does_nothing(victim: User) -> None:
     header, claims = part(victim.token, 0), part(victim.token, 1)
     stranger = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     numbers = stranger.public_key().public_numbers()
@@ -125,7 +125,7 @@ def test_a_pool_s_public_key_is_no_secret_to_sign_with(victim: User, pool_key: A
 HOUR = 3600
 
 
-def test_a_token_that_is_not_for_this_api_or_not_for_now_do_nothing(
+def test_a_token_that_is_not_for_this_api_or_not_for_now_does_nothing(
     victim: User, resign: Sign
 ) -> None:
     now = int(time.time())
@@ -145,7 +145,7 @@ def test_a_token_that_is_not_for_this_api_or_not_for_now_do_nothing(
     do_nothing(victim, *(resign({"username": victim.name, **each}) for each in changes))
 
 
-def test_a_signed_token_of_what_only_looks_like_a_user_do_nothing(
+def test_a_signed_token_of_what_only_looks_like_a_user_does_nothing(
     victim: User, resign: Sign
 ) -> None:
     """The pool itself would not sign most of these."""
