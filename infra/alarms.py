@@ -16,7 +16,7 @@ from constructs import Construct
 
 from fanfold import names
 
-from . import delivery_alarms, service_alarms
+from . import budget_alarm, delivery_alarms, service_alarms
 from .alarm_rules import Rule
 from .stages import Stage
 from .tables import HouseTable
@@ -60,6 +60,7 @@ class Alarms(Construct):
         for table, stored in tables.items():
             self._add(service_alarms.of_table(table, stored))
         self._add(service_alarms.of_growth(stage))
+        self._add(budget_alarm.of_writes(stage, tables))
 
     def _add(self, rules: Iterator[Rule]) -> None:
         for rule in rules:

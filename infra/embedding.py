@@ -32,6 +32,7 @@ class TableOptions:
     streams: bool = False
     max_write_request_units: int | None = None
     write_quota: int = Stage.write_quota
+    daily_write_units: int | None = None
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,8 @@ def _check_numbers(stage: Stage) -> None:
         "warm_write_units": (MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY),
         "max_write_request_units": (MIN_WRITE_CAPACITY, MAX_WRITE_CAPACITY),
         "write_quota": (DEFAULT_WRITE_CAPACITY, MAX_WRITE_CAPACITY),
+        # A day of ten tables and indexes that take all they can.
+        "daily_write_units": (1, 10 * 86_400 * MAX_WRITE_CAPACITY),
         # Queues keep a message for 14 days.
         "large_fanout_days": (1, 13),
         "requests_per_second": (10, MAX_REQUESTS_PER_SECOND),

@@ -69,6 +69,9 @@ class Stage:
     # Write units a second that AWS lets one table of this account take.
     write_quota: int = DEFAULT_WRITE_CAPACITY
 
+    # Write units of all tables within a day from which on an alarm rings.
+    daily_write_units: int | None = None
+
     # CloudWatch records throttled keys (`names.Table.keys_run_hot`). Billed by the month, and by
     # the throttled request.
     contributor_insights: bool = False

@@ -12,6 +12,7 @@ from aws_model.cloudwatch import ALARM, OK, Alarm, Minutes, evaluated
 from fanfold import names
 from infra.rights import TABLE_ACTIONS
 from infra.service_alarms import GROWERS
+from infra.stage_checks import StageError
 from tests.infra.pinned_alarms import PINNED, alarm_name, as_text, simulated
 from tests.infra.template import Template, of_type, output_id, variables
 
@@ -421,3 +422,46 @@ def test_a_slack_channel_is_notified(prod: Template, synthesize: Callable[..., T
     role = template["Resources"][slack["IamRoleArn"]["Fn::GetAtt"][0]]["Properties"]
     assert "chatbot.amazonaws.com" in str(role["AssumeRolePolicyDocument"])
     assert "ManagedPolicyArns" not in role
+
+
+# The budget
+
+
+def test_without_a_budget_no_alarm_counts_what_is_written(template: Template) -> None:
+    assert "WritesOverBudget" not in ids(template)
+
+
+def test_a_budget_rings_once_all_tables_and_indexes_wrote_as_much_in_a_day(
+    synthesize: Callable[..., Template],
+) -> None:
+    budgeted = synthesize(daily_write_units="1000000")
+    found = watched(budgeted, "WritesOverBudget", metric="ConsumedWriteCapacityUnits")
+    tables = [{"TableName": {"Ref": output_id(budgeted, each.output)}} for each in names.TABLES]
+    assert [each for each in found if len(each) == 1] == tables
+    indexes = [each["GlobalSecondaryIndexName"] for each in found if len(each) == 2]
+    assert indexes == [index.name for table in names.TABLES for index in table.indexes]
+    assert len(found) <= 10, "more metrics than an alarm may have"
+
+    alarm = alarms(budgeted)["WritesOverBudget"]
+    assert (
+        alarm.properties["AlarmActions"]
+        == alarms(budgeted)["BulkFailed"].properties["AlarmActions"]
+    )
+    day = 24 * 60
+    idle: Minutes = [None] * day
+
+    def rings(**written: Minutes) -> bool:
+        return alarm.rings(**{**dict.fromkeys(alarm.metrics, idle), **written})
+
+    assert not rings()
+    assert not rings(timelines=[690] * day)
+    assert rings(timelines=[695] * day)
+    assert rings(timelines=[*[0] * (day - 1), 1_000_000]), "at once, not at the end of the day"
+    assert rings(timelines=[400] * day, followers=[300] * day)
+    assert rings(posts_outbox=[*[0] * (day - 60), *[20_000] * 60])
+
+
+@pytest.mark.parametrize("units", ["0", "-1"])
+def test_a_budget_of_nothing_is_refused(synthesize: Callable[..., Template], units: str) -> None:
+    with pytest.raises(StageError, match="'daily_write_units' must be from 1"):
+        synthesize(daily_write_units=units)

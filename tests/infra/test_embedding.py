@@ -170,6 +170,7 @@ def test_the_options_of_tables_are_those_of_the_template(stack: Stack) -> None:
         deletion_protection=True,
         contributor_insights=True,
         max_write_request_units=20_000,
+        daily_write_units=1_000_000,
     )
     embed(stack, tables=options)
     found = of_type(template_of(stack), TABLE)
@@ -184,6 +185,10 @@ def test_the_options_of_tables_are_those_of_the_template(stack: Stack) -> None:
         if "WriteOnDemandThroughputSettings" in table
     ]
     assert limits == [20_000, 20_000]
+    thresholds = [
+        each["Threshold"] for each in of_type(template_of(stack), "AWS::CloudWatch::Alarm").values()
+    ]
+    assert 1_000_000 in thresholds
 
 
 def test_two_timelines_live_in_one_stack(stack: Stack) -> None:
