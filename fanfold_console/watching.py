@@ -19,7 +19,7 @@ from fanfold_cli.acting import client_of
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
 from fanfold_client import Fanfold
-from fanfold_console import stack_reading, wording
+from fanfold_console import rings, wording
 from fanfold_console.readers import LATE_SECONDS, Follower
 from fanfold_console.server import Content
 from fanfold_console.stack_reading import Spent, StackReading
@@ -134,8 +134,8 @@ class Watching:
             reading.take_sample(chosen)
             found = reading.found(chosen)
             self._find_readers([user for _, user in reading.sample])
-        ring = stack_reading.view(chosen, found=found) if chosen else None
-        others = [stack_reading.view(row, is_largest=False) for row in rows if row != chosen]
+        ring = rings.view(chosen, found=found) if chosen else None
+        others = [rings.view(row, is_largest=False) for row in rows if row != chosen]
         self.movement.see(
             clock.monotonic(), {each.ref_id: each.delivered for each in (ring, *others) if each}
         )

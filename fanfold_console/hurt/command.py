@@ -9,7 +9,8 @@ from fanfold_cli.local.home import Home
 from fanfold_client import Failed
 from fanfold_console import opening, server
 from fanfold_console.hurt import script
-from fanfold_console.hurt.stage import Stage, home_beside, staged
+from fanfold_console.hurt.building import home_beside, staged
+from fanfold_console.hurt.stage import Stage
 from fanfold_console.views import Verdict
 
 # For a page to fetch the last state before the bridge ends.

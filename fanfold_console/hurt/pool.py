@@ -25,6 +25,8 @@ TEAM, TWINS = (BULK,) * 4 + (EXPRESS,) * 2, (BULK,) * 4
 # A killed worker's message is shown again so soon. As deployed, it is six minutes.
 SHOWN_AFTER = 6
 READY_SECONDS = 60.0
+# Before another takes the place of one that ended by itself, which it may do as well.
+RESTART_SECONDS = 1.0
 END_SECONDS = 5.0
 
 Tell = Callable[[str, str], None]  # kind and sentence
@@ -69,7 +71,7 @@ class Pool:
     def wait_until_ready(self) -> None:
         """Raise `ExpectedError` if no worker could start, with where its log is."""
         end = clock.monotonic() + READY_SECONDS
-        while any(slot.state == "starting" for slot in self._slots):
+        while not all(slot.state in ("idle", "busy") for slot in self._slots):
             if clock.monotonic() > end:
                 raise ExpectedError(f"The workers do not start; their log is {self._log.name}.")
             clock.sleep(0.1)
@@ -144,6 +146,8 @@ class Pool:
                 with suppress(ValueError):
                     self._heard(slot, json.loads(line))
             slot.process.wait()
+            if slot.state != "killed":
+                clock.sleep(RESTART_SECONDS)
             with self._lock:
                 if self._is_closed:
                     return

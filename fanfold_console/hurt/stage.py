@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 
-from aws_model.endpoint import forwarding_to, serving
-from fanfold import clock, names
-from fanfold.aws.items import MAX_PUTS
-from fanfold.fanout.plan import count_for
+from fanfold import clock
 from fanfold.fanout.row import ENDED
-from fanfold.follows.edges_table import EdgesTable
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold_cli import fanouts
 from fanfold_cli.commands.demo import Run, publish
 from fanfold_cli.console import ExpectedError, counted
 from fanfold_cli.graph import Graph
-from fanfold_cli.local import deploy
-from fanfold_cli.local.home import CHECKOUT, Home
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
-from fanfold_console import stack_reading
+from fanfold_console import rings
 from fanfold_console.hurt import counting
 from fanfold_console.hurt.meter import Meter, cell_of
 from fanfold_console.hurt.pool import SHOWN_AFTER, Pool
@@ -36,77 +26,8 @@ from fanfold_console.views import GOOD, HEAL, HURT, INFO, Depth, Hurting, State,
 from fanfold_console.watching import Movement, Refreshing, Story, first_state, reader_of
 from simulation import worker_processes
 
-LIFETIME_HOURS = 2.0
-# Edges at once, into an empty table.
-LOAD_THREADS = 4
-
-
-def home_beside(home: Home) -> Home:
-    """The home of the demo's own engine: nothing that is done to it is done to the user's."""
-    return Home(home.path.with_name(f"{home.path.name}-hurt"))
-
-
-@contextmanager
-def staged(home: Home, graph: Graph, *, seconds: float) -> Iterator[Stage]:
-    """Set the stage up, and take all of it down, whatever happens.
-
-    `seconds` is about how long the largest post takes.
-    """
-    # A run that was killed has left its engine behind; it ends here.
-    try:
-        deployment = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS, fresh=True)
-        assert deployment.endpoint is not None
-        worker_processes.stop_polling(deployment)
-        with waiting_for("the follows to be loaded"):
-            _load(deployment, graph)
-        with forwarding_to(deployment.endpoint) as backend:
-            meter = Meter(backend, deployment.settings().timelines_table)
-            with serving(meter.answer) as url:
-                stage = Stage(deployment, graph, meter)
-                pool = Pool(
-                    _environment(deployment, url, graph, seconds),
-                    deployment.client("sqs"),
-                    home.path / "workers.log",
-                    stage.story.add,
-                )
-                try:
-                    pool.wait_until_ready()
-                    stage.use(pool)
-                    yield stage
-                finally:
-                    pool.close()
-    finally:
-        deploy.take_down(home)
-
-
-def _load(deployment: Deployment, graph: Graph) -> None:
-    """Write the edges that deliveries read, in batches: follow by follow would take minutes."""
-    table = EdgesTable(deployment.client("dynamodb"), deployment.settings().followers_table)
-
-    def load(publisher: str) -> None:
-        left = table.put_all((publisher, user, 1, 0) for user in graph.followers[publisher])
-        if left:
-            raise ExpectedError(f"The engine did not take {len(left):,} follows of {publisher}.")
-
-    with ThreadPoolExecutor(LOAD_THREADS) as threads:
-        list(threads.map(load, graph.followers))
-
-
-def _environment(
-    deployment: Deployment, dynamodb: str, graph: Graph, seconds: float
-) -> dict[str, str]:
-    """The deployed worker's, with a pace that one can watch."""
-    largest = len(graph.followers[graph.largest()[0]])
-    # PLAN estimates how many they are, and may come out a little above.
-    segments = count_for(largest + largest // 20)
-    rate = max(1, round(largest / segments / seconds))
-    found = worker_processes.environment(deployment, dynamodb)
-    for lane, share in ((names.BULK, 1), (names.EXPRESS, 3), (names.PUBLISH, 3)):
-        found[f"{lane.name.upper()}_WORKER_RATE"] = str(rate * share)
-        found[f"{lane.name.upper()}_SLOWEST_RATE"] = str(max(1, rate * share // 2))
-        found[f"{lane.name.upper()}_BURST"] = str(MAX_PUTS)
-    path = [str(CHECKOUT), os.environ.get("PYTHONPATH", "")]
-    return {**found, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+# Of a reader whose newest entries the page shows.
+MOST_FOLLOWS = 3
 
 
 class Stage:
@@ -122,7 +43,7 @@ class Stage:
         self.verdict: Verdict | None = None
         self._latest: list[str] = []  # posts of the last publish, the largest first
         self._reading, self._movement = StackReading(deployment), Movement()
-        self._readers = [reader_of(deployment, user) for user in _some_readers(graph)]
+        self._readers = [reader_of(deployment, user) for user in some_readers(graph)]
         self._wanted = {by: Counter(map(cell_of, users)) for by, users in graph.followers.items()}
         self._publishing, self._began = threading.Lock(), clock.monotonic()
         self._tag, self._rounds = f"hurt-{secrets.token_hex(3)}", 0
@@ -219,9 +140,7 @@ class Stage:
         found = fanouts.rows_of(OpenFanouts(ledger.client, ledger.table), latest) if latest else ()
         rows = {row.fanout_id: row for row in found}
         views = [
-            self.meter.filled(
-                stack_reading.view(rows[ref_id]), self._wanted[self.run.posts[ref_id]]
-            )
+            self.meter.filled(rings.view(rows[ref_id]), self._wanted[self.run.posts[ref_id]])
             for ref_id in latest
             if ref_id in rows
         ]
@@ -267,10 +186,9 @@ class Stage:
         )
 
 
-def _some_readers(graph: Graph) -> list[str]:
-    """Three who follow many, some and few, all of them the largest publisher."""
-    follows = graph.follows
-    users = sorted(
-        graph.followers[graph.largest()[0]], key=lambda user: (-len(follows[user]), user)
-    )
-    return list(dict.fromkeys([users[0], users[len(users) // 50], users[-1]]))
+def some_readers(graph: Graph) -> list[str]:
+    """Three followers of the largest publisher, of whom no other posts push its post away."""
+    follows, followers = graph.follows, graph.followers[graph.largest()[0]]
+    users = sorted(followers, key=lambda user: (-len(follows[user]), user))
+    few = [user for user in users if len(follows[user]) <= MOST_FOLLOWS] or users
+    return list(dict.fromkeys([few[0], few[len(few) // 8], few[-1]]))

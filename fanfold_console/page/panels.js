@@ -90,7 +90,7 @@ export function showFigures(state) {
   const rings = [state.ring, ...state.others].filter(Boolean), hurt = state.hurting;
   const sum = (of) => rings.reduce((total, each) => total + (of(each) ?? 0), 0);
   set($("n-entries"), number(sum((each) => each.delivered)));
-  set($("n-want"), rings.length ? `of ${number(sum((each) => each.followers))} entries` : "entries");
+  set($("n-want"), rings.length ? `of ${number(sum((each) => each.followers))}` : "entries");
   const ring = state.ring;
   set($("n-lag"), seconds(ring ? (ring.lag_seconds ?? state.now - ring.accepted_at) : 0));
   set($("n-rate"), number(state.rate));

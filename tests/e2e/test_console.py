@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from fanfold_cli.local.home import CHECKOUT, Home
-from fanfold_console.hurt.stage import home_beside
+from fanfold_console.hurt.building import home_beside
 from tests.e2e.clients import User, eventually
 
 CHROME = "FANFOLD_CHROME"

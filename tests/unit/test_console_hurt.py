@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aws_model.endpoint import Answer, Request
-from fanfold_console import stack_reading
+from fanfold_console import rings
 from fanfold_console.hurt import counting
 from fanfold_console.hurt.meter import Meter, cell_of
 from fanfold_console.views import CELLS, Ring
@@ -29,7 +29,7 @@ def takes_all(_: Request) -> Answer:
 
 
 def filled(meter: Meter) -> Ring:
-    return meter.filled(stack_reading.view(fanout(state="delivering", segments=1)), WANTED)
+    return meter.filled(rings.view(fanout(state="delivering", segments=1)), WANTED)
 
 
 def test_the_ring_shows_what_the_table_took() -> None:
@@ -87,8 +87,8 @@ EXPECTED = {("ada", "post-1"), ("bob", "post-1"), ("bob", "post-2")}
 
 
 def judged(found: Counter[tuple[str, str]], bob: list[str]) -> Any:
-    numbers = {"seconds": 158.2, "killed": 2, "refused": 1, "copies": 0}
-    return counting.judge(EXPECTED, found, {"bob": Counter(bob)}, **numbers)
+    seen = {"bob": Counter(bob)}
+    return counting.judge(EXPECTED, found, seen, seconds=158.2, killed=2, refused=1, copies=0)
 
 
 def test_the_verdict_is_one_line() -> None:

@@ -8,8 +8,9 @@ import pytest
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
+from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
-from fanfold_console import stack_reading, watching
+from fanfold_console import rings, watching
 from fanfold_console.stack_reading import Spent, StackReading
 from fanfold_console.views import CELLS, State
 from fanfold_console.watching import Movement, Refreshing, Story
@@ -25,7 +26,7 @@ def fanout(ref_id: str = "post-1", **values: Any) -> Fanout:
 
 def full(row: Fanout) -> list[int]:
     """The cells that the ledger knows to be delivered."""
-    return [cell for cell, share in enumerate(stack_reading.view(row).have) if share == 1]
+    return [cell for cell, share in enumerate(rings.view(row).have) if share == 1]
 
 
 def planned(segments: int, pending: set[int], **values: Any) -> Fanout:
@@ -69,7 +70,7 @@ def test_a_segment_that_was_handed_back_is_shown_as_far_as_it_came(
 
 def test_a_part_of_a_cell_is_a_part() -> None:
     row = planned(512, set(range(0, 512, 2)))
-    assert set(stack_reading.view(row).have) == {0.5}
+    assert set(rings.view(row).have) == {0.5}
 
 
 def reading() -> StackReading:
@@ -145,7 +146,7 @@ def test_a_stack_on_aws_is_read_every_five_seconds_at_most_however_many_pages_as
 def test_a_refresh_that_fails_is_told_and_the_next_one_made(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock, answers = Clock(), iter([watching.ExpectedError("No answer."), None])
+    clock, answers = Clock(), iter([ExpectedError("No answer."), None])
     monkeypatch.setattr(watching, "clock", clock)
 
     def read(before: State) -> State:
