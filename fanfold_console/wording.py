@@ -20,6 +20,11 @@ def duration(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < EXACT_SECONDS else age(round(seconds))
 
 
+def limit(seconds: float) -> str:
+    """A time that is a setting: six minutes are not `6 min 0 s`."""
+    return age(round(seconds)).removesuffix(" 0 s")
+
+
 def headline(state: State) -> Headline:
     """The one thing to know, and the reason."""
     hurt = state.hurting
@@ -46,7 +51,7 @@ def headline(state: State) -> Headline:
         return Headline(
             HURT,
             "Nothing moves, nothing is lost",
-            f"{why}. SQS shows a hidden message again within {age(again)}.",
+            f"{why}. SQS shows a hidden message again within {limit(again)}.",
         )
     if state.open:
         return Headline(BUSY, "Delivering", f"{_many(state.open)} under way. {_dead(state)}")
@@ -69,7 +74,7 @@ def _sick(state: State) -> Headline | None:
             HURT,
             "A worker is gone, its work is not",
             "The ledger still has its segment pending, and SQS shows its message again. As "
-            f"deployed that takes up to {age(AGAIN_SECONDS)}; here, {hurt.shown_after} s.",
+            f"deployed that takes up to {limit(AGAIN_SECONDS)}; here, {hurt.shown_after} s.",
         )
     if hurt.throttled:
         return Headline(
