@@ -31,8 +31,12 @@ def headline(state: State) -> Headline:
     if state.failure:
         return Headline(HURT, "The stack cannot be read", state.failure)
     if state.verdict is not None:
-        mood = GOOD if state.verdict.is_right else HURT
-        return Headline(mood, state.verdict.sentence, _what_was_done(state))
+        found = state.verdict
+        title = f"{found.delivered:,} of {found.expected:,} delivered, {found.lost:,} lost, "
+        title += f"{found.twice:,} seen twice"
+        if found.unexpected or found.wrong_readers:
+            title += f", {found.unexpected + found.wrong_readers:,} otherwise wrong"
+        return Headline(GOOD if found.is_right else HURT, title, _what_was_done(state))
     if state.stalled:
         what = counted(state.stalled, "delivery has", "deliveries have")
         return Headline(

@@ -78,8 +78,16 @@ def verdict(**changes: Any) -> Verdict:
             "The table refuses, the workers slow down",
         ),
         (replace(HURTING, hurting=Hurting(twice=True)), HURT, "Every message comes twice"),
-        (replace(HURTING, verdict=verdict()), GOOD, "demo: delivered"),
-        (replace(HURTING, verdict=verdict(delivered=9)), HURT, "demo: delivered"),
+        (
+            replace(HURTING, verdict=verdict()),
+            GOOD,
+            "10 of 10 delivered, 0 lost, 0 seen twice",
+        ),
+        (
+            replace(HURTING, verdict=verdict(delivered=9, unexpected=2)),
+            HURT,
+            "9 of 10 delivered, 1 lost, 0 seen twice, 2 otherwise wrong",
+        ),
     ],
 )
 def test_the_headline_is_the_one_thing_to_know(state: State, mood: str, title: str) -> None:
