@@ -88,15 +88,15 @@ def _edges(path: Path) -> Iterator[tuple[str, str]]:
                 if not (is_id(publisher) and is_id(follower)):
                     raise ExpectedError(
                         f"{path}, line {rows.line_num}: {publisher!r} and {follower!r} must be "
-                        f"ids of 1 to {MAX_ID_CHARS} letters, digits and _ . : | @ + = -"
+                        f"ids of 1 to {MAX_ID_CHARS} letters, digits and _ . : | @ + = - alone."
                     )
                 yield publisher, follower
     except UnicodeDecodeError as error:
         is_gzip = _is_unnamed_gzip(path)
-        reason = "Is it gzipped? Then its name must end in .gz." if is_gzip else str(error)
+        reason = "Is it gzipped? Then its name must end in .gz." if is_gzip else f"{error}."
         raise ExpectedError(f"{path} is not text in UTF-8. {reason}") from error
     except (OSError, csv.Error, EOFError, zlib.error) as error:
-        raise ExpectedError(f"{path} cannot be read as CSV: {error}") from error
+        raise ExpectedError(f"{path} cannot be read as CSV: {error}.") from error
 
 
 def _is_unnamed_gzip(path: Path) -> bool:

@@ -127,11 +127,11 @@ class Home:
         Raises `ExpectedError` if this home is a copy of another, whose engine still runs.
         """
         try:
-            raw: dict[str, Any] = json.loads(self.state_file.read_text())
-            # A file of another version may have other fields, but it names the engine to end.
-            known = {f.name for f in fields(EngineState)}
-            state = EngineState(**{name: value for name, value in raw.items() if name in known})
-        except (OSError, ValueError, TypeError):
+            raw: Any = json.loads(self.state_file.read_text())
+        except (OSError, ValueError, RecursionError):
+            return None
+        state = _state(raw)
+        if state is None:
             return None
         original = raw.get(HOME_FIELD, str(self.path))
         if original == str(self.path):
@@ -157,6 +157,29 @@ class Home:
     def running(self) -> EngineState | None:
         state = self.read_state()
         return state if state is not None and state.is_running() else None
+
+
+def _state(raw: Any) -> EngineState | None:
+    """The state that a file holds; None if it is damaged.
+
+    A file of another version may have other fields, but it names the engine to end.
+    """
+    if not isinstance(raw, dict):
+        return None
+    kinds = {field.name: field.type for field in fields(EngineState)}
+    known = {name: value for name, value in raw.items() if name in kinds}
+    if not all(_is(value, kinds[name]) for name, value in known.items()):
+        return None
+    try:
+        return EngineState(**known)
+    except TypeError:  # a field is missing
+        return None
+
+
+def _is(value: Any, kind: Any) -> bool:
+    if kind == dict[str, str]:
+        return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
+    return isinstance(value, kind) and (kind is not int or not isinstance(value, bool))
 
 
 def _unusable(path: Path, error: OSError) -> ExpectedError:
