@@ -10,9 +10,16 @@ class FanfoldError(Exception):
     slug = "internal"
     title = "Internal error"
 
-    def __init__(self, sentence: str) -> None:
+    def __init__(self, sentence: str, *, quoted: str = "") -> None:
+        """`quoted` is the part of the sentence that comes from the sender."""
         super().__init__(sentence)
         self.sentence = sentence
+        self._quoted = quoted
+
+    @property
+    def unquoted(self) -> str:
+        """The sentence for a log, which holds nothing that a sender has written."""
+        return self.sentence.replace(self._quoted, "…") if self._quoted else self.sentence
 
 
 class BadInput(FanfoldError):

@@ -27,6 +27,10 @@ class Verbatim:
 class _Lossy(Exception):
     """JSON, or nearly so, that Python would read by leaving something out."""
 
+    def __init__(self, sentence: str, quoted: str = "") -> None:
+        super().__init__(sentence)
+        self.quoted = quoted
+
 
 def read(raw: str, *, what: str, hint: str = "") -> dict[str, Any]:
     """Read a JSON object. A number that Python would write otherwise is `Verbatim`.
@@ -36,7 +40,7 @@ def read(raw: str, *, what: str, hint: str = "") -> dict[str, Any]:
     try:
         content = _DECODER.decode(raw)
     except _Lossy as lossy:
-        raise BadInput(f"{what} {lossy}") from None
+        raise BadInput(f"{what} {lossy}", quoted=lossy.quoted) from None
     except ValueError:
         raise BadInput(f"{what} is not JSON{hint}.") from None
     except RecursionError:
@@ -72,8 +76,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         seen = set[str]()
         for name, _ in pairs:
             if name in seen:
+                quoted = ascii(name[:_NAME_CHARS])
                 raise _Lossy(
-                    f"has two members named {name[:_NAME_CHARS]!a} in one object; send one of them."
+                    f"has two members named {quoted} in one object; send one of them.", quoted
                 )
             seen.add(name)
     return content

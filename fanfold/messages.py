@@ -77,7 +77,9 @@ class Command:
         if values.keys() != wanted.keys():
             # The sender's text, short and as ASCII: SQS would refuse some characters in a reason.
             odd = ", ".join(ascii(name[:40]) for name in sorted(values.keys() ^ wanted.keys()))
-            raise BadInput(f"A '{cls.type}' has other fields; missing or unknown: {odd}.")
+            raise BadInput(
+                f"A '{cls.type}' has other fields; missing or unknown: {odd}.", quoted=odd
+            )
         for name, kind in wanted.items():
             if kind == "int":
                 if type(values[name]) is not int or values[name] < 0:

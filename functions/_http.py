@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from aws_lambda_powertools import Logger
-
 from fanfold import contract, json_text
 from fanfold.aws.retries import is_transient
 from fanfold.contract import Route
 from fanfold.errors import BadInput, FanfoldError, NoRoute, NoUser, TooLarge, TryLater
 from fanfold.ids import check_id, is_id
+from functions._logs import new_logger
 
 Event = Mapping[str, Any]
 Answer = dict[str, Any]
@@ -26,7 +25,7 @@ Answer = dict[str, Any]
 # so (OpenID Connect Core, 5.1).
 VERIFIED_BY = {"email": "email_verified", "phone_number": "phone_number_verified"}
 
-logger = Logger()
+logger = new_logger()
 
 
 class Request(NamedTuple):

@@ -175,7 +175,8 @@ def _checked(model: type[Model], content: dict[str, Any]) -> Model:
     for name in content:
         if name not in fields:
             known = ", ".join(fields)
-            raise BadInput(f"Unknown field {_shown(name)}; the known ones are {known}.")
+            quoted = _shown(name)
+            raise BadInput(f"Unknown field {quoted}; the known ones are {known}.", quoted=quoted)
     content = {name: value for name, value in content.items() if value is not None}
     defaults = model._field_defaults  # type: ignore[attr-defined]
     for name in fields:

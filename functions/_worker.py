@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aws_lambda_powertools import Logger
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import clock, contract
@@ -15,6 +14,7 @@ from fanfold.errors import FanfoldError, NotYet, TooManyFollows, TryLater, Undel
 from fanfold.messages import first_message_id, first_sent_at, sha256
 from fanfold.names import Queue
 from fanfold.settings import Settings
+from functions._logs import new_logger, shown
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -31,10 +31,10 @@ MIN_SECONDS_LEFT = 2.0 * SLOWEST_CALL_SECONDS
 # received four times, and allows five minutes for three.
 NOT_YET_SECONDS = (10, 30, 350, 1050)
 
-# Of an error that may quote a whole message.
+# Of the words of AWS.
 MAX_LOGGED_CHARS = 400
 
-logger = Logger()
+logger = new_logger()
 
 Record = Mapping[str, Any]
 
@@ -120,7 +120,7 @@ def _is_done(
         _begin(record, source, handle, stop_at, redelivered=redelivered)
     except Exception as error:
         if isinstance(error, TryLater) or is_transient(error):
-            logger.warning("The message comes again.", **_described(record), reason=str(error))
+            logger.warning("The message comes again.", **_described(record), reason=shown(error))
         else:
             logger.exception("The message met a fault.", message_id=record["messageId"])
         for copy in copies:
@@ -180,7 +180,7 @@ def _begin(
 def _reject(record: Record, error: Exception, source: Source) -> None:
     """Send a message to the dead-letter queue with the reason; the log leaves out its body."""
     reason = str(error)
-    logger.error("A message was rejected.", **_described(record), reason=reason)
+    logger.error("A message was rejected.", **_described(record), reason=shown(error))
     # Imported here: a cold start need not wait for what is rarely called.
     from fanfold.aws.dead_letters import CONTRACT, GAVE_UP, DeadLetterQueue
     from fanfold.senders import chain
@@ -205,7 +205,7 @@ def _log_last_failure(record: Record, error: Exception) -> None:
         **_described(record),
         receives=_receives(record),
         error=type(error).__name__,
-        reason=str(error)[:MAX_LOGGED_CHARS],
+        reason=shown(error)[:MAX_LOGGED_CHARS],
     )
 
 

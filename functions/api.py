@@ -209,6 +209,6 @@ ACTIONS = {
 }
 
 
-@logger.inject_lambda_context
+@logger.inject_lambda_context(log_event=False)  # whatever the environment says
 def handler(event: Event, context: LambdaContext) -> dict[str, Any]:
     return respond(event, ACTIONS, user_claim=settings.user_claim)

@@ -66,7 +66,7 @@ def take(received: Received) -> None:
 
 
 @metrics.log_metrics
-@logger.inject_lambda_context
+@logger.inject_lambda_context(log_event=False)  # whatever the environment says
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     # All messages of an event are of one queue.
     metrics.add_dimension(names.LANE, LANES[source_name(event["Records"][0])])

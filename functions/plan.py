@@ -133,7 +133,7 @@ def _edit(event: PostUpdated, edited_at: int) -> None:
             f"The post '{event.ref_id}' to be edited is not published, or has expired."
         ) from None
     except (PostRetracted, EditOvertaken) as error:
-        logger.info("An edit was dropped.", ref_id=event.ref_id, reason=error.sentence)
+        logger.info("An edit was dropped.", ref_id=event.ref_id, reason=error.unquoted)
 
 
 def _turn(body: str) -> str | None:
@@ -149,6 +149,6 @@ def _turn(body: str) -> str | None:
     return next((each for each in ids if isinstance(each, str)), None)
 
 
-@logger.inject_lambda_context
+@logger.inject_lambda_context(log_event=False)  # whatever the environment says
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     return work(event, context, take, sources=SOURCES, threads=MESSAGES, in_turn=_turn)

@@ -81,6 +81,6 @@ def _order(body: str) -> str | None:
     return f"{command.type}#{command.user_id}#{command.publisher_id}"
 
 
-@logger.inject_lambda_context
+@logger.inject_lambda_context(log_event=False)  # whatever the environment says
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     return work(event, context, take, sources=SOURCES, threads=ORDERS, in_turn=_turn, once=_order)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
@@ -19,6 +19,7 @@ from fanfold.settings import Settings
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.sweep import Sweeping, Swept
 from functions import _clients
+from functions._logs import new_logger
 
 # What a run keeps of its time: for the step in hand, its metrics and the dead letters.
 RESERVE_SECONDS = 10
@@ -47,11 +48,11 @@ dead_letters = DeadLetterReports(
         for queue in names.QUEUES
     }
 )
-logger = Logger()
+logger = new_logger()
 metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 
 
-@logger.inject_lambda_context
+@logger.inject_lambda_context(log_event=False)  # whatever the environment says
 def handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Send again what was lost, and report dead letters that have no reason.
 

@@ -50,15 +50,17 @@ def logged(caplog: pytest.LogCaptureFixture, sentence: str) -> list[Any]:
 
 @pytest.fixture
 def broken(system: System, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Reads of rows fail with this long error message."""
-    text = "Secret" + "x" * 1000
+    """Reads of rows fail, and AWS has this much to say about it."""
+    text = "May not read, " + "and not, " * 1000
 
     def fail(**_request: Any) -> Any:
-        raise RuntimeError(text)
+        denied = error("AccessDeniedException")
+        denied.response["Error"]["Message"] = text
+        raise denied
 
     for operation in ("get_item", "batch_get_item"):
         monkeypatch.setattr(system.dynamodb, operation, fail)
-    return text
+    return f"AccessDeniedException: {text}"
 
 
 @pytest.mark.parametrize("queue", COMMANDS)
@@ -73,7 +75,7 @@ def test_the_last_failure_is_logged_with_its_reason_and_sqs_moves_the_message(
     (line,) = logged(caplog, LAST)
     assert (line.message_id, line.queue) == (record["messageId"], queue)
     assert (line.receives, line.size) == (max_receives(queue), len(record["body"]))
-    assert (line.error, line.reason) == ("RuntimeError", broken[:MAX_LOGGED_CHARS])
+    assert (line.error, line.reason) == ("ClientError", broken[:MAX_LOGGED_CHARS])
     assert len(line.sha256) == 64
     assert record["body"] not in str(vars(line))
     assert system.waiting(f"{queue}Dlq") == 0, "the worker sends nothing there"

@@ -91,14 +91,15 @@ RULES = (
     ),
     Rule(
         "functions._http",
-        ("fanfold", "aws_lambda_powertools"),
+        ("fanfold", "aws_lambda_powertools", "functions._logs"),
         "it serves all HTTP functions",
     ),
     Rule(
         "functions._worker",
-        ("fanfold", "aws_lambda_powertools", "mypy_boto3_*"),
+        ("fanfold", "aws_lambda_powertools", "functions._logs", "mypy_boto3_*"),
         "it serves all workers",
     ),
+    Rule("functions._logs", (*GROUND, "aws_lambda_powertools"), "it writes lines"),
     Rule("functions._intake", DECISIONS, "it validates, and calls nothing"),
     Rule(
         "infra",
