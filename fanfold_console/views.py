@@ -101,6 +101,7 @@ class Hurting:
     copies: int = 0
     rewritten: int = 0  # entries that were written once more
     shown_after: int = 0  # seconds until a killed worker's message is shown again
+    hidden_for: int = 0  # seconds until any other one is
     is_scripted: bool = True
     act: str = ""  # what the script does now
     publishes: str = ""  # what a press of the button publishes

@@ -49,7 +49,7 @@ def headline(state: State) -> Headline:
     if hurt is not None and state.open and (sick := _sick(state)):
         return sick
     if state.still_seconds >= STILL_SECONDS and state.open:
-        again = hurt.shown_after if hurt else AGAIN_SECONDS
+        again = hurt.hidden_for if hurt else AGAIN_SECONDS
         hidden = _hidden(state)
         why = f"{hidden} failed or lost their worker" if hidden else "Messages wait for a worker"
         return Headline(

@@ -108,7 +108,8 @@ def demo(
         ),
     ] = False,
     seconds: Annotated[
-        float, typer.Option(min=1.0, help="With --hurt: how long the largest post shall take.")
+        float,
+        typer.Option(min=1.0, max=45.0, help="With --hurt: how long the largest post shall take."),
     ] = HURT_SECONDS,
     port: PortOption = 0,
     browser: BrowserOption = True,

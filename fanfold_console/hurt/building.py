@@ -20,7 +20,7 @@ from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
 from fanfold_console.hurt.meter import Meter
 from fanfold_console.hurt.pool import Pool
-from fanfold_console.hurt.stage import Stage
+from fanfold_console.hurt.stage import HIDDEN_SECONDS, Stage
 from simulation import worker_processes
 
 LIFETIME_HOURS = 2.0
@@ -44,6 +44,7 @@ def staged(home: Home, graph: Graph, *, seconds: float) -> Iterator[Stage]:
         deployment = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS, fresh=True)
         assert deployment.endpoint is not None
         worker_processes.stop_polling(deployment)
+        _shorten_visibility(deployment)
         with waiting_for("the follows to be loaded"):
             _load(deployment, graph)
         with forwarding_to(deployment.endpoint) as backend:
@@ -64,6 +65,15 @@ def staged(home: Home, graph: Graph, *, seconds: float) -> Iterator[Stage]:
                     pool.close()
     finally:
         deploy.take_down(home)
+
+
+def _shorten_visibility(deployment: Deployment) -> None:
+    """Where an answer of the busy engine is lost, the message that it held waits for this time."""
+    for queue in worker_processes.QUEUES:
+        deployment.client("sqs").set_queue_attributes(
+            QueueUrl=deployment.output(queue.url_output),
+            Attributes={"VisibilityTimeout": str(HIDDEN_SECONDS)},
+        )
 
 
 def _load(deployment: Deployment, graph: Graph) -> None:

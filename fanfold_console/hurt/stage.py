@@ -26,6 +26,9 @@ from fanfold_console.views import GOOD, HEAL, HURT, INFO, Depth, Hurting, State,
 from fanfold_console.watching import Movement, Refreshing, Story, first_state, reader_of
 from simulation import worker_processes
 
+# The visibility timeout of the demo's queues: six minutes are too long to watch. Longer than a
+# segment takes, or it would be taken over while its worker still has it.
+HIDDEN_SECONDS = 60
 # Of a reader whose newest entries the page shows.
 MOST_FOLLOWS = 3
 
@@ -179,6 +182,7 @@ class Stage:
             copies=self.pool.copies,
             rewritten=self.meter.rewritten,
             shown_after=SHOWN_AFTER,
+            hidden_for=HIDDEN_SECONDS,
             is_scripted=self.is_scripted,
             act=self.act_name,
             publishes=f"{posts}, {counted(graph.edges, 'follower')}",

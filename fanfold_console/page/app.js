@@ -6,9 +6,11 @@ import { showFigures, showLog, showQueues, showReaders, showSmall, showWorkers }
 import { Ring } from "./ring.js";
 
 const WORDS = { calm: "quiet", busy: "delivering", hurt: "hurt, and healing", good: "delivered" };
-const AGAIN_MS = 2000, MOST_AGAIN_MS = 15000;
+const AGAIN_MS = 2000,
+  MOST_AGAIN_MS = 15000;
 const ring = new Ring($("ring"));
-let last = null, ended = false;
+let last = null,
+  ended = false;
 
 const acts = {
   publish: () => ({}),
@@ -28,14 +30,15 @@ for (const [what, content] of Object.entries(acts))
 const KEYS = { p: "b-publish", k: "b-kill", t: "b-throttle", d: "b-twice", c: "b-count" };
 addEventListener("keydown", (event) => {
   const isTyping = event.target.closest?.("input, dialog");
-  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || isTyping || !last?.hurting) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || isTyping || !last?.hurting)
+    return;
   $(KEYS[event.key.toLowerCase()])?.click();
 });
 
 function headline({ mood, title, text }) {
   $("headline").dataset.mood = $("mood").dataset.mood = mood;
-  set($("headline").firstChild, title);
-  set($("headline").lastChild, text);
+  set($("headline").firstElementChild, title);
+  set($("headline").lastElementChild, text);
   set($("mood").lastElementChild, WORDS[mood]);
 }
 
@@ -46,7 +49,12 @@ function show(state) {
   set($("where"), state.where);
   set($("cost"), state.cost);
   set($("k-done"), hurt ? "in the timeline" : "delivered, by the ledger");
-  set($("ring-title"), state.ring ? `The post of ${state.ring.publisher_id}, its followers in hash order` : "One post, its followers in hash order");
+  set(
+    $("ring-title"),
+    state.ring
+      ? `The post of ${state.ring.publisher_id}, its followers in hash order`
+      : "One post, its followers in hash order",
+  );
   headline(state.headline);
   ring.show(state);
   showFigures(state);
@@ -60,14 +68,17 @@ function show(state) {
     $("b-twice").setAttribute("aria-pressed", hurt.twice);
     for (const what of Object.keys(acts)) $(`b-${what}`).disabled = hurt.has_ended;
     set($("publish-what"), hurt.publishes);
-    set($("script"), hurt.is_scripted ? `${hurt.act} Any key takes the wheel.` : "you have the wheel");
+    set(
+      $("script"),
+      hurt.is_scripted ? `${hurt.act} Any key takes the wheel.` : "you have the wheel",
+    );
     ended = hurt.has_ended;
   } else showRights(state);
   document.body.dataset.ready = "yes";
 }
 
 async function watch() {
-  for (let failures = 0; ; ) {
+  for (let failures = 0; ;) {
     try {
       if (!document.hidden) show(await getState());
       failures = 0;
@@ -76,10 +87,17 @@ async function watch() {
       if (ended) return;
       headline({ mood: "hurt", title: "The bridge does not answer", text: error.message });
     }
-    const pause = failures ? Math.min(MOST_AGAIN_MS, AGAIN_MS * failures) : (last?.every_seconds ?? 1) * 1000;
+    const pause = failures
+      ? Math.min(MOST_AGAIN_MS, AGAIN_MS * failures)
+      : (last?.every_seconds ?? 1) * 1000;
     await new Promise((resolve) => {
       const timer = setTimeout(resolve, pause);
-      const seen = () => { if (!document.hidden) { clearTimeout(timer); resolve(); } };
+      const seen = () => {
+        if (!document.hidden) {
+          clearTimeout(timer);
+          resolve();
+        }
+      };
       document.addEventListener("visibilitychange", seen, { once: true });
     });
   }

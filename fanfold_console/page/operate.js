@@ -3,14 +3,43 @@ import { act } from "./bridge.js";
 import { $, make } from "./dom.js";
 
 const FORMS = [
-  ["Deliveries", [["fanout list", "List", {}], ["fanout show", "Show", { id: "ref_id" }], ["fanout resend", "Send again", { id: "ref_id" }], ["fanout abandon --yes", "Abandon", { id: "ref_id" }]]],
-  ["Dead letters", [["dlq list", "List", {}], ["dlq show", "Show", { id: "message id" }], ["dlq redrive", "Redrive", { id: "message id, or none for all", free: true }], ["dlq drop --yes", "Drop", { id: "message id" }]]],
-  ["Write shards", [["shards show --estimate", "Show", { id: "publisher" }], ["shards grow --yes", "Grow to level", { id: "publisher", option: "level" }]]],
-  ["Doctor", [["doctor", "Examine", { option: "publisher" }], ["doctor --repair", "Repair", { option: "publisher" }]]],
+  [
+    "Deliveries",
+    [
+      ["fanout list", "List", {}],
+      ["fanout show", "Show", { id: "ref_id" }],
+      ["fanout resend", "Send again", { id: "ref_id" }],
+      ["fanout abandon --yes", "Abandon", { id: "ref_id" }],
+    ],
+  ],
+  [
+    "Dead letters",
+    [
+      ["dlq list", "List", {}],
+      ["dlq show", "Show", { id: "message id" }],
+      ["dlq redrive", "Redrive", { id: "message id, or none for all", free: true }],
+      ["dlq drop --yes", "Drop", { id: "message id" }],
+    ],
+  ],
+  [
+    "Write shards",
+    [
+      ["shards show --estimate", "Show", { id: "publisher" }],
+      ["shards grow --yes", "Grow to level", { id: "publisher", option: "level" }],
+    ],
+  ],
+  [
+    "Doctor",
+    [
+      ["doctor", "Examine", { option: "publisher" }],
+      ["doctor --repair", "Repair", { option: "publisher" }],
+    ],
+  ],
 ];
 
 function field(form, name, label) {
-  const input = make("input"), box = make("label", "", label);
+  const input = make("input"),
+    box = make("label", "", label);
   Object.assign(input, { name, autocomplete: "off", spellcheck: false });
   box.append(input);
   form.append(box);
@@ -22,7 +51,8 @@ export function buildForms() {
     form.append(make("h3", "", title));
     const ids = new Set(commands.map(([, , takes]) => takes.id).filter(Boolean));
     if (ids.size) field(form, "id", [...ids][0]);
-    for (const name of new Set(commands.map(([, , takes]) => takes.option).filter(Boolean))) field(form, name, name);
+    for (const name of new Set(commands.map(([, , takes]) => takes.option).filter(Boolean)))
+      field(form, name, name);
     const row = make("div", "row");
     for (const [command, label, takes] of commands) {
       const button = make("button", "", label);
@@ -44,12 +74,14 @@ export function showRights(state) {
 }
 
 async function ask(form, command, takes) {
-  const values = Object.fromEntries(new FormData(form)), content = { command };
+  const values = Object.fromEntries(new FormData(form)),
+    content = { command };
   if (takes.id && (values.id || !takes.free)) content.id = values.id.trim();
   if (takes.option) content.options = { [takes.option]: values[takes.option].trim() };
   try {
     const asked = await act(content);
-    if (await confirmed(asked)) show(await running(asked.command, () => act({ ...content, confirmed: asked.command })));
+    if (await confirmed(asked))
+      show(await running(asked.command, () => act({ ...content, confirmed: asked.command })));
   } catch (error) {
     fail(error.message);
   }
@@ -63,7 +95,9 @@ function confirmed({ command, note, changes }) {
   dialog.returnValue = "";
   dialog.showModal();
   $("confirm-no").focus();
-  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true }));
+  return new Promise((resolve) =>
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true }),
+  );
 }
 $("confirm-yes").addEventListener("click", () => $("confirm").close("yes"));
 $("confirm-no").addEventListener("click", () => $("confirm").close(""));

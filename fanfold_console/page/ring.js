@@ -1,7 +1,13 @@
 // The ring: a tick for each 256th of the followers' hash space; outside it, what the ledger says.
 import { number, set, svg } from "./dom.js";
 
-const CELLS = 256, INNER = 182, OUTER = 246, ARC = 262, BADGE = 290, HOT_MS = 400, GAP = 0.0035;
+const CELLS = 256,
+  INNER = 182,
+  OUTER = 246,
+  ARC = 262,
+  BADGE = 290,
+  HOT_MS = 400,
+  GAP = 0.0035;
 const at = (turn, radius) => {
   const angle = turn * 2 * Math.PI - Math.PI / 2;
   return [Math.cos(angle) * radius, Math.sin(angle) * radius].map((each) => each.toFixed(2));
@@ -27,9 +33,12 @@ export class Ring {
     this.cells = Array.from({ length: CELLS }, (_, cell) => {
       const turn = (cell + 0.5) / CELLS;
       svg("line", { class: "track", ...line(turn, INNER, OUTER) }, tracks);
-      const [cx, cy] = at(turn, OUTER + 6), [fx, fy] = at(turn, INNER - 9);
+      const [cx, cy] = at(turn, OUTER + 6),
+        [fx, fy] = at(turn, INNER - 9);
       return {
-        turn, share: -1, refused: 0,
+        turn,
+        share: -1,
+        refused: 0,
         fill: svg("line", { class: "fill", ...line(turn, INNER, INNER) }, fills),
         no: svg("line", { class: "no", ...line(turn, OUTER - 9, OUTER) }, no),
         again: svg("circle", { class: "again", cx, cy, r: 0 }, dots),
@@ -48,15 +57,26 @@ export class Ring {
     this.shown = ring?.ref_id;
     this.cells.forEach((cell, n) => this.#cell(cell, n, ring));
     this.#ledger(ring, state.workers);
-    const mood = state.headline.mood, done = ring?.state === "complete";
+    const mood = state.headline.mood,
+      done = ring?.state === "complete";
     set(this.big, number(ring?.delivered));
-    const of = ring?.followers == null ? "being planned" : `of ${done || ring.have.length ? "" : "about "}${number(ring.followers)}`;
+    const of =
+      ring?.followers == null
+        ? "being planned"
+        : `of ${done || ring.have.length ? "" : "about "}${number(ring.followers)}`;
     set(this.of, ring ? of : "nothing published yet");
-    const owed = ring?.segments ? `${ring.segments - ring.pending.length} of ${ring.segments} segments done` : ring?.state ?? "";
+    const owed = ring?.segments
+      ? `${ring.segments - ring.pending.length} of ${ring.segments} segments done`
+      : (ring?.state ?? "");
     const words = done ? `✓ complete in ${ring.lag_seconds?.toFixed(1)} s` : owed;
     set(this.word, words);
     this.word.setAttribute("class", `word ${done ? "good" : mood}`);
-    this.root.setAttribute("aria-label", ring ? `${number(ring.delivered)} ${of} followers have the post of ${ring.publisher_id}. ${words}.` : "Nothing is being delivered.");
+    this.root.setAttribute(
+      "aria-label",
+      ring
+        ? `${number(ring.delivered)} ${of} followers have the post of ${ring.publisher_id}. ${words}.`
+        : "Nothing is being delivered.",
+    );
     this.root.dataset.ref = ring?.ref_id ?? "";
     this.root.dataset.share = ring ? (state.shares[ring.ref_id] ?? 0).toFixed(3) : "";
   }
@@ -84,16 +104,26 @@ export class Ring {
   #ledger(ring, workers) {
     const segments = Math.min(ring?.segments ?? 0, CELLS);
     if (segments !== this.arcs.childElementCount) {
-      this.arcs.replaceChildren(...Array.from({ length: segments }, (_, n) =>
-        svg("path", { class: "arc", d: arc(n / segments + GAP, (n + 1) / segments - GAP - (segments === 1 ? 0.001 : 0)) })));
+      this.arcs.replaceChildren(
+        ...Array.from({ length: segments }, (_, n) =>
+          svg("path", {
+            class: "arc",
+            d: arc(n / segments + GAP, (n + 1) / segments - GAP - (segments === 1 ? 0.001 : 0)),
+          }),
+        ),
+      );
     }
     const badges = [];
     for (let n = 0; n < segments; n++) {
       const scale = ring.segments / segments;
       const isDone = !ring.pending.some((each) => Math.floor(each / scale) === n);
-      const holders = workers.filter((w) => w.state === "busy" && w.ref_id === ring.ref_id && w.segment === n);
-      const per = CELLS / segments, first = Math.floor(n * per);
-      let head = first, tail = first;
+      const holders = workers.filter(
+        (w) => w.state === "busy" && w.ref_id === ring.ref_id && w.segment === n,
+      );
+      const per = CELLS / segments,
+        first = Math.floor(n * per);
+      let head = first,
+        tail = first;
       for (let cell = first; cell < (n + 1) * per; cell++) {
         if (ring.have[cell]) head = cell;
         if (ring.again[cell]) tail = cell;
@@ -105,12 +135,14 @@ export class Ring {
       if (holders[0]) badges.push(["", holders[0].number, head]);
       if (holders[1]) badges.push(["twin", holders[1].number, head - tail < 6 ? head - 6 : tail]);
     }
-    this.badges.replaceChildren(...badges.map(([cls, text, cell]) => {
-      const [x, y] = at((cell + 0.5) / CELLS, BADGE);
-      const badge = svg("g", { class: `badge ${cls}`, transform: `translate(${x} ${y})` });
-      svg("circle", { r: 14 }, badge);
-      svg("text", { y: 5.5 }, badge).textContent = text;
-      return badge;
-    }));
+    this.badges.replaceChildren(
+      ...badges.map(([cls, text, cell]) => {
+        const [x, y] = at((cell + 0.5) / CELLS, BADGE);
+        const badge = svg("g", { class: `badge ${cls}`, transform: `translate(${x} ${y})` });
+        svg("circle", { r: 14 }, badge);
+        svg("text", { y: 5.5 }, badge).textContent = text;
+        return badge;
+      }),
+    );
   }
 }

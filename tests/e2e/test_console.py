@@ -148,31 +148,44 @@ def test_a_demo_that_is_ended_leaves_nothing_running(tmp_path: Path) -> None:
         urllib.request.urlopen(address, timeout=5)
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(
+HAS_BROWSER = pytest.mark.skipif(
     (sys.platform, platform.machine()) != ("linux", "x86_64") and CHROME not in os.environ,
     reason=f"the bundled browser is for Linux on x64: name a Chrome in {CHROME}",
 )
+
+
+def play(scene: str, address: str, folder: Path) -> set[str]:
+    """Play a scene of console_page.mjs in a browser; the names of its pictures."""
+    pictures = Path(os.environ.get(PICTURES, folder / "pictures"))
+    pictures.mkdir(parents=True, exist_ok=True)
+    # The browser is unpacked into TMPDIR; one of another version would be taken from there.
+    environment = {PICTURES: str(pictures), "TMPDIR": str(folder)}
+    done = subprocess.run(
+        ["node", str(Path(__file__).with_name("console_page.mjs"))],
+        env={**os.environ, **environment, "FANFOLD_ADDRESS": address, "FANFOLD_SCENE": scene},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return {path.name.partition("-")[0] for path in pictures.glob("*-360-dark.png")}
+
+
+@pytest.mark.thorough
+@HAS_BROWSER
+def test_an_operator_needs_no_mouse_and_confirms_what_is_run(engine: Home, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with started(("console", "--home", str(engine.path), "--no-browser"), log) as process:
+        assert play("operate", address_in(log, process), tmp_path) >= {"console", "confirm"}
+
+
+@pytest.mark.slow
+@HAS_BROWSER
 def test_a_person_at_the_page_hurts_it_and_sees_it_heal(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    pictures = Path(os.environ.get(PICTURES, tmp_path / "pictures"))
-    pictures.mkdir(parents=True, exist_ok=True)
     with hurt(Home(tmp_path / "home"), log) as process:
-        # The browser is unpacked into TMPDIR; one of another version would be taken from there.
-        environment = {
-            "FANFOLD_ADDRESS": address_in(log, process),
-            PICTURES: str(pictures),
-            "TMPDIR": str(tmp_path),
-        }
-        done = subprocess.run(
-            ["node", str(Path(__file__).with_name("console_page.mjs"))],
-            env={**os.environ, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=PATIENCE_SECONDS,
-            check=False,
-        )
-        assert done.returncode == 0, f"{done.stdout}\n{log.read_text()}"
+        taken = play("hurt", address_in(log, process), tmp_path)
         verdict_of(process, log)
-    assert len(list(pictures.glob("*.png"))) == 24
+    assert taken >= {"delivering", "delivered", "killed", "throttled", "twice", "counted"}
