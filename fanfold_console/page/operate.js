@@ -17,7 +17,8 @@ const FORMS = [
     [
       ["dlq list", "List", {}],
       ["dlq show", "Show", { id: "message id" }],
-      ["dlq redrive", "Redrive", { id: "message id, or none for all", free: true }],
+      ["dlq redrive", "Redrive", { id: "message id" }],
+      ["dlq redrive", "Redrive all", {}],
       ["dlq drop --yes", "Drop", { id: "message id" }],
     ],
   ],
@@ -57,7 +58,7 @@ export function buildForms() {
     for (const [command, label, takes] of commands) {
       const button = make("button", "", label);
       button.type = "button";
-      button.dataset.command = command;
+      Object.assign(button.dataset, { command, label });
       button.addEventListener("click", () => ask(form, command, takes));
       row.append(button);
     }
@@ -76,7 +77,7 @@ export function showRights(state) {
 async function ask(form, command, takes) {
   const values = Object.fromEntries(new FormData(form)),
     content = { command };
-  if (takes.id && (values.id || !takes.free)) content.id = values.id.trim();
+  if (takes.id) content.id = values.id.trim();
   if (takes.option) content.options = { [takes.option]: values[takes.option].trim() };
   try {
     const asked = await act(content);

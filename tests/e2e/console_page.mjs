@@ -117,12 +117,12 @@ async function operate() {
     ])
         assert.ok(found.includes(each), `${each} is not reached: ${found}`);
     await picture("console");
-    const ask = async (command) => {
-        await page.focus(`[data-command="${command}"]`);
+    const ask = async (command, label) => {
+        await page.focus(`[data-command="${command}"][data-label="${label}"]`);
         await page.keyboard.press("Enter");
         await page.waitForSelector("dialog[open]", PATIENCE);
     };
-    await ask("dlq redrive");
+    await ask("dlq redrive", "Redrive all");
     assert.match(await text("#confirm-command"), /^fanfold dlq redrive --home /);
     assert.match(await text("#confirm-yes"), /changes the stack/);
     assert.equal(await page.evaluate(() => document.activeElement.id), "confirm-no");
@@ -130,7 +130,7 @@ async function operate() {
     await page.keyboard.press("Escape");
     await page.waitForSelector("dialog:not([open])", PATIENCE);
     assert.equal(await text("#result"), "", "what is not confirmed is not run");
-    await ask("fanout list");
+    await ask("fanout list", "List");
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
     await until(() =>

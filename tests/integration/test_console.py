@@ -1,0 +1,154 @@
+"""`fanfold console` on a stack: the ring, the queues, what was looked up, and what that took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from fanfold import names
+from fanfold_console import watching
+from fanfold_console.stack_reading import SAMPLES
+from fanfold_console.views import BUSY, GOOD, HURT, State
+from fanfold_console.watching import Watching, first_state
+from tests.integration.cli import Stack, outputs
+from tests.integration.system import POST, REGION, System
+
+FOLLOWERS = 200
+
+
+@dataclass
+class Lambda:
+    """One function behind every queue, whose metrics have this service's name."""
+
+    def list_event_source_mappings(self, **_: Any) -> Any:
+        return {"EventSourceMappings": [{"FunctionArn": "arn:deliver"}]}
+
+    def get_function_configuration(self, **_: Any) -> Any:
+        return {"Environment": {"Variables": {"POWERTOOLS_SERVICE_NAME": "fanfold-prod-deliver"}}}
+
+
+@dataclass
+class CloudWatch:
+    """Says that each lane has delivered 600 entries in the minute."""
+
+    asked: list[Any] = field(default_factory=list)
+
+    def get_metric_data(self, **request: Any) -> Any:
+        self.asked.append(request)
+        return {"MetricDataResults": [{"Values": [600.0]} for _ in request["MetricDataQueries"]]}
+
+
+@dataclass
+class Console:
+    """A console of the stack, with the state that it shows."""
+
+    watching: Watching
+    state: State
+    cloudwatch: CloudWatch
+
+    def look(self) -> State:
+        self.state = watching.Refreshing(self.state, self.watching.read).current()
+        return self.state
+
+
+@pytest.fixture
+def console(system: System) -> Console:
+    cloudwatch = CloudWatch()
+    clients = {"cloudwatch": cloudwatch, "lambda": Lambda()}
+    stack = Stack(REGION, None, outputs(), clients)
+    return Console(Watching(stack), first_state(stack, may_operate=False), cloudwatch)
+
+
+@pytest.fixture
+def half_delivered(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A post of which two of four segments are delivered."""
+    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 4)
+    system.give_followers(FOLLOWERS)
+    system.publish()
+    system.pump("Publish")
+    for _ in range(2):
+        assert system.pump_once("Bulk")
+
+
+@pytest.mark.usefixtures("half_delivered")
+def test_the_ring_shows_what_the_ledger_says_and_what_the_timelines_have(console: Console) -> None:
+    state = console.look()
+    ring = state.ring
+    assert ring is not None
+    assert (ring.ref_id, ring.segments, len(ring.pending)) == (POST, 4, 2)
+    assert sum(ring.have) == len(ring.have) / 2
+    looked_up = [(cell, found) for cell, found in enumerate(ring.found) if found >= 0]
+    assert len(looked_up) == SAMPLES
+    assert all(found == ring.have[cell] for cell, found in looked_up)
+    assert (state.headline.mood, state.open) == (BUSY, 1)
+    assert (state.queues["bulk"].waiting, state.queues["express"].owed) == (2, 0)
+
+
+@pytest.mark.usefixtures("half_delivered")
+def test_a_claim_of_the_ledger_without_entries_shows(system: System, console: Console) -> None:
+    for row in system.rows(names.TIMELINES):
+        key = {name: row[name] for name in ("user_id", "sort_key")}
+        system.dynamodb.delete_item(TableName=system.settings.timelines_table, Key=key)
+    ring = console.look().ring
+    assert ring is not None
+    assert sum(ring.have) > 0
+    assert 1 not in ring.found
+
+
+@pytest.mark.usefixtures("half_delivered")
+def test_what_is_open_is_shown_to_its_end(system: System, console: Console) -> None:
+    console.look()
+    system.pump()
+    state = console.look()
+    assert state.ring is not None
+    assert (state.ring.state, state.ring.delivered, state.open) == ("complete", FOLLOWERS, 0)
+    assert state.headline.mood == GOOD
+
+
+@pytest.mark.usefixtures("half_delivered")
+def test_what_has_stalled_is_the_first_thing_to_know(system: System, console: Console) -> None:
+    system.bodies("Bulk")
+    system.give_up()
+    state = console.look()
+    assert (state.headline.mood, state.stalled) == (HURT, 1)
+    assert state.headline.title == "1 delivery has stalled"
+
+
+@pytest.mark.usefixtures("half_delivered")
+def test_a_refresh_says_what_it_took(console: Console) -> None:
+    console.look()
+    first, second = console.state.cost, console.look().cost
+    assert first.startswith("A refresh takes about 50 read units of DynamoDB and 8 calls of SQS")
+    # The followers that are looked up are found once.
+    assert second.startswith("A refresh takes about 18 read units of DynamoDB and 8 calls of SQS")
+
+
+@pytest.mark.usefixtures("half_delivered")
+def test_the_rate_on_aws_is_the_metric_of_both_lanes_once_a_minute(console: Console) -> None:
+    assert console.look().rate == 20.0
+    assert console.look().rate == 20.0
+    (asked,) = console.cloudwatch.asked
+    dimensions = [each["MetricStat"]["Metric"]["Dimensions"] for each in asked["MetricDataQueries"]]
+    assert dimensions == [
+        [{"Name": "service", "Value": "fanfold-prod-deliver"}, {"Name": "lane", "Value": lane}]
+        for lane in ("express", "bulk")
+    ]
+
+
+def test_dead_letters_are_counted(system: System, console: Console) -> None:
+    console.look()
+    system.take({"Records": [system.record("Publish", "{")]})
+    state = console.look()
+    assert (state.queues["publish"].dead, state.dead) == (1, 1)
+    assert state.headline.text == "The queues are empty. 1 dead letter: see below."
+
+
+def test_a_stack_that_does_not_answer_is_told_and_asked_again(
+    console: Console,
+) -> None:
+    console.watching = Watching(replace(console.watching.deployment, outputs={}))
+    state = console.look()
+    assert state.headline.title == "The stack cannot be read"
+    assert "deploy it again" in state.headline.text
