@@ -12,12 +12,15 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import pycurl
-
 from fanfold import clock
 from fanfold.aws import retries
 from fanfold.aws.answers import Lost, refused
-from fanfold.aws.environment import Credentials, ca_bundle, endpoint, region
+from fanfold.aws.environment import OF_LIBRARIES, Credentials, ca_bundle, endpoint, region
+
+# libcurl and OpenSSL read these when they are loaded, whatever their callers set.
+for _name in OF_LIBRARIES:
+    os.environ.pop(_name, None)
+import pycurl  # noqa: E402
 
 # A connection that was idle for longer is not used again: while Lambda had frozen the process, the
 # server or a middlebox may have dropped it unnoticed.
@@ -183,6 +186,8 @@ class Connections:
             pycurl.TIMEOUT: retries.READ_TIMEOUT_SECONDS,
             pycurl.MAXAGE_CONN: IDLE_SECONDS,
             pycurl.NOSIGNAL: 1,
+            # None, and none of the environment either.
+            pycurl.PROXY: "",
             pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
             pycurl.AWS_SIGV4: f"aws:amz:{region(self._env)}:{self.service.name}",
         }

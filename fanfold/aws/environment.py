@@ -18,6 +18,15 @@ UNSUPPORTED = (
     "AWS_USE_DUALSTACK_ENDPOINT",
     "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",
 )
+# What libcurl and OpenSSL would read by themselves: where to write the secrets of every connection,
+# and files that change how certificates are checked, or are programs.
+OF_LIBRARIES = (
+    "SSLKEYLOGFILE",
+    "OPENSSL_CONF",
+    "OPENSSL_CONF_INCLUDE",
+    "OPENSSL_MODULES",
+    "OPENSSL_ENGINES",
+)
 
 
 class Unconfigured(Exception):

@@ -43,7 +43,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @pytest.fixture(autouse=True)
 def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the proxy of this machine's environment, which libcurl would use."""
+    """Without the proxy of this machine's environment, which boto3 would use."""
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
