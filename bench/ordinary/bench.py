@@ -178,7 +178,7 @@ def _figures(ours: dict[int, Runs]) -> list[Figure]:
         Figure(
             "ordinary.units_beside",
             few.worst(lambda each: each.units),
-            7,
+            8,
             "units",
             "lower",
             f"write units beside the entries, of a publish over HTTP to {FEW} followers",

@@ -20,11 +20,14 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.lookup import Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
+from fanfold.fanout.post_counts import PostCounts
 from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.fanout.transport import JOIN_SECONDS, Loop
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.messages import DeliverSegment, Message, PlanFanout
+from fanfold.rates import Rate
+from fanfold.settings import Settings
 from fanfold.timeline.posts import Posts
 from simulation.timed.calls import ModelTransport
 from simulation.timed.mappings import Arrived, Environments
@@ -33,6 +36,7 @@ from simulation.timed.tasks import Threads
 
 # As a stage has it by default.
 RETENTION_DAYS = 30
+RATE = Rate.a_minute(Settings.publishes_per_minute)
 # Ids as long as those of Cognito.
 PUBLISHER = "ada00000-0000-4000-8000-000000000001"
 POST = "90570000-0000-4000-8000-000000000001"
@@ -69,7 +73,8 @@ class System(Model):
         self.edges_table = EdgesTable(self.dynamodb, names.FOLLOWERS.name)
         self.publishers = PublishersTable(self.dynamodb, names.PUBLISHERS.name)
         self.segments = Lanes(express=self.lanes[names.EXPRESS], bulk=self.lanes[names.BULK])
-        self.publishing = Publishing(self.posts, self.ledger, RETENTION_DAYS)
+        counts = PostCounts(self.dynamodb, names.PUBLISHERS.name, RATE)
+        self.publishing = Publishing(self.posts, self.ledger, RETENTION_DAYS, counts)
         self.lookup = Lookup(
             self.ledger, self.posts, self.publishers, self.edges_table, self._together
         )
@@ -84,12 +89,12 @@ class System(Model):
 
     def publish(self, publisher_id: str, ref_id: str) -> None:
         """Start to publish a post of 1 KB, as over HTTP."""
+        self.scheduler.start(lambda: self.publish_now(publisher_id, ref_id))
 
-        def door() -> None:
-            self.accept(NewPost(publisher_id=publisher_id, ref_id=ref_id, body=BODY))
-            self.accepted[ref_id] = self.scheduler.now
-
-        self.scheduler.start(door)
+    def publish_now(self, publisher_id: str, ref_id: str) -> None:
+        """The same in the task that runs, until it is answered."""
+        self.accept(NewPost(publisher_id=publisher_id, ref_id=ref_id, body=BODY))
+        self.accepted[ref_id] = self.scheduler.now
 
     def accept(self, new: NewPost) -> None:
         """What the API does before it answers."""
