@@ -86,11 +86,14 @@ class Refreshing:
     state: State
     read: Callable[[State], State]  # the next one, after the last
     story: Story = field(default_factory=Story)
+    served: State | None = None  # the last that a page got, if there is one
     _due: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def content(self) -> Content:
-        return self.current().content()
+        """The state as a page gets it."""
+        self.served = self.current()
+        return self.served.content()
 
     def current(self) -> State:
         with self._lock:

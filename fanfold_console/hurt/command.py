@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from fanfold import clock
+from fanfold.errors import FanfoldError
 from fanfold_cli.console import failing_with, interrupted_with, say
 from fanfold_cli.graph import Graph
 from fanfold_cli.local.home import Home
+from fanfold_cli.progress import waiting_for
 from fanfold_client import Failed
 from fanfold_console import opening, server
 from fanfold_console.hurt import script
@@ -13,8 +15,10 @@ from fanfold_console.hurt.building import home_beside, staged
 from fanfold_console.hurt.stage import Stage
 from fanfold_console.views import Verdict
 
-# For a page to fetch the last state before the bridge ends.
-LAST_LOOK_SECONDS = 3.0
+# For a page to fetch the last state before the bridge ends, and for its answer to be on its way.
+LAST_LOOK_SECONDS = 20.0
+DRAW_SECONDS = 2.0
+POLL_SECONDS = 0.1
 
 
 def run(home: Home, graph: Graph, *, seconds: float, port: int, browser: bool) -> Verdict:
@@ -38,9 +42,20 @@ def _nothing(_: str) -> None:
 
 
 def _played(stage: Stage) -> Verdict:
-    with failing_with("The demo stopped", Failed):
-        script.play(stage)
+    with failing_with("The demo stopped", Failed, FanfoldError):
+        # Whatever is slow in between is slow because it is hurt: nobody needs to hear of each call.
+        with waiting_for("the demo to be played", is_said=True):
+            script.play(stage)
         stage.story.told = _nothing  # the verdict is the result
         verdict = stage.count()
-    clock.sleep(LAST_LOOK_SECONDS)
+    _let_pages_see_it(stage)
     return verdict
+
+
+def _let_pages_see_it(stage: Stage) -> None:
+    """Wait until a page has the verdict, if there is one; it may have been closed."""
+    end = clock.monotonic() + LAST_LOOK_SECONDS
+    while (served := stage.shown.served) and served.verdict is None and clock.monotonic() < end:
+        clock.sleep(POLL_SECONDS)
+    if served is not None:
+        clock.sleep(DRAW_SECONDS)

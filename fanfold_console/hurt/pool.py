@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import clock, names
 from fanfold_cli.console import ExpectedError
@@ -63,7 +63,7 @@ class Pool:
         self._lock, self._is_closed = threading.RLock(), False
         self._slots: list[_Slot] = []
         self.publishers: Callable[[str], str] = lambda _: ""  # of a post
-        self.twice = False
+        self.twice, self._copied = False, set[tuple[Any, ...]]()
         self.killed = self.copies = 0
         for lanes in TEAM:
             self._add(lanes, is_twin=False)
@@ -98,7 +98,7 @@ class Pool:
             slot.state, slot.since = "killed", clock.monotonic()
             self.killed += 1
         # As a Lambda that is gone: nothing but the visibility timeout brings its message back.
-        with suppress(ClientError):  # deleted in this moment
+        with suppress(ClientError, BotoCoreError):  # deleted in this moment, or it waits longer
             self._sqs.change_message_visibility(
                 QueueUrl=message["url"],
                 ReceiptHandle=message["handle"],
@@ -142,8 +142,9 @@ class Pool:
         while True:
             assert slot.process.stdout is not None
             for line in slot.process.stdout:
-                # The last words of one that was killed may be half a line.
-                with suppress(ValueError):
+                # The last words of one that was killed may be half a line; a copy that the busy
+                # engine does not take is one copy fewer.
+                with suppress(ValueError, ClientError, BotoCoreError):
                     self._heard(slot, json.loads(line))
             slot.process.wait()
             if slot.state != "killed":
@@ -165,19 +166,28 @@ class Pool:
                 slot.state, slot.message = "busy", said
             else:
                 slot.state, slot.message = "idle", None
-        if said.get("is_first") and self.twice:
-            self._sqs.send_message(
-                QueueUrl=said["url"],
-                MessageBody=said["body"],
-                MessageAttributes=COPY,
-                MessageGroupId=said["group"] or "copies",
-            )
-            with self._lock:
-                self.copies += 1
-        elif "handle" in said and not said["is_first"] and not self.twice and slot.is_in_segment:
+        if "handle" in said and self.twice:
+            self._copy(said)
+        elif "handle" in said and not said["is_first"] and slot.is_in_segment:
             self._tell(HEAL, f"Worker {slot.number} takes {self._named(slot.command)}.")
         elif said.get("succeeded") is False:
             self._tell(HURT, f"Worker {slot.number} gave up; its message comes again.")
+
+    def _copy(self, message: Mapping[str, Any]) -> None:
+        """Send a message once more, unless it is a copy, or what is left of one that had a copy."""
+        about = json.loads(message["body"])
+        what = tuple(about.get(name) for name in ("type", "fanout_id", "ref_id", "segment"))
+        with self._lock:
+            if not message["is_first"] or what in self._copied:
+                return
+            self._copied.add(what)
+            self.copies += 1
+        self._sqs.send_message(
+            QueueUrl=message["url"],
+            MessageBody=message["body"],
+            MessageAttributes=COPY,
+            MessageGroupId=message["group"] or "copies",
+        )
 
     def _named(self, command: Mapping[str, Any]) -> str:
         by = self.publishers(command.get("fanout_id", ""))

@@ -8,14 +8,16 @@ from collections import Counter
 from dataclasses import replace
 
 from fanfold import clock
+from fanfold.errors import FanfoldError
 from fanfold.fanout.row import ENDED
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold_cli import fanouts
 from fanfold_cli.commands.demo import Run, publish
-from fanfold_cli.console import ExpectedError, counted
+from fanfold_cli.console import ExpectedError, counted, failing_with
 from fanfold_cli.graph import Graph
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
+from fanfold_client import Failed
 from fanfold_console import rings
 from fanfold_console.hurt import counting
 from fanfold_console.hurt.meter import Meter, cell_of
@@ -87,6 +89,9 @@ class Stage:
             words = "Every message is sent twice." if on else "Messages are sent once from here on."
             self.story.add(HURT if on else HEAL, words)
 
+    def want_count(self) -> None:
+        self.is_count_wanted = True
+
     def act(self, content: Content) -> Content:
         """Do what a button says; whoever presses one has the wheel from then on."""
         if self.has_ended:
@@ -94,20 +99,18 @@ class Stage:
         what, on = content.get("what"), content.get("on")
         if what in ("throttle", "twice") and not isinstance(on, bool):
             raise WrongRequest(f"'on' must be true or false, not {on!r:.100}.")
+        acts = {
+            "publish": self.publish,
+            "kill": self.kill,
+            "throttle": lambda: self.throttle(bool(on)),
+            "twice": lambda: self.twice(bool(on)),
+            "count": self.want_count,
+        }
+        if not isinstance(what, str) or what not in acts:
+            raise WrongRequest("There is no such button.")
         self.is_scripted = False
-        match what:
-            case "publish":
-                self.publish()
-            case "kill":
-                self.kill()
-            case "throttle":
-                self.throttle(bool(on))
-            case "twice":
-                self.twice(bool(on))
-            case "count":
-                self.is_count_wanted = True
-            case _:
-                raise WrongRequest("There is no such button.")
+        with failing_with("That did not work; try it again", Failed, FanfoldError):
+            acts[what]()
         return {}
 
     # What is seen
