@@ -39,7 +39,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo quick test check verify static thorough slow simulate exhaustive \
-	mutations mutants contract bench aws-verify runtime judges format documents lock wheel synth clean
+	mutations mutants contract bench aws-verify runtime judges format documents audit lock wheel synth clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -123,9 +123,13 @@ format: $(READY) ## Format the code and mend what the linter can
 	@$(BIN)/ruff format .
 	@npm --prefix $(TYPESCRIPT) run --silent format
 
-documents: $(READY) ## Write docs/openapi.json, docs/schemas and the types of TypeScript from the contract
+documents: $(READY) ## Write docs/openapi.json, docs/schemas, docs/licences.md and the types of TypeScript
 	@$(BIN)/python -m contract_docs
+	@$(BIN)/python -m audit.licences
 	@npm --prefix $(TYPESCRIPT) run --silent schema
+
+audit: $(READY) ## Look up known faults of every locked package, and of the bundled libcurl: needs the internet
+	@$(BIN)/python -m audit
 
 lock: .venv/.ready ## Lock the newest versions that requirements*.in and package.json allow
 	@echo "Locking what runs on Lambda."

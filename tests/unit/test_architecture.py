@@ -106,6 +106,7 @@ RULES = (
         ("infra", "aws_cdk", "constructs", "jsii", "uv", *DECISIONS),
         "deploy time reads the modules of fanfold/ alone",
     ),
+    Rule("audit", ("audit", "pycurl"), "it looks at packages, and at nothing of ours"),
     Rule("app", ("aws_cdk", "infra"), "the CDK app places the stack"),
     Rule("hatch_build", ("hatchling",), "it says what a wheel holds, and runs nothing of it"),
     *(
