@@ -39,7 +39,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo quick test check verify static thorough slow simulate exhaustive \
-	mutations mutants contract bench aws-verify runtime judges format documents audit lock wheel synth clean
+	mutations mutants contract bench aws-verify runtime judges format documents audit lock wheel release synth clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -148,6 +148,9 @@ lock: .venv/.ready ## Lock the newest versions that requirements*.in and package
 wheel: $(READY) ## Write the wheel for other CDK apps to dist
 	@$(BIN)/uv build --quiet --wheel --no-build-isolation --python $(BIN)/python --out-dir dist .
 	@ls dist/*.whl
+
+release: wheel ## Write a release to dist: the wheel, plain CloudFormation templates and the code for them, SHA-256 sums
+	@$(BIN)/python -m infra.release dist
 
 synth: $(READY) ## Write the CloudFormation template to cdk.out
 	@$(CDK) synth --quiet --no-notices

@@ -9,6 +9,7 @@ from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
@@ -74,6 +75,8 @@ class FollowTimeline(Construct):
         domain: Domain | None = None,
         tags: Mapping[str, str] | None = None,
         stage: Stage | None = None,
+        # Of the functions; without it, an asset made of what is installed here.
+        code: lambda_.Code | None = None,
     ) -> None:
         super().__init__(scope, id_)
         properties = Properties(
@@ -111,7 +114,7 @@ class FollowTimeline(Construct):
             for queue in names.QUEUES
         }
         self.identity = Identity(self, "Identity", stage=self._stage, users=users)
-        self._place_functions()
+        self._place_functions(code)
         self._grant_tables()
         self._grant_queues()
         order_updates(self.functions)
@@ -225,8 +228,8 @@ class FollowTimeline(Construct):
             raise StageError("There are no streams: give tables=TableOptions(streams=True).")
         return [placed for table, placed in self.tables.items() if table.heard_by_others]
 
-    def _place_functions(self) -> None:
-        code = service_code(self._stage)
+    def _place_functions(self, given: lambda_.Code | None) -> None:
+        code = given or service_code(self._stage)
         settings = run_time_settings(self._stage, self.tables, self.queues)
         self.functions = {
             function: ServiceFunction(

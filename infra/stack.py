@@ -1,6 +1,9 @@
 """The stack: the construct and its outputs."""
 
-from aws_cdk import Annotations, Stack
+from collections.abc import Callable
+
+from aws_cdk import Annotations, IStackSynthesizer, Stack
+from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
 from .follow_timeline import FollowTimeline
@@ -10,15 +13,25 @@ from .stages import CONSTRUCT, Stage
 class FanfoldStack(Stack):
     """One stage of Fanfold, in the account and region of the caller's credentials."""
 
-    def __init__(self, scope: Construct, id_: str, *, stage: Stage) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        id_: str,
+        *,
+        stage: Stage,
+        synthesizer: IStackSynthesizer | None = None,
+        # Where the functions' code is; without it, an asset is made of it.
+        code: Callable[["FanfoldStack"], lambda_.Code] | None = None,
+    ) -> None:
         super().__init__(
             scope,
             id_,
             description="A follow timeline: post once, every follower reads it in one query.",
             termination_protection=stage.is_protected or stage.termination_protection,
             tags=stage.tagged or None,
+            synthesizer=synthesizer,
         )
-        self.timeline = FollowTimeline(self, CONSTRUCT, stage=stage)
+        self.timeline = FollowTimeline(self, CONSTRUCT, stage=stage, code=code and code(self))
         self.timeline.add_outputs()
         if stage.warm_write_units is not None:
             # No property of a resource; `fanfold preflight` compares it with the tables.

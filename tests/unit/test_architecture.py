@@ -116,7 +116,9 @@ RULES = (
             "it has the wheel alone",
         )
         for example in EXAMPLES
+        if not example.startswith("examples.streams.consumer")
     ),
+    Rule("examples.streams.consumer.hear", ("boto3",), "it runs on Lambda, which has boto3"),
     Rule("fanfold_client", (*GROUND, "fanfold_client", "urllib3"), "it knows the contract alone"),
     Rule(
         "fanfold_client.connections",
