@@ -17,7 +17,7 @@ from fanfold_cli.users import sign_in
 from fanfold_client import Fanfold
 from infra import bundling
 from infra.stages import DEV
-from tests.e2e.clients import User, eventually
+from tests.e2e.clients import User, eventually, send
 
 Deploy = Callable[[Path], Deployment]
 
@@ -91,23 +91,35 @@ def test_users_of_a_pool_of_the_app_read_their_timelines(deploy_example: Deploy)
     eventually(lambda: follower.ref_ids() == [post["ref_id"]])
 
 
-def test_events_of_the_app_become_posts_whose_content_is_in_its_database(
-    deploy_example: Deploy,
-) -> None:
+def test_events_of_the_app_become_posts(deploy_example: Deploy) -> None:
     stack = deploy_example(EXAMPLES / "eventbridge")
+    reader = User(stack, "ben", stack.token("ben"))
+    reader.follow(User(stack, "ada", ""))
+    put_event(stack, published(1))
+    eventually(lambda: reader.ref_ids() == ["article:1"])
+
+
+def test_content_of_posts_is_read_from_the_apps_database(deploy_example: Deploy) -> None:
+    stack = deploy_example(EXAMPLES / "hydrate_sql")
     reader = User(stack, "ben", stack.token("ben"))
     reader.follow(User(stack, "ada", ""))
     articles = sqlite3.connect(":memory:")
     articles.execute("CREATE TABLE articles (id TEXT PRIMARY KEY, title TEXT)")
     for number in range(3):
-        articles.execute("INSERT INTO articles VALUES (?, ?)", (f"shop:{number}", f"No. {number}"))
-        post = {"publisher_id": "ada", "ref_id": f"shop:{number}"}
-        put_event(stack, {"version": 1, "type": "post.published", **post})
+        article = (f"article:{number}", f"No. {number}")
+        articles.execute("INSERT INTO articles VALUES (?, ?)", article)
+    send(stack, *map(published, range(3)))
     eventually(lambda: len(reader.ref_ids()) == 3)
-    articles.execute("DELETE FROM articles WHERE id = 'shop:1'")
+    articles.execute("DELETE FROM articles WHERE id = 'article:1'")
     shown = read.page(Fanfold(stack.api_url, reader.token), articles)
     assert sorted(article["title"] for article in shown) == ["No. 0", "No. 2"]
     articles.close()
+
+
+def published(number: int) -> dict[str, Any]:
+    """A message about an article of the app's, which is known by its id alone."""
+    post = {"publisher_id": "ada", "ref_id": f"article:{number}"}
+    return {"version": 1, "type": "post.published", **post}
 
 
 def put_event(stack: Deployment, detail: dict[str, Any]) -> None:
