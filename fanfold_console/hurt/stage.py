@@ -116,6 +116,14 @@ class Stage:
     # What is seen
 
     @property
+    def share(self) -> float:
+        """How much of the largest post of the last publish has passed, in this moment."""
+        if not self._latest:
+            return 0.0
+        largest = self._latest[0]
+        return self.meter.passed(largest) / self._wanted[self.run.posts[largest]].total()
+
+    @property
     def is_at_rest(self) -> bool:
         """Whether nothing is owed: every post's entries have passed, and the queues are empty."""
         state = self.shown.current()

@@ -70,7 +70,7 @@ function show(state) {
     set($("publish-what"), hurt.publishes);
     set(
       $("script"),
-      hurt.is_scripted ? `${hurt.act} Any key takes the wheel.` : "you have the wheel",
+      hurt.is_scripted ? `${hurt.act} Any button takes the wheel.` : "you have the wheel",
     );
     ended = hurt.has_ended;
   } else showRights(state);

@@ -8,6 +8,7 @@ import platform
 import signal
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -140,6 +141,10 @@ def test_a_demo_that_is_ended_leaves_nothing_running(tmp_path: Path) -> None:
     log, home = tmp_path / "log", Home(tmp_path / "home")
     with hurt(home, log) as process:
         address = address_in(log, process)
+        for wrong in ({}, {"what": "fly"}, {"what": ["kill"]}, {"what": "throttle", "on": "yes"}):
+            with pytest.raises(urllib.error.HTTPError, match="400"):
+                call(address, "/act", wrong)
+        assert call(address, "/state")["hurting"]["is_scripted"]  # nobody has done anything
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=PATIENCE_SECONDS)
         assert process.returncode == 130
