@@ -13,17 +13,22 @@ from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User
+from tests.e2e.logs import assert_no_secrets
 from tests.e2e.tokens import Sign, part, signed
 from tests.lifetimes import LIFETIME_HOURS
 
 
 @pytest.fixture(scope="session")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """The home of a running engine with the app deployed; the engine ends with the tests."""
+    """The home of a running engine with the app deployed; the engine ends with the tests.
+
+    Before it ends, no log of its functions may hold a secret, whatever the tests have done.
+    """
     home = Home(tmp_path_factory.mktemp("engine"))
     try:
         deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS)
         yield home
+        assert_no_secrets(Deployment.local(home))
     finally:
         deploy.take_down(home)
 
