@@ -11,14 +11,14 @@ class FanfoldError(Exception):
     title = "Internal error"
 
     def __init__(self, sentence: str, *, quoted: str = "") -> None:
-        """`quoted` is the part of the sentence that comes from the sender."""
+        """`quoted` is the part of the sentence that no log may hold: a sender's text, a reader."""
         super().__init__(sentence)
         self.sentence = sentence
         self._quoted = quoted
 
     @property
     def unquoted(self) -> str:
-        """The sentence for a log, which holds nothing that a sender has written."""
+        """The sentence for a log."""
         return self.sentence.replace(self._quoted, "…") if self._quoted else self.sentence
 
 
@@ -157,8 +157,8 @@ class TooManyRequests(TryLater):
 class TooOften(TooManyRequests):
     """The user has used up the rate of posts or of follows; there is room again in `wait_ms`."""
 
-    def __init__(self, sentence: str, *, wait_ms: int = 0) -> None:
-        super().__init__(sentence)
+    def __init__(self, sentence: str, *, wait_ms: int = 0, quoted: str = "") -> None:
+        super().__init__(sentence, quoted=quoted)
         self.wait_ms = wait_ms
 
 

@@ -220,10 +220,12 @@ class Following:
             return too_many(wish.user_id, self.max_follows)
         if not counted.wait_ms:
             return None
+        who = f"'{wish.user_id}'"
         return TooOften(
-            f"'{wish.user_id}' follows more publishers in a day than one user may; wait as long "
+            f"{who} follows more publishers in a day than one user may; wait as long "
             "as Retry-After says, then send the same request again.",
             wait_ms=counted.wait_ms,
+            quoted=who,
         )
 
     # Orders are grouped by publisher: in a rush of follows of one, theirs is the group that waits.
@@ -256,6 +258,8 @@ class Following:
 
 
 def _contended(user_id: str, publisher_id: str) -> Contended:
+    who = f"'{user_id}'"
     return Contended(
-        f"The relation of '{user_id}' to '{publisher_id}' changed too often meanwhile; try again."
+        f"The relation of {who} to '{publisher_id}' changed too often meanwhile; try again.",
+        quoted=who,
     )

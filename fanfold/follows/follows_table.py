@@ -273,7 +273,9 @@ def _changed(seen: Follow, **changes: Any) -> Follow:
 
 
 def too_many(user_id: str, max_follows: int) -> TooManyFollows:
+    who = f"'{user_id}'"
     return TooManyFollows(
-        f"'{user_id}' may follow at most {max_follows:,} publishers and would then follow more; "
-        "unfollow one, then follow again."
+        f"{who} may follow at most {max_follows:,} publishers and would then follow more; "
+        "unfollow one, then follow again.",
+        quoted=who,
     )

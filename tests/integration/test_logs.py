@@ -9,9 +9,11 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
 from types import ModuleType
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pytest
 from botocore.client import BaseClient
@@ -214,6 +216,23 @@ def test_no_delivery_names_its_readers(system: System, log: io.StringIO) -> None
         system.unfollow(reader)
     system.pump()
     system.sweep()
+
+
+def test_no_follow_that_fails_names_its_reader(
+    system: System, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, relate = system.door("plan"), system.door("relate")
+    monkeypatch.setattr(plan, "following", replace(plan.following, max_follows=0))
+    invoke(system, "publish_queue/follow_added", with_token("publish_queue/follow_added"))
+    # The row changes each time that it is looked at.
+    versions = count(1)
+    row = plan.following.follows.get(READER, "ada")
+    changing = replace(relate.following, follows=Mock())
+    changing.follows.get = lambda *_ids: replace(row, version=next(versions))
+    monkeypatch.setattr(relate, "following", changing)
+    invoke(system, "relation_queue/relation_settle", with_token("relation_queue/relation_settle"))
+    for sentence in ("may follow at most", "changed too often"):
+        assert sentence in log.getvalue()
 
 
 def test_what_aws_says_plainly_is_kept() -> None:
