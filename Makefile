@@ -75,7 +75,8 @@ thorough: $(READY)
 
 slow: $(READY)
 	@echo "Running the slow tests, and those that measure speed."
-	@$(BIN)/pytest -m "slow or speed"
+	@$(PYTEST) -m slow tests/doors
+	@$(BIN)/pytest -m "slow or speed" --ignore tests/doors
 
 simulate: .venv/.ready ## Try to lose a post: SEEDS=1000 runs of the whole system from START=0, by JOBS processes
 	@$(BIN)/python -m simulation --seeds $(SEEDS) --start $(START) --jobs $(JOBS) --keep .simulation

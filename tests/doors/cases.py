@@ -10,15 +10,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 FEW, MANY = 200, 10_000
-# Of each route, and of whole batches: together they are many more.
-SMALL_FEW = 40
+# Of each route; all routes together have many more.
+FEW_OF_A_ROUTE = 40
+# A batch has three messages or so.
+FEW_BATCHES, MANY_BATCHES = 40, 3_000
 
 Case = TypeVar("Case")
 
-few_or_many = pytest.mark.parametrize("cases", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
-few_or_many_small = pytest.mark.parametrize(
-    "cases", [SMALL_FEW, pytest.param(MANY, marks=pytest.mark.slow)]
-)
+
+def _cases(few: int, many: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("cases", [few, pytest.param(many, marks=pytest.mark.slow)])
+
+
+few_or_many = _cases(FEW, MANY)
+few_or_many_of_a_route = _cases(FEW_OF_A_ROUTE, MANY)
+few_or_many_batches = _cases(FEW_BATCHES, MANY_BATCHES)
 
 
 def every(cases: int, of: st.SearchStrategy[Case], check: Callable[[Case], None]) -> None:

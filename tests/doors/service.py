@@ -182,6 +182,7 @@ class Doors:
     faults: Faults
     account: Account = field(default_factory=Account)
     kept: Account | None = None
+    _rows: dict[str, list[str]] = field(default_factory=dict)  # of what is kept
 
     def __post_init__(self) -> None:
         self.use(self.account)
@@ -192,7 +193,7 @@ class Doors:
 
     def keep(self) -> None:
         """Take what there is now for the beginning of every case."""
-        self.kept = copy.deepcopy(self.account)
+        self.kept, self._rows = copy.deepcopy(self.account), self.account.dump()
 
     def reset(self) -> None:
         """Begin anew, also with what containers remember."""
@@ -205,6 +206,15 @@ class Doors:
             self.modules[name].following.edges.forget()
         timeline.reading.hydration.cache.clear()
         timeline.reading.hydration.retracted.clear()
+
+    def restore(self) -> None:
+        """The same as `reset`, sooner where no row has changed."""
+        if self.kept is None or self.account.dump() != self._rows:
+            self.reset()
+            return
+        for url in self.account.queues.by_url:
+            self.account.queues.queue(url).purge()
+        self.faults.found.clear()
 
     def http(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -148,6 +149,7 @@ def _written(contents: st.SearchStrategy[Any]) -> st.SearchStrategy[str]:
     return st.one_of(whole, whole, whole, wide, cut, twice, other, odd, texts)
 
 
+@cache
 def request_bodies(route: Route) -> st.SearchStrategy[tuple[str | None, bool]]:
     """Bodies of a route's requests, and whether they are in base64."""
     content = _spoilt(_filled(*REQUESTS[route])) if route in REQUESTS else values

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from fanfold.contract import ROUTES, Route
-from tests.doors.cases import every, few_or_many_small
+from tests.doors.cases import every, few_or_many_of_a_route
 from tests.doors.service import Doors, Json
 from tests.doors.strategies import http_requests
 
 
-@few_or_many_small
+@few_or_many_of_a_route
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.key)
 def test_any_request_is_answered_as_documented_and_a_refused_one_changes_nothing(
     seeded: Doors, route: Route, cases: int

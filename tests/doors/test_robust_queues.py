@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from fanfold import names
-from tests.doors.cases import every, few_or_many, few_or_many_small
+from tests.doors.cases import every, few_or_many, few_or_many_batches
 from tests.doors.service import Doors, Json
 from tests.doors.strategies import queue_messages
 
@@ -32,7 +32,7 @@ def test_any_message_is_done_comes_again_or_is_a_dead_letter_that_says_why(
     before = seeded.account.dump()
 
     def check(message: Json) -> None:
-        seeded.reset()
+        seeded.restore()
         seeded.send(queue, **message)
         again = seeded.deliver(queue)
         letters = seeded.letters(queue)
@@ -49,13 +49,13 @@ def test_any_message_is_done_comes_again_or_is_a_dead_letter_that_says_why(
 
 
 @QUEUES
-@few_or_many_small
+@few_or_many_batches
 def test_in_a_batch_each_message_fails_alone(seeded: Doors, queue: str, cases: int) -> None:
     size = 1 if queue in (names.EXPRESS.name, names.BULK.name) else 10
     batches = st.lists(queue_messages(queue), min_size=1, max_size=size)
 
     def check(batch: list[Json]) -> None:
-        seeded.reset()
+        seeded.restore()
         for message in batch:
             seeded.send(queue, **message)
         again = seeded.deliver(queue)

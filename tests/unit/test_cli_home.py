@@ -77,8 +77,11 @@ def test_an_engine_that_has_ended_is_not_running(home: Home) -> None:
     assert home.running() is None
 
 
-def test_a_damaged_state_file_counts_as_no_engine(home: Home) -> None:
-    home.state_file.write_text("{")
+@pytest.mark.parametrize(
+    "content", ["{", "", "[]", "null", "[" * 100_000, '{"pid": 5}', '{"pid": "5", "outputs": []}']
+)
+def test_a_damaged_state_file_counts_as_no_engine(home: Home, content: str) -> None:
+    home.state_file.write_text(content)
     assert home.read_state() is None
 
 
