@@ -67,7 +67,7 @@ class _Formatter(LambdaPowertoolsFormatter):
             error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         return "\n\nThat came of, or after:\n\n".join(found)
 
-    def serialize(self, log: dict[str, Any]) -> str:
+    def serialize(self, log: Any) -> str:
         """One line; notes on an error are text like its words."""
         return super().serialize({k: v for k, v in log.items() if k != "exception_notes"})
 

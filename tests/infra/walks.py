@@ -122,7 +122,7 @@ class Walk:
 
     def use_every_route(self) -> None:
         """Each route at least once, with content to answer with."""
-        post = {"ref_id": ref_id_for(PUBLISHER, "a")}
+        post: Any = {"ref_id": ref_id_for(PUBLISHER, "a")}
         for _ in range(2):  # the second time for a lost answer
             self.post(PUBLISHER, "again")
         self.ask(contract.EDIT_POST, PUBLISHER, body={"body": {"title": "Edited"}}, **post)
