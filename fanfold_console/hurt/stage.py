@@ -149,6 +149,8 @@ class Stage:
         return self.verdict
 
     def _read(self, before: State) -> State:
+        # Before the ledger: who has just finished a segment must not look like one who is gone.
+        workers = self.pool.views()
         latest = list(self._latest)
         ledger = fanouts.ledger_of(self.run.deployment)
         found = fanouts.rows_of(OpenFanouts(ledger.client, ledger.table), latest) if latest else ()
@@ -175,7 +177,7 @@ class Stage:
             open=count,
             rate=self._movement.rate,
             queues=self._reading.queues(),
-            workers=self.pool.views(),
+            workers=workers,
             readers=tuple(reader.view() for reader in self._readers),
             still_seconds=clock.monotonic() - self._movement.moved_at if count else 0.0,
             hurting=self._hurting(),
