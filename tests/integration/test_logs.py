@@ -20,6 +20,7 @@ from botocore.client import BaseClient
 from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutError
 
 from fanfold import names
+from fanfold.aws.answers import Lost, refused
 from fanfold.errors import BadInput
 from functions._logs import new_logger, shown
 from tests.integration.system import EVENTS, HANDLERS, Json, System, event, through_lanes
@@ -243,6 +244,14 @@ def test_what_aws_says_plainly_is_kept() -> None:
     assert "https://table" in shown(ReadTimeoutError(endpoint_url="https://table"))
     assert shown(BadInput("Unknown field 'x'; send y.", quoted="'x'")) == "Unknown field …; send y."
     assert shown(ValueError(SECRET)) == "ValueError"
+
+
+def test_of_libcurls_errors_the_same_is_kept() -> None:
+    quoting = b'{"__type": "aws#ValidationException", "message": "Value \'secret\' is not valid"}'
+    assert shown(refused("Query", 400, quoting)) == "ValidationException"
+    denied = b'{"__type": "aws#AccessDeniedException", "message": "may not Query posts"}'
+    assert shown(refused("Query", 400, denied)) == "AccessDeniedException: may not Query posts"
+    assert shown(Lost("Query: the connection was reset.")) == "Query: the connection was reset."
 
 
 def test_a_traceback_says_where_and_by_which_errors() -> None:
