@@ -223,6 +223,8 @@ class Follows(System):
                 body=order.body,
                 sent_at=order.sent_at,
                 first_sent_at=order.sent_at,
+                sender_id="",
+                first_senders="",
                 redelivered=order.redelivered,
                 stop_at=clock.monotonic() + names.RELATE.seconds,
             )

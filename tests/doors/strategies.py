@@ -27,10 +27,10 @@ ODD = 12
 # Half a surrogate pair is what JSON may hold and UTF-8 may not.
 texts = st.text(st.characters(exclude_categories=()), max_size=40)
 # What a URL, a header or a file can hold.
-plain = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
+plain = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 # What SQS takes: no surrogates, and of the control characters three.
 _taken = st.characters(
-    exclude_categories=("Cs",),
+    exclude_categories=["Cs"],
     exclude_characters=[
         *(chr(each) for each in range(32) if chr(each) not in "\t\n\r"),
         "\ufffe",

@@ -35,7 +35,7 @@ def message(kind: str, actor: str) -> str:
     """A message of each type, whose publisher (user, of a follow) is this one."""
     who = {"user_id": actor} if kind.startswith("follow") else {"ref_id": "post-1"}
     publisher = "ada" if kind.startswith("follow") else actor
-    body = {"body": {}} if kind == contract.POST_UPDATED else {}
+    body: dict[str, Any] = {"body": {}} if kind == contract.POST_UPDATED else {}
     return json.dumps({"version": 1, "type": kind, "publisher_id": publisher, **who, **body})
 
 
