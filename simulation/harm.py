@@ -16,6 +16,7 @@ class Harm:
     # By user, how many follows more than the rows the count says: rows or counts were restored.
     miscounted: Counter[str] = field(default_factory=Counter)
     is_ledger_restored: bool = False
+    are_rates_restored: bool = False
     # The entries, by user and `ref_id`, that a restore has lost: their posts are delivered again.
     lost_entries: set[tuple[str, str]] = field(default_factory=set)
     # Users whose row of marks was restored to an earlier moment, and not repaired.

@@ -99,6 +99,9 @@ class Environment:
         changes: dict[str, dict[str, Any]] = {}
         for name in ("publishing", "reading", "unread"):
             changes[name] = {"retention_days": days}
+        if publishing := getattr(self.door, "publishing", None):
+            counts = replace(publishing.counts, rate=world.rate)
+            changes["publishing"]["counts"] = counts
         if following := getattr(self.door, "following", None):
             follows = replace(following.follows, retention_days=days)
             changes["following"] = {"follows": follows, "backfills": world.backfill > 0}

@@ -14,6 +14,7 @@ from fanfold import names
 from fanfold.aws.items import get_number, get_text
 from fanfold.fanout.row import COMPLETE, ENDED, STALLED
 from fanfold.ids import split_sort_key
+from fanfold.settings import Settings
 from simulation.checks.evidence import Publish
 from simulation.history import Operation
 from simulation.watch import BEFORE, MINUTE, SWEPT, Watch
@@ -179,9 +180,14 @@ class Liveness:
         return (latest - self.world.clock.start_ms) / 1000 / MINUTE
 
     def _is_large(self, row: dict[str, Any], publisher: str) -> bool:
-        """Whether a post may be large, and the ledger says that it is."""
-        if get_number(row, "segments") <= 1:
-            return False
+        """Whether a post may be large, and the ledger says that it is; or it is over the rate.
+
+        Both are in the bulk lane.
+        """
+        segments = get_number(row, "segments")
+        if segments <= 1:
+            is_rated = self.world.rate.limit < Settings.publishes_per_minute
+            return is_rated and segments == 1 and get_text(row, "lane") == names.BULK.lane
         return not self.world.history.has_few_followers(publisher)
 
     def _is_retracted(self, ref_id: str) -> bool:

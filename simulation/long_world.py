@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 from aws_model.sqs.messages import Message
 from fanfold import names
 from fanfold.fanout.row import Fanout, from_item
+from fanfold.rates import Rate
+from fanfold.settings import Settings
 from simulation.bodies import content_of
 from simulation.clients import running
 from simulation.holders import DAY, Attempt, Between
@@ -67,6 +69,7 @@ class LongWorld(World):
         self.database.hooks.ttl_delay = lambda _table: self.drawn.uniform(0, self.ttl_seconds)
         self.queues.hooks.is_duplicated = self._is_duplicated
         self.queues.hooks.copy_seconds = self._copy_seconds
+        self.rate = Rate.a_minute(Settings.publishes_per_minute)  # 429 has a cause then
         self.door_skew_ms = 0  # ids and retentions end at exact times
         self.triggers.skips, self.triggers.seconds_a_message = True, 0.0
         self.users: list[str] = []

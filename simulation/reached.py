@@ -41,6 +41,7 @@ STATES: Mapping[str, int] = {
     "SWEEP sees a paused queue": 2_000,
     "SWEEP's question answered": 1_000,
     "a late entry shown upwards": 1_000,
+    "a message over the rate": 500,
     "a publisher hidden": 5_000,
     "a publisher shown again": 4_000,
     "a reader looks a second time": 200,
@@ -241,6 +242,8 @@ class Reached:
             case "put_item", names.FANOUTS.name:
                 self._wrote(request, task)
                 self._rows[request["Item"]["fanout_id"]["S"]] = request["Item"]
+                if "lane" in request["Item"]:
+                    self.note("a message over the rate")
             case "put_item", _:
                 self._wrote(request, task)
             case "update_item", names.POSTS.name:

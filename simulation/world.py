@@ -26,6 +26,7 @@ from fanfold import names, times
 from fanfold.doctor.findings import Report
 from fanfold.fanout import plan
 from fanfold.fanout.deliver import MAX_HOPS
+from fanfold.rates import Rate
 from fanfold.settings import Settings
 from fanfold.sweep.remedy import LONGEST_WAIT_SECONDS
 from fanfold.timeline import marks
@@ -71,6 +72,8 @@ MAX_MUTED = (marks.MAX_MUTED, marks.MAX_MUTED, marks.MAX_MUTED, 1)
 MAX_INDEX_LAGS = (5.0, 5.0, 5.0, 0.0)
 # How many of a publisher's newest posts a new follow brings.
 BACKFILLS = (0, 2, 5)
+# How many posts a publisher may publish at once, and in each minute.
+PUBLISHES_PER_MINUTE = (Settings.publishes_per_minute,) * 3 + (2,)
 # How many followers PLAN reads before it estimates: less and more than a segment has, which is 4.
 SAMPLES = (2, 4, 4, 6)
 # How long it may write by itself: in some runs, less than a few calls take.
@@ -144,6 +147,8 @@ class World:
         self.max_hidden = marked.choice(MAX_HIDDEN)
         self.max_muted = marked.choice(MAX_MUTED)
         self.backfill = marked.choice(BACKFILLS)
+        # In some, publishers soon publish too fast.
+        self.rate = Rate.a_minute(Random(f"{self.seed} rate").choice(PUBLISHES_PER_MINUTE))
         # In some, PLAN has few followers at hand, or hardly the time for one batch.
         one_hop = Random(f"{self.seed} one hop")
         self.sample_edges = one_hop.choice(SAMPLES)

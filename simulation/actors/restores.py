@@ -57,6 +57,7 @@ def restore_a_table(world: World, random: Random) -> None:
     if names.FANOUTS in tables:
         _publish_again(world)
     if names.PUBLISHERS in tables:
+        world.harmed.are_rates_restored = True
         world.scheduler.sleep(REMEMBERED_SECONDS)
     begun_ms = world.clock.now_ms()
     if repeat(world, random, on_call.repair, times=PATIENCE):

@@ -44,6 +44,7 @@ CHECKS: tuple[Check, ...] = (
     rows.follows_are_kept,
     posts.every_accepted_post_is_delivered_or_visibly_not,
     posts.posts_are_accepted_when_they_were_sent,
+    posts.nobody_publishes_over_http_faster_than_the_rate,
     posts.a_post_that_was_retracted_first_is_not_delivered,
     posts.only_its_publisher_retracts_a_post_that_exists,
     ledger.the_ledger_is_right,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 
+from fanfold import times
 from fanfold.fanout.row import ABANDONED, COMPLETE, EXPIRED, STALLED
 from fanfold.ids import split_sort_key
 from fanfold.settings import Settings
@@ -35,6 +37,28 @@ def every_accepted_post_is_delivered_or_visibly_not(found: Evidence) -> Iterator
         )
         if is_missing and not any(f'"{ref_id}"' in letter for letter in letters):
             yield f"{ref_id} was accepted, and is neither known nor a dead letter."
+
+
+def nobody_publishes_over_http_faster_than_the_rate(found: Evidence) -> Iterator[str]:
+    """Within any time, a publisher has no more posts accepted than at once, and refilled since.
+
+    A row of the publishers table that was restored has forgotten some.
+    """
+    world = found.world
+    if world.harmed.are_rates_restored:
+        return
+    accepted: dict[str, list[int]] = defaultdict(list)
+    for publish in found.publishes.values():
+        if publish.operations and all(each.kind == "publish" for each in publish.operations):
+            for at in sorted(publish.accepted_at())[:1]:
+                accepted[publish.publisher].append(times.to_ms(at))
+    for publisher, times_ms in accepted.items():
+        used_until = 0
+        for at_ms in sorted(times_ms):
+            if world.rate.wait_ms(used_until, at_ms):
+                yield f"{publisher} publishes faster than {world.rate.limit} a minute."
+                break
+            used_until = world.rate.after(used_until, at_ms)
 
 
 def posts_are_accepted_when_they_were_sent(found: Evidence) -> Iterator[str]:

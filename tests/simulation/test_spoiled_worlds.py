@@ -29,6 +29,7 @@ from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.wishes import FOLLOWED, Follow
 from fanfold.messages import DeliverSegment
+from fanfold.rates import Rate
 from fanfold.timeline import read
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.picking import Shown
@@ -332,6 +333,11 @@ def the_row_of_a_post_gone(world: World) -> None:
 @spoils(posts.every_accepted_post_is_delivered_or_visibly_not, "neither known nor")
 def the_row_of_a_fanout_gone(world: World) -> None:
     gone(world, names.FANOUTS, {"fanout_id": SENT})
+
+
+@spoils(posts.nobody_publishes_over_http_faster_than_the_rate, "publishes faster than 1")
+def a_rate_that_nobody_keeps(world: World) -> None:
+    world.rate = Rate(1, 10**9)
 
 
 @spoils(posts.a_post_that_was_retracted_first_is_not_delivered, "the ledger has it")
