@@ -20,6 +20,8 @@ from fanfold_cli.local.home import CHECKOUT, EngineState, Home
 LOOPBACK = "127.0.0.1"
 # Lower ports are reserved for the system.
 LOWEST_PORT = 1024
+# Without the second one the engine runs, and its API refuses every token that its pools give.
+NEEDED = ("ministack", "cryptography")
 HIGHEST_PORT = 65535
 
 # The services that the stack and `cdk bootstrap` use. With all services the engine would also open
@@ -48,7 +50,7 @@ LOG_TAIL_LINES = 25
 
 
 def start(home: Home, *, lifetime_seconds: float, port: int | None) -> EngineState:
-    if importlib.util.find_spec("ministack") is None:
+    if not all(map(importlib.util.find_spec, NEEDED)):
         raise ExpectedError(
             "The local engine is not installed in this Python environment: install the development "
             "dependencies (`make setup`) and try again."

@@ -1,14 +1,17 @@
 """`fanfold smoke` on the engine: the stage works, and nothing is left behind."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from fanfold import names
 from fanfold_cli.app import app
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
+from tests.e2e.clients import User
 
 
 def smoke(engine: Home, *options: str) -> tuple[int, Any]:
@@ -51,3 +54,22 @@ def test_a_stage_that_delivers_nothing_fails_and_is_cleaned_up_all_the_same(
     }
     assert last["failure"] == "not within 5 s"
     assert synthetic_users(stack) == []
+
+
+def test_with_the_tokens_of_two_test_users_it_makes_and_deletes_nobody(
+    engine: Home,
+    stack: Deployment,
+    make: Callable[[str], User],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where the pool is protected, or users come from an issuer."""
+    publisher, follower = make("publisher"), make("follower")
+    monkeypatch.setenv("FANFOLD_PUBLISHER_TOKEN", publisher.token)
+    monkeypatch.setenv("FANFOLD_FOLLOWER_TOKEN", follower.token)
+    monkeypatch.setattr(Deployment, "token", None)
+    exit_code, result = smoke(engine)
+    assert (exit_code, result["is_right"], result["left"]) == (0, True, []), result
+    assert list(follower.api.following()) == []
+    pool = stack.output(names.USER_POOL_ID_OUTPUT)
+    for user in (publisher, follower):
+        stack.client("cognito-idp").admin_get_user(UserPoolId=pool, Username=user.name)

@@ -1,6 +1,7 @@
 """A foreign CDK app with the installed wheel alone."""
 
 import json
+import re
 import sqlite3
 import subprocess
 import uuid
@@ -11,6 +12,7 @@ from typing import Any
 
 from examples.hydrate_sql import read
 from fanfold import names
+from fanfold_cli.local.engine import NEEDED
 from fanfold_cli.local.home import CHECKOUT
 from fanfold_cli.stack import Deployment
 from fanfold_cli.users import sign_in
@@ -130,3 +132,13 @@ def put_event(stack: Deployment, detail: dict[str, Any]) -> None:
         "EventBusName": stack.output("BusName"),
     }
     assert stack.client("events").put_events(Entries=[entry])["FailedEntryCount"] == 0
+
+
+def test_the_extra_of_the_local_engine_names_all_that_it_needs(wheel: Path) -> None:
+    """Other environments of this machine have it by chance."""
+    with zipfile.ZipFile(wheel) as held:
+        (metadata,) = (name for name in held.namelist() if name.endswith("/METADATA"))
+        asked = held.read(metadata).decode().splitlines()
+    local = [line for line in asked if line.startswith("Requires-Dist") and "'local'" in line]
+    for package in NEEDED:
+        assert any(re.match(rf"Requires-Dist: {package}\W", line) for line in local), package
