@@ -72,7 +72,7 @@ def licence_of(package: str) -> str:
     """What the package's metadata says; raises `KeyError` if that is nothing that is understood."""
     about: Any = metadata.metadata(package)
     said = about["License-Expression"] or about["License"]
-    return IN_WORDS.get(said, said)
+    return IN_WORDS.get(said, str(said))
 
 
 def pinned(lock: str) -> list[str]:

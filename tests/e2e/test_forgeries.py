@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ from fanfold_cli.stack import Deployment
 from tests.e2e.clients import User, eventually
 from tests.e2e.tokens import Sign, encoded, part, signed, signed_by_secret, unsigned
 
-# What a thief would like to do as somebody else: read and write.
+# What belongs to one reader alone.
 READS = ("/v1/timeline", "/v1/timeline/marker", "/v1/timeline/unread", "/v1/following", "/v1/muted")
 NOW = {"published_at": "2099-01-01T00:00:00.000Z", "ref_id": "everything"}
 
@@ -60,19 +59,23 @@ def rows_of(user: User) -> list[str]:
     return sorted(found)
 
 
-def do_nothing(victim: User, *tokens: str, headers: Mapping[str, Any] | None = None) -> None:
+# What somebody may want to do as somebody else: method, path and body.
+ACTS: tuple[tuple[str, str, Any], ...] = (
+    *(("GET", path, None) for path in READS),
+    ("POST", "/v1/posts", {"body": {"title": "forged"}}),
+    ("PUT", "/v1/following/forgery-thief", None),
+    ("DELETE", "/v1/following/forgery-secret-0", None),
+    ("PUT", "/v1/muted/forgery-secret-0", None),
+    ("PUT", "/v1/timeline/marker", NOW),
+)
+
+
+def do_nothing(victim: User, *tokens: str, **headers: Any) -> None:
     """Check that with these tokens nothing is read and nothing is written."""
     before = rows_of(victim)
     for token in tokens:
-        ask = partial(User(victim.stack, "thief", token).call, **(headers or {}))
-        answers = [ask("GET", path) for path in READS]
-        answers += [
-            ask("POST", "/v1/posts", {"body": {"title": "forged"}}),
-            ask("PUT", "/v1/following/forgery-thief"),
-            ask("DELETE", "/v1/following/forgery-secret-0"),
-            ask("PUT", "/v1/muted/forgery-secret-0"),
-            ask("PUT", "/v1/timeline/marker", NOW),
-        ]
+        thief = User(victim.stack, "thief", token)
+        answers = [thief.call(*act, **headers) for act in ACTS]
         assert {answer.status for answer in answers} == {401}, token
         assert "forgery-secret" not in str(answers)
     assert rows_of(victim) == before
@@ -174,7 +177,7 @@ def test_headers_and_parameters_that_pretend_name_nobody(
     victim: User, make: Callable[[str], User]
 ) -> None:
     headers: dict[str, Any] = {name: value(victim) for name, value in PRETENCES.items()}
-    do_nothing(victim, "", headers=headers)
+    do_nothing(victim, "", **headers)
     nobody = User(victim.stack, "thief", "")
     for name in ("token", "access_token", "authorization", "Authorization"):
         assert nobody.call("GET", f"/v1/timeline?{name}={victim.token}").status == 401
