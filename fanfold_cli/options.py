@@ -38,7 +38,13 @@ BrowserOption = Annotated[
     bool, typer.Option("--browser/--no-browser", help="Open the page; else its address is printed.")
 ]
 PortOption = Annotated[
-    int, typer.Option(min=0, max=65535, help=r"Of loopback, for the page. \[default: a free one]")
+    int,
+    typer.Option(
+        min=0,
+        max=65535,
+        show_default=False,
+        help=r"Of loopback, for the page. \[default: a free one]",
+    ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
 

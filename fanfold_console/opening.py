@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Final
+
+ENDS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -35,13 +38,16 @@ def opened(address: str, *, is_wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that everything is given back."""
+    """Let SIGTERM, or a closed terminal, end the block as Ctrl-C does: everything is given back."""
 
     def end(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, end)
+    # What `nohup` has the command ignore stays ignored.
+    numbers = [each for each in ENDS if signal.getsignal(each) is not signal.SIG_IGN]
+    before = {each: signal.signal(each, end) for each in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -91,13 +91,7 @@ def serving(doors: Doors, *, port: int = 0) -> Iterator[Bridge]:
     key = secrets.token_urlsafe(KEY_BYTES)
     values = {"doors": doors, "key": key, "files": _files()}
     handler = type("Handler", (_Handler,), values)
-    try:
-        server = _Server((LOOPBACK, port), handler)
-    except OSError as error:
-        raise ExpectedError(
-            f"Port {port} of {LOOPBACK} cannot be had ({error.strerror}): choose another with "
-            "--port, or leave it out."
-        ) from error
+    server = _bound(port, handler)
     bridge = Bridge(server.server_port, key)
     handler.origin = bridge.origin  # type: ignore[attr-defined]
     thread = threading.Thread(
@@ -110,6 +104,21 @@ def serving(doors: Doors, *, port: int = 0) -> Iterator[Bridge]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def check_port(port: int) -> None:
+    """Raise `ExpectedError` if the port is taken, before what takes minutes."""
+    _bound(port, _Handler).server_close()
+
+
+def _bound(port: int, handler: type[_Handler]) -> _Server:
+    try:
+        return _Server((LOOPBACK, port), handler)
+    except OSError as error:
+        raise ExpectedError(
+            f"Port {port} of {LOOPBACK} cannot be had ({error.strerror}): choose another with "
+            "--port, or leave it out."
+        ) from error
 
 
 def _files() -> dict[str, tuple[str, bytes]]:
@@ -217,6 +226,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self._send(status, "application/json", json.dumps({"error": sentence}).encode())
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse what is no request that the bridge knows, in its own words and headers."""
+        self._refuse(HTTPStatus(code), "The bridge does not know that.")
+
     def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         self.send_response(status)
         for name, value in HEADERS.items():
@@ -226,7 +239,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Stay silent: what people see is on the page."""

@@ -156,8 +156,15 @@ def take_down(home: Home) -> bool:
 
 @contextmanager
 def _locked(home: Home) -> Iterator[None]:
+    with alone(home, "lock", "fanfold local"):
+        yield
+
+
+@contextmanager
+def alone(home: Home, name: str, command: str) -> Iterator[None]:
+    """Hold a lock file of this home; raises `ExpectedError` if another such command has it."""
     try:
-        opened = (home.path / "lock").open("w")
+        opened = (home.path / name).open("w")
     except OSError as error:
         raise ExpectedError(f"The home {home.path} cannot be used: {error.strerror}.") from error
     with opened as lock:
@@ -165,7 +172,7 @@ def _locked(home: Home) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ExpectedError(
-                f"Another `fanfold local` is running in {home.path}: wait until it ends, or choose "
+                f"Another `{command}` is running in {home.path}: wait until it ends, or choose "
                 "another directory with --home."
             ) from None
         yield

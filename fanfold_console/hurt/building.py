@@ -34,11 +34,25 @@ def home_beside(home: Home) -> Home:
 
 
 @contextmanager
+def alone(home: Home) -> Iterator[None]:
+    """Hold the home for one demo; raises `ExpectedError` if another one plays there."""
+    home.claim()
+    with deploy.alone(home, "demo.lock", "fanfold demo --hurt"):
+        yield
+
+
+@contextmanager
 def staged(home: Home, graph: Graph, *, seconds: float) -> Iterator[Stage]:
     """Set the stage up, and take all of it down, whatever happens.
 
     `seconds` is about how long the largest post takes.
     """
+    with alone(home), _staged(home, graph, seconds) as stage:
+        yield stage
+
+
+@contextmanager
+def _staged(home: Home, graph: Graph, seconds: float) -> Iterator[Stage]:
     # A run that was killed has left its engine behind; it ends here.
     try:
         deployment = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS, fresh=True)

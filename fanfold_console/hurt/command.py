@@ -23,6 +23,7 @@ POLL_SECONDS = 0.1
 
 def run(home: Home, graph: Graph, *, seconds: float, port: int, browser: bool) -> Verdict:
     """Play on a stage of its own, which ends with it; `home` is that of the user's engine."""
+    server.check_port(port)
     with (
         opening.ended_by_signals(),
         interrupted_with("the engine of this demo has ended, with all its workers."),

@@ -206,6 +206,18 @@ def test_the_page_gets_the_sentence_of_what_failed(
     assert (answer.status, answer.error) == (status, sentence)
 
 
+@pytest.mark.parametrize("method", ["HEAD", "PUT", "DELETE", "OPTIONS", "<b>"])
+def test_what_is_no_request_of_the_page_is_refused_like_all_else(
+    bridge: Bridge, method: str
+) -> None:
+    answer = call(bridge, method, "/state")
+    assert answer.status == 501
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert answer.headers["connection"] == "close"
+    assert method == "HEAD" or answer.error == "The bridge does not know that."
+
+
 def test_the_key_is_long_and_new_each_time_and_no_browser_sends_it_in_a_path(
     bridge: Bridge,
 ) -> None:
@@ -225,5 +237,8 @@ def test_it_listens_on_loopback_alone_and_ends_with_its_command() -> None:
             server.serving(Doors(dict, act), port=bridge.port),
         ):
             pass
+        with pytest.raises(ExpectedError, match=f"Port {bridge.port} of"):
+            server.check_port(bridge.port)
+    server.check_port(bridge.port)
     with pytest.raises(OSError, match="refused"):
         call(bridge, "GET", "/state")
