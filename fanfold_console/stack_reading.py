@@ -16,7 +16,11 @@ from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import RingRead
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold_cli import event_sources, fanouts
-from fanfold_cli.month_cost import DOLLARS_PER_MILLION_SQS_REQUESTS
+from fanfold_cli.console import counted
+from fanfold_cli.month_cost import (
+    DOLLARS_PER_MILLION_API_REQUESTS,
+    DOLLARS_PER_MILLION_SQS_REQUESTS,
+)
 from fanfold_cli.publish_cost import Prices
 from fanfold_cli.stack import Deployment
 from fanfold_console.views import CELLS, Depth
@@ -36,27 +40,29 @@ KINDS: Final = {
 
 @dataclass
 class Spent:
-    """What a refresh has asked AWS for."""
+    """What a refresh has asked AWS for, and how many metrics are asked for once a minute."""
 
     read_units: float = 0.0
     queue_calls: int = 0
+    readers: int = 0  # each reads by the API
     metrics: int = 0
 
-    @property
-    def dollars(self) -> float:
-        return (
-            self.read_units * Prices().dollars_per_million_reads / 1e6
-            + self.queue_calls * DOLLARS_PER_MILLION_SQS_REQUESTS / 1e6
-            + self.metrics * DOLLARS_PER_METRIC
-        )
+    def dollars_an_hour(self, every_seconds: float) -> float:
+        refresh = (
+            self.read_units * Prices().dollars_per_million_reads
+            + self.queue_calls * DOLLARS_PER_MILLION_SQS_REQUESTS
+            + self.readers * DOLLARS_PER_MILLION_API_REQUESTS
+        ) / 1e6
+        minute = self.metrics * DOLLARS_PER_METRIC
+        return 3600 * (refresh / every_seconds + minute / METRIC_SECONDS)
 
     def sentence(self, every_seconds: float) -> str:
         """What one refresh costs, and an hour of them, by list prices of us-east-1."""
-        hour = self.dollars * 3600 / every_seconds
+        reading = f", {counted(self.readers, 'read')} of a timeline" if self.readers else ""
         return (
             f"A refresh takes about {self.read_units:,.0f} read units of DynamoDB and "
-            f"{self.queue_calls} calls of SQS, every {every_seconds:g} s while this page is seen: "
-            f"about ${hour:,.3f} an hour."
+            f"{self.queue_calls} calls of SQS{reading}, every {every_seconds:g} s while this page is seen: "
+            f"about ${self.dollars_an_hour(every_seconds):,.3f} an hour."
         )
 
 
@@ -166,6 +172,7 @@ class StackReading:
 
     def rate_by_metric(self, now: float) -> float:
         """Entries a second by the functions' own metric, read once a minute; on AWS alone."""
+        self.spent.metrics = len(names.LANES)
         at, rate = self._metric
         if now - at < METRIC_SECONDS:
             return rate
@@ -177,7 +184,6 @@ class StackReading:
             EndTime=end,
             MetricDataQueries=[self._query(lane.lane) for lane in names.LANES],
         )
-        self.spent.metrics += len(names.LANES)
         total = sum(sum(each["Values"][:1]) for each in answer["MetricDataResults"])
         self._metric = now, total / METRIC_SECONDS
         return self._metric[1]

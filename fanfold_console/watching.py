@@ -126,7 +126,7 @@ class Watching:
     def read(self, before: State) -> State:
         """The state after this one; raises errors of AWS and of the product."""
         reading, now = self._reading, clock.now_ms() / 1000
-        reading.spent = Spent()
+        reading.spent = Spent(readers=len(self._readers))
         for reader in self._readers:
             reader.look(slowest=max(LATE_SECONDS, before.every_seconds))
         seen = [each.entries[0]["ref_id"] for each in self._readers if each.entries]

@@ -129,6 +129,8 @@ def test_a_refresh_says_what_it_took(console: Console) -> None:
 def test_the_rate_on_aws_is_the_metric_of_both_lanes_once_a_minute(console: Console) -> None:
     assert console.look().rate == 20.0
     assert console.look().rate == 20.0
+    # An hour's price does not leap with the minute.
+    assert console.watching._reading.spent.metrics == 2
     (asked,) = console.cloudwatch.asked
     dimensions = [each["MetricStat"]["Metric"]["Dimensions"] for each in asked["MetricDataQueries"]]
     assert dimensions == [

@@ -103,12 +103,18 @@ def test_there_is_nothing_to_show_where_nothing_was_published() -> None:
 
 
 def test_the_page_says_what_a_refresh_costs() -> None:
+    # By the hour 720 refreshes, and 60 reads of the two metrics.
     spent = Spent(read_units=13, queue_calls=8, metrics=2)
-    assert spent.dollars == pytest.approx(13 * 0.125e-6 + 8 * 0.4e-6 + 2 * 1e-5)
+    assert spent.dollars_an_hour(5) == pytest.approx(
+        720 * (13 * 0.125e-6 + 8 * 0.4e-6) + 60 * 2 * 1e-5
+    )
     assert spent.sentence(5) == (
         "A refresh takes about 13 read units of DynamoDB and 8 calls of SQS, every 5 s while this "
-        "page is seen: about $0.018 an hour."
+        "page is seen: about $0.005 an hour."
     )
+    assert ", 3 reads of a timeline, every 5 s" in replace(spent, readers=3).sentence(5)
+    more = replace(spent, readers=3).dollars_an_hour(5) - spent.dollars_an_hour(5)
+    assert more == pytest.approx(720 * 3 * 1e-6)
 
 
 class Clock:
