@@ -89,11 +89,16 @@ class Meter:
         cells = range(CELLS)
         with self._lock:
             post = self._posts[view.ref_id]
+            # Where nobody lies, nothing is owed; but what is begun must not look begun there.
+            nobody = float(len(post.users) >= wanted.total())
             return replace(
                 view,
                 followers=wanted.total(),
                 delivered=len(post.users),
-                have=tuple(_share(post.have[cell], wanted[cell]) for cell in cells),
+                have=tuple(
+                    _share(post.have[cell], wanted[cell]) if wanted[cell] else nobody
+                    for cell in cells
+                ),
                 again=tuple(_share(post.again[cell], wanted[cell]) for cell in cells),
                 refused=tuple(post.refused[cell] for cell in cells),
             )

@@ -43,6 +43,14 @@ def test_the_ring_shows_what_the_table_took() -> None:
     assert (len(ring.have), meter.refused, meter.rewritten) == (CELLS, 0, 0)
 
 
+def test_a_part_of_the_ring_where_nobody_lies_is_full_once_all_the_others_are() -> None:
+    meter, empty = Meter(takes_all, "Timelines"), set(range(CELLS)) - set(WANTED)
+    meter.answer(batch(USERS[:19]))
+    assert not any(filled(meter).have[cell] for cell in empty)
+    meter.answer(batch(USERS[19:]))
+    assert set(filled(meter).have) == {1.0}
+
+
 def test_an_entry_that_is_written_again_is_counted_apart() -> None:
     meter = Meter(takes_all, "Timelines")
     meter.answer(batch(USERS))
