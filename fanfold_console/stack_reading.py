@@ -61,8 +61,8 @@ class Spent:
         reading = f", {counted(self.readers, 'read')} of a timeline" if self.readers else ""
         return (
             f"A refresh takes about {self.read_units:,.0f} read units of DynamoDB and "
-            f"{self.queue_calls} calls of SQS{reading}, every {every_seconds:g} s while this page is seen: "
-            f"about ${self.dollars_an_hour(every_seconds):,.3f} an hour."
+            f"{self.queue_calls} calls of SQS{reading}, every {every_seconds:g} s while this "
+            f"page is seen: about ${self.dollars_an_hour(every_seconds):,.3f} an hour."
         )
 
 
