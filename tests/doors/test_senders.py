@@ -63,7 +63,7 @@ def test_a_sender_acts_for_its_own_and_any_other_event_is_a_dead_letter_that_say
     assert doors.account.dump() != before
 
 
-def test_a_stranger_s_message_holds_up_none_of_its_batch(doors: Doors) -> None:
+def test_a_strangers_message_holds_up_none_of_its_batch(doors: Doors) -> None:
     doors.send(PUBLISH, message(contract.FOLLOW_ADDED, "news-1"), sender=STRANGER)
     doors.send(PUBLISH, message(contract.FOLLOW_ADDED, "news-2"), sender=NEWS)
     assert doors.deliver(PUBLISH) == []
@@ -104,7 +104,7 @@ def test_a_redrive_lends_a_refused_sender_no_right(doors: Doors) -> None:
     assert doors.account.dump() == before
 
 
-def test_what_sqs_moved_itself_is_redriven_with_its_own_sender_s_rights(doors: Doors) -> None:
+def test_what_sqs_moved_itself_is_redriven_with_its_own_senders_rights(doors: Doors) -> None:
     """A message whose invocations crash is never judged before it is a dead letter."""
     for actor in ("ada", "news-1"):
         doors.send(PUBLISH, message(contract.FOLLOW_ADDED, actor), sender=f"{NEWS}:session")

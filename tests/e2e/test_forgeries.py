@@ -121,7 +121,7 @@ def test_a_token_with_a_signature_that_is_not_the_issuers_does_nothing(victim: U
     do_nothing(victim, forged[0], signed(header, claims, stranger))
 
 
-def test_a_pool_s_public_key_is_no_secret_to_sign_with(victim: User, pool_key: Any) -> None:
+def test_a_pools_public_key_is_no_secret_to_sign_with(victim: User, pool_key: Any) -> None:
     header, claims = part(victim.token, 0), part(victim.token, 1)
     do_nothing(victim, signed_by_secret(header, claims, public_key(pool_key)))
 

@@ -57,7 +57,7 @@ def test_a_refusal_names_the_sender_and_what_to_do() -> None:
         SENDERS.check("ada", sender_id=f"{NEWS}:session", carried="")
 
 
-def test_who_may_act_for_everybody_moves_a_letter_back_with_its_first_sender_s_rights() -> None:
+def test_who_may_act_for_everybody_moves_a_letter_back_with_its_first_senders_rights() -> None:
     assert may(OPERATOR, "tv", carried=NEWS)
     assert may(OPERATOR, "tv", carried=f"{OPERATOR}:other {NEWS}")
     assert not may(OPERATOR, "ada", carried=NEWS)

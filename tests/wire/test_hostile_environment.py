@@ -6,6 +6,7 @@ Each test starts a real process: the libraries read most of these once, when the
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -67,6 +68,8 @@ def test_only_the_configured_authorities_are_trusted(
     stranger = certificates(tmp_path, LOOPBACK)
     trusted = str(tmp_path) if name == "SSL_CERT_DIR" else stranger.authority
     if name == "SSL_CERT_DIR":
+        if not shutil.which("openssl"):
+            pytest.skip("openssl names the files of such a directory, and is not here.")
         subprocess.run(["openssl", "rehash", str(tmp_path)], check=True)
     impostor = serve(context=stranger.context)
     assert "certificate" in call(impostor, tls, **{name: trusted})
@@ -117,6 +120,7 @@ default_properties = fips=yes
 def test_a_configuration_of_openssl_does_not_count(
     serve: Callable[..., Server], tls: Certificates, tmp_path: Path
 ) -> None:
+    """The libcurl of today's wheel reads none by itself; another build might."""
     file = tmp_path / "openssl.cnf"
     file.write_text(CONFIGURATION)
     aws = serve(context=tls.context)
