@@ -81,6 +81,7 @@ MODULES = (
             "pacing",
             "plan",
             "policy",
+            "post_counts",
             "publish",
             "row",
             "transport",

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from botocore.client import BaseClient
 
 from fanfold import names
 from fanfold.rates import Rate
@@ -103,6 +104,33 @@ def test_a_user_over_the_rate_is_told_how_long_to_wait(
     event = {"version": 1, "type": "follow.added", "user_id": "bob", "publisher_id": "cleo"}
     assert system.take({"Records": [system.record("Publish", event)]}) == []
     assert system.follow("bob", "cleo").status == 200
+
+
+def test_who_is_refused_costs_the_others_no_message_and_one_write_at_most(
+    three_a_minute: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = three_a_minute
+    door = system.door("api")
+    monkeypatch.setattr(door, "following", replace(door.following, rate=Rate.a_day(1)))
+    system.follow("bob", "ada")
+    for number in range(3):
+        system.publish(str(number))
+    calls: list[str] = []
+    plain = BaseClient._make_api_call  # type: ignore[attr-defined]
+
+    def note(client: BaseClient, operation: str, request: Any) -> Any:
+        calls.append(operation)
+        return plain(client, operation, request)
+
+    monkeypatch.setattr(BaseClient, "_make_api_call", note)
+    assert system.publish("3").status == 429
+    assert calls == ["UpdateItem", "GetItem"]
+    calls.clear()
+    assert system.follow("bob", "cleo").status == 429
+    assert calls == ["GetItem"] * 3
+    calls.clear()
+    assert system.unfollow("bob", "nobody").status == 204
+    assert calls == ["GetItem"] * 3
 
 
 def test_a_publish_costs_one_write_unit_more(system: System, monkeypatch: Any) -> None:
