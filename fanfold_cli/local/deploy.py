@@ -4,7 +4,7 @@ import fcntl
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -50,11 +50,13 @@ def bring_up(
     given: context.Values | None = None,
     app_directory: Path = CHECKOUT,
     foreign: Path | None = None,
+    stays: bool = True,
 ) -> Deployment:
     """Start the engine unless it runs, deploy the app if it changed, and return the stack.
 
     The stage takes the values that are `given`, beside those that the engine has from before. A
-    `foreign` app is a directory with the cdk.json of an app that has a `FollowTimeline`.
+    `foreign` app is a directory with the cdk.json of an app that has a `FollowTimeline`. An
+    engine that does not stay on Ctrl-C is ended by the caller, which says so.
     """
     if foreign is None and not IS_CHECKOUT:
         foreign = Path.cwd()
@@ -63,7 +65,8 @@ def bring_up(
         raise ExpectedError(f"There is no CDK app in {foreign}: it has no cdk.json.")
     find_executable(app_directory)
     home.claim()
-    with interrupted_with(lambda: _what_stays(home)), _locked(home):
+    saying = interrupted_with(lambda: _what_stays(home)) if stays else nullcontext()
+    with saying, _locked(home):
         progress = Progress()
         # Nobody knows of what a foreign app is made, so it is synthesized again each time; nor what
         # values it takes.

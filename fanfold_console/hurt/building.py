@@ -55,7 +55,7 @@ def staged(home: Home, graph: Graph, *, seconds: float) -> Iterator[Stage]:
 def _staged(home: Home, graph: Graph, seconds: float) -> Iterator[Stage]:
     # A run that was killed has left its engine behind; it ends here.
     try:
-        deployment = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS, fresh=True)
+        deployment = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS, fresh=True, stays=False)
         assert deployment.endpoint is not None
         worker_processes.stop_polling(deployment)
         _shorten_visibility(deployment)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.graph import heavy_tailed
@@ -69,6 +70,25 @@ def test_a_taken_port_is_told_before_anything_starts(
     ):
         command.run(Home(tmp_path / "home"), GRAPH, seconds=5, port=other.port, browser=False)
     assert ups_and_downs == []
+
+
+@pytest.mark.network
+def test_ctrl_c_during_the_deployment_says_that_the_engine_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended: list[Home] = []
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deploy, "_running_engine", interrupted)
+    monkeypatch.setattr(deploy, "take_down", ended.append)
+    with pytest.raises(typer.Exit) as error:
+        command.run(Home(tmp_path / "home"), GRAPH, seconds=5, port=0, browser=False)
+    assert error.value.exit_code == 130
+    assert ended == [building.home_beside(Home(tmp_path / "home"))]
+    said = capsys.readouterr().err
+    assert said == "Interrupted: the engine of this demo has ended, with all its workers.\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
