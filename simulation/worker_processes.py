@@ -28,7 +28,7 @@ from random import Random
 from threading import Timer
 from typing import IO, Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from aws_model.lambda_events import Context, sqs_event
 from fanfold import clock, names
@@ -158,8 +158,11 @@ class Source:
         return True
 
     def show(self, handle: str, *, after_seconds: int) -> None:
-        """Let the message be visible again: nobody waits for its timeout."""
-        with suppress(ClientError):  # handled and deleted meanwhile
+        """Let the message be visible again: nobody waits for its timeout.
+
+        Unless it is handled and deleted meanwhile, or the engine is too busy to answer.
+        """
+        with suppress(ClientError, BotoCoreError):
             boto.sqs().change_message_visibility(
                 QueueUrl=self.url, ReceiptHandle=handle, VisibilityTimeout=after_seconds
             )
