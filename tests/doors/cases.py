@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 FEW, MANY = 200, 10_000
-# Of each route; all routes together have many more.
-FEW_OF_A_ROUTE = 40
-# A batch has three messages or so.
-FEW_BATCHES, MANY_BATCHES = 40, 3_000
+# Of each route: all eighteen together have 36,000.
+FEW_OF_A_ROUTE, MANY_OF_A_ROUTE = 40, 2_000
+# Of each queue, several messages a batch.
+FEW_BATCHES, MANY_BATCHES = 40, 1_000
 
 Case = TypeVar("Case")
 
@@ -23,7 +23,7 @@ def _cases(few: int, many: int) -> pytest.MarkDecorator:
 
 
 few_or_many = _cases(FEW, MANY)
-few_or_many_of_a_route = _cases(FEW_OF_A_ROUTE, MANY)
+few_or_many_of_a_route = _cases(FEW_OF_A_ROUTE, MANY_OF_A_ROUTE)
 few_or_many_batches = _cases(FEW_BATCHES, MANY_BATCHES)
 
 
