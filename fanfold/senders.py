@@ -12,8 +12,9 @@ from fanfold.contract import ID_PATTERN
 from fanfold.errors import NotTheirs
 
 # Ids of users and roles begin with four letters that say what they are; an account is twelve
-# digits, and a federated user of it has a name behind that.
-SENDER_PATTERN = r"[A-Z]{4}[A-Z0-9]{8,124}|[0-9]{12}(?::[\w+=,.@-]{1,64})?"
+# digits, and a federated user of it has a name behind that; one with `=` or `,` cannot be named,
+# because these stand between rules and in them.
+SENDER_PATTERN = r"[A-Z]{4}[A-Z0-9]{8,124}|[0-9]{12}(?::[\w+.@-]{1,64})?"
 _ROLE = "AROA"
 _EVERYBODY = "*"
 # An id, or the beginning of ids.

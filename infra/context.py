@@ -14,6 +14,8 @@ from .stages import DEV, PROD, STAGES, Stage, find
 
 # No context value overrides these: they define the stage.
 FIXED: Final = ("name", "runtime", "architecture", "wheel_platform", "metric_math")
+# Without any, everybody may: so an empty one, perhaps of an unset variable, is not taken for none.
+BINDING: Final = ("senders",)
 # What a stage of another name may be like.
 _MODELS: Final = {stage.name: stage for stage in (DEV, PROD)}
 
@@ -81,7 +83,10 @@ def _read(field: Field[Any], value: Any) -> Any:
         return int(text)
     if field.type == tuple[str, ...]:
         parts = value if isinstance(value, list) else text.split(",")
-        return tuple(part for part in (str(part).strip() for part in parts) if part)
+        found = tuple(part for part in (str(part).strip() for part in parts) if part)
+        if found or field.name not in BINDING:
+            return found
+        text = ""
     if not text:
         raise StageError(f"{field.name!r} is empty; give it a value, or leave it out.")
     return text

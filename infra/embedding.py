@@ -46,8 +46,26 @@ class Sender:
     sender_id: str
     publishers: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        # Letters of a text are ids, and so is a lone `*`: ("news-*") would let act for everybody.
+        if isinstance(self.publishers, str):
+            raise StageError(
+                f"The ids that the sender {self.sender_id} may act for must be several texts, such "
+                f'as ("news-*",), not the text {self.publishers!r}.'
+            )
+        if set("=,") & set(self.sender_id):
+            raise StageError(
+                f"'senders' must be like AROAEXAMPLEID=news-* tv, so {self.sender_id!r} cannot be "
+                "named: it has a = or a comma."
+            )
+
     @classmethod
     def role(cls, role: iam.Role, *publishers: str) -> "Sender":
+        if not hasattr(role, "role_id"):
+            raise StageError(
+                "Only a role that this app makes tells its unique id. That of another one says "
+                "`aws iam get-role --role-name NAME --query Role.RoleId`: give it to Sender(…)."
+            )
         return cls(role.role_id, publishers)
 
     @property
@@ -85,6 +103,11 @@ class Properties:
         if self.tags is not None:
             changed["tags"] = tuple(f"{name}={value}" for name, value in self.tags.items())
         if self.senders is not None:
+            if not self.senders:
+                raise StageError(
+                    "'senders' is empty, which would bind nobody: name those who may send, or "
+                    "leave it out, and whoever may send acts for everybody."
+                )
             changed["senders"] = tuple(each.text for each in self.senders)
         if self.tables is not None:
             changed.update(_of_tables(self.tables))

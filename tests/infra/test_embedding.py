@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from aws_cdk import App, Duration, RemovalPolicy, Stack
@@ -242,3 +243,27 @@ def test_senders_are_bound_to_whom_they_may_act_for(stack: Stack) -> None:
 def test_a_sender_that_may_act_for_nobody_is_refused(stack: Stack) -> None:
     with pytest.raises(StageError, match="'senders' must be like"):
         embed(stack, senders=[Sender("AIDAEXAMPLEOPS", ())])
+
+
+@pytest.mark.parametrize("ids", ["*", "news-*", ""])
+def test_one_text_in_place_of_a_sender_s_ids_is_refused(ids: Any) -> None:
+    """Its letters would be ids, and the last one of `news-*` lets act for everybody."""
+    with pytest.raises(StageError, match='several texts, such as \\("news-\\*",\\)'):
+        Sender("AIDAEXAMPLEOPS", ids)
+
+
+def test_senders_without_any_are_refused_as_they_would_bind_nobody(stack: Stack) -> None:
+    with pytest.raises(StageError, match="'senders' is empty"):
+        embed(stack, senders=[])
+
+
+@pytest.mark.parametrize("sender", ["123456789012:a,b", "123456789012:a=b"])
+def test_a_sender_whose_name_would_be_read_as_another_rule_is_refused(sender: str) -> None:
+    with pytest.raises(StageError, match="'senders' must be like"):
+        Sender(sender, ("*",))
+
+
+def test_a_role_whose_unique_id_cdk_does_not_know_is_refused(stack: Stack) -> None:
+    role: Any = iam.Role.from_role_arn(stack, "News", "arn:aws:iam::123456789012:role/news")
+    with pytest.raises(StageError, match="aws iam get-role"):
+        Sender.role(role, "news-*")

@@ -165,6 +165,9 @@ def test_cdk_json_may_have_typed_values() -> None:
         ({"log_retention_days": "8"}, "'log_retention_days' must be one of 1, 3, 5, 7"),
         ({"user_claim": "two words"}, "'user_claim' must be the name of a claim"),
         ({"user_claim": ""}, "'user_claim' is empty"),
+        # Of an unset variable of a shell: it would bind nobody.
+        ({"senders": ""}, "'senders' is empty"),
+        ({"senders": " , "}, "'senders' is empty"),
         ({"user_claim": "email"}, "'user_claim' must be one of sub, username .* not 'email'"),
         ({"user_claim": "cognito:username"}, "'user_claim' must be one of sub, username"),
         ({"user_claim": "preferred_username"}, "'user_claim' must be one of sub, username"),
