@@ -10,7 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 _MINUTE_MS = 60_000
-_DAY_MS = 24 * 60 * _MINUTE_MS
+_HOUR_MS = 60 * _MINUTE_MS
+_DAY_MS = 24 * _HOUR_MS
+# A wait is told in the first of these of which it has two or more, else in seconds.
+_UNITS = ((_HOUR_MS, "h"), (_MINUTE_MS, "min"))
 
 
 class Rate(NamedTuple):
@@ -46,3 +49,9 @@ class Rate(NamedTuple):
         It never goes back, whatever the order in which requests are counted.
         """
         return max(used_until, now_ms) + self.interval_ms
+
+
+def spoken(wait_ms: int) -> str:
+    """A wait for a person, such as `20 s` or `3 h`; never shorter than it is."""
+    unit, name = next((each for each in _UNITS if wait_ms >= 2 * each[0]), (1000, "s"))
+    return f"{-(-wait_ms // unit)} {name}"

@@ -66,13 +66,14 @@ class _Retries:
     deployment: Deployment
     is_said: bool = False
 
-    def __call__(self, _: Failed) -> None:
+    def __call__(self, failed: Failed) -> None:
         if self.deployment.has_ended():
             raise ExpectedError(
                 f"The local engine has ended: start it with {self.deployment.up_command}."
             )
         if not self.is_said:
-            say("No answer yet; trying again.")
+            why = "The service asks to wait" if failed.retry_after else "No answer yet"
+            say(f"{why}; trying again.")
         self.is_said = True
 
 

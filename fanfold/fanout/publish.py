@@ -14,6 +14,7 @@ from fanfold.fanout.post_counts import PostCounts
 from fanfold.fanout.row import Fanout
 from fanfold.messages import PlanFanout
 from fanfold.names import BULK
+from fanfold.rates import spoken
 from fanfold.timeline.posts import (
     OUTLIVES_SECONDS,
     Post,
@@ -113,8 +114,8 @@ class Publishing:
         stored = self.posts.one(wanted.ref_id)
         if stored is None or stored.has_ended(accepted_at):
             raise TooOften(
-                "You publish faster than one publisher may; wait as long as Retry-After says, then "
-                "send the same request again.",
+                "You publish faster than one publisher may; wait as long as Retry-After says "
+                f"({spoken(wait_ms)}), then send the same request again.",
                 wait_ms=wait_ms,
             )
 

@@ -17,7 +17,7 @@ from fanfold.follows.patience import check, new_deadline
 from fanfold.follows.wishes import Follow, granted
 from fanfold.ids import is_id
 from fanfold.messages import BackfillRelation, Message, ReconcileRelation
-from fanfold.rates import Rate
+from fanfold.rates import Rate, spoken
 from fanfold.timeline.readers import Counted, Readers
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class Following:
         who = f"'{wish.user_id}'"
         return TooOften(
             f"{who} follows more publishers in a day than one user may; wait as long "
-            "as Retry-After says, then send the same request again.",
+            f"as Retry-After says ({spoken(counted.wait_ms)}), then send the same request again.",
             wait_ms=counted.wait_ms,
             quoted=who,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from fanfold import clock as product_clock
+from fanfold.rates import Rate
 from fanfold_cli import aws, console
 from fanfold_cli.acting import TOKEN_SECONDS, Token
 from fanfold_cli.commands import timeline
@@ -150,6 +152,19 @@ def test_trying_again_is_said_once(gateway: Gateway) -> None:
     gateway.lost = 3
     ran = ok(gateway, "publish", "Hello", "--user", "alice")
     assert ran.said.count("No answer yet; trying again.") == 1
+
+
+@pytest.mark.parametrize(("rate", "waits"), [(Rate(1, 5_000), True), (Rate.a_day(1), False)])
+def test_who_is_too_fast_is_told_so_and_does_not_wait_for_hours(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, rate: Rate, waits: bool
+) -> None:
+    door = gateway.system.door("api")
+    monkeypatch.setattr(door, "following", replace(door.following, rate=rate))
+    ok(gateway, "follow", "alice", "--user", "bob")
+    ran = use(gateway, "follow", "ada", "--user", "bob")
+    assert ("The service asks to wait; trying again." in ran.said) is waits
+    assert ("(24 h)" in ran.said) is not waits
+    assert bool(ran.exit_code) is not waits
 
 
 def test_an_engine_that_has_ended_is_told_at_once(

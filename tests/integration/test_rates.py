@@ -41,6 +41,7 @@ def test_a_publisher_over_the_rate_is_told_how_long_to_wait(three_a_minute: Syst
     assert (refused.status, refused.slug) == (429, "too-many-requests")
     assert refused.headers["retry-after"] == "20"
     assert "Retry-After" in refused.body["detail"]
+    assert "(20 s)" in refused.body["detail"]  # whoever has no header at hand, as at a terminal
     assert (system.dump(), system.waiting("Publish")) == (before, waiting)
     # Nobody else is refused, and whoever repeats is answered.
     assert system.publish("3", user="grace").status == 202
@@ -96,6 +97,7 @@ def test_a_user_over_the_rate_is_told_how_long_to_wait(
     refused = system.follow("bob", "cleo")
     assert (refused.status, refused.slug) == (429, "too-many-requests")
     assert refused.headers["retry-after"] == str(12 * 60 * 60)
+    assert "(12 h)" in refused.body["detail"]
     assert (system.dump(), system.waiting("Relation")) == (before, waiting)
     assert system.follow("bob", "ada").status == 200
     assert system.follow("eve", "cleo").status == 200

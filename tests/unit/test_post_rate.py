@@ -15,7 +15,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.post_counts import PostCounts
 from fanfold.fanout.publish import NewPost, Publishing
 from fanfold.names import BULK, FANOUTS, POSTS, PUBLISHERS
-from fanfold.rates import Rate
+from fanfold.rates import Rate, spoken
 from fanfold.timeline.posts import Posts
 from simulation.schemas import schema_of
 from tests.integration.system import error
@@ -199,3 +199,18 @@ def test_without_a_rate_nothing_is_counted(world: World) -> None:
     for number in range(9):
         free.publish(number)
     assert not world.rows(PUBLISHERS)
+
+
+@pytest.mark.parametrize(
+    ("wait_ms", "said"),
+    [
+        (1, "1 s"),
+        (19_001, "20 s"),
+        (119_999, "120 s"),
+        (120_000, "2 min"),
+        (7_199_999, "120 min"),
+        (86_400_001, "25 h"),
+    ],
+)
+def test_a_wait_is_told_in_words_and_never_shorter_than_it_is(wait_ms: int, said: str) -> None:
+    assert spoken(wait_ms) == said
