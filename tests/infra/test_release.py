@@ -113,9 +113,8 @@ def test_the_default_key_is_the_name_of_the_code(plain: Template, released: Path
 
 
 def test_the_sums_are_those_of_all_files(released: Path) -> None:
-    sums = dict(
-        reversed(line.split("  ")) for line in (released / release.SUMS).read_text().splitlines()
-    )
+    lines = (released / release.SUMS).read_text().splitlines()
+    sums = {name: digest for digest, name in (line.split("  ") for line in lines)}
     assert sums == {
         path.name: hashlib.sha256(path.read_bytes()).hexdigest()
         for path in released.iterdir()
