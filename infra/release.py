@@ -42,10 +42,12 @@ class Parameter:
     kind: str = "String"
 
     def declared(self) -> dict[str, str]:
-        """As in the template; without a default, it must be given."""
-        said = {"Type": self.kind, "Description": self.description}
-        if self.kind == "String":
-            said["AllowedPattern"] = self.pattern
+        """As in the template; without a default, it must be given. Of a list, each must match."""
+        said = {
+            "Type": self.kind,
+            "Description": self.description,
+            "AllowedPattern": self.pattern,
+        }
         return said if self.default is None else {**said, "Default": self.default}
 
 
@@ -54,7 +56,6 @@ _NAME: Final = Parameter(
     "its-name",
     "In logs and metrics: no two timelines of an account and region may share it.",
     "[A-Za-z][A-Za-z0-9-]{0,49}",
-    "fanfold",
 )
 _ISSUER: Final = Parameter(
     "JwtIssuer",
@@ -66,7 +67,8 @@ _AUDIENCE: Final = Parameter(
     "JwtAudience",
     "audience-of-tokens",
     "The audiences or client ids that tokens carry, with commas between them.",
-    "",
+    # Not empty: tokens for any other service would pass.
+    r"\S+",
     kind="CommaDelimitedList",
 )
 _CLAIM: Final = Parameter(
@@ -92,7 +94,7 @@ _PROTECTED: Final = Parameter(
 
 # What is released: like `dev`, to try it, and like `prod`.
 RELEASED: Final[dict[Stage, tuple[Parameter, ...]]] = {
-    replace(DEV, name=_NAME.mark): (_NAME,),
+    replace(DEV, name=_NAME.mark): (replace(_NAME, default=DEV.name),),
     replace(
         PROD,
         name=_NAME.mark,
@@ -100,7 +102,14 @@ RELEASED: Final[dict[Stage, tuple[Parameter, ...]]] = {
         jwt_audience=(_AUDIENCE.mark,),
         user_claim=_CLAIM.mark,
         alarm_email=_EMAIL.mark,
-    ): (_NAME, _ISSUER, _AUDIENCE, _CLAIM, _EMAIL, _PROTECTED),
+    ): (
+        replace(_NAME, default=PROD.name),
+        _ISSUER,
+        _AUDIENCE,
+        _CLAIM,
+        _EMAIL,
+        _PROTECTED,
+    ),
 }
 
 

@@ -37,12 +37,13 @@ POOL_CLAIMS: Final = ("sub", "username")
 # API Gateway's quota for an authorizer, which cannot be raised.
 MAX_AUDIENCES: Final = 50
 # What all services take as a tag of a resource, and how many: CloudFormation adds some of its own.
-_TAG: Final = r"(?!aws:)[\w .:/+@-]{1,128}=[\w .:/=+@-]{0,256}"
+_TAG: Final = r"(?![aA][wW][sS]:)[\w .:/+@-]{1,128}=[\w .:/=+@-]{0,256}"
 MAX_TAGS: Final = 40
 # Lambda takes 4 KB of variables, of which a function's own need about half.
 MAX_SENDERS_CHARS: Final = 1_500
 # What the CDK puts into a text for what it will know only later.
 TOKEN: Final = r"\$\{Token\[[^\]]*\]\}"
+DOMAIN_NAME: Final = r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}"
 # The periods that CloudWatch Logs supports, up to two years.
 LOG_RETENTION_DAYS: Final = (1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731)
 
@@ -127,7 +128,7 @@ def _check_texts(stage: Stage) -> None:
         ),
         "vpc_id": (r"vpc-[0-9a-f]{8,17}", "an id such as vpc-0123abcd"),
         "domain_name": (
-            r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}",
+            DOMAIN_NAME,
             "a name such as api.example.com, in lower case",
         ),
         "certificate": (

@@ -1,9 +1,10 @@
 """What a team asks of all that is deployed: its key, its bounds, its network, its address."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aws_cdk import Stack, Tags
+from aws_cdk import Stack, Tags, Token
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
@@ -12,6 +13,7 @@ from aws_cdk import aws_kms as kms
 from constructs import Construct
 
 from .network import Network
+from .stage_checks import DOMAIN_NAME, StageError
 from .stages import Stage
 
 
@@ -26,6 +28,13 @@ class Domain:
     mtls: gateway.MTLSConfig | None = None
     # Whether the address that API Gateway gives answers as well.
     default_endpoint: bool = True
+
+    def __post_init__(self) -> None:
+        if not Token.is_unresolved(self.name) and not re.fullmatch(DOMAIN_NAME, self.name):
+            raise StageError(
+                "'domain_name' must be a name such as api.example.com, in lower case, not "
+                f"{self.name!r}."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import zipfile
 from pathlib import Path
 
@@ -83,6 +84,21 @@ def test_metrics_and_alarms_speak_of_the_same_name(plain: Template) -> None:
     ]
     assert watched
     assert all("${Name}" in each["Fn::Sub"] for each in watched)
+
+
+def test_stacks_of_both_kinds_have_names_of_their_own(released: Path) -> None:
+    """Whoever leaves the default would otherwise have one's alarms watch the other's metrics."""
+    paths = released.glob("*.template.json")
+    found = [json.loads(each.read_text())["Parameters"]["Name"]["Default"] for each in paths]
+    assert sorted(found) == ["dev", "prod"]
+
+
+@pytest.mark.parametrize("given", ["", " "])
+def test_no_audience_is_empty(for_prod: Template, given: str) -> None:
+    """CloudFormation matches each of a list; without one, tokens for any service would pass."""
+    audience = for_prod["Parameters"]["JwtAudience"]
+    assert re.fullmatch(audience["AllowedPattern"], "my-app")
+    assert not re.fullmatch(audience["AllowedPattern"], given)
 
 
 def test_prod_takes_its_issuer_and_keeps_its_data(for_prod: Template) -> None:

@@ -165,6 +165,7 @@ def test_cdk_json_may_have_typed_values() -> None:
         ({"log_retention_days": "8"}, "'log_retention_days' must be one of 1, 3, 5, 7"),
         ({"user_claim": "two words"}, "'user_claim' must be the name of a claim"),
         ({"user_claim": ""}, "'user_claim' is empty"),
+        ({"tags": "AWS:team=feed"}, "names do not begin with aws:"),
         # Of an unset variable of a shell: it would bind nobody.
         ({"senders": ""}, "'senders' is empty"),
         ({"senders": " , "}, "'senders' is empty"),

@@ -232,6 +232,13 @@ def test_a_domain_can_be_the_only_address_and_ask_for_certificates(stack: Stack)
     assert api["DisableExecuteApiEndpoint"] is True
 
 
+@pytest.mark.parametrize("name", ["https://api.example.com", "API.example.com", "localhost", ""])
+def test_what_is_no_name_of_a_domain_is_refused(stack: Stack, name: str) -> None:
+    certificate = acm.Certificate.from_certificate_arn(stack, "Certificate", CERTIFICATE)
+    with pytest.raises(StageError, match="'domain_name' must be a name such as"):
+        Domain(name=name, certificate=certificate)
+
+
 def test_the_app_takes_a_domain_by_its_name(by_ids: Template, dev: Template) -> None:
     assert by_ids["Outputs"]["ApiUrl"]["Value"] == "https://api.example.com"
     (api,) = of_type(by_ids, "AWS::ApiGatewayV2::Api").values()
