@@ -27,6 +27,7 @@ ORDINARY = Wanted(
     bootstrap_version=6,
     keeps_data=True,
     is_protected=True,
+    stack_is_protected=True,
     bursting={"timelines": "T1", "followers": "T2"},
     issuer=None,
     workers=86,
