@@ -34,7 +34,7 @@ ORDINARY = Wanted(
     max_write_units=None,
     warm_write_units=None,
 )
-FIRST = replace(ORDINARY, is_protected=False)
+FIRST = replace(ORDINARY, is_protected=False, stack_is_protected=False)
 DEV = replace(FIRST, keeps_data=False)
 TABLE = FoundTable("the-table", is_protected=True, is_updating=False, warm_write_units=4_000)
 OPEN_TABLE = replace(TABLE, is_protected=False)
