@@ -1,6 +1,7 @@
 """The publishers table: how many write shards each publisher's followers are spread over.
 
-Most publishers have no row, and are at level 0.
+Most publishers are at level 0, without a `level` in their row, which also counts their posts
+(`fanfold/fanout/post_counts.py`), or without a row.
 """
 
 from __future__ import annotations
