@@ -130,6 +130,9 @@ def _what_was_done(state: State) -> str:
 def _what_waits(state: State) -> str:
     owed = sum(depth.owed for depth in state.queues.values())
     words = f"{counted(owed, 'message')} in the queues." if owed else "The queues are empty."
+    if not (owed or state.dead or state.readers):
+        # Such a post has no open row that a refresh could find.
+        return f"{words} A post with few followers shows only with one of them as --reader."
     return f"{words} {_dead(state)}".strip()
 
 

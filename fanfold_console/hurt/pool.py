@@ -85,7 +85,10 @@ class Pool:
                     self._add(lanes, is_twin=True)
 
     def kill(self, ref_id: str = "") -> None:
-        """Kill a worker in mid-segment, of this post if there is one; raises `ExpectedError`."""
+        """Kill a worker in mid-segment, of this post if there is one; raises `ExpectedError`.
+
+        It counts only if the worker had not deleted its message yet.
+        """
         with self._lock:
             working = [slot for slot in self._slots if slot.is_in_segment]
             ours = [slot for slot in working if slot.command["fanout_id"] == ref_id]
@@ -96,14 +99,18 @@ class Pool:
             assert message is not None
             slot.process.kill()
             slot.state, slot.since = "killed", clock.monotonic()
-            self.killed += 1
         # As a Lambda that is gone: nothing but the visibility timeout brings its message back.
-        with suppress(ClientError, BotoCoreError):  # deleted in this moment, or it waits longer
-            self._sqs.change_message_visibility(
-                QueueUrl=message["url"],
-                ReceiptHandle=message["handle"],
-                VisibilityTimeout=SHOWN_AFTER,
-            )
+        try:
+            with suppress(BotoCoreError):  # it waits longer
+                self._sqs.change_message_visibility(
+                    QueueUrl=message["url"],
+                    ReceiptHandle=message["handle"],
+                    VisibilityTimeout=SHOWN_AFTER,
+                )
+        except ClientError as error:  # its message is deleted: nothing was left to be hurt
+            raise ExpectedError("The worker had just finished: kill another.") from error
+        with self._lock:
+            self.killed += 1
         self._tell(
             HURT,
             f"Worker {slot.number} was killed at {self._named(command)}. Its message comes back "
@@ -141,11 +148,12 @@ class Pool:
         """Take what the worker of this place tells, and start another whenever it ends."""
         while True:
             assert slot.process.stdout is not None
-            for line in slot.process.stdout:
-                # The last words of one that was killed may be half a line; a copy that the busy
-                # engine does not take is one copy fewer.
-                with suppress(ValueError, ClientError, BotoCoreError):
-                    self._heard(slot, json.loads(line))
+            with slot.process.stdout as told:
+                for line in told:
+                    # The last words of one that was killed may be half a line; a copy that the busy
+                    # engine does not take is one copy fewer.
+                    with suppress(ValueError, ClientError, BotoCoreError):
+                        self._heard(slot, json.loads(line))
             slot.process.wait()
             if slot.state != "killed":
                 clock.sleep(RESTART_SECONDS)

@@ -5,7 +5,7 @@ import { buildForms, showRights } from "./operate.js";
 import { showFigures, showLog, showQueues, showReaders, showSmall, showWorkers } from "./panels.js";
 import { Ring } from "./ring.js";
 
-const WORDS = { calm: "quiet", busy: "delivering", hurt: "hurt, and healing", good: "delivered" };
+const WORDS = { calm: "quiet", busy: "delivering", hurt: "needs a look", good: "delivered" };
 const AGAIN_MS = 2000,
   MOST_AGAIN_MS = 15000;
 const ring = new Ring($("ring"));
@@ -35,11 +35,11 @@ addEventListener("keydown", (event) => {
   $(KEYS[event.key.toLowerCase()])?.click();
 });
 
-function headline({ mood, title, text }) {
+function headline({ mood, title, text }, isHealing = false) {
   $("headline").dataset.mood = $("mood").dataset.mood = mood;
   set($("headline").firstElementChild, title);
   set($("headline").lastElementChild, text);
-  set($("mood").lastElementChild, WORDS[mood]);
+  set($("mood").lastElementChild, isHealing && mood === "hurt" ? "hurt, and healing" : WORDS[mood]);
 }
 
 function show(state) {
@@ -55,7 +55,7 @@ function show(state) {
       ? `The post of ${state.ring.publisher_id}, its followers in hash order`
       : "One post, its followers in hash order",
   );
-  headline(state.headline);
+  headline(state.headline, hurt !== null && !hurt.has_ended);
   ring.show(state);
   showFigures(state);
   showSmall(state.others, state.shares);

@@ -125,6 +125,7 @@ export function showFigures(state) {
   set($("n-want"), rings.length ? `of ${number(sum((each) => each.followers))}` : "entries");
   const ring = state.ring;
   set($("n-lag"), seconds(ring ? (ring.lag_seconds ?? state.now - ring.accepted_at) : 0));
+  set($("n-lag-what"), ring?.lag_seconds == null ? "since accepted" : "to reach all");
   set($("n-rate"), number(state.rate));
   set($("n-last"), number(hurt ? hurt.rewritten : state.open));
   set(

@@ -64,7 +64,7 @@ export class Ring {
       ring?.followers == null
         ? "being planned"
         : `of ${done || ring.have.length ? "" : "about "}${number(ring.followers)}`;
-    set(this.of, ring ? of : "nothing published yet");
+    set(this.of, ring ? of : "no delivery seen yet");
     const owed = ring?.segments
       ? `${ring.segments - ring.pending.length} of ${ring.segments} segments done`
       : (ring?.state ?? "");

@@ -14,6 +14,7 @@ from fanfold_console.views import (
     HURT,
     Depth,
     Hurting,
+    Reader,
     Ring,
     State,
     Verdict,
@@ -46,6 +47,16 @@ def busy(segment: int) -> Worker:
 def verdict(**changes: Any) -> Verdict:
     found = {"expected": 10, "delivered": 10, "unexpected": 0, "twice": 0, "wrong_readers": 0}
     return Verdict(**{**found, "sentence": "demo: delivered", **changes})
+
+
+def test_a_quiet_page_says_why_a_small_post_does_not_show_unless_its_reader_is_there() -> None:
+    assert "--reader" in wording.headline(QUIET).text
+    for state in (
+        replace(QUIET, readers=(Reader(user="bob"),)),
+        replace(QUIET, queues={"bulk": Depth(waiting=1)}),
+        replace(QUIET, queues={"bulk": Depth(dead=1)}),
+    ):
+        assert "--reader" not in wording.headline(state).text
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,89 @@
+"""The workers of `fanfold demo --hurt`, as processes that do nothing: which kill counts as one."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from fanfold_cli.console import ExpectedError
+from fanfold_console.hurt import pool as pools
+from fanfold_console.hurt.pool import Pool
+from tests.e2e.clients import eventually
+
+SEGMENT = {"type": "deliver", "fanout_id": "post-1", "segment": 0, "segments": 4}
+MESSAGE = {"url": "u", "handle": "h", "body": json.dumps(SEGMENT), "group": "", "is_first": True}
+WORK = f"import time; print({json.dumps(MESSAGE)!r}, flush=True); time.sleep(600)"
+
+
+@dataclass
+class Queue:
+    """Knows the message, unless it was deleted."""
+
+    has_it: bool
+    shown_after: list[int] = field(default_factory=list)
+
+    def change_message_visibility(self, *, VisibilityTimeout: int, **_: Any) -> None:  # noqa: N803
+        if not self.has_it:
+            error = {"Error": {"Code": "ReceiptHandleIsInvalid"}}
+            raise ClientError(error, "ChangeMessageVisibility")  # type: ignore[arg-type]
+        self.shown_after.append(VisibilityTimeout)
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The processes of a pool with one place, each with a segment in hand."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(_pool: Pool, _lanes: Any) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", WORK]
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        return processes[-1]
+
+    monkeypatch.setattr(pools, "TEAM", (pools.BULK,))
+    monkeypatch.setattr(Pool, "_start", start)
+    yield processes
+    for each in processes:
+        each.kill()
+        each.wait()
+    eventually(lambda: all(each.stdout and each.stdout.closed for each in processes), patience=30)
+
+
+def pool_of(queue: Queue, folder: Path, told: list[str]) -> Pool:
+    pool = Pool({}, queue, folder / "log", lambda _kind, text: told.append(text))
+    eventually(lambda: pool.views()[0].state == "busy", patience=30)
+    return pool
+
+
+def test_a_kill_is_sigkill_to_the_worker_that_has_the_segment(
+    started: list[Any], tmp_path: Path
+) -> None:
+    queue, told = Queue(has_it=True), list[str]()
+    pool = pool_of(queue, tmp_path, told)
+    pool.kill("post-1")
+    assert started[0].wait(10) == -signal.SIGKILL
+    assert (pool.killed, queue.shown_after) == (1, [pools.SHOWN_AFTER])
+    assert told[0].startswith("Worker 1 was killed at segment 1 of 4")
+    eventually(lambda: len(started) == 2, patience=30)
+    pool.close()
+
+
+def test_a_kill_that_comes_after_the_segment_is_done_does_not_count(
+    started: list[Any], tmp_path: Path
+) -> None:
+    told = list[str]()
+    pool = pool_of(Queue(has_it=False), tmp_path, told)
+    with pytest.raises(ExpectedError, match="had just finished"):
+        pool.kill("post-1")
+    assert started[0].wait(10) == -signal.SIGKILL
+    assert (pool.killed, told) == (0, [])
+    eventually(lambda: len(started) == 2, patience=30)
+    pool.close()
