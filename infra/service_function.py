@@ -126,7 +126,7 @@ def order_updates(placed: Mapping[names.Function, lambda_.Function]) -> None:
         for sender in set(senders) - {queue.consumer}:
             resource = placed[sender].node.default_child
             assert isinstance(resource, lambda_.CfnFunction)
-            resource.add_dependency(taker)
+            resource.node.add_dependency(taker)
 
 
 def service_name(stage: Stage, function: names.Function) -> str:
