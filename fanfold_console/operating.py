@@ -30,14 +30,6 @@ def _is_ref_or_user(value: str) -> bool:
     return is_id(value) and value not in NO_PATH_IDS
 
 
-def _is_message_id(value: str) -> bool:
-    return MESSAGE_ID.fullmatch(value) is not None
-
-
-def _is_queue(value: str) -> bool:
-    return value in QUEUES
-
-
 def _is_level(value: str) -> bool:
     return value.isascii() and value.isdigit() and len(value) <= 2
 
@@ -49,11 +41,11 @@ class Command:
     words: tuple[str, ...]
     note: str  # what it does or costs, before it is confirmed
     changes: bool = False
-    options: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
-    takes: Callable[[str], bool] | None = None
+    options: Mapping[str, Callable[[str], object]] = field(default_factory=dict)
+    takes: Callable[[str], object] | None = None
 
 
-_QUEUE: Final = {"queue": _is_queue}
+_QUEUE: Final = {"queue": QUEUES.__contains__}
 COMMANDS: Final = {
     " ".join(each.words): each
     for each in (
@@ -79,7 +71,7 @@ COMMANDS: Final = {
         Command(
             ("dlq", "show"),
             "The letter stays; SQS counts one more receive for each that is read.",
-            takes=_is_message_id,
+            takes=MESSAGE_ID.fullmatch,
         ),
         Command(
             ("dlq", "redrive"),
@@ -87,14 +79,14 @@ COMMANDS: Final = {
             "comes back here.",
             changes=True,
             options=_QUEUE,
-            takes=_is_message_id,
+            takes=MESSAGE_ID.fullmatch,
         ),
         Command(
             ("dlq", "drop", "--yes"),
             "It deletes the letter, after writing it to a file in the directory of this command; "
             "`fanfold dlq restore` sends it back from there.",
             changes=True,
-            takes=_is_message_id,
+            takes=MESSAGE_ID.fullmatch,
         ),
         Command(
             ("shards", "show", "--estimate"),
@@ -173,7 +165,7 @@ class Operator:
         return {"command": shown, **_read((self.run or _run)(words))}
 
 
-def _checked(value: Any, is_right: Callable[[str], bool]) -> str:
+def _checked(value: Any, is_right: Callable[[str], object]) -> str:
     if not isinstance(value, str) or not is_right(value):
         raise WrongRequest(f"{value!r:.200} is not a value that this command takes.")
     return value
