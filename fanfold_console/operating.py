@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fanfold.ids import NO_PATH_IDS, is_id
+from fanfold_cli.console import ExpectedError
 from fanfold_cli.holding import QUEUES
 from fanfold_console.server import Content, Forbidden, WrongRequest
 
@@ -176,15 +177,22 @@ def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     with_json = [*words[:place], "--json", *words[place:]]
     # The modules that this process has, wherever it was started.
     path = os.pathsep.join(filter(None, sys.path))
-    return subprocess.run(
-        [sys.executable, "-m", "fanfold_cli", *with_json],
-        env={**os.environ, "PYTHONPATH": path},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "fanfold_cli", *with_json],
+            env={**os.environ, "PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        command, minutes = shlex.join(["fanfold", *words]), TIMEOUT_SECONDS / 60
+        sentence = (
+            f"It took over {minutes:.0f} minutes and was ended: run it in a terminal, `{command}`."
+        )
+        raise ExpectedError(sentence) from None
 
 
 def _read(done: subprocess.CompletedProcess[str]) -> Content:

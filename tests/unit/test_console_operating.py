@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from fanfold_cli.console import ExpectedError
+from fanfold_console import operating
 from fanfold_console.operating import COMMANDS, Operator
 from fanfold_console.server import Forbidden, WrongRequest
 from tests.unit.test_pages import parse
@@ -60,6 +62,15 @@ def test_a_command_is_run_only_as_it_was_confirmed() -> None:
     done = operator(shell).act(given | {"options": {"queue": "bulk"}})
     assert shell.ran == [["dlq", "redrive", "--queue=bulk", "--stack", "Fanfold-prod"]]
     assert (done["succeeded"], done["result"], done["said"]) == (True, {"moved": 3}, "Two stayed.")
+
+
+def test_a_command_that_does_not_end_is_told_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(operating, "TIMEOUT_SECONDS", 0.01)
+    shown = "fanfold dlq list --stack Fanfold-prod"
+    with pytest.raises(ExpectedError, match=f"in a terminal, `{shown}`"):
+        Operator(("--stack", "Fanfold-prod"), True).act({"command": "dlq list", "confirmed": shown})
 
 
 @pytest.mark.parametrize("name", CHANGING)

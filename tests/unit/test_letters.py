@@ -126,7 +126,7 @@ def test_a_letter_that_is_sent_and_received_is_traced_to_its_first_message() -> 
     first_ms = clock.now_ms() - DAY
     about: dict[str, Any] = {"reason": "No.", "kind": "contract", "first_message_id": "m"}
     dead.add("{}", **about, first_sent_at=first_ms, senders="AIDAFIRST", group="ada")
-    dead.add("{}", **about, first_sent_at=5, group="")
+    dead.add("{}", **about, first_sent_at=5, senders="", group="")
     old, found = sorted(dead.peek(), key=lambda letter: letter.group)
     assert (found.first_message_id, found.first_sent_at) == ("m", first_ms)
     assert (old.first_message_id, old.first_sent_at) == ("m", old.sent_at), "it is 28 days ago"
