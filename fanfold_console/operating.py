@@ -188,11 +188,9 @@ def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        command, minutes = shlex.join(["fanfold", *words]), TIMEOUT_SECONDS / 60
-        sentence = (
-            f"It took over {minutes:.0f} minutes and was ended: run it in a terminal, `{command}`."
-        )
-        raise ExpectedError(sentence) from None
+        raise ExpectedError(
+            f"Ended after {TIMEOUT_SECONDS:,.0f} s: run it in a terminal."
+        ) from None
 
 
 def _read(done: subprocess.CompletedProcess[str]) -> Content:
