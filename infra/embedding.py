@@ -86,6 +86,7 @@ class Properties:
     concurrency: int | None = None
     tags: Mapping[str, str] | None = None
     senders: Sequence[Sender] | None = None
+    has_alarm_topic: bool = False
 
     def applied_to(self, stage: Stage) -> Stage:
         """The stage with these properties; raises `StageError`."""
@@ -109,6 +110,8 @@ class Properties:
                     "leave it out, and whoever may send acts for everybody."
                 )
             changed["senders"] = tuple(each.text for each in self.senders)
+        if self.has_alarm_topic:
+            changed["alarms_unwatched"] = True  # whoever gave the topic watches it
         if self.tables is not None:
             changed.update(_of_tables(self.tables))
         stage = replace(stage, **changed)

@@ -89,6 +89,7 @@ class FollowTimeline(Construct):
             concurrency=concurrency,
             tags=tags,
             senders=senders,
+            has_alarm_topic=alarm_topic is not None,
         )
         base = stage or embedded(Names.unique_resource_name(self, max_length=50, separator="-"))
         is_local = str(self.node.try_get_context(LOCAL_CONTEXT)).lower() == "true"

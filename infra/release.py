@@ -74,7 +74,7 @@ _AUDIENCE: Final = Parameter(
 _CLAIM: Final = Parameter(
     "UserClaim",
     "claim-of-tokens",
-    "The claim of a token that names its user, which no user can choose.",
+    "The claim that names a token's user; no user may choose it. Of Cognito: sub or username.",
     "[A-Za-z0-9_:./-]{1,128}",
     "sub",
 )

@@ -240,8 +240,9 @@ def _check_watchers(stage: Stage) -> None:
     if stage.keep_data and not (stage.alarm_email or channel or stage.alarms_unwatched):
         raise StageError(
             f"Nobody would hear the alarms of the stage {stage.name}: give -c alarm_email=… for an "
-            "e-mail, or -c slack_workspace_id=… -c slack_channel_id=… for Slack. If you watch them "
-            "in another way, say so with -c alarms_unwatched=true."
+            "e-mail, or -c slack_workspace_id=… -c slack_channel_id=… for Slack; in an app of your "
+            "own, alarm_topic=…. If you watch them in another way, say so with -c "
+            "alarms_unwatched=true."
         )
 
 

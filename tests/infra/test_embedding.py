@@ -11,7 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 
-from infra import DEV, FollowTimeline, Sender, StageError, TableOptions, Users
+from infra import DEV, PROD, FollowTimeline, Sender, StageError, TableOptions, Users
 from tests.infra.foreign import allowed, embed, template_of
 from tests.infra.template import functions, of_type, resources, variables
 
@@ -132,6 +132,12 @@ def test_alarms_go_to_the_topic_of_the_app(stack: Stack) -> None:
     assert len(resources(found, "AWS::SNS::Topic")) == 1
     for alarm in of_type(found, "AWS::CloudWatch::Alarm").values():
         assert alarm["AlarmActions"] == [stack.resolve(topic.topic_arn)]
+
+
+def test_a_stage_whose_alarms_nobody_hears_may_be_given_a_topic(stack: Stack) -> None:
+    with pytest.raises(StageError, match="alarm_topic="):
+        embed(stack, "Deaf", stage=PROD)
+    embed(stack, "Heard", stage=PROD, alarm_topic=sns.Topic(stack, "Pager"))
 
 
 def test_a_key_of_the_app_encrypts_tables_and_queues_and_every_function_may_use_it(
