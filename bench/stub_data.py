@@ -155,6 +155,7 @@ _OPEN_KEY = f"{times.to_text(NOW_MS - 600_000)}#{post(1)}"
 _OTHERS: dict[tuple[str, str | None], Any] = {
     ("putitem", SETTINGS.posts_table): {},
     ("putitem", SETTINGS.fanouts_table): {},
+    ("updateitem", SETTINGS.publishers_table): {},  # the post is counted
     # One fan-out is open, and none has stalled.
     ("scan", SETTINGS.fanouts_table): {
         "Items": [{"fanout_id": text(post(1)), OPEN.partition_key: text(_OPEN_KEY)}],

@@ -70,4 +70,4 @@ def lane_of(row: Fanout) -> names.Queue:
     """The queue in which the orders of a fan-out wait."""
     if row.awaits_plan:
         return names.PUBLISH
-    return names.EXPRESS if row.segments == 1 else names.BULK
+    return names.BULK if row.is_bulk else names.EXPRESS

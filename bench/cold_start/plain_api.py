@@ -16,9 +16,12 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 POSTS = os.environ["POSTS_TABLE"]
 FANOUTS = os.environ["FANOUTS_TABLE"]
+PUBLISHERS = os.environ["PUBLISHERS_TABLE"]
 PUBLISH_QUEUE = os.environ["PUBLISH_QUEUE_URL"]
 RETENTION = timedelta(days=30)
 MAX_BODY_BYTES = 4096
+# Between two posts of one publisher, while they come as fast as they may.
+INTERVAL_MS = 1000
 
 logger = Logger()
 app = APIGatewayHttpResolver()
@@ -52,6 +55,18 @@ def publish() -> Response[str]:
         "accepted_at": {"S": accepted.isoformat(timespec="milliseconds")},
         "expires_at": {"N": str(int((published + RETENTION).timestamp()))},
     }
+    # Counts the post against the rate of its publisher, who is at rest, as most are.
+    dynamodb.update_item(
+        TableName=PUBLISHERS,
+        Key={"publisher_id": {"S": publisher_id}},
+        UpdateExpression="SET posts_until = :until, last_post = :post",
+        ConditionExpression="attribute_not_exists(posts_until) OR posts_until <= :now",
+        ExpressionAttributeValues={
+            ":now": {"N": str(context.time_epoch)},
+            ":until": {"N": str(context.time_epoch + INTERVAL_MS)},
+            ":post": {"S": ref_id},
+        },
+    )
     dynamodb.put_item(
         TableName=POSTS,
         Item={"ref_id": {"S": ref_id}, "body": {"S": body}, **shared},
