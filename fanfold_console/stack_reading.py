@@ -31,6 +31,8 @@ LIMIT: Final = 20
 SAMPLES: Final = 32
 METRIC_SECONDS: Final = 60
 DOLLARS_PER_METRIC: Final = 0.01 / 1_000
+# A key of the index `open` has some 100 bytes, and an eventual read of 8 KB is a unit.
+KEYS_A_READ_UNIT: Final = 80
 KINDS: Final = {
     "waiting": "ApproximateNumberOfMessages",
     "at_work": "ApproximateNumberOfMessagesNotVisible",
@@ -111,7 +113,7 @@ class StackReading:
             # They have ended since: their rows say how.
             table = OpenFanouts(ledger.client, ledger.table)
             rows |= {row.fanout_id: row for row in fanouts.rows_of(table, gone)}
-        self.spent.read_units += 1 + found.counts["open"] / 80 + len(rows)
+        self.spent.read_units += 1 + found.counts["open"] / KEYS_A_READ_UNIT + len(rows)
         newest = sorted(rows.values(), key=lambda row: row.accepted_at, reverse=True)
         self.watched = {row.fanout_id: row for row in newest[:LIMIT]}
         return newest, found.counts["open"], found.counts["stalled"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -37,6 +36,7 @@ from fanfold.sweep import course, remedy, sweep
 from fanfold.timeline import marks
 from simulation.clients import BotoClient, UnthreadedTransport, Wires, running
 from simulation.faults import SHARD_WRITES
+from simulation.function_modules import imported_anew
 from simulation.scheduler import Crash, Patch, clock_patches, patched
 from simulation.spans import Span
 
@@ -195,21 +195,16 @@ def _is_failure(answer: Any) -> bool:
 
 def _load(function: str, transport: str) -> Environment:
     """Import a new copy of a function's modules, and leave those that are imported as they are."""
-    before = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_door(name)}
     os.environ["TRANSPORT"] = transport
     _forget_wires()
     _renew_metrics()
-    try:
+    with imported_anew():
         door = importlib.import_module(f"functions.{function}")
-        mine = (
-            curl.connections(DYNAMODB),
-            *(curl.of_threads(each).own for each in (DYNAMODB, SQS, LAMBDA)),
-        )
-        return Environment(door, cast("tuple[Wires, ...]", mine))
-    finally:
-        for name in [name for name in sys.modules if _is_door(name)]:
-            del sys.modules[name]
-        sys.modules.update(before)
+    mine = (
+        curl.connections(DYNAMODB),
+        *(curl.of_threads(each).own for each in (DYNAMODB, SQS, LAMBDA)),
+    )
+    return Environment(door, cast("tuple[Wires, ...]", mine))
 
 
 def _renew_metrics() -> None:
@@ -232,10 +227,6 @@ def _forget_wires() -> None:
     """Have the next environment make its own connections and clients of libcurl."""
     for cached in (curl.connections, curl.of_threads, curl.dynamodb, curl.sqs, curl.lambda_):
         cached.cache_clear()
-
-
-def _is_door(name: str) -> bool:
-    return name == "functions" or name.startswith("functions.")
 
 
 @cache

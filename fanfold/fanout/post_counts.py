@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
+from fanfold.aws.updates import update_or_read
 from fanfold.rates import Rate
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class PostCounts:
     table: str
     rate: Rate
 
-    def wait_ms(self, publisher_id: str, ref_id: str, *, now_ms: int) -> int:
+    def count(self, publisher_id: str, ref_id: str, *, now_ms: int) -> int:
         """Count a post; 0, or if it is over the rate, and not counted, how long to wait.
 
         Most publishers are at rest, so that is tried first, without reading. Neither update depends
@@ -65,15 +66,5 @@ class PostCounts:
 
     def _update(self, publisher_id: str, **clauses: Any) -> Item | None:
         """Update the row; if the condition refuses that, return the row."""
-        try:
-            self.client.update_item(
-                TableName=self.table,
-                Key={"publisher_id": text(publisher_id)},
-                **expressions(**clauses),
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves a read
-            )
-        except self.client.exceptions.ConditionalCheckFailedException as refused:
-            response: Any = refused.response
-            row: Item = response.get("Item", {})
-            return row
-        return None
+        key = {"publisher_id": text(publisher_id)}
+        return update_or_read(self.client, self.table, key, expressions(**clauses))

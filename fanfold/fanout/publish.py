@@ -63,7 +63,7 @@ class Publishing:
         nothing.
         """
         wanted = self._wanted(new, accepted_at)
-        if wait_ms := self._wait_ms(wanted, accepted_at):
+        if wait_ms := self._count(wanted, accepted_at):
             self._refuse_if_new(wanted, accepted_at, wait_ms)
         post = self._store(wanted, accepted_at)
         if not is_repeat(new, post):
@@ -97,14 +97,14 @@ class Publishing:
         self._open(post, lane=BULK.lane if is_over else "")
         return post
 
-    def _wait_ms(self, post: Post, at_ms: int) -> int:
+    def _count(self, post: Post, at_ms: int) -> int:
         if self.counts is None:
             return 0
-        return self.counts.wait_ms(post.publisher_id, post.ref_id, now_ms=at_ms)
+        return self.counts.count(post.publisher_id, post.ref_id, now_ms=at_ms)
 
     def _is_over_rate(self, post: Post, at_ms: int) -> bool:
         try:
-            return self._wait_ms(post, at_ms) > 0
+            return self._count(post, at_ms) > 0
         except Exception as error:
             if is_transient(error):
                 return True  # so fast that its row is throttled, or nobody knows

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanfold import times
 from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
+from fanfold.aws.updates import update_or_read
 from fanfold.errors import EditOvertaken, NoPost, PostRetracted, RefIdTaken
 from fanfold.ids import sort_key, split_sort_key
 from fanfold.names import EXPIRES_AT
@@ -218,18 +219,7 @@ class Posts:
 
     def _update(self, ref_id: str, update: dict[str, Any]) -> Item | None:
         """Update a row; if the condition refuses that, return the row, or an empty one."""
-        try:
-            self.client.update_item(
-                TableName=self.table,
-                Key=_key(ref_id),
-                **update,
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves a read
-            )
-        except self.client.exceptions.ConditionalCheckFailedException as refused:
-            response: Any = refused.response
-            row: Item = response.get("Item", {})
-            return row
-        return None
+        return update_or_read(self.client, self.table, _key(ref_id), update)
 
     def one(self, ref_id: str) -> Post | None:
         """The post, read consistently, or None."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fanfold.aws.items import Item, Value, binaries, expressions, get_number, get_text, number, text
+from fanfold.aws.updates import update_or_read
 from fanfold.rates import Rate
 from fanfold.timeline.marks import NO_CHANGE, Change, Reader
 
@@ -135,19 +136,12 @@ class Readers:
         None if a transaction changes the row at this moment; try again. Idempotent.
         """
         at_most = "attribute_not_exists(#marker) OR #marker <= :marker"
+        update = expressions(sets={"marker": text(marker)}, condition=at_most)
         try:
-            self.client.update_item(
-                TableName=self.table,
-                Key={"user_id": text(user_id)},
-                **expressions(sets={"marker": text(marker)}, condition=at_most),
-                ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves a read
-            )
-        except self.client.exceptions.ConditionalCheckFailedException as refused:
-            response: Any = refused.response
-            return reader_of(response["Item"]).marker
+            stored = update_or_read(self.client, self.table, {"user_id": text(user_id)}, update)
         except self.client.exceptions.TransactionConflictException:
             return None
-        return marker
+        return marker if stored is None else reader_of(stored).marker
 
     def _update(
         self,

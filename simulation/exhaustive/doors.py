@@ -11,7 +11,6 @@ import importlib
 import json
 import logging
 import os
-import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ from fanfold.fanout.pacing import Pace
 from fanfold.fanout.transport_boto3 import Boto3Transport, ThreadedCalls
 from fanfold.follows import density
 from simulation.exhaustive.calls import Answer, Call, Client, Script, Waits, number_of, stage
+from simulation.function_modules import imported_anew
 from simulation.lambdas import settings
 from simulation.scheduler import Patch, patched
 
@@ -163,17 +163,8 @@ def _forget(door: ModuleType) -> None:
 
 def _load(function: str) -> ModuleType:
     """Import a copy of a function's modules, and leave those that are imported as they are."""
-    before = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_door(name)}
-    try:
+    with imported_anew():
         return importlib.import_module(f"functions.{function}")
-    finally:
-        for name in [name for name in sys.modules if _is_door(name)]:
-            del sys.modules[name]
-        sys.modules.update(before)
-
-
-def _is_door(name: str) -> bool:
-    return name == "functions" or name.startswith("functions.")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import importlib
 import json
 import logging
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +34,7 @@ from fanfold.aws.answers import refused
 from fanfold.aws.connections import Ended, Service
 from fanfold.contract import Route
 from fanfold.settings import Settings
+from simulation.function_modules import imported_anew
 from simulation.schemas import schema_of
 from tests import openapi
 
@@ -332,17 +332,8 @@ def opened(**changed: Any) -> Iterator[Doors]:
 
 def _modules() -> dict[str, ModuleType]:
     """New copies of the functions; those that are imported stay as they are."""
-    before = {name: sys.modules.pop(name) for name in list(sys.modules) if _is_door(name)}
-    try:
+    with imported_anew():
         return {name: importlib.import_module(f"functions.{name}") for name in DOORS}
-    finally:
-        for name in [name for name in sys.modules if _is_door(name)]:
-            del sys.modules[name]
-        sys.modules.update(before)
-
-
-def _is_door(name: str) -> bool:
-    return name == "functions" or name.startswith("functions.")
 
 
 def _forget_clients() -> None:

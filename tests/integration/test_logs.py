@@ -7,7 +7,6 @@ import importlib
 import io
 import json
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
@@ -23,6 +22,7 @@ from fanfold import names
 from fanfold.aws.answers import Lost, refused
 from fanfold.errors import BadInput
 from functions._logs import new_logger, shown
+from simulation.function_modules import imported_anew
 from tests.integration.system import EVENTS, HANDLERS, Json, System, event, through_lanes
 
 SECRET = "eyJhbGciOiJSUzI1NiJ9-not-for-any-log"
@@ -180,17 +180,8 @@ def test_a_fault_leaves_no_secret(system: System, log: io.StringIO, fault: str) 
 
 def loaded_anew(name: str) -> ModuleType:
     """A function's module as after a cold start; others keep theirs."""
-    kept = {each: sys.modules.pop(each) for each in list(sys.modules) if is_of_functions(each)}
-    try:
+    with imported_anew():
         return importlib.import_module(f"functions.{name}")
-    finally:
-        for each in [each for each in sys.modules if is_of_functions(each)]:
-            del sys.modules[each]
-        sys.modules.update(kept)
-
-
-def is_of_functions(module: str) -> bool:
-    return module.partition(".")[0] == "functions"
 
 
 def test_whole_events_are_not_logged_whatever_the_environment_says(
