@@ -46,14 +46,15 @@ def _base(context: Mapping[str, Any]) -> Stage:
             )
         return stage
     models = " or ".join(_MODELS)
-    if own is None or like not in _MODELS or context.get("stage"):
+    # As text: cdk.json may hold a list.
+    if own is None or str(like) not in _MODELS or context.get("stage"):
         raise StageError(
             f"A stage of your own has a name and is like {models}: give -c name=staging "
             "-c like=prod, both and without 'stage'."
         )
     if find(str(own)) is not None:
         raise StageError(f"{own!r} is a stage already: choose it with -c stage={own}.")
-    return replace(_MODELS[like], name=str(own))
+    return replace(_MODELS[str(like)], name=str(own))
 
 
 def _check_keys(context: Mapping[str, Any]) -> None:

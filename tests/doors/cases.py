@@ -28,9 +28,13 @@ few_or_many_batches = _cases(FEW_BATCHES, MANY_BATCHES)
 
 
 def every(cases: int, of: st.SearchStrategy[Case], check: Callable[[Case], None]) -> None:
-    """Check so many cases; the smallest that fails is shown."""
+    """Check so many cases; the smallest that fails is shown. Many are new ones in every run."""
 
-    @settings(max_examples=cases, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=cases,
+        derandomize=cases in (FEW, FEW_OF_A_ROUTE, FEW_BATCHES),
+        suppress_health_check=list(HealthCheck),
+    )
     @given(of)
     def run(case: Case) -> None:
         check(case)

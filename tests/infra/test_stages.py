@@ -361,10 +361,11 @@ def test_a_stage_of_any_name_is_like_another() -> None:
         {"name": "staging"},
         {"like": "prod"},
         {"name": "staging", "like": "local"},
+        {"name": "staging", "like": []},
         {"name": "staging", "like": "prod", "stage": "dev"},
     ],
 )
-def test_a_stage_of_ones_own_needs_a_name_and_a_model(context: dict[str, str]) -> None:
+def test_a_stage_of_ones_own_needs_a_name_and_a_model(context: dict[str, object]) -> None:
     with pytest.raises(StageError, match="-c name=staging -c like=prod"):
         with_context(**context)
 
