@@ -70,6 +70,9 @@ class Settings:
     # Follows of one user over HTTP: so many at once, and in each day; 0 for no limit. It bounds the
     # tombstones that one user leaves.
     follows_per_day: int = 1000
+    # A publisher with so many followers, by PLAN's estimate, gets a channel (`channels/`): one
+    # timeline that all of them read. 0 for no channels at all.
+    channel_threshold: int = 0
     # How many of a publisher's newest posts a new follow brings; 0 for none.
     backfill: int = MOST_BACKFILL
     # A publisher has at most 2^max_level write shards: 256, for 256,000 follows a second.

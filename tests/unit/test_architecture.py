@@ -19,6 +19,7 @@ DECISIONS = (
     *(name for name in GROUND if name != "fanfold.clock"),
     "fanfold.aws.items",
     "fanfold.aws.retries",
+    "fanfold.channels.head",
     "fanfold.timeline.late",
     "fanfold.timeline.marks",
     "fanfold.timeline.paging",
@@ -42,7 +43,7 @@ EXAMPLES = tuple(
     for path in sorted((ROOT / "examples").rglob("*.py"))
 )
 AWS = (*GROUND, "fanfold.aws", "mypy_boto3_*")
-TIMELINE = (*AWS, "fanfold.timeline")
+TIMELINE = (*AWS, "fanfold.channels", "fanfold.timeline")
 FOLLOWS = (*TIMELINE, "fanfold.follows")
 
 
@@ -64,6 +65,11 @@ RULES = (
     Rule("fanfold.aws.boto", (*AWS, "boto3", "botocore"), "only this module imports boto3"),
     Rule("fanfold.aws.connections", (*AWS, "pycurl"), "only this module imports libcurl"),
     Rule("fanfold.aws.curl", AWS, "it calls through connections"),
+    Rule(
+        "fanfold.channels",
+        (*AWS, *DECISIONS, "fanfold.channels", "fanfold.timeline.entries"),
+        "channels are shared timelines, and know no reader",
+    ),
     Rule("fanfold.timeline", TIMELINE, "a timeline knows neither followers nor deliveries"),
     Rule("fanfold.timeline.read", (*GROUND, "fanfold.timeline", "cachetools"), "it caches posts"),
     Rule("fanfold.follows", FOLLOWS, "a follow does not know how a post is delivered"),

@@ -1,0 +1,125 @@
+"""The head's row in the publishers table, and its changes: each one conditional update.
+
+Every change raises `revision`. None of them is done twice if it is repeated, except that `seq` is
+raised once more, which only makes containers read the channel again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fanfold.aws.items import Item, Value, expressions, number, text
+from fanfold.channels.head import HEAD, MOST, Channel, Head, head_of, key_of
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+KEY = {"publisher_id": text(HEAD)}
+
+
+@dataclass(frozen=True)
+class HeadTable:
+    client: DynamoDBClient
+    table: str
+
+    def get(self, *, is_consistent: bool = True) -> Head:
+        answer = self.client.get_item(**self.request(is_consistent=is_consistent))
+        return head_of(answer.get("Item", {}))
+
+    def request(self, *, is_consistent: bool) -> dict[str, Any]:
+        """The GetItem that reads the row."""
+        return {"TableName": self.table, "Key": KEY, "ConsistentRead": is_consistent}
+
+    def add(self, publisher_id: str, seen: Head, *, followers: int) -> Head | None:
+        """Give a publisher a channel, which takes every post that is planned from then on.
+
+        A demoted one takes posts again. `followers` is their estimated number. Returns the head
+        after that; None if one was added since the head was `seen`, or it is full: read it again.
+        """
+        known, path = seen.of(publisher_id), _path(publisher_id)
+        if known and not known.is_active:
+            return self._update(
+                removes=[f"{path}.until"], condition=f"attribute_exists({_named(path)}.#until)"
+            )
+        version = seen.version + 1
+        channel = Channel(publisher_id, version, followers=followers)
+        sets: dict[str, Value | str] = {"version": number(version)}
+        if not seen.revision:
+            sets["channels"] = {"M": {channel.key: _row_of(channel)}}
+            return self._update(sets=sets, condition="attribute_not_exists(#revision)")
+        sets[path] = _row_of(channel)
+        has_room = f"attribute_not_exists({_named(path)}) AND size(#channels) < :most"
+        return self._update(
+            sets=sets,
+            condition=f"#version = :seen AND {has_room}",
+            values={":seen": number(seen.version), ":most": number(MOST)},
+        )
+
+    def demote(self, publisher_id: str, *, until: int) -> Head | None:
+        """Let a channel take no more posts; it is readable until that epoch second.
+
+        Returns the head after that; None if the publisher has no active channel.
+        """
+        path = _path(publisher_id)
+        row = _named(path)
+        is_active = f"attribute_exists({row}) AND attribute_not_exists({row}.#until)"
+        return self._update(sets={f"{path}.until": number(until)}, condition=is_active)
+
+    def raise_seq(self, publisher_id: str) -> Head | None:
+        """Say that a post was put into a channel, active or demoted.
+
+        Returns the head after that; None if there is no such channel any more.
+        """
+        path = _path(publisher_id)
+        return self._update(
+            sets={f"{path}.seq": f"{_named(path)}.#seq + :one"},
+            condition=f"attribute_exists({_named(path)})",
+            values={":one": number(1)},
+        )
+
+    def remove(self, channel: Channel) -> Head | None:
+        """Take a demoted channel out, once it holds nothing that a page would show.
+
+        Returns the head after that; None if the channel has changed meanwhile.
+        """
+        path = _path(channel.publisher_id)
+        return self._update(
+            removes=[path],
+            condition=f"{_named(path)}.#until = :as_seen",
+            values={":as_seen": number(channel.until)},
+        )
+
+    def _update(
+        self, *, sets: dict[str, Value | str] | None = None, values: Item | None = None, **more: Any
+    ) -> Head | None:
+        """The head after an update; None if its condition did not hold."""
+        try:
+            answer = self.client.update_item(
+                TableName=self.table,
+                Key=KEY,
+                ReturnValues="ALL_NEW",
+                **expressions(sets=sets, adds={"revision": number(1)}, values=values, **more),
+            )
+        except self.client.exceptions.ConditionalCheckFailedException:
+            return None
+        return head_of(answer["Attributes"])
+
+
+def _path(publisher_id: str) -> str:
+    return f"channels.{key_of(publisher_id)}"
+
+
+def _named(path: str) -> str:
+    return ".".join(f"#{name}" for name in path.split("."))
+
+
+def _row_of(channel: Channel) -> Value:
+    return {
+        "M": {
+            "id": text(channel.publisher_id),
+            "v": number(channel.version),
+            "seq": number(channel.seq),
+            "followers": number(channel.followers),
+        }
+    }

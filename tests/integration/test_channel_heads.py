@@ -1,0 +1,96 @@
+"""The head of the channels: each change of its row, and what refuses one."""
+
+from __future__ import annotations
+
+import pytest
+
+from fanfold.channels.head import MOST, Head, key_of, partition_of
+from fanfold.channels.head_table import HeadTable
+from tests.integration.system import System
+
+UNTIL = 1_800_000_000
+
+
+@pytest.fixture
+def heads(system: System) -> HeadTable:
+    return HeadTable(system.publishers.client, system.publishers.table)
+
+
+def add(heads: HeadTable, publisher: str, followers: int = 1_000_000) -> Head:
+    """Give a publisher a channel, as nobody else does meanwhile."""
+    head = heads.add(publisher, heads.get(), followers=followers)
+    assert head is not None
+    assert head == heads.get()
+    return head
+
+
+def test_without_a_row_nobody_has_a_channel(heads: HeadTable) -> None:
+    assert heads.get() == Head()
+    assert heads.raise_seq("ada") is None
+    assert heads.demote("ada", until=UNTIL) is None
+
+
+def test_each_channel_that_is_added_raises_the_version(heads: HeadTable) -> None:
+    assert add(heads, "ada").version == 1
+    head = add(heads, "a.b|c@example.com")
+    assert head.version == 2
+    assert [head.channels[key_of(each)].version for each in ("ada", "a.b|c@example.com")] == [1, 2]
+    ada = head.of("ada")
+    assert ada is not None
+    assert (ada.followers, ada.seq, ada.is_active) == (1_000_000, 0, True)
+    assert partition_of("ada") == "#ada"
+
+
+def test_of_two_that_are_added_at_once_one_is_refused(heads: HeadTable) -> None:
+    empty = heads.get()
+    add(heads, "ada")
+    assert heads.add("bea", empty, followers=1) is None
+    seen = heads.get()
+    assert heads.add("ada", empty, followers=1) is None
+    add(heads, "bea")
+    assert heads.add("cem", seen, followers=1) is None
+
+
+def test_a_post_raises_the_seq_and_every_change_the_revision(heads: HeadTable) -> None:
+    add(heads, "ada")
+    head = heads.raise_seq("ada")
+    assert head is not None
+    assert (head.channels[key_of("ada")].tag, head.version, head.revision) == ((1, 1), 1, 2)
+    assert head == heads.get()
+    assert head.later(Head(1, 1)) is head
+    assert Head(1, 1).later(head) is head
+
+
+def test_a_demoted_channel_stays_and_takes_posts_again(heads: HeadTable) -> None:
+    add(heads, "ada")
+    head = heads.demote("ada", until=UNTIL)
+    assert head is not None
+    assert heads.demote("ada", until=UNTIL + 1) is None
+    assert head.channels[key_of("ada")].until == UNTIL
+    # A post in hand may still be put there.
+    assert heads.raise_seq("ada") is not None
+    head = add(heads, "ada")
+    assert head.channels[key_of("ada")].is_active
+    assert head.version == 1
+    assert heads.add("ada", head, followers=1) is None
+
+
+def test_only_a_channel_that_was_demoted_as_seen_is_removed(heads: HeadTable) -> None:
+    first = add(heads, "ada").channels[key_of("ada")]
+    demoted = heads.demote("ada", until=UNTIL)
+    assert demoted is not None
+    assert heads.remove(first._replace(until=UNTIL - 1)) is None
+    head = heads.remove(demoted.channels[key_of("ada")])
+    assert head is not None
+    assert head.channels == {}
+    assert heads.get() == head
+    # Whoever knows the head of before learns of the new channel.
+    assert add(heads, "ada").channels[key_of("ada")].tag == (2, 0)
+
+
+def test_there_is_no_room_for_one_more_than_the_most(heads: HeadTable) -> None:
+    for number in range(MOST):
+        head = add(heads, f"publisher-{number}")
+    assert head.is_full
+    assert heads.add("ada", head, followers=1) is None
+    assert heads.get() == head
