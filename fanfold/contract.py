@@ -162,6 +162,9 @@ ORDERS: Final = (FANOUT_PLAN, SEGMENT_DELIVER, RELATION_BACKFILL, RELATION_SETTL
 
 # States of a delivery. Clients ignore those that they do not know.
 STATES: Final = ("queued", "delivering", "complete", "stalled", "expired", "abandoned")
+# How a post reaches its followers: by an entry in the timeline of each, or in its publisher's
+# channel. Clients ignore those that they do not know.
+WAYS: Final = ("push", "channel")
 
 # Attributes of a message that was rejected or moved back, all strings: when it was first sent
 # (epoch milliseconds), the id that SQS gave it then, and the SHA-256 of its body (hex digits). SQS

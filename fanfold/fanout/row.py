@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 from fanfold import times
 from fanfold.aws.items import Item, get_number, get_text
-from fanfold.contract import STATES
+from fanfold.contract import STATES, WAYS
 from fanfold.fanout.backlog import Resume
 from fanfold.names import BULK, EXPIRES_AT
 
 # EXPIRED: its entries' time to live was over before all were written. ABANDONED: by an operator.
 QUEUED, DELIVERING, COMPLETE, STALLED, EXPIRED, ABANDONED = STATES
+# An entry in the timeline of each follower, or one in the publisher's channel that all of them read.
+PUSH, CHANNEL = WAYS
 # Nothing reopens a fan-out in one of these states, and its messages are done.
 ENDED = frozenset({COMPLETE, EXPIRED, ABANDONED})
 
@@ -49,6 +51,7 @@ class Fanout:
     delivered: int = 0
     changed_at: str = ""  # by a worker or a person; SWEEP does not move it
     completed_at: str = ""
+    by: str = PUSH  # or CHANNEL: fixed by the update with which it no longer awaits its plan
     sent_at: int = 0  # when all that is pending was last sent
     asked_at: int = 0  # when SWEEP sent its last question
     came_out: int = 0  # `asked_at` of the newest question known to have left the queue
@@ -125,6 +128,7 @@ def from_item(item: Item) -> Fanout:
         delivered=get_number(item, "delivered"),
         changed_at=get_text(item, "changed_at"),
         completed_at=get_text(item, "completed_at"),
+        by=get_text(item, "by", PUSH),
         sent_at=get_number(item, "sent_at"),
         asked_at=get_number(item, "asked_at"),
         came_out=get_number(item, "came_out"),

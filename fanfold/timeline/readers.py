@@ -4,6 +4,11 @@
 publishers unfollowed in that week, `muted` those of muted ones (`marks.py`). `verify_until` is set
 where there were too many unfollows for marks, `marker` is how far the user has read.
 `follows_until` is when the user's own follows so far no longer use up the rate (`rates.py`).
+
+In a stage with channels, `channels` has the marks of the followed publishers that have one. They
+are all that the user follows of those that the head has had up to its version `channels_seen`; for
+later ones, a page reads the follows once. `changes` counts follows and unfollows, so that what a
+page found is not stored over a change.
 """
 
 from __future__ import annotations
@@ -181,4 +186,7 @@ def reader_of(item: Item) -> Reader:
         verify_until=get_number(item, "verify_until"),
         marker=get_text(item, "marker"),
         follows_until=get_number(item, "follows_until"),
+        channels=item["channels"]["BS"] if "channels" in item else (),
+        channels_seen=get_number(item, "channels_seen"),
+        changes=get_number(item, "changes"),
     )
