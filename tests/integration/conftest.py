@@ -22,6 +22,7 @@ from fanfold import clock as product_clock
 from fanfold.aws import boto
 from fanfold.timeline.read import Hydration
 from functions import _wiring
+from simulation.function_modules import imported_anew
 from tests.compat import engines
 from tests.integration import system as service_in_one_process
 from tests.integration.dynamodb_rules import check_expressions
@@ -86,11 +87,25 @@ def clock() -> Iterator[Clock]:
 
 
 @pytest.fixture
-def system(clock: Clock, engine: str) -> Iterator[System]:
+def channel_threshold() -> int:
+    """From how many followers on a publisher gets a channel: 0, so that there are no channels.
+
+    A module about channels has a fixture of this name, and thereby functions of its own.
+    """
+    return 0
+
+
+@pytest.fixture
+def system(clock: Clock, engine: str, channel_threshold: int) -> Iterator[System]:
     """The service with empty tables and queues."""
-    # DynamoDB Local keeps the tables of each access key apart.
-    with mock_aws(config={"core": {"mock_credentials": False}}):
-        service = System(clock, settings())
+    with ExitStack() as ends:
+        chosen = settings(channel_threshold=channel_threshold)
+        if channel_threshold:
+            ends.enter_context(patch.dict(os.environ, chosen.to_env()))
+            ends.enter_context(imported_anew())
+        # DynamoDB Local keeps the tables of each access key apart.
+        ends.enter_context(mock_aws(config={"core": {"mock_credentials": False}}))
+        service = System(clock, chosen)
         if engine != engines.MOTO:
             for name in service.dynamodb.list_tables()["TableNames"]:
                 service.dynamodb.delete_table(TableName=name)

@@ -20,6 +20,8 @@ from botocore.exceptions import ClientError
 
 from aws_model.lambda_events import Context, sqs_event
 from fanfold import contract, names
+from fanfold.channels.head import Head, partition_of
+from fanfold.channels.head_table import HeadTable
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
@@ -29,7 +31,7 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.ids import ref_id_for
 from fanfold.settings import Settings
 from fanfold.sweep.open_fanouts import OpenFanouts
-from fanfold.timeline.entries import Entries
+from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Readers
 from functions import _clients
@@ -51,8 +53,8 @@ HANDLERS = {"Publish": "plan", "Express": "deliver", "Bulk": "deliver", "Relatio
 Json = dict[str, Any]
 
 
-def settings() -> Settings:
-    """Settings with the queue URLs that moto assigns to the queues of `names`.
+def settings(**changed: Any) -> Settings:
+    """Settings with the queue URLs that moto assigns to the queues of `names`, some `changed`.
 
     Through boto3: moto answers nothing else.
     """
@@ -62,7 +64,7 @@ def settings() -> Settings:
         urls[queue.url_setting] = f"{base}/{queue.name}"
         urls[queue.dlq_url_setting] = f"{base}/{queue.name}Dlq"
     tables = {table.setting: table.name for table in names.TABLES}
-    return Settings(**tables, **urls, transport=names.BOTO3)  # type: ignore[arg-type]
+    return Settings(**{**tables, **urls, "transport": names.BOTO3, **changed})  # type: ignore[arg-type]
 
 
 def event(name: str) -> Json:
@@ -142,6 +144,7 @@ class System:
         self.edges_table = EdgesTable(self.dynamodb, self.settings.followers_table)
         self.publishers = PublishersTable(self.dynamodb, self.settings.publishers_table)
         self.timelines = Entries(self.dynamodb, self.settings.timelines_table)
+        self.heads = HeadTable(self.dynamodb, self.settings.publishers_table)
         self.follows = FollowsTable(
             self.dynamodb,
             self.settings.following_table,
@@ -302,6 +305,22 @@ class System:
             if record["messageId"] not in again:
                 self.delete(queue, record)
         return True
+
+    # Channels, in a test whose `channel_threshold` is not 0
+
+    def promote(self, *publishers: str) -> Head:
+        """Give publishers a channel, as an operator does; returns the head."""
+        head = self.heads.get()
+        for publisher in publishers:
+            head = self.heads.add(publisher, head, followers=9) or head
+            assert head.of(publisher), publisher
+        return head
+
+    def put_into_channel(self, *entries: Entry) -> None:
+        """Put posts into their publishers' channels, as PLAN does."""
+        for entry in entries:
+            assert not self.timelines.push(entry, [partition_of(entry.publisher_id)])
+            assert self.heads.raise_seq(entry.publisher_id)
 
     # Results
 
