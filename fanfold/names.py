@@ -175,6 +175,8 @@ API_URL_OUTPUT = "ApiUrl"
 API_DOMAIN_TARGET_OUTPUT = "ApiDomainTarget"
 USER_POOL_ID_OUTPUT = "UserPoolId"
 USER_POOL_CLIENT_ID_OUTPUT = "UserPoolClientId"
+# Only of a stage with channels: from how many followers on PLAN gives a publisher one.
+CHANNEL_THRESHOLD_OUTPUT = "ChannelThreshold"
 
 METRICS_NAMESPACE = "Fanfold"
 FANOUTS_STALLED = "FanoutsStalled"

@@ -1,0 +1,105 @@
+"""What `fanfold cost` says of a channel, against the units that the model of DynamoDB counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.capacity import READ, WRITE, Meter
+from aws_model.dynamodb.database import Database
+from fanfold import names
+from fanfold.channels.head import MOST, Head, partition_of
+from fanfold.channels.head_table import HeadTable
+from fanfold.timeline.entries import Entries, Entry
+from fanfold.timeline.source import Range
+from fanfold_cli import channel_cost
+from fanfold_cli.channel_cost import WINDOW_ENTRIES, Units, Use
+from simulation.schemas import schema_of
+
+
+class Counted:
+    """The tables of the model, and what was used of them since the last look."""
+
+    def __init__(self) -> None:
+        database = Database(Clock(), meter=Meter())
+        database.create(*(schema_of(table) for table in names.TABLES))
+        self._client: Any = dynamodb.Client(database, validates=False)
+        self._meter = database.meter
+        self.heads = HeadTable(self._client, names.PUBLISHERS.name)
+        self.entries = Entries(self._client, names.TIMELINES.name)
+
+    def used(self) -> Units:
+        assert self._meter is not None
+        units = self._meter.units
+        found = {
+            of: sum(each for (_, kind), each in units.items() if kind == of) for of in (WRITE, READ)
+        }
+        units.clear()
+        return Units(found[WRITE], found[READ])
+
+    def fill(self, channels: int) -> Head:
+        """Add so many channels, of publishers with ids of 36 characters."""
+        head = Head()
+        for number in range(channels):
+            added = self.heads.add(f"publisher-{number:026}", head, followers=10_000_000)
+            assert added is not None
+            head = added
+        return head
+
+
+@pytest.mark.parametrize("channels", [1, 16, MOST])
+def test_the_head_costs_what_the_model_counts(channels: int) -> None:
+    counted = Counted()
+    head = counted.fill(channels - 1)
+    counted.used()
+    assert counted.heads.get() == head
+    assert counted.heads.add("p" * 36, head, followers=10_000_000)
+    assert counted.used() == channel_cost.promotion(channels)
+    counted.heads.raise_seq("p" * 36)
+    writes = counted.used().writes
+    assert channel_cost.post(channels, 10_000_000).writes == 9 + writes
+    counted.heads.get(is_consistent=False)
+    assert counted.used() == channel_cost.head_read(channels)
+
+
+@pytest.mark.parametrize("posts", [0, 1, 30, WINDOW_ENTRIES])
+def test_a_window_costs_what_the_model_counts(posts: int) -> None:
+    counted = Counted()
+    entries = [
+        Entry(f"2026-11-20T18:00:00.{number:03}Z#{'r' * 36}", "p" * 36, 1_800_000_000)
+        for number in range(posts)
+    ]
+    channel = partition_of("p" * 36)
+    for start in range(0, posts, 25):
+        assert not counted.entries.put(channel, entries[start : start + 25])
+    counted.used()
+    read = counted.entries.oldest
+    read(channel, Range("2026"), after=None, limit=WINDOW_ENTRIES, is_consistent=True)
+    assert counted.used() == channel_cost.window(posts)
+
+
+def test_a_post_costs_the_same_however_many_follow() -> None:
+    assert channel_cost.post(1, 10_000) == channel_cost.post(1, 10_000_000)
+    assert channel_cost.post(1, 100).writes == 10
+    assert channel_cost.post(MOST, 10_000_000).writes == 15
+
+
+@pytest.mark.parametrize(
+    ("pages", "reads"), [(0, 0), (1, 1), (86_400, 46_080), (86_400_000, 98_630)]
+)
+def test_a_head_is_read_at_most_once_a_second_and_once_a_page(pages: float, reads: int) -> None:
+    found = channel_cost.head_reads(pages, containers=1, seconds=86_400)
+    assert found == pytest.approx(reads, abs=1)
+
+
+def test_who_reads_costs_memos_heads_and_windows_and_no_entry() -> None:
+    silent = Use(posts=1, readers=0, pages=0, containers=0)
+    assert channel_cost.of(silent) == channel_cost.post(MOST, 10_000_000)
+    used = channel_cost.of(Use(posts=10, readers=1_000, pages=0, containers=3, channels=1))
+    posts = channel_cost.post(1, 10_000_000) * 10
+    assert used.writes == posts.writes + 1_000
+    assert used.reads == posts.reads + 1_000 + 10 * 3 * 5
+    assert used.dollars == pytest.approx(used.writes * 0.625e-6 + used.reads * 0.125e-6)
