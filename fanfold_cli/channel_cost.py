@@ -100,7 +100,7 @@ def head_reads(pages: float, *, containers: int, seconds: float) -> float:
 
 
 def memo() -> Units:
-    """What each reader's first page takes after a channel was added: their follow, and their row."""
+    """What the first page of each reader takes after a channel was added: a follow, and a row."""
     return Units(writes=1, reads=1)
 
 

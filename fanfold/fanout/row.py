@@ -12,7 +12,7 @@ from fanfold.names import BULK, EXPIRES_AT
 
 # EXPIRED: its entries' time to live was over before all were written. ABANDONED: by an operator.
 QUEUED, DELIVERING, COMPLETE, STALLED, EXPIRED, ABANDONED = STATES
-# An entry in the timeline of each follower, or one in the publisher's channel that all of them read.
+# An entry in each follower's timeline, or one in the publisher's channel that all of them read.
 PUSH, CHANNEL = WAYS
 # Nothing reopens a fan-out in one of these states, and its messages are done.
 ENDED = frozenset({COMPLETE, EXPIRED, ABANDONED})

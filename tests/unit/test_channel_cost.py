@@ -26,10 +26,10 @@ class Counted:
     def __init__(self) -> None:
         database = Database(Clock(), meter=Meter())
         database.create(*(schema_of(table) for table in names.TABLES))
-        self._client: Any = dynamodb.Client(database, validates=False)
+        client: Any = dynamodb.Client(database, validates=False)
         self._meter = database.meter
-        self.heads = HeadTable(self._client, names.PUBLISHERS.name)
-        self.entries = Entries(self._client, names.TIMELINES.name)
+        self.heads = HeadTable(client, names.PUBLISHERS.name)
+        self.entries = Entries(client, names.TIMELINES.name)
 
     def used(self) -> Units:
         assert self._meter is not None
