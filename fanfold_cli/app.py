@@ -65,6 +65,7 @@ ENTRIES = {
         Entry("cost", GROW, "Estimate the budget of each lane, and the price of a publish"),
         Entry("warm", GROW, "Show the warm throughput of timelines and followers, or raise it"),
         Entry("shards", GROW, "The write shards of publishers"),
+        Entry("channels", GROW, "The channels of publishers"),
     )
 }
 

@@ -17,7 +17,7 @@ from bench.figures import Figure, Lines, Result, Row
 from bench.progress import with_progress
 from fanfold import names
 from fanfold.budgets import RELATION_PERCENT, WRITER_MEMORY_MB, Budget
-from fanfold_cli.commands.cost import duration
+from fanfold_cli.amounts import duration
 from fanfold_cli.publish_cost import Publish
 
 OURS = Way()

@@ -1,6 +1,5 @@
 """`fanfold cost`: estimate the budget of each lane and the cost of a publish, without a stack."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +18,7 @@ from fanfold.budgets import (
 )
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import MOST_BACKFILL, Settings
+from fanfold_cli.amounts import dollars, duration
 from fanfold_cli.console import WrongValue, print_json, print_result
 from fanfold_cli.follow_cost import FirstFollow, Rush
 from fanfold_cli.options import JsonOption
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 # A few followers, one segment, the largest follow graph of our tests, and a celebrity.
 FOLLOWERS = (100, 1_000, 220_000, 10_000_000)
 MAX_FOLLOWERS = 1_000_000_000
-# Smaller amounts are shown as less than this.
-LEAST_DOLLARS = 0.00001
 
 
 def cost(
@@ -245,22 +243,3 @@ def _assumptions(transport: str, memory_mb: int) -> Iterator[str]:
         f"Lambda means DELIVER only, with {transport} and {memory_mb:,} MB. Not included: the "
         "other functions, SQS, the API, logs, storage, backups, and reads of timelines."
     )
-
-
-def duration(seconds: float) -> str:
-    """Such as `6.6 s`, `5 min 0 s`, `1 h 3 min`."""
-    if round(seconds, 1) < 10:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def dollars(amount: float) -> str:
-    """Cents, or the first two digits that are not zero: `$6.28`, `$0.000068`."""
-    if amount < LEAST_DOLLARS:
-        return f"<${LEAST_DOLLARS:.5f}"
-    digits = max(2, 1 - math.floor(math.log10(amount)))
-    return f"${amount:,.{digits}f}"

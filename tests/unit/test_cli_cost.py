@@ -34,6 +34,7 @@ from fanfold.timeline.entries import Entries
 from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.readers import Readers
+from fanfold_cli.amounts import dollars, duration
 from fanfold_cli.app import app
 from fanfold_cli.commands import cost
 from fanfold_cli.console import ExpectedError
@@ -228,13 +229,13 @@ def test_an_invalid_value_is_answered_with_its_range(args: tuple[str, ...], sent
 def test_durations_are_shown_in_the_unit_of_their_size() -> None:
     seconds = (0.06, 9.94, 9.96, 59.6, 301.2, 11_765)
     shown = ["0.1 s", "9.9 s", "10 s", "1 min 0 s", "5 min 1 s", "3 h 16 min"]
-    assert list(map(cost.duration, seconds)) == shown
+    assert list(map(duration, seconds)) == shown
 
 
 def test_amounts_are_shown_with_two_significant_digits() -> None:
     amounts = (0.000004, 0.000068, 0.0321, 0.1382, 6.284, 1_234.5)
     shown = ["<$0.00001", "$0.000068", "$0.032", "$0.14", "$6.28", "$1,234.50"]
-    assert list(map(cost.dollars, amounts)) == shown
+    assert list(map(dollars, amounts)) == shown
 
 
 # A first follow

@@ -1,0 +1,94 @@
+"""The channels of a stack: its head, what one means, and how a list shows them."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fanfold import names, times
+from fanfold.budgets import DEFAULT_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
+from fanfold.channels.head import MOST, Channel, Head
+from fanfold.channels.head_table import HeadTable
+from fanfold.follows import density
+from fanfold.follows.density import Estimate
+from fanfold.follows.edges_table import EdgesTable
+from fanfold.follows.followers import COUNT_READS
+from fanfold.follows.publishers_table import PublishersTable
+from fanfold_cli.console import ExpectedError, counted, print_result
+from fanfold_cli.progress import waiting_for
+from fanfold_cli.publish_cost import Publish
+from fanfold_cli.stack import Deployment
+
+ACTIVE, DEMOTED, NONE = "active", "demoted", "none"
+
+
+def heads_of(deployment: Deployment) -> HeadTable:
+    """Raises `ExpectedError` for a stage without channels."""
+    heads = HeadTable(deployment.client("dynamodb"), deployment.settings().publishers_table)
+    if names.CHANNEL_THRESHOLD_OUTPUT in deployment.outputs:
+        return heads
+    left = len(heads.get().channels)
+    if left:
+        raise ExpectedError(
+            f"This stage has no channels any more, but {counted(left, 'channel')} in its table, "
+            "whose posts no timeline shows. Deploy it with -c channel_threshold= again, and demote "
+            "them first."
+        )
+    raise ExpectedError(
+        "This stage has no channels: each post is delivered to every follower. A deploy with "
+        "-c channel_threshold= and a number of followers switches them on."
+    )
+
+
+def threshold_of(deployment: Deployment) -> int:
+    return int(deployment.output(names.CHANNEL_THRESHOLD_OUTPUT))
+
+
+def followers_of(deployment: Deployment, publisher: str) -> Estimate:
+    """How many followers there are now."""
+    dynamodb, settings = deployment.client("dynamodb"), deployment.settings()
+    level = PublishersTable(dynamodb, settings.publishers_table).shards(publisher).level
+    edges_table = EdgesTable(dynamodb, settings.followers_table)
+    with waiting_for("an estimate of the followers"):
+        return density.sample(edges_table, publisher, level, max_reads=COUNT_READS).estimate
+
+
+def pushed_to(found: Estimate) -> Publish:
+    budget = Budget.of(DEFAULT_WRITE_CAPACITY)
+    return Publish.to(max(1, found.followers), budget, memory_mb=WRITER_MEMORY_MB[names.LIBCURL])
+
+
+def state_of(head: Head, publisher: str) -> str:
+    channel = head.of(publisher)
+    return NONE if channel is None else ACTIVE if channel.is_active else DEMOTED
+
+
+def until_of(channel: Channel) -> str:
+    return times.to_text(channel.until * 1000)
+
+
+def sum_of(head: Head) -> str:
+    return f"{counted(len(head.channels), 'channel')} of {MOST}"
+
+
+def content_of(channel: Channel) -> dict[str, Any]:
+    return {
+        "publisher_id": channel.publisher_id,
+        "state": ACTIVE if channel.is_active else DEMOTED,
+        "readable_until": None if channel.is_active else until_of(channel),
+        "posts_put": channel.seq,
+        "followers_estimated": channel.followers,
+    }
+
+
+def draw(channels: Iterable[Channel]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    table.add_column("publisher", overflow="fold")
+    for name in ("state", "posts put", "followers when added"):
+        table.add_column(name)
+    for channel in channels:
+        state = ACTIVE if channel.is_active else f"demoted, readable until {until_of(channel)}"
+        posts, followers = f"{channel.seq:,}", f"{channel.followers:,}"
+        table.add_row(Text(channel.publisher_id), state, posts, followers)
+    print_result(table)

@@ -1,0 +1,292 @@
+"""`fanfold channels`: channels are listed, added and demoted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fanfold import names, times
+from fanfold.channels.head import MOST, Head, readable_until
+from tests.integration.cli import FakeLambda, Patched, Ran, Stack, outputs, run_on
+from tests.integration.system import AT_MS, REGION, System, error
+
+THRESHOLD = 1_000_000
+UNTIL = readable_until(AT_MS, 30)
+NOBODY = "Nobody follows 'ada' yet; is the id right?"
+
+
+def stack(threshold: int | None = THRESHOLD, **clients: Any) -> Stack:
+    is_on = threshold is not None
+    extra = {names.CHANNEL_THRESHOLD_OUTPUT: str(threshold)} if is_on else {}
+    return Stack(REGION, None, outputs() | extra, {"lambda": FakeLambda(), **clients})
+
+
+def channels(*arguments: str, threshold: int | None = THRESHOLD, **clients: Any) -> Ran:
+    return run_on(stack(threshold, **clients), "channels", *arguments)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The questions of the commands, each answered with no."""
+    questions: list[str] = []
+
+    def confirm(question: str, *, err: bool) -> bool:
+        assert err, "stdout is for the result"
+        questions.append(question)
+        return False
+
+    monkeypatch.setattr("fanfold_cli.console.typer.confirm", confirm)
+    return questions
+
+
+# list
+
+
+@pytest.mark.usefixtures("system")
+def test_a_stage_where_nobody_has_a_channel_lists_none() -> None:
+    ran = channels("list")
+    assert (ran.exit_code, ran.stdout) == (0, f"0 of {MOST}.\n")
+    assert channels("list", "--json").json == {
+        "channels": [],
+        "most": MOST,
+        "threshold": THRESHOLD,
+    }
+
+
+def test_the_list_has_state_posts_and_followers_of_each(system: System) -> None:
+    head = Head()
+    for publisher, followers in (("ada", 2_000_000), ("[b]ea", 9_000_000)):
+        head = system.heads.add(publisher, head, followers=followers) or head
+    system.heads.raise_seq("ada")
+    system.heads.demote("[b]ea", until=UNTIL)
+    ran = channels("list")
+    lines = [line for line in ran.stdout.splitlines() if "│" in line]
+    cells = [[cell.strip() for cell in line.split("│")[1:5]] for line in lines]
+    assert cells[0] == (
+        ["[b]ea", f"demoted, readable until {times.to_text(UNTIL * 1000)}", "0", "9,000,000"]
+    )
+    assert [cell.strip() for cell in lines[1].split("│")[1:5]] == [
+        "ada",
+        "active",
+        "1",
+        "2,000,000",
+    ]
+    assert ran.stdout.endswith(f"\n2 of {MOST}.\n")
+    demoted, active = channels("list", "--json").json["channels"]
+    assert demoted == {
+        "publisher_id": "[b]ea",
+        "state": "demoted",
+        "readable_until": times.to_text(UNTIL * 1000),
+        "posts_put": 0,
+        "followers_estimated": 9_000_000,
+    }
+    assert (active["state"], active["readable_until"], active["posts_put"]) == ("active", None, 1)
+
+
+# add
+
+
+def test_add_says_what_it_means_for_readers_and_asks(system: System, asked: list[str]) -> None:
+    system.give_followers(40)
+    ran = channels("add", "ada")
+    assert (ran.exit_code, ran.stdout, ran.said) == (1, "", "Nothing was changed.")
+    assert asked == ["Put the posts of 'ada' into a channel?"]
+    assert system.heads.get() == Head()
+    ran = channels("add", "ada", "--yes")
+    assert "one channel, which 40 followers read" in ran.said
+    assert "about 10 write units a post instead of 48" in ran.said
+    assert "visible within about 1 s in every warm container" in ran.said
+    assert "Older posts stay where they are: nothing moves." in ran.said
+    assert NOBODY not in ran.said
+    assert ran.stdout == f"New posts of 'ada' go into its channel: 1 channel of {MOST}.\n"
+    ada = system.heads.get().of("ada")
+    assert ada is not None
+    assert (ada.is_active, ada.followers) == (True, 40)
+
+
+def test_add_estimates_the_followers_of_all_levels(system: System) -> None:
+    system.publishers.raise_to("ada", 2, now_ms=AT_MS)
+    system.give_followers(30)
+    system.give_followers(10, level=2)
+    assert channels("add", "ada", "--yes", "--json").json["followers_estimated"] >= 30
+
+
+def test_add_can_be_repeated(system: System, asked: list[str]) -> None:
+    head = system.promote("ada")
+    ran = channels("add", "ada")
+    assert (ran.exit_code, ran.stdout) == (
+        0,
+        f"'ada' has a channel already: 1 channel of {MOST}.\n",
+    )
+    content = channels("add", "ada", "--json").json
+    assert (content["was"], content["state"], content["changed"]) == ("active", "active", False)
+    assert (asked, system.heads.get()) == ([], head)
+
+
+def test_a_demoted_channel_takes_posts_again(system: System) -> None:
+    system.promote("ada")
+    system.heads.demote("ada", until=UNTIL)
+    content = channels("add", "ada", "--yes", "--json").json
+    assert (content["was"], content["state"], content["changed"]) == ("demoted", "active", True)
+    assert content["readable_until"] is None
+
+
+@pytest.mark.usefixtures("system")
+@pytest.mark.parametrize("options", [["--yes"], ["--yes", "--json"]], ids=" ".join)
+def test_a_publisher_that_nobody_follows_gets_a_channel_and_a_doubt(options: list[str]) -> None:
+    ran = channels("add", "ada", *options)
+    assert ran.exit_code == 0
+    assert NOBODY in ran.said
+
+
+def fill(system: System) -> Head:
+    return system.promote(*(f"publisher-{number}" for number in range(MOST)))
+
+
+def test_when_all_are_taken_a_sentence_says_until_when(system: System, asked: list[str]) -> None:
+    head = fill(system)
+    ran = channels("add", "ada")
+    assert (ran.exit_code, ran.stdout, asked) == (1, "", [])
+    assert "All 64 channels are taken, and none is demoted." in ran.said
+    assert "posts of 'ada' are delivered to each follower" in ran.said
+    assert system.heads.get() == head
+    for publisher, until in (("publisher-9", UNTIL + 9), ("publisher-3", UNTIL)):
+        system.heads.demote(publisher, until=until)
+    said = channels("add", "ada", "--yes").said
+    assert f"the next one is free after {times.to_text(UNTIL * 1000)}" in said
+    assert channels("add", "publisher-3", "--yes").exit_code == 0, "it has its place"
+
+
+@pytest.mark.parametrize(
+    ("others", "is_added", "said"),
+    [
+        (["bea", "cem"], True, "3 channels of 64"),
+        (["ada"], True, "1 channel of 64"),
+        ([f"publisher-{number}" for number in range(9)], False, "added at the same time"),
+    ],
+)
+def test_add_goes_on_from_channels_that_come_between_unless_there_are_too_many(
+    system: System, others: list[str], is_added: bool, said: str
+) -> None:
+    waiting = iter(others)
+
+    def update_item(**request: Any) -> Any:
+        other = next(waiting, None)
+        if other:
+            system.promote(other)
+        return racing.client.update_item(**request)
+
+    racing = Patched(update_item=update_item)
+    ran = channels("add", "ada", "--yes", dynamodb=racing)
+    assert said in ran.stdout + ran.said
+    assert ran.exit_code == (0 if is_added else 1)
+    assert (system.heads.get().of("ada") is not None) == is_added
+
+
+def test_the_last_place_may_be_taken_while_add_asks(system: System) -> None:
+    def update_item(**request: Any) -> Any:
+        fill(system)
+        return racing.client.update_item(**request)
+
+    racing = Patched(update_item=update_item)
+    ran = channels("add", "ada", "--yes", dynamodb=racing)
+    assert ran.exit_code == 1
+    assert "All 64 channels are taken" in ran.said
+
+
+# demote
+
+
+def test_demote_says_what_a_post_costs_again_and_asks(system: System, asked: list[str]) -> None:
+    system.give_followers(40)
+    system.promote("ada")
+    ran = channels("demote", "ada")
+    assert (ran.exit_code, ran.stdout, ran.said) == (1, "", "Nothing was changed.")
+    assert asked == ["Deliver the posts of 'ada' to each follower again?"]
+    ran = channels("demote", "ada", "--yes")
+    assert "to each of 40 followers again, at 48 write units and $0.00003" in ran.said
+    assert "stays readable for 38 days" in ran.said
+    readable = times.to_text(UNTIL * 1000)
+    assert ran.stdout == (
+        f"The channel of 'ada' is demoted now, and readable until {readable}: 1 channel of 64.\n"
+    )
+    ada = system.heads.get().of("ada")
+    assert ada is not None
+    assert ada.until == UNTIL
+
+
+def test_demote_can_be_repeated_and_moves_no_date(system: System, asked: list[str]) -> None:
+    system.promote("ada")
+    system.heads.demote("ada", until=UNTIL - 5)
+    ran = channels("demote", "ada")
+    assert ran.exit_code == 0
+    assert f"was demoted already, and readable until {times.to_text((UNTIL - 5) * 1000)}" in (
+        ran.stdout
+    )
+    content = channels("demote", "ada", "--json").json
+    assert (content["was"], content["state"], content["changed"]) == ("demoted", "demoted", False)
+    assert asked == []
+
+
+@pytest.mark.usefixtures("system")
+def test_without_a_channel_nothing_is_demoted() -> None:
+    ran = channels("demote", "ada", "--yes")
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "'ada' has no channel" in ran.said
+
+
+@pytest.mark.parametrize(("flips", "is_demoted"), [(2, True), (100, False)])
+def test_demote_goes_on_where_another_flips_the_channel_unless_too_often(
+    system: System, flips: int, is_demoted: bool
+) -> None:
+    system.promote("ada")
+    done: list[Head | None] = []
+
+    def update_item(**request: Any) -> Any:
+        if len(done) == flips:
+            return racing.client.update_item(**request)
+        done.append(system.heads.demote("ada", until=UNTIL))
+        try:
+            return racing.client.update_item(**request)
+        finally:
+            system.promote("ada")
+
+    racing = Patched(update_item=update_item)
+    ran = channels("demote", "ada", "--yes", dynamodb=racing)
+    assert ran.exit_code == (0 if is_demoted else 1)
+    assert ("added again at the same time" in ran.said) != is_demoted
+    ada = system.heads.get().of("ada")
+    assert ada is not None
+    assert ada.is_active != is_demoted
+
+
+# Stages without channels
+
+
+@pytest.mark.usefixtures("system")
+@pytest.mark.parametrize(
+    "command", [["list"], ["add", "ada", "--yes"], ["demote", "ada", "--yes"]], ids=" ".join
+)
+def test_a_stage_without_channels_says_how_to_switch_them_on(command: list[str]) -> None:
+    ran = channels(*command, threshold=None)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "This stage has no channels: " in ran.said
+    assert "-c channel_threshold=" in ran.said
+
+
+def test_channels_that_a_stage_was_left_with_are_reported(system: System) -> None:
+    system.promote("ada")
+    ran = channels("list", threshold=None)
+    assert ran.exit_code == 1
+    assert "but 1 channel in its table, whose posts no timeline shows" in ran.said
+
+
+@pytest.mark.usefixtures("system")
+def test_a_head_that_cannot_be_read_is_reported() -> None:
+    def refuse(**_request: Any) -> Any:
+        raise error("AccessDeniedException")
+
+    ran = channels("list", dynamodb=Patched(get_item=refuse))
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert "The channels cannot be read: " in ran.said
