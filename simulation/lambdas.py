@@ -23,10 +23,11 @@ from aws_lambda_powertools.metrics.provider.cloudwatch_emf.cloudwatch import (
 
 from aws_model.lambda_events import Context
 from aws_model.sqs.messages import ACCOUNT
-from fanfold import clock, names
+from fanfold import clock, contract, names
 from fanfold.aws import boto, connections, curl, threads
 from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS
 from fanfold.aws.retries import ATTEMPTS
+from fanfold.channels import head, head_table
 from fanfold.errors import TooManyRequests
 from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transport_boto3
 from fanfold.fanout.pacing import Pace
@@ -50,6 +51,8 @@ MAX_IN_FLIGHT = 3
 MAX_PUTS = 2
 # The share of crashes of an invocation that also end its environment.
 ENDS_ENVIRONMENT = 0.5
+# A threshold that no publisher of a run reaches; where there are channels, each run has its own.
+BY_HAND = 1_000_000
 # The burst of a worker's pace: small, so that the pace matters.
 BURST_ENTRIES = 4
 
@@ -122,12 +125,13 @@ class Environment:
 class Lambdas:
     """All environments. Loading one takes a while, so they serve one run after the other."""
 
-    environments: dict[tuple[str, str], list[Environment]] = field(default_factory=dict)
+    # By function, transport, and whether the stage has channels.
+    environments: dict[tuple[str, str, bool], list[Environment]] = field(default_factory=dict)
 
     def invoke(self, function: str, event: dict[str, Any], *, seconds: float) -> Any:
         """Invoke a function; raises `Crash` if its process dies or at its time-out."""
         world = running.world
-        environment = self._free(function, world.transport)
+        environment = self._free(function, world)
         task = world.scheduler.current
         task.work = Span(world.clock.now_ms())
         task.deadline = world.scheduler.now + seconds
@@ -168,17 +172,23 @@ class Lambdas:
         deliver.MAX_HOPS = running.world.max_hops
         density.SAMPLE_EDGES = running.world.sample_edges
         plan.ONE_HOP_SECONDS = running.world.one_hop_seconds
+        for module in (head, head_table):
+            vars(module)["MOST"] = running.world.channels.stage.most
         marks.MAX_HIDDEN, marks.MAX_MUTED = running.world.max_hidden, running.world.max_muted
         for environment in (each for known in self.environments.values() for each in known):
             if environment.busy_in is not running.world:
                 environment.busy_in, environment.is_cold = None, True
 
-    def _free(self, function: str, transport: str) -> Environment:
-        known = self.environments.setdefault((function, transport), [])
-        found = next((each for each in known if each.busy_in is None), None)
-        if found is None:
-            found = _load(function, transport)
-            known.append(found)
+    def _free(self, function: str, world: World) -> Environment:
+        stage = world.channels.stage
+        key = function, world.transport, stage.threshold > 0
+        known = self.environments.setdefault(key, [])
+        takes_turns = stage.containers > 0 and function == contract.READ_TIMELINE.door
+        first = world.channels.choose() if takes_turns else 0
+        while len(known) <= first or all(each.busy_in is not None for each in known[first:]):
+            known.append(_load(function, world.transport, has_channels=stage.threshold > 0))
+        found = next(each for each in known[first:] if each.busy_in is None)
+        found.is_cold |= takes_turns and world.channels.ends_container()
         if found.is_cold:
             found.start_cold()
         return found
@@ -193,9 +203,10 @@ def _is_failure(answer: Any) -> bool:
     )
 
 
-def _load(function: str, transport: str) -> Environment:
+def _load(function: str, transport: str, *, has_channels: bool) -> Environment:
     """Import a new copy of a function's modules, and leave those that are imported as they are."""
     os.environ["TRANSPORT"] = transport
+    os.environ["CHANNEL_THRESHOLD"] = str(BY_HAND if has_channels else 0)
     _forget_wires()
     _renew_metrics()
     with imported_anew():
@@ -283,6 +294,7 @@ def installed() -> Iterator[None]:
         (deliver, "MAX_HOPS", deliver.MAX_HOPS),
         (marks, "MAX_HIDDEN", marks.MAX_HIDDEN),
         (marks, "MAX_MUTED", marks.MAX_MUTED),
+        *((module, "MOST", head.MOST) for module in (head, head_table)),
         (sharding, "PARTITION_WRITES", SHARD_WRITES),
         (growth, "SAMPLE", 1),
         (growth, "WAIT_SECONDS", (0.5, 1.0)),

@@ -20,6 +20,7 @@ from fanfold.follows.ring import follower_of, publisher_of
 from fanfold.follows.wishes import FOLLOWED
 from fanfold.ids import split_sort_key
 from simulation.bodies import content_of
+from simulation.channels import channel_puts, is_channel
 from simulation.history import Pair, PutEdge
 from simulation.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, MAX_PUTS
 from simulation.levels import Levels
@@ -122,7 +123,8 @@ class Observer:
     def before(self, operation: str, request: dict[str, Any]) -> None:
         """A call is about to be made."""
         task = self.world.scheduler.current
-        if operation == "batch_write_item" and not _is_relate(task):
+        is_channels = operation == "batch_write_item" and any(channel_puts(request))
+        if operation == "batch_write_item" and not (_is_relate(task) or is_channels):
             self._check_pace(len(request["RequestItems"].get(names.TIMELINES.name, ())))
             if _is_by_plan(task):
                 self.one_hops.writing(request, task)
@@ -157,6 +159,7 @@ class Observer:
         table, task = request.get("TableName"), self.world.scheduler.current
         self.world.reached.applied(operation, request, answer, task)
         now, now_ms = self.world.clock.elapsed, self.world.clock.now_ms()
+        self.world.channels.applied(operation, request, answer, now_ms)
         if operation == "transact_write_items":
             self._note_changes(request, now_ms)
         elif operation == "update_item" and table == names.PUBLISHERS.name:
@@ -175,6 +178,7 @@ class Observer:
             row = self.world.row(names.FANOUTS, request["Key"])
             self.world.reached.ledger_changed(request, row, task)
             if "state" in row and row["state"]["S"] == COMPLETE:
+                self.world.channels.completed(row, now_ms)
                 self.completed_ms.setdefault(row["fanout_id"]["S"], now_ms)
                 self.completed_last_ms[row["fanout_id"]["S"]] = now_ms
         elif operation == "batch_get_item" and _is_by_plan(task):
@@ -184,6 +188,8 @@ class Observer:
             for put in request["RequestItems"].get(names.TIMELINES.name, ()):
                 item = put["PutRequest"]["Item"]
                 key = item["user_id"]["S"], item["sort_key"]["S"]
+                if is_channel(key[0]):
+                    continue
                 if _is_relate(task) and key not in self.entered_ms:
                     self.filled_since_ms[key] = task.work.begun_ms if task.work else now_ms
                 if not _is_relate(task):

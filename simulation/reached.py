@@ -22,6 +22,7 @@ from fanfold.ids import split_sort_key
 from fanfold.sweep.open_fanouts import MEMORY_ID
 from fanfold.sweep.remedy import MAX_ROUNDS
 from simulation.bodies import content_of
+from simulation.channels import is_channel
 from simulation.neighbours import is_of_neighbours
 
 if TYPE_CHECKING:
@@ -223,7 +224,7 @@ class Reached:
                 if "LastEvaluatedKey" in answer:
                     self.note("more pages of followers")
             case "query", names.TIMELINES.name:
-                if request.get("ConsistentRead"):
+                if request.get("ConsistentRead") and not _is_of_channel(request):
                     self.note("a reader looks a second time")
             case "batch_write_item", _:
                 if task.name.startswith(names.RELATE.name):
@@ -300,6 +301,8 @@ class Reached:
     def _hopped(self, request: dict[str, Any], task: Task) -> None:
         """PLAN has written entries."""
         for put in request["RequestItems"].get(names.TIMELINES.name, ()):
+            if is_channel(put["PutRequest"]["Item"]["user_id"]["S"]):
+                continue
             ref_id = split_sort_key(put["PutRequest"]["Item"]["sort_key"]["S"])[1]
             hops = self._hops.setdefault(ref_id, set())
             if hops and task.number not in hops:
@@ -460,6 +463,11 @@ def _row_of(request: Mapping[str, Any]) -> tuple[Any, ...]:
     table = request["TableName"]
     item = request.get("Key") or request["Item"]
     return (table, *(item[name]["S"] for name in KEYS[table]))
+
+
+def _is_of_channel(query: Mapping[str, Any]) -> bool:
+    """Whether a Query of the timelines reads a channel."""
+    return is_channel(query["ExpressionAttributeValues"][":owner"]["S"])
 
 
 def _what_of(request: Mapping[str, Any]) -> str:

@@ -30,6 +30,7 @@ from fanfold.rates import Rate
 from fanfold.settings import Settings
 from fanfold.sweep.remedy import LONGEST_WAIT_SECONDS
 from fanfold.timeline import marks
+from simulation.channels import Channels
 from simulation.clients import running
 from simulation.faults import Faults, HotPartitions, crowd
 from simulation.harm import Harm
@@ -166,6 +167,8 @@ class World:
         # In some runs a lane takes so long for each message that the others seem silent.
         self.triggers.seconds_a_message = SLOW_SECONDS if random.random() < SLOW else 0.0
         self.has_last_posts = random.random() < LAST_POSTS
+        # None, but in worlds that begin with some.
+        self.channels = Channels(Random(f"{self.seed} containers"))
 
     def _create_tables(self) -> None:
         # In some runs what a post's index shows is younger.
@@ -243,6 +246,15 @@ class World:
             self.faults.are_on = False
             end = self.scheduler.now + MAX_QUIESCENCE_SECONDS
             self.scheduler.run(until=lambda: self._is_quiescent() or self.scheduler.now > end)
+        finally:
+            del running.world
+
+    def go_on(self, act: Callable[[], object]) -> None:
+        """Have a client act after a run that has come to rest, in environments that are warm."""
+        running.world = self
+        try:
+            self.start_client("afterwards", act)
+            self.scheduler.run(until=lambda: not self._clients)
         finally:
             del running.world
 

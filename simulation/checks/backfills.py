@@ -26,6 +26,8 @@ def a_new_follow_brings_the_newest_posts(found: Evidence) -> Iterator[str]:
             continue
         for key, ref_id in _newest(found, look, most):
             landed_ms = found.world.observer.landed_ms.get((look.user, key))
+            if landed_ms is None:  # what all followers share is there for this one too
+                landed_ms = found.world.channels.put_ms.get(key)
             is_due = found.world.observer.posted_ms[ref_id] <= _known_by_ms(found, look)
             if is_due and (landed_ms is None or landed_ms > look.ended_ms):
                 which = "second" if look.is_second else "first"

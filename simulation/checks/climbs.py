@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -41,12 +42,13 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
             for entry in poll.page["entries"]
         ),
     )
-    keys = {
-        key: ref_id
-        for (owner, ref_id), each in found.sort_keys.items()
-        if owner == user
-        for key in each
+    left = {key for (owner, _), each in found.sort_keys.items() if owner == user for key in each}
+    landed = {
+        each.sort_key: each
+        for each in found.landed.get(user, ())
+        if each.sort_key in left or each.ref_id in found.in_channels
     }
+    keys = {key: each.ref_id for key, each in landed.items()}
     hashes = Counter(map(hashed, keys))
     asked_ms = [poll.begun_ms for poll in climb.polls if poll.after]
     low = _low_mark(climb, sorted(keys, reverse=True))
@@ -58,16 +60,24 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
             continue
         if times[key] > 1:
             yield f"{user} pages upwards, and is shown {ref_id} {times[key]} times."
-        landed_ms = found.world.observer.landed_ms[user, key] + LAG_MS
+        landed_ms = landed[key].must_ms + LAG_MS
+        if (user, key) not in found.world.observer.landed_ms:
+            landed_ms = max(landed_ms, _followed_ms(found, user, landed[key].publisher) + LAG_MS)
         is_due = low <= key and any(landed_ms <= at_ms for at_ms in asked_ms)
         if (
             is_due
             and are_told_apart
             and not times[key]
-            and found.history.is_never_hidden(user, found.publishers_of[ref_id])
+            and found.history.is_never_hidden(user, landed[key].publisher)
             and not found.history.tried_to_retract(ref_id)
         ):
             yield f"{user} pages upwards, and is not shown {ref_id}."
+
+
+def _followed_ms(found: Evidence, user: str, publisher: str) -> float:
+    """From when on a user surely follows whom they never unfollow."""
+    wishes = found.history.relations[user, publisher].wishes
+    return min((wish.ended for wish in wishes if wish.is_due), default=math.inf)
 
 
 def _low_mark(climb: Climb, keys: Sequence[str]) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import cached_property
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 from fanfold import names, times
 from fanfold.fanout.row import COMPLETE
 from fanfold.ids import sort_key, split_sort_key
 from simulation import climbs, reader_requests, requests
+from simulation.channels import is_channel
 from simulation.history import Operation, Pair
 from simulation.readers import Unread
 from simulation.spans import Span
@@ -66,6 +68,16 @@ class Publish:
         return min(each.begun_ms for each in tries or every)
 
 
+class Landed(NamedTuple):
+    """An entry that a user's pages may show from `may_ms` on, and `must_ms` on at the latest."""
+
+    sort_key: str
+    ref_id: str
+    publisher: str
+    may_ms: float
+    must_ms: float
+
+
 @dataclass
 class Seen:
     """What users and publishers are shown at last, over HTTP."""
@@ -91,7 +103,14 @@ class Evidence:
         self.skew_ms = abs(world.door_skew_ms)
         self.posts = {row["ref_id"]["S"]: row for row in world.rows(names.POSTS)}
         self.fanouts = {row["fanout_id"]["S"]: row for row in world.fanouts()}
-        self.timeline = world.rows(names.TIMELINES)
+        rows = world.rows(names.TIMELINES)
+        self.timeline = [row for row in rows if not is_channel(row["user_id"]["S"])]
+        # What is in channels at last: the publishers by `ref_id`.
+        self.in_channels = {
+            split_sort_key(row["sort_key"]["S"])[1]: row["publisher_id"]["S"]
+            for row in rows
+            if is_channel(row["user_id"]["S"])
+        }
         self.sort_keys: dict[tuple[str, str], list[str]] = {}  # by user and `ref_id`
         for row in self.timeline:
             user, key = row["user_id"]["S"], row["sort_key"]["S"]
@@ -112,12 +131,30 @@ class Evidence:
         }
 
     @cached_property
-    def landed(self) -> dict[str, list[tuple[str, str, float]]]:
-        """By user, sort key and `ref_id` of each entry that was ever there, and since when."""
-        landed: dict[str, list[tuple[str, str, float]]] = {}
-        for (user, key), at_ms in self.world.observer.landed_ms.items():
-            landed.setdefault(user, []).append((key, split_sort_key(key)[1], at_ms))
+    def landed(self) -> dict[str, list[Landed]]:
+        """By user, each entry that was ever theirs, or in a channel that they may have followed."""
+        observer, channels = self.world.observer, self.world.channels
+        landed: dict[str, list[Landed]] = {}
+        for (user, key), at_ms in observer.landed_ms.items():
+            publisher, ref_id = observer.publishers[user, key], split_sort_key(key)[1]
+            landed.setdefault(user, []).append(Landed(key, ref_id, publisher, at_ms, at_ms))
+        for key, publisher, ref_id, at_ms in channels.shared():
+            since_ms = channels.complete_ms.get(ref_id, math.inf)
+            for user, followed in self.history.relations:
+                if followed == publisher and (user, key) not in observer.landed_ms:
+                    each = Landed(key, ref_id, publisher, at_ms, since_ms)
+                    landed.setdefault(user, []).append(each)
         return landed
+
+    def is_in_channel(self, ref_id: str) -> bool:
+        """Whether a post was delivered by its publisher's channel, and is there."""
+        return ref_id in self.world.channels.complete_ms and ref_id in self.in_channels
+
+    def may_read(self, user: str, ref_id: str) -> bool:
+        """Whether a post is an entry of a user's own, or of a channel that they may follow."""
+        relation = self.history.relations.get((user, self.in_channels.get(ref_id, "")))
+        is_shared = relation is not None and any(wish.follows for wish in relation.wishes)
+        return is_shared or (user, ref_id) in self.entries
 
     @cached_property
     def seen(self) -> Seen:
@@ -205,7 +242,7 @@ class Evidence:
                 begun_ms = min(begun_ms, *filled)
                 if not self._has_other_edge((user, publisher), begun_ms, ended_ms):
                     found.append(Sighting(begun_ms, ended_ms, True, what=publish.ref_id))
-            elif self.is_due(publish):
+            elif self.is_due(publish) and not self.is_in_channel(publish.ref_id):
                 ended_ms = max(begun_ms, self._completed_ms(user, publish.ref_id))
                 if not self.world.harmed.touches((user, publisher), begun_ms, ended_ms):
                     found.append(Sighting(begun_ms, ended_ms, False, what=publish.ref_id))

@@ -93,9 +93,9 @@ def _bounds(found: Evidence, unread: Unread) -> tuple[int, int]:
         for key, publisher, at_ms in due_entries(found, unread.user)
     )
     possible = sum(
-        at_ms <= unread.ended_ms
-        and key > lowest
-        and is_out(found.world.observer.publishers[unread.user, key]) is not True
-        for key, _, at_ms in found.landed.get(unread.user, ())
+        each.may_ms <= unread.ended_ms
+        and each.sort_key > lowest
+        and is_out(each.publisher) is not True
+        for each in found.landed.get(unread.user, ())
     )
     return sure, possible

@@ -97,10 +97,10 @@ def is_excused(found: Evidence, pair: Pair) -> bool:
 def due_entries(found: Evidence, user: str) -> list[tuple[str, str, float]]:
     """Sort key, publisher and time of each entry that is there to stay, from when it is shown."""
     return [
-        (key, found.world.observer.publishers[user, key], at_ms + LAG_MS)
-        for key, ref_id, at_ms in found.landed.get(user, ())
-        if (user, ref_id) not in found.world.harmed.lost_entries
-        and not found.history.tried_to_retract(ref_id)
+        (each.sort_key, each.publisher, each.must_ms + LAG_MS)
+        for each in found.landed.get(user, ())
+        if (user, each.ref_id) not in found.world.harmed.lost_entries
+        and not found.history.tried_to_retract(each.ref_id)
     ]
 
 

@@ -24,14 +24,13 @@ def _readings(found: Evidence) -> list[list[Page]]:
 def every_reading_shows_what_it_should(found: Evidence) -> Iterator[str]:
     """During the run too: each post is shown once, newest first, and no more once it is retracted.
 
-    Each is one of the reader's own entries.
+    Each is one of the reader's own entries, or of a channel that the reader may follow.
     """
     gone_ms: dict[str, float] = {}
     for each in found.history.of("retract"):
         if each.status == 204:  # perhaps not for the first time
             ended_ms = each.ended_ms + GONE_SECONDS * 1000
             gone_ms[each.subject] = min(ended_ms, gone_ms.get(each.subject, math.inf))
-    own = found.entries.keys() | found.world.harmed.lost_entries
     for pages in _readings(found):
         keys = [(each["published_at"], each["ref_id"]) for page in pages for each in page.entries]
         refs = [ref_id for _, ref_id in keys]
@@ -41,7 +40,8 @@ def every_reading_shows_what_it_should(found: Evidence) -> Iterator[str]:
         if len(set(refs)) != len(refs):
             yield f"{user} sees a post twice: {refs}."
         for ref_id in refs:
-            if (user, ref_id) not in own:
+            is_lost = (user, ref_id) in found.world.harmed.lost_entries
+            if not (is_lost or found.may_read(user, ref_id)):
                 yield f"{user} sees {ref_id}, and has no entry of it."
         for page in pages:
             if page.is_short:  # so few posts meet no bound of a page
@@ -61,6 +61,11 @@ def timelines_show_what_they_should(found: Evidence) -> Iterator[str]:
         user, publisher = row["user_id"]["S"], row["publisher_id"]["S"]
         if publisher in found.seen.visible(user):
             due[user].add(split_sort_key(row["sort_key"]["S"])[1])
+    for ref_id, publisher in found.in_channels.items():
+        if found.is_in_channel(ref_id):
+            for user in found.seen.shown:
+                if publisher in found.seen.visible(user):
+                    due[user].add(ref_id)
     for user, shown in found.seen.shown.items():
         refs = [each["ref_id"] for each in shown]
         if bad := gone & set(refs):

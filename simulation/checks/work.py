@@ -99,6 +99,7 @@ def stragglers_have_nobody_written_again(found: Evidence) -> Iterator[str]:
         return
     entries = len(found.entries.keys() - found.only_filled)
     written = world.meter.of(names.TIMELINES.name) - sum(world.observer.filled.values())
+    written -= world.channels.puts
     again = written - found.written_again() - entries
     if not 0 <= again <= found.most_again():
         yield f"Beside {stragglers} stragglers, {entries} entries took {written} writes."
