@@ -1,6 +1,12 @@
-"""Durations and prices as people read them."""
+"""Durations, prices, and tables of them, as people read them."""
+
+from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 # Smaller amounts are shown as less than this.
 LEAST_DOLLARS = 0.00001
@@ -23,3 +29,13 @@ def dollars(amount: float) -> str:
         return f"<${LEAST_DOLLARS:.5f}"
     digits = max(2, 1 - math.floor(math.log10(amount)))
     return f"${amount:,.{digits}f}"
+
+
+def number_table(*columns: str) -> Table:
+    """Numbers are never cut: without its last digits, a number is wrong."""
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, justify="left" if column == "lane" else "right", no_wrap=True)
+    return table

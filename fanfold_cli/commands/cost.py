@@ -16,9 +16,11 @@ from fanfold.budgets import (
     in_words,
     room_of,
 )
+from fanfold.channels.head import MOST
 from fanfold.follows.looks import POSTS_WHEN_LATE
 from fanfold.settings import MOST_BACKFILL, Settings
-from fanfold_cli.amounts import dollars, duration
+from fanfold_cli.amounts import dollars, duration, number_table
+from fanfold_cli.channel_report import ChannelUse
 from fanfold_cli.console import WrongValue, print_json, print_result
 from fanfold_cli.follow_cost import FirstFollow, Rush
 from fanfold_cli.options import JsonOption
@@ -53,6 +55,16 @@ def cost(
     transport: Annotated[
         str, typer.Option(help="How DELIVER calls DynamoDB: libcurl or boto3.")
     ] = Settings.transport,
+    channels: Annotated[
+        int | None,
+        typer.Option(min=1, max=MOST, help="What posts cost in one of so many channels, too."),
+    ] = None,
+    active: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=100, help=r"Of followers, percent who read on a day. \[default: 10]"
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Estimate the budget of each lane, and the price of a publish and of a follow.
@@ -70,10 +82,13 @@ def cost(
         raise WrongValue(f"--transport must be {known}, not '{transport}'.")
     if not 0 <= backfill <= MOST_BACKFILL:
         raise WrongValue(f"--backfill must be from 0 to {MOST_BACKFILL}, not {backfill}.")
+    if active is not None and channels is None:
+        raise WrongValue("--active tells something with --channels alone.")
     memory_mb, follow = WRITER_MEMORY_MB[transport], FirstFollow.bringing(backfill)
     publishes = [
         Publish.to(_checked(count), budget, memory_mb=memory_mb) for count in followers or FOLLOWERS
     ]
+    channel_use = channels and ChannelUse.of(publishes, channels, active)
     lanes = {
         "publish": budget.publish,
         "express": budget.express,
@@ -96,6 +111,8 @@ def cost(
                 "follows_per_second": Rush.of(follow, budget.relation).follows_per_second,
             },
         }
+        if channel_use:
+            content["channels"] = asdict(channel_use)
         print_json(content)
         return
     print_result(f"The write capacity is {write_units:,} units a second; an entry takes one.\n")
@@ -105,6 +122,10 @@ def cost(
     print_result(_publishes(publishes))
     _print_notes(_assumptions(transport, memory_mb))
     print_result(f"\n{_in_a_sentence(follow, budget)}")
+    if channel_use:
+        print_result(f"\n{channel_use.title}\n")
+        print_result(channel_use.table())
+        _print_notes(channel_use.notes())
 
 
 def _checked(followers: int) -> int:
@@ -118,7 +139,7 @@ def _print_notes(notes: Iterator[str]) -> None:
 
 
 def _lanes(lanes: dict[str, Lane]) -> "Table":
-    table = _table("lane", "share", "workers", "entries/s of each")
+    table = number_table("lane", "share", "workers", "entries/s of each")
     for name, lane in lanes.items():
         share = "the rest" if lane.percent == 100 else f"{lane.percent} %"
         table.add_row(name, share, f"{lane.max_concurrency}", f"{lane.worker_rate:,}")
@@ -185,7 +206,9 @@ def _executions(budget: Budget, most: Budget, concurrency: int | None) -> str:
 
 
 def _publishes(publishes: list[Publish]) -> "Table":
-    table = _table("followers", "lane", "segments", "write units", "duration", "DynamoDB", "Lambda")
+    table = number_table(
+        "followers", "lane", "segments", "write units", "duration", "DynamoDB", "Lambda"
+    )
     for publish in publishes:
         table.add_row(
             f"{publish.followers:,}",
@@ -212,16 +235,6 @@ def _in_a_sentence(follow: FirstFollow, budget: Budget) -> str:
         f"with {rush.follows_per_second:,.0f} follows a second, as {bound} allows (an estimate); "
         f"in a longer rush, a follow waits, and brings {min(follow.posts, POSTS_WHEN_LATE)}."
     )
-
-
-def _table(*columns: str) -> "Table":
-    # Numbers are never cut: without its last digits, a number is wrong.
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column, justify="left" if column == "lane" else "right", no_wrap=True)
-    return table
 
 
 def _assumptions(transport: str, memory_mb: int) -> Iterator[str]:

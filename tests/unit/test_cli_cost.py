@@ -217,6 +217,7 @@ def test_json_holds_the_transport_and_its_memory(
         (("--followers", "0"), "--followers must be from 1 to 1,000,000,000, not 0."),
         (("--followers", "5", "--followers", "1000000001"), "not 1,000,000,001."),
         (("--backfill", "31"), "--backfill must be from 0 to 30, not 31."),
+        (("--active", "5"), "--active tells something with --channels alone."),
         (("--transport", "aiohttp"), "--transport must be libcurl or boto3, not 'aiohttp'."),
     ],
 )
@@ -224,6 +225,30 @@ def test_an_invalid_value_is_answered_with_its_range(args: tuple[str, ...], sent
     ran = CliRunner().invoke(app, ["cost", *args])
     assert isinstance(ran.exception, ExpectedError)
     assert sentence in str(ran.exception)
+
+
+def test_channels_stand_beside_the_same_posts_pushed() -> None:
+    shown = run("--channels", "64", "--active", "1")
+    assert "In one of 64, where 1 % of the followers read on a day:" in shown
+    assert (
+        "10,000,000      $6.31     $0.000014           15           $0.075       $0.0093" in shown
+    )
+    assert "64: 320 read units, in one round trip" in shown
+    assert "channel" not in run()
+    assert "In the only channel, where 10 %" in run("--channels", "1")
+
+
+def test_json_holds_channels_where_they_are_asked_for() -> None:
+    assert "channels" not in json.loads(run("--json"))
+    few, many = (
+        json.loads(run("--json", "--channels", "8", "--active", active, "--followers", "10000000"))
+        for active in ("1", "20")
+    )
+    assert (few["channels"]["channels"], few["channels"]["active_percent"]) == (8, 1)
+    (one,), (other,) = few["channels"]["publishes"], many["channels"]["publishes"]
+    assert one["write_units"] == other["write_units"] == 10
+    assert other["promotion_dollars"] == pytest.approx(20 * one["promotion_dollars"], rel=0.01)
+    assert one["pushed_dollars"] > 100_000 * other["dollars"]
 
 
 def test_durations_are_shown_in_the_unit_of_their_size() -> None:
