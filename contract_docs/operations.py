@@ -120,6 +120,7 @@ OPERATIONS: dict[contract.Route, Operation] = {
         example={
             "ref_id": REF_ID,
             "state": "complete",
+            "by": "push",
             "followers_estimated": 220,
             "delivered": 221,
             "segments_done": 1,

@@ -67,10 +67,25 @@ class Delivery(TypedDict):
             examples=list(contract.STATES),
         ),
     ]
+    by: Annotated[
+        str | None,
+        Also(
+            description="How the post reaches followers: by an entry in the timeline of each, or "
+            "in the channel of its publisher, which all of them read. Null until that is decided. "
+            "New ways may be added; ignore an unknown one.",
+            examples=list(contract.WAYS),
+        ),
+    ]
     followers_estimated: Annotated[
         int | None, Also(description="Null until the delivery is planned, and fixed then.")
     ]
-    delivered: Annotated[Count, Also(description="Entries written so far.")]
+    delivered: Annotated[
+        Count,
+        Also(
+            description="Entries written so far. In a channel, one entry is for all, and this is "
+            "`followers_estimated` once it is complete."
+        ),
+    ]
     segments_done: Count
     segments: Count
     accepted_at: Instant

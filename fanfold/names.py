@@ -194,6 +194,11 @@ ENTRIES_DELIVERED = "EntriesDelivered"
 LANE = "lane"  # a dimension of it
 GROWTHS = "Growths"
 GROWTHS_REFUSED = "GrowthsRefused"
+# How many channels there are, demoted ones too: SWEEP emits it likewise, in a stage with channels.
+CHANNELS = "Channels"
+# Posts that were pushed though their publisher has enough followers: there was no room for another
+# channel.
+CHANNELS_REFUSED = "ChannelsRefused"
 
 # Who may read what is a publisher's, such as its feed and its followers: every signed-in user, or
 # the publisher alone.

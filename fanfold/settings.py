@@ -12,6 +12,8 @@ from fanfold import names
 HIGHEST_LEVEL = 10
 # The most that a stage may set as `backfill`: so many writes may each follow of a user cost.
 MOST_BACKFILL = 30
+# A stage without channels is deployed as if there were none: not even a variable says so.
+_SAID_IF_SET = ("channel_threshold",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,4 +103,8 @@ class Settings:
         return cls(**values)
 
     def to_env(self) -> dict[str, str]:
-        return {f.name.upper(): str(getattr(self, f.name)) for f in fields(self)}
+        return {
+            field.name.upper(): str(value)
+            for field in fields(self)
+            if (value := getattr(self, field.name)) or field.name not in _SAID_IF_SET
+        }

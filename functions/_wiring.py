@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from fanfold.aws.threads import Together
+    from fanfold.channels.head_table import HeadTable
+    from fanfold.fanout.channel_plan import ChannelPlans
     from fanfold.fanout.lookup import Lookup
     from fanfold.fanout.publish import Publishing
     from fanfold.follows.backfill import Backfilling
@@ -37,7 +39,13 @@ def publishing(settings: Settings, dynamodb: DynamoDBClient) -> Publishing:
     )
 
 
-def lookup(settings: Settings, dynamodb: DynamoDBClient, together: Together) -> Lookup:
+def lookup(
+    settings: Settings,
+    dynamodb: DynamoDBClient,
+    together: Together,
+    *,
+    heads: HeadTable | None = None,
+) -> Lookup:
     from fanfold.fanout.ledger import Ledger
     from fanfold.fanout.lookup import Lookup
     from fanfold.follows.edges_table import EdgesTable
@@ -50,6 +58,36 @@ def lookup(settings: Settings, dynamodb: DynamoDBClient, together: Together) -> 
         PublishersTable(dynamodb, settings.publishers_table),
         EdgesTable(dynamodb, settings.followers_table),
         together,
+        heads,
+    )
+
+
+def heads(settings: Settings, dynamodb: DynamoDBClient) -> HeadTable | None:
+    """The head of the channels; None in a stage without them."""
+    if not settings.channel_threshold:
+        return None
+    from fanfold.channels.head_table import HeadTable
+
+    return HeadTable(dynamodb, settings.publishers_table)
+
+
+def channel_plans(
+    settings: Settings, dynamodb: DynamoDBClient, heads: HeadTable | None
+) -> ChannelPlans | None:
+    """The use case of posts in channels, for PLAN; None likewise."""
+    if heads is None:
+        return None
+    from fanfold.fanout.channel_plan import ChannelPlans
+    from fanfold.fanout.ledger import Ledger
+    from fanfold.timeline.entries import Entries
+    from functions._channels import report_choice
+
+    return ChannelPlans(
+        heads,
+        Entries(dynamodb, settings.timelines_table),
+        Ledger(dynamodb, settings.fanouts_table),
+        settings.channel_threshold,
+        report_choice,
     )
 
 

@@ -36,9 +36,13 @@ from functions._worker import Received, logger, queue_name, sources, work
 settings = Settings.from_env()
 dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
 publishing = _wiring.publishing(settings, dynamodb)
+heads = _wiring.heads(settings, dynamodb)
 planning = Planning(
     _wiring.lookup(
-        settings, dynamodb, _clients.together(settings, callers=names.PUBLISH.batch_size)
+        settings,
+        dynamodb,
+        _clients.together(settings, callers=names.PUBLISH.batch_size),
+        heads=heads,
     ),
     Ledger(dynamodb, settings.fanouts_table),
     EdgesTable(dynamodb, settings.followers_table),
@@ -46,6 +50,7 @@ planning = Planning(
     # The messages of a batch share its connections and its pace.
     Loop(_clients.transport(settings, is_shared=True), join_seconds=JOIN_SECONDS),
     _clients.threads(AT_A_TIME),
+    _wiring.channel_plans(settings, dynamodb, heads),
 )
 senders = _wiring.senders(settings)
 following = Following.of(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs)

@@ -42,6 +42,7 @@ def run_time_settings(
         max_follows=stage.max_follows,
         publishes_per_minute=stage.publishes_per_minute,
         follows_per_day=stage.follows_per_day,
+        channel_threshold=stage.channel_threshold,
         backfill=stage.backfill,
         max_level=stage.max_level,
     )

@@ -31,6 +31,7 @@ MAX_WORKERS: Final = 1000
 MAX_CONCURRENCY: Final = 100_000
 # Ten times an account's default quota.
 MAX_REQUESTS_PER_SECOND: Final = 100_000
+MAX_THRESHOLD: Final = 1_000_000_000
 # What Cognito's access tokens say about their user and no user can change. Cognito never gives a
 # `sub` to a second user; an operator may give the `username` of a deleted user to another one.
 POOL_CLAIMS: Final = ("sub", "username")
@@ -77,6 +78,8 @@ def _check_numbers(stage: Stage) -> None:
         # DynamoDB counts no more of one publisher.
         "publishes_per_minute": (0, 60_000),
         "follows_per_day": (0, 1_000_000),
+        # The most is for channels that operators add alone: nobody has so many followers.
+        "channel_threshold": (0, MAX_THRESHOLD),
         "backfill": (0, MOST_BACKFILL),
         "max_level": (0, HIGHEST_LEVEL),
         "warm_write_units": (MIN_WARM_WRITE_UNITS, MAX_WRITE_CAPACITY),

@@ -39,6 +39,8 @@ class Stage:
     publishes_per_minute: int = Settings.publishes_per_minute
     # Follows of one user; 0 for no limit.
     follows_per_day: int = Settings.follows_per_day
+    # From how many followers on a publisher gets a channel; 0 for no channels.
+    channel_threshold: int = Settings.channel_threshold
     # How many of a publisher's newest posts a new follow brings.
     backfill: int = Settings.backfill
     # A publisher has at most 2^max_level write shards.

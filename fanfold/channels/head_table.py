@@ -6,6 +6,7 @@ raised once more, which only makes containers read the channel again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,16 @@ class HeadTable:
     def request(self, *, is_consistent: bool) -> dict[str, Any]:
         """The GetItem that reads the row."""
         return {"TableName": self.table, "Key": KEY, "ConsistentRead": is_consistent}
+
+    def wanted_beside(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """What BatchGetItem takes to read the row as well, consistently, in one call."""
+        keys = wanted.get(self.table, {}).get("Keys", [])
+        return {**wanted, self.table: {"Keys": [*keys, KEY], "ConsistentRead": True}}
+
+    def among(self, items: Iterable[Item]) -> Head:
+        """The head among rows of the table; without its row, that of nobody."""
+        row = (item for item in items if item["publisher_id"] == KEY["publisher_id"])
+        return head_of(next(row, {}))
 
     def add(self, publisher_id: str, seen: Head, *, followers: int) -> Head | None:
         """Give a publisher a channel, which takes every post that is planned from then on.

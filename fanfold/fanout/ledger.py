@@ -17,6 +17,7 @@ from fanfold.aws.items import Value, expressions, get_text, number, text
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.row import (
     ABANDONED,
+    CHANNEL,
     COMPLETE,
     DELIVERING,
     ENTRIES_EXPIRE_AT,
@@ -165,11 +166,25 @@ class Ledger:
 
         All `followers` have their entry: they were one segment, or none where nobody follows.
         """
+        return self._complete_unplanned(fanout_id, min(1, followers), followers, now=now)
+
+    def complete_in_channel(self, fanout_id: str, *, followers: int, now: str) -> bool:
+        """Likewise, with the post's one entry in its publisher's channel.
+
+        All of about so many `followers` read it there, and no segment is left to be worked on.
+        """
+        by = {"by": text(CHANNEL)}
+        return self._complete_unplanned(fanout_id, 0, followers, now=now, **by)
+
+    def _complete_unplanned(
+        self, fanout_id: str, segments: int, followers: int, *, now: str, **more: Value
+    ) -> bool:
         sets = {
             **_completion(now),
-            "segments": number(min(1, followers)),
+            "segments": number(segments),
             "followers": number(followers),
             "delivered": number(followers),
+            **more,
         }
         return self._applies(fanout_id, sets=sets, removes=[_OPEN, _GIVEN_UP], **_AWAITS_PLAN)
 

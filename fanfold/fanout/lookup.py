@@ -20,6 +20,8 @@ from fanfold.timeline.posts import from_item as post_of
 
 if TYPE_CHECKING:
     from fanfold.aws.threads import Together
+    from fanfold.channels.head import Head
+    from fanfold.channels.head_table import HeadTable
 
 
 class Found(NamedTuple):
@@ -29,6 +31,7 @@ class Found(NamedTuple):
     post: Post | None
     level: int  # of the publisher's write shards
     first_page: Page | None = None  # of its followers, if that was read as well
+    head: Head | None = None  # likewise
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Lookup:
     publishers: PublishersTable
     edges_table: EdgesTable
     together: Together
+    heads: HeadTable | None = None  # read beside the publisher's row, if it is given
 
     def find(self, fanout_id: str, publisher_id: str) -> Found:
         """The rows of a fan-out, whose publisher is probably this one."""
@@ -56,7 +60,7 @@ class Lookup:
     def find_with_followers(self, fanout_id: str, publisher_id: str) -> Found:
         """Likewise, with the first page of the publisher's followers read beside them."""
         wanted = self._wanted(fanout_id, publisher_id)
-        if self.publishers.table not in wanted:
+        if not is_id(publisher_id):
             return self._found(self._rows(wanted), publisher_id)
         followers = self.edges_table.page_request(
             publisher_id, density.FIRST_READ, density.SAMPLE_EDGES
@@ -73,20 +77,26 @@ class Lookup:
         }
         if is_id(publisher_id):
             wanted[self.publishers.table] = self.publishers.wanted(publisher_id)
-        return wanted
+        return wanted if self.heads is None else self.heads.wanted_beside(wanted)
 
-    def _rows(self, wanted: dict[str, Any], answer: Any = None) -> dict[str, Item | None]:
-        """The row of each table, or None."""
-        found = batch_get.rows(self.ledger.client, wanted, answer)
-        return {table: next(iter(items), None) for table, items in found.items()}
+    def _rows(self, wanted: dict[str, Any], answer: Any = None) -> dict[str, list[Item]]:
+        """The rows of each table."""
+        return batch_get.rows(self.ledger.client, wanted, answer)
 
-    def _found(self, rows: dict[str, Item | None], publisher_id: str) -> Found:
-        fanout, post = rows[self.ledger.table], rows[self.posts.table]
+    def _found(self, rows: dict[str, list[Item]], publisher_id: str) -> Found:
+        fanout, post = _one(rows[self.ledger.table]), _one(rows[self.posts.table])
         if fanout is None:
             return Found(None, None, 0)
         seen = fanout_of(fanout)
+        of_publishers = rows.get(self.publishers.table, [])
         if seen.publisher_id == publisher_id:
-            shards = shards_of(rows[self.publishers.table] or {})
+            theirs = [row for row in of_publishers if row["publisher_id"]["S"] == publisher_id]
+            shards = shards_of(_one(theirs) or {})
         else:
             shards = self.publishers.shards(seen.publisher_id)
-        return Found(seen, post_of(post) if post else None, shards.level)
+        head = None if self.heads is None else self.heads.among(of_publishers)
+        return Found(seen, post_of(post) if post else None, shards.level, head=head)
+
+
+def _one(items: list[Item]) -> Item | None:
+    return next(iter(items), None)

@@ -2,6 +2,7 @@
 
 What one sample of the ring holds whole needs no plan: the entries are written here, and one update
 completes the fan-out. Whatever does not come to its end like that is planned, and goes to a lane.
+In a stage with channels, a post of a publisher who has one is a single entry (`channel_plan.py`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from fanfold.timeline.posts import Post
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
+    from fanfold.fanout.channel_plan import ChannelPlans
+
 # About 1 s of writing for one worker: short enough to repeat after a crash, long enough that the
 # ledger costs 0.02 % of the writes.
 SEGMENT_FOLLOWERS = 5_000
@@ -55,6 +58,7 @@ class Planning:
     lanes: Lanes
     loop: Loop
     threads: Executor | None = None
+    channels: ChannelPlans | None = None  # of a stage that has them
 
     def plan(
         self, fanout_id: str, *, publisher_id: str, pace: Pace, redelivered: bool, stop_at: float
@@ -98,10 +102,15 @@ class Planning:
         )
         if sample.estimate == (0, True):
             return self._complete(fanout, 0)
+        is_there = _is_there(found.post, fanout)
+        if self.channels is not None and found.head is not None and is_there:
+            followers = sample.estimate.followers
+            if outcome := self.channels.deliver(fanout, found.head, followers):
+                return outcome
         # A message that comes again may have stopped its worker: not twice, a lane has more time.
         # And what comes over the rate takes no time of PLAN, which everybody's posts pass.
         is_for_a_lane = redelivered or fanout.is_over_rate
-        if is_for_a_lane or not _fits(sample) or not _is_there(found.post, fanout):
+        if is_for_a_lane or not _fits(sample) or not is_there:
             return self._plan(fanout, sample, found.level)
         end = self.loop.run(
             Delivery(

@@ -16,6 +16,7 @@ class Status:
 
     ref_id: str
     state: str  # queued, delivering, complete, stalled, abandoned or expired
+    by: str | None  # push or channel; None until it is planned
     followers_estimated: int | None  # None until it is planned
     delivered: int
     segments_done: int
@@ -31,6 +32,7 @@ def status_of(fanout: Fanout) -> Status:
     return Status(
         ref_id=fanout.fanout_id,
         state=fanout.state,
+        by=fanout.by if is_planned else None,
         followers_estimated=fanout.followers if is_planned else None,
         # A segment that was handed back is not finished, but its first entries are written.
         delivered=fanout.delivered + sum(resume.written for resume in fanout.resume.values()),

@@ -23,6 +23,7 @@ def test_a_publisher_sees_the_delivery_go_from_queued_to_complete(
     assert answer.body == {
         "ref_id": POST,
         "state": "queued",
+        "by": None,
         "followers_estimated": None,
         "delivered": 0,
         "segments_done": 0,

@@ -14,7 +14,7 @@ from aws_model.dynamodb.database import Database
 from fanfold import times
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import COMPLETE, DELIVERING, ENDED, QUEUED, STALLED, Fanout
+from fanfold.fanout.row import CHANNEL, COMPLETE, DELIVERING, ENDED, QUEUED, STALLED, Fanout
 from fanfold.names import FANOUTS
 from fanfold.sweep.open_fanouts import OpenFanouts
 from simulation.schemas import schema_of
@@ -109,6 +109,10 @@ CHANGES: dict[str, tuple[Callable[[Table], object], set[str]]] = {
     "plan": (lambda table: plan(table, now=LAST), {"queued", "stalled, not planned"}),
     "complete without followers": (
         lambda table: table.ledger.complete_at_once("post-1", followers=0, now=LAST),
+        {"queued", "stalled, not planned"},
+    ),
+    "complete in a channel": (
+        lambda table: table.ledger.complete_in_channel("post-1", followers=9, now=LAST),
         {"queued", "stalled, not planned"},
     ),
     "finish": (lambda table: finish(table, 1, now=LAST), {"delivering", "stalled"}),
@@ -209,6 +213,13 @@ def test_a_fanout_without_followers_is_complete_with_nothing_delivered(table: Ta
     row = table.row
     assert (row.state, row.completed_at, row.changed_at) == (COMPLETE, LATER, LATER)
     assert (row.segments, row.followers, row.delivered) == (0, 0, 0)
+
+
+def test_a_fanout_in_a_channel_is_complete_for_all_without_a_segment(table: Table) -> None:
+    assert table.ledger.complete_in_channel("post-1", followers=9_000_000, now=LATER)
+    row = table.row
+    assert (row.state, row.by, row.completed_at) == (COMPLETE, CHANNEL, LATER)
+    assert (row.segments, row.followers, row.delivered) == (0, 9_000_000, 9_000_000)
 
 
 def test_a_resume_never_goes_back_and_may_be_stored_twice(table: Table) -> None:

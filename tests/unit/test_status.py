@@ -23,6 +23,7 @@ def test_the_status_of_an_unplanned_fanout_claims_nothing() -> None:
         assert asdict(status_of(replace(QUEUED, state=state))) == {
             "ref_id": "post-1",
             "state": state,
+            "by": None,
             "followers_estimated": None,
             "delivered": 0,
             "segments_done": 0,
@@ -38,6 +39,7 @@ def test_entries_of_unfinished_segments_count_as_delivered() -> None:
     status = status_of(replace(DELIVERING, delivered=10_000, resume=resume))
     assert (status.segments_done, status.segments, status.delivered) == (2, 4, 10_750)
     assert (status.followers_estimated, status.lag_seconds) == (20_000, None)
+    assert status.by == "push"
 
 
 def test_the_lag_is_from_acceptance_to_completion() -> None:
@@ -62,3 +64,16 @@ def test_a_post_without_followers_is_complete_with_0_segments() -> None:
     done = replace(QUEUED, state="complete", completed_at=QUEUED.accepted_at)
     status = status_of(done)
     assert (status.followers_estimated, status.segments, status.lag_seconds) == (0, 0, 0)
+
+
+def test_a_post_in_a_channel_is_delivered_to_all_that_were_estimated() -> None:
+    done = replace(
+        QUEUED,
+        state="complete",
+        by="channel",
+        followers=1_000_000,
+        delivered=1_000_000,
+        completed_at=QUEUED.accepted_at,
+    )
+    status = status_of(done)
+    assert (status.by, status.delivered, status.segments) == ("channel", 1_000_000, 0)

@@ -294,9 +294,15 @@ export interface components {
              * @example abandoned
              */
             state: string;
+            /**
+             * @description How the post reaches followers: by an entry in the timeline of each, or in the channel of its publisher, which all of them read. Null until that is decided. New ways may be added; ignore an unknown one.
+             * @example push
+             * @example channel
+             */
+            by: string | null;
             /** @description Null until the delivery is planned, and fixed then. */
             followers_estimated: number | null;
-            /** @description Entries written so far. */
+            /** @description Entries written so far. In a channel, one entry is for all, and this is `followers_estimated` once it is complete. */
             delivered: number;
             segments_done: number;
             segments: number;

@@ -1,0 +1,108 @@
+"""Which posts go into their publisher's channel, and how they get there.
+
+A post in a channel is one entry, whatever the number of followers. Three steps, in this order: the
+entry is put into the channel; the head says that something was put there; the ledger completes the
+fan-out. So what is complete can be found by everybody. After a crash between any two of them, all
+is decided anew: what is then pushed has an entry in the channel too, under the same key, and is
+shown once.
+
+Only a fan-out without a plan comes here. The update that ends this says which way it goes, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from fanfold import clock, times
+from fanfold.channels.head import Head, partition_of
+from fanfold.channels.head_table import HeadTable
+from fanfold.errors import TryLater
+from fanfold.fanout.deliver import Outcome
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import Fanout
+from fanfold.timeline.entries import Entries, Entry
+
+# The head may change between its read and each step: then all is decided anew, so often. A post
+# that is pushed in the end arrives as well.
+DECISIONS = 5
+# A throttled entry is put again with jitter, for 3 s at most; then the message comes again.
+ATTEMPTS = 6
+BACKOFF_SECONDS = 0.1
+
+
+class Choice(Enum):
+    """What becomes of a post."""
+
+    PUSH = auto()  # to the timeline of each follower
+    JOIN = auto()  # into the channel that its publisher has
+    PROMOTE = auto()  # likewise, once its publisher has one
+    REFUSE = auto()  # pushed, for want of room for another channel
+
+
+def choose(head: Head, publisher_id: str, followers: int, *, threshold: int) -> Choice:
+    """Where a post of this publisher goes, who has about so many followers."""
+    channel = head.of(publisher_id)
+    if channel is not None:
+        return Choice.JOIN if channel.is_active else Choice.PUSH  # a person has demoted it
+    if followers < threshold:
+        return Choice.PUSH
+    return Choice.REFUSE if head.is_full else Choice.PROMOTE
+
+
+@dataclass(frozen=True)
+class ChannelPlans:
+    """`report` hears of each channel that is added, and of each for which there was no room.
+
+    It gets the publisher, the estimated number of followers, and the choice.
+    """
+
+    heads: HeadTable
+    entries: Entries
+    ledger: Ledger
+    threshold: int
+    report: Callable[[str, int, Choice], None]
+
+    def deliver(self, fanout: Fanout, head: Head, followers: int) -> Outcome | None:
+        """Deliver a fan-out without a plan through its publisher's channel; None if it is to push.
+
+        `head` was read consistently after its message was received. Raises `TryLater` if the
+        timelines table takes no entry.
+        """
+        for attempt in range(DECISIONS):
+            seen = self.heads.get() if attempt else head
+            choice = choose(seen, fanout.publisher_id, followers, threshold=self.threshold)
+            if choice is Choice.PUSH:
+                return None
+            if choice is Choice.REFUSE:
+                self.report(fanout.publisher_id, followers, choice)
+                return None
+            if choice is Choice.PROMOTE and not self._promote(fanout, seen, followers):
+                continue
+            self._put(fanout)
+            if self.heads.raise_seq(fanout.publisher_id) is not None:
+                return self._complete(fanout, followers)
+        return None
+
+    def _promote(self, fanout: Fanout, seen: Head, followers: int) -> bool:
+        """Give the publisher a channel, unless the head has changed since it was seen."""
+        if self.heads.add(fanout.publisher_id, seen, followers=followers) is None:
+            return False
+        self.report(fanout.publisher_id, followers, Choice.PROMOTE)
+        return True
+
+    def _put(self, fanout: Fanout) -> None:
+        entry = Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at)
+        channel = [partition_of(fanout.publisher_id)]
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+            if not self.entries.push(entry, channel):
+                return
+        raise TryLater(f"The channel of '{fanout.publisher_id}' takes no entry; try again.")
+
+    def _complete(self, fanout: Fanout, followers: int) -> Outcome:
+        now = times.to_text(clock.now_ms())
+        if not self.ledger.complete_in_channel(fanout.fanout_id, followers=followers, now=now):
+            # Our own update was repeated, or another message has planned it: it ends as that says.
+            return Outcome("planned before", 1)
+        return Outcome("in the channel", 1)

@@ -1,0 +1,421 @@
+"""A post in its publisher's channel: which posts go there, and whatever happens on their way."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fanfold import names
+from fanfold.channels.head import MOST, Head, partition_of
+from fanfold.channels.head_table import HeadTable
+from fanfold.fanout import channel_plan
+from fanfold.fanout.channel_plan import Choice
+from fanfold.fanout.ledger import Ledger
+from fanfold.timeline.entries import Entries
+from functions import _wiring
+from tests.integration.cli import run
+from tests.integration.system import POST, CrashAfter, Json, System
+from tests.integration.test_one_hop import order, published, waiting
+
+THRESHOLD, FOLLOWERS = 3, 5
+UNTIL = 1_900_000_000
+Reports = list[tuple[str, int, Choice]]
+
+
+@pytest.fixture
+def heads(system: System) -> HeadTable:
+    return HeadTable(system.dynamodb, system.settings.publishers_table)
+
+
+@pytest.fixture(autouse=True)
+def reports(system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch) -> Reports:
+    """PLAN as it is composed in a stage with channels; what it reports is kept."""
+    plan = system.door("plan")
+    heard: Reports = []
+    settings = replace(plan.settings, channel_threshold=THRESHOLD)
+    plans = _wiring.channel_plans(settings, system.dynamodb, heads)
+    assert plans is not None
+    planning = replace(
+        plan.planning,
+        lookup=replace(plan.planning.lookup, heads=heads),
+        channels=replace(plans, report=lambda *what: heard.append(what)),
+    )
+    monkeypatch.setattr(plan, "planning", planning)
+    return heard
+
+
+def add(heads: HeadTable, publisher: str = "ada") -> Head:
+    head = heads.add(publisher, heads.get(), followers=1)
+    assert head is not None
+    return head
+
+
+def demote(heads: HeadTable, publisher: str = "ada") -> None:
+    assert heads.demote(publisher, until=UNTIL)
+
+
+def remove(heads: HeadTable, publisher: str = "ada") -> None:
+    demote(heads, publisher)
+    channel = heads.get().of(publisher)
+    assert channel is not None
+    assert heads.remove(channel)
+
+
+def fill(heads: HeadTable) -> None:
+    """Give all the room for channels to others."""
+    for number in range(MOST):
+        add(heads, f"other-{number}")
+
+
+def seq(heads: HeadTable, publisher: str = "ada") -> int:
+    channel = heads.get().of(publisher)
+    assert channel is not None
+    return channel.seq
+
+
+def assert_in_channel(system: System, ref_id: str = POST, publisher: str = "ada") -> None:
+    """The post is one entry, which is for all of its publisher's followers."""
+    assert system.reached(ref_id) == [partition_of(publisher)]
+    row = system.ledger(ref_id)
+    assert (row.state, row.by) == ("complete", "channel")
+    assert (row.followers, row.delivered, row.segments) == (FOLLOWERS, FOLLOWERS, 0)
+    assert ref_id not in system.open_fanouts()
+    assert waiting(system) == 0
+
+
+def assert_pushed(system: System, users: list[str], ref_id: str = POST) -> None:
+    assert [user for user in system.reached(ref_id) if not user.startswith("#")] == users
+    row = system.ledger(ref_id)
+    assert (row.state, row.by, row.delivered) == ("complete", "push", len(users))
+
+
+def before(
+    monkeypatch: pytest.MonkeyPatch, owner: type, step: str, happens: Callable[[], object]
+) -> None:
+    """Have something happen once, just before a step."""
+    plain, left = getattr(owner, step), [happens]
+
+    def run_step(*given: Any, **more: Any) -> Any:
+        if left:
+            left.pop()()
+        return plain(*given, **more)
+
+    monkeypatch.setattr(owner, step, run_step)
+
+
+# Which way
+
+
+def test_a_publisher_with_enough_followers_gets_a_channel_and_the_post_in_hand_goes_there(
+    system: System, heads: HeadTable, reports: Reports
+) -> None:
+    published(system, FOLLOWERS)
+    assert system.take(order(system)) == []
+    assert_in_channel(system)
+    channel = heads.get().of("ada")
+    assert channel is not None
+    assert (channel.is_active, channel.seq, channel.followers) == (True, 1, FOLLOWERS)
+    assert reports == [("ada", FOLLOWERS, Choice.PROMOTE)]
+    (entry,) = system.rows(names.TIMELINES)
+    row = system.ledger()
+    assert entry["sort_key"]["S"] == row.sort_key
+    assert entry["expires_at"]["N"] == str(row.expires_at)
+
+
+def test_fewer_followers_get_an_entry_each(system: System, heads: HeadTable) -> None:
+    users = published(system, THRESHOLD - 1)
+    system.take(order(system))
+    assert_pushed(system, users)
+    assert heads.get() == Head()
+
+
+def test_a_publisher_who_has_a_channel_keeps_it_with_fewer_followers(
+    system: System, heads: HeadTable
+) -> None:
+    add(heads)
+    published(system, 1)
+    system.take(order(system))
+    assert system.reached() == [partition_of("ada")]
+    assert seq(heads) == 1
+
+
+def test_where_nobody_follows_nothing_is_written(system: System, heads: HeadTable) -> None:
+    add(heads)
+    published(system, 0)
+    system.take(order(system))
+    assert (system.reached(), system.ledger().state) == ([], "complete")
+    assert seq(heads) == 0
+
+
+def test_whom_a_person_has_demoted_is_not_promoted_again(system: System, heads: HeadTable) -> None:
+    add(heads)
+    demote(heads)
+    users = published(system, FOLLOWERS)
+    system.take(order(system))
+    assert_pushed(system, users)
+    assert system.reached() == users
+
+
+def test_without_room_for_a_channel_the_post_is_pushed_and_that_is_told(
+    system: System, heads: HeadTable, reports: Reports
+) -> None:
+    fill(heads)
+    users = published(system, FOLLOWERS)
+    system.take(order(system))
+    assert_pushed(system, users)
+    assert reports == [("ada", FOLLOWERS, Choice.REFUSE)]
+    assert heads.get().of("ada") is None
+
+
+@pytest.mark.parametrize("group", ["ada", "somebody", ""])
+@pytest.mark.parametrize("receives", [1, 2])
+def test_neither_the_group_of_a_message_nor_its_receives_change_the_way(
+    system: System, group: str, receives: int
+) -> None:
+    published(system, FOLLOWERS)
+    assert system.take(order(system, group=group, receives=receives)) == []
+    assert_in_channel(system)
+
+
+def test_the_rate_of_a_publisher_does_not_change_the_way(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fanfold.fanout.row.Fanout.is_over_rate", True)
+    published(system, FOLLOWERS)
+    assert system.take(order(system)) == []
+    assert_in_channel(system)
+
+
+def test_more_followers_than_a_sample_holds_are_estimated(system: System, heads: HeadTable) -> None:
+    published(system, 1_500)
+    system.take(order(system))
+    row = system.ledger()
+    assert (row.by, system.reached(), seq(heads)) == ("channel", [partition_of("ada")], 1)
+    assert row.delivered == row.followers == pytest.approx(1_500, rel=0.15)
+
+
+def test_a_retracted_post_does_not_go_into_a_channel(system: System, heads: HeadTable) -> None:
+    add(heads)
+    published(system, FOLLOWERS)
+    system.http("api/retract_post", path={"ref_id": POST})
+    system.take(order(system))
+    system.pump()
+    assert (system.reached(), system.ledger().state, seq(heads)) == ([], "complete", 0)
+
+
+def test_an_expired_post_does_not_go_into_a_channel(system: System, heads: HeadTable) -> None:
+    add(heads)
+    published(system, FOLLOWERS)
+    system.clock.advance(31 * 86_400)
+    system.take(order(system))
+    assert (system.reached(), system.ledger().state, seq(heads)) == ([], "expired", 0)
+
+
+def test_a_post_that_sweep_gave_up_before_its_plan_goes_into_the_channel(system: System) -> None:
+    published(system, FOLLOWERS)
+    system.give_up()
+    system.take(order(system))
+    assert_in_channel(system)
+    assert list(system.fanouts.stalled_ids()) == []
+
+
+def test_the_publisher_and_operators_see_the_way(system: System) -> None:
+    published(system, FOLLOWERS)
+    path = {"ref_id": POST}
+    assert system.http("api/show_delivery", path=path).body["by"] is None
+    system.take(order(system))
+    status = system.http("api/show_delivery", path=path).body
+    assert (status["by"], status["state"]) == ("channel", "complete")
+    assert (status["delivered"], status["followers_estimated"]) == (FOLLOWERS, FOLLOWERS)
+    assert run("fanout", "show", POST, "--json").json["by"] == "channel"
+
+
+# Everything happens twice
+
+
+def test_a_crash_after_any_call_is_made_good(system: System, heads: HeadTable) -> None:
+    found: Counter[str] = Counter()
+    for calls in itertools.count(1):
+        publisher = f"star-{calls}"
+        system.give_followers(FOLLOWERS, publisher)
+        ref_id = str(system.publish(f"post-{calls}", user=publisher).body["ref_id"])
+        records = system.receive("Publish")
+        with CrashAfter(calls) as crash:
+            again = system.take({"Records": records})
+        if not crash.happened:
+            break
+        assert again == [records[0]["messageId"]]
+        step = "promoted" if heads.get().of(publisher) else "begun"
+        if system.reached(ref_id):
+            step = "put" if seq(heads, publisher) == 0 else "counted"
+        found[step if system.ledger(ref_id).state == "queued" else "complete"] += 1
+        system.pump()
+        assert_in_channel(system, ref_id, publisher)
+        assert seq(heads, publisher) >= 1
+    for step in ("begun", "promoted", "put", "counted", "complete"):
+        assert found[step], step
+
+
+def test_the_same_message_twice_puts_one_entry(system: System, heads: HeadTable) -> None:
+    published(system, FOLLOWERS)
+    for receives in (1, 1, 2):
+        assert system.take(order(system, receives=receives)) == []
+        assert_in_channel(system)
+    assert seq(heads) == 1
+
+
+STEPS = [
+    (HeadTable, "add"),
+    (Entries, "push"),
+    (HeadTable, "raise_seq"),
+    (Ledger, "complete_in_channel"),
+]
+
+
+@pytest.mark.parametrize(("owner", "step"), STEPS)
+def test_the_same_message_at_once_puts_one_entry(
+    system: System, monkeypatch: pytest.MonkeyPatch, owner: type, step: str
+) -> None:
+    published(system, FOLLOWERS)
+    before(monkeypatch, owner, step, lambda: system.take(order(system)))
+    assert system.take(order(system)) == []
+    assert_in_channel(system)
+
+
+@pytest.mark.parametrize(("owner", "step"), STEPS)
+def test_what_another_message_has_planned_as_push_ends_as_push(
+    system: System, monkeypatch: pytest.MonkeyPatch, owner: type, step: str
+) -> None:
+    """As a worker does that began before the publisher had a channel."""
+    users = published(system, FOLLOWERS)
+    plan = system.door("plan")
+
+    def push() -> None:
+        with monkeypatch.context() as without:
+            without.setattr(plan, "planning", replace(plan.planning, channels=None))
+            system.take(order(system, receives=2))
+
+    before(monkeypatch, owner, step, push)
+    assert system.take(order(system)) == []
+    assert waiting(system) == 1
+    system.pump()
+    assert_pushed(system, users)
+
+
+@pytest.mark.parametrize(("owner", "step"), STEPS[1:])
+def test_a_channel_that_is_demoted_meanwhile_still_holds_the_post(
+    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch, owner: type, step: str
+) -> None:
+    """It stays readable for longer than its entries live."""
+    published(system, FOLLOWERS)
+    before(monkeypatch, owner, step, lambda: demote(heads))
+    assert system.take(order(system)) == []
+    assert_in_channel(system)
+
+
+@pytest.mark.parametrize(("owner", "step"), STEPS[1:3])
+def test_a_channel_that_is_gone_meanwhile_is_decided_about_anew(
+    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch, owner: type, step: str
+) -> None:
+    published(system, FOLLOWERS)
+    before(monkeypatch, owner, step, lambda: remove(heads))
+    assert system.take(order(system)) == []
+    assert_in_channel(system)
+    assert seq(heads) == 1
+
+
+def test_a_head_that_changes_before_a_promotion_is_read_again(
+    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch, reports: Reports
+) -> None:
+    published(system, FOLLOWERS)
+    before(monkeypatch, HeadTable, "add", lambda: add(heads, "bea"))
+    assert system.take(order(system)) == []
+    assert_in_channel(system)
+    assert heads.get().version == 2
+    assert len(reports) == 1
+
+
+def test_a_head_that_fills_before_a_promotion_leaves_the_post_to_be_pushed(
+    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch, reports: Reports
+) -> None:
+    users = published(system, FOLLOWERS)
+    before(monkeypatch, HeadTable, "add", lambda: fill(heads))
+    assert system.take(order(system)) == []
+    assert_pushed(system, users)
+    assert reports == [("ada", FOLLOWERS, Choice.REFUSE)]
+
+
+def test_a_head_that_goes_on_changing_leaves_the_post_to_be_pushed(
+    system: System, monkeypatch: pytest.MonkeyPatch, reports: Reports
+) -> None:
+    users, tries = published(system, FOLLOWERS), []
+
+    def refuse(*_args: object, **_more: object) -> None:
+        tries.append(1)
+
+    monkeypatch.setattr(HeadTable, "add", refuse)
+    assert system.take(order(system)) == []
+    assert_pushed(system, users)
+    assert (len(tries), reports) == (channel_plan.DECISIONS, [])
+
+
+def test_an_answer_that_was_lost_is_no_other_decision(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client repeats each update, and finds it done."""
+    published(system, FOLLOWERS)
+    for owner, step in (*STEPS[:1], *STEPS[2:]):
+        plain = getattr(owner, step)
+
+        def twice(*given: Any, plain: Any = plain, **more: Any) -> Any:
+            plain(*given, **more)
+            return plain(*given, **more)
+
+        monkeypatch.setattr(owner, step, twice)
+    assert system.take(order(system)) == []
+    assert_in_channel(system)
+
+
+# What the tables leave undone
+
+
+def unprocessed(system: System, times: int, monkeypatch: pytest.MonkeyPatch) -> list[Json]:
+    """The table takes none of the first `times` batches; returns all calls."""
+    plain, calls = system.dynamodb.batch_write_item, []
+
+    def write(RequestItems: Json) -> Any:  # noqa: N803
+        calls.append(RequestItems)
+        if len(calls) <= times:
+            return {"UnprocessedItems": RequestItems}
+        return plain(RequestItems=RequestItems)
+
+    monkeypatch.setattr(system.dynamodb, "batch_write_item", write)
+    return calls
+
+
+def test_an_unprocessed_entry_is_put_again_before_the_head_counts_it(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(system, FOLLOWERS)
+    calls = unprocessed(system, 3, monkeypatch)
+    assert system.take(order(system)) == []
+    assert_in_channel(system)
+    assert len(calls) == 4
+
+
+def test_an_entry_that_stays_unprocessed_fails_the_message_and_counts_nothing(
+    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(system, FOLLOWERS)
+    with monkeypatch.context() as throttled:
+        calls = unprocessed(system, 1_000, throttled)
+        assert len(system.take(order(system))) == 1
+    assert len(calls) == channel_plan.ATTEMPTS
+    assert (system.ledger().state, system.reached(), seq(heads)) == ("queued", [], 0)
+    assert system.take(order(system, receives=2)) == []
+    assert_in_channel(system)
