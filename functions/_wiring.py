@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from fanfold.aws.threads import Together
     from fanfold.channels.head_table import HeadTable
+    from fanfold.channels.known_head import KnownHead
     from fanfold.fanout.channel_plan import ChannelPlans
     from fanfold.fanout.lookup import Lookup
     from fanfold.fanout.publish import Publishing
@@ -91,6 +92,18 @@ def channel_plans(
     )
 
 
+def known_head(settings: Settings, dynamodb: DynamoDBClient) -> KnownHead | None:
+    """The head as one container knows it, for all that it does; None in a stage without channels.
+
+    A module asks for it once.
+    """
+    if not (table := heads(settings, dynamodb)):
+        return None
+    from fanfold.channels.known_head import KnownHead
+
+    return KnownHead(table)
+
+
 def senders(settings: Settings) -> Senders | None:
     """Whom each sender may act for; None where the stage binds nobody."""
     if not settings.senders:
@@ -100,15 +113,20 @@ def senders(settings: Settings) -> Senders | None:
     return Senders.read(settings.senders)
 
 
-def backfilling(settings: Settings, dynamodb: DynamoDBClient) -> Backfilling:
+def backfilling(
+    settings: Settings, dynamodb: DynamoDBClient, heads: KnownHead | None
+) -> Backfilling:
     """The use case of backfills, for RELATE."""
-    from fanfold.follows.backfill import Backfilling, NewestPosts
+    from fanfold.follows.backfill import Backfilling, Channels, NewestPosts
     from fanfold.timeline.entries import Entries
     from fanfold.timeline.outbox import Outbox
 
     return Backfilling(
         NewestPosts(
-            Outbox(dynamodb, settings.posts_table), settings.retention_days, settings.backfill
+            Outbox(dynamodb, settings.posts_table),
+            settings.retention_days,
+            settings.backfill,
+            Channels(heads, Entries(dynamodb, settings.timelines_table)) if heads else None,
         ),
         # No retries inside the client: a backfill keeps to its pace, and has to see every throttle.
         Entries(_clients.dynamodb(settings, attempts=1), settings.timelines_table),

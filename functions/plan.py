@@ -53,7 +53,14 @@ planning = Planning(
     _wiring.channel_plans(settings, dynamodb, heads),
 )
 senders = _wiring.senders(settings)
-following = Following.of(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs)
+following = Following.of(
+    settings,
+    names.PLAN,
+    _wiring.edges(settings),
+    dynamodb,
+    sqs,
+    _wiring.known_head(settings, dynamodb),
+)
 SOURCES = sources(settings, sqs, names.PUBLISH)
 # One thread per message of a batch: no message waits for another's calls, or behind a celebrity.
 MESSAGES = _clients.threads(names.PUBLISH.batch_size)

@@ -26,8 +26,9 @@ STOP_SECONDS = CONNECT_TIMEOUT_SECONDS + READ_TIMEOUT_SECONDS
 
 settings = Settings.from_env()
 dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
-following = Following.of(settings, names.API, _wiring.edges(settings), dynamodb, sqs)
-backfilling = _wiring.backfilling(settings, dynamodb)
+heads = _wiring.known_head(settings, dynamodb)
+following = Following.of(settings, names.API, _wiring.edges(settings), dynamodb, sqs, heads)
+backfilling = _wiring.backfilling(settings, dynamodb, heads)
 SOURCES = sources(settings, sqs, names.RELATION)
 ORDERS = _clients.threads(names.RELATION.batch_size)
 # Kept between invocations. Without a burst: many workers begin at once, and together they keep to

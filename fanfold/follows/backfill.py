@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from cachetools import TTLCache
 
@@ -21,6 +22,9 @@ from fanfold.timeline.outbox import Outbox
 from fanfold.timeline.posts import entries_expire_at
 from fanfold.timeline.read import shown_since
 from fanfold.timeline.source import Range
+
+if TYPE_CHECKING:
+    from fanfold.channels.known_head import KnownHead
 
 # Rounds over the entries that are not yet written. With jitter, the pauses between them last 1.6 s
 # at most; then the order comes again.
@@ -39,12 +43,40 @@ def _pages() -> MutableMapping[str, tuple[int, Sequence[Entry]]]:
 
 
 @dataclass(frozen=True)
+class Channels:
+    """The channels of a stage that has them, as backfills see them."""
+
+    heads: KnownHead
+    entries: Entries
+
+    def held(self, publisher_id: str, posts: Sequence[Entry]) -> set[str]:
+        """Which of up to 100 posts, by sort key, the publisher's channel holds for all followers.
+
+        They need no entry of their own: whoever follows reads a channel that is in the head, and it
+        leaves the head only after every entry in it has expired. What is overlooked, as by a head
+        that is old, or where a table throttles, gets one, which a page shows once all the same.
+        """
+        from fanfold.channels.head import partition_of
+
+        try:
+            if not posts or not self.heads.get().of(publisher_id):
+                return set()
+            keys = [post.sort_key for post in posts]
+            return self.entries.held(partition_of(publisher_id), keys)
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            return set()
+
+
+@dataclass(frozen=True)
 class NewestPosts:
     """The newest posts of publishers, as entries, and as a warm container remembers them."""
 
     outbox: Outbox
     retention_days: int
     most: int
+    channels: Channels | None = None
     _pages: MutableMapping[str, tuple[int, Sequence[Entry]]] = field(default_factory=_pages)
     _lock: Lock = field(default_factory=Lock)
 
@@ -56,7 +88,8 @@ class NewestPosts:
     def of(self, publisher_id: str, *, remembered_from: int) -> Sequence[Entry]:
         """At most `most` of them, newest first; read at that epoch millisecond or later, or now.
 
-        Retracted posts have left the outbox, and those beyond the retention are left out.
+        Retracted posts have left the outbox, and those beyond the retention are left out, as are
+        those in the publisher's channel.
         """
         with self._lock:
             known = self._pages.get(publisher_id)
@@ -64,7 +97,8 @@ class NewestPosts:
             return known[1]
         now, within = clock.now_ms(), Range(shown_since(self.retention_days))
         posts, _ = self.outbox.newest(publisher_id, within, before=None, limit=self.most)
-        page = [self._entry(post) for post in posts]
+        held = self.channels.held(publisher_id, posts) if self.channels else ()
+        page = [self._entry(post) for post in posts if post.sort_key not in held]
         with self._lock:
             self._pages[publisher_id] = now, page
         return page

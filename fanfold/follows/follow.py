@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
     from mypy_boto3_sqs import SQSClient
 
+    from fanfold.channels.known_head import KnownHead
     from fanfold.names import Function
     from fanfold.settings import Settings
 
@@ -68,8 +69,9 @@ class Following:
         edges: Edges,
         dynamodb: DynamoDBClient,
         sqs: SQSClient,
+        heads: KnownHead | None = None,
     ) -> Following:
-        """The use case for the function `runs_in`.
+        """The use case for the function `runs_in`; a stage with channels has `heads`.
 
         RELATE reconciles each change after that function's timeout, when its run has surely ended.
         """
@@ -79,6 +81,7 @@ class Following:
                 settings.following_table,
                 Readers(dynamodb, settings.readers_table),
                 settings.retention_days,
+                heads,
             ),
             edges,
             WorkQueue(sqs, settings.relation_queue_url),

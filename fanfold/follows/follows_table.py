@@ -20,10 +20,13 @@ from fanfold.errors import TooManyFollows
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import EXPIRES_AT
 from fanfold.timeline import marks
-from fanfold.timeline.readers import Counted, Readers
+from fanfold.timeline.readers import NO_MEMO, Counted, Memo, Readers
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
+
+    from fanfold.channels.known_head import KnownHead
+    from fanfold.timeline.marks import Reader
 
 # A tombstone outlives every message of an earlier wish: sent up to 28 days after the wish
 # (`MAX_FIRST_SENT_MS`), and then kept by SQS for 14.
@@ -48,13 +51,15 @@ class FollowsTable:
     """Changes a follow and its user's row among the readers in one transaction.
 
     A count that could miss a change would let the limit drift, and a mark hide or show the wrong
-    publisher.
+    publisher. In a stage with channels, which has `heads`, the row also says which channels the
+    user's pages read (`memo.py`).
     """
 
     client: DynamoDBClient
     table: str
     readers: Readers
     retention_days: int
+    heads: KnownHead | None = None
 
     @property
     def tombstone_seconds(self) -> int:
@@ -103,14 +108,16 @@ class FollowsTable:
         if len(seen) > max_follows:
             raise too_many(user_id, max_follows)
         # Marks without a row do occur: of a tombstone that has expired, or after a restore.
+        reader = counted.reader if counted else self.readers.get(user_id)
         change = marks.followed(
-            counted.reader if counted else self.readers.get(user_id),
+            reader,
             {each.publisher_id: each.ended_at for each in seen},
             now_ms=now_ms,
             retention_days=self.retention_days,
         )
+        memo = self._followed(reader, [each.publisher_id for each in seen])
         count = self.readers.count_up(
-            user_id, len(seen), change, max_follows=max_follows, counted=counted
+            user_id, len(seen), change, max_follows=max_follows, counted=counted, memo=memo
         )
         changed = [_changed(each, state=FOLLOWED, ended_at=0) for each in seen]
         return self._change(changed, count, now_ms=now_ms, max_follows=max_follows)
@@ -131,16 +138,18 @@ class FollowsTable:
         times = {"now_ms": now_ms, "retention_days": self.retention_days}
         if seen.is_active:
             change = marks.followed(reader, {seen.publisher_id: 0}, **times)
+            memo = self._followed(reader, [seen.publisher_id])
         else:
             change = marks.unfollowed(reader, seen.publisher_id, ended_at=seen.ended_at, **times)
-        if not any(change):
+            memo = self._unfollowed(seen.publisher_id)
+        if not any(change) and not any(memo):
             return True
         is_the_same = {
             "TableName": self.table,
             "Key": row_key(seen.user_id, seen.publisher_id),
             **expressions(condition="#version = :seen", values={":seen": number(seen.version)}),
         }
-        marked = {"Update": self.readers.marked(seen.user_id, change)}
+        marked = {"Update": self.readers.marked(seen.user_id, change, memo)}
         return not transact(self.client, [{"ConditionCheck": is_the_same}, marked])
 
     def ask_again(self, seen: Follow, *, now_ms: int) -> Follow | None:
@@ -164,7 +173,11 @@ class FollowsTable:
         return noted
 
     def _end(
-        self, seen: Follow, update: Callable[[str, marks.Change], dict[str, Any]], *, now_ms: int
+        self,
+        seen: Follow,
+        update: Callable[[str, marks.Change, Memo], dict[str, Any]],
+        *,
+        now_ms: int,
     ) -> Follow | None:
         change = marks.unfollowed(
             self.readers.get(seen.user_id),
@@ -174,8 +187,26 @@ class FollowsTable:
             retention_days=self.retention_days,
         )
         ended = _changed(seen, state=UNFOLLOWED, ended_at=now_ms)
-        changed = self._change([ended], update(seen.user_id, change), now_ms=now_ms)
+        count = update(seen.user_id, change, self._unfollowed(seen.publisher_id))
+        changed = self._change([ended], count, now_ms=now_ms)
         return changed[0] if changed else None
+
+    def _followed(self, reader: Reader, publisher_ids: Sequence[str]) -> Memo:
+        if self.heads is None:
+            return NO_MEMO
+        from fanfold.follows import memo  # a stage without channels need not import it
+
+        head = self.heads.get()
+        if memo.is_ahead(reader, head):
+            head = self.heads.anew()
+        return memo.followed(reader, head, publisher_ids)
+
+    def _unfollowed(self, publisher_id: str) -> Memo:
+        if self.heads is None:
+            return NO_MEMO
+        from fanfold.follows import memo
+
+        return memo.unfollowed(publisher_id)
 
     def _change(
         self,
@@ -188,7 +219,12 @@ class FollowsTable:
         updates = [*(self._update(each, now_ms) for each in changed), count]
         reasons = transact(self.client, [{"Update": update} for update in updates])
         # If a row changed meanwhile, the user may follow that publisher already: read it again.
-        if reasons and reasons[-1] == "ConditionalCheckFailed" and set(reasons[:-1]) == {"None"}:
+        is_full = reasons[-1:] == ["ConditionalCheckFailed"] and set(reasons[:-1]) == {"None"}
+        if is_full and self.heads:
+            # Or the head of the channels that this door knows was too old.
+            known = self.readers.get(changed[0].user_id)
+            is_full = known.follows > max_follows - len(changed)
+        if is_full:
             raise too_many(changed[0].user_id, max_follows)
         return None if reasons else changed
 

@@ -104,13 +104,14 @@ def left_out(
     return {by_mark[mark] for marks in given for mark in asked.intersection(marks)}
 
 
+def holds(marks: Marks, publisher_id: str) -> bool:
+    """Whether the publisher's mark is among these."""
+    return bool(marks) and _spelled(publisher_id, type(marks[0])) in marks
+
+
 def weeks_of(reader: Reader, publisher_id: str) -> list[int]:
     """The weeks whose sets hold the publisher's mark."""
-    return [
-        week
-        for week, marks in reader.hidden.items()
-        if marks and _spelled(publisher_id, type(marks[0])) in marks
-    ]
+    return [week for week, marks in reader.hidden.items() if holds(marks, publisher_id)]
 
 
 def unfollowed(

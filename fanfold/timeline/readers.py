@@ -13,6 +13,7 @@ page found is not stored over a change.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -67,6 +68,19 @@ class Counted(NamedTuple):
         return {":until": number(self.at_ms if self._is_at_rest else self.rate.room(self.at_ms))}
 
 
+class Memo(NamedTuple):
+    """What follows and unfollows change in what the row says of channels (`follows/memo.py`)."""
+
+    sets: Mapping[str, Value] = {}
+    adds: Mapping[str, Value] = {}
+    deletes: Mapping[str, Value] = {}
+    condition: str = ""
+    values: Mapping[str, Value] = {}
+
+
+NO_MEMO = Memo()
+
+
 @dataclass(frozen=True)
 class Readers:
     client: DynamoDBClient
@@ -90,21 +104,24 @@ class Readers:
         *,
         max_follows: int,
         counted: Counted | None = None,
+        memo: Memo = NO_MEMO,
     ) -> dict[str, Any]:
         """The Update, for a transaction, that counts new follows of this many publishers.
 
         Its condition fails if the user would then follow more than `max_follows`, or faster than
-        the rate.
+        the rate; or if that of the memo does.
         """
         has_room = "(attribute_not_exists(#follows) OR #follows <= :room)"
+        conditions = [has_room, counted.condition if counted else "", memo.condition]
         room = {":room": number(max_follows - publishers)}
         return self._update(
             user_id,
             publishers,
             marks,
+            memo,
             counted,
-            condition=f"{has_room} AND {counted.condition}" if counted else has_room,
-            values={**room, **counted.values} if counted else room,
+            condition=" AND ".join(filter(None, conditions)),
+            values={**room, **(counted.values if counted else {}), **memo.values},
         )
 
     def count(self, user_id: str, counted: Counted) -> bool:
@@ -127,13 +144,15 @@ class Readers:
             return False
         return True
 
-    def count_down(self, user_id: str, marks: Change = NO_CHANGE) -> dict[str, Any]:
+    def count_down(
+        self, user_id: str, marks: Change = NO_CHANGE, memo: Memo = NO_MEMO
+    ) -> dict[str, Any]:
         """The Update, for a transaction, that counts one ended follow."""
-        return self._update(user_id, -1, marks)
+        return self._update(user_id, -1, marks, memo)
 
-    def marked(self, user_id: str, marks: Change) -> dict[str, Any]:
+    def marked(self, user_id: str, marks: Change, memo: Memo = NO_MEMO) -> dict[str, Any]:
         """The Update, for a transaction, that changes marks alone."""
-        return self._update(user_id, 0, marks)
+        return self._update(user_id, 0, marks, memo, condition=memo.condition, values=memo.values)
 
     def raise_marker(self, user_id: str, marker: str) -> str | None:
         """Move the marker up to a sort key, never down; returns the one that is stored then.
@@ -153,6 +172,7 @@ class Readers:
         user_id: str,
         follows: int,
         marks: Change,
+        memo: Memo,
         counted: Counted | None = None,
         **condition: Any,
     ) -> dict[str, Any]:
@@ -164,9 +184,9 @@ class Readers:
             "TableName": self.table,
             "Key": {"user_id": text(user_id)},
             **expressions(
-                sets={**until, **counted.sets} if counted else until,
-                adds={**count, **hidden, **(counted.adds if counted else {})},
-                deletes=shown,
+                sets={**until, **(counted.sets if counted else {}), **memo.sets},
+                adds={**count, **hidden, **(counted.adds if counted else {}), **memo.adds},
+                deletes={**shown, **memo.deletes},
                 removes=[f"{_HIDDEN}{week}" for week in marks.expired],
                 **condition,
             ),

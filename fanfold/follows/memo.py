@@ -1,0 +1,72 @@
+"""What follows and unfollows change in what a reader's row says of channels. Pure.
+
+The row says which of the publishers that the reader follows have a channel, so that a page need not
+read the follows. Two rules keep that true:
+
+* A mark of a publisher is in `channels` only while the reader follows the publisher. So the
+  transaction of an unfollow takes it out, whatever head its door knows.
+* Every publisher who is followed, and whose channel was added up to the head's version
+  `channels_seen`, has a mark there. So the transaction of a follow adds it if the door's head has a
+  channel for it, and wants that head to be no older than the one that the row is complete to: what
+  is added later, a page looks up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fanfold.aws.items import Value, binaries, number
+from fanfold.channels.head import Head
+from fanfold.follows.wishes import Follow
+from fanfold.timeline.marks import Reader, hash_of, holds
+from fanfold.timeline.readers import Memo
+
+_CHANGES: dict[str, Value] = {"changes": number(1)}
+
+
+def followed(reader: Reader, head: Head, publisher_ids: Sequence[str]) -> Memo:
+    """The change of a follow of these publishers, of a reader just read."""
+    adds = dict(_CHANGES)
+    if marks := [hash_of(each) for each in publisher_ids if head.of(each)]:
+        adds["channels"] = binaries(marks)
+    if is_ahead(reader, head):
+        # Only after a restore of the head, as its caller has just read it. Its next versions may be
+        # those of other channels, which the row would then be taken to know.
+        return Memo(
+            sets={"channels_seen": number(head.version)},
+            adds=adds,
+            condition="#channels_seen = :as_read",
+            values={":as_read": number(reader.channels_seen)},
+        )
+    return Memo(
+        adds=adds,
+        condition="(attribute_not_exists(#channels_seen) OR #channels_seen <= :head_version)",
+        values={":head_version": number(head.version)},
+    )
+
+
+def unfollowed(publisher_id: str) -> Memo:
+    """The change of an unfollow."""
+    return Memo(adds=_CHANGES, deletes={"channels": binaries([hash_of(publisher_id)])})
+
+
+def is_ahead(reader: Reader, head: Head) -> bool:
+    """Whether the row is complete to a later head than this one."""
+    return reader.channels_seen > head.version
+
+
+def overlooks(reader: Reader, head: Head, row: Follow) -> bool:
+    """Whether pages leave out the channel of a publisher who is followed."""
+    channel = head.of(row.publisher_id)
+    return (
+        row.is_active
+        and channel is not None
+        and channel.version <= reader.channels_seen
+        and not holds(reader.channels, row.publisher_id)
+    )
+
+
+def overhears(reader: Reader, head: Head, row: Follow) -> bool:
+    """Whether pages read the channel of a publisher who is not followed."""
+    has_channel = head.of(row.publisher_id) is not None
+    return not row.is_active and has_channel and holds(reader.channels, row.publisher_id)

@@ -1,0 +1,309 @@
+"""What a reader's row says of channels agrees with the follows, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations_with_replacement, permutations, product
+from typing import Any
+
+import pytest
+
+from aws_model.clock import Clock
+from aws_model.dynamodb import client as dynamodb
+from aws_model.dynamodb.database import Database
+from fanfold import clock as product_clock
+from fanfold.aws.items import binaries, expressions, number, text
+from fanfold.channels.head_table import HeadTable
+from fanfold.channels.known_head import KnownHead
+from fanfold.errors import TooManyFollows
+from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.wishes import Follow
+from fanfold.names import FOLLOWING, PUBLISHERS, READERS
+from fanfold.timeline.marks import Reader, hash_of, holds
+from fanfold.timeline.readers import Readers
+from simulation.schemas import schema_of
+
+AT = "2026-11-20T18:00:00.123Z"
+NOW_MS = 1_795_197_600_123
+ADA, BEA = "ada", "bea"
+
+
+class Interrupted:
+    """A client before whose n-th call something else happens, for each n that is given."""
+
+    def __init__(self, client: Any) -> None:
+        self._client, self.calls = client, 0
+        self.before: list[tuple[int, Callable[[], object]]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        plain = getattr(self._client, name)
+        if name == "exceptions":
+            return plain
+
+        def call(**request: Any) -> Any:
+            at, self.calls = self.calls, self.calls + 1
+            while self.before and self.before[0][0] <= at:
+                self.before.pop(0)[1]()
+            return plain(**request)
+
+        return call
+
+
+@dataclass
+class World:
+    """Ben, the publishers Ada and Bea, and doors with heads of different age."""
+
+    client: Any
+
+    def door(self, client: Any = None) -> FollowsTable:
+        """A door with a head of its own, which stays as it is read for the first time."""
+        client = client or self.client
+        readers = Readers(client, READERS.name)
+        heads = KnownHead(HeadTable(client, PUBLISHERS.name))
+        return FollowsTable(client, FOLLOWING.name, readers, 30, heads)
+
+    @property
+    def heads(self) -> HeadTable:
+        return HeadTable(self.client, PUBLISHERS.name)
+
+    def promote(self, publisher: str = ADA) -> None:
+        self.heads.add(publisher, self.heads.get(), followers=9)
+
+    @property
+    def reader(self) -> Reader:
+        return Readers(self.client, READERS.name).get("ben")
+
+    def channels(self) -> set[str]:
+        """Of which publishers Ben's pages read the channels without looking at the follows."""
+        return {each for each in (ADA, BEA) if holds(self.reader.channels, each)}
+
+    def change(self, **sets: Any) -> None:
+        """Write attributes of Ben's row, as a restore of the table does."""
+        key = {"user_id": text("ben")}
+        self.client.update_item(TableName=READERS.name, Key=key, **expressions(sets=sets))
+
+    def check(self) -> None:
+        reader, head, door = self.reader, self.heads.get(), self.door()
+        for publisher in (ADA, BEA):
+            is_followed = door.get("ben", publisher).is_active
+            channel = head.of(publisher)
+            if holds(reader.channels, publisher):
+                assert is_followed, f"{publisher} is shown without a follow"
+            elif is_followed and channel:
+                assert channel.version > reader.channels_seen, f"{publisher} is overlooked"
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return new_world(monkeypatch)
+
+
+def new_world(monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(product_clock, "now_ms", lambda: NOW_MS)
+    monkeypatch.setattr(product_clock, "monotonic", lambda: 1.0)
+    database = Database(Clock())
+    database.create(*(schema_of(each) for each in (FOLLOWING, READERS, PUBLISHERS)))
+    return World(dynamodb.Client(database))
+
+
+def follow(door: FollowsTable, *publishers: str, most: int = 9) -> list[Follow]:
+    """Let Ben follow, as doors do: what is refused because of something else is tried again."""
+    for _ in range(4):
+        seen = [replace(door.get("ben", each), followed_at=AT, asked_at=5) for each in publishers]
+        left = [each for each in seen if not each.is_active]
+        done = door.follow_all("ben", left, now_ms=NOW_MS, max_follows=most)
+        if done is not None:
+            return done
+    raise AssertionError("never accepted")
+
+
+def unfollow(door: FollowsTable, publisher: str = ADA) -> None:
+    for _ in range(4):
+        seen = door.get("ben", publisher)
+        if not seen.is_active or door.unfollow(seen, now_ms=NOW_MS):
+            return
+    raise AssertionError("never accepted")
+
+
+def look(door: FollowsTable) -> None:
+    """What a page does with a head that is later than the reader's row: look, and store it."""
+    assert door.heads
+    reader, head = door.readers.get("ben"), door.heads.get()
+    new = {
+        each.publisher_id for each in head.channels.values() if each.version > reader.channels_seen
+    }
+    if not new:
+        return
+    followed, left = door.active_among("ben", new)
+    assert not left
+    marks = [hash_of(each) for each in followed]
+    as_read = " AND ".join(
+        f"#{name} = :{name}_read" if value else f"attribute_not_exists(#{name})"
+        for name, value in (("channels_seen", reader.channels_seen), ("changes", reader.changes))
+    )
+    values = {":channels_seen_read": reader.channels_seen, ":changes_read": reader.changes}
+    update = expressions(
+        sets={"channels_seen": number(head.version)},
+        adds={"channels": binaries(marks)} if marks else {},
+        condition=as_read,
+        values={name: number(value) for name, value in values.items() if value},
+    )
+    key = {"user_id": text("ben")}
+    try:
+        door.client.update_item(TableName=READERS.name, Key=key, **update)
+    except door.client.exceptions.ConditionalCheckFailedException:
+        return  # the next page looks again
+
+
+# One after the other
+
+
+def test_a_follow_notes_the_channels_that_its_door_knows(world: World) -> None:
+    world.promote(ADA)
+    follow(world.door(), ADA, BEA)
+    assert (world.channels(), world.reader.changes, world.reader.follows) == ({ADA}, 1, 2)
+    world.promote(BEA)
+    look(world.door())
+    assert (world.channels(), world.reader.channels_seen) == ({ADA, BEA}, 2)
+
+
+def test_a_demoted_channel_is_noted_because_its_posts_are_still_read(world: World) -> None:
+    world.promote(ADA)
+    world.heads.demote(ADA, until=NOW_MS)
+    follow(world.door(), ADA)
+    assert world.channels() == {ADA}
+
+
+def test_an_unfollow_takes_the_channel_out_whatever_head_its_door_knows(world: World) -> None:
+    old = world.door()
+    assert old.heads
+    old.heads.get()
+    world.promote(ADA)
+    follow(world.door(), ADA)
+    unfollow(old)
+    assert (world.channels(), world.reader.changes, world.reader.follows) == (set(), 2, 0)
+    assert not old.heads.get().channels
+
+
+def test_a_stage_without_channels_writes_nothing_of_them(world: World) -> None:
+    door = replace(world.door(), heads=None)
+    follow(door, ADA)
+    unfollow(door)
+    row = world.client.get_item(TableName=READERS.name, Key={"user_id": text("ben")})["Item"]
+    assert not {"channels", "channels_seen", "changes"} & row.keys()
+
+
+# A door whose head is old
+
+
+def stale(world: World) -> FollowsTable:
+    """A door that has not heard of Ada's channel, up to which Ben's row is complete."""
+    door = world.door()
+    assert door.heads
+    door.heads.get()
+    world.promote(ADA)
+    look(world.door())
+    assert world.reader.channels_seen == 1
+    return door
+
+
+def test_a_door_with_an_old_head_reads_it_anew(world: World) -> None:
+    follow(stale(world), ADA)
+    assert world.channels() == {ADA}
+
+
+def test_a_head_that_grows_old_meanwhile_is_no_limit_of_follows(world: World) -> None:
+    interrupted = Interrupted(world.client)
+    door = world.door(interrupted)
+    assert door.heads
+    door.heads.get()
+    world.promote(ADA)
+    at_the_write = interrupted.calls + 2
+    interrupted.before = [(at_the_write, lambda: look(world.door()))]
+    seen = replace(door.get("ben", ADA), followed_at=AT, asked_at=5)
+    assert door.follow(seen, now_ms=NOW_MS, max_follows=1) is None
+    assert world.reader.channels_seen == 1
+    assert door.follow(seen, now_ms=NOW_MS, max_follows=1)
+    assert world.channels() == {ADA}
+    with pytest.raises(TooManyFollows):
+        follow(door, BEA, most=1)
+
+
+def test_the_limit_is_told_also_where_the_head_is_old(world: World) -> None:
+    follow(world.door(), BEA, most=1)
+    with pytest.raises(TooManyFollows):
+        follow(stale(world), ADA, most=1)
+
+
+# Restores
+
+
+def test_a_row_ahead_of_a_restored_head_goes_back_with_the_next_follow(world: World) -> None:
+    world.change(channels_seen=number(7))
+    world.promote(ADA)
+    follow(world.door(), BEA)
+    assert world.reader.channels_seen == 1
+    world.promote(BEA)
+    look(world.door())
+    assert world.channels() == {BEA}
+    world.check()
+
+
+def test_a_repair_makes_the_row_agree_with_the_follow(world: World) -> None:
+    world.promote(ADA)
+    door = world.door()
+    follow(door, ADA, BEA)
+    unfollow(door, BEA)
+    look(door)
+    world.promote(BEA)
+    look(world.door())
+    world.client.delete_item(TableName=READERS.name, Key={"user_id": text("ben")})
+    world.change(channels_seen=number(2), channels=binaries([hash_of(BEA)]))
+    for publisher in (ADA, BEA):
+        assert world.door().mark(door.get("ben", publisher), now_ms=NOW_MS)
+    assert world.channels() == {ADA}
+    world.check()
+
+
+# All orders of what happens at the same time
+
+
+STEPS: dict[str, Callable[[World, FollowsTable], object]] = {
+    "follow": lambda _world, door: follow(door, ADA),
+    "unfollow": lambda _world, door: unfollow(door),
+    "look": lambda _world, door: look(door),
+    "promote": lambda world, _door: world.promote(ADA),
+}
+# What has happened before, and whether the doors have read the head before or after it.
+PASTS = ((), ("follow",), ("promote",), ("follow", "promote"), ("promote", "look"))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("interrupted", ["follow", "unfollow", "look"])
+@pytest.mark.parametrize("past", PASTS, ids=" ".join)
+def test_whatever_happens_between_two_calls_the_row_agrees_with_the_follows(
+    monkeypatch: pytest.MonkeyPatch, interrupted: str, past: tuple[str, ...]
+) -> None:
+    for meanwhile, are_doors_old in product(permutations(STEPS, 2), (False, True)):
+        for schedule in combinations_with_replacement(range(5), 2):
+            world = new_world(monkeypatch)
+            client = Interrupted(world.client)
+            doors = [world.door(client), world.door(), world.door()]
+            if are_doors_old:
+                for door in doors:
+                    assert door.heads
+                    door.heads.get()
+            for name in past:
+                STEPS[name](world, world.door())
+            client.before = [
+                (client.calls + at, partial(STEPS[name], world, door))
+                for at, name, door in zip(schedule, meanwhile, doors[1:], strict=True)
+            ]
+            STEPS[interrupted](world, doors[0])
+            for _, step in client.before:
+                step()
+            world.check()
+            look(world.door())
+            world.check()
