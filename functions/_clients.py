@@ -68,12 +68,17 @@ def threads(count: int) -> Executor:
     return threads.pool(count)
 
 
-def together(settings: Settings, *, callers: int = 1) -> Together:
-    """Makes calls of that client at the same time, for so many threads."""
+def together(
+    settings: Settings, *, callers: int = 1, at_the_same_time: int = AT_THE_SAME_TIME
+) -> Together:
+    """Makes calls of that client at the same time, for so many threads.
+
+    Any number of calls; so many of each thread are in flight, with libcurl up to `AT_A_TIME`.
+    """
     if settings.transport == BOTO3:
         from fanfold.aws.threads import together
 
-        return partial(together, dynamodb(settings), threads(callers * AT_THE_SAME_TIME))
+        return partial(together, dynamodb(settings), threads(callers * at_the_same_time))
     return dynamodb(settings).together  # type: ignore[attr-defined,no-any-return]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import contract
+from fanfold.aws.retries import AT_A_TIME
 from fanfold.errors import BadInput
 from fanfold.settings import Settings
 from fanfold.timeline import paging
@@ -22,6 +23,7 @@ from functions import _clients
 from functions._http import Answer, Event, Request, answer, logger, respond
 
 if TYPE_CHECKING:
+    from fanfold.timeline.channel_reading import ChannelReading
     from fanfold.timeline.feed import Feeds
 
 settings = Settings.from_env()
@@ -40,7 +42,23 @@ def followed(user_id: str, publisher_ids: Collection[str]) -> tuple[set[str], se
     return follows.active_among(user_id, publisher_ids)
 
 
-sights = Sights(readers, _clients.together(settings), followed)
+def channel_reading() -> ChannelReading | None:
+    """What reads channels, in a stage that has them."""
+    if not settings.channel_threshold:
+        return None
+    from fanfold.channels.head_table import HeadTable  # no other stage loads any of it
+    from fanfold.channels.known_head import KnownHead
+    from fanfold.timeline.channel_reading import ChannelReading
+
+    head = KnownHead(HeadTable(dynamodb, settings.publishers_table))
+    return ChannelReading(head, timelines)
+
+
+channels = channel_reading()
+# Of a page without channels, two; they are up to 64 calls more.
+at_the_same_time = AT_A_TIME if channels else _clients.AT_THE_SAME_TIME
+together = _clients.together(settings, at_the_same_time=at_the_same_time)
+sights = Sights(readers, together, followed, channels)
 reading = Reading(timelines, hydration, sights, settings.retention_days)
 unread = Unread(timelines, sights, settings.retention_days)
 

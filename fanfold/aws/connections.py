@@ -135,13 +135,15 @@ class Connections:
     def call(
         self, calls: Sequence[tuple[str, bytes]], *, fresh: bool = False
     ) -> list[bytes | Exception]:
-        """Make calls at the same time, and wait for the answer or the error of each."""
+        """Make calls at the same time, `AT_A_TIME` at most; wait for each answer or error."""
         self.renew()
         results: dict[int, bytes | Exception] = {}
+        started = 0
         try:
-            for number, (operation, body) in enumerate(calls):
-                self.start(operation, body, number, fresh=fresh)
             while len(results) < len(calls):
+                while started < min(len(calls), len(results) + retries.AT_A_TIME):
+                    self.start(*calls[started], started, fresh=fresh)
+                    started += 1
                 results |= {ended.tag: ended.result for ended in self.finished(None)}
         finally:
             self.forget()  # after an interrupt, the next call must not get this one's answer

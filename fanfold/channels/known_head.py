@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fanfold import clock
-from fanfold.channels.head import Head
+from fanfold.channels.head import Head, head_of
 from fanfold.channels.head_table import HeadTable
 
 # Every container reads the one row as often, and every post in a channel is seen as late. By both
@@ -27,6 +28,13 @@ class Moment(NamedTuple):
     @classmethod
     def now(cls) -> Moment:
         return cls(clock.now_ms(), clock.monotonic())
+
+
+class Question(NamedTuple):
+    """The GetItem that reads the head beside other calls, and when it is made."""
+
+    request: dict[str, Any]
+    since: Moment
 
 
 @dataclass
@@ -64,6 +72,22 @@ class KnownHead:
                 self._read_at = since
                 self._seconds = HEAD_SECONDS * (1 - JITTER * clock.chance())
             return self._head
+
+    @property
+    def last(self) -> Head:
+        """The head as it was read last."""
+        with self._lock:
+            return self._head
+
+    def ask(self) -> Question | None:
+        """What reads the head, eventually, beside other calls; None if it is fresh."""
+        if self.fresh is not None:
+            return None
+        return Question(self.table.request(is_consistent=False), Moment.now())
+
+    def hear(self, question: Question, answer: Mapping[str, Any]) -> Head:
+        """The head after the answer to a question."""
+        return self.learn(head_of(answer.get("Item", {})), question.since)
 
     def get(self) -> Head:
         """The head, read if it is not fresh, eventually."""

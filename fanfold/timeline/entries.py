@@ -87,12 +87,16 @@ class Entries:
         order = {"ScanIndexForward": True, "ConsistentRead": is_consistent}
         return self._query(user_id, within, start=after, limit=limit, **order)
 
-    def _query(
+    def request(
         self, user_id: str, within: Range, *, start: str | None, limit: int, **order: bool
-    ) -> tuple[list[Entry], bool]:
+    ) -> dict[str, Any]:
+        """The Query of a range that begins after the sort key `start`, in the given order."""
         key = None if start is None else {"user_id": text(user_id), "sort_key": text(start)}
-        request = {**range_request("user_id", user_id, within, start=key, limit=limit), **order}
-        return found(self.client.query(TableName=self.table, **request))
+        request = range_request("user_id", user_id, within, start=key, limit=limit)
+        return {"TableName": self.table, **request, **order}
+
+    def _query(self, user_id: str, within: Range, **about: Any) -> tuple[list[Entry], bool]:
+        return found(self.client.query(**self.request(user_id, within, **about)))
 
 
 def _attributes(entry: Entry) -> Item:

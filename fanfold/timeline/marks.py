@@ -98,8 +98,7 @@ def left_out(
     given = [marks for marks in (reader.muted, *live) if marks]
     if not given:
         return set()
-    spelling = type(given[0][0])
-    by_mark = {_spelled(each, spelling): each for each in publisher_ids}
+    by_mark = _by_mark(publisher_ids, type(given[0][0]))
     asked = set(by_mark)
     return {by_mark[mark] for marks in given for mark in asked.intersection(marks)}
 
@@ -107,6 +106,14 @@ def left_out(
 def holds(marks: Marks, publisher_id: str) -> bool:
     """Whether the publisher's mark is among these."""
     return bool(marks) and _spelled(publisher_id, type(marks[0])) in marks
+
+
+def among(given: Marks, publisher_ids: Collection[str]) -> set[str]:
+    """Those of the publishers whose marks are given."""
+    if not given:
+        return set()
+    by_mark = _by_mark(publisher_ids, type(given[0]))
+    return {by_mark[mark] for mark in given if mark in by_mark}
 
 
 def weeks_of(reader: Reader, publisher_id: str) -> list[int]:
@@ -171,6 +178,10 @@ def _expired(reader: Reader, now_ms: int, retention_days: int) -> list[int]:
         if not is_live(week, now_ms=now_ms, retention_days=retention_days)
     )
     return list(islice(over, MAX_EXPIRED))
+
+
+def _by_mark(publisher_ids: Collection[str], spelling: type[bytes | str]) -> dict[bytes | str, str]:
+    return {_spelled(each, spelling): each for each in publisher_ids}
 
 
 # The publishers of the pages that a container reads; some are in most of them.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any
 
 from cachetools import LRUCache, TTLCache
 
@@ -147,11 +146,9 @@ class Reading:
     def page(self, user_id: str, asked: Asked, *, hydrate: bool = True) -> dict[str, Any]:
         """A page of what the user sees, with the content of each entry, or ids alone."""
         sight = self.sights.of(user_id, retention_days=self.retention_days)
-        timelines = replace(self.timelines, client=cast("Any", sight))
-        source = Source(partial(timelines.newest, user_id), partial(timelines.oldest, user_id))
         show = self.hydration.show if hydrate else ids_alone
         return answer(
-            source,
+            sight.source(self.timelines),
             sight.over(show),
             asked,
             retention_days=self.retention_days,

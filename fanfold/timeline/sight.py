@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from fanfold import clock
+from fanfold import clock, times
 from fanfold.errors import TryLater
 from fanfold.timeline import marks
-from fanfold.timeline.entries import Entry
+from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.marks import Reader
 from fanfold.timeline.picking import Show, Shown
 from fanfold.timeline.readers import Readers, reader_of
+from fanfold.timeline.source import Source
 
 if TYPE_CHECKING:
     from fanfold.aws.threads import Together
+    from fanfold.channels.head import Head
+    from fanfold.timeline.channel_reading import ChannelReading
 
 # Calls of BatchGetItem for the same rows, with jitter between them.
 ATTEMPTS = 5
@@ -25,14 +30,21 @@ Followed: TypeAlias = Callable[[str, Collection[str]], tuple[set[str], set[str]]
 
 
 class Sights:
-    """Makes the sight of each reader."""
+    """Makes the sight of each reader; in a stage with channels, they are seen as well."""
 
-    def __init__(self, readers: Readers, together: Together, followed: Followed) -> None:
+    def __init__(
+        self,
+        readers: Readers,
+        together: Together,
+        followed: Followed,
+        channels: ChannelReading | None = None,
+    ) -> None:
         self.readers, self.together, self.followed = readers, together, followed
+        self.channels = channels
 
-    def of(self, user_id: str, *, retention_days: int, reader: Reader | None = None) -> Sight:
-        """For one page. Unless the user's row is given, the first Query reads it too."""
-        return Sight(self, user_id, retention_days, reader)
+    def of(self, user_id: str, *, retention_days: int) -> Sight:
+        """For one page."""
+        return Sight(self, user_id, retention_days)
 
 
 class Sight:
@@ -42,22 +54,45 @@ class Sight:
     beside the first Query of the page, and no page waits for it.
     """
 
-    def __init__(
-        self, sights: Sights, user_id: str, retention_days: int, reader: Reader | None
-    ) -> None:
-        self.reader = reader
-        self._sights, self._user_id, self._retention_days = sights, user_id, retention_days
+    def __init__(self, sights: Sights, user_id: str, retention_days: int) -> None:
+        self.user_id, self.readers, self.together = user_id, sights.readers, sights.together
+        self.reader: Reader | None = None
+        self.has_row = False
+        self.head: Head | None = None  # in a stage with channels
+        self._sights, self._retention_days = sights, retention_days
         self._now_ms = clock.now_ms()
         self._is_followed: dict[str, bool] = {}  # by publisher, as far as that was read
+
+    @property
+    def since(self) -> str:
+        """The time of the oldest post that is shown, or a moment before."""
+        return times.to_text(self._now_ms - self._retention_days * marks.DAY_SECONDS * 1000)
+
+    def source(self, timelines: Entries) -> Source[Entry]:
+        """The reader's timeline, the first Query of which reads the row as well."""
+        mine = replace(timelines, client=cast("Any", self))
+        own = Source(partial(mine.newest, self.user_id), partial(mine.oldest, self.user_id))
+        channels = self._sights.channels
+        return channels.union(own, self) if channels else own
 
     def query(self, **request: Any) -> Any:
         """A Query of the timeline; the first one also reads the reader's row."""
         if self.reader is not None:
-            return self._sights.together(("Query", request))[0]
-        row = self._sights.readers.request(self._user_id)
-        answer, found = self._sights.together(("Query", request), ("GetItem", row))
+            return self.together(("Query", request))[0]
+        return self.begin(("Query", request))[0]
+
+    def begin(self, *calls: tuple[str, dict[str, Any]]) -> Sequence[Any]:
+        """Make calls, and beside them read the reader's row and, if it is time, the head."""
+        known = self._sights.channels.head if self._sights.channels else None
+        asked = known.ask() if known else None
+        row = self.readers.request(self.user_id)
+        heads = [("GetItem", asked.request)] if asked else []
+        *answers, found = self.together(*calls, *heads, ("GetItem", row))
+        if known:
+            self.head = known.hear(asked, answers.pop()) if asked else known.last
+        self.has_row = "Item" in found
         self.reader = reader_of(found.get("Item", {}))
-        return answer
+        return answers
 
     def unmarked(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Those of the entries that marks do not hide."""
@@ -93,18 +128,26 @@ class Sight:
         assert self.reader is not None
         if not marks.is_verifying(self.reader, now_ms=self._now_ms):
             return entries
-        unknown = {each.publisher_id for each in entries} - self._is_followed.keys()
+        followed = self.followed_among({each.publisher_id for each in entries})
+        return [each for each in entries if each.publisher_id in followed]
+
+    def followed_among(self, publisher_ids: set[str]) -> set[str]:
+        """Those of up to 100 publishers that the reader follows; each is read once a page.
+
+        Raises `TryLater`.
+        """
+        unknown = publisher_ids - self._is_followed.keys()
         if unknown:
             followed = self._followed(unknown)
             self._is_followed |= {each: each in followed for each in unknown}
-        return [each for each in entries if self._is_followed[each.publisher_id]]
+        return {each for each in publisher_ids if self._is_followed[each]}
 
     def _followed(self, publisher_ids: set[str]) -> set[str]:
         found: set[str] = set()
         left = publisher_ids
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             if left:
-                more, left = self._sights.followed(self._user_id, left)
+                more, left = self._sights.followed(self.user_id, left)
                 found |= more
             if not left:
                 return found

@@ -32,10 +32,12 @@ class Unread:
 
         Retracted posts count, as posts are not looked at. Raises `TryLater`.
         """
-        reader = self.sights.readers.get(user_id)
-        above = Range(max(reader.marker, shown_since(self.retention_days)))
+        sight = self.sights.of(user_id, retention_days=self.retention_days)
+        sight.begin()
+        assert sight.reader is not None
+        above = Range(max(sight.reader.marker, shown_since(self.retention_days)))
         # All of them in one answer: an entry has less than 1 KB, and an answer up to 1 MB.
-        entries, _ = self.timelines.newest(user_id, above, before=None, limit=MAX_UNREAD + 1)
-        sight = self.sights.of(user_id, retention_days=self.retention_days, reader=reader)
+        source = sight.source(self.timelines)
+        entries, _ = source.newest(above, before=None, limit=MAX_UNREAD + 1)
         unread = len(sight.visible(entries[:MAX_UNREAD]))
         return {"unread": unread, "more": len(entries) > MAX_UNREAD}

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
 
-from tests.integration.system import System
+import pytest
+from botocore.client import BaseClient
+
+from fanfold import names, times
+from fanfold.aws.items import number, text
+from fanfold.channels import windows
+from fanfold.channels.head import HEAD, partition_of
+from fanfold.channels.known_head import HEAD_SECONDS
+from fanfold.ids import sort_key
+from fanfold.timeline import channel_reading, marks
+from fanfold.timeline.entries import Entry
+from fanfold.timeline.posts import Post
+from tests.integration.system import AT_MS, Answer, CrashAfter, Json, System, error
 
 # No publisher of these tests has so many followers: a channel is given by hand.
 BY_HAND = 1_000_000
+EXPIRES_AT = 1_900_000_000
 
 
 @pytest.fixture
@@ -15,6 +31,463 @@ def channel_threshold() -> int:
     return BY_HAND
 
 
-def test_a_stage_has_the_threshold_of_its_tests(system: System) -> None:
-    assert system.door("timeline").settings.channel_threshold == BY_HAND
-    assert system.door("api").settings == system.settings
+def entry(system: System, ref_id: str, ago: float, publisher: str = "ada") -> Entry:
+    """A new post of so many seconds ago, and its entry, which is nowhere yet."""
+    published_at = times.to_text(AT_MS - round(1000 * ago))
+    post = Post(
+        ref_id=ref_id,
+        publisher_id=publisher,
+        published_at=published_at,
+        accepted_at=published_at,
+        expires_at=EXPIRES_AT,
+        body="{}",
+    )
+    system.posts.add(post, now=AT_MS // 1000)
+    return Entry(sort_key(published_at, ref_id), publisher, EXPIRES_AT)
+
+
+def put(system: System, ref_id: str, ago: float, publisher: str = "ada") -> Entry:
+    """A post in its publisher's channel."""
+    added = entry(system, ref_id, ago, publisher)
+    system.put_into_channel(added)
+    return added
+
+
+def push(
+    system: System, ref_id: str, ago: float, publisher: str = "ada", user: str = "bob"
+) -> None:
+    """A post in a user's own timeline."""
+    assert not system.timelines.push(entry(system, ref_id, ago, publisher), [user])
+
+
+def shown(answer: Answer) -> list[str]:
+    assert answer.status == 200, answer.body
+    return [each["ref_id"] for each in answer.body["entries"]]
+
+
+def read(system: System, user: str = "bob", **query: str) -> list[str]:
+    return shown(system.timeline(user, **query))
+
+
+def later(system: System) -> None:
+    """Until every container reads the head again."""
+    system.clock.advance(HEAD_SECONDS)
+
+
+@contextmanager
+def counted() -> Iterator[list[tuple[str, Json]]]:
+    """The calls made inside this context."""
+    plain, calls = BaseClient._make_api_call, []  # type: ignore[attr-defined]
+
+    def call(client: BaseClient, operation: str, request: Json) -> Any:
+        calls.append((operation, request))
+        return plain(client, operation, request)
+
+    with patch.object(BaseClient, "_make_api_call", call):
+        yield calls
+
+
+def of_channels(calls: Sequence[tuple[str, Json]]) -> list[str]:
+    """Whose channels were queried."""
+    owners = [
+        request["ExpressionAttributeValues"][":owner"]["S"]
+        for operation, request in calls
+        if operation == "Query"
+    ]
+    return sorted(each for each in owners if each.startswith("#"))
+
+
+def row(system: System, user: str = "bob") -> Json:
+    found: Json = system.dynamodb.get_item(
+        TableName=names.READERS.name, Key={"user_id": text(user)}
+    ).get("Item", {})
+    return found
+
+
+# What is shown
+
+
+def test_a_channel_is_read_by_those_who_follow_its_publisher_and_nobody_else(
+    system: System,
+) -> None:
+    system.promote("ada", "bea")
+    system.follow("bob", "ada")
+    system.follow("cat", "bea")
+    put(system, "one", 2)
+    push(system, "two", 1, "carl")
+    assert read(system, "bob") == ["two", "one"]
+    assert read(system, "cat") == []
+    assert read(system, "dan") == []
+
+
+def test_what_lies_in_a_channel_and_in_the_own_timeline_is_shown_once(system: System) -> None:
+    system.promote("ada")
+    system.follow("bob")
+    system.timelines.push(put(system, "one", 1), ["bob"])
+    assert read(system) == ["one"]
+    page = system.timeline("bob", limit="1")
+    assert (shown(page), page.body["next"]) == (["one"], None)
+
+
+def test_a_demoted_channel_is_read_until_it_is_removed(system: System) -> None:
+    head = system.promote("ada")
+    system.follow("bob")
+    put(system, "one", 1)
+    assert read(system) == ["one"]
+    demoted = system.heads.demote("ada", until=EXPIRES_AT)
+    later(system)
+    assert read(system) == ["one"]
+    channel = demoted and demoted.of("ada")
+    assert channel
+    assert head.of("ada") != channel
+    assert system.heads.remove(channel)
+    later(system)
+    assert read(system) == []
+
+
+def test_retracted_edited_muted_and_unread_posts_are_the_same_in_a_channel(
+    system: System,
+) -> None:
+    system.promote("ada", "bea")
+    system.follow("bob", "ada")
+    system.follow("bob", "bea")
+    put(system, "gone", 4)
+    put(system, "new", 3)
+    put(system, "loud", 2, "bea")
+    push(system, "own", 1, "carl")
+    system.http("api/retract_post", user="ada", path={"ref_id": "gone"})
+    system.http("api/edit_post", user="ada", path={"ref_id": "new"}, body={"body": {"n": 7}})
+    unread = system.http("timeline/count_unread", user="bob")
+    assert unread.body == {"unread": 4, "more": False}  # posts are not looked at
+    system.http("api/mute", user="bob", path={"publisher_id": "bea"})
+    page = system.timeline("bob")
+    assert shown(page) == ["own", "new"]
+    assert page.body["entries"][1]["body"] == {"n": 7}
+    assert system.http("timeline/count_unread", user="bob").body["unread"] == 3
+    system.http("api/unmute", user="bob", path={"publisher_id": "bea"})
+    assert read(system) == ["own", "loud", "new"]
+
+
+def test_a_muted_channel_keeps_its_place_so_that_nothing_is_repeated_when_it_is_heard_again(
+    system: System,
+) -> None:
+    system.promote("ada")
+    system.follow("bob")
+    put(system, "one", 1)
+    previous = system.timeline("bob").body["previous"]
+    for route in ("api/mute", "api/unmute"):
+        system.http(route, user="bob", path={"publisher_id": "ada"})
+        page = system.timeline("bob", after=previous)
+        assert shown(page) == []
+        previous = page.body["previous"]
+
+
+def test_from_and_to_hold_for_channels(system: System) -> None:
+    system.promote("ada")
+    system.follow("bob")
+    for ago in range(6):
+        (put if ago % 2 else push)(system, f"post-{ago}", ago)
+    within = {"from": times.to_text(AT_MS - 4_000), "to": times.to_text(AT_MS - 1_000)}
+    assert read(system, **within) == ["post-2", "post-3", "post-4"]
+    within["after"] = system.timeline("bob", **{**within, "limit": "1"}).body["previous"]
+    put(system, "late", 3.5)
+    later(system)
+    assert read(system, **within) == []
+
+
+def test_a_channel_beyond_its_window_is_paged_through_both_ways(system: System) -> None:
+    system.promote("ada", "bea")
+    system.follow("bob", "ada")
+    system.follow("bob", "bea")
+    wanted = []
+    for at in range(windows.WINDOW + 30):
+        put(system, f"ada-{at}", at)
+        wanted.append(f"ada-{at}")
+        if at % 20 == 0:
+            put(system, f"bea-{at}", at + 0.2, "bea")
+            push(system, f"own-{at}", at + 0.4, "carl")
+            wanted += [f"bea-{at}", f"own-{at}"]
+    down, query = [], {"limit": "40"}
+    while True:
+        page = system.timeline("bob", **query)
+        down += shown(page)
+        if page.body["next"] is None:
+            break
+        query["before"] = page.body["next"]
+    assert down == wanted
+    first = system.timeline("bob", to=times.to_text(AT_MS - 200_000))
+    query, up = {"limit": "40", "after": first.body["previous"]}, []
+    while True:
+        page = system.timeline("bob", **query)
+        up = shown(page) + up
+        if "more" not in page.body:
+            break
+        query["after"] = page.body["previous"]
+    assert up == wanted
+
+
+def test_a_cursor_from_before_a_flip_goes_on_after_it(system: System) -> None:
+    system.follow("bob")
+    for ago in (4, 3, 2):
+        push(system, f"post-{ago}", ago)
+    first = system.timeline("bob", limit="2").body
+    system.promote("ada")
+    put(system, "late", 2.5)
+    put(system, "new", 1)
+    assert read(system, before=first["next"]) == ["post-4"]
+    later(system)
+    newer = system.timeline("bob", after=first["previous"]).body
+    assert [each["ref_id"] for each in newer["entries"]] == ["new", "late"]
+    demoted = system.heads.demote("ada", until=EXPIRES_AT)
+    assert demoted
+    push(system, "after-all", 0)
+    assert read(system, after=newer["previous"]) == ["after-all"]
+
+
+# Windows
+
+
+def test_a_warm_page_queries_no_channel_and_reads_the_head_once_a_second(
+    system: System,
+) -> None:
+    system.promote("ada", "bea")
+    system.follow("bob", "ada")
+    system.follow("bob", "bea")
+    put(system, "one", 1)
+    with counted() as cold:
+        assert read(system) == ["one"]
+    assert of_channels(cold) == ["#ada", "#bea"]
+    with counted() as warm:
+        assert read(system) == ["one"]
+    assert [operation for operation, _ in warm] == ["Query", "GetItem"]
+    later(system)
+    with counted() as warm:
+        assert read(system, "bob") == ["one"]
+    assert [operation for operation, _ in warm] == ["Query", "GetItem", "GetItem"]
+    put(system, "two", 0)
+    later(system)
+    with counted() as after_a_post:
+        assert read(system) == ["two", "one"]
+    assert of_channels(after_a_post) == ["#ada"]
+
+
+def test_a_post_that_comes_into_a_channel_while_it_is_read_is_missed_by_no_later_page(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The window has the tag of the head that was read before."""
+    system.promote("ada")
+    system.follow("bob")
+    put(system, "one", 1)
+    plain, answers = channel_reading.found, []
+
+    def found(answer: Any) -> Any:
+        if not answers:
+            put(system, "two", 0)
+        answers.append(answer)
+        return plain(answer)
+
+    monkeypatch.setattr(channel_reading, "found", found)
+    assert read(system) == ["one"]
+    later(system)
+    assert read(system) == ["two", "one"]
+
+
+def test_what_another_container_has_shown_of_a_channel_is_not_shown_again(
+    system: System,
+) -> None:
+    """Its fan-out has crashed between the put and the head, and one container was cold."""
+    system.promote("ada")
+    system.follow("bob")
+    put(system, "one", 2)
+    assert read(system) == ["one"]
+    half = entry(system, "half", 1)
+    assert not system.timelines.push(half, [partition_of("ada")])
+    timeline = system.door("timeline")
+    warm, cold = timeline.channels.windows, windows.Windows()
+    timeline.channels.windows = cold
+    page = system.timeline("bob")
+    assert shown(page) == ["half", "one"]
+    timeline.channels.windows = warm
+    again = system.timeline("bob", after=page.body["previous"])
+    assert (shown(again), again.body["previous"]) == ([], page.body["previous"])
+    with counted() as calls:  # the window that lacked it was read again
+        system.timeline("bob", after=page.body["previous"])
+        system.timeline("bob", after=page.body["previous"])
+    assert of_channels(calls) == ["#ada"]
+    system.put_into_channel(half)
+    later(system)
+    assert read(system, after=page.body["previous"]) == []
+
+
+def test_what_a_container_with_a_newer_head_has_shown_is_looked_for_with_a_new_one(
+    system: System,
+) -> None:
+    system.follow("bob")
+    assert read(system) == []
+    timeline = system.door("timeline")
+    system.promote("ada")
+    put(system, "one", 1)
+    stale = timeline.channels.head._head
+    timeline.channels.forget()
+    page = system.timeline("bob")
+    assert shown(page) == ["one"]
+    timeline.channels.head._head = stale
+    with counted() as calls:
+        again = system.timeline("bob", after=page.body["previous"])
+    assert (shown(again), again.body["previous"]) == ([], page.body["previous"])
+    assert any(call[1].get("Key") == {"publisher_id": text(HEAD)} for call in calls)
+
+
+def test_more_channel_queries_than_a_page_may_make_leave_it_partial_and_lose_nothing(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel_reading, "WINDOW", 3)
+    monkeypatch.setattr(channel_reading, "MAX_QUERIES", 4)
+    system.promote("ada", "bea")
+    for publisher in ("ada", "bea"):
+        system.follow("bob", publisher)
+        for at in range(40):
+            put(system, f"{publisher}-{at}", at + 0.1 * len(publisher), publisher)
+        system.http("api/mute", user="bob", path={"publisher_id": "bea"})
+    found, query, partial = [], {"limit": "10"}, 0
+    while True:
+        page = system.timeline("bob", **query)
+        found += shown(page)
+        partial += "partial" in page.body
+        if page.body["next"] is None:
+            break
+        query["before"] = page.body["next"]
+    assert found == [f"ada-{at}" for at in range(40)]
+    assert partial
+
+
+# The memo
+
+
+def test_the_follows_of_a_new_channel_are_read_once_and_noted(system: System) -> None:
+    system.follow("bob", "ada")
+    system.follow("bob", "carl")
+    head = system.promote("ada", "bea")
+    put(system, "one", 1)
+    with counted() as calls:
+        assert read(system) == ["one"]
+    assert [operation for operation, _ in calls] == [
+        "Query", "GetItem", "GetItem", "BatchGetItem", "UpdateItem", "Query", "BatchGetItem",
+    ]  # fmt: skip
+    assert row(system)["channels"] == {"BS": [marks.hash_of("ada")]}
+    assert row(system)["channels_seen"] == number(head.version)
+    with counted() as calls:
+        assert read(system) == ["one"]
+    assert not {"BatchGetItem", "UpdateItem"} & {operation for operation, _ in calls}
+
+
+def test_who_follows_none_of_the_new_channels_is_noted_as_well(system: System) -> None:
+    system.follow("bob", "carl")
+    head = system.promote("ada")
+    assert read(system) == []
+    assert row(system)["channels_seen"] == number(head.version)
+    assert "channels" not in row(system)
+
+
+def test_a_reader_without_a_row_reads_no_follows_and_gets_no_row(system: System) -> None:
+    system.promote("ada")
+    put(system, "one", 1)
+    with counted() as calls:
+        assert read(system, "nobody") == []
+    assert [operation for operation, _ in calls] == ["Query", "GetItem", "GetItem"]
+    assert row(system, "nobody") == {}
+
+
+@pytest.mark.parametrize("changed", ["changes", "channels_seen"])
+def test_nothing_is_noted_over_a_change_of_the_row(
+    system: System, monkeypatch: pytest.MonkeyPatch, changed: str
+) -> None:
+    system.follow("bob")
+    system.promote("ada")
+    put(system, "one", 1)
+    plain = system.dynamodb.update_item
+
+    def update_item(**request: Any) -> Any:
+        plain(
+            TableName=names.READERS.name,
+            Key={"user_id": text("bob")},
+            UpdateExpression=f"ADD {changed} :one",
+            ExpressionAttributeValues={":one": number(1)},
+        )
+        return plain(**request)
+
+    monkeypatch.setattr(system.dynamodb, "update_item", update_item)
+    assert read(system) == ["one"]
+    assert "channels" not in row(system)
+
+
+def test_a_memo_that_cannot_be_written_is_written_by_the_next_page(
+    system: System, fail_first: Callable[[Any, str, Sequence[Exception]], list[Any]]
+) -> None:
+    system.follow("bob")
+    system.promote("ada")
+    put(system, "one", 1)
+    throttled = error("ProvisionedThroughputExceededException")
+    fail_first(system.dynamodb, "update_item", [throttled])
+    assert read(system) == ["one"]
+    assert "channels" not in row(system)
+    assert read(system) == ["one"]
+    assert "channels" in row(system)
+
+
+def test_a_page_that_ends_after_any_call_is_as_if_it_had_not_begun(system: System) -> None:
+    system.follow("bob")
+    system.promote("ada")
+    put(system, "one", 1)
+    calls = 0
+    while True:
+        calls += 1
+        system.door("timeline").channels.forget()
+        with CrashAfter(calls) as crash:
+            system.timeline("bob")
+        if not crash.happened:
+            break
+        assert read(system) == ["one"]
+
+
+# Faults
+
+
+@pytest.mark.parametrize("operation", ["get_item", "query", "batch_get_item"])
+def test_what_cannot_be_read_is_503_and_never_a_page_with_a_hole(
+    system: System,
+    fail_first: Callable[[Any, str, Sequence[Exception]], list[Any]],
+    operation: str,
+) -> None:
+    system.follow("bob")
+    system.promote("ada")
+    put(system, "one", 1)
+    plain, throttled = getattr(system.dynamodb, operation), []
+
+    def call(**request: Any) -> Any:
+        is_head = request.get("Key") == {"publisher_id": text(HEAD)}
+        is_channel = partition_of("ada") in str(request.get("ExpressionAttributeValues"))
+        if is_head or is_channel or names.FOLLOWING.name in request.get("RequestItems", {}):
+            throttled.append(operation)
+            raise error("ProvisionedThroughputExceededException")
+        return plain(**request)
+
+    with patch.object(system.dynamodb, operation, call):
+        answer = system.timeline("bob")
+        assert (answer.status, answer.slug) == (503, "try-later")
+        assert int(answer.headers["retry-after"]) > 0
+    assert throttled
+    assert read(system) == ["one"]
+
+
+def test_follows_that_stay_unprocessed_are_503(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    system.promote("ada")
+    left = {"Responses": {}, "UnprocessedKeys": {names.FOLLOWING.name: {"Keys": []}}}
+    key = {"user_id": text("bob"), "publisher_id": text("ada")}
+    left["UnprocessedKeys"][names.FOLLOWING.name]["Keys"] = [key]  # type: ignore[index]
+    monkeypatch.setattr(system.dynamodb, "batch_get_item", lambda **_request: left)
+    answer = system.timeline("bob")
+    assert (answer.status, answer.slug) == (503, "try-later")

@@ -25,6 +25,7 @@ DECISIONS = (
     "fanfold.timeline.paging",
     "fanfold.timeline.picking",
     "fanfold.timeline.source",
+    "fanfold.timeline.union",
     "fanfold.follows.ring",
     "fanfold.follows.ring_reader",
     "fanfold.follows.sharding",

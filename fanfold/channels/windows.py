@@ -1,0 +1,97 @@
+"""The newest entries of each channel, as a warm container has read them.
+
+A window is read consistently, and kept with the channel's tag in a head that was read before. While
+the head has the same tag, every post whose fan-out is complete is in the window, if it is new
+enough.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fanfold.channels.head import MOST, Channel
+from fanfold.timeline.entries import Entry
+from fanfold.timeline.source import Range
+from fanfold.timeline.union import Part, part, unknown
+
+# What the first query of the largest page wants: 5 read units for ids of 36 characters. All windows
+# of a container take about 2 MB.
+WINDOW = 101
+
+
+class Window(NamedTuple):
+    """The entries of one channel from the key `end` on, oldest first, with their keys."""
+
+    tag: tuple[int, int]
+    keys: Sequence[str]
+    entries: Sequence[Entry]
+    end: str
+
+    def newest(self, within: Range, *, before: str | None, limit: int) -> Part[Entry]:
+        """The part of a union that it is, as a source's `newest`."""
+        low, high = self._places(within.since, before or within.until)
+        found = self.entries[max(low, high - limit) : high][::-1]
+        if self.end > within.since and len(found) < limit:
+            return Part(found, self.end)
+        return part(found, self.end > within.since or high - low > limit, is_up=False)
+
+    def oldest(self, within: Range, *, after: str | None, limit: int) -> Part[Entry]:
+        """Likewise, as a source's `oldest`."""
+        start = after or within.since
+        if self.end > start:
+            return unknown(is_up=True)
+        low, high = self._places(start, within.until)
+        return part(self.entries[low : min(high, low + limit)], high - low > limit, is_up=True)
+
+    def has(self, entry: Entry) -> bool:
+        """Whether the entry is in the window, or too old for it."""
+        return entry.sort_key < self.end or entry.sort_key in self.keys
+
+    def _places(self, after: str, before: str | None) -> tuple[int, int]:
+        """Of the entries between two keys or times."""
+        low = bisect_right(self.keys, after)
+        return low, len(self.keys) if before is None else bisect_left(self.keys, before)
+
+
+class Windows:
+    """The windows of a container, by channel."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, Window] = {}
+
+    def forget(self) -> None:
+        """Empty the cache, as after a cold start."""
+        self._windows.clear()
+
+    def of(self, channel: Channel) -> Window | None:
+        """The window of a channel, unless it was never read or may be too old."""
+        window = self._windows.get(channel.key)
+        return window if window and window.tag == channel.tag else None
+
+    def keep(
+        self, channel: Channel, newest: Sequence[Entry], has_more: bool, *, since: str
+    ) -> Window:
+        """The window with the newest entries since a time, newest first, and perhaps more below.
+
+        They were read consistently after the head with this `channel`.
+        """
+        keys = [each.sort_key for each in reversed(newest)]
+        # One text for the publisher of all.
+        entries = [Entry(key, channel.publisher_id) for key in keys]
+        window = Window(channel.tag, keys, entries, keys[0] if has_more and keys else since)
+        self._windows.pop(channel.key, None)
+        self._windows[channel.key] = window
+        if len(self._windows) > MOST:  # one was removed from the head
+            del self._windows[next(iter(self._windows))]
+        return window
+
+    def compare(self, channel: Channel, entries: Sequence[Entry]) -> None:
+        """Forget the window of a channel if it lacks one of these entries.
+
+        It does for a while, without a new tag, where a post is being put into the channel.
+        """
+        window = self._windows.get(channel.key)
+        if window and not all(map(window.has, entries)):
+            del self._windows[channel.key]
