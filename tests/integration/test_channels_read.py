@@ -216,7 +216,8 @@ def test_a_channel_beyond_its_window_is_paged_through_both_ways(system: System) 
         query["before"] = page.body["next"]
     assert down == wanted
     first = system.timeline("bob", to=times.to_text(AT_MS - 200_000))
-    query, up = {"limit": "40", "after": first.body["previous"]}, []
+    query = {"limit": "40", "after": first.body["previous"]}
+    up: list[str] = []
     while True:
         page = system.timeline("bob", **query)
         up = shown(page) + up
@@ -278,15 +279,15 @@ def test_a_post_that_comes_into_a_channel_while_it_is_read_is_missed_by_no_later
     system.promote("ada")
     system.follow("bob")
     put(system, "one", 1)
-    plain, answers = channel_reading.found, []
+    timeline = system.door("timeline")
+    plain, puts = timeline.channels.windows.keep, ["two"]
 
-    def found(answer: Any) -> Any:
-        if not answers:
-            put(system, "two", 0)
-        answers.append(answer)
-        return plain(answer)
+    def keep(*args: Any, **about: Any) -> Any:
+        while puts:
+            put(system, puts.pop(), 0)
+        return plain(*args, **about)
 
-    monkeypatch.setattr(channel_reading, "found", found)
+    monkeypatch.setattr(timeline.channels.windows, "keep", keep)
     assert read(system) == ["one"]
     later(system)
     assert read(system) == ["two", "one"]
@@ -485,9 +486,8 @@ def test_follows_that_stay_unprocessed_are_503(
 ) -> None:
     system.follow("bob")
     system.promote("ada")
-    left = {"Responses": {}, "UnprocessedKeys": {names.FOLLOWING.name: {"Keys": []}}}
     key = {"user_id": text("bob"), "publisher_id": text("ada")}
-    left["UnprocessedKeys"][names.FOLLOWING.name]["Keys"] = [key]  # type: ignore[index]
+    left = {"Responses": {}, "UnprocessedKeys": {names.FOLLOWING.name: {"Keys": [key]}}}
     monkeypatch.setattr(system.dynamodb, "batch_get_item", lambda **_request: left)
     answer = system.timeline("bob")
     assert (answer.status, answer.slug) == (503, "try-later")
