@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from fanfold.fanout.row import CHANNEL, PUSH
+
 # The ring is drawn in so many parts of the followers' hash space, by the first byte of the hash.
 CELLS = 256
 
@@ -28,11 +30,17 @@ class Ring:
     pending: tuple[int, ...]
     accepted_at: float
     lag_seconds: float | None  # of a complete one
+    by: str = PUSH  # or CHANNEL: one entry, which all followers read
     have: tuple[float, ...] = ()  # the share of the cell that is in the timelines
     refused: tuple[int, ...] = ()  # puts that the table refused, which are tried again
     again: tuple[float, ...] = ()  # the share that was written once more
     found: tuple[int, ...] = ()  # of a sampled follower: 1 with the entry, 0 without, -1 unknown
     is_largest: bool = True
+
+    @property
+    def entries(self) -> int:
+        """How many are written."""
+        return min(1, self.delivered) if self.by == CHANNEL else self.delivered
 
     @property
     def share(self) -> float:

@@ -140,7 +140,7 @@ class Watching:
         ring = rings.view(chosen, found=found) if chosen else None
         others = [rings.view(row, is_largest=False) for row in rows if row != chosen]
         self.movement.see(
-            clock.monotonic(), {each.ref_id: each.delivered for each in (ring, *others) if each}
+            clock.monotonic(), {each.ref_id: each.entries for each in (ring, *others) if each}
         )
         queues = reading.queues()
         is_aws = not self.deployment.is_local

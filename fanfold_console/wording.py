@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fanfold.fanout.row import ABANDONED, COMPLETE, EXPIRED, STALLED
+from fanfold.fanout.row import ABANDONED, CHANNEL, COMPLETE, EXPIRED, STALLED
 from fanfold_cli.console import counted
 from fanfold_cli.fanouts import age
 from fanfold_cli.patience import AGAIN_SECONDS
@@ -64,10 +64,19 @@ def headline(state: State) -> Headline:
 
 def _ended(state: State, ring: Ring) -> Headline:
     if ring.state == COMPLETE:
-        took = f" in {duration(ring.lag_seconds)}" if ring.lag_seconds is not None else ""
-        whom = counted(ring.delivered, "follower has", "followers have")
-        return Headline(GOOD, f"{whom} it{took}", _dead(state) or "Nothing is owed to anybody.")
+        return Headline(
+            GOOD, f"{_arrived(ring, 'it')}", _dead(state) or "Nothing is owed to anybody."
+        )
     return Headline(HURT, f"The delivery was {ring.state}", _dead(state))
+
+
+def _arrived(ring: Ring, what: str) -> str:
+    """Who has a post that is delivered, and how long that took."""
+    took = f" in {duration(ring.lag_seconds)}" if ring.lag_seconds is not None else ""
+    if ring.by == CHANNEL:
+        readers = counted(ring.delivered, "follower")
+        return f"{what[0].upper()}{what[1:]} is in the channel{took}, read by about {readers}"
+    return f"{counted(ring.delivered, 'follower has', 'followers have')} {what}{took}"
 
 
 def _sick(state: State) -> Headline | None:
@@ -180,9 +189,7 @@ def _of_one(was: Ring | None, ring: Ring) -> Iterator[tuple[str, str]]:
             left = f"{len(ring.pending)} of {ring.segments} are owed"
             yield INFO, f"{counted(done, 'segment')} of {whose} done; {left}."
     elif ring.state == COMPLETE and was is not None:
-        took = f" in {duration(ring.lag_seconds)}" if ring.lag_seconds is not None else ""
-        followers = counted(ring.delivered, "follower has", "followers have")
-        yield GOOD, f"{followers} {whose}{took}."
+        yield GOOD, f"{_arrived(ring, whose)}."
     elif ring.state == STALLED:
         yield HURT, f"The delivery of {whose} has stalled."
     elif ring.state in (EXPIRED, ABANDONED):

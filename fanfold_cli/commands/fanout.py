@@ -9,8 +9,8 @@ import typer
 
 from fanfold.errors import TryLater, Unsent
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import COMPLETE, ENDED, EXPIRED, STALLED, Fanout
-from fanfold.fanout.status import Status, status_of
+from fanfold.fanout.row import CHANNEL, COMPLETE, ENDED, EXPIRED, STALLED, Fanout
+from fanfold.fanout.status import status_of
 from fanfold_cli import fanouts
 from fanfold_cli.console import (
     ExpectedError,
@@ -53,7 +53,7 @@ def show(
     """Show the state of a delivery; exit code 1 if the ledger does not know the post."""
     checked_id(ref_id)
     ledger = fanouts.ledger_of(Deployment.choose(stack, home))
-    _print(status_of(_row(ledger, ref_id)), as_json=as_json)
+    _print(_row(ledger, ref_id), as_json=as_json)
 
 
 @app.command()
@@ -69,8 +69,9 @@ def watch(
     """Watch a delivery until it ends; exit code 1 if it is not complete, or takes too long."""
     checked_id(ref_id)
     ledger = fanouts.ledger_of(Deployment.choose(stack, home))
-    status = _follow(lambda: status_of(_row(ledger, ref_id)), timeout=timeout)
-    _print(status, as_json=as_json)
+    row = _follow(lambda: _row(ledger, ref_id), timeout=timeout)
+    _print(row, as_json=as_json)
+    status = status_of(row)
     if status.state == COMPLETE:
         return
     if status.state == STALLED:
@@ -219,10 +220,10 @@ def _end(missing: list[str]) -> None:
         raise typer.Exit(1)
 
 
-def _follow(read: Callable[[], Status], *, timeout: float) -> Status:
+def _follow(read: Callable[[], Fanout], *, timeout: float) -> Fanout:
     """Show a progress bar until the delivery ends or stalls, or the time is up."""
     end = time.monotonic() + timeout
-    status = read()
+    status = status_of(row := read())
     with progress_bar("Delivering", total=status.followers_estimated, unit="entries") as bar:
         while True:
             # The total is an estimate; once the delivery is complete, it is known.
@@ -231,9 +232,9 @@ def _follow(read: Callable[[], Status], *, timeout: float) -> Status:
             bar.reach(status.delivered, total=total)
             has_ended = status.state in ENDED or status.state == STALLED
             if has_ended or time.monotonic() >= end:
-                return status
+                return row
             time.sleep(min(POLL_SECONDS, max(0.0, end - time.monotonic())))
-            status = read()
+            status = status_of(row := read())
 
 
 def _row(ledger: Ledger, ref_id: str) -> Fanout:
@@ -252,7 +253,8 @@ def _unknown(ref_ids: list[str]) -> str:
     )
 
 
-def _print(status: Status, *, as_json: bool) -> None:
+def _print(row: Fanout, *, as_json: bool) -> None:
+    status = status_of(row)
     if as_json:
         print_json(asdict(status))
         return
@@ -263,4 +265,7 @@ def _print(status: Status, *, as_json: bool) -> None:
     if status.state == COMPLETE and status.followers_estimated != status.delivered:
         # Otherwise the difference would look like posts that were lost.
         values["followers_estimated"] += " (a forecast; every follower has the post)"
+    if status.by == CHANNEL:
+        readers = f"read by about {counted(row.followers, 'follower')}"
+        values["by"] = f"in the channel of {row.publisher_id}, {readers}"
     print_values(values)

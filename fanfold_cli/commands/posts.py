@@ -9,7 +9,7 @@ import typer
 
 from fanfold import answers, clock
 from fanfold.contract import MAX_IDEMPOTENCY_KEY_CHARS
-from fanfold.fanout.row import COMPLETE, ENDED, STALLED
+from fanfold.fanout.row import CHANNEL, COMPLETE, ENDED, STALLED
 from fanfold_cli.acting import (
     BodyOption,
     RefId,
@@ -73,7 +73,11 @@ def publish(
         print_values(known)
     if delivery is None:
         return
-    reached = counted(delivery["delivered"], "timeline")
+    if delivery.get("by") == CHANNEL:  # which a stack of the version before does not say
+        readers = counted(delivery["delivered"], "follower reads", "followers read")
+        reached = f"the channel that about {readers}"
+    else:
+        reached = counted(delivery["delivered"], "timeline")
     say(f"The delivery is {delivery['state']}: the post is in {reached}.")
     if delivery["state"] != COMPLETE:
         raise typer.Exit(1)

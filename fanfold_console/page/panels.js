@@ -121,8 +121,11 @@ export function showFigures(state) {
   const rings = [state.ring, ...state.others].filter(Boolean),
     hurt = state.hurting;
   const sum = (of) => rings.reduce((total, each) => total + (of(each) ?? 0), 0);
-  set($("n-entries"), number(sum((each) => each.delivered)));
-  set($("n-want"), rings.length ? `of ${number(sum((each) => each.followers))}` : "entries");
+  // In a channel, one entry is for all followers.
+  const entries = (each, count) => (each.by === "channel" ? Math.min(1, count) : count);
+  set($("n-entries"), number(sum((each) => entries(each, each.delivered))));
+  const want = sum((each) => entries(each, each.followers));
+  set($("n-want"), rings.length ? `of ${number(want)}` : "entries");
   const ring = state.ring;
   set($("n-lag"), seconds(ring ? (ring.lag_seconds ?? state.now - ring.accepted_at) : 0));
   set($("n-lag-what"), ring?.lag_seconds == null ? "since accepted" : "to reach all");

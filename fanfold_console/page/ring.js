@@ -58,12 +58,15 @@ export class Ring {
     this.cells.forEach((cell, n) => this.#cell(cell, n, ring));
     this.#ledger(ring, state.workers);
     const mood = state.headline.mood,
-      done = ring?.state === "complete";
+      done = ring?.state === "complete",
+      inChannel = ring?.by === "channel";
     set(this.big, number(ring?.delivered));
     const of =
       ring?.followers == null
         ? "being planned"
-        : `of ${done || ring.have.length ? "" : "about "}${number(ring.followers)}`;
+        : inChannel
+          ? "read it in the channel"
+          : `of ${done || ring.have.length ? "" : "about "}${number(ring.followers)}`;
     set(this.of, ring ? of : "no delivery seen yet");
     const owed = ring?.segments
       ? `${ring.segments - ring.pending.length} of ${ring.segments} segments done`
@@ -71,10 +74,11 @@ export class Ring {
     const words = done ? `✓ complete in ${ring.lag_seconds?.toFixed(1)} s` : owed;
     set(this.word, words);
     this.word.setAttribute("class", `word ${done ? "good" : mood}`);
+    const have = inChannel ? `followers ${of}:` : `${of} followers have`;
     this.root.setAttribute(
       "aria-label",
       ring
-        ? `${number(ring.delivered)} ${of} followers have the post of ${ring.publisher_id}. ${words}.`
+        ? `${number(ring.delivered)} ${have} the post of ${ring.publisher_id}. ${words}.`
         : "Nothing is being delivered.",
     );
     this.root.dataset.ref = ring?.ref_id ?? "";

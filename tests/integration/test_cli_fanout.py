@@ -78,6 +78,19 @@ def test_a_complete_delivery_does_not_look_as_if_the_rest_of_an_estimate_were_lo
     assert run("fanout", "show", POST, "--json").json["followers_estimated"] == 5
 
 
+@pytest.mark.parametrize("command", ["show", "watch"])
+def test_a_post_in_a_channel_says_so_and_who_reads_it(system: System, command: str) -> None:
+    system.publish()
+    ledger = Ledger(system.dynamodb, system.settings.fanouts_table)
+    assert ledger.complete_in_channel(POST, followers=9_000_000, now=AT)
+    ran = run("fanout", command, POST)
+    assert "in the channel of ada, read by about 9,000,000 followers" in ran.stdout
+    assert "forecast" not in ran.stdout
+    shown = run("fanout", command, POST, "--json").json
+    assert (shown["state"], shown["by"]) == ("complete", "channel")
+    assert shown["followers_estimated"] == 9_000_000
+
+
 @pytest.mark.usefixtures("system")
 @pytest.mark.parametrize("what", [("show",), ("watch",), ("resend",), ("abandon", "--yes")])
 def test_an_unknown_or_invalid_ref_id_is_answered_with_a_sentence(what: tuple[str, ...]) -> None:

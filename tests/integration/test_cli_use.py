@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from fanfold import clock as product_clock
+from fanfold import names
+from fanfold.fanout.ledger import Ledger
 from fanfold.rates import Rate
 from fanfold_cli import aws, console
 from fanfold_cli.acting import TOKEN_SECONDS, Token
@@ -18,7 +20,7 @@ from fanfold_cli.commands import timeline
 from fanfold_cli.users import sign_in
 from tests.integration.acting import Gateway, use
 from tests.integration.cli import Ran, Stack
-from tests.integration.system import REGION, System
+from tests.integration.system import AT, REGION, System
 
 
 @pytest.fixture
@@ -190,6 +192,19 @@ def test_wait_shows_the_delivery_until_it_is_complete(
     ran = ok(gateway, "publish", "Hello", "--user", "alice", "--wait", "--json")
     assert (ran.json["delivery"]["state"], ran.json["delivery"]["delivered"]) == ("complete", 1)
     assert "The delivery is complete: the post is in 1 timeline." in ran.said
+
+
+def test_wait_says_that_a_post_is_in_a_channel(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deliver(_seconds: float) -> None:
+        ledger = Ledger(gateway.system.dynamodb, gateway.system.settings.fanouts_table)
+        for row in gateway.system.rows(names.FANOUTS):
+            ledger.complete_in_channel(row["fanout_id"]["S"], followers=9_000, now=AT)
+
+    monkeypatch.setattr(product_clock, "sleep", deliver)
+    ran = ok(gateway, "publish", "Hello", "--user", "alice", "--wait")
+    assert "complete: the post is in the channel that about 9,000 followers read." in ran.said
 
 
 def test_a_post_is_edited_and_retracted_by_its_publisher_alone(gateway: Gateway) -> None:

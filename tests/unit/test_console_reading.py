@@ -68,6 +68,14 @@ def test_a_segment_that_was_handed_back_is_shown_as_far_as_it_came(
     assert full(row) == list(range(64, 64 + cells))
 
 
+def test_a_post_in_a_channel_fills_the_ring_by_one_entry() -> None:
+    row = fanout(state="complete", by="channel", followers=9_000, delivered=9_000)
+    ring = rings.view(row)
+    assert set(ring.have) == {1.0}
+    assert (ring.by, ring.share, ring.delivered, ring.entries) == ("channel", 1.0, 9_000, 1)
+    assert rings.view(fanout(state="complete", delivered=9)).entries == 9
+
+
 def test_a_part_of_a_cell_is_a_part() -> None:
     row = planned(512, set(range(0, 512, 2)))
     assert set(rings.view(row).have) == {0.5}

@@ -35,6 +35,7 @@ RING = Ring(
     have=(1.0,) * (CELLS // 4) + (0.0,) * (3 * CELLS // 4),
 )
 COMPLETE = replace(RING, state="complete", pending=(), delivered=10_000, lag_seconds=12.4)
+IN_CHANNEL = replace(COMPLETE, by="channel", segments=0)
 OPEN = replace(QUIET, ring=RING, open=1)
 HURTING = replace(OPEN, hurting=Hurting(shown_after=6))
 BEGUN = replace(RING, have=(1.0,) * (CELLS // 4) + (0.5,) + (0.0,) * (3 * CELLS // 4 - 1))
@@ -66,6 +67,11 @@ def test_a_quiet_page_says_why_a_small_post_does_not_show_unless_its_reader_is_t
         (OPEN, BUSY, "Delivering"),
         (replace(QUIET, ring=COMPLETE), GOOD, "10,000 followers have it in 12 s"),
         (replace(QUIET, ring=replace(COMPLETE, delivered=1)), GOOD, "1 follower has it in 12 s"),
+        (
+            replace(QUIET, ring=IN_CHANNEL),
+            GOOD,
+            "It is in the channel in 12 s, read by about 10,000 followers",
+        ),
         (
             replace(QUIET, ring=replace(RING, state="abandoned")),
             HURT,
@@ -149,6 +155,11 @@ def test_a_verdict_is_right_only_if_every_count_is(changes: dict[str, int], is_r
             ["2 segments of the post of ada done; 1 of 4 are owed."],
         ),
         (OPEN, replace(QUIET, ring=COMPLETE), ["10,000 followers have the post of ada in 12 s."]),
+        (
+            OPEN,
+            replace(QUIET, ring=IN_CHANNEL),
+            ["The post of ada is in the channel in 12 s, read by about 10,000 followers."],
+        ),
         (
             OPEN,
             replace(OPEN, ring=replace(RING, state="stalled")),
