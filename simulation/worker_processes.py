@@ -43,7 +43,7 @@ FORKING = multiprocessing.get_context("fork")
 IDLE_SECONDS = 0.1
 # For the runner to kill its workers and print its counts.
 END_SECONDS = 10.0
-# A worker is killed within this time: about as long as a segment of 1,000 followers takes.
+# Within this time a worker is killed: about as long as a segment of 1,000 followers takes.
 KILL_SECONDS = 0.5
 # Marks a copy, so that it is not copied again.
 COPY: Any = {"copy": {"DataType": "String", "StringValue": "yes"}}
@@ -54,6 +54,7 @@ class Plan:
     workers: int = 4
     seed: int = 0
     kills: float = 0.0  # share of the invocations that are killed, unless they end before
+    within: float = KILL_SECONDS  # a killed one dies at a random time of so many seconds
     copies: float = 0.0  # share of the messages that are sent twice
 
 
@@ -216,7 +217,10 @@ class _Queue(Source):
         return bool(messages)
 
     def _suffer(self, message: Any, random: Random) -> None:
-        is_killed, seconds = random.random() < self.plan.kills, random.uniform(0.0, KILL_SECONDS)
+        is_killed, seconds = (
+            random.random() < self.plan.kills,
+            random.uniform(0.0, self.plan.within),
+        )
         death = Timer(seconds, self._die, (message["ReceiptHandle"],))
         if is_killed:
             death.start()

@@ -2,19 +2,23 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import urllib3
+from typer.testing import CliRunner
 
 from fanfold import contract
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import COMPLETE
+from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import split_sort_key
 from fanfold.messages import Message
+from fanfold_cli.app import app
+from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from fanfold_client import Fanfold
 
@@ -91,6 +95,27 @@ def send(stack: Deployment, *events: dict[str, Any]) -> None:
     """Send events to the publish queue, as another service does."""
     queue = WorkQueue(stack.client("sqs"), stack.settings().publish_queue_url)
     queue.send(*(Message({"version": contract.VERSION, **event}, "other") for event in events))
+
+
+def operate(home: Home, *arguments: str) -> Any:
+    """What `fanfold … --json` prints on an engine, parsed."""
+    ran = CliRunner().invoke(app, [*arguments, "--json", "--home", str(home.path)])
+    assert ran.exit_code == 0, ran.output
+    return json.loads(ran.stdout)
+
+
+def follow_unsettled(stack: Deployment, audiences: Mapping[str, int]) -> None:
+    """Write edges without follows: nothing in these tests reconciles them."""
+    followers = EdgesTable(stack.client("dynamodb"), stack.settings().followers_table)
+    left = followers.put_all(
+        (publisher, user, 1, 0) for publisher, count in audiences.items() for user in made_up(count)
+    )
+    assert not left
+
+
+def made_up(count: int) -> list[str]:
+    """Users who only follow."""
+    return [f"reader-{number:05d}" for number in range(count)]
 
 
 def entries(stack: Deployment) -> list[tuple[str, str]]:

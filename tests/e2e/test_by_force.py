@@ -16,12 +16,19 @@ from aws_model.faults import Rates
 from fanfold import names
 from fanfold.fanout.ledger import Ledger
 from fanfold.follows.density import SAMPLE_EDGES
-from fanfold.follows.edges_table import EdgesTable
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from simulation import worker_processes
-from tests.e2e.clients import entries, eventually, is_complete, left, send
+from tests.e2e.clients import (
+    entries,
+    eventually,
+    follow_unsettled,
+    is_complete,
+    left,
+    made_up,
+    send,
+)
 from tests.lifetimes import LIFETIME_HOURS
 
 pytestmark = pytest.mark.thorough
@@ -99,19 +106,6 @@ class Outcome:
         )
 
 
-def follow(stack: Deployment, audiences: Mapping[str, int]) -> None:
-    """Write edges without follows: nothing in these tests reconciles them."""
-    followers = EdgesTable(stack.client("dynamodb"), stack.settings().followers_table)
-    left = followers.put_all(
-        (publisher, user, 1, 0) for publisher, count in audiences.items() for user in users(count)
-    )
-    assert not left
-
-
-def users(count: int) -> list[str]:
-    return [f"reader-{number:05d}" for number in range(count)]
-
-
 def deliver(
     stack: Deployment,
     audiences: Mapping[str, int],
@@ -121,7 +115,7 @@ def deliver(
     log: Path,
 ) -> Outcome:
     """Publish to every audience, deliver, and check every row, every count and every queue."""
-    follow(stack, audiences)
+    follow_unsettled(stack, audiences)
     before = entries(stack)
     posts = {f"post-of-{publisher}": publisher for publisher in audiences}
     assert stack.endpoint is not None
@@ -147,7 +141,7 @@ def deliver(
     expected = [
         (user, ref_id)
         for ref_id, publisher in posts.items()
-        for user in users(audiences[publisher])
+        for user in made_up(audiences[publisher])
     ]
     assert sorted(entries(stack)) == sorted([*before, *expected])
     for ref_id, publisher in posts.items():

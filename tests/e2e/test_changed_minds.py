@@ -14,31 +14,23 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-from fanfold import contract, names, times
-from fanfold.aws.queues import MAX_BATCH, WorkQueue
+from fanfold.aws.queues import MAX_BATCH
 from fanfold.contract import MAX_LIMIT
 from fanfold.follows.looks import POSTS_WHEN_LATE
-from fanfold.messages import Message
 from fanfold_cli.stack import Deployment
-from tests.e2e.clients import Answer, User, eventually, left
-from tests.e2e.recorded import Post, Reading, Record, Request, wrong_about_unread
+from tests.e2e.company import PAUSE_SECONDS, THREADS, Company
+from tests.e2e.recorded import Reading, wrong_about_unread
 
 SEED = 15
-THREADS = 6
-PATIENCE_SECONDS = 900.0
 # Ten times what the second look takes.
 BACKFILL_PATIENCE_SECONDS = 120.0
-# Where two requests for one relation meet, both may be told to try again.
-TRIES = 50
-PAUSE_SECONDS = 0.05
 # An order to settle comes after ten seconds; what is there by then, the order sent at once brought.
 BEFORE_SECOND_LOOK_SECONDS = 9.0
 BACKFILLED = 30
@@ -58,60 +50,26 @@ FULL = Size(readers=200, publishers=40, circle=6, posts=2_000, actions=1_600, ne
 WEIGHTS = {"follow": 30, "twice": 6, "mute": 16, "read": 40, "mark": 8}
 
 
-@dataclass
-class Crowd:
-    """Readers and publishers with tokens of the deployed pool, and the record of all they did."""
+class Crowd(Company):
+    """Readers and publishers, and newcomers who follow in the end."""
 
-    stack: Deployment
-    size: Size
-    random: Random
-    record: Record = field(default_factory=Record)
-
-    def __post_init__(self) -> None:
+    def __init__(self, stack: Deployment, size: Size, random: Random) -> None:
+        self.size, self.random = size, random
         unique = uuid.uuid4().hex[:8]
-        readers = [f"reader-{unique}-{number}" for number in range(self.size.readers)]
-        newcomers = [f"newcomer-{unique}-{number}" for number in range(self.size.newcomers)]
-        publishers = [f"publisher-{unique}-{number}" for number in range(self.size.publishers)]
-        everybody = [*readers, *newcomers, *publishers]
-        self.queue = WorkQueue(self.stack.client("sqs"), self.stack.settings().publish_queue_url)
-        self.threads = ThreadPoolExecutor(THREADS)
+        self.readers = [f"reader-{unique}-{number}" for number in range(size.readers)]
+        self.newcomers = [f"newcomer-{unique}-{number}" for number in range(size.newcomers)]
+        self.publishers = [f"publisher-{unique}-{number}" for number in range(size.publishers)]
+        super().__init__(stack, [*self.readers, *self.newcomers, *self.publishers])
         self.clicks = ThreadPoolExecutor(THREADS)
-        self.users = dict(zip(everybody, self.threads.map(self._user, everybody), strict=True))
-        self.readers, self.newcomers, self.publishers = readers, newcomers, publishers
         self.circles = {
-            reader: self.random.sample(publishers, self.size.circle) for reader in readers
+            reader: random.sample(self.publishers, size.circle) for reader in self.readers
         }
 
-    def _user(self, name: str) -> User:
-        return User(self.stack, name, self.stack.token(name))
-
     def close(self) -> None:
-        self.threads.shutdown()
+        super().close()
         self.clicks.shutdown()
 
-    def all(self, act: Callable[..., Any], *over: Iterable[Any]) -> list[Any]:
-        """Act on everything, several at a time; the first error is raised."""
-        return list(self.threads.map(act, *over))
-
     # Requests, recorded
-
-    def answered(
-        self, user: str, method: str, path: str, content: Any = None, **headers: Any
-    ) -> Answer:
-        """Repeat a request until it is answered with success, as clients are told to."""
-        for _ in range(TRIES):
-            answer = self.users[user].call(method, path, content, **headers)
-            if answer.status not in (409, 429, 500, 503, 504):
-                break
-            time.sleep(PAUSE_SECONDS)
-        assert answer.status < 300, (method, path, answer)
-        return answer
-
-    def want(self, what: str, reader: str, publisher: str, wanted: bool) -> None:
-        begun = time.time()
-        self.answered(reader, "PUT" if wanted else "DELETE", f"/v1/{what}/{publisher}")
-        kept = self.record.follows if what == "following" else self.record.mutes
-        kept[reader, publisher].append(Request(wanted, begun, time.time()))
 
     def read(self, reader: str, pages: int = 1) -> Reading:
         """Read so many pages, or to the end with 0 of them."""
@@ -137,32 +95,6 @@ class Crowd:
         sent = {name: entry[name] for name in ("published_at", "ref_id")}
         self.answered(reader, "PUT", "/v1/timeline/marker", sent)
         self.record.markers[reader].append((entry["published_at"], entry["ref_id"]))
-
-    def publish(self, publisher: str) -> None:
-        """Publish over HTTP."""
-        begun, key = time.time(), uuid.uuid4().hex
-        told = self.answered(publisher, "POST", "/v1/posts", {}, idempotency_key=key).content
-        self._add(Post(told["ref_id"], publisher, told["published_at"], begun))
-
-    def send(self, publishers: Iterable[str]) -> None:
-        """Publish by one batch of messages."""
-        messages = []
-        for publisher in publishers:
-            now = time.time()
-            post = Post(uuid.uuid4().hex, publisher, times.to_text(int(now * 1000)), now)
-            content = {
-                "version": contract.VERSION,
-                "type": contract.POST_PUBLISHED,
-                "publisher_id": publisher,
-                "ref_id": post.ref_id,
-                "published_at": post.published_at,
-            }
-            messages.append(Message(content, publisher))
-            self._add(post)
-        self.queue.send(*messages)
-
-    def _add(self, post: Post) -> None:
-        self.record.posts[post.ref_id] = post
 
     # The course of the test
 
@@ -214,24 +146,6 @@ class Crowd:
             self.mark(reader, choices)
         else:
             self.read(reader)
-
-    def come_to_rest(self) -> None:
-        """Wait until publishers are told that all is delivered, and RELATE has nothing to do."""
-        self.all(self._wait_for_delivery, list(self.record.posts.values()))
-        url = self.stack.output(names.RELATION.url_output)
-        eventually(lambda: not left(self.stack, url), patience=PATIENCE_SECONDS)
-
-    def _wait_for_delivery(self, post: Post) -> None:
-        def is_complete() -> bool:
-            path = f"/v1/posts/{post.ref_id}/delivery"
-            answer = self.users[post.publisher].call("GET", path)
-            if answer.status != 200 or answer.content["state"] != "complete":
-                return False
-            post.complete = times.to_ms(answer.content["completed_at"]) / 1000
-            return True
-
-        if post.complete == math.inf:
-            eventually(is_complete, patience=PATIENCE_SECONDS)
 
     def listed(self, reader: str, what: str, key: str) -> tuple[list[str], int | None]:
         """Everything of a list, and the count beside it, if there is one."""

@@ -3,19 +3,18 @@
 import json
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from fanfold import names
 from fanfold.fanout.ledger import Ledger
-from fanfold_cli.app import app
 from fanfold_cli.event_sources import mapping_of
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
-from tests.e2e.clients import User, eventually
+from tests.e2e.clients import User, eventually, operate
 
 Make = Callable[[str], User]
 Run = Callable[..., Any]
@@ -26,13 +25,7 @@ LONG_AGO = "2026-01-01T00:00:00.000Z"
 @pytest.fixture
 def fanfold(engine: Home) -> Run:
     """Run `fanfold … --json` on the engine, and return the parsed output."""
-
-    def run(*arguments: str) -> Any:
-        ran = CliRunner().invoke(app, [*arguments, "--json", "--home", str(engine.path)])
-        assert ran.exit_code == 0, ran.output
-        return json.loads(ran.stdout)
-
-    return run
+    return partial(operate, engine)
 
 
 @pytest.fixture
