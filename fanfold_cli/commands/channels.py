@@ -186,8 +186,8 @@ def _meaning_of_demote(deployment: Deployment, publisher: str, days: int) -> str
     again = ""
     if found.followers >= threshold_of(deployment):
         again = (
-            " With so many followers, PLAN then gives it a channel again: raise "
-            "-c channel_threshold= if it shall not."
+            " Once the place is free, PLAN gives it a channel again with its next post: it has as "
+            "many followers as -c channel_threshold= wants."
         )
     return (
         f"New posts of '{publisher}' are then delivered to each of {_about(found)} again, at "

@@ -226,6 +226,16 @@ def test_demote_says_what_a_post_costs_again_and_asks(system: System, asked: lis
     assert ada.until == UNTIL
 
 
+def test_demote_says_that_plan_will_give_a_large_publisher_a_channel_again(
+    system: System,
+) -> None:
+    system.give_followers(40)
+    system.promote("ada", "bea")
+    for publisher, is_said in (("ada", True), ("bea", False)):
+        ran = channels("demote", publisher, "--yes", threshold=40)
+        assert ("PLAN gives it a channel again" in ran.said) == is_said
+
+
 def test_demote_can_be_repeated_and_moves_no_date(system: System, asked: list[str]) -> None:
     system.promote("ada")
     system.heads.demote("ada", until=UNTIL - 5)

@@ -19,8 +19,9 @@ from botocore.exceptions import ClientError
 from aws_verify import tables as aws_verify
 from fanfold import names
 from fanfold_cli import aws
-from tests.integration.cli import FakeLambda, Stack, outputs, run
+from tests.integration.cli import FakeLambda, Stack, outputs, run, run_on
 from tests.integration.system import REGION, System, error
+from tests.integration.test_cli_channels import stack as with_channels
 from tests.integration.test_cli_fanout import accept
 from tests.integration.test_doctor import MARKS, Tables
 
@@ -176,6 +177,26 @@ def test_an_import_needs_what_is_documented(tmp_path: Path, tables: Tables) -> N
 )
 def test_shards_need_what_is_documented(arguments: tuple[str, ...], like: str) -> None:
     assert run_with_documented("shards", *arguments, like=like) == (0, set())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "like"),
+    [
+        (("list",), "channels list"),
+        (("add", "ada", "--yes"), "channels add"),
+        (("demote", "bea", "--yes"), "channels add"),
+    ],
+)
+def test_channels_need_what_is_documented(
+    system: System, arguments: tuple[str, ...], like: str
+) -> None:
+    system.promote("bea")
+    client = Policed(documented(like))
+    ran = run_on(with_channels(dynamodb=client), "channels", *arguments)
+    assert (ran.exit_code, client.denied) == (0, set())
+    if like == "channels list":
+        ran = run_on(with_channels(dynamodb=client), "channels", "add", "ada", "--yes")
+        assert client.denied, "permission to list is not enough"
 
 
 @pytest.mark.parametrize(
