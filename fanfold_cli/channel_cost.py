@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fanfold.channels.head import MOST
 from fanfold.channels.known_head import HEAD_SECONDS, JITTER
+from fanfold.channels.windows import WINDOW
 from fanfold.follows.density import SAMPLE_EDGES
 from fanfold_cli.publish_cost import (
     ACCEPT_UNITS,
@@ -23,8 +24,6 @@ HEAD_BYTES = 60
 CHANNEL_BYTES = 85
 # An entry of a channel, with ids of 36 characters.
 ENTRY_BYTES = 185
-# The newest entries of a channel that a container of QUERY reads at once, and keeps.
-WINDOW_ENTRIES = 100
 # For how long a container uses a head that it has read, on average.
 MEAN_HEAD_SECONDS = HEAD_SECONDS * (1 - JITTER / 2)
 
@@ -41,7 +40,7 @@ class Use:
     containers: int = 1  # of QUERY that are warm, and read the channel after each post
     seconds: float = 86_400.0
     channels: int = MOST  # of the stage, this one included
-    entries: int = WINDOW_ENTRIES  # that the channel holds
+    entries: int = WINDOW  # that the channel holds
     followers: int = SAMPLE_EDGES  # of the publisher: PLAN reads the first of them
 
 
@@ -80,7 +79,7 @@ def post(channels: int, followers: int) -> Units:
 
 def window(entries: int) -> Units:
     """What a container reads of a channel, once after each post in it and after a cold start."""
-    return Units(reads=max(1, math.ceil(min(entries, WINDOW_ENTRIES) * ENTRY_BYTES / READ_BYTES)))
+    return Units(reads=max(1, math.ceil(min(entries, WINDOW) * ENTRY_BYTES / READ_BYTES)))
 
 
 def head_read(channels: int) -> Units:

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fanfold.channels.windows import WINDOW
 from fanfold_cli import channel_cost
 from fanfold_cli.amounts import dollars, number_table
-from fanfold_cli.channel_cost import WINDOW_ENTRIES, Use
+from fanfold_cli.channel_cost import Use
 from fanfold_cli.month_cost import REQUEST_SECONDS
 from fanfold_cli.publish_cost import UNIT_BYTES, Publish
 
@@ -102,14 +103,14 @@ class ChannelUse:
         return table
 
     def notes(self) -> Iterator[str]:
-        window = round(channel_cost.window(WINDOW_ENTRIES).reads)
+        window = round(channel_cost.window(WINDOW).reads)
         head_units = "half a read unit"
         if channel_cost.head_read(self.channels).reads >= 1:
             head_units = "one read unit"
         head_kb = channel_cost.head_bytes(self.channels) / UNIT_BYTES
         yield (
             "In a channel: the post, one entry, the row of all channels, and the ledger; then each "
-            f"warm container of QUERY reads the newest {WINDOW_ENTRIES} entries of the channel, "
+            f"warm container of QUERY reads the newest {WINDOW} entries of the channel, "
             f"{window} read units. A container is taken to be busy for "
             f"{REQUEST_SECONDS * 1000:.0f} ms a page, with {PAGES_A_DAY} pages a day of each who "
             f"reads, and {PEAK} times as many are warm as an even day would need."

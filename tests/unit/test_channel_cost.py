@@ -13,10 +13,11 @@ from aws_model.dynamodb.database import Database
 from fanfold import names
 from fanfold.channels.head import MOST, Head, partition_of
 from fanfold.channels.head_table import HeadTable
+from fanfold.channels.windows import WINDOW
 from fanfold.timeline.entries import Entries, Entry
 from fanfold.timeline.source import Range
 from fanfold_cli import channel_cost
-from fanfold_cli.channel_cost import WINDOW_ENTRIES, Units, Use
+from fanfold_cli.channel_cost import Units, Use
 from simulation.schemas import schema_of
 
 
@@ -65,7 +66,7 @@ def test_the_head_costs_what_the_model_counts(channels: int) -> None:
     assert counted.used() == channel_cost.head_read(channels)
 
 
-@pytest.mark.parametrize("posts", [0, 1, 30, WINDOW_ENTRIES])
+@pytest.mark.parametrize("posts", [0, 1, 30, WINDOW])
 def test_a_window_costs_what_the_model_counts(posts: int) -> None:
     counted = Counted()
     entries = [
@@ -77,7 +78,7 @@ def test_a_window_costs_what_the_model_counts(posts: int) -> None:
         assert not counted.entries.put(channel, entries[start : start + 25])
     counted.used()
     read = counted.entries.oldest
-    read(channel, Range("2026"), after=None, limit=WINDOW_ENTRIES, is_consistent=True)
+    read(channel, Range("2026"), after=None, limit=WINDOW, is_consistent=True)
     assert counted.used() == channel_cost.window(posts)
 
 
