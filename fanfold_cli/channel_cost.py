@@ -10,7 +10,6 @@ from fanfold.follows.density import SAMPLE_EDGES
 from fanfold_cli.publish_cost import (
     ACCEPT_UNITS,
     COMPLETION_UNITS,
-    EDGES_PER_READ,
     PRICES,
     READS_PER_LOOKUP,
     UNIT_BYTES,
@@ -18,6 +17,8 @@ from fanfold_cli.publish_cost import (
 
 # A read unit is 4 KB, or 8 KB of an eventual read.
 READ_BYTES = 4 * UNIT_BYTES
+# An edge of PLAN's sample, with ids of 36 characters.
+EDGE_BYTES = 115
 # The head without channels: the names and values of its key, `version` and `revision`.
 HEAD_BYTES = 60
 # One channel of it, with an id of 36 characters.
@@ -73,7 +74,7 @@ def post(channels: int, followers: int) -> Units:
     """One post: its acceptance, its entry, the head, and the ledger; and what PLAN reads."""
     head = head_bytes(channels)
     writes = ACCEPT_UNITS + 1 + math.ceil(head / UNIT_BYTES) + COMPLETION_UNITS
-    sample = math.ceil(min(followers, SAMPLE_EDGES) / EDGES_PER_READ)
+    sample = math.ceil(min(followers, SAMPLE_EDGES) * EDGE_BYTES / READ_BYTES)
     return Units(writes, READS_PER_LOOKUP + sample + math.ceil(head / READ_BYTES))
 
 

@@ -231,7 +231,7 @@ def test_channels_stand_beside_the_same_posts_pushed() -> None:
     shown = run("--channels", "64", "--active", "1")
     assert "In one of 64, where 1 % of the followers read on a day:" in shown
     assert (
-        "10,000,000      $6.31     $0.000014           15           $0.075       $0.0093" in shown
+        "10,000,000      $6.31     $0.000015           15           $0.075       $0.0093" in shown
     )
     assert "64: 320 read units, in one round trip" in shown
     assert "channel" not in run()
