@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from fanfold import contract, cursor, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
+from fanfold.channels import head, known_head
 from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
 from fanfold.follows import density, follow, followers, follows_table, looks
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL, Settings
-from fanfold.timeline import marker, marks, picking, posts, read
+from fanfold.timeline import channel_reading, marker, marks, picking, posts, read
 
 _DAY_SECONDS = 24 * 60 * 60
 # Each was a follow, or an unfollow that counted as one.
@@ -84,6 +85,16 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             f"{picking.MAX_QUERIES} queries, {picking.MAX_LOOKED_AT} entries looked at, "
             f"{picking.MAX_POSTS} posts read",
             "`partial: true`: the page is short, and its cursors go on behind what was looked at",
+        ),
+        Limit(
+            "channels beneath a page, in a stage that has them",
+            f"{channel_reading.MAX_QUERIES} queries of channels",
+            "`partial: true`, likewise",
+        ),
+        Limit(
+            "a new post in a channel",
+            f"{known_head.HEAD_SECONDS:.0f} second after its delivery is complete",
+            "so long a container that had just looked may show pages without it; `after` brings it",
         ),
         Limit(
             "late entries that `after` finds",
@@ -182,13 +193,21 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "posts that a new follow brings",
             f"the {Settings.backfill} newest (`-c backfill=`, at most {MOST_BACKFILL}); "
             f"{looks.POSTS_WHEN_LATE} if its order has waited for {looks.LATE_MS // 1000} s",
-            "older ones are in the publisher's feed",
+            "older ones are in the publisher's feed; of a publisher with a channel, all that the "
+            "channel holds show at once",
         ),
         Limit(
             "followers of one publisher",
             "none",
             f"a delivery has up to {_number(MAX_SEGMENTS)} segments; beyond "
             f"{_number(MAX_SEGMENTS * SEGMENT_FOLLOWERS)} followers they grow",
+        ),
+        Limit(
+            "channels of a stage",
+            f"none by default; {head.MOST}, active and demoted together, with `-c "
+            "channel_threshold=`",
+            "the next publisher's posts are delivered to each follower, a metric counts them, and "
+            "an alarm rings",
         ),
         Limit(
             "follows a second to one publisher",
