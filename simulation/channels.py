@@ -6,16 +6,20 @@ get as its delivery is complete. When a publisher has a channel is never asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from fanfold import names
 from fanfold.aws.items import get_text
+from fanfold.channels import head, head_table
 from fanfold.channels.head import HEAD, MOST, partition_of
+from fanfold.channels.windows import WINDOW
 from fanfold.fanout.row import CHANNEL, COMPLETE
 from fanfold.ids import split_sort_key
+from fanfold.timeline import channel_reading
+from simulation.scheduler import Patch
 
 SIGN = partition_of("")
 # The share of pages before which Lambda ends the container.
@@ -28,8 +32,13 @@ class Stage:
 
     threshold: int = 0  # followers from which on a publisher is promoted
     most: int = MOST
-    window: int = 100  # entries of a channel that a container keeps
+    window: int = WINDOW  # entries of a channel that a container keeps
     containers: int = 0  # that answer pages in turn; 0: as few as it takes
+
+    def patches(self) -> list[Patch]:
+        """What the product has of it as constants."""
+        mosts: list[Patch] = [(module, "MOST", self.most) for module in (head, head_table)]
+        return [*mosts, (channel_reading, "WINDOW", self.window)]
 
 
 @dataclass
@@ -89,14 +98,14 @@ def is_channel(user: str) -> bool:
     return user.startswith(SIGN)
 
 
-def channel_puts(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def channel_puts(request: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The entries that a BatchWriteItem puts into channels."""
     for put in request["RequestItems"].get(names.TIMELINES.name, ()):
         if is_channel(put["PutRequest"]["Item"]["user_id"]["S"]):
             yield put["PutRequest"]["Item"]
 
 
-def is_of_head(request: dict[str, Any]) -> bool:
+def is_of_head(request: Mapping[str, Any]) -> bool:
     """Whether a request changes the head."""
     key = request.get("Key", {}).get("publisher_id", {})
     return request.get("TableName") == names.PUBLISHERS.name and key == {"S": HEAD}

@@ -27,7 +27,6 @@ from fanfold import clock, contract, names
 from fanfold.aws import boto, connections, curl, threads
 from fanfold.aws.connections import DYNAMODB, LAMBDA, SQS
 from fanfold.aws.retries import ATTEMPTS
-from fanfold.channels import head, head_table
 from fanfold.errors import TooManyRequests
 from fanfold.fanout import backlog, batch_retries, deliver, plan, policy, transport_boto3
 from fanfold.fanout.pacing import Pace
@@ -35,6 +34,7 @@ from fanfold.follows import density, edges_table, growth, ring_reader, sharding
 from fanfold.settings import Settings
 from fanfold.sweep import course, remedy, sweep
 from fanfold.timeline import marks
+from simulation.channels import Stage
 from simulation.clients import BotoClient, UnthreadedTransport, Wires, running
 from simulation.faults import SHARD_WRITES
 from simulation.function_modules import imported_anew
@@ -87,6 +87,11 @@ class Environment:
         following = getattr(self.door, "following", None)
         if following is not None:
             following.edges.forget()
+            if following.follows.heads is not None:
+                following.follows.heads.forget()
+        channels = getattr(self.door, "channels", None)
+        if channels is not None:
+            channels.forget()
         self._settle_in()
         paces = getattr(self.door, "PACES", {})
         paces.update((queue, Pace(running.world.worker_rate, BURST_ENTRIES)) for queue in paces)
@@ -111,6 +116,10 @@ class Environment:
         if backfilling := getattr(self.door, "backfilling", None):
             newest = replace(backfilling.newest, retention_days=days, most=world.backfill)
             changes["backfilling"] = {"newest": newest}
+        planning = getattr(self.door, "planning", None)
+        if planning is not None and planning.channels is not None:
+            threshold = world.channels.stage.threshold
+            changes["planning"] = {"channels": replace(planning.channels, threshold=threshold)}
         for name, values in changes.items():
             use_case = getattr(self.door, name, None)
             if use_case is not None:
@@ -172,8 +181,8 @@ class Lambdas:
         deliver.MAX_HOPS = running.world.max_hops
         density.SAMPLE_EDGES = running.world.sample_edges
         plan.ONE_HOP_SECONDS = running.world.one_hop_seconds
-        for module in (head, head_table):
-            vars(module)["MOST"] = running.world.channels.stage.most
+        for module, name, value in running.world.channels.stage.patches():
+            setattr(module, name, value)
         marks.MAX_HIDDEN, marks.MAX_MUTED = running.world.max_hidden, running.world.max_muted
         for environment in (each for known in self.environments.values() for each in known):
             if environment.busy_in is not running.world:
@@ -294,7 +303,7 @@ def installed() -> Iterator[None]:
         (deliver, "MAX_HOPS", deliver.MAX_HOPS),
         (marks, "MAX_HIDDEN", marks.MAX_HIDDEN),
         (marks, "MAX_MUTED", marks.MAX_MUTED),
-        *((module, "MOST", head.MOST) for module in (head, head_table)),
+        *Stage().patches(),
         (sharding, "PARTITION_WRITES", SHARD_WRITES),
         (growth, "SAMPLE", 1),
         (growth, "WAIT_SECONDS", (0.5, 1.0)),

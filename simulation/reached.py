@@ -24,6 +24,8 @@ from fanfold.sweep.remedy import MAX_ROUNDS
 from simulation.bodies import content_of
 from simulation.channels import is_channel
 from simulation.neighbours import is_of_neighbours
+from simulation.reached_channels import STATES as OF_CHANNELS
+from simulation.reached_channels import ReachedChannels
 
 if TYPE_CHECKING:
     from simulation.scheduler import Task
@@ -121,6 +123,7 @@ STATES: Mapping[str, int] = {
     "unprocessed items": 4_000,
     "unprocessed keys": 1_000,
     "unprocessed keys of a lookup": 3_000,
+    **OF_CHANNELS,
 }
 
 CONDITION, CANCELLED = "ConditionalCheckFailedException", "TransactionCanceledException"
@@ -181,6 +184,7 @@ class Reached:
         self._under_way: set[str] = set()  # fan-outs that PLAN is delivering itself
         self._handed_back: set[str] = set()  # and those that it left to a lane
         self._orders: dict[int, dict[str, Any]] = {}  # what a task of DELIVER has in hand
+        self._channels = ReachedChannels(self.note, self._rows)
         self._at_work: Counter[tuple[str, int]] = Counter()  # tasks on each segment
 
     def note(self, state: str) -> None:
@@ -219,6 +223,7 @@ class Reached:
 
     def applied(self, operation: str, request: dict[str, Any], answer: Any, task: Task) -> None:
         """A call was applied."""
+        self._channels.applied(operation, request, answer, task)
         match operation, request.get("TableName"):
             case "query", names.FOLLOWERS.name:
                 if "LastEvaluatedKey" in answer:
@@ -421,6 +426,7 @@ class Reached:
 
     def rejected(self, request: dict[str, Any], error: ClientError, task: Task) -> None:
         """A call was refused, and had no effect."""
+        self._channels.rejected(request, task, error)
         code = error.response["Error"]["Code"]
         if code == CANCELLED:
             reasons = [each.get("Code") for each in error.response["CancellationReasons"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from fanfold import names
@@ -25,11 +26,11 @@ def a_new_follow_brings_the_newest_posts(found: Evidence) -> Iterator[str]:
         if is_excused(found, pair) or not _is_owed(found, look):
             continue
         for key, ref_id in _newest(found, look, most):
-            landed_ms = found.world.observer.landed_ms.get((look.user, key))
-            if landed_ms is None:  # what all followers share is there for this one too
-                landed_ms = found.world.channels.put_ms.get(key)
+            # What all followers share is there for this one too.
+            own_ms = found.world.observer.landed_ms.get((look.user, key), math.inf)
+            landed_ms = min(own_ms, found.world.channels.put_ms.get(key, math.inf))
             is_due = found.world.observer.posted_ms[ref_id] <= _known_by_ms(found, look)
-            if is_due and (landed_ms is None or landed_ms > look.ended_ms):
+            if is_due and landed_ms > look.ended_ms:
                 which = "second" if look.is_second else "first"
                 yield f"The {which} look for {look.user} at {look.publisher} has missed {ref_id}."
 

@@ -58,7 +58,10 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
         # Two keys of one hash may be shown again; what a restore has lost may come again.
         if hashes[hashed(key)] > 1 or (user, ref_id) in found.world.harmed.lost_entries:
             continue
-        if times[key] > 1:
+        is_never_hidden = found.history.is_never_hidden(user, landed[key].publisher)
+        # A channel that is hidden for a while is not looked at: it is new when it is shown again.
+        may_come_again = ref_id in found.in_channels and not is_never_hidden
+        if times[key] > 1 and not may_come_again:
             yield f"{user} pages upwards, and is shown {ref_id} {times[key]} times."
         landed_ms = landed[key].must_ms + LAG_MS
         if (user, key) not in found.world.observer.landed_ms:
@@ -68,7 +71,7 @@ def _entries(found: Evidence, climb: Climb) -> Iterator[str]:
             is_due
             and are_told_apart
             and not times[key]
-            and found.history.is_never_hidden(user, landed[key].publisher)
+            and is_never_hidden
             and not found.history.tried_to_retract(ref_id)
         ):
             yield f"{user} pages upwards, and is not shown {ref_id}."

@@ -77,6 +77,11 @@ class Landed(NamedTuple):
     may_ms: float
     must_ms: float
 
+    def or_before(self, other: Landed) -> Landed:
+        """The same entry, which lies in two places."""
+        may_ms, must_ms = min(self.may_ms, other.may_ms), min(self.must_ms, other.must_ms)
+        return self._replace(may_ms=may_ms, must_ms=must_ms)
+
 
 @dataclass
 class Seen:
@@ -134,17 +139,18 @@ class Evidence:
     def landed(self) -> dict[str, list[Landed]]:
         """By user, each entry that was ever theirs, or in a channel that they may have followed."""
         observer, channels = self.world.observer, self.world.channels
-        landed: dict[str, list[Landed]] = {}
+        landed: dict[str, dict[str, Landed]] = {}
         for (user, key), at_ms in observer.landed_ms.items():
-            publisher, ref_id = observer.publishers[user, key], split_sort_key(key)[1]
-            landed.setdefault(user, []).append(Landed(key, ref_id, publisher, at_ms, at_ms))
+            own = Landed(key, split_sort_key(key)[1], observer.publishers[user, key], at_ms, at_ms)
+            landed.setdefault(user, {})[key] = own
         for key, publisher, ref_id, at_ms in channels.shared():
             since_ms = channels.complete_ms.get(ref_id, math.inf)
+            shared = Landed(key, ref_id, publisher, at_ms, since_ms)
             for user, followed in self.history.relations:
-                if followed == publisher and (user, key) not in observer.landed_ms:
-                    each = Landed(key, ref_id, publisher, at_ms, since_ms)
-                    landed.setdefault(user, []).append(each)
-        return landed
+                if followed == publisher:
+                    known = landed.setdefault(user, {})
+                    known[key] = shared.or_before(known.get(key, shared))
+        return {user: list(entries.values()) for user, entries in landed.items()}
 
     def is_in_channel(self, ref_id: str) -> bool:
         """Whether a post was delivered by its publisher's channel, and is there."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from fanfold import names, times
-from fanfold.fanout.row import COMPLETE, EXPIRED, STALLED
+from fanfold.fanout.row import CHANNEL, COMPLETE, EXPIRED, STALLED
 from simulation.checks.evidence import Evidence
 from simulation.holders import DAY, SECOND, Attempt, Between, Holder, Id
 from simulation.long_world import DAY_SECONDS, LongWorld, Moment, Pair
@@ -296,6 +296,8 @@ def deliveries_end_as_they_must(found: Evidence) -> Iterator[str]:
             for user in world.users
         ]
         is_known = row_or_none.state == COMPLETE and None not in states
+        if row_or_none.by == CHANNEL:
+            continue  # nobody counts those who follow
         if is_known and row_or_none.delivered != sum(map(bool, states)):
             followers = sum(map(bool, states))
             yield f"{ref_id} counts {row_or_none.delivered} entries for {followers} followers."

@@ -16,7 +16,8 @@ from random import Random
 from fanfold import names
 from fanfold.ids import ref_id_for
 from simulation import requests
-from simulation.actors import returning
+from simulation.actors import promoters, returning
+from simulation.channels import Stage
 from simulation.checks import entries, follows, judge, weeks
 from simulation.holders import Between, Wanted
 from simulation.kinds.kind import Kind
@@ -39,6 +40,11 @@ HIDES = 0.5
 UPGRADED = 0.5
 MUTES = 0.4
 
+# The share of worlds of a stage with channels, and what it has of them.
+CHANNELS = 0.4
+THRESHOLDS, MOST, CONTAINERS = (2, 4, 1_000_000), 2, 2
+PROMOTED = ("p0", "p0", "p1", "c0")
+
 Act = Callable[[], object]
 
 
@@ -55,6 +61,7 @@ class Life:
     hides: bool = False
     mutes: bool = False
     upgraded_after: int = 0  # visits; never if 0
+    channels: Random | None = None  # in a stage with channels, whose these are
 
     def __post_init__(self) -> None:
         drawn, world = self.world.drawn, self.world
@@ -70,9 +77,15 @@ class Life:
             for publisher in world.publishers
             for key in KEYS
         }
+        channels = Random(f"{world.seed} channels")
+        if channels.random() < CHANNELS:
+            self.channels = channels
+            world.channels.stage = Stage(
+                channels.choice(THRESHOLDS), MOST, channels.choice((1, 3)), CONTAINERS
+            )
         for _ in range(drawn.choice((0, 1, 1, 2))):
             at = drawn.uniform(1, DAYS) * DAY_SECONDS
-            self.ends.append((at, lambda: world.deploy(drawn.choice(RETENTIONS))))
+            self.ends.append((at, lambda: self._deploy(drawn.choice(RETENTIONS))))
 
     def live(self) -> None:
         """Go through the days."""
@@ -92,6 +105,12 @@ class Life:
             self.world.settle()
             end()
         self._visit([])
+
+    def _deploy(self, retention_days: int) -> None:
+        # A demoted channel is readable for the retention of the day on which it is demoted: what a
+        # longer retention would show again is gone by then.
+        lowest = self.world.retention_days if self.channels else 0
+        self.world.deploy(max(lowest, retention_days))
 
     def _next(self) -> float:
         """When somebody acts next, or something lasting ends."""
@@ -154,6 +173,10 @@ class Life:
                 for pair in sorted(world.unmarked)
                 if drawn.random() < 0.6
             ]
+        if self.channels:
+            publisher, promotes = self.channels.choice(PROMOTED), self.channels.random() < 0.5
+            flip = partial(promoters.flip, world, self.channels, publisher, promotes=promotes)
+            acts.append(flip)
         if self.mutes:
             pair = drawn.choice(world.users), drawn.choice(world.publishers)
             acts.append(partial(returning.mute, world, pair, drawn.choice(("mute", "unmute"))))
