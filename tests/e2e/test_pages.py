@@ -22,7 +22,8 @@ pytestmark = pytest.mark.thorough
 
 # What a reader answers on a terminal is said by an option.
 ASKS = re.compile(
-    r"(fanfold (?:dlq drop|warm(?= --write)|shards (?:grow|static|dynamic)|fanout abandon)\b)"
+    r"(fanfold (?:dlq drop|warm(?= --write)|shards (?:grow|static|dynamic)|fanout abandon"
+    r"|channels (?:add|demote))\b)"
 )
 # What a reader has done before, and CI too.
 MADE = re.compile(r"^make .*$", re.MULTILINE)
@@ -32,6 +33,8 @@ UNTIL_IT_SERVES = """set -m
 {command} > served 2>&1 & server=$!
 until grep http://localhost served; do kill -0 $server; sleep 0.2; done
 kill -- -$server"""
+# With channels, of which nobody gets one but by hand.
+CHANNELS = {"channel_threshold": "1000000000"}
 # tests/e2e/test_examples.py compares what this page shows.
 COMPARED = "docs/api.md"
 
@@ -41,7 +44,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """An engine of these tests alone: their commands pause it and drop its letters."""
     home = Home(tmp_path_factory.mktemp("pages"))
     try:
-        deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS)
+        deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS, given=CHANNELS)
         yield home
     finally:
         deploy.take_down(home)
