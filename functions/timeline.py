@@ -46,11 +46,11 @@ def channel_reading() -> ChannelReading | None:
     """What reads channels, in a stage that has them."""
     if not settings.channel_threshold:
         return None
-    from fanfold.channels.head_table import HeadTable  # no other stage loads any of it
-    from fanfold.channels.known_head import KnownHead
-    from fanfold.timeline.channel_reading import ChannelReading
+    from fanfold.timeline.channel_reading import ChannelReading  # no other stage loads it
+    from functions._wiring import known_head
 
-    head = KnownHead(HeadTable(dynamodb, settings.publishers_table))
+    head = known_head(settings, dynamodb)
+    assert head is not None
     return ChannelReading(head, timelines)
 
 

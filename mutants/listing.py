@@ -53,7 +53,11 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/timeline/marker": ((), ("marker",)),
     "fanfold/timeline/marks": (("marks",), ("marks",)),
     "fanfold/timeline/mutes": ((), ("marks",)),
-    "fanfold/timeline/sight": (("paging",), ("marks", "unread")),
+    "fanfold/channels/windows": (("union",), ("channels_read",)),
+    "fanfold/timeline/channel_reading": ((), ("channels_read", "channel_pages")),
+    "fanfold/timeline/memo": ((), ("channels_read",)),
+    "fanfold/timeline/sight": (("paging",), ("marks", "unread", "channels_read")),
+    "fanfold/timeline/union": (("union",), ("channels_read",)),
     "fanfold/timeline/unread": ((), ("unread", "marker")),
     "fanfold/aws": (
         ("queues", "retries", "letters"),
@@ -112,11 +116,13 @@ MODULES = (
     *(
         f"fanfold/timeline/{name}.py"
         for name in (
+            "channel_reading",
             "entries",
             "feed",
             "late",
             "marker",
             "marks",
+            "memo",
             "mutes",
             "outbox",
             "paging",
@@ -126,9 +132,11 @@ MODULES = (
             "readers",
             "sight",
             "source",
+            "union",
             "unread",
         )
     ),
+    "fanfold/channels/windows.py",
     *(f"fanfold/aws/{name}.py" for name in ("batch_get", "dead_letters", "queues", "retries")),
     "fanfold/json_text.py",
     "fanfold/messages.py",

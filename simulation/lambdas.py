@@ -80,7 +80,7 @@ class Environment:
         if reading is not None:
             reading.hydration.cache.clear()
             reading.hydration.retracted.clear()
-        for name in ("followers", "backfilling"):
+        for name in ("followers", "backfilling", "channels"):
             remembering = getattr(self.door, name, None)
             if remembering is not None:
                 remembering.forget()

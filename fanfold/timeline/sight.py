@@ -57,7 +57,7 @@ class Sight:
     def __init__(self, sights: Sights, user_id: str, retention_days: int) -> None:
         self.user_id, self.readers, self.together = user_id, sights.readers, sights.together
         self.reader: Reader | None = None
-        self.has_row = False
+        self.has_row: bool  # set with the reader
         self.head: Head | None = None  # in a stage with channels
         self._sights, self._retention_days = sights, retention_days
         self._now_ms = clock.now_ms()

@@ -34,8 +34,9 @@ class Unread:
         """
         sight = self.sights.of(user_id, retention_days=self.retention_days)
         sight.begin()
-        assert sight.reader is not None
-        above = Range(max(sight.reader.marker, shown_since(self.retention_days)))
+        reader = sight.reader
+        assert reader is not None
+        above = Range(max(reader.marker, shown_since(self.retention_days)))
         # All of them in one answer: an entry has less than 1 KB, and an answer up to 1 MB.
         source = sight.source(self.timelines)
         entries, _ = source.newest(above, before=None, limit=MAX_UNREAD + 1)
