@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from bench import stub_data
 from fanfold.messages import Command, DeliverSegment, PlanFanout, ReconcileRelation
@@ -57,10 +58,11 @@ def _sent(name: str, order: Command, group: str) -> dict[str, Any]:
     return event
 
 
-def timeline(limit: int) -> dict[str, Any]:
-    """The event of a reader who asks for the newest page of `limit` entries."""
+def timeline(limit: int, reader: str = stub_data.READER, **query: str) -> dict[str, Any]:
+    """The event of a reader who asks for a page of `limit` entries, by default the newest."""
     event: dict[str, Any] = json.loads(EVENTS.joinpath("timeline/read_timeline.json").read_text())
-    event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = stub_data.READER
-    event["rawQueryString"] = f"limit={limit}"
-    event["queryStringParameters"] = {"limit": str(limit)}
+    event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = reader
+    asked = {"limit": str(limit), **query}
+    event["rawQueryString"] = urlencode(asked)
+    event["queryStringParameters"] = asked
     return event

@@ -39,6 +39,7 @@ def passes(figure: Figure) -> bool:
 @pytest.mark.parametrize(
     "name",
     [
+        "channels",
         pytest.param("fanout", marks=pytest.mark.slow),
         "fairness",
         "ordinary",

@@ -1,0 +1,288 @@
+"""Publishers who are flipped between channel and push, and readers who page on meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from base64 import urlsafe_b64encode
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from fanfold.channels.known_head import HEAD_SECONDS
+from fanfold.fanout.ledger import Ledger
+from fanfold.fanout.row import CHANNEL
+from fanfold_cli import seeding
+from fanfold_cli.graph import Graph
+from fanfold_cli.local import deploy
+from fanfold_cli.local.home import Home
+from fanfold_cli.stack import Deployment
+from simulation import worker_processes
+from tests.e2e.clients import operate
+from tests.e2e.company import Company
+from tests.e2e.oracle import Scroll, judge
+from tests.e2e.recorded import Request
+from tests.lifetimes import LIFETIME_HOURS
+
+# No publisher has so many followers: channels are added and demoted by hand.
+BY_HAND = {"channel_threshold": "1000000"}
+# Posts from before there were channels.
+POSTS_BEFORE = 60
+# PLAN puts a post into a channel in about that time.
+KILL_SECONDS = 0.06
+KILLS, COPIES, SEED_OF_WORKERS = 0.5, 0.2, 20
+# So small that scrolls have many pages, and cursors are taken in their middle.
+LIMIT = 20
+# Some wait between two pages, while channels are flipped.
+PAUSES, MOST_PAUSE_SECONDS = 0.2, 3.0
+READERS_AT_A_TIME = 4
+BEFORE, AFTER = "before", "after"
+# What a reader does next, and how often.
+WEIGHTS = {"down": 4, "up": 2, "cursors": 2, "go on": 10, "follow": 1}
+
+
+class Size(NamedTuple):
+    readers: int
+    flipped: int
+    others: int
+    follows: int  # of each reader
+    posts: int
+    seconds: float  # in which they are published
+
+
+@dataclass
+class Place:
+    """Where a reader goes on, and what they have been shown on the way there."""
+
+    scroll: Scroll
+    direction: str
+    cursor: str | None = ""
+    is_at_end: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    complaints: list[str]
+    owed: int
+    flips: Counter[str]
+    ways: Counter[str]  # of the posts
+    workers: Counter[str]
+
+
+class Crowd(Company):
+    """Readers, and publishers of whom most are flipped."""
+
+    def __init__(self, home: Home, stack: Deployment, size: Size, seed: int) -> None:
+        self.home, self.size, self.random = home, size, Random(seed)
+        self.readers = [f"reader-{number}" for number in range(size.readers)]
+        self.flipped = [f"flipped-{number}" for number in range(size.flipped)]
+        self.publishers = [*self.flipped, *(f"other-{number}" for number in range(size.others))]
+        super().__init__(stack, [*self.readers, *self.publishers])
+        self.circles = {
+            reader: self.random.sample(self.publishers, size.follows) for reader in self.readers
+        }
+        self.scrolls: list[Scroll] = []
+        self.places: dict[str, list[Place]] = {each: [] for each in self.readers}
+        self.busy: set[str] = set()  # one act of a reader at a time
+        self.lock = threading.Lock()
+
+    def follow_at_first(self) -> None:
+        """Load all follows as an operator does."""
+        followers: dict[str, set[str]] = {}
+        for reader, publishers in self.circles.items():
+            for publisher in publishers:
+                followers.setdefault(publisher, set()).add(reader)
+        begun = time.time()
+        seeding.seed(self.stack, Graph({each: frozenset(of) for each, of in followers.items()}))
+        for reader, publishers in self.circles.items():
+            for publisher in publishers:
+                self.record.follows[reader, publisher].append(Request(True, begun, time.time()))
+
+    def publish_all(self, count: int, seconds: float = 0.0) -> None:
+        """Every second one over HTTP, the others by messages; evenly over that time."""
+        for number in range(count):
+            publisher = self.random.choice(self.publishers)
+            if number % 2:
+                self.publish(publisher)
+            else:
+                self.send([publisher])
+            time.sleep(seconds / count)
+
+    def flip_while(self, is_busy: Callable[[], bool]) -> Counter[str]:
+        """Add or demote one channel after the other, by the command line."""
+        flips: Counter[str] = Counter()
+        active: set[str] = set()
+        while is_busy():
+            for publisher in self.random.sample(self.flipped, len(self.flipped)):
+                command = "demote" if publisher in active else "add"
+                operate(self.home, "channels", command, publisher, "--yes")
+                flips[command] += 1
+                active ^= {publisher}
+        return flips
+
+    # Readers
+
+    def read_while(self, is_busy: Callable[[], bool], seed: int) -> None:
+        """Do one thing after the other, each as another reader."""
+        choices = Random(seed)
+        while is_busy():
+            reader = choices.choice(self.readers)
+            with self.lock:
+                if reader in self.busy:
+                    continue
+                self.busy.add(reader)
+            self._act(reader, choices)
+            self.busy.discard(reader)
+
+    def _act(self, reader: str, choices: Random) -> None:
+        (what,) = choices.choices([*WEIGHTS], [*WEIGHTS.values()])
+        pause = choices.uniform(0, MOST_PAUSE_SECONDS) * (choices.random() < PAUSES)
+        if what == "down":
+            self.go_on(self._begin(reader, "a scroll down"), pause)
+        elif what == "up":
+            self.scroll_up(reader, pause)
+        elif what == "cursors":
+            self.take_cursors(reader)
+        elif what == "go on":
+            self.go_on(choices.choice(self.places[reader]))
+        else:
+            publisher, now = choices.choice(self.circles[reader]), time.time()
+            is_followed = self.record.is_followed((reader, publisher), now, now)
+            self.want("following", reader, publisher, not is_followed)
+
+    def scroll_up(self, reader: str, pause: float = 0.0) -> None:
+        """From the oldest entry to the newest."""
+        path = "/v1/timeline?since=2020-01-01&until=2020-01-01&hydrate=false"
+        bottom = self.answered(reader, "GET", path).content["previous"]
+        self.go_on(self._begin(reader, "a scroll up", AFTER, bottom), pause)
+
+    def take_cursors(self, reader: str) -> None:
+        """Read the newest page, to go on from there later: down and up, and as version 1 did."""
+        down = self._begin(reader, "a scroll that pauses")
+        page = self._page(down)
+        entries = page["entries"]
+        keys = [f"{each['published_at']}#{each['ref_id']}" for each in entries]
+        up = self._begin(reader, "polls", AFTER, page["previous"])
+        up.scroll.entries = [*entries]
+        up.scroll.above = keys[-1] if page["next"] else ""
+        self.places[reader] += [down, up]
+        if keys:
+            old_down = self._begin(reader, "version 1 below", BEFORE, version_1(keys[-1]))
+            old_down.scroll.entries, old_down.scroll.since = [*entries], down.scroll.since
+            old_up = self._begin(reader, "version 1 above", AFTER, version_1(keys[0]))
+            old_up.scroll.above = keys[0]
+            self.places[reader] += [old_down, old_up]
+
+    def go_on(self, place: Place, pause: float = 0.0) -> None:
+        """Read to the end of the timeline; upwards, perhaps once more."""
+        while place.direction == AFTER or not place.is_at_end:
+            page = self._page(place)
+            if not page["entries"] and not page.get("more"):
+                return
+            time.sleep(pause)
+
+    def _begin(self, reader: str, what: str, direction: str = BEFORE, cursor: str = "") -> Place:
+        scroll = Scroll(reader, what, time.time(), is_ordered=direction == BEFORE)
+        with self.lock:
+            self.scrolls.append(scroll)
+        return Place(scroll, direction, cursor)
+
+    def _page(self, place: Place) -> Any:
+        """Read one page, and note what it shows."""
+        scroll, direction, begun = place.scroll, place.direction, time.time()
+        cursor = f"&{direction}={place.cursor}" if place.cursor else ""
+        path = f"/v1/timeline?limit={LIMIT}&hydrate=false{cursor}"
+        page = self.answered(scroll.reader, "GET", path).content
+        scroll.entries += page["entries"]
+        scroll.ended = time.time()
+        if direction == AFTER or not cursor:  # what comes above the first page is not below it
+            scroll.since = begun
+        place.cursor = page["previous"] if direction == AFTER else page["next"]
+        place.is_at_end = place.cursor is None
+        return page
+
+    # The end
+
+    def read_all(self, reader: str) -> None:
+        """Go on from every cursor, and scroll through the whole timeline both ways."""
+        for place in self.places[reader]:
+            self.go_on(place)
+        self.go_on(self._begin(reader, "the last scroll down"))
+        self.scroll_up(reader)
+
+    def ways(self) -> Counter[str]:
+        """How the posts were delivered. Channels are shown a second later, at the latest."""
+        ledger = Ledger(self.stack.client("dynamodb"), self.stack.settings().fanouts_table)
+        found: Counter[str] = Counter()
+        for post in self.record.posts.values():
+            row = ledger.get(post.ref_id)
+            assert row is not None
+            found[row.by] += 1
+            post.complete += HEAD_SECONDS if row.by == CHANNEL else 0
+        return found
+
+
+def version_1(key: str) -> str:
+    """The cursor at a key, as the first version wrote it."""
+    return "1" + urlsafe_b64encode(key.encode()).decode().rstrip("=")
+
+
+def run(home: Home, size: Size, seed: int, *, log: Path) -> Found:
+    """Publish, flip and read on an engine of its own; prints how long it took."""
+    began = time.time()
+
+    def say(what: str) -> None:
+        print(f"[{time.time() - began:6.1f} s] {what}")
+
+    try:
+        stack = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS)
+        with closing(Crowd(home, stack, size, seed)) as crowd:
+            crowd.follow_at_first()
+            crowd.publish_all(POSTS_BEFORE)
+            crowd.come_to_rest()
+            crowd.all(crowd.take_cursors, crowd.readers)
+            say("All have read and hold cursors, in a stage without channels.")
+            deploy.bring_up(home, given=BY_HAND)
+            flips, workers = _under_fire(crowd, log)
+            say(f"All is published, after {flips} flips; {workers}.")
+            ways = crowd.ways()
+            crowd.all(crowd.read_all, crowd.readers)
+            judged = judge(crowd.record, crowd.scrolls)
+            say(
+                f"{len(crowd.scrolls):,} scrolls showed {judged.shown:,} entries, and had to show "
+                f"{judged.owed:,}; posts went by {ways}."
+            )
+        return Found(judged.complaints, judged.owed, flips, ways, workers)
+    finally:
+        deploy.take_down(home)
+
+
+def _under_fire(crowd: Crowd, log: Path) -> tuple[Counter[str], Counter[str]]:
+    """Publish, flip and read at the same time, while workers are killed; until all is delivered."""
+    stack, size = crowd.stack, crowd.size
+    assert stack.endpoint is not None
+    worker_processes.stop_polling(stack)
+    plan = worker_processes.Plan(
+        seed=SEED_OF_WORKERS, kills=KILLS, within=KILL_SECONDS, copies=COPIES
+    )
+    environment = worker_processes.environment(stack, stack.endpoint)
+    with (
+        log.open("wb") as written,
+        worker_processes.running(plan, environment, log=written) as workers,
+        ThreadPoolExecutor(1 + READERS_AT_A_TIME) as acting,
+    ):
+        publishing = acting.submit(crowd.publish_all, size.posts, size.seconds)
+        reading = [
+            acting.submit(crowd.read_while, lambda: not publishing.done(), number)
+            for number in range(READERS_AT_A_TIME)
+        ]
+        flips = crowd.flip_while(lambda: not publishing.done())
+        for each in (publishing, *reading):
+            each.result()
+        crowd.come_to_rest()
+    return flips, workers
