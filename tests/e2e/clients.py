@@ -100,7 +100,7 @@ def send(stack: Deployment, *events: dict[str, Any]) -> None:
 def operate(home: Home, *arguments: str) -> Any:
     """What `fanfold … --json` prints on an engine, parsed."""
     ran = CliRunner().invoke(app, [*arguments, "--json", "--home", str(home.path)])
-    assert ran.exit_code == 0, ran.output
+    assert ran.exit_code == 0, (ran.output, ran.exception)
     return json.loads(ran.stdout)
 
 
