@@ -4,12 +4,14 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import clock, names
 from fanfold.aws.items import MAX_KEYS
+from fanfold.channels.head_table import HeadTable
+from fanfold.channels.known_head import KnownHead
 from fanfold.errors import FanfoldError, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.edges import Edges
@@ -19,6 +21,7 @@ from fanfold.follows.growth import Growing, Notify
 from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import NotGrown, Shards
+from fanfold.settings import Settings
 from fanfold_cli import event_sources
 from fanfold_cli.console import ExpectedError, counted, failing_with, say
 from fanfold_cli.graph import Graph
@@ -167,7 +170,15 @@ def following(deployment: Deployment, notify: Notify = lambda *_what: None) -> F
         ),
         dynamodb,
         deployment.client("sqs"),
+        heads(settings, dynamodb),
     )
+
+
+def heads(settings: Settings, dynamodb: Any) -> KnownHead | None:
+    """The head of the channels; None in a stage without them."""
+    if not settings.channel_threshold:
+        return None
+    return KnownHead(HeadTable(dynamodb, settings.publishers_table))
 
 
 def report_growth(publisher_id: str, what: Shards | NotGrown) -> None:

@@ -17,7 +17,7 @@ import typer
 
 from fanfold import clock, names
 from fanfold.doctor.findings import Report
-from fanfold_cli import aws, fanouts, holding, move_tasks, redriving, seeding
+from fanfold_cli import aws, doctor_report, fanouts, holding, move_tasks, redriving, seeding
 from fanfold_cli.commands import doctor, fanout, pause
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
@@ -203,7 +203,7 @@ def installed() -> Iterator[None]:
         *((module, "waiting_for", lambda _what: nullcontext()) for module in (fanout, pause)),
         (typer, "echo", lambda text="", **_: running.world.note("says", text)),
         # A report with a table of findings would be drawn by rich; the checks read it.
-        (doctor, "_print", _keep),
+        (doctor_report, "show", _keep),
         (fanouts, "draw", lambda _rows: None),
         (Deployment, "choose", lambda stack, _home: _stacks[stack]),
     ]

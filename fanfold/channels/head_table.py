@@ -101,6 +101,24 @@ class HeadTable:
             values={":as_seen": number(channel.until)},
         )
 
+    def replace(self, seen: Head, head: Head) -> bool:
+        """Replace the whole row, to repair it; False if it has changed since it was `seen`."""
+        item: dict[str, Any] = {
+            **KEY,
+            "version": number(head.version),
+            "revision": number(head.revision),
+            "channels": {"M": {key: _row_of(each) for key, each in head.channels.items()}},
+        }
+        unchanged = expressions(
+            condition="#revision = :seen" if seen.revision else "attribute_not_exists(#revision)",
+            values={":seen": number(seen.revision)} if seen.revision else {},
+        )
+        try:
+            self.client.put_item(TableName=self.table, Item=item, **unchanged)
+        except self.client.exceptions.ConditionalCheckFailedException:
+            return False
+        return True
+
     def _update(
         self, *, sets: dict[str, Value | str] | None = None, values: Item | None = None, **more: Any
     ) -> Head | None:
@@ -132,5 +150,6 @@ def _row_of(channel: Channel) -> Value:
             "v": number(channel.version),
             "seq": number(channel.seq),
             "followers": number(channel.followers),
+            **({"until": number(channel.until)} if channel.until else {}),
         }
     }

@@ -2,7 +2,7 @@
 
 The following row decides. One pass compares the edges with the rows, another the rows with the
 edges and with the marks of their readers; what differs is read again a moment later before it
-counts.
+counts. In a stage with channels, two passes before them look at those (`examine_channels.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from fanfold.doctor.channels import Channels
+from fanfold.doctor.examine_channels import ChannelExamination
 from fanfold.doctor.findings import Difference, Pair, Placements, Report, Snapshot, pair_of
 from fanfold.doctor.recheck import MOMENT_SECONDS, Recheck
 from fanfold.doctor.repair import Repair, failure_of
@@ -38,6 +40,7 @@ class Doctor:
     repair: Repair | None  # without it, differences are only reported
     recheck: Recheck
     report: Report
+    channels: Channels | None = None  # of a stage that has them
 
     def examine(self, publisher_id: str | None = None) -> Iterator[Phase]:
         """Examine all follows and edges, or those of one publisher.
@@ -45,6 +48,8 @@ class Doctor:
         Both tables are scanned for one publisher, too: follows are keyed by user, and edges may lie
         in shards that the publisher's row does not know.
         """
+        if self.channels:
+            yield from self._examine_channels(self.channels, publisher_id)
         followers, following = self.records.edges_table.table, self.records.follows.table
         # Edges first: they show up to which level the edge of a follow may lie.
         edges = self._compare_edges(publisher_id)
@@ -54,6 +59,20 @@ class Doctor:
         if count := len(self.recheck):
             what = f"Reading differences again, {MOMENT_SECONDS:.0f} s after the first time"
             yield Phase(what, "differences", count, self._recheck_all())
+
+    def _examine_channels(self, channels: Channels, publisher_id: str | None) -> Iterator[Phase]:
+        examination = ChannelExamination(
+            channels, self.report, self.repair is not None, self._suspect_pairs
+        )
+        posts, readers = channels.fanouts_table, self.records.follows.readers.table
+        steps = examination.compare_posts(publisher_id)
+        yield Phase("Reading deliveries", "deliveries", self.records.count(posts), steps)
+        steps = examination.compare_readers(publisher_id)
+        yield Phase("Reading readers", "readers", self.records.count(readers), steps)
+
+    def _suspect_pairs(self, pairs: Iterable[Pair]) -> None:
+        """Those without an edge: with the others, relations without a row are found as well."""
+        self._suspect(each for each in self._read(pairs) if not each.placements)
 
     def _compare_edges(self, publisher_id: str | None) -> Iterator[int]:
         """Find edges without a row. All other differences are found with the rows."""

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TypeAlias
 
+from fanfold.channels.head import Head
+from fanfold.fanout.row import Fanout
+from fanfold.follows import followed_channels
 from fanfold.follows.wishes import Follow
 from fanfold.names import Table
 from fanfold.timeline import marks
@@ -25,7 +28,7 @@ def pair_of(row: Follow) -> Pair:
 
 
 class Difference(StrEnum):
-    """How follows can disagree with edges, or with their readers' marks."""
+    """How follows can disagree with edges, or with their readers' marks; and how channels can."""
 
     MISSING = "missing"  # a follow without an edge
     ORPHANED = "orphaned"  # an edge without a follow
@@ -33,13 +36,28 @@ class Difference(StrEnum):
     NEWER = "newer"  # an edge of a newer version, which the next unfollow would not delete
     HIDDEN = "hidden"  # a follow whose publisher is marked as unfollowed
     SHOWN = "shown"  # a recent unfollow that its user's marks do not tell
+    OVERLOOKED = "overlooked"  # a follow whose publisher's channel the reader's pages leave out
+    OVERHEARD = "overheard"  # a channel that a reader's pages read without a follow
+    ABSENT = "absent"  # a post that is complete in a channel, and is not there
+    UNLISTED = "unlisted"  # a publisher whose channel is in use, and is not in the head
+    REWOUND = "rewound"  # the head, if it is older than what readers or the ledger know of it
     UNREACHABLE = "unreachable"  # a publisher with edges above the level of its row
     UNREADABLE = "unreadable"  # an item that is neither an edge nor a row; never repaired
 
 
-def mark_of(row: Follow, reader: Reader, *, now_ms: int, retention_days: int) -> Difference | None:
-    """How the marks of a reader differ from the row. Unfollows of version 0.1 left none."""
+def mark_of(
+    row: Follow, reader: Reader, *, now_ms: int, retention_days: int, head: Head | None = None
+) -> Difference | None:
+    """How the marks of a reader differ from the row. Unfollows of version 0.1 left none.
+
+    In a stage with channels, those that tell which of the channels of `head` the reader follows,
+    too.
+    """
     times = {"now_ms": now_ms, "retention_days": retention_days}
+    if head and followed_channels.overlooks(reader, head, row):
+        return Difference.OVERLOOKED
+    if head and followed_channels.overhears(reader, head, row):
+        return Difference.OVERHEARD
     if row.is_active:
         is_wrong = marks.is_wrongly_hidden(reader, row.publisher_id, **times)
         return Difference.HIDDEN if is_wrong else None
@@ -102,6 +120,9 @@ class Report:
     examples: list[Snapshot] = field(default_factory=list)
     unreachable: dict[str, Unreachable] = field(default_factory=dict)  # by publisher
     unreadable: list[tuple[Table, Key]] = field(default_factory=list)
+    posts: int | None = None  # complete in channels; None in a stage without channels
+    absent: list[Fanout] = field(default_factory=list)
+    unlisted: list[str] = field(default_factory=list)  # publishers
     failure: str = ""  # why the latest repair that failed did so
 
     @property
@@ -129,6 +150,10 @@ class Report:
         before = self.unreachable.get(publisher.publisher_id, publisher)
         self.unreachable[publisher.publisher_id] = replace(publisher, level=before.level)
         self.found[Difference.UNREACHABLE] = len(self.unreachable)
+
+    def add_absent(self, fanouts: list[Fanout]) -> None:
+        self.found[Difference.ABSENT] += len(fanouts)
+        self.absent += fanouts[: EXAMPLES - len(self.absent)]
 
     def add_unreadable(self, table: Table, keys: list[Key]) -> None:
         self.found[Difference.UNREADABLE] += len(keys)

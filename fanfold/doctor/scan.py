@@ -86,16 +86,17 @@ class Records:
             for (user_id, publisher_id), top in levels.items()
             for level in range(top + 1)
         ]
-        return _placements(self._get_all(self.edges_table.table, keys))
+        return _placements(self.get_all(self.edges_table.table, keys))
 
     def marks(self, rows: Collection[Follow]) -> dict[Pair, Difference | None]:
         """How the marks of their readers differ from these rows, which were read before."""
         readers, now_ms = self.follows.readers, clock.now_ms()
+        head = self.follows.heads.get() if self.follows.heads else None
         users = {row.user_id for row in rows}
         keys = [{READERS.partition_key: text(user_id)} for user_id in users]
         found = {
             get_text(item, READERS.partition_key): reader_of(item)
-            for item in self._get_all(readers.table, keys)
+            for item in self.get_all(readers.table, keys)
         }
         return {
             pair_of(row): mark_of(
@@ -103,6 +104,7 @@ class Records:
                 found.get(row.user_id, Reader()),
                 now_ms=now_ms,
                 retention_days=self.follows.retention_days,
+                head=head,
             )
             for row in rows
         }
@@ -110,7 +112,7 @@ class Records:
     def without_row(self, pairs: Collection[Pair]) -> list[Pair]:
         """Those of these pairs that have no readable row."""
         keys = [row_key(*pair) for pair in pairs]
-        rows = filter(None, map(_row_of, self._get_all(self.follows.table, keys)))
+        rows = filter(None, map(_row_of, self.get_all(self.follows.table, keys)))
         known = set(map(pair_of, rows))
         return [pair for pair in pairs if pair not in known]
 
@@ -160,7 +162,8 @@ class Records:
             request["ExpressionAttributeValues"] = {":value": text(value)}
         return scans.pages(self.follows.client, **request)
 
-    def _get_all(self, table: str, keys: Sequence[Any]) -> list[Item]:
+    def get_all(self, table: str, keys: Sequence[Any]) -> list[Item]:
+        """The items of these keys, of those that are there. Raises `TryLater`."""
         parts = [keys[start : start + MAX_KEYS] for start in range(0, len(keys), MAX_KEYS)]
         if len(parts) == 1:
             # A snapshot's only part: it is read on a thread, which must not wait for another one.

@@ -52,7 +52,7 @@ class FollowsTable:
 
     A count that could miss a change would let the limit drift, and a mark hide or show the wrong
     publisher. In a stage with channels, which has `heads`, the row also says which channels the
-    user's pages read (`memo.py`).
+    user's pages read (`followed_channels.py`).
     """
 
     client: DynamoDBClient
@@ -140,14 +140,17 @@ class FollowsTable:
             change = marks.followed(reader, {seen.publisher_id: 0}, **times)
             memo = self._followed(reader, [seen.publisher_id])
         else:
-            change = marks.unfollowed(reader, seen.publisher_id, ended_at=seen.ended_at, **times)
+            change = marks.NO_CHANGE  # where nothing is known of a follow that ended
+            if seen.ended_at:
+                ended_at = seen.ended_at
+                change = marks.unfollowed(reader, seen.publisher_id, ended_at=ended_at, **times)
             memo = self._unfollowed(seen.publisher_id)
         if not any(change) and not any(memo):
             return True
         is_the_same = {
             "TableName": self.table,
             "Key": row_key(seen.user_id, seen.publisher_id),
-            **expressions(condition="#version = :seen", values={":seen": number(seen.version)}),
+            **expressions(**_as_read(seen.version)),
         }
         marked = {"Update": self.readers.marked(seen.user_id, change, memo)}
         return not transact(self.client, [{"ConditionCheck": is_the_same}, marked])
@@ -194,19 +197,19 @@ class FollowsTable:
     def _followed(self, reader: Reader, publisher_ids: Sequence[str]) -> Memo:
         if self.heads is None:
             return NO_MEMO
-        from fanfold.follows import memo  # a stage without channels need not import it
+        from fanfold.follows import followed_channels  # for a stage with channels alone
 
         head = self.heads.get()
-        if memo.is_ahead(reader, head):
+        if followed_channels.is_ahead(reader, head):
             head = self.heads.anew()
-        return memo.followed(reader, head, publisher_ids)
+        return followed_channels.followed(reader, head, publisher_ids)
 
     def _unfollowed(self, publisher_id: str) -> Memo:
         if self.heads is None:
             return NO_MEMO
-        from fanfold.follows import memo
+        from fanfold.follows import followed_channels
 
-        return memo.unfollowed(publisher_id)
+        return followed_channels.unfollowed(publisher_id)
 
     def _change(
         self,
@@ -248,8 +251,7 @@ class FollowsTable:
             **expressions(
                 sets=sets,
                 removes=[EXPIRES_AT, "ended_at"] if follow.is_active else [],
-                condition="#version = :seen" if seen else "attribute_not_exists(#user_id)",
-                values={":seen": number(seen)} if seen else {},
+                **_as_read(seen),
             ),
         }
 
@@ -298,6 +300,13 @@ class FollowsTable:
             request["ExclusiveStartKey"] = row_key(user_id, after)
         answer = self.client.query(**request)
         return [follow_of(item) for item in answer["Items"]], "LastEvaluatedKey" in answer
+
+
+def _as_read(version: int) -> dict[str, Any]:
+    """The condition that a row still has this version; at 0 that there is none, and its values."""
+    if not version:
+        return {"condition": "attribute_not_exists(#user_id)"}
+    return {"condition": "#version = :seen", "values": {":seen": number(version)}}
 
 
 def row_key(user_id: str, publisher_id: str) -> dict[str, dict[str, str]]:

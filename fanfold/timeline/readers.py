@@ -69,7 +69,7 @@ class Counted(NamedTuple):
 
 
 class Memo(NamedTuple):
-    """What follows and unfollows change in what the row says of channels (`follows/memo.py`)."""
+    """What `follows/followed_channels.py` changes in what the row says of channels."""
 
     sets: Mapping[str, Value] = {}
     adds: Mapping[str, Value] = {}

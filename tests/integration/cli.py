@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
@@ -74,9 +74,9 @@ def outputs() -> dict[str, str]:
 class FakeLambda:
     """Lambda with the event source mapping of PLAN, and the settings of the stage."""
 
-    def __init__(self, max_level: int = 8, mappings: int = 1) -> None:
+    def __init__(self, max_level: int = 8, mappings: int = 1, **changed: Any) -> None:
         self.mappings = mappings
-        self.variables = replace(settings(), max_level=max_level).to_env()
+        self.variables = settings(max_level=max_level, **changed).to_env()
 
     def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
         assert EventSourceArn.endswith(":Publish")

@@ -88,8 +88,8 @@ RULES = (
     ),
     Rule(
         "fanfold.doctor",
-        (*GROUND, "fanfold.aws", "fanfold.timeline", "fanfold.follows", "fanfold.doctor"),
-        "it examines follows, and nothing depends on it",
+        (*FOLLOWS, "fanfold.fanout.row", "fanfold.doctor"),
+        "it examines follows and rows of the ledger, and nothing depends on it",
     ),
     Rule(
         "functions",

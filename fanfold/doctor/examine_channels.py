@@ -1,0 +1,77 @@
+"""The part of an examination that is about channels: the posts in them, and their head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from fanfold import clock
+from fanfold.doctor import heads
+from fanfold.doctor.channels import Channels
+from fanfold.doctor.findings import Difference, Pair, Report
+from fanfold.doctor.heads import Known
+from fanfold.doctor.repair import failure_of
+from fanfold.fanout.row import Fanout
+
+
+@dataclass(frozen=True)
+class ChannelExamination:
+    """Two passes, in this order; `suspect` gets the relations that have to be looked at.
+
+    What is complete in a channel was put there before, so nothing of it is read again later.
+    """
+
+    channels: Channels
+    report: Report
+    repairs: bool
+    suspect: Callable[[list[Pair]], None]
+    _known: Known = field(default_factory=Known)
+    _absent: list[Fanout] = field(default_factory=list)
+
+    def compare_posts(self, publisher_id: str | None) -> Iterator[int]:
+        """Find the posts that are complete in a channel, and are not there."""
+        self.report.posts = 0
+        for scanned, fanouts in self.channels.delivered(publisher_id):
+            self.report.posts += len(fanouts)
+            self._known.add(fanouts)
+            absent = self.channels.absent(fanouts)
+            self.report.add_absent(absent)
+            self._absent.extend(absent)
+            yield scanned
+
+    def compare_readers(self, publisher_id: str | None) -> Iterator[int]:
+        """Find who reads a channel without a row of a follow; and at the end, the head's faults.
+
+        Readers with a row are compared with it.
+        """
+        listed = [each.publisher_id for each in self.channels.heads.get().channels.values()]
+        wanted = [each for each in listed if publisher_id in (None, each)]
+        for count, newest, pairs in self.channels.readers(wanted):
+            self._known.version = max(self._known.version, newest)
+            self.suspect(self.channels.records.without_row(pairs))
+            yield count
+        self._compare_head()
+
+    def _compare_head(self) -> None:
+        """The head is repaired first: a post cannot be put into a channel that it does not have."""
+        # Read after the rows, so that no version and no `seq` of theirs is later.
+        head, report = self.channels.heads.get(), self.report
+        report.unlisted = heads.unlisted(head, self._known)
+        report.found[Difference.UNLISTED] = len(report.unlisted)
+        report.found[Difference.REWOUND] = int(heads.has_gone_back(head, self._known))
+        if not self.repairs:
+            return
+        kinds = (Difference.UNLISTED, Difference.REWOUND)
+        if any(report.found[kind] for kind in kinds):
+            whole = heads.rebuilt(head, self._known, now_ms=clock.now_ms())
+            is_done = self._repair(partial(self.channels.replace, head, whole))
+            report.repaired.update({kind: report.found[kind] for kind in kinds if is_done})
+        for fanout in self._absent:
+            is_done = self._repair(partial(self.channels.put, fanout))
+            report.repaired[Difference.ABSENT] += is_done
+
+    def _repair(self, repair: Callable[[], None]) -> bool:
+        failure = failure_of(repair)
+        self.report.failure = failure or self.report.failure
+        return not failure

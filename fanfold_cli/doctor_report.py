@@ -1,0 +1,161 @@
+"""What `fanfold doctor` prints about an examination."""
+
+from dataclasses import asdict
+from itertools import islice
+from typing import Any
+
+from fanfold.doctor.findings import EXAMPLES, Difference, Report, Snapshot
+from fanfold_cli.console import counted, print_result, say
+
+MEANINGS = {
+    Difference.MISSING: "follows without an edge: the publisher's posts do not arrive",
+    Difference.ORPHANED: "edges without a follow: posts arrive that nobody asked for",
+    Difference.OLDER: "edges older than their follow: posts arrive all the same",
+    Difference.NEWER: "edges newer than their follow: an unfollow would not delete them",
+    Difference.HIDDEN: "follows that are marked as ended: the publisher's posts are not shown",
+    Difference.SHOWN: "ended follows without a mark: the publisher's older posts are shown",
+    Difference.OVERLOOKED: "follows whose channel is left out: the publisher's posts are not shown",
+    Difference.OVERHEARD: "channels read without a follow: posts are shown that nobody asked for",
+    Difference.ABSENT: "posts delivered by a channel that does not have them: nobody sees them",
+    Difference.UNLISTED: "publishers whose channel the head has lost: its posts are not shown",
+    Difference.REWOUND: "a head of the channels from an earlier time: posts may not be shown",
+    Difference.UNREACHABLE: "publishers with edges above the level of their row: not delivered to",
+    Difference.UNREADABLE: "items that are neither edges nor follows: never repaired",
+}
+
+
+# Those that are no difference of one follow.
+NO_FOLLOWS = (
+    Difference.ABSENT,
+    Difference.UNLISTED,
+    Difference.REWOUND,
+    Difference.UNREACHABLE,
+    Difference.UNREADABLE,
+)
+
+
+def so_far(report: Report, *, repair: bool) -> str:
+    # At least, because an interrupt does not wait for the repairs that are under way.
+    repaired = f"; at least {report.repaired.total():,} repaired" if repair else ""
+    awaiting = f"; {report.awaiting:,} more awaiting their second read" if report.awaiting else ""
+    return (
+        f"Stopped after {_examined(report)}: {counted(report.found.total(), 'difference')} found"
+        f"{repaired}{awaiting}. It is safe to run it again."
+    )
+
+
+def _examined(report: Report) -> str:
+    follows, edges = counted(report.follows, "follow"), counted(report.edges, "edge")
+    if report.posts is None:
+        return f"{follows} and {edges}"
+    return f"{follows}, {edges} and {counted(report.posts, 'post')} in channels"
+
+
+def show(report: Report) -> None:
+    if not report.found.total():
+        return
+    from rich.table import Table
+
+    table = Table("what", "found", "repaired", "meaning")
+    for kind, meaning in MEANINGS.items():
+        if found := report.found[kind]:
+            table.add_row(kind.value, f"{found:,}", f"{report.repaired[kind]:,}", meaning)
+    print_result(table)
+    _print_examples(
+        ("publisher", "level of its row", "edges up to level"),
+        [
+            (each.publisher_id, each.level, each.seen)
+            for each in islice(report.unreachable.values(), EXAMPLES)
+        ],
+        report.found[Difference.UNREACHABLE],
+    )
+    _print_examples(
+        ("unreadable in", "partition key", "sort key"),
+        [(table.name.lower(), *key) for table, key in report.unreadable],
+        report.found[Difference.UNREADABLE],
+    )
+    if report.unreadable:
+        say("Unreadable items are not repaired: inspect them, and delete them if they are junk.")
+    _print_examples(
+        ("publisher", "posts that its channel lacks"),
+        [(each.publisher_id, each.fanout_id) for each in report.absent],
+        report.found[Difference.ABSENT],
+    )
+    if report.unlisted:
+        say(f"Not in the head of the channels: {', '.join(report.unlisted)}.")
+    _print_examples(
+        ("user", "publisher", "what", "follow", "edge at level: version"),
+        [_row(snapshot) for snapshot in report.examples],
+        report.found.total() - sum(report.found[kind] for kind in NO_FOLLOWS),
+    )
+
+
+def _print_examples(header: tuple[str, ...], rows: list[tuple[Any, ...]], found: int) -> None:
+    if not rows:
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table()
+    for name in header:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(value)) for value in row))
+    print_result(table)
+    if found > len(rows):
+        say(f"The first {len(rows):,} of {found:,} are listed.")
+
+
+def _row(snapshot: Snapshot) -> tuple[str, ...]:
+    row, placements = snapshot.row, sorted(snapshot.placements.items())
+    follow = f"{row.state} {row.version}" if row.version else "none"
+    edges = ", ".join(f"{level}: {version}" for level, version in placements) or "none"
+    return row.user_id, row.publisher_id, str(snapshot.difference), follow, edges
+
+
+def conclude(report: Report, *, repair: bool, scope: str) -> None:
+    found, left = report.found.total(), report.left
+    conclusion = f"{_examined(report)} were examined: {counted(found, 'difference')} found"
+    if not found:
+        print_result(f"{_examined(report)} were examined: no difference found.")
+    elif repair:
+        print_result(f"{conclusion}, {found - left:,} repaired, {left:,} left.")
+        if report.failure:
+            say(f"Run it again. The last repair that failed: {report.failure}")
+    else:
+        print_result(f"{conclusion}, {report.repairable:,} of which can be repaired.")
+        if report.repairable:
+            say(f"Run `fanfold doctor {scope} --repair` to repair them.")
+
+
+def content(report: Report) -> dict[str, Any]:
+    return {
+        "follows": report.follows,
+        "edges": report.edges,
+        "found": {kind.value: report.found[kind] for kind in Difference},
+        "repaired": report.repaired.total(),
+        "left": report.left,
+        "examples": [_example(snapshot) for snapshot in report.examples],
+        "unreachable": [asdict(publisher) for publisher in report.unreachable.values()],
+        "posts_in_channels": report.posts,
+        "absent": [
+            {"publisher_id": each.publisher_id, "ref_id": each.fanout_id} for each in report.absent
+        ],
+        "unlisted": report.unlisted,
+        "unreadable": [
+            {"table": table.name.lower(), table.partition_key: key[0], str(table.sort_key): key[1]}
+            for table, key in report.unreadable
+        ],
+    }
+
+
+def _example(snapshot: Snapshot) -> dict[str, Any]:
+    row = asdict(snapshot.row)
+    return {
+        **{name: row[name] for name in ("user_id", "publisher_id", "state", "version")},
+        "what": snapshot.difference,
+        "edges": [
+            {"level": level, "version": version}
+            for level, version in sorted(snapshot.placements.items())
+        ],
+    }

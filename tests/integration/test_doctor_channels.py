@@ -1,0 +1,302 @@
+"""`fanfold doctor` in a stage with channels: posts, heads and what readers' rows say of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fanfold import names
+from fanfold.aws.items import binaries, expressions, number, text
+from fanfold.channels.head import Channel, Head, partition_of
+from fanfold.channels.head_table import KEY
+from fanfold.doctor import heads
+from fanfold.doctor.findings import Difference, mark_of
+from fanfold.doctor.heads import Known
+from fanfold.fanout.row import CHANNEL, Fanout
+from fanfold.follows.wishes import FOLLOWED, Follow
+from fanfold.ids import ref_id_for
+from fanfold.timeline.marks import Reader, hash_of
+from tests.integration.cli import FakeLambda, Ran, run
+from tests.integration.system import AT_MS, System
+
+# No publisher of these tests has so many followers: a channel is given by hand.
+BY_HAND = 1_000_000
+UNTIL = 2_000_000_000
+
+
+@pytest.fixture
+def channel_threshold() -> int:
+    return BY_HAND
+
+
+def doctor(*options: str) -> Ran:
+    lambda_ = FakeLambda(channel_threshold=BY_HAND)
+    return run("doctor", "--whole", *options, "--json", lambda_=lambda_)
+
+
+def found(ran: Ran) -> dict[str, int]:
+    return {kind: count for kind, count in ran.json["found"].items() if count}
+
+
+def is_well(system: System) -> bool:
+    """Whether a repair leaves nothing to find."""
+    repaired = doctor("--repair")
+    return repaired.exit_code == 0 and repaired.json["left"] == 0 and found(doctor()) == {}
+
+
+def post(system: System, *titles: str, user: str = "ada") -> None:
+    """Publish posts, a second apart, and have PLAN take them."""
+    for title in titles:
+        system.clock.advance(1)
+        assert system.publish(title, user=user, body={"title": title}).status == 202
+    system.pump("Publish")
+
+
+def seen(system: System, user: str = "bob") -> list[str]:
+    """The titles that pages show in cold containers, newest first."""
+    system.door("timeline").channels.forget()
+    entries = system.timeline(user, limit="100").body["entries"]
+    return [entry["body"]["title"] for entry in entries]
+
+
+def change(system: System, user: str = "bob", **clauses: Any) -> None:
+    """Change a reader's row by hand."""
+    key = {"user_id": text(user)}
+    system.dynamodb.update_item(TableName=names.READERS.name, Key=key, **expressions(**clauses))
+
+
+@pytest.fixture
+def sound(system: System) -> System:
+    """Bob follows Ada, who has a channel with two posts, and Bea, who has none."""
+    system.promote("ada")
+    for publisher in ("ada", "bea"):
+        system.follow("bob", publisher)
+    post(system, "one", "two")
+    post(system, "three", user="bea")
+    system.pump("Relation")
+    assert {system.ledger(ref_id_for("ada", each)).by for each in ("one", "two")} == {CHANNEL}
+    assert seen(system) == ["three", "two", "one"]
+    return system
+
+
+def test_a_sound_stage_has_no_difference(sound: System) -> None:
+    ran = doctor()
+    assert (ran.exit_code, found(ran)) == (0, {})
+    assert (ran.json["posts_in_channels"], ran.json["follows"]) == (2, 2)
+    plain = run("doctor", "--whole", lambda_=FakeLambda(channel_threshold=BY_HAND))
+    assert "2 follows, 2 edges and 2 posts in channels were examined" in plain.stdout
+
+
+# Posts
+
+
+def test_posts_that_their_channel_has_lost_are_put_there_again(sound: System) -> None:
+    before = sound.heads.get().channels
+    for row in sound.rows(names.TIMELINES):
+        if row["user_id"]["S"] == partition_of("ada"):
+            key = {name: row[name] for name in ("user_id", "sort_key")}
+            sound.dynamodb.delete_item(TableName=names.TIMELINES.name, Key=key)
+    ran = doctor()
+    assert (ran.exit_code, found(ran)) == (1, {"absent": 2})
+    refs = {ref_id_for("ada", each) for each in ("one", "two")}
+    assert {each["ref_id"] for each in ran.json["absent"]} == refs
+    assert seen(sound) == ["three"]
+    assert is_well(sound)
+    assert seen(sound) == ["three", "two", "one"]
+    (ada,) = sound.heads.get().channels.values()
+    assert ada.seq == before[ada.key].seq + 2
+
+
+def test_posts_that_nobody_is_to_see_are_not_missed(sound: System) -> None:
+    sound.http("api/retract_post", user="ada", path={"ref_id": ref_id_for("ada", "one")})
+    for row in sound.rows(names.TIMELINES):
+        key = {name: row[name] for name in ("user_id", "sort_key")}
+        sound.dynamodb.delete_item(TableName=names.TIMELINES.name, Key=key)
+    assert found(doctor()) == {"absent": 1}
+    sound.clock.advance(30 * 86_400)
+    assert found(doctor()) == {}
+
+
+# What readers' rows say
+
+
+def test_a_row_that_leaves_a_channel_out_is_repaired(sound: System) -> None:
+    change(sound, sets={"channels_seen": number(1)}, removes=["channels"])
+    assert seen(sound) == ["three"]
+    ran = doctor()
+    assert found(ran) == {"overlooked": 1}
+    assert [(each["what"], each["publisher_id"]) for each in ran.json["examples"]] == [
+        ("overlooked", "ada")
+    ]
+    assert is_well(sound)
+    assert seen(sound) == ["three", "two", "one"]
+
+
+@pytest.mark.parametrize("has_row", [True, False])
+def test_a_row_that_has_a_channel_without_a_follow_is_repaired(
+    sound: System, has_row: bool
+) -> None:
+    if has_row:
+        sound.unfollow("carl", "ada")
+    change(sound, "carl", adds={"channels": binaries([hash_of("ada"), hash_of("bea")])})
+    assert found(doctor()) == {"overheard": 1}
+    assert is_well(sound)
+    assert seen(sound, "carl") == []
+
+
+def test_readers_restored_to_an_earlier_time_are_repaired(sound: System) -> None:
+    """Between then and now, Bob followed Cem and unfollowed Ada."""
+    sound.promote("cem")
+    (old,) = [row for row in sound.rows(names.READERS) if row["user_id"]["S"] == "bob"]
+    sound.follow("bob", "cem")
+    sound.unfollow("bob", "ada")
+    sound.dynamodb.put_item(TableName=names.READERS.name, Item={**old, "channels_seen": number(2)})
+    assert found(doctor()) == {"overlooked": 1, "overheard": 1}
+    assert is_well(sound)
+    post(sound, "four", user="cem")
+    assert seen(sound) == ["four", "three"]
+
+
+# The head
+
+
+def test_a_lost_head_is_rebuilt_from_what_its_channels_hold(sound: System) -> None:
+    seen(sound)
+    sound.dynamodb.delete_item(TableName=names.PUBLISHERS.name, Key=KEY)
+    change(sound, sets={"channels_seen": number(7)})
+    assert sound.follow("bob", "dan").status == 200, "meanwhile, follows are taken"
+    change(sound, sets={"channels_seen": number(7)})
+    assert found(doctor()) == {"unlisted": 1, "rewound": 1}
+    assert doctor().json["unlisted"] == ["ada"]
+    assert is_well(sound)
+    (ada,) = sound.heads.get().channels.values()
+    assert (ada.publisher_id, ada.version, ada.seq, ada.is_active) == ("ada", 8, 2, True)
+    assert seen(sound) == ["three", "two", "one"]
+    post(sound, "four")
+    assert sound.ledger(ref_id_for("ada", "four")).by == CHANNEL
+    assert seen(sound) == ["four", "three", "two", "one"]
+
+
+def test_a_head_restored_to_an_earlier_time_is_taken_by_warm_containers(sound: System) -> None:
+    (old,) = [
+        row for row in sound.rows(names.PUBLISHERS) if row["publisher_id"] == text("#channels")
+    ]
+    sound.promote("cem")
+    sound.heads.demote("ada", until=UNTIL)
+    sound.follow("bob", "cem")
+    post(sound, "four", user="cem")
+    assert seen(sound)[0] == "four"
+    sound.dynamodb.put_item(TableName=names.PUBLISHERS.name, Item=old)
+    ran = doctor("--repair")
+    assert found(ran) == {"unlisted": 1}
+    assert found(doctor()) == {}
+    sound.clock.advance(2)
+    titles = [each["body"]["title"] for each in sound.timeline("bob").body["entries"]]
+    assert titles == ["four", "three", "two", "one"]
+    post(sound, "five", user="cem")
+    sound.clock.advance(2)
+    assert sound.timeline("bob").body["entries"][0]["body"]["title"] == "five"
+
+
+def test_a_repair_of_the_head_that_meets_a_change_is_to_be_run_again(
+    sound: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound.dynamodb.delete_item(TableName=names.PUBLISHERS.name, Key=KEY)
+    plain = heads.rebuilt
+
+    def rebuilt(head: Head, known: Known, *, now_ms: int) -> Head:
+        sound.promote("cem")
+        return plain(head, known, now_ms=now_ms)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(heads, "rebuilt", rebuilt)
+        ran = doctor("--repair")
+    assert (ran.exit_code, found(ran), ran.json["repaired"]) == (1, {"unlisted": 1}, 0)
+    assert is_well(sound)
+    assert {each.publisher_id for each in sound.heads.get().channels.values()} == {"ada", "cem"}
+
+
+def test_a_channel_that_was_removed_after_its_posts_have_expired_is_not_missed(
+    sound: System,
+) -> None:
+    head = sound.heads.demote("ada", until=1)
+    assert head
+    (ada,) = head.channels.values()
+    sound.clock.advance(31 * 86_400)
+    assert sound.heads.remove(ada)
+    assert found(doctor()) == {}
+
+
+# The comparisons
+
+
+def known(version: int = 0, **posts: int) -> Known:
+    found = Known(version=version)
+    for publisher, count in posts.items():
+        row = {"accepted_at": "", "expires_at": 0, "followers": 9}
+        found.add(
+            Fanout(fanout_id=str(n), publisher_id=publisher, sort_key="", **row)  # type: ignore[arg-type]
+            for n in range(count)
+        )
+    return found
+
+
+def head(*channels: Channel, version: int = 3, revision: int = 5) -> Head:
+    return Head(version, revision, {each.key: each for each in channels})
+
+
+ADA = Channel("ada", 2, seq=4)
+
+
+@pytest.mark.parametrize(
+    ("of", "is_back"),
+    [
+        (known(), False),
+        (known(version=3), False),
+        (known(version=4), True),
+        (known(ada=4), False),
+        (known(ada=5), True),
+        (known(bea=1), False),
+    ],
+)
+def test_a_head_has_gone_back_if_readers_or_the_ledger_know_a_later_one(
+    of: Known, is_back: bool
+) -> None:
+    assert heads.has_gone_back(head(ADA), of) is is_back
+
+
+def test_a_rebuilt_head_is_later_than_all_that_is_known() -> None:
+    demoted = Channel("cem", 1, seq=9, until=UNTIL)
+    found = known(version=7, ada=6, bea=2)
+    assert heads.unlisted(head(ADA, demoted), found) == ["bea"]
+    whole = heads.rebuilt(head(ADA, demoted), found, now_ms=AT_MS)
+    assert (whole.version, whole.revision) == (8, AT_MS)
+    assert sorted(whole.channels.values()) == [
+        Channel("ada", 8, seq=6),
+        Channel("bea", 8, seq=2, followers=9),
+        Channel("cem", 8, seq=9, until=UNTIL),
+    ]
+    assert not heads.unlisted(whole, found)
+    assert not heads.has_gone_back(whole, found)
+    assert heads.rebuilt(whole, found, now_ms=AT_MS).revision == AT_MS + 1
+
+
+@pytest.mark.parametrize(
+    ("state", "channels_seen", "is_noted", "expected"),
+    [
+        (FOLLOWED, 2, True, None),
+        (FOLLOWED, 2, False, Difference.OVERLOOKED),
+        (FOLLOWED, 1, False, None),
+        ("unfollowed", 2, True, Difference.OVERHEARD),
+        ("unfollowed", 2, False, None),
+    ],
+)
+def test_a_reader_has_noted_the_channels_of_the_publishers_followed(
+    state: str, channels_seen: int, is_noted: bool, expected: Difference | None
+) -> None:
+    row = Follow(user_id="bob", publisher_id="ada", state=state, version=1)
+    marks = [hash_of("ada")] if is_noted else []
+    reader = Reader(channels=marks, channels_seen=channels_seen)
+    assert mark_of(row, reader, now_ms=AT_MS, retention_days=30, head=head(ADA)) is expected
+    assert mark_of(row, reader, now_ms=AT_MS, retention_days=30, head=head()) is None
