@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from botocore import xform_name
 
@@ -42,12 +42,16 @@ OF_WRITERS = (
 )
 
 
+Context: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+LEADING_KEYS = "dynamodb:LeadingKeys"
+
+
 class Need(NamedTuple):
     """An action on a resource, and what the conditions of a policy may ask about it."""
 
     action: str  # such as dynamodb:PutItem
     resource: str  # an ARN
-    context: tuple[tuple[str, tuple[str, ...]], ...] = ()  # values by condition key
+    context: Context = ()  # values by condition key
 
 
 class Unknown(Exception):
@@ -81,6 +85,8 @@ def _of_tables(operation: str, request: Mapping[str, Any]) -> Iterator[Need]:
         for item in request["TransactItems"]:
             ((kind, part),) = item.items()
             yield Need(f"dynamodb:{TRANSACTED[kind]}", _table(part["TableName"]), context)
+    elif "Key" in request:
+        yield Need(f"dynamodb:{operation}", _table(request["TableName"]), _leading(request["Key"]))
     elif "RequestItems" in request:
         for name in request["RequestItems"]:
             yield Need(f"dynamodb:{operation}", _table(name))
@@ -88,6 +94,17 @@ def _of_tables(operation: str, request: Mapping[str, Any]) -> Iterator[Need]:
         # The index alone: whoever may query the table may not query its indexes, nor the reverse.
         index = f"/index/{request['IndexName']}" if "IndexName" in request else ""
         yield Need(f"dynamodb:{operation}", _table(request["TableName"]) + index)
+
+
+def _leading(key: Mapping[str, Any]) -> Context:
+    """The partition key of a call to one row, as far as the model knows it.
+
+    Where the table has a sort key too, it does not know which of the two is which.
+    """
+    if len(key) > 1:
+        return ()
+    ((value,),) = (each.values() for each in key.values())
+    return ((LEADING_KEYS, (str(value),)),)
 
 
 def needs_of_key(need: Need, key: str) -> frozenset[Need]:

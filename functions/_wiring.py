@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from functions import _clients
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from fanfold.aws.threads import Together
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from fanfold.follows.edges import Edges
     from fanfold.senders import Senders
     from fanfold.settings import Settings
+    from fanfold.sweep.old_channels import OldChannels
 
 
 def publishing(settings: Settings, dynamodb: DynamoDBClient) -> Publishing:
@@ -102,6 +105,18 @@ def known_head(settings: Settings, dynamodb: DynamoDBClient) -> KnownHead | None
     from fanfold.channels.known_head import KnownHead
 
     return KnownHead(table)
+
+
+def old_channels(
+    settings: Settings, dynamodb: DynamoDBClient, report: Callable[[str], None]
+) -> OldChannels | None:
+    """The use case that ends channels, for SWEEP; None in a stage without them."""
+    table = heads(settings, dynamodb)
+    if table is None:
+        return None
+    from fanfold.sweep.old_channels import OldChannels
+
+    return OldChannels(table, report)
 
 
 def senders(settings: Settings) -> Senders | None:

@@ -18,7 +18,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.settings import Settings
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.sweep import Sweeping, Swept
-from functions import _clients
+from functions import _clients, _wiring
 from functions._logs import new_logger
 
 # What a run keeps of its time: for the step in hand, its metrics and the dead letters.
@@ -49,6 +49,13 @@ dead_letters = DeadLetterReports(
     }
 )
 logger = new_logger()
+
+
+def _log_removed(publisher_id: str) -> None:
+    logger.warning("A channel was removed.", publisher_id=publisher_id)
+
+
+channels = _wiring.old_channels(settings, dynamodb, _log_removed)
 metrics = Metrics(namespace=names.METRICS_NAMESPACE)
 
 
@@ -73,6 +80,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
             receives=message.receives,
             size=message.size,
         )
+    if channels is not None:
+        metrics.add_metric(names.CHANNELS, MetricUnit.Count, channels.remove())
     metrics.add_metric(names.FANOUTS_STALLED, MetricUnit.Count, fanouts.stalled())
     small, large = oldest.small_seconds, oldest.large_seconds
     metrics.add_metric(names.OLDEST_SMALL_OPEN_SECONDS, MetricUnit.Seconds, small)

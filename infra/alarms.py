@@ -54,6 +54,7 @@ class Alarms(Construct):
         for lane in names.LANES:
             self._add(delivery_alarms.of_lane(queues[lane], stage))
         self._add(delivery_alarms.of_sweep(stage))
+        self._add(delivery_alarms.of_channels(stage))
         self._add(service_alarms.of_requests(api))
         for function, placed in functions.items():
             self._add(service_alarms.of_function(function, placed))

@@ -7,6 +7,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 
 from fanfold import names
+from fanfold.channels.head import MOST
 
 from .alarm_rules import BELOW, BROKEN, MINUTE, UNCHANGED, Rule, math, ours
 from .stages import Stage
@@ -175,6 +176,22 @@ def of_sweep(stage: Stage) -> Iterator[Rule]:
         bad=SILENT_MINUTES,
         of=SILENT_MINUTES,
         missing=BROKEN,
+    )
+
+
+def of_channels(stage: Stage) -> Iterator[Rule]:
+    """In a stage with channels, SWEEP reports their number likewise."""
+    if not stage.channel_threshold:
+        return
+    yield Rule(
+        name="ChannelsFull",
+        says=f"There are {MOST} channels, and no room for more: the posts of further publishers "
+        "with many followers are pushed, which takes longer and costs more. `fanfold channels "
+        "list` says how many followers each has. Demote those with the fewest: their room is free "
+        "once their entries have expired.",
+        metric=ours(names.CHANNELS, stage, names.SWEEP, "Maximum"),
+        threshold=MOST,
+        missing=UNCHANGED,
     )
 
 

@@ -84,6 +84,7 @@ class Properties:
     tables: TableOptions | None = None
     cors_origins: Sequence[str] | None = None
     concurrency: int | None = None
+    channel_threshold: int | None = None
     tags: Mapping[str, str] | None = None
     senders: Sequence[Sender] | None = None
     has_alarm_topic: bool = False
@@ -101,6 +102,8 @@ class Properties:
             changed["cors_origins"] = tuple(self.cors_origins)
         if self.concurrency is not None:
             changed["concurrency"] = self.concurrency
+        if self.channel_threshold is not None:
+            changed["channel_threshold"] = self.channel_threshold
         if self.tags is not None:
             changed["tags"] = tuple(f"{name}={value}" for name, value in self.tags.items())
         if self.senders is not None:

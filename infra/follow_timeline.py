@@ -24,7 +24,14 @@ from .embedding import LOCAL_CONTEXT, Properties, Sender, TableOptions, embedded
 from .identity import Identity
 from .network import Attachment, Network
 from .outputs import stack_outputs
-from .rights import KEY_ACTIONS, KEY_ACTIONS_OF_READERS, SENDERS, TABLE_ACTIONS
+from .rights import (
+    HEAD_ACTIONS,
+    HEAD_ROW,
+    KEY_ACTIONS,
+    KEY_ACTIONS_OF_READERS,
+    SENDERS,
+    TABLE_ACTIONS,
+)
 from .run_time import run_time_settings
 from .service_function import ServiceFunction, order_updates, special
 from .stage_checks import StageError
@@ -61,6 +68,8 @@ class FollowTimeline(Construct):
         cors_origins: Sequence[str] | None = None,
         # How many of the account's concurrent executions it may take.
         concurrency: int | None = None,
+        # From how many followers on a publisher gets a channel; without it, there are none.
+        channel_threshold: int | None = None,
         # Binds who may send to the publish queue; without it, whoever may send acts for everybody.
         senders: Sequence[Sender] | None = None,
         # Gets all alarms, and must let CloudWatch publish. Without it: `alarm_topic`.
@@ -87,6 +96,7 @@ class FollowTimeline(Construct):
             tables=tables,
             cors_origins=cors_origins,
             concurrency=concurrency,
+            channel_threshold=channel_threshold,
             tags=tags,
             senders=senders,
             has_alarm_topic=alarm_topic is not None,
@@ -118,7 +128,7 @@ class FollowTimeline(Construct):
         self._place_functions(code)
         self._grant_tables()
         self._grant_queues()
-        order_updates(self.functions)
+        order_updates(self.functions, self._stage)
         self._start_functions()
         self.http = HttpDoor(
             self,
@@ -250,8 +260,11 @@ class FollowTimeline(Construct):
         for function, placed in self.functions.items():
             self._grant_tables_of(function, placed)
             if self._key is not None:
-                actions = KEY_ACTIONS_OF_READERS if function == TIMELINE else KEY_ACTIONS
-                self._key.grant(placed, *actions)
+                reads = function == TIMELINE and not self._stage.channel_threshold
+                self._key.grant(placed, *(KEY_ACTIONS_OF_READERS if reads else KEY_ACTIONS))
+        if self._stage.channel_threshold:
+            # What a page has found of a reader's channels is kept in the reader's row.
+            self.tables[names.READERS].allow(self.functions[TIMELINE], "UpdateItem")
         for index in (names.OPEN, names.GIVEN_UP):
             self.tables[names.FANOUTS].allow_index(self.functions[SWEEP], index, "Scan")
 
@@ -259,6 +272,9 @@ class FollowTimeline(Construct):
         for table, placed in self.tables.items():
             if actions := TABLE_ACTIONS[table].get(function):
                 placed.allow(who, *actions)
+        if self._stage.channel_threshold and (actions := HEAD_ACTIONS.get(function, ())):
+            table, key = HEAD_ROW
+            self.tables[table].allow_row(who, key, *actions)
         if function in (TIMELINE, RELATE):
             self.tables[names.POSTS].allow_index(who, names.OUTBOX, "Query")
 

@@ -26,6 +26,8 @@ def stack_outputs(
     if identity.pool is not None and identity.client is not None:
         outputs[names.USER_POOL_ID_OUTPUT] = identity.pool.user_pool_id
         outputs[names.USER_POOL_CLIENT_ID_OUTPUT] = identity.client.user_pool_client_id
+    if stage.channel_threshold:
+        outputs[names.CHANNEL_THRESHOLD_OUTPUT] = str(stage.channel_threshold)
     for table, placed in tables.items():
         outputs[table.output] = placed.table_name
         if table.heard_by_others and stage.streams:

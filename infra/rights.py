@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from fanfold import names
+from fanfold.channels.head import HEAD
 from fanfold.names import API, DELIVER, PLAN, RELATE, SWEEP, TIMELINE
 
 # All rights on tables. No function may scan one, or delete anything but an edge.
@@ -50,6 +51,12 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
         TIMELINE: ("GetItem",),
         PLAN: ("GetItem", "UpdateItem"),
     },
+}
+# In a stage with channels, the rights on one row besides: the head, among those of publishers.
+HEAD_ROW: Final = (names.PUBLISHERS, HEAD)
+HEAD_ACTIONS: Final[Mapping[names.Function, tuple[str, ...]]] = {
+    TIMELINE: ("GetItem",),
+    SWEEP: ("GetItem", "UpdateItem"),
 }
 # What DynamoDB and SQS ask of whoever uses a table or a queue that a key encrypts, spelt out: CDK
 # grants some of it by wildcards.

@@ -12,7 +12,7 @@ from constructs import Construct
 
 from fanfold import names
 from fanfold.budgets import WRITER_MEMORY_MB
-from fanfold.names import DELIVER, PLAN, RELATE, SWEEP
+from fanfold.names import API, DELIVER, PLAN, RELATE, SWEEP, TIMELINE
 from fanfold.settings import Settings
 
 from .network import Attachment
@@ -118,15 +118,29 @@ def special(function: names.Function, stage: Stage) -> dict[str, Any]:
     return options.get(function, {})
 
 
-def order_updates(placed: Mapping[names.Function, lambda_.Function]) -> None:
-    """Have whoever takes messages updated before those who send them, perhaps of a new kind."""
-    for queue, senders in SENDERS.items():
-        taker = placed[queue.consumer].node.default_child
-        assert isinstance(taker, lambda_.CfnFunction)
-        for sender in set(senders) - {queue.consumer}:
-            resource = placed[sender].node.default_child
-            assert isinstance(resource, lambda_.CfnFunction)
-            resource.node.add_dependency(taker)
+def order_updates(placed: Mapping[names.Function, lambda_.Function], stage: Stage) -> None:
+    """Have whoever takes messages updated before those who send them, perhaps of a new kind.
+
+    But PLAN comes after whoever reads channels and keeps what readers know of them, so that a
+    deploy that begins with channels lets no post into one that pages do not read. There, an order
+    of a new kind may reach the PLAN of the version before, which refuses it; SWEEP sends it again.
+    """
+    before = {
+        (queue.consumer, sender)
+        for queue, senders in SENDERS.items()
+        for sender in senders
+        if sender != queue.consumer
+    }
+    if stage.channel_threshold:
+        before = before - {(PLAN, API)} | {(API, PLAN), (TIMELINE, PLAN)}
+    for first, second in before:
+        _resource(placed[second]).node.add_dependency(_resource(placed[first]))
+
+
+def _resource(function: lambda_.Function) -> lambda_.CfnFunction:
+    resource = function.node.default_child
+    assert isinstance(resource, lambda_.CfnFunction)
+    return resource
 
 
 def service_name(stage: Stage, function: names.Function) -> str:

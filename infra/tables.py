@@ -1,6 +1,7 @@
 """The DynamoDB table as all tables here are: on demand, recoverable, granted action by action."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
@@ -60,6 +61,11 @@ class HouseTable(dynamodb.TableV2):
         """Grant these actions on the table, but not on its indexes."""
         _grant(who, actions, self.table_arn)
 
+    def allow_row(self, who: iam.IGrantable, key: str, *actions: str) -> None:
+        """Grant these actions on the rows with this partition key."""
+        leading = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [key]}}
+        _grant(who, actions, self.table_arn, conditions=leading)
+
     def allow_index(self, who: iam.IGrantable, index: names.Index, *actions: str) -> None:
         _grant(who, actions, f"{self.table_arn}/index/{index.name}")
 
@@ -80,12 +86,19 @@ def _encrypt(table: dynamodb.TableV2, key: kms.IKey) -> None:
     resource.add_property_override("Replicas.0.SSESpecification", {"KMSMasterKeyId": key.key_arn})
 
 
-def _grant(who: iam.IGrantable, actions: tuple[str, ...], arn: str) -> None:
+def _grant(
+    who: iam.IGrantable,
+    actions: tuple[str, ...],
+    arn: str,
+    *,
+    conditions: Mapping[str, Mapping[str, Any]] | None = None,
+) -> None:
     # `table.grants.actions` would add every index of the table by a wildcard.
     iam.Grant.add_to_principal(
         grantee=who,
         actions=[f"dynamodb:{action}" for action in actions],
         resource_arns=[arn],
+        conditions=conditions,
     ).assert_success()
 
 

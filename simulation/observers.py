@@ -20,7 +20,7 @@ from fanfold.follows.ring import follower_of, publisher_of
 from fanfold.follows.wishes import FOLLOWED
 from fanfold.ids import split_sort_key
 from simulation.bodies import content_of
-from simulation.channels import channel_puts, is_channel
+from simulation.channels import channel_puts, is_channel, is_of_head
 from simulation.history import Pair, PutEdge
 from simulation.lambdas import BURST_ENTRIES, MAX_IN_FLIGHT, MAX_PUTS
 from simulation.levels import Levels
@@ -135,7 +135,7 @@ class Observer:
         if operation == "update_item" and _is_plan(request):
             at = request["ExpressionAttributeValues"][":changed_at"]["S"]
             self._plans_of[request["Key"]["fanout_id"]["S"], task.number] = at
-        if task.name == "sweep":
+        if task.name == "sweep" and not is_of_head(request):
             self.repairs += self._is_repair(operation, request)
             if operation == "update_item":
                 self.sweeps.noting(request)

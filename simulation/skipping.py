@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from fanfold import names
+from fanfold.channels.head_table import HeadTable
 from fanfold.fanout.row import Fanout, from_item
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import Remedy, remedy_for
@@ -47,11 +48,16 @@ def first_due(world: World, runs: int) -> int:
     remembered = OpenFanouts(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
     paused = remembered.memory().paused
     is_skewed = world.faults.are_on and world.faults.rates["skewed"] > 0
+    heads = HeadTable(world.dynamodb, names.PUBLISHERS.name)  # type: ignore[arg-type]
+    channels = heads.get().channels.values() if world.channels.stage.threshold else ()
+    ends = [channel.until for channel in channels if not channel.is_active]
     margin_ms = MARGIN_MS + (MAX_SKEW_MS if is_skewed else 0)
 
     def is_due(run: int) -> bool:
         at_ms = world.clock.now_ms() + int(run * MINUTE * 1000) + margin_ms
-        return any(_remedy(world, row, at_ms, paused) is not Remedy.NOTHING for row in rows)
+        return any(until * 1000 < at_ms for until in ends) or any(
+            _remedy(world, row, at_ms, paused) is not Remedy.NOTHING for row in rows
+        )
 
     lo, hi = 0, max(0, runs)
     while lo < hi:  # once something is due, it stays due

@@ -56,6 +56,18 @@ def test_a_call_to_tables_needs_an_action_on_each(call: str, request_: Any, expe
     assert found == {(f"dynamodb:{action}", resource) for action, resource in expected}
 
 
+@pytest.mark.parametrize(
+    ("key", "context"),
+    [
+        ({"a": {"S": "#x"}}, (("dynamodb:LeadingKeys", ("#x",)),)),
+        ({"a": {"S": "#x"}, "b": {"S": "y"}}, ()),
+    ],
+)
+def test_a_call_to_one_row_says_its_partition_key(key: Any, context: Any) -> None:
+    (need,) = needs("dynamodb", "get_item", {"TableName": "T", "Key": key})
+    assert need == Need("dynamodb:GetItem", TABLE, context)
+
+
 @pytest.mark.parametrize("call", ["send_message", "send_message_batch"])
 def test_a_batch_to_a_queue_needs_what_one_message_needs(call: str) -> None:
     assert needs("sqs", call, {"QueueUrl": "http://h/1/q"}) == {Need("sqs:SendMessage", QUEUE)}

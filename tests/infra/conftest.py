@@ -69,6 +69,12 @@ def prod(synthesize: Synthesize) -> Template:
     )
 
 
+@pytest.fixture(scope="session")
+def shared(synthesize: Synthesize) -> Template:
+    """The default stage with channels."""
+    return synthesize(channel_threshold="100000")
+
+
 @pytest.fixture(params=["dev", "prod"])
 def template(request: pytest.FixtureRequest) -> Template:
     """The template of each stage in turn."""

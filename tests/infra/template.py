@@ -36,3 +36,13 @@ def variables(template: Template) -> dict[str, Template]:
 def output_id(template: Template, output: str) -> str:
     """The logical id of the resource that an output refers to."""
     return str(template["Outputs"][output]["Value"]["Ref"])
+
+
+def updated_before(template: Template) -> dict[str, set[str]]:
+    """The functions that CloudFormation updates before each function, by module."""
+    placed = resources(template, "AWS::Lambda::Function")
+    modules = {name: each["Properties"]["Handler"].split(".")[1] for name, each in placed.items()}
+    return {
+        modules[name]: {modules[other] for other in whole["DependsOn"] if other in modules}
+        for name, whole in placed.items()
+    }

@@ -8,7 +8,7 @@ import pytest
 
 from fanfold.doctor.recheck import MOMENT_SECONDS
 from fanfold.settings import Settings
-from tests.infra.template import Template, functions, of_type, variables
+from tests.infra.template import Template, functions, of_type, updated_before, variables
 
 # Seconds and megabytes by module.
 EXPECTED = {
@@ -90,14 +90,7 @@ def test_every_function_has_every_setting_in_its_environment(template: Template)
 
 
 def test_whoever_takes_a_message_is_updated_before_those_who_send_it(template: Template) -> None:
-    placed = of_type(template, "AWS::Lambda::Function")
-    modules = {name: each["Handler"].split(".")[1] for name, each in placed.items()}
-    waits_for = {
-        modules[name]: {modules[other] for other in whole["DependsOn"] if other in modules}
-        for name, whole in template["Resources"].items()
-        if name in modules
-    }
-    assert waits_for == {
+    assert updated_before(template) == {
         "api": {"plan", "relate"},
         "timeline": set(),
         "plan": {"deliver", "relate"},

@@ -17,9 +17,10 @@ from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 
-from aws_model.iam import Grant, Need, arn, grants, is_allowed, needs_of_key
+from aws_model.iam import LEADING_KEYS, Grant, Need, arn, grants, is_allowed, needs_of_key
 from aws_model.sqs.messages import ACCOUNT
 from fanfold import names
+from fanfold.channels.head import HEAD
 from infra import Network
 from simulation.__main__ import run
 from simulation.lambdas import installed
@@ -42,6 +43,12 @@ WILDCARDS = {"*": "in a VPC: AWS takes no resource for the actions that attach a
 def record(request: pytest.FixtureRequest) -> Record:
     """What each function needs, by one of the transports."""
     return walk(request.param)
+
+
+@pytest.fixture(scope="module")
+def with_channels() -> Record:
+    """The same in a stage with channels."""
+    return walk(names.LIBCURL, with_channels=True)
 
 
 def missing(needed: set[Need], held: Sequence[Grant]) -> set[Need]:
@@ -91,6 +98,27 @@ def test_each_grant_that_is_taken_away_is_missed(
 
 
 @pytest.mark.parametrize("module", MODULES)
+def test_in_a_stage_with_channels_a_function_may_do_what_it_calls_and_nothing_else(
+    with_channels: Record, shared: Template, module: str
+) -> None:
+    held, needed = grants(policies(shared)[module]), all_needed(with_channels, shared)[module]
+    assert (missing(needed, held), unused(needed, held)) == (set(), set())
+    for grant in held:
+        assert missing(needed, [each for each in held if each is not grant]), grant
+
+
+def test_with_channels_the_head_is_the_only_row_of_publishers_for_pages_and_sweep(
+    shared: Template,
+) -> None:
+    rows = arn("dynamodb", f"table/{names.PUBLISHERS.name}")
+    for module in (names.TIMELINE.name, names.SWEEP.name):
+        held = grants(policies(shared)[module])
+        for key, is_head in ((HEAD, True), ("ada", False), ("#all", False)):
+            need = Need("dynamodb:GetItem", rows, ((LEADING_KEYS, (key,)),))
+            assert is_allowed(need, held) is is_head
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_each_grant_that_is_added_is_noticed(record: Record, dev: Template, module: str) -> None:
     everything = {(g.action, g.resource) for p in policies(dev).values() for g in grants(p)}
     held, needed = grants(policies(dev)[module]), all_needed(record, dev)[module]
@@ -115,11 +143,13 @@ def test_no_policy_has_a_wildcard(template: Template) -> None:
         assert wildcards(grants(policy)) == set()
 
 
+@pytest.mark.parametrize("threshold", [None, 1_000])
 def test_with_a_key_and_a_vpc_each_function_may_use_them_as_far_as_it_needs(
-    record: Record, stack: Stack
+    request: pytest.FixtureRequest, stack: Stack, threshold: int | None
 ) -> None:
-    network = Network(vpc=ec2.Vpc(stack, "Vpc", max_azs=1))
-    embed(stack, encryption_key=kms.Key(stack, "Key"), network=network)
+    record: Record = request.getfixturevalue("with_channels" if threshold else "record")
+    network, key_ = Network(vpc=ec2.Vpc(stack, "Vpc", max_azs=1)), kms.Key(stack, "Key")
+    embed(stack, encryption_key=key_, network=network, channel_threshold=threshold)
     template = template_of(stack)
     ((logical_id, _),) = of_type(template, "AWS::KMS::Key").items()
     key = arn("kms", f"key/{logical_id}")
@@ -175,7 +205,12 @@ def without(policy: Template, number: int) -> Template:
     """The policy without one of its grants."""
     held = grants(policy)
     statements = [
-        {"Effect": "Allow", "Action": each.action, "Resource": each.resource}
+        {
+            "Effect": "Allow",
+            "Action": each.action,
+            "Resource": each.resource,
+            "Condition": each.condition,
+        }
         for each in held[:number] + held[number + 1 :]
     ]
     return {**policy, "Statement": statements}

@@ -10,21 +10,25 @@ from unittest.mock import patch
 
 from aws_model import errors
 from aws_model.dynamodb.capacity import PROVISIONED, Reason, throttled
-from aws_model.iam import Need, needs
-from fanfold import contract, names
+from aws_model.iam import LEADING_KEYS, Need, needs
+from fanfold import clock, contract, names
+from fanfold.channels.head import HEAD
+from fanfold.channels.head_table import HeadTable
 from fanfold.errors import TooManyRequests, TryLater
 from fanfold.follows.sharding import HOT_KEY_RANGE
 from fanfold.ids import ref_id_for
 from simulation import clients
+from simulation.channels import Stage
 from simulation.clients import running, tables_of
 from simulation.kinds.undisturbed import calm
-from simulation.lambdas import installed, queue_url
+from simulation.lambdas import BY_HAND, installed, queue_url
 from simulation.requests import call, send
 from simulation.world import World
 
 Record = dict[str, set[Need]]
 
 SEED = 1
+ANOTHER = "another row"  # of whatever table
 PUBLISHER, SMALL, READER = "celebrity", "singer", "reader"
 # In the simulation, a segment has 4 followers: a few segments, and one.
 FOLLOWERS = {PUBLISHER: 14, SMALL: 4}
@@ -47,11 +51,20 @@ def recording() -> Iterator[Record]:
 
     def call(service: str, operation: str, request: dict[str, Any]) -> Any:
         if module := _module():  # else a check or an operator calls
-            record.setdefault(module, set()).update(needs(service, operation, request))
+            needed = needs(service, operation, request)
+            record.setdefault(module, set()).update(map(_abridged, needed))
         return plain(service, operation, request)
 
     with patch.object(clients, "call", call):
         yield record
+
+
+def _abridged(need: Need) -> Need:
+    """The need, with one name for all rows but the head, which has rights of its own."""
+    context = dict(need.context)
+    if context.get(LEADING_KEYS, (HEAD,)) != (HEAD,):
+        context[LEADING_KEYS] = (ANOTHER,)
+    return need._replace(context=tuple(context.items()))
 
 
 def _module() -> str:
@@ -59,7 +72,7 @@ def _module() -> str:
     return str(caller).removeprefix("functions.")
 
 
-def walk(transport: str) -> Record:
+def walk(transport: str, *, with_channels: bool = False) -> Record:
     """Run each function through its paths, once; the record."""
     with installed(), recording() as record:
         world = World(SEED, transport=transport)
@@ -68,6 +81,8 @@ def walk(transport: str) -> Record:
         # reader's row has marks for.
         world.sample_edges, world.max_hidden, world.max_muted = 2, 1, 1
         world.backfill, world.retention_days = 2, 30
+        if with_channels:
+            world.channels.stage = Stage(threshold=BY_HAND)
         world.run(lambda world: world.start_client("walker", lambda: Walk(world).all()))
     return record
 
@@ -104,6 +119,8 @@ class Walk:
             self.lose_orders, self.hurry, self.misgroup,
         ):  # fmt: skip
             step()
+        if self.world.channels.stage.threshold:
+            self.share()
         assert self.answers.keys() == {route.key for route in contract.ROUTES}
 
     def follow(self) -> None:
@@ -246,6 +263,29 @@ class Walk:
             if status == TooManyRequests.status:
                 return
         raise AssertionError("nobody was too fast")
+
+    def share(self) -> None:
+        """A publisher has a channel, followed before and after; then it is demoted and removed."""
+        table: Any = self.world.dynamodb
+        heads, publisher = HeadTable(table, names.PUBLISHERS.name), "sharer"
+        self.ask(contract.FOLLOW, READER, publisher_id=publisher)
+        self.send(contract.FOLLOW_ADDED, user_id="by-queue", publisher_id=publisher)
+        self.wait()
+        assert heads.add(publisher, heads.get(), followers=1)
+        self.post(publisher, "shared")
+        self.wait()
+        shown = self.ask(contract.READ_TIMELINE, READER)["entries"]
+        assert publisher in [entry["publisher_id"] for entry in shown]
+        for reader in ("late-reader", "later-reader"):
+            self.ask(contract.FOLLOW, reader, publisher_id=publisher)
+            self.ask(contract.READ_TIMELINE, reader)
+        self.ask(contract.COUNT_UNREAD, READER)
+        self.ask(contract.UNFOLLOW, READER, publisher_id=publisher)
+        self.send(contract.FOLLOW_REMOVED, user_id="by-queue", publisher_id=publisher)
+        self.wait()
+        assert heads.demote(publisher, until=clock.now_ms() // 1000)
+        self.wait()
+        assert heads.get().channels == {}
 
     # What steps are made of
 

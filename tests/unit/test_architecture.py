@@ -83,7 +83,7 @@ RULES = (
     Rule("fanfold.fanout", (*FOLLOWS, "fanfold.fanout"), "it knows neither Lambda nor deployment"),
     Rule(
         "fanfold.sweep",
-        (*AWS, "fanfold.fanout", "fanfold.sweep"),
+        (*AWS, "fanfold.channels", "fanfold.fanout", "fanfold.sweep"),
         "it watches deliveries, and none of them knows it",
     ),
     Rule(
