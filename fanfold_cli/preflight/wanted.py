@@ -23,6 +23,7 @@ class Wanted:
     workers: int  # of all queues together
     max_write_units: int | None
     warm_write_units: int | None
+    has_channels: bool = False
 
     @classmethod
     def by(cls, stack: SynthesizedStack) -> "Wanted":
@@ -49,6 +50,7 @@ class Wanted:
             ),
             max_write_units=_max_write_units(tables),
             warm_write_units=template.get("Metadata", {}).get("Fanfold", {}).get("WarmWriteUnits"),
+            has_channels=names.CHANNEL_THRESHOLD_OUTPUT in outputs,
         )
 
 
