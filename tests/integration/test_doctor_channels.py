@@ -19,6 +19,7 @@ from fanfold.ids import ref_id_for
 from fanfold.timeline.marks import Reader, hash_of
 from tests.integration.cli import FakeLambda, Ran, run
 from tests.integration.system import AT_MS, System
+from tests.integration.test_cli_permissions import Policed, documented
 
 # No publisher of these tests has so many followers: a channel is given by hand.
 BY_HAND = 1_000_000
@@ -106,6 +107,19 @@ def test_posts_that_their_channel_has_lost_are_put_there_again(sound: System) ->
     assert seen(sound) == ["three", "two", "one"]
     (ada,) = sound.heads.get().channels.values()
     assert ada.seq == before[ada.key].seq + 2
+
+
+def test_the_permissions_that_are_documented_suffice(sound: System) -> None:
+    lambda_ = FakeLambda(channel_threshold=BY_HAND)
+    sort_key = sound.ledger(ref_id_for("ada", "two")).sort_key
+    key = {"user_id": text(partition_of("ada")), "sort_key": text(sort_key)}
+    sound.dynamodb.delete_item(TableName=names.TIMELINES.name, Key=key)
+    sound.dynamodb.delete_item(TableName=names.PUBLISHERS.name, Key=KEY)
+    for like, exit_code in (("doctor", 1), ("doctor --repair", 0)):
+        client = Policed(documented(like))
+        ran = run(*like.split(), "--whole", lambda_=lambda_, dynamodb=client)
+        assert (ran.exit_code, client.denied) == (exit_code, set())
+    assert seen(sound) == ["three", "two", "one"]
 
 
 def test_posts_that_nobody_is_to_see_are_not_missed(sound: System) -> None:
