@@ -55,11 +55,14 @@ class Channels:
     puts: int = 0
     # Called after a post was put into a publisher's channel, in the turn of whoever put it.
     when_put: Callable[[str], object] = lambda _publisher: None
+    when_head_changed: Callable[[], object] = lambda: None  # likewise
     container: int | None = None  # the one that answers all pages, while it is set
 
     def applied(self, operation: str, request: dict[str, Any], answer: Any, now_ms: float) -> None:
         """A call was applied."""
-        if operation == "batch_write_item":
+        if operation == "update_item" and is_of_head(request):
+            self.when_head_changed()
+        elif operation == "batch_write_item":
             left = answer.get("UnprocessedItems", {}).get(names.TIMELINES.name, ())
             for item in channel_puts(request):
                 if {"PutRequest": {"Item": item}} not in left:

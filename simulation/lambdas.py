@@ -89,9 +89,6 @@ class Environment:
             following.edges.forget()
             if following.follows.heads is not None:
                 following.follows.heads.forget()
-        channels = getattr(self.door, "channels", None)
-        if channels is not None:
-            channels.forget()
         self._settle_in()
         paces = getattr(self.door, "PACES", {})
         paces.update((queue, Pace(running.world.worker_rate, BURST_ENTRIES)) for queue in paces)

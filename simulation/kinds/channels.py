@@ -28,8 +28,10 @@ MOSTS = (2, 3, 64)
 WINDOWS = (1, 2, 3, 100)
 CONTAINERS = 3
 # The share of small worlds.
-SMALL = 0.5
+SMALL = 0.7
 LIMITS = (1, 2, 3, 50)
+# How often somebody reads as the head changes.
+AT_ONCE = 0.7
 # How many look through each container at last.
 MOST_READERS = 3
 
@@ -64,6 +66,7 @@ def play_small(world: World, *, random: Random) -> None:
     posting = [f"p{number}" for number in range(random.randint(1, 3))]
     people = [f"u{number}" for number in range(random.randint(1, 3))]
     _promote(world, random, posting)
+    _look_at_once(world, random, people)
     for user in people:
         world.start_client(user, partial(users.use, world, user, posting))
         world.start_client(f"{user} looks", partial(_look_around, world, random, user, posting))
@@ -71,13 +74,25 @@ def play_small(world: World, *, random: Random) -> None:
         world.start_client(publisher, partial(publishers.publish, world, publisher))
         world.start_client(f"{publisher} late", partial(climbs.post_late, world, random, publisher))
     readers.start(world, people, posting)
-    world.start_client("climber", partial(climbs.climb, world, random, people[0]))
+    for user in people:
+        world.start_client(f"{user} climbs", partial(climbs.climb, world, random, user))
 
 
 def _promote(world: World, random: Random, posting: Sequence[str]) -> None:
     act = partial(promoters.promote_and_demote, world, random, posting)
     world.start_client("promoter", act)
     promoters.strike_at_once(world, random)
+
+
+def _look_at_once(world: World, random: Random, people: Sequence[str]) -> None:
+    """Have somebody read whenever the head has changed, in most cases: so does a busy service."""
+
+    def look_now() -> None:
+        if world.faults.are_on and random.random() < AT_ONCE:
+            user, limit = random.choice(people), random.choice(LIMITS)
+            world.start_client(f"{user} at once", partial(requests.read, world, user, limit=limit))
+
+    world.channels.when_head_changed = look_now
 
 
 def _look_around(world: World, random: Random, user: str, posting: Sequence[str]) -> None:
