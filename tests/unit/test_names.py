@@ -21,6 +21,7 @@ def test_the_public_metrics_keep_their_names() -> None:
     assert names.OLDEST_SMALL_OPEN_SECONDS == "OldestSmallOpenSeconds"
     assert names.OLDEST_LARGE_OPEN_SECONDS == "OldestLargeOpenSeconds"
     assert names.OLDEST_DEAD_LETTER_SECONDS == "OldestDeadLetterSeconds"
+    assert (names.CHANNELS, names.CHANNELS_REFUSED) == ("Channels", "ChannelsRefused")
     assert (names.GROWTHS, names.GROWTHS_REFUSED) == ("Growths", "GrowthsRefused")
 
 
