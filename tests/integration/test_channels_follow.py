@@ -9,6 +9,7 @@ import pytest
 from fanfold import names
 from fanfold.aws.items import binaries, expressions, number, text
 from fanfold.channels.head import key_of, partition_of
+from fanfold.fanout.row import CHANNEL
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.ids import ref_id_for
 from fanfold.timeline.entries import Entry
@@ -175,6 +176,27 @@ def test_a_demoted_channel_still_saves_entries_until_it_is_removed(system: Syste
     system.follow("carl")
     system.pump("Relation")
     assert backfilled(system, "carl") == ["two", "one"]
+
+
+def test_followers_of_a_demoted_channel_see_its_posts_and_later_ones_in_order(
+    system: System,
+) -> None:
+    system.follow("carl")
+    system.promote("ada")
+    post(system, "one", "two")
+    system.pump("Publish")
+    assert [system.ledger(ref_id_for("ada", each)).by for each in ("one", "two")] == [CHANNEL] * 2
+    assert system.heads.demote("ada", until=UNTIL)
+    post(system, "three")
+    system.pump("Publish")
+    system.follow("bob")
+    system.pump("Relation")
+    assert (backfilled(system), backfilled(system, "carl")) == (["three"], ["three"])
+    for user in ("bob", "carl"):
+        entries = system.timeline(user).body["entries"]
+        assert [each["body"]["title"] for each in entries] == ["three", "two", "one"]
+    system.unfollow("bob")
+    assert system.timeline("bob").body["entries"] == []
 
 
 def test_what_a_channel_holds_is_read_once_for_a_crowd(
