@@ -87,8 +87,9 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "`partial: true`: the page is short, and its cursors go on behind what was looked at",
         ),
         Limit(
-            "channels beneath a page, in a stage that has them",
-            f"{channel_reading.MAX_QUERIES} queries of channels",
+            "ranges beneath a page",
+            "one of the reader's own; in a stage with channels, also one of each of at most "
+            f"{head.MOST} that the reader follows, with {channel_reading.MAX_QUERIES} queries",
             "`partial: true`, likewise",
         ),
         Limit(
