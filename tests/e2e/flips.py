@@ -35,6 +35,8 @@ BY_HAND = {"channel_threshold": "1000000"}
 POSTS_BEFORE = 60
 # PLAN puts a post into a channel in about that time.
 KILL_SECONDS = 0.06
+# No post has more than some hundred followers.
+VISIBILITY_SECONDS = 20
 KILLS, COPIES, SEED_OF_WORKERS = 0.5, 0.2, 20
 # So small that scrolls have many pages, and cursors are taken in their middle.
 LIMIT = 20
@@ -157,7 +159,7 @@ class Crowd(Company):
 
     def scroll_up(self, reader: str, pause: float = 0.0) -> None:
         """From the oldest entry to the newest."""
-        path = "/v1/timeline?since=2020-01-01&until=2020-01-01&hydrate=false"
+        path = "/v1/timeline?from=2020-01-01&to=2020-01-01&hydrate=false"
         bottom = self.answered(reader, "GET", path).content["previous"]
         self.go_on(self._begin(reader, "a scroll up", AFTER, bottom), pause)
 
@@ -266,7 +268,7 @@ def _under_fire(crowd: Crowd, log: Path) -> tuple[Counter[str], Counter[str]]:
     """Publish, flip and read at the same time, while workers are killed; until all is delivered."""
     stack, size = crowd.stack, crowd.size
     assert stack.endpoint is not None
-    worker_processes.stop_polling(stack)
+    worker_processes.stop_polling(stack, visibility_seconds=VISIBILITY_SECONDS)
     plan = worker_processes.Plan(
         seed=SEED_OF_WORKERS, kills=KILLS, within=KILL_SECONDS, copies=COPIES
     )
