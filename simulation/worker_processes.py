@@ -80,16 +80,15 @@ def running(plan: Plan, environment: Mapping[str, str], *, log: IO[Any]) -> Iter
 def stop_polling(stack: Deployment, *, visibility_seconds: int) -> None:
     """Have the local engine take nothing from the queues of fan-outs.
 
-    What a killed worker held is visible again after so long at the latest: longer than an
-    invocation takes, so that no message is handled twice at a time only because this machine is
-    slow. As deployed, it is six minutes.
+    What a killed worker held, or an answer of the busy engine that was lost, is visible again after
+    so long at the latest; as deployed, after six minutes. It is to be longer than an invocation
+    takes, so that no message is handled twice at a time only because this machine is slow.
     """
     sqs, lambda_ = stack.client("sqs"), stack.client("lambda")
     for each in QUEUES:
         url = stack.output(each.url_output)
-        sqs.set_queue_attributes(
-            QueueUrl=url, Attributes={"VisibilityTimeout": str(visibility_seconds)}
-        )
+        attributes = {"VisibilityTimeout": str(visibility_seconds)}
+        sqs.set_queue_attributes(QueueUrl=url, Attributes=attributes)
         queue = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])["Attributes"]
         found = lambda_.list_event_source_mappings(EventSourceArn=queue["QueueArn"])
         for mapping in found["EventSourceMappings"]:

@@ -57,8 +57,7 @@ def _staged(home: Home, graph: Graph, seconds: float) -> Iterator[Stage]:
     try:
         deployment = deploy.bring_up(home, lifetime_hours=LIFETIME_HOURS, fresh=True, stays=False)
         assert deployment.endpoint is not None
-        worker_processes.stop_polling(deployment)
-        _shorten_visibility(deployment)
+        worker_processes.stop_polling(deployment, visibility_seconds=HIDDEN_SECONDS)
         with waiting_for("the follows to be loaded"):
             _load(deployment, graph)
         with forwarding_to(deployment.endpoint) as backend:
@@ -79,15 +78,6 @@ def _staged(home: Home, graph: Graph, seconds: float) -> Iterator[Stage]:
                     pool.close()
     finally:
         deploy.take_down(home)
-
-
-def _shorten_visibility(deployment: Deployment) -> None:
-    """Where an answer of the busy engine is lost, the message that it held waits for this time."""
-    for queue in worker_processes.QUEUES:
-        deployment.client("sqs").set_queue_attributes(
-            QueueUrl=deployment.output(queue.url_output),
-            Attributes={"VisibilityTimeout": str(HIDDEN_SECONDS)},
-        )
 
 
 def _load(deployment: Deployment, graph: Graph) -> None:
