@@ -82,7 +82,7 @@ class Course:
 
     def begin(self) -> None:
         def follow_all(world: World) -> None:
-            following = lambdas()._free("api", world.transport).door.following
+            following = lambdas()._free("api", world).door.following
             for user, followed in self.following.items():
                 BulkFollowing(following).follow_all(user, sorted(followed))
 
