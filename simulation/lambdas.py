@@ -81,9 +81,9 @@ class Environment:
             reading.hydration.cache.clear()
             reading.hydration.retracted.clear()
         for name in ("followers", "backfilling", "channels"):
-            remembering = getattr(self.door, name, None)
-            if remembering is not None:
-                remembering.forget()
+            forget = getattr(getattr(self.door, name, None), "forget", None)
+            if forget is not None:
+                forget()
         following = getattr(self.door, "following", None)
         if following is not None:
             following.edges.forget()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from fanfold import names, times
+from fanfold.channels.head import head_of
 from fanfold.fanout.row import CHANNEL, COMPLETE, EXPIRED, STALLED
 from simulation.checks.evidence import Evidence
 from simulation.holders import DAY, SECOND, Attempt, Between, Holder, Id
@@ -315,6 +316,10 @@ def rows_do_not_stay_for_ever(found: Evidence) -> Iterator[str]:
         for row in world.rows(table):
             if not _is_kept(row):
                 yield f"{table.name} keeps {row}."
+    for row in world.rows(names.PUBLISHERS, having="channels"):
+        demoted = [each for each in head_of(row).channels.values() if not each.is_active]
+        if demoted:
+            yield f"{names.PUBLISHERS.name} keeps {demoted}."
     world.clock.advance(2 * world.database.hooks.max_read_lag)  # the indexes lag behind
     for table in names.TABLES:
         for index in table.indexes:
