@@ -3,18 +3,20 @@
 Only while nothing else happens: no function runs, and no queue has a message that a worker could
 receive. Whatever does happen next (a client wakes, a message becomes visible, a lane is resumed) is
 the horizon. Until then the rows of the ledger stay as they are, so the remedy of each open fan-out
-depends on the time alone; and once something is due, it stays due. A run before that time reads,
-changes nothing but what SWEEP remembers, and sends nothing: it is left out. While a queue is
-paused, SWEEP remembers when it last saw that, so the last run before the horizon stays.
+depends on the time alone; and once something is due, it stays due. So is the removal of a demoted
+channel, whose time is known. A run before that reads, changes nothing but what SWEEP remembers, and
+sends nothing: it is left out. While a queue is paused, SWEEP remembers when it last saw that, so
+the last run before the horizon stays.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from fanfold import names
+from fanfold.channels.head import head_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.fanout.row import Fanout, from_item
 from fanfold.sweep.open_fanouts import OpenFanouts
@@ -36,10 +38,19 @@ def idle_runs(world: World) -> int:
     if any(task.environment for task in world.scheduler.tasks) or world.triggers.ready():
         return 0
     now = world.scheduler.now
-    happens = world.scheduler.next_due(), world.triggers.next_change()
+    happens = world.scheduler.next_due(), world.triggers.next_change(), *_removals(world)
     horizon = min(*happens, now + FARTHEST)
     runs = max(0, math.ceil((horizon - now) / MINUTE))  # before it
     return first_due(world, runs - 1 if world.triggers.paused else runs)
+
+
+def _removals(world: World) -> Iterator[float]:
+    """When the time of a demoted channel is over, in seconds of the clock."""
+    start = world.clock.now - world.clock.elapsed
+    for row in world.rows(names.PUBLISHERS, having="channels"):
+        for channel in head_of(row).channels.values():
+            if not channel.is_active:
+                yield max(world.scheduler.now, channel.until + 1 - start)
 
 
 def first_due(world: World, runs: int) -> int:

@@ -77,7 +77,7 @@ class Life:
             for publisher in world.publishers
             for key in KEYS
         }
-        channels = Random(f"{world.seed} channels")
+        channels = Random(f"{world.seed} stage of weeks")
         if channels.random() < CHANNELS:
             self.channels = channels
             world.channels.stage = Stage(

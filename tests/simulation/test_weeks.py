@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fanfold import names, times
+from fanfold.channels.head import HEAD
 from fanfold.fanout.row import EXPIRED, STALLED
 from simulation import skipping, triggers
 from simulation.checks import judge, weeks
@@ -177,6 +178,12 @@ def an_edge_without_a_follow(world: LongWorld) -> None:
     )
 
 
+def a_demoted_channel_that_stays(world: LongWorld) -> None:
+    row = {"id": {"S": "p0"}, "v": {"N": "1"}, "until": {"N": "9999999999"}}
+    head = {"publisher_id": {"S": HEAD}, "channels": {"M": {"mark": {"M": row}}}}
+    world.dynamodb.put_item(TableName=names.PUBLISHERS.name, Item=head)
+
+
 LOG_SPOILINGS = [
     (weeks.ids_are_free_when_the_documents_say, an_answer_that_nothing_explains, "nothing explain"),
     (weeks.entries_show_their_own_posts, another_title, "does not stand for"),
@@ -213,6 +220,7 @@ LOG_SPOILINGS = [
 ROW_SPOILINGS = [
     (a_row_without_end, ("has no time to live", "Posts keeps", "The index outbox keeps")),
     (an_edge_without_a_follow, ("Edges and follows differ",)),
+    (a_demoted_channel_that_stays, ("Publishers keeps [Channel(",)),
 ]
 
 
