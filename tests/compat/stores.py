@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any
 
 from fanfold import names
+from fanfold.channels.head import MOST, Head
+from fanfold.channels.head_table import KEY, HeadTable
 from fanfold.errors import FanfoldError, NoPost, RefIdTaken, TooManyFollows, TooManyMutes
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
@@ -211,6 +213,9 @@ def a_fanout_without_followers_or_without_a_row(client: Any) -> None:
     fanouts.complete_at_once("post-1", followers=0, now=NOW)
     fanouts.complete_at_once("post-1", followers=0, now=NOW)
     fanouts.complete_at_once("nowhere", followers=0, now=NOW)
+    fanouts.open(replace(STORED, fanout_id="post-2"))
+    for ref_id in ("post-2", "post-2", "post-1"):
+        fanouts.complete_in_channel(ref_id, followers=9_000_000, now=NOW)
     fanouts.finish_segment(replace(STORED, segments=1), 0, written=1, now=NOW)
     fanouts.store_resume(replace(STORED, fanout_id="nowhere"), 0, Resume("0" * 16, 1), now=NOW)
 
@@ -289,6 +294,39 @@ def publishers_grow_by_version_and_are_counted_by_window(client: Any) -> None:
     counted = publishers.shards("counted first")
     publishers.update("counted first", seen=counted, shards=raised(counted, level=3, now_ms=window))
     publishers.shards("counted first")
+
+
+def channels_are_added_demoted_and_removed(client: Any) -> None:
+    heads = HeadTable(client, names.PUBLISHERS.name)
+    heads.raise_seq("pub")
+    heads.demote("pub", until=EXPIRES)
+    for publisher in ("pub", "a.b|c@example.com", "pub"):
+        heads.add(publisher, heads.get(), followers=1_000_000)
+    heads.add("late", Head(), followers=1)
+    heads.add("late", heads.get()._replace(version=1), followers=1)
+    for _ in range(2):
+        heads.raise_seq("pub")
+        heads.demote("pub", until=EXPIRES)
+    heads.raise_seq("pub")
+    demoted = heads.get(is_consistent=False).of("pub")
+    assert demoted is not None
+    heads.add("pub", heads.get(), followers=1_000_000)
+    heads.remove(demoted)
+    heads.demote("pub", until=EXPIRES + 1)
+    for until in (EXPIRES, EXPIRES + 1, EXPIRES + 1):
+        heads.remove(demoted._replace(until=until))
+    heads.raise_seq("pub")
+    wanted = {names.PUBLISHERS.name: {"Keys": [{"publisher_id": {"S": "pub"}}]}}
+    answer = client.batch_get_item(RequestItems=heads.wanted_beside(wanted))
+    heads.among(answer["Responses"][names.PUBLISHERS.name])
+    seen = heads.get()
+    for wanted_head in (seen, seen, Head(version=7, revision=seen.revision + 1)):
+        heads.replace(seen, wanted_head._replace(revision=seen.revision + 1))
+    heads.replace(Head(), seen)
+    full: Any = {"M": {f"{number:016x}": {"M": {}} for number in range(MOST)}}
+    rows = {"version": {"N": "9"}, "revision": {"N": "9"}, "channels": full}
+    client.put_item(TableName=names.PUBLISHERS.name, Item={**KEY, **rows})
+    heads.add("pub", Head(version=9, revision=9), followers=1)
 
 
 def a_level_of_all_publishers_is_set_and_taken_back(client: Any) -> None:
@@ -465,6 +503,7 @@ SCRIPTS: list[Callable[[Any], None]] = [
     a_fanout_expires_or_is_abandoned_unless_it_has_ended,
     edges_are_put_and_removed_by_version,
     publishers_grow_by_version_and_are_counted_by_window,
+    channels_are_added_demoted_and_removed,
     a_level_of_all_publishers_is_set_and_taken_back,
     follows_change_by_version_with_their_count,
     posts_of_a_publisher_are_counted_once,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,6 @@ from fanfold.fanout import channel_plan
 from fanfold.fanout.channel_plan import Choice
 from fanfold.fanout.ledger import Ledger
 from fanfold.timeline.entries import Entries
-from functions import _wiring
 from tests.integration.cli import run
 from tests.integration.system import POST, CrashAfter, Json, System
 from tests.integration.test_one_hop import order, published, waiting
@@ -28,24 +28,22 @@ Reports = list[tuple[str, int, Choice]]
 
 
 @pytest.fixture
+def channel_threshold() -> int:
+    return THRESHOLD
+
+
+@pytest.fixture
 def heads(system: System) -> HeadTable:
-    return HeadTable(system.dynamodb, system.settings.publishers_table)
+    return system.heads
 
 
-@pytest.fixture(autouse=True)
-def reports(system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch) -> Reports:
-    """PLAN as it is composed in a stage with channels; what it reports is kept."""
-    plan = system.door("plan")
+@pytest.fixture
+def reports(system: System, monkeypatch: pytest.MonkeyPatch) -> Reports:
+    """What PLAN reports, in the place of its log and metrics."""
     heard: Reports = []
-    settings = replace(plan.settings, channel_threshold=THRESHOLD)
-    plans = _wiring.channel_plans(settings, system.dynamodb, heads)
-    assert plans is not None
-    planning = replace(
-        plan.planning,
-        lookup=replace(plan.planning.lookup, heads=heads),
-        channels=replace(plans, report=lambda *what: heard.append(what)),
-    )
-    monkeypatch.setattr(plan, "planning", planning)
+    planning = system.door("plan").planning
+    told = replace(planning.channels, report=lambda *what: heard.append(what))
+    monkeypatch.setattr(system.door("plan"), "planning", replace(planning, channels=told))
     return heard
 
 
@@ -66,9 +64,9 @@ def remove(heads: HeadTable, publisher: str = "ada") -> None:
     assert heads.remove(channel)
 
 
-def fill(heads: HeadTable) -> None:
+def fill(heads: HeadTable, room: int = MOST) -> None:
     """Give all the room for channels to others."""
-    for number in range(MOST):
+    for number in range(room):
         add(heads, f"other-{number}")
 
 
@@ -222,6 +220,27 @@ def test_a_post_that_sweep_gave_up_before_its_plan_goes_into_the_channel(system:
     system.take(order(system))
     assert_in_channel(system)
     assert list(system.fanouts.stalled_ids()) == []
+
+
+def test_what_happens_to_a_publisher_is_logged_and_refusals_are_counted(
+    system: System,
+    heads: HeadTable,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    published(system, FOLLOWERS)
+    system.take(order(system))
+    fill(heads, MOST - 1)
+    system.give_followers(FOLLOWERS, "bea")
+    ref_id = str(system.publish(user="bea").body["ref_id"])
+    system.take(order(system, group="bea", ref_id=ref_id))
+    said = {each.message: vars(each).get("publisher_id") for each in caplog.records}
+    assert said["A publisher has a channel."] == "ada"
+    assert said["A publisher gets no channel: there is no room for more."] == "bea"
+    out = capsys.readouterr().out.splitlines()
+    lines = [json.loads(line) for line in out if line.startswith("{")]
+    counted = [line[names.CHANNELS_REFUSED] for line in lines if names.CHANNELS_REFUSED in line]
+    assert counted == [[1]]
 
 
 def test_the_publisher_and_operators_see_the_way(system: System) -> None:

@@ -110,6 +110,13 @@ def test_deliver_loads_no_planning_no_threads_and_nothing_that_is_rarely_called(
     }
 
 
+@pytest.mark.parametrize("door", OWN)
+def test_a_function_of_a_stage_without_channels_loads_nothing_of_them(door: str) -> None:
+    _, found = _modules(door, LIBCURL)
+    assert "fanfold.settings" in found
+    assert [name for name in found if "channel" in name] == []
+
+
 def test_query_loads_no_feeds_before_one_is_read() -> None:
     _, found = _modules("timeline", LIBCURL)
     assert "fanfold.timeline.paging" in found
