@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from fanfold.timeline.sight import Sight
 
 # Of channels, for one page: in the worst case a window of each, and what is beyond it once. So the
-# first query of a page always finds all that is there.
+# first query of a page always finds all that is there. A second look may read each once more: else
+# it would not be known what is missing, and of several late posts one would be shown again.
 MAX_QUERIES = 2 * MOST
+# Late entries that come into channels within a second, while a container knows of none of them.
+HIDDEN = 50
 
 
 class ChannelReading:
@@ -40,7 +43,7 @@ class ChannelReading:
     def union(self, own: Source[Entry], sight: Sight) -> Source[Entry]:
         """The source of one page, from that of the reader's own timeline."""
         page = _Union(self, own, sight)
-        return Source(page.newest, page.oldest)
+        return Source(page.newest, page.oldest, hidden=HIDDEN)
 
 
 class _Union:
@@ -82,6 +85,7 @@ class _Union:
         )
         if is_consistent:
             self._channels = self._followed(self._reading.head.anew())
+            self._left = max(self._left, len(self._channels))
         windows = self._windows(may_read=not is_consistent)
 
         def request(channel: Channel, key: str | None) -> dict[str, Any]:

@@ -30,14 +30,19 @@ class Source(Generic[E]):
     than the key `before` unless it is None. `oldest(within, *, after, limit, is_consistent)`
     answers the oldest ones, oldest first, newer than `after`. These keys lie within the range. A
     source that cannot be read consistently reads as it can.
+
+    A second look may find so many entries more than the first one, `hidden` from that: in a source
+    of several parts, one part may be read as it was before another.
     """
 
     def __init__(
         self,
         newest: Callable[..., tuple[Sequence[E], bool]],
         oldest: Callable[..., tuple[Sequence[E], bool]],
+        *,
+        hidden: int = 0,
     ) -> None:
-        self.newest, self.oldest = newest, oldest
+        self.newest, self.oldest, self.hidden = newest, oldest, hidden
 
 
 def is_time(position: str) -> bool:
@@ -81,7 +86,7 @@ class Upwards(Generic[E]):
         """
         below = sum(key <= self._here.position for key in self.found)
         # Consistent reads cost twice as much.
-        size = self._picking.size(2 * (below + missing + 1)) // 2
+        size = self._picking.size(2 * (below + missing + self._source.hidden + 1)) // 2
         if self._looked_twice or not size:
             return
         self._looked_twice = True
