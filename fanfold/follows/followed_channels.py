@@ -56,12 +56,16 @@ def is_ahead(reader: Reader, head: Head) -> bool:
 
 
 def overlooks(reader: Reader, head: Head, row: Follow) -> bool:
-    """Whether pages leave out the channel of a publisher who is followed."""
+    """Whether pages leave out the channel of a publisher who is followed.
+
+    They look at no channel for whom they find no row, as after a restore.
+    """
     channel = head.of(row.publisher_id)
+    has_no_row = reader == Reader()
     return (
         row.is_active
         and channel is not None
-        and channel.version <= reader.channels_seen
+        and (has_no_row or channel.version <= reader.channels_seen)
         and not holds(reader.channels, row.publisher_id)
     )
 
