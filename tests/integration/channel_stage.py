@@ -49,9 +49,10 @@ class Stage:
     def __post_init__(self) -> None:
         database = Database(self.clock, self.hooks, meter=self.meter)
         database.create(*map(schema_of, names.TABLES))
-        self.client: Any = dynamodb.Client(database, validates=False)
-        self.timelines = Entries(self.client, names.TIMELINES.name)
-        self.heads = HeadTable(self.client, names.PUBLISHERS.name)
+        client: Any = dynamodb.Client(database, validates=False)
+        self.client = client
+        self.timelines = Entries(client, names.TIMELINES.name)
+        self.heads = HeadTable(client, names.PUBLISHERS.name)
 
     def container(self, place: int = 0) -> Reading:
         return self.containers.setdefault(place, self._container())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def stage(filled: Stage) -> Iterator[Stage]:
         yield filled
 
 
-def units(stage: Stage, **query: str) -> float:
+def units(stage: Stage, **query: Any) -> float:
     before = stage.units
     page = stage.page(**query)
     assert len(page["entries"]) == (0 if "after" in query else 50)
@@ -90,7 +91,7 @@ def test_a_page_below_the_windows_reads_only_the_channels_that_it_may_show(stage
     for number in range(2 * WINDOW):
         stage.put(stage.entry(busy, START_MS - number), is_told=False)
     stage.page()
-    place: dict[str, str] = {}
+    place: dict[str, Any] = {}
     for _ in range(2):
         place["before"] = stage.page(**place)["next"]
     assert units(stage, **place) <= ROW + OWN + 3.0
