@@ -1,4 +1,4 @@
-"""`fanfold shards` and `fanfold doctor` without a stack: estimates, bad arguments, questions."""
+"""`fanfold shards`, `channels` and `doctor` without a stack: estimates, bad arguments, questions."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ def test_the_edges_of_a_shard_are_estimated_from_the_density_at_its_start(
         (["shards", "show", "a#b"], "a#b"),
         (["shards", "show", ""], ""),
         (["shards", "grow", "a b", "--level", "1"], "a b"),
+        (["channels", "add", "a#b"], "a#b"),
+        (["channels", "demote", "#ada"], "#ada"),
         (["doctor", "--publisher", "a#b"], "a#b"),
         (["doctor", "--publisher", ""], ""),
     ],
