@@ -129,6 +129,24 @@ def test_what_lies_in_a_channel_and_in_the_own_timeline_is_shown_once(system: Sy
     assert (shown(page), page.body["next"]) == (["one"], None)
 
 
+def test_after_an_unfollow_nothing_of_a_channel_is_shown_and_after_a_follow_all_of_it(
+    system: System,
+) -> None:
+    system.follow("bob")
+    system.promote("ada")
+    put(system, "one", 1)
+    assert read(system) == ["one"]
+    previous = system.timeline("bob").body["previous"]
+    system.unfollow("bob")
+    assert read(system) == []
+    assert read(system, after=previous) == []
+    assert system.http("timeline/count_unread", user="bob").body["unread"] == 0
+    put(system, "two", 0)
+    system.follow("bob")
+    later(system)
+    assert read(system) == ["two", "one"]
+
+
 def test_a_demoted_channel_is_read_until_it_is_removed(system: System) -> None:
     head = system.promote("ada")
     system.follow("bob")
@@ -270,6 +288,10 @@ def test_a_warm_page_queries_no_channel_and_reads_the_head_once_a_second(
     with counted() as after_a_post:
         assert read(system) == ["two", "one"]
     assert of_channels(after_a_post) == ["#ada"]
+    system.door("timeline").channels.forget()
+    with counted() as cold_again:
+        assert read(system) == ["two", "one"]
+    assert of_channels(cold_again) == ["#ada", "#bea"]
 
 
 def test_a_post_that_comes_into_a_channel_while_it_is_read_is_missed_by_no_later_page(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from fanfold import clock
 from fanfold.aws.answers import Lost
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.aws.curl import Client
+from fanfold.aws.retries import AT_A_TIME
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done
 from fanfold.fanout.transport import CONNECTIONS, run
@@ -323,6 +325,29 @@ def test_of_calls_together_only_the_one_that_was_lost_is_made_again(
     assert answers == [{"Answers": "GetItem"}, {"Answers": "Query"}]
     made = [call.operation for call in server.calls]
     assert sorted(made) == sorted(["GetItem", "Query", lost])
+
+
+def test_of_many_calls_together_a_bounded_number_is_in_flight_and_answers_keep_their_order(
+    server: Server, env: dict[str, str]
+) -> None:
+    lock, open_calls, most = threading.Lock(), 0, 0
+
+    def answer(call: Call) -> Reply:
+        nonlocal open_calls, most
+        with lock:
+            open_calls += 1
+            most = max(most, open_calls)
+        time.sleep(0.005)
+        with lock:
+            open_calls -= 1
+        return reply({"Answers": json.loads(call.body)["TableName"]})
+
+    server.answer = answer
+    client = Client(connections_to(server, env))
+    for _ in range(2):
+        answers = client.together(*(("Query", {"TableName": f"{n}"}) for n in range(64)))
+        assert answers == [{"Answers": f"{n}"} for n in range(64)]
+    assert 1 < most <= server.opened <= AT_A_TIME
 
 
 @pytest.mark.parametrize("refused", ["GetItem", "Query"])
