@@ -1,4 +1,4 @@
-"""`fanfold shards`, `channels` and `doctor` without a stack: estimates, bad arguments, questions."""
+"""`fanfold shards`, `channels` and `doctor` without a stack: estimates, bad arguments, asking."""
 
 from __future__ import annotations
 
