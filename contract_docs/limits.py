@@ -94,8 +94,8 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
         ),
         Limit(
             "a new post in a channel",
-            f"{known_head.HEAD_SECONDS:.0f} second after its delivery is complete, and as long as an "
-            "eventually consistent read of DynamoDB lags",
+            f"{known_head.HEAD_SECONDS:.0f} second after its delivery is complete, and as long as "
+            "an eventually consistent read of DynamoDB lags",
             "so long a container that had just looked may show pages without it; `after` brings it",
         ),
         Limit(
