@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def told(reader: Reader, head: Head) -> tuple[list[Channel], list[Channel]]:
-    """The channels that the reader follows according to the memo, and those that it cannot tell."""
-    channels = list(head.channels.values())
-    known = marks.among(reader.channels, {each.publisher_id for each in channels})
-    followed = [each for each in channels if each.publisher_id in known]
-    newer = [
-        each
-        for each in channels
-        if each.version > reader.channels_seen and each.publisher_id not in known
-    ]
+    """The channels that the reader follows according to the memo, and those that it cannot tell.
+
+    A mark tells nothing of a newer channel: it may be that of an earlier channel of the publisher,
+    whose follow ended while the stage had no channels.
+    """
+    known = [each for each in head.channels.values() if each.version <= reader.channels_seen]
+    marked = marks.among(reader.channels, {each.publisher_id for each in known})
+    followed = [each for each in known if each.publisher_id in marked]
+    newer = [each for each in head.channels.values() if each.version > reader.channels_seen]
     return followed, newer
 
 
@@ -37,13 +37,14 @@ def note(
 ) -> None:
     """Note that of the channels up to the head's version, the reader also follows these.
 
-    Nothing is changed if the reader has followed or unfollowed since the row was `seen`, or if the
-    call fails: the next page does it again then.
+    Marks of other publishers go. Nothing is changed if the reader has followed or unfollowed since
+    the row was `seen`, or if the call fails: the next page does it again then.
     """
-    adds = {"channels": binaries(list(map(marks.hash_of, followed)))} if followed else {}
+    all_followed = {*followed, *(each.publisher_id for each in told(seen, head)[0])}
+    channels = {"channels": binaries(sorted(map(marks.hash_of, all_followed)))}
     update = expressions(
-        sets={"channels_seen": number(head.version)},
-        adds=adds,
+        sets={"channels_seen": number(head.version), **(channels if all_followed else {})},
+        removes=[] if all_followed else ["channels"],
         condition=(
             f"attribute_exists(#user_id) AND {_as_read('channels_seen', seen.channels_seen)} "
             f"AND {_as_read('changes', seen.changes)}"

@@ -15,6 +15,7 @@ from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
 from fanfold import clock as product_clock
 from fanfold.aws.items import binaries, expressions, number, text
+from fanfold.channels.head import key_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import KnownHead
 from fanfold.errors import TooManyFollows
@@ -176,6 +177,22 @@ def test_a_stage_without_channels_writes_nothing_of_them(world: World) -> None:
     unfollow(door)
     row = world.client.get_item(TableName=READERS.name, Key={"user_id": text("ben")})["Item"]
     assert not {"channels", "channels_seen", "changes"} & row.keys()
+
+
+def test_a_mark_of_an_earlier_channel_tells_nothing_of_a_new_one(world: World) -> None:
+    """As the unfollow took nothing out while the stage had no channels."""
+    world.promote(ADA)
+    follow(world.door(), ADA)
+    look(world.door())
+    head = world.heads.demote(ADA, until=NOW_MS)
+    assert head
+    world.heads.remove(head.channels[key_of(ADA)])
+    unfollow(replace(world.door(), heads=None))
+    world.promote(ADA)
+    look(world.door())
+    assert (world.channels(), world.reader.channels_seen) == (set(), 2)
+    follow(world.door(), ADA)
+    assert world.channels() == {ADA}
 
 
 # A door whose head is old
