@@ -31,8 +31,8 @@ def channel_threshold() -> int:
     return BY_HAND
 
 
-def doctor(*options: str) -> Ran:
-    lambda_ = FakeLambda(channel_threshold=BY_HAND)
+def doctor(*options: str, retention_days: int = 30) -> Ran:
+    lambda_ = FakeLambda(channel_threshold=BY_HAND, retention_days=retention_days)
     return run("doctor", "--whole", *options, "--json", lambda_=lambda_)
 
 
@@ -128,7 +128,9 @@ def test_posts_that_nobody_is_to_see_are_not_missed(sound: System) -> None:
         key = {name: row[name] for name in ("user_id", "sort_key")}
         sound.dynamodb.delete_item(TableName=names.TIMELINES.name, Key=key)
     assert found(doctor()) == {"absent": 1}
-    sound.clock.advance(30 * 86_400)
+    sound.clock.advance(2 * 86_400)
+    assert found(doctor(retention_days=1)) == {}, "no page of a shorter retention shows it"
+    sound.clock.advance(28 * 86_400)
     assert found(doctor()) == {}
 
 
@@ -157,6 +159,8 @@ def test_a_row_that_has_a_channel_without_a_follow_is_repaired(
     assert found(doctor()) == {"overheard": 1}
     assert is_well(sound)
     assert seen(sound, "carl") == []
+    (carl,) = [row for row in sound.rows(names.READERS) if row["user_id"]["S"] == "carl"]
+    assert any(name.startswith("hidden_") for name in carl) is has_row
 
 
 def test_readers_restored_to_an_earlier_time_are_repaired(sound: System) -> None:
