@@ -82,7 +82,11 @@ def show(report: Report) -> None:
         report.found[Difference.ABSENT],
     )
     if report.unlisted:
-        say(f"Not in the head of the channels: {', '.join(report.unlisted)}.")
+        say(
+            f"Not in the head of the channels: {', '.join(report.unlisted)}. A repair adds them as "
+            "channels that take posts, since one that takes none would push every post: if one was "
+            "demoted, demote it again with `fanfold channels demote`."
+        )
     _print_examples(
         ("user", "publisher", "what", "follow", "edge at level: version"),
         [_row(snapshot) for snapshot in report.examples],
