@@ -30,8 +30,8 @@ CONTAINERS = 3
 # The share of small worlds.
 SMALL = 0.7
 LIMITS = (1, 2, 3, 50)
-# How often somebody reads as the head changes.
-AT_ONCE = 0.7
+# How often somebody reads as the head changes, and also follows or unfollows.
+READS, CHANGES = 0.7, 0.3
 # How many look through each container at last.
 MOST_READERS = 3
 
@@ -66,7 +66,7 @@ def play_small(world: World, *, random: Random) -> None:
     posting = [f"p{number}" for number in range(random.randint(1, 3))]
     people = [f"u{number}" for number in range(random.randint(1, 3))]
     _promote(world, random, posting)
-    _look_at_once(world, random, people)
+    _act_at_once(world, random, people, posting)
     for user in people:
         world.start_client(user, partial(users.use, world, user, posting))
         world.start_client(f"{user} looks", partial(_look_around, world, random, user, posting))
@@ -84,15 +84,24 @@ def _promote(world: World, random: Random, posting: Sequence[str]) -> None:
     promoters.strike_at_once(world, random)
 
 
-def _look_at_once(world: World, random: Random, people: Sequence[str]) -> None:
-    """Have somebody read whenever the head has changed, in most cases: so does a busy service."""
+def _act_at_once(
+    world: World, random: Random, people: Sequence[str], posting: Sequence[str]
+) -> None:
+    """As the head changes, somebody mostly reads, and perhaps follows: as in a busy service."""
 
-    def look_now() -> None:
-        if world.faults.are_on and random.random() < AT_ONCE:
-            user, limit = random.choice(people), random.choice(LIMITS)
+    def act_now() -> None:
+        if not world.faults.are_on:
+            return
+        user, publisher = random.choice(people), random.choice(posting)
+        limit, what = random.choice(LIMITS), random.random()
+        if what < READS:
             world.start_client(f"{user} at once", partial(requests.read, world, user, limit=limit))
+        if what < CHANGES:
+            kind = random.choice(("follow", "follow", "unfollow"))
+            relate = partial(requests.relate, world, kind, user, publisher)
+            world.start_client(f"{user} changes at once", relate)
 
-    world.channels.when_head_changed = look_now
+    world.channels.when_head_changed = act_now
 
 
 def _look_around(world: World, random: Random, user: str, posting: Sequence[str]) -> None:
