@@ -14,7 +14,7 @@ from typing import Any
 from fanfold import names
 from fanfold.aws.items import get_text
 from fanfold.channels import head, head_table
-from fanfold.channels.head import HEAD, MOST, partition_of
+from fanfold.channels.head import HEAD, MOST, Head, head_of, partition_of
 from fanfold.channels.windows import WINDOW
 from fanfold.fanout.row import CHANNEL, COMPLETE
 from fanfold.ids import split_sort_key
@@ -55,18 +55,25 @@ class Channels:
     puts: int = 0
     # Called after a post was put into a publisher's channel, in the turn of whoever put it.
     when_put: Callable[[str], object] = lambda _publisher: None
-    when_head_changed: Callable[[], object] = lambda: None  # likewise
+    # Likewise after a change of the head, with whose channel is the newest, if that one was added.
+    when_head_changed: Callable[[str | None], object] = lambda _added: None
+    _version: int = 0  # of the head
     container: int | None = None  # the one that answers all pages, while it is set
 
     def applied(self, operation: str, request: dict[str, Any], answer: Any, now_ms: float) -> None:
         """A call was applied."""
         if operation == "update_item" and is_of_head(request):
-            self.when_head_changed()
+            self._head_changed(head_of(answer["Attributes"]))
         elif operation == "batch_write_item":
             left = answer.get("UnprocessedItems", {}).get(names.TIMELINES.name, ())
             for item in channel_puts(request):
                 if {"PutRequest": {"Item": item}} not in left:
                     self._put(item, now_ms)
+
+    def _head_changed(self, now: Head) -> None:
+        newest = [each for each in now.channels.values() if each.version == now.version]
+        is_added, self._version = now.version > self._version, now.version
+        self.when_head_changed(newest[0].publisher_id if newest and is_added else None)
 
     def _put(self, item: dict[str, Any], now_ms: float) -> None:
         key, publisher = item["sort_key"]["S"], get_text(item, "publisher_id")

@@ -17,7 +17,27 @@ if TYPE_CHECKING:
     from simulation.scheduler import Task
 
 # As `STATES` there.
-STATES: Mapping[str, int] = {}
+STATES: Mapping[str, int] = {
+    "channels: a follow refused for its head": 60,
+    "channels: a memo": 1_000,
+    "channels: a memo refused": 100,
+    "channels: a second look": 100,
+    "channels: a window read": 1_000,
+    "channels: a window read again": 700,
+    "channels: one added by PLAN": 300,
+    "channels: one added by hand": 1_000,
+    "channels: one added in mid-publish": 80,
+    "channels: one demoted": 700,
+    "channels: one demoted between a put and its count": 200,
+    "channels: one read beyond its window": 500,
+    "channels: one read upwards": 300,
+    "channels: one removed": 24,
+    "channels: one taken up again": 250,
+    "channels: planned by another meanwhile": 200,
+    "channels: put again by another": 250,
+    "channels: the head is full": 350,
+    "channels: the head was changed meanwhile": 800,
+}
 
 QUERY = "functions.timeline "
 

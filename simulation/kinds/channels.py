@@ -31,7 +31,7 @@ CONTAINERS = 3
 SMALL = 0.7
 LIMITS = (1, 2, 3, 50)
 # How often somebody reads as the head changes, and also follows or unfollows.
-READS, CHANGES = 0.7, 0.3
+READS, CHANGES = 0.7, 0.6
 # How many look through each container at last.
 MOST_READERS = 3
 
@@ -66,7 +66,7 @@ def play_small(world: World, *, random: Random) -> None:
     posting = [f"p{number}" for number in range(random.randint(1, 3))]
     people = [f"u{number}" for number in range(random.randint(1, 3))]
     _promote(world, random, posting)
-    _act_at_once(world, random, people, posting)
+    _act_at_once(world, random, people)
     for user in people:
         world.start_client(user, partial(users.use, world, user, posting))
         world.start_client(f"{user} looks", partial(_look_around, world, random, user, posting))
@@ -84,24 +84,34 @@ def _promote(world: World, random: Random, posting: Sequence[str]) -> None:
     promoters.strike_at_once(world, random)
 
 
-def _act_at_once(
-    world: World, random: Random, people: Sequence[str], posting: Sequence[str]
-) -> None:
-    """As the head changes, somebody mostly reads, and perhaps follows: as in a busy service."""
+def _act_at_once(world: World, random: Random, people: Sequence[str]) -> None:
+    """As the head changes, somebody mostly reads, as in a busy service.
 
-    def act_now() -> None:
+    And whoever is not known to follow the publisher of a new channel perhaps does now.
+    """
+
+    def act_now(added: str | None) -> None:
         if not world.faults.are_on:
             return
-        user, publisher = random.choice(people), random.choice(posting)
-        limit, what = random.choice(LIMITS), random.random()
-        if what < READS:
-            world.start_client(f"{user} at once", partial(requests.read, world, user, limit=limit))
-        if what < CHANGES:
-            kind = random.choice(("follow", "follow", "unfollow"))
-            relate = partial(requests.relate, world, kind, user, publisher)
-            world.start_client(f"{user} changes at once", relate)
+        for user in people if added else [random.choice(people)]:
+            if random.random() < READS:
+                look = partial(requests.read, world, user, limit=random.choice(LIMITS))
+                world.start_client(f"{user} at once", look)
+            if added and random.random() < CHANGES:
+                kind = random.choice(("follow", "follow", "follow", "unfollow"))
+                change = partial(_change_and_post, world, random, kind, user, added)
+                world.start_client(f"{user} changes at once", change)
 
     world.channels.when_head_changed = act_now
+
+
+def _change_and_post(world: World, random: Random, kind: str, user: str, publisher: str) -> None:
+    """Follow or unfollow; the publisher posts some time after it."""
+    # A page that begins with the change of the head comes to the follows at about this time.
+    world.scheduler.sleep(random.choice((0.0, random.uniform(0, 0.1))))
+    requests.relate(world, kind, user, publisher)
+    world.scheduler.sleep(random.uniform(0, 20))
+    requests.by_queue(world, publisher, f"{publisher}-for-{user}")
 
 
 def _look_around(world: World, random: Random, user: str, posting: Sequence[str]) -> None:
