@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fanfold.aws.retries import AT_A_TIME
 from fanfold.channels.windows import WINDOW
 from fanfold_cli import channel_cost
 from fanfold_cli.amounts import dollars, number_table
@@ -127,5 +128,5 @@ class ChannelUse:
         )
         yield (
             f"A cold container, for a reader who follows all of {self.channels}: "
-            f"{self.channels * window:,} read units, in one round trip."
+            f"{self.channels * window:,} read units, by up to {AT_A_TIME} calls at the same time."
         )

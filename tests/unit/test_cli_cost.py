@@ -233,7 +233,7 @@ def test_channels_stand_beside_the_same_posts_pushed() -> None:
     assert (
         "10,000,000      $6.31     $0.000015           15           $0.075       $0.0093" in shown
     )
-    assert "64: 320 read units, in one round trip" in shown
+    assert "64: 320 read units, by up to 16 calls at the same time" in shown
     assert "channel" not in run()
     assert "In the only channel, where 10 %" in run("--channels", "1")
 
