@@ -40,10 +40,12 @@ _WORKER = ("dead_letters", "metrics", "edit", "follow_crowds", "publish", "follo
 # Which tests may notice: of a folder or module, the units and then the integration tests.
 _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/fanout": (_FANOUT, _PIPELINE),
+    "fanfold/fanout/channel_plan": ((), ("channel_plans",)),
     "fanfold/fanout/lookup": (("lookup", "plan", "deliver"), _PIPELINE),
     "fanfold/fanout/publish": (("publishing",), _POSTS),
     "fanfold/fanout/transport": (("loop", "policy", "deliver"), ("transports", "pipeline")),
     "fanfold/sweep": (("remedy", "course", "sweeping", "ledger"), _SWEEP),
+    "fanfold/sweep/old_channels": ((), ("old_channels",)),
     "fanfold/follows": (_FOLLOWS, _FOLLOW),
     "fanfold/follows/backfill": (("backfill",), ("backfill",)),
     "fanfold/follows/looks": (("looks", "backfill"), ("backfill",)),
@@ -79,6 +81,7 @@ MODULES = (
         for name in (
             "backlog",
             "batch_retries",
+            "channel_plan",
             "deliver",
             "lanes",
             "ledger",
@@ -92,7 +95,7 @@ MODULES = (
             "transport",
         )
     ),
-    *(f"fanfold/sweep/{name}.py" for name in ("course", "open_fanouts", "remedy", "sweep")),
+    *(f"fanfold/sweep/{name}.py" for name in ("course", "old_channels", "open_fanouts", "remedy", "sweep")),
     *(
         f"fanfold/follows/{name}.py"
         for name in (

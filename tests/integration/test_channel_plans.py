@@ -20,7 +20,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.timeline.entries import Entries
 from tests.integration.cli import run
 from tests.integration.system import POST, CrashAfter, Json, System
-from tests.integration.test_one_hop import order, published, waiting
+from tests.integration.test_one_hop import leave_out, order, published, waiting
 
 THRESHOLD, FOLLOWERS = 3, 5
 UNTIL = 1_900_000_000
@@ -415,6 +415,16 @@ def unprocessed(system: System, times: int, monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(system.dynamodb, "batch_write_item", write)
     return calls
+
+
+def test_an_unprocessed_head_is_not_a_missing_one(
+    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(heads)
+    published(system, 1)
+    left = leave_out(system, "Publishers", 2, monkeypatch)
+    assert system.take(order(system)) == []
+    assert (left, system.reached()) == ([0], [partition_of("ada")])
 
 
 def test_an_unprocessed_entry_is_put_again_before_the_head_counts_it(
