@@ -54,6 +54,7 @@ class Plan:
     workers: int = 4
     seed: int = 0
     kills: float = 0.0  # share of the invocations that are killed, unless they end before
+    spared: int = 0  # from so many receives of a message on, nobody is killed; 0 for never
     within: float = KILL_SECONDS  # a killed one dies at a random time of so many seconds
     copies: float = 0.0  # share of the messages that are sent twice
 
@@ -224,10 +225,9 @@ class _Queue(Source):
         return bool(messages)
 
     def _suffer(self, message: Any, random: Random) -> None:
-        is_killed, seconds = (
-            random.random() < self.plan.kills,
-            random.uniform(0.0, self.plan.within),
-        )
+        receives, spared = message["Attributes"]["ApproximateReceiveCount"], self.plan.spared
+        is_killed = random.random() < self.plan.kills and not 0 < spared <= int(receives)
+        seconds = random.uniform(0.0, self.plan.within)
         death = Timer(seconds, self._die, (message["ReceiptHandle"],))
         if is_killed:
             death.start()

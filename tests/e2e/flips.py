@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from fanfold import names
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import CHANNEL
@@ -38,6 +39,8 @@ KILL_SECONDS = 0.06
 # No post has more than some hundred followers.
 VISIBILITY_SECONDS = 20
 KILLS, COPIES, SEED_OF_WORKERS = 0.5, 0.2, 20
+# Fewer than make a dead letter, for which an operator would be needed.
+SPARED = names.PUBLISH.max_receives - 1
 # So small that scrolls have many pages, and cursors are taken in their middle.
 LIMIT = 20
 # Some wait between two pages, while channels are flipped.
@@ -270,7 +273,7 @@ def _under_fire(crowd: Crowd, log: Path) -> tuple[Counter[str], Counter[str]]:
     assert stack.endpoint is not None
     worker_processes.stop_polling(stack, visibility_seconds=VISIBILITY_SECONDS)
     plan = worker_processes.Plan(
-        seed=SEED_OF_WORKERS, kills=KILLS, within=KILL_SECONDS, copies=COPIES
+        seed=SEED_OF_WORKERS, kills=KILLS, spared=SPARED, within=KILL_SECONDS, copies=COPIES
     )
     environment = worker_processes.environment(stack, stack.endpoint)
     with (
