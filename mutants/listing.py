@@ -95,7 +95,10 @@ MODULES = (
             "transport",
         )
     ),
-    *(f"fanfold/sweep/{name}.py" for name in ("course", "old_channels", "open_fanouts", "remedy", "sweep")),
+    *(
+        f"fanfold/sweep/{name}.py"
+        for name in ("course", "old_channels", "open_fanouts", "remedy", "sweep")
+    ),
     *(
         f"fanfold/follows/{name}.py"
         for name in (
