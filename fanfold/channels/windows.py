@@ -33,8 +33,6 @@ class Window(NamedTuple):
         """The part of a union that it is, as a source's `newest`."""
         low, high = self._places(within.since, before or within.until)
         found = self.entries[max(low, high - limit) : high][::-1]
-        if self.end > within.since and len(found) < limit:
-            return Part(found, self.end)
         return part(found, self.end > within.since or high - low > limit, is_up=False)
 
     def oldest(self, within: Range, *, after: str | None, limit: int) -> Part[Entry]:

@@ -10,11 +10,12 @@ from unittest.mock import patch
 import pytest
 from botocore.client import BaseClient
 
-from fanfold import names, times
+from fanfold import cursor, names, times
 from fanfold.aws.items import number, text
 from fanfold.channels import windows
 from fanfold.channels.head import HEAD, partition_of
 from fanfold.channels.known_head import HEAD_SECONDS
+from fanfold.cursor import Cursor
 from fanfold.ids import sort_key
 from fanfold.timeline import channel_reading, marks
 from fanfold.timeline.entries import Entry
@@ -88,13 +89,14 @@ def counted() -> Iterator[list[tuple[str, Json]]]:
 
 
 def of_channels(calls: Sequence[tuple[str, Json]]) -> list[str]:
-    """Whose channels were queried."""
-    owners = [
-        request["ExpressionAttributeValues"][":owner"]["S"]
-        for operation, request in calls
-        if operation == "Query"
-    ]
-    return sorted(each for each in owners if each.startswith("#"))
+    """Whose channels were queried, always consistently."""
+    owners = []
+    for operation, request in calls:
+        owner = request.get("ExpressionAttributeValues", {}).get(":owner", {}).get("S", "")
+        if operation == "Query" and owner.startswith("#"):
+            assert request["ConsistentRead"]
+            owners.append(owner)
+    return sorted(owners)
 
 
 def row(system: System, user: str = "bob") -> Json:
@@ -292,6 +294,22 @@ def test_a_warm_page_queries_no_channel_and_reads_the_head_once_a_second(
     with counted() as cold_again:
         assert read(system) == ["two", "one"]
     assert of_channels(cold_again) == ["#ada", "#bea"]
+
+
+def test_far_below_a_cold_container_reads_what_the_page_needs_and_no_windows(
+    system: System,
+) -> None:
+    system.promote("ada")
+    system.follow("bob")
+    put(system, "one", 1)
+    put(system, "two", 2)
+    before = cursor.encode(Cursor.at(times.to_text(AT_MS)))
+    for query in ({"before": before}, {"to": times.to_text(AT_MS)}):
+        system.door("timeline").channels.forget()
+        with counted() as calls:
+            assert read(system, **query, limit="5") == ["one", "two"]
+        assert of_channels(calls) == ["#ada"]
+        assert {call[1]["Limit"] for call in calls if call[0] == "Query"} == {6}
 
 
 def test_a_post_that_comes_into_a_channel_while_it_is_read_is_missed_by_no_later_page(
