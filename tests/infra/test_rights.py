@@ -234,6 +234,19 @@ def test_a_second_judge_says_the_same(record: Record, dev: Template, judge: Judg
         assert verdict == expected, (name, need)
 
 
+def test_a_second_judge_lets_pages_and_sweep_read_the_head_alone(
+    shared: Template, judge: Judge
+) -> None:
+    rows = arn("dynamodb", f"table/{names.PUBLISHERS.name}")
+    contexts = [((LEADING_KEYS, (key,)),) for key in (HEAD, "ada")]
+    asked = [
+        (module, Need("dynamodb:GetItem", rows, context))
+        for module in (names.TIMELINE.name, names.SWEEP.name)
+        for context in contexts
+    ]
+    assert judge(policies(shared), asked) == ["Allowed", "ImplicitlyDenied"] * 2
+
+
 def test_the_second_judge_knows_what_aws_has(dev: Template, judge: Judge) -> None:
     table = arn("dynamodb", "table/Posts")
     asked = [("api", Need("dynamodb:PutItems", table)), ("api", Need("sqs:SendMessage", table))]
