@@ -145,9 +145,9 @@ def test_no_policy_has_a_wildcard(template: Template) -> None:
 
 @pytest.mark.parametrize("threshold", [None, 1_000])
 def test_with_a_key_and_a_vpc_each_function_may_use_them_as_far_as_it_needs(
-    request: pytest.FixtureRequest, stack: Stack, threshold: int | None
+    with_channels: Record, stack: Stack, threshold: int | None
 ) -> None:
-    record: Record = request.getfixturevalue("with_channels" if threshold else "record")
+    record = with_channels if threshold else walk(names.LIBCURL)
     network, key_ = Network(vpc=ec2.Vpc(stack, "Vpc", max_azs=1)), kms.Key(stack, "Key")
     embed(stack, encryption_key=key_, network=network, channel_threshold=threshold)
     template = template_of(stack)
