@@ -19,12 +19,14 @@ class Known:
     posts: Counter[str] = field(default_factory=Counter)
     followers: dict[str, int] = field(default_factory=dict)  # estimated, by publisher
     version: int = 0  # the highest one to which a reader's row is complete
+    revision: int = 0  # the highest one that told of a post
 
     def add(self, fanouts: Iterable[Fanout]) -> None:
         for each in fanouts:
             self.posts[each.publisher_id] += 1
             most = max(each.followers, self.followers.get(each.publisher_id, 0))
             self.followers[each.publisher_id] = most
+            self.revision = max(self.revision, each.head_revision)
 
 
 def unlisted(head: Head, known: Known) -> list[str]:
@@ -35,8 +37,10 @@ def unlisted(head: Head, known: Known) -> list[str]:
 def has_gone_back(head: Head, known: Known) -> bool:
     """Whether the head is older than what is known of it."""
     seqs = ((head.of(each), posts) for each, posts in known.posts.items())
-    return head.version < known.version or any(
-        channel is not None and channel.seq < posts for channel, posts in seqs
+    return (
+        head.version < known.version
+        or head.revision < known.revision
+        or any(channel is not None and channel.seq < posts for channel, posts in seqs)
     )
 
 
@@ -60,6 +64,6 @@ def rebuilt(head: Head, known: Known, *, now_ms: int) -> Head:
     ]
     return Head(
         version=version,
-        revision=max(head.revision + 1, now_ms),
+        revision=max(head.revision + 1, known.revision + 1, now_ms),
         channels={each.key: each for each in (*listed, *lost)},
     )

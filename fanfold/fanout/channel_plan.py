@@ -81,8 +81,8 @@ class ChannelPlans:
             if choice is Choice.PROMOTE and not self._promote(fanout, seen, followers):
                 continue
             self._put(fanout)
-            if self.heads.raise_seq(fanout.publisher_id) is not None:
-                return self._complete(fanout, followers)
+            if (told := self.heads.raise_seq(fanout.publisher_id)) is not None:
+                return self._complete(fanout, followers, told)
         return None
 
     def _promote(self, fanout: Fanout, seen: Head, followers: int) -> bool:
@@ -100,9 +100,11 @@ class ChannelPlans:
                 return
         raise TryLater(f"The channel of '{fanout.publisher_id}' takes no entry; try again.")
 
-    def _complete(self, fanout: Fanout, followers: int) -> Outcome:
+    def _complete(self, fanout: Fanout, followers: int, told: Head) -> Outcome:
         now = times.to_text(clock.now_ms())
-        if not self.ledger.complete_in_channel(fanout.fanout_id, followers=followers, now=now):
+        if not self.ledger.complete_in_channel(
+            fanout.fanout_id, followers=followers, revision=told.revision, now=now
+        ):
             # Our own update was repeated, or another message has planned it: it ends as that says.
             return Outcome("planned before", 1)
         return Outcome("in the channel", 1)

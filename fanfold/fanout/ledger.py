@@ -168,12 +168,15 @@ class Ledger:
         """
         return self._complete_unplanned(fanout_id, min(1, followers), followers, now=now)
 
-    def complete_in_channel(self, fanout_id: str, *, followers: int, now: str) -> bool:
+    def complete_in_channel(
+        self, fanout_id: str, *, followers: int, revision: int, now: str
+    ) -> bool:
         """Likewise, with the post's one entry in its publisher's channel.
 
-        All of about so many `followers` read it there, and no segment is left to be worked on.
+        All of about so many `followers` read it there, and no segment is left to be worked on. The
+        head had this `revision` once it told of the post.
         """
-        by = {"by": text(CHANNEL)}
+        by = {"by": text(CHANNEL), "head_revision": number(revision)}
         return self._complete_unplanned(fanout_id, 0, followers, now=now, **by)
 
     def _complete_unplanned(

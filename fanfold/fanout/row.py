@@ -52,6 +52,7 @@ class Fanout:
     changed_at: str = ""  # by a worker or a person; SWEEP does not move it
     completed_at: str = ""
     by: str = PUSH  # or CHANNEL: fixed by the update with which it no longer awaits its plan
+    head_revision: int = 0  # of the head of the channels, which then told of the post
     sent_at: int = 0  # when all that is pending was last sent
     asked_at: int = 0  # when SWEEP sent its last question
     came_out: int = 0  # `asked_at` of the newest question known to have left the queue
@@ -129,6 +130,7 @@ def from_item(item: Item) -> Fanout:
         changed_at=get_text(item, "changed_at"),
         completed_at=get_text(item, "completed_at"),
         by=get_text(item, "by", PUSH),
+        head_revision=get_number(item, "head_revision"),
         sent_at=get_number(item, "sent_at"),
         asked_at=get_number(item, "asked_at"),
         came_out=get_number(item, "came_out"),

@@ -215,7 +215,7 @@ def a_fanout_without_followers_or_without_a_row(client: Any) -> None:
     fanouts.complete_at_once("nowhere", followers=0, now=NOW)
     fanouts.open(replace(STORED, fanout_id="post-2"))
     for ref_id in ("post-2", "post-2", "post-1"):
-        fanouts.complete_in_channel(ref_id, followers=9_000_000, now=NOW)
+        fanouts.complete_in_channel(ref_id, followers=9_000_000, revision=1, now=NOW)
     fanouts.finish_segment(replace(STORED, segments=1), 0, written=1, now=NOW)
     fanouts.store_resume(replace(STORED, fanout_id="nowhere"), 0, Resume("0" * 16, 1), now=NOW)
 

@@ -82,7 +82,7 @@ def test_a_complete_delivery_does_not_look_as_if_the_rest_of_an_estimate_were_lo
 def test_a_post_in_a_channel_says_so_and_who_reads_it(system: System, command: str) -> None:
     system.publish()
     ledger = Ledger(system.dynamodb, system.settings.fanouts_table)
-    assert ledger.complete_in_channel(POST, followers=9_000_000, now=AT)
+    assert ledger.complete_in_channel(POST, followers=9_000_000, revision=1, now=AT)
     ran = run("fanout", command, POST)
     assert "in the channel of ada, read by about 9,000,000 followers" in ran.stdout
     assert "forecast" not in ran.stdout

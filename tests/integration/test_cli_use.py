@@ -200,7 +200,7 @@ def test_wait_says_that_a_post_is_in_a_channel(
     def deliver(_seconds: float) -> None:
         ledger = Ledger(gateway.system.dynamodb, gateway.system.settings.fanouts_table)
         for row in gateway.system.rows(names.FANOUTS):
-            ledger.complete_in_channel(row["fanout_id"]["S"], followers=9_000, now=AT)
+            ledger.complete_in_channel(row["fanout_id"]["S"], followers=9_000, revision=1, now=AT)
 
     monkeypatch.setattr(product_clock, "sleep", deliver)
     ran = ok(gateway, "publish", "Hello", "--user", "alice", "--wait")

@@ -217,12 +217,29 @@ def test_a_head_restored_to_an_earlier_time_is_taken_by_warm_containers(sound: S
     assert seen(sound)[0] == "four"
     sound.dynamodb.put_item(TableName=names.PUBLISHERS.name, Item=old)
     ran = doctor("--repair")
-    assert found(ran) == {"unlisted": 1}
+    assert found(ran) == {"unlisted": 1, "rewound": 1}
     assert found(doctor()) == {}
     sound.clock.advance(2)
     titles = [each["body"]["title"] for each in sound.timeline("bob").body["entries"]]
     assert titles == ["four", "three", "two", "one"]
     post(sound, "five", user="cem")
+    sound.clock.advance(2)
+    assert sound.timeline("bob").body["entries"][0]["body"]["title"] == "five"
+
+
+def test_a_head_that_has_lost_a_post_alone_is_taken_by_warm_containers(sound: System) -> None:
+    """It has told of more posts than are still in the ledger, so their number shows nothing."""
+    for _ in range(50):
+        sound.heads.raise_seq("ada")
+    (old,) = [
+        row for row in sound.rows(names.PUBLISHERS) if row["publisher_id"] == text("#channels")
+    ]
+    post(sound, "four")
+    assert seen(sound)[0] == "four"
+    sound.dynamodb.put_item(TableName=names.PUBLISHERS.name, Item=old)
+    assert found(doctor("--repair")) == {"rewound": 1}
+    assert found(doctor()) == {}
+    post(sound, "five")
     sound.clock.advance(2)
     assert sound.timeline("bob").body["entries"][0]["body"]["title"] == "five"
 
@@ -240,7 +257,11 @@ def test_a_repair_of_the_head_that_meets_a_change_is_to_be_run_again(
     with monkeypatch.context() as meanwhile:
         meanwhile.setattr(heads, "rebuilt", rebuilt)
         ran = doctor("--repair")
-    assert (ran.exit_code, found(ran), ran.json["repaired"]) == (1, {"unlisted": 1}, 0)
+    assert (ran.exit_code, found(ran), ran.json["repaired"]) == (
+        1,
+        {"unlisted": 1, "rewound": 1},
+        0,
+    )
     assert is_well(sound)
     assert {each.publisher_id for each in sound.heads.get().channels.values()} == {"ada", "cem"}
 

@@ -112,7 +112,7 @@ CHANGES: dict[str, tuple[Callable[[Table], object], set[str]]] = {
         {"queued", "stalled, not planned"},
     ),
     "complete in a channel": (
-        lambda table: table.ledger.complete_in_channel("post-1", followers=9, now=LAST),
+        lambda table: table.ledger.complete_in_channel("post-1", followers=9, revision=1, now=LAST),
         {"queued", "stalled, not planned"},
     ),
     "finish": (lambda table: finish(table, 1, now=LAST), {"delivering", "stalled"}),
@@ -216,7 +216,7 @@ def test_a_fanout_without_followers_is_complete_with_nothing_delivered(table: Ta
 
 
 def test_a_fanout_in_a_channel_is_complete_for_all_without_a_segment(table: Table) -> None:
-    assert table.ledger.complete_in_channel("post-1", followers=9_000_000, now=LATER)
+    assert table.ledger.complete_in_channel("post-1", followers=9_000_000, revision=1, now=LATER)
     row = table.row
     assert (row.state, row.by, row.completed_at) == (COMPLETE, CHANNEL, LATER)
     assert (row.segments, row.followers, row.delivered) == (0, 9_000_000, 9_000_000)
