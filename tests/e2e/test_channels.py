@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 from tests.e2e import flips
@@ -69,6 +71,8 @@ def test_who_is_demoted_is_pushed_again_and_nothing_is_lost_or_repeated(
     assert delivered_by(publisher, after) == "push"
     assert holders(stack, after) == [follower.name]
     eventually(lambda: follower.ref_ids() == [after, between, before])
+    time.sleep(HEAD_SECONDS)  # by then, no page goes by the head of before
+    assert follower.ref_ids() == [after, between, before]
     page = follower.timeline(after=cursor)
     assert [each["ref_id"] for each in page["entries"]] == [after, between]
     follower.api.unfollow(publisher.name)
