@@ -72,7 +72,7 @@ STATES: Mapping[str, int] = {
     "contended: growth": 30,
     "contended: one hop": 600,
     "contended: opening": 2_000,
-    "contended: plan": 3_000,
+    "contended: plan": 1_500,
     "contended: publish key": 4_000,
     "contended: question": 300,
     "contended: resume": 500,
