@@ -151,8 +151,6 @@ def test_a_count_that_is_interrupted_ends_at_the_next_page(publishers: Publisher
         ["shards", "grow", "ada", "--level", "1", "--yes"],
         ["shards", "static", "--level", "1", "--yes"],
         ["shards", "dynamic", "--yes"],
-        ["doctor", "--whole"],
-        ["doctor", "--whole", "--repair"],
     ],
     ids=" ".join,
 )
@@ -168,10 +166,21 @@ def test_a_stack_without_a_publishers_table_is_reported(
     assert "deploy it again." in ran.said
 
 
-def test_functions_without_a_publishers_table_are_reported(publishers: PublishersTable) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["shards", "grow", "ada", "--level", "1", "--yes"],
+        ["doctor", "--whole"],
+        ["doctor", "--whole", "--repair"],
+    ],
+    ids=" ".join,
+)
+def test_functions_without_a_publishers_table_are_reported(
+    command: list[str], publishers: PublishersTable
+) -> None:
     functions = FakeLambda()
     del functions.variables["PUBLISHERS_TABLE"]
-    ran = run("shards", "grow", "ada", "--level", "1", "--yes", lambda_=functions)
+    ran = run(*command, lambda_=functions)
     assert (ran.exit_code, ran.stdout) == (1, "")
     assert "lacks PUBLISHERS_TABLE" in ran.said
     assert "Deploy the stack again." in ran.said

@@ -1026,6 +1026,7 @@ export interface operations {
                      * @example {
                      *       "ref_id": "0b6f8a4c5d1e4f3a9b7c2d8e6f0a1b2c",
                      *       "state": "complete",
+                     *       "by": "push",
                      *       "followers_estimated": 220,
                      *       "delivered": 221,
                      *       "segments_done": 1,
