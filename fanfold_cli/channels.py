@@ -17,6 +17,8 @@ from fanfold_cli.progress import waiting_for
 from fanfold_cli.publish_cost import Publish
 from fanfold_cli.stack import Deployment
 
+# As docs/operations.md advises it: nobody has so many followers, so PLAN adds no channel.
+BY_HAND = "-c channel_threshold=1000000000"
 ACTIVE, DEMOTED, NONE = "active", "demoted", "none"
 
 
@@ -29,8 +31,9 @@ def heads_of(deployment: Deployment) -> HeadTable:
     if left:
         raise ExpectedError(
             f"This stage has no channels any more, but {counted(left, 'channel')} in its table, "
-            "whose posts no timeline shows. Deploy it with -c channel_threshold= again, and demote "
-            "them first."
+            f"whose posts no timeline shows. Deploy it with {BY_HAND} again, run `fanfold doctor "
+            "--whole --repair`, and demote them; a deploy without channels is safe once "
+            "`fanfold channels list` has none."
         )
     raise ExpectedError(
         "This stage has no channels: each post is delivered to every follower. A deploy with "

@@ -17,7 +17,7 @@ MEANINGS = {
     Difference.OVERLOOKED: "follows whose channel is left out: the publisher's posts are not shown",
     Difference.OVERHEARD: "channels read without a follow: posts are shown that nobody asked for",
     Difference.ABSENT: "posts delivered by a channel that does not have them: nobody sees them",
-    Difference.UNLISTED: "publishers whose channel the head has lost: its posts are not shown",
+    Difference.UNLISTED: "publishers whose channel the head has lost: their posts are not shown",
     Difference.REWOUND: "a head of the channels from an earlier time: posts may not be shown",
     Difference.UNREACHABLE: "publishers with edges above the level of their row: not delivered to",
     Difference.UNREADABLE: "items that are neither edges nor follows: never repaired",

@@ -77,10 +77,11 @@ class Cdk:
 
     def _failure(self, command: str, what: str) -> ExpectedError:
         log = self._log(command)
+        up = self.home.command(" ".join(["up", *context.options(self.values)]))
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-OUTPUT_TAIL_LINES:])
         return ExpectedError(
             f"{tail}\n\n`cdk {command}` {what}. Its last lines are above, its log is {log}. "
-            f"Correct the app and run {self.home.command('up')} again: the engine keeps running "
+            f"Correct the app and run {up} again: the engine keeps running "
             "and keeps its data."
         )
 

@@ -1,6 +1,7 @@
 """The values of `fanfold local up -c`: those that the engine has, with those that are given now."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
@@ -30,6 +31,11 @@ def merged(kept: Values, given: Values) -> dict[str, str]:
 def words(values: Values) -> list[str]:
     """The values as arguments, in an order that says nothing."""
     return [f"{name}={value}" for name, value in sorted(values.items())]
+
+
+def options(values: Values) -> list[str]:
+    """The values as options of a command that a person copies, quoted."""
+    return [f"-c {shlex.quote(word)}" for word in words(values)]
 
 
 def check(values: Values, app_directory: Path) -> None:

@@ -65,7 +65,7 @@ def bring_up(
         raise ExpectedError(f"There is no CDK app in {foreign}: it has no cdk.json.")
     find_executable(app_directory)
     home.claim()
-    saying = interrupted_with(lambda: _what_stays(home)) if stays else nullcontext()
+    saying = interrupted_with(lambda: _what_stays(home, given or {})) if stays else nullcontext()
     with saying, _locked(home):
         progress = Progress()
         # Nobody knows of what a foreign app is made, so it is synthesized again each time; nor what
@@ -94,13 +94,15 @@ def _values(home: Home, given: context.Values, *, fresh: bool) -> dict[str, str]
     return context.merged(before.context if before else {}, given)
 
 
-def _what_stays(home: Home) -> str:
+def _what_stays(home: Home, given: context.Values) -> str:
+    """What an interrupt leaves; only a whole deployment keeps the values that are `given`."""
     state = home.running()
     if state is None:
         return "no engine is running."
+    up = home.command(" ".join(["up", *context.options(given)]))
     return (
         f"the engine (process {state.pid}) keeps running, with its data. "
-        f"{home.command('up')} goes on with the deployment, {home.command('down')} ends the engine."
+        f"{up} goes on with the deployment, {home.command('down')} ends the engine."
     )
 
 

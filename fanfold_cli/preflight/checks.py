@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MIN_CONCURRENCY, room_of
+from fanfold_cli.channels import BY_HAND
 from fanfold_cli.console import counted
 from fanfold_cli.preflight.wanted import Wanted
 
@@ -174,7 +175,7 @@ def check_channels(wanted: Wanted, found: FoundStack | None) -> Check | None:
         name,
         Status.REFUSED,
         f"After this deploy no timeline shows what lies in {counted(channels, 'channel')}: give "
-        f"-c channel_threshold= again, until `fanfold channels list --stack {wanted.stack}` has "
+        f"{BY_HAND} again, until `fanfold channels list --stack {wanted.stack}` has "
         "none.",
     )
 

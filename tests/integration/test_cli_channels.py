@@ -299,6 +299,9 @@ def test_channels_that_a_stage_was_left_with_are_reported(system: System) -> Non
     ran = channels("list", threshold=None)
     assert ran.exit_code == 1
     assert "but 1 channel in its table, whose posts no timeline shows" in ran.said
+    # A name without a number would be given up by `fanfold local up`.
+    assert "Deploy it with -c channel_threshold=1000000000" in ran.said
+    assert "`fanfold doctor --whole --repair`" in ran.said
 
 
 @pytest.mark.usefixtures("system")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from fanfold_cli.app import app
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import deploy, engine, processes
 from fanfold_cli.local import home as homes
-from fanfold_cli.local.cdk import Cdk
+from fanfold_cli.local.cdk import CDK_VARIABLE, Cdk
 from fanfold_cli.local.home import CHECKOUT, MARKER, EngineState, Home
 from fanfold_cli.stack import Deployment
 
@@ -146,6 +147,33 @@ def test_an_interrupted_up_says_whether_the_engine_stays(
     assert (ran.exit_code, ran.stdout) == (130, "")
     stays = f"Interrupted: the engine (process {alive.pid}) keeps running"
     assert (stays if is_running else "Interrupted: no engine is running") in ran.stderr
+
+
+def test_an_interrupted_up_names_the_values_that_are_not_kept_yet(
+    home: Home, alive: EngineState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(_: Cdk) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cdk, "synthesize", interrupt)
+    home.claim()
+    home.write_state(replace(alive, bootstrapped=True, context={"max_follows": "50"}))
+    given = ("-c", "channel_threshold=3", "-c", "max_follows=")
+    ran = CliRunner().invoke(app, ["local", "up", *given, "--home", str(home.path)])
+    assert ran.exit_code == 130
+    again = f"`fanfold local up {shlex.join(given)} --home {home.path}` goes on"
+    assert again in ran.stderr
+
+
+def test_a_failed_synthesis_names_the_values_to_try_again_with(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = tmp_path / "cdk"
+    failing.write_text("#!/bin/sh\nexit 1\n")
+    failing.chmod(0o700)
+    monkeypatch.setenv(CDK_VARIABLE, str(failing))
+    with pytest.raises(ExpectedError, match=r"run `fanfold local up -c max_follows=50 --home"):
+        Cdk(home, CHECKOUT, "http://127.0.0.1:4566", {"max_follows": "50"}).synthesize()
 
 
 def test_an_engine_whose_start_is_interrupted_is_ended(

@@ -212,7 +212,7 @@ def test_a_deploy_without_channels_over_a_stack_that_has_some_is_refused() -> No
     held = replace(stack(), channels=2)
     check = check_channels(ORDINARY, held)
     assert check
-    said(check, Status.REFUSED, "2 channels", "-c channel_threshold=", "--stack Fanfold-prod")
+    said(check, Status.REFUSED, "2 channels", "give -c channel_threshold=1", "--stack Fanfold-prod")
     check = check_channels(replace(ORDINARY, has_channels=True), held)
     assert check
     said(check, Status.OK, "2 channels")
