@@ -122,6 +122,8 @@ def main() -> int:
     parser.add_argument("--only", default="", help="only guards with this text in their name")
     chosen = parser.parse_args()
     wanted = [mutation for mutation in MUTATIONS if chosen.only in mutation.guard]
+    if not wanted:
+        parser.error(f"no guard has {chosen.only!r} in its name; mutations.diff has them all")
     results = []
     with ThreadPoolExecutor(chosen.jobs) as threads:
         tries = [
