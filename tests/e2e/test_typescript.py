@@ -86,7 +86,7 @@ def test_it_works_with_every_route(stack: Deployment, make: Callable[[str], User
     ("sent", "published"),
     [
         pytest.param(60, 10, id="60"),
-        pytest.param(2000, 200, id="2000", marks=pytest.mark.thorough),
+        pytest.param(2000, 200, id="2000", marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.usefixtures("built")
