@@ -1,7 +1,8 @@
 """What an operator may do from the page: commands of `fanfold`, run as they stand.
 
 Each is a process of its own with `--json`, so its rules, its output and its sentences are those of
-the command line. The page shows the command before it is run, and sends back what was confirmed.
+the command line. The page shows the command before it is run. The bridge holds what was shown: the
+answer names the question, and no command.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -24,7 +26,7 @@ from fanfold_console.server import Content, Forbidden, WrongRequest
 # As long as a redrive of many letters takes; the command goes on by itself no longer than this.
 TIMEOUT_SECONDS: Final = 900.0
 MAX_SAID: Final = 4_000
-MESSAGE_ID: Final = re.compile(r"[0-9A-Za-z-]{1,100}", re.ASCII)
+MESSAGE_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,99}", re.ASCII)
 
 
 def _is_ref_or_user(value: str) -> bool:
@@ -117,13 +119,19 @@ COMMANDS: Final = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass
 class Operator:
-    """Runs commands on the stack that `target` names, such as `--stack Fanfold-prod`."""
+    """Runs commands on the stack that `target` names, such as `--stack Fanfold-prod`.
+
+    One question is open at a time; a later one takes its place, and each is answered once.
+    """
 
     target: tuple[str, ...]
     may_change: bool
     run: Callable[[Sequence[str]], subprocess.CompletedProcess[str]] | None = None
+    _asked: int = 0  # how many questions; the number of the last one
+    _open: list[str] | None = None  # the words of the last question, until it is answered
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def words(self, content: Content) -> tuple[Command, list[str]]:
         """The command that the page means, checked; raises `WrongRequest` and `Forbidden`."""
@@ -155,15 +163,36 @@ class Operator:
         return command, words
 
     def act(self, content: Content) -> Content:
-        """Say what would be run; and run it if that is what was `confirmed`."""
+        """Ask whether to run a command; or run what the question of this number has shown."""
+        if "run" in content:
+            words = self._answered(content["run"])
+            return {"command": _shown(words), **_read((self.run or _run)(words))}
         command, words = self.words(content)
-        shown = shlex.join(["fanfold", *words])
-        confirmed = content.get("confirmed")
-        if confirmed is None:
-            return {"command": shown, "note": command.note, "changes": command.changes}
-        if confirmed != shown:
-            raise WrongRequest("That is not the command that was confirmed.")
-        return {"command": shown, **_read((self.run or _run)(words))}
+        with self._lock:
+            self._asked += 1
+            self._open, number = words, self._asked
+        return {
+            "question": number,
+            "command": _shown(words),
+            "note": command.note,
+            "changes": command.changes,
+        }
+
+    def _answered(self, number: Any) -> list[str]:
+        """Close the question; its words. Raises `ExpectedError` if it is not open."""
+        with self._lock:
+            words = self._open if number == self._asked else None
+            if words is None:
+                raise ExpectedError(
+                    "Nothing was run: this question was answered already, or another page has "
+                    "asked one since. Press the button again."
+                )
+            self._open = None
+        return words
+
+
+def _shown(words: Sequence[str]) -> str:
+    return shlex.join(["fanfold", *words])
 
 
 def _checked(value: Any, is_right: Callable[[str], object]) -> str:

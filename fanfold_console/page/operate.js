@@ -74,17 +74,24 @@ export function showRights(state) {
     : "This page only reads. To redrive, drop, send again, abandon, grow or repair, start it with --operate.";
 }
 
+let isAsking = false;
 async function ask(form, command, takes) {
+  // One question at a time: what the dialog shows must not change under a finger.
+  if (isAsking) return;
+  isAsking = true;
+  $("forms").setAttribute("aria-busy", "true");
   const values = Object.fromEntries(new FormData(form)),
     content = { command };
   if (takes.id) content.id = values.id.trim();
   if (takes.option) content.options = { [takes.option]: values[takes.option].trim() };
   try {
     const asked = await act(content);
-    if (await confirmed(asked))
-      show(await running(asked.command, () => act({ ...content, confirmed: asked.command })));
+    if (await confirmed(asked)) run(asked);
   } catch (error) {
     fail(error.message);
+  } finally {
+    isAsking = false;
+    $("forms").removeAttribute("aria-busy");
   }
 }
 
@@ -103,11 +110,13 @@ function confirmed({ command, note, changes }) {
 $("confirm-yes").addEventListener("click", () => $("confirm").close("yes"));
 $("confirm-no").addEventListener("click", () => $("confirm").close(""));
 
-async function running(command, run) {
+async function run({ question, command }) {
   $("result").replaceChildren(make("p", "", `Running: ${command}`));
   $("result").setAttribute("aria-busy", "true");
   try {
-    return await run();
+    show(await act({ run: question }));
+  } catch (error) {
+    fail(error.message);
   } finally {
     $("result").removeAttribute("aria-busy");
   }

@@ -143,6 +143,37 @@ async function operate() {
     await until(() => document.querySelector("#result .failure"));
 }
 
+/** An operator who presses a second button before the bridge has answered the first one. */
+async function questions() {
+    // Answers to questions arrive when the operator has pressed both buttons.
+    await page.evaluate(() => {
+        const fetched = window.fetch;
+        let release;
+        const released = new Promise((resolve) => (release = resolve));
+        window.release = release;
+        window.fetch = async (path, given) => {
+            if (path === "/act" && !("run" in JSON.parse(given.body))) await released;
+            return fetched(path, given);
+        };
+    });
+    await page.type('form [name="id"]', "a-post");
+    await page.click('[data-command="fanout show"]');
+    await page.click('[data-command="fanout abandon --yes"]');
+    await page.evaluate(() => window.release());
+    await page.waitForSelector("dialog[open]", PATIENCE);
+    await page.waitForNetworkIdle({ ...PATIENCE, idleTime: 50, concurrency: 1 });
+    const shown = await text("#confirm-command");
+    assert.match(shown, /^fanfold fanout show /);
+    await page.click("#confirm-yes");
+    await page.waitForSelector("#result .good", PATIENCE);
+    assert.equal(await text("#result .good"), `✓ ${shown}`);
+    // The next question is asked again.
+    await page.click('[data-command="fanout abandon --yes"]');
+    await page.waitForSelector("dialog[open]", PATIENCE);
+    assert.match(await text("#confirm-command"), /^fanfold fanout abandon /);
+    await page.keyboard.press("Escape");
+}
+
 /** Somebody who publishes, kills, throttles, doubles and counts. */
 async function hurt() {
     // The keyboard alone reaches every button, and shows where it is.
@@ -209,7 +240,7 @@ try {
     await page.waitForSelector("body[data-ready]", PATIENCE);
     await page.evaluate(() => (window.loadedOnce = true));
     assert.equal(new URL(page.url()).hash, "", "the key is not left in the history");
-    await { hurt, operate }[scene]();
+    await { hurt, operate, questions }[scene]();
     assert.deepEqual(problems, []);
 } finally {
     await browser.close();

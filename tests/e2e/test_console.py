@@ -18,7 +18,11 @@ from typing import Any
 import pytest
 
 from fanfold_cli.local.home import CHECKOUT, Home
+from fanfold_cli.stack import Deployment
+from fanfold_console import server
 from fanfold_console.hurt.building import home_beside
+from fanfold_console.operating import Operator
+from fanfold_console.watching import first_state
 from tests.e2e.clients import User, eventually
 
 CHROME = "FANFOLD_CHROME"
@@ -116,11 +120,11 @@ def test_the_console_of_a_stack_shows_a_post_and_runs_what_is_confirmed(
         show = {"command": "fanout show", "id": ref_id}
         asked = call(address, "/act", show)
         assert asked["command"] == f"fanfold fanout show --home {engine.path} -- {ref_id}"
-        done = call(address, "/act", show | {"confirmed": asked["command"]})
+        done = call(address, "/act", {"run": asked["question"]})
         assert (done["succeeded"], done["result"]["delivered"]) == (True, 1)
         unknown = {"command": "fanout resend", "id": "no-such-post"}
-        confirmed = call(address, "/act", unknown)["command"]
-        failed = call(address, "/act", unknown | {"confirmed": confirmed})
+        question = call(address, "/act", unknown)["question"]
+        failed = call(address, "/act", {"run": question})
         assert not failed["succeeded"]
         assert "The ledger knows no fan-out" in failed["said"]
 
@@ -186,6 +190,22 @@ def test_an_operator_needs_no_mouse_and_confirms_what_is_run(engine: Home, tmp_p
     log = tmp_path / "log"
     with started(("console", "--home", str(engine.path), "--no-browser"), log) as process:
         assert play("operate", address_in(log, process), tmp_path) >= {"console", "confirm"}
+
+
+@pytest.mark.thorough
+@HAS_BROWSER
+def test_of_two_buttons_at_once_one_is_asked_about_and_only_that_one_runs(tmp_path: Path) -> None:
+    ran: list[Sequence[str]] = []
+
+    def run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        ran.append(words)
+        return subprocess.CompletedProcess([], 0, "{}", "")
+
+    operator = Operator(("--stack", "Fanfold-prod"), True, run)
+    state = first_state(Deployment("eu-central-1", None, {}), may_operate=True)
+    with server.serving(server.Doors(state.content, operator.act)) as bridge:
+        play("questions", bridge.address, tmp_path)
+    assert ran == [["fanout", "show", "--stack", "Fanfold-prod", "--", "a-post"]]
 
 
 @pytest.mark.slow

@@ -49,28 +49,57 @@ def test_each_command_exists_with_its_options(name: str) -> None:
     parse(words, is_whole=True)
 
 
-def test_a_command_is_run_only_as_it_was_confirmed() -> None:
+def test_what_runs_is_what_the_question_has_shown_whatever_the_answer_says() -> None:
     shell = Shell()
-    asked = operator(shell).act({"command": "dlq redrive", "options": {"queue": "bulk"}})
+    one = operator(shell)
+    asked = one.act({"command": "dlq redrive", "options": {"queue": "bulk"}})
     shown = "fanfold dlq redrive --queue=bulk --stack Fanfold-prod"
     assert (asked["command"], asked["changes"]) == (shown, True)
     assert shell.ran == []
-    given = {"command": "dlq redrive", "options": {"queue": "express"}, "confirmed": shown}
-    with pytest.raises(WrongRequest, match="not the command that was confirmed"):
-        operator(shell).act(given)
-    assert shell.ran == []
-    done = operator(shell).act(given | {"options": {"queue": "bulk"}})
+    done = one.act({"run": asked["question"], "command": "fanout abandon --yes", "id": "post"})
     assert shell.ran == [["dlq", "redrive", "--queue=bulk", "--stack", "Fanfold-prod"]]
-    assert (done["succeeded"], done["result"], done["said"]) == (True, {"moved": 3}, "Two stayed.")
+    assert (done["command"], done["succeeded"]) == (shown, True)
+    assert (done["result"], done["said"]) == ({"moved": 3}, "Two stayed.")
+
+
+def test_a_question_is_answered_once() -> None:
+    shell = Shell()
+    one = operator(shell)
+    asked = one.act({"command": "dlq redrive"})
+    one.act({"run": asked["question"]})
+    with pytest.raises(ExpectedError, match="was answered already"):
+        one.act({"run": asked["question"]})
+    assert len(shell.ran) == 1
+
+
+def test_a_question_that_another_one_has_replaced_runs_nothing() -> None:
+    shell = Shell()
+    one = operator(shell)
+    harmless = one.act({"command": "fanout show", "id": "post"})
+    harmful = one.act({"command": "fanout abandon --yes", "id": "post"})
+    with pytest.raises(ExpectedError, match="another page has asked"):
+        one.act({"run": harmless["question"]})
+    assert shell.ran == []
+    one.act({"run": harmful["question"]})
+    assert shell.ran == [["fanout", "abandon", "--yes", "--stack", "Fanfold-prod", "--", "post"]]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, "1", None, True])
+def test_a_question_that_nobody_asked_runs_nothing(number: Any) -> None:
+    shell = Shell()
+    with pytest.raises(ExpectedError, match="Nothing was run"):
+        operator(shell).act({"run": number})
+    assert shell.ran == []
 
 
 def test_a_command_that_does_not_end_is_told_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(operating, "TIMEOUT_SECONDS", 0.01)
-    shown = "fanfold dlq list --stack Fanfold-prod"
+    one = Operator(("--stack", "Fanfold-prod"), True)
+    asked = one.act({"command": "dlq list"})
     with pytest.raises(ExpectedError, match="run it in a terminal"):
-        Operator(("--stack", "Fanfold-prod"), True).act({"command": "dlq list", "confirmed": shown})
+        one.act({"run": asked["question"]})
 
 
 @pytest.mark.parametrize("name", CHANGING)
@@ -119,5 +148,5 @@ def test_an_id_that_looks_like_an_option_is_an_id() -> None:
 def test_what_no_command_takes_is_refused(given: dict[str, Any]) -> None:
     shell = Shell()
     with pytest.raises(WrongRequest):
-        operator(shell).act(given | {"confirmed": "fanfold"})
+        operator(shell).act(given)
     assert shell.ran == []
