@@ -72,6 +72,7 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
         return folder if folder in IN_ONE_PROCESS else nodeid
 
 
+@pytest.hookimpl(optionalhook=True)  # so that `-p no:xdist` runs them in one process
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     return _Scheduling(config, log)
 
