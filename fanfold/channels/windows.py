@@ -16,9 +16,11 @@ from fanfold.timeline.entries import Entry
 from fanfold.timeline.source import Range
 from fanfold.timeline.union import Part, part, unknown
 
-# What the first query of the largest page wants: 5 read units for ids of 36 characters. All windows
-# of a container take about 2 MB.
+# What the first query of the largest page wants: 5 read units for ids of 36 characters. The windows
+# of a full head take about 2 MB.
 WINDOW = 101
+# A head that was rebuilt may have more channels than `MOST`, and each page reads all of them.
+MOST_WINDOWS = 4 * MOST
 
 
 class Window(NamedTuple):
@@ -81,7 +83,7 @@ class Windows:
         window = Window(channel.tag, keys, entries, keys[0] if has_more and keys else since)
         self._windows.pop(channel.key, None)
         self._windows[channel.key] = window
-        if len(self._windows) > MOST:  # one was removed from the head
+        if len(self._windows) > MOST_WINDOWS:  # some were removed from the head
             del self._windows[next(iter(self._windows))]
         return window
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fanfold.aws import batch_get
-from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
+from fanfold.aws.items import MAX_KEYS, Item, expressions, get_number, get_text, number, text
 from fanfold.aws.transactions import transact
 from fanfold.errors import TooManyFollows
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
@@ -270,22 +270,20 @@ class FollowsTable:
     def active_among(
         self, user_id: str, publisher_ids: Collection[str]
     ) -> tuple[set[str], set[str]]:
-        """Which of up to 100 publishers the user follows, and which were not processed.
+        """Which of these publishers the user follows, and which were not processed.
 
-        Read consistently.
+        Read consistently, at most `MAX_KEYS` in a call.
         """
-        request: Any = {
-            self.table: {
-                "Keys": [row_key(user_id, each) for each in publisher_ids],
-                "ConsistentRead": True,
-            }
-        }
-        answer = self.client.batch_get_item(RequestItems=request)
-        rows = map(follow_of, answer["Responses"].get(self.table, []))
-        unprocessed: Any = answer.get("UnprocessedKeys", {})
-        left = unprocessed.get(self.table, {}).get("Keys", [])
-        active = {row.publisher_id for row in rows if row.is_active}
-        return active, {get_text(key, "publisher_id") for key in left}
+        keys = [row_key(user_id, each) for each in publisher_ids]
+        active, left = set[str](), set[str]()
+        for start in range(0, len(keys), MAX_KEYS):
+            some: Any = {"Keys": keys[start : start + MAX_KEYS], "ConsistentRead": True}
+            answer: Any = self.client.batch_get_item(RequestItems={self.table: some})
+            rows = map(follow_of, answer["Responses"].get(self.table, []))
+            active |= {row.publisher_id for row in rows if row.is_active}
+            unprocessed = answer.get("UnprocessedKeys", {}).get(self.table, {}).get("Keys", [])
+            left |= {get_text(key, "publisher_id") for key in unprocessed}
+        return active, left
 
     def page(self, user_id: str, *, after: str | None, limit: int) -> tuple[list[Follow], bool]:
         """Rows of one user in order of publisher, tombstones too, and whether more follow."""

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from fanfold.timeline.sight import Sight
 
 # Of channels, for one page: in the worst case a window of each, and what is beyond it once. So the
-# first query of a page always finds all that is there. A second look may read each once more: else
-# it would not be known what is missing, and of several late posts one would be shown again.
+# first query of a page always finds all that is there, also where a rebuilt head has more channels
+# than `MOST`. A second look may read each once more: else it would not be known what is missing,
+# and of several late posts one would be shown again.
 MAX_QUERIES = 2 * MOST
 # Late entries that come into channels within a second, while a container knows of none of them.
 HIDDEN = 50
@@ -131,6 +132,7 @@ class _Union:
         if self._channels is None:
             assert self._sight.head is not None
             self._channels = self._followed(self._sight.head)
+            self._left = max(self._left, 2 * len(self._channels))
         cache, since = self._reading.windows, self._sight.since
         windows = [cache.of(each) for each in self._channels]
         if may_read:

@@ -132,7 +132,7 @@ class Sight:
         return [each for each in entries if each.publisher_id in followed]
 
     def followed_among(self, publisher_ids: set[str]) -> set[str]:
-        """Those of up to 100 publishers that the reader follows; each is read once a page.
+        """Those of the publishers that the reader follows; each is read once a page.
 
         Raises `TryLater`.
         """

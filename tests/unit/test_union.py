@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from fanfold import times
-from fanfold.channels.head import MOST, Channel
-from fanfold.channels.windows import Window, Windows
+from fanfold.channels.head import Channel
+from fanfold.channels.windows import MOST_WINDOWS, Window, Windows
 from fanfold.timeline import union
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.source import Range
@@ -125,9 +125,9 @@ def test_a_window_that_lacks_what_was_found_is_forgotten() -> None:
     windows.compare(ADA, entries([key(4)]))
 
 
-def test_a_container_keeps_no_more_windows_than_there_may_be_channels() -> None:
+def test_a_container_keeps_a_bounded_number_of_windows() -> None:
     windows = Windows()
-    channels = [Channel(f"p{number}", version=1) for number in range(MOST + 1)]
+    channels = [Channel(f"p{number}", version=1) for number in range(MOST_WINDOWS + 1)]
     for each in (channels[0], *channels):
         windows.keep(each, [], False, since=SINCE)
     assert [each for each in channels if windows.of(each) is None] == channels[:1]

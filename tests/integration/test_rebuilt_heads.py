@@ -1,0 +1,50 @@
+"""Pages over a rebuilt head, which may have more channels than a stage is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from aws_model.clock import START_MS
+from fanfold.channels.head import MOST
+from fanfold.doctor import heads
+from fanfold.doctor.heads import Known
+from simulation.scheduler import Scheduler, virtual_time
+from tests.integration.channel_stage import Stage, publisher
+
+# More than one BatchGetItem takes, and more than the queries of channels that a page may make.
+COUNTS = (2 * MOST, 2 * MOST + 2)
+
+
+@pytest.fixture(params=COUNTS)
+def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    """Its reader follows the publishers of all the channels, with a post each."""
+    stage = Stage()
+    with virtual_time(Scheduler(Random(0), clock=stage.clock)):
+        publishers = [publisher(place) for place in range(request.param)]
+        known = Known(followers=dict.fromkeys(publishers, 1))
+        known.posts.update(publishers)
+        lost = stage.heads.get()
+        whole = heads.rebuilt(lost, known, now_ms=stage.clock.now_ms())
+        assert stage.heads.replace(lost, whole)
+        stage.follow(*publishers)
+        for place, each in enumerate(publishers):
+            stage.put(stage.entry(each, START_MS - 1_000 * place))
+        yield stage
+
+
+def test_a_page_shows_all_channels_of_a_rebuilt_head(stage: Stage) -> None:
+    wanted = len(stage.heads.get().channels)
+    first = stage.page(100)
+    second = stage.page(100, before=first["next"])
+    shown = [each["publisher_id"] for each in (*first["entries"], *second["entries"])]
+    assert shown == [publisher(place) for place in range(wanted)]
+
+
+def test_a_warm_page_reads_no_channel_of_a_rebuilt_head_again(stage: Stage) -> None:
+    stage.page(100)
+    before = stage.units
+    stage.page(100)
+    assert stage.units - before < 10
