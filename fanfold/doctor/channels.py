@@ -11,6 +11,7 @@ from fanfold.aws import scans
 from fanfold.aws.items import MAX_KEYS, get_text, number, text
 from fanfold.channels.head import Head, partition_of
 from fanfold.channels.head_table import HeadTable
+from fanfold.channels.put import put
 from fanfold.doctor.findings import Pair
 from fanfold.doctor.scan import Records
 from fanfold.errors import TryLater
@@ -94,10 +95,9 @@ class Channels:
 
     def put(self, fanout: Fanout) -> None:
         """Put a post into its channel again, as PLAN does. Raises `TryLater`."""
-        entry = Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at)
-        is_unwritten = self.entries.push(entry, [partition_of(fanout.publisher_id)])
-        if is_unwritten or self.heads.raise_seq(fanout.publisher_id) is None:
-            raise TryLater(f"The channel of '{fanout.publisher_id}' takes no entry; run it again.")
+        put(self.entries, Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at))
+        if self.heads.raise_seq(fanout.publisher_id) is None:
+            raise TryLater(f"'{fanout.publisher_id}' has no channel any more; run it again.")
 
     def replace(self, seen: Head, head: Head) -> None:
         """Replace the head, unless it has changed since it was seen. Raises `TryLater`."""

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from fanfold import clock, times
-from fanfold.channels.head import Head, partition_of
+from fanfold.channels.head import Head
 from fanfold.channels.head_table import HeadTable
-from fanfold.errors import TryLater
+from fanfold.channels.put import put
 from fanfold.fanout.deliver import Outcome
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
@@ -27,9 +27,6 @@ from fanfold.timeline.entries import Entries, Entry
 # The head may change between its read and each step: then all is decided anew, so often. A post
 # that is pushed in the end arrives as well.
 DECISIONS = 5
-# A throttled entry is put again with jitter, for 3 s at most; then the message comes again.
-ATTEMPTS = 6
-BACKOFF_SECONDS = 0.1
 
 
 class Choice(Enum):
@@ -80,7 +77,7 @@ class ChannelPlans:
                 return None
             if choice is Choice.PROMOTE and not self._promote(fanout, seen, followers):
                 continue
-            self._put(fanout)
+            put(self.entries, Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at))
             if (told := self.heads.raise_seq(fanout.publisher_id)) is not None:
                 return self._complete(fanout, followers, told)
         return None
@@ -91,14 +88,6 @@ class ChannelPlans:
             return False
         self.report(fanout.publisher_id, followers, Choice.PROMOTE)
         return True
-
-    def _put(self, fanout: Fanout) -> None:
-        entry = Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at)
-        channel = [partition_of(fanout.publisher_id)]
-        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
-            if not self.entries.push(entry, channel):
-                return
-        raise TryLater(f"The channel of '{fanout.publisher_id}' takes no entry; try again.")
 
     def _complete(self, fanout: Fanout, followers: int, told: Head) -> Outcome:
         now = times.to_text(clock.now_ms())

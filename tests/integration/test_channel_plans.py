@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fanfold import names
+from fanfold.channels import put
 from fanfold.channels.head import MOST, Head, partition_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.fanout import channel_plan
@@ -19,7 +20,7 @@ from fanfold.fanout.channel_plan import Choice
 from fanfold.fanout.ledger import Ledger
 from fanfold.timeline.entries import Entries
 from tests.integration.cli import run
-from tests.integration.system import POST, CrashAfter, Json, System
+from tests.integration.system import POST, CrashAfter, Json, System, error
 from tests.integration.test_one_hop import leave_out, order, published, waiting
 
 THRESHOLD, FOLLOWERS = 3, 5
@@ -403,14 +404,14 @@ def test_an_answer_that_was_lost_is_no_other_decision(
 # What the tables leave undone
 
 
-def unprocessed(system: System, times: int, monkeypatch: pytest.MonkeyPatch) -> list[Json]:
-    """The table takes none of the first `times` batches; returns all calls."""
+def throttle(system: System, times: int, monkeypatch: pytest.MonkeyPatch) -> list[Json]:
+    """The table refuses the first `times` batches, as DynamoDB refuses one; returns all calls."""
     plain, calls = system.dynamodb.batch_write_item, []
 
     def write(RequestItems: Json) -> Any:  # noqa: N803
         calls.append(RequestItems)
         if len(calls) <= times:
-            return {"UnprocessedItems": RequestItems}
+            raise error("ProvisionedThroughputExceededException")
         return plain(RequestItems=RequestItems)
 
     monkeypatch.setattr(system.dynamodb, "batch_write_item", write)
@@ -427,24 +428,24 @@ def test_an_unprocessed_head_is_not_a_missing_one(
     assert (left, system.reached()) == ([0], [partition_of("ada")])
 
 
-def test_an_unprocessed_entry_is_put_again_before_the_head_counts_it(
+def test_a_throttled_entry_is_put_again_before_the_head_counts_it(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published(system, FOLLOWERS)
-    calls = unprocessed(system, 3, monkeypatch)
+    calls = throttle(system, 3, monkeypatch)
     assert system.take(order(system)) == []
     assert_in_channel(system)
     assert len(calls) == 4
 
 
-def test_an_entry_that_stays_unprocessed_fails_the_message_and_counts_nothing(
+def test_an_entry_that_stays_throttled_fails_the_message_and_counts_nothing(
     system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published(system, FOLLOWERS)
     with monkeypatch.context() as throttled:
-        calls = unprocessed(system, 1_000, throttled)
+        calls = throttle(system, 1_000, throttled)
         assert len(system.take(order(system))) == 1
-    assert len(calls) == channel_plan.ATTEMPTS
+    assert len(calls) == put.ATTEMPTS
     assert (system.ledger().state, system.reached(), seq(heads)) == ("queued", [], 0)
     assert system.take(order(system, receives=2)) == []
     assert_in_channel(system)

@@ -1,0 +1,30 @@
+"""A post is put into its publisher's channel, as often as it takes."""
+
+from __future__ import annotations
+
+from fanfold import clock
+from fanfold.aws.retries import is_transient
+from fanfold.channels.head import partition_of
+from fanfold.errors import TryLater
+from fanfold.timeline.entries import Entries, Entry
+
+# A throttled entry is put again with jitter, for 3 s at most; then the message comes again.
+ATTEMPTS = 6
+BACKOFF_SECONDS = 0.1
+
+
+def put(entries: Entries, entry: Entry) -> None:
+    """Put an entry into the channel of its publisher; idempotent.
+
+    A batch of one is never left unprocessed by a throttle: DynamoDB then refuses the call. Raises
+    `TryLater` if the table goes on refusing it.
+    """
+    channel = [partition_of(entry.publisher_id)]
+    for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+        try:
+            if not entries.push(entry, channel):
+                return
+        except Exception as error:
+            if not is_transient(error):
+                raise
+    raise TryLater(f"The channel of '{entry.publisher_id}' takes no entry; try again.")
