@@ -103,11 +103,14 @@ class StackReading:
     def fanouts(self, also: Iterable[str] = ()) -> tuple[list[Fanout], int, int]:
         """Open, stalled and just ended ones, and how many are open and stalled in all.
 
-        With those of the ids `also`: a small one ends before anybody can see it open.
+        With those of the ids `also`: a small one ends before anybody can see it open. And always
+        with the one that the ring shows, however many others are open.
         """
         found = fanouts.listed(self.deployment, stalled=True, is_open=True, limit=LIMIT)
         rows = {row.fanout_id: row for row in found.rows}
-        gone = [each for each in dict.fromkeys((*self.watched, *also)) if each not in rows]
+        shown = [self.chosen.fanout_id] if self.chosen else []
+        asked = dict.fromkeys((*shown, *self.watched, *also))
+        gone = [each for each in asked if each not in rows]
         ledger = fanouts.ledger_of(self.deployment)
         if gone:
             # They have ended since: their rows say how.
@@ -123,7 +126,7 @@ class StackReading:
         largest = max((row for row in rows if row.is_open), key=_size, default=None)
         shown = self.chosen
         if shown is not None:
-            shown = next((row for row in rows if row.fanout_id == shown.fanout_id), shown)
+            shown = next((row for row in rows if row.fanout_id == shown.fanout_id), None)
         is_replaced = largest is not None and (
             shown is None or not shown.is_open or _size(largest) > 2 * _size(shown)
         )

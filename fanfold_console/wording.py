@@ -179,7 +179,9 @@ def events(before: State, after: State) -> Iterator[tuple[str, str]]:
 
 def _of_one(was: Ring | None, ring: Ring) -> Iterator[tuple[str, str]]:
     whose = f"the post of {ring.publisher_id}"
-    if not ring.is_largest and ring.state not in (STALLED, EXPIRED, ABANDONED):
+    # The ring goes on to another post once its own is complete.
+    is_shown = ring.is_largest or (was is not None and was.is_largest)
+    if not is_shown and ring.state not in (STALLED, EXPIRED, ABANDONED):
         return
     if was is None and ring.state not in (COMPLETE, EXPIRED, ABANDONED):
         yield INFO, f"{whose.capitalize()} was accepted."

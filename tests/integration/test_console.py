@@ -9,7 +9,7 @@ import pytest
 
 from fanfold import names
 from fanfold_console import watching
-from fanfold_console.stack_reading import SAMPLES
+from fanfold_console.stack_reading import LIMIT, SAMPLES
 from fanfold_console.views import BUSY, GOOD, HURT, State
 from fanfold_console.watching import Watching, first_state
 from tests.integration.cli import Stack, outputs
@@ -105,6 +105,27 @@ def test_what_is_open_is_shown_to_its_end(system: System, console: Console) -> N
     assert state.ring is not None
     assert (state.ring.state, state.ring.delivered, state.open) == ("complete", FOLLOWERS, 0)
     assert state.headline.mood == GOOD
+
+
+@pytest.mark.usefixtures("half_delivered")
+def test_the_post_of_the_ring_is_read_to_its_end_however_many_others_are_open(
+    system: System, console: Console
+) -> None:
+    for number in range(LIMIT + 10):
+        system.clock.advance(1)
+        system.publish(user=f"other-{number}")
+    console.look()
+    # Ten of the others end: now more are known than a refresh keeps.
+    assert system.pump_once("Publish")
+    console.look()
+    system.pump("Bulk")
+    state = console.look()
+    (ring,) = [each for each in (state.ring, *state.others) if each and each.ref_id == POST]
+    assert (ring.state, ring.delivered, state.open) == ("complete", FOLLOWERS, LIMIT)
+    assert state.ring != ring  # it shows one that is open
+    assert [event.text for event in state.events if event.kind == GOOD] == [
+        f"{FOLLOWERS} followers have the post of ada in 30 s."
+    ]
 
 
 @pytest.mark.usefixtures("half_delivered")

@@ -106,6 +106,13 @@ def test_the_ring_goes_on_to_what_was_published_later() -> None:
     assert source.choose([new, done]) == new
 
 
+def test_a_post_whose_row_has_expired_leaves_the_ring() -> None:
+    source = reading()
+    source.choose([LARGE])
+    assert source.choose([SMALL]) == SMALL
+    assert source.choose([]) is None
+
+
 def test_there_is_nothing_to_show_where_nothing_was_published() -> None:
     assert reading().choose([]) is None
 
