@@ -42,6 +42,9 @@ MOTO, DYNAMODB_LOCAL = "moto", "dynamodb-local"
 THOROUGH = {"bench", "compat", "wheel"}
 # Of fewer simulated runs, nobody needs to know which states they have reached.
 MANY_SEEDS = 100
+# What one test marked `slow` or `speed` may take: the longest, of channels, took 25 minutes on a
+# busy machine.
+LONG_SECONDS = 3_600
 # The tests of each of these folders share an engine or templates, and so one process.
 IN_ONE_PROCESS = {"e2e", "infra", "wheel"}
 
@@ -62,6 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.disable_socket)
         if folder in THOROUGH:
             item.add_marker(pytest.mark.thorough)
+        if item.get_closest_marker("slow") or item.get_closest_marker("speed"):
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
 
 
 class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]

@@ -112,6 +112,7 @@ class Wires(connections.Connections):
     """Connections to the account of the moment: bytes go in, and bytes or an error come out."""
 
     backend: endpoint.Backend  # of the class
+    clock: Clock  # of the class
 
     def __init__(self, service: Service, env: Mapping[str, str] | None = None) -> None:
         del env
@@ -130,7 +131,9 @@ class Wires(connections.Connections):
         self._done.append(Ended(tag, result))
 
     def finished(self, seconds: float | None) -> list[Ended]:
-        del seconds
+        """Every call has ended; with none, the wait passes on the model's clock."""
+        if not self._done:
+            self.clock.advance(seconds or 0)
         done, self._done = self._done, []
         return done
 
@@ -189,7 +192,7 @@ class Doors:
 
     def use(self, account: Account) -> None:
         self.account = account
-        Wires.backend = staticmethod(account.backend)
+        Wires.backend, Wires.clock = staticmethod(account.backend), account.clock
 
     def keep(self) -> None:
         """Take what there is now for the beginning of every case."""

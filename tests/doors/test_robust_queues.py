@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 from hypothesis import strategies as st
 
-from fanfold import names
+from fanfold import contract, names
+from fanfold.budgets import MAX_PUBLISH_BURST
 from tests.doors.cases import every, few_or_many, few_or_many_batches
 from tests.doors.service import Doors, Json
 from tests.doors.strategies import queue_messages
@@ -67,3 +68,16 @@ def test_in_a_batch_each_message_fails_alone(seeded: Doors, queue: str, cases: i
         assert Counter(again) <= Counter(each.body for each in seeded.account.messages(queue))
 
     every(cases, batches, check)
+
+
+@pytest.mark.timeout(60)
+def test_a_delivery_beyond_its_burst_waits_on_the_models_clock_and_ends(functions: Doors) -> None:
+    functions.reset()
+    followers = MAX_PUBLISH_BURST + 100
+    for number in range(followers):
+        path = {"publisher_id": "star"}
+        functions.http(contract.FOLLOW, f"reader-{number}", path=path)
+    assert functions.http(contract.PUBLISH_POST, "star", body='{"body":{}}').status == 202
+    functions.settle([names.PUBLISH.name])
+    entries = [row for row in functions.account.rows(names.TIMELINES) if "star" in row]
+    assert len(entries) == followers
