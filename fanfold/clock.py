@@ -21,6 +21,29 @@ def sleep(seconds: float) -> None:
     _time.sleep(seconds)
 
 
+# Below it, two clocks differ only because `now_ms` cuts off what is less than a millisecond.
+_JUMP_SECONDS = 0.1
+
+
+class Lasting:
+    """Seconds by whichever clock says more: the timer of what a container keeps for a while.
+
+    Lambda may freeze a container between two requests, and the monotonic clock with it. Then the
+    wall clock jumps ahead of it; one that is set back tells nothing.
+    """
+
+    def __init__(self) -> None:
+        self._missed, self._lead = 0.0, now_ms() / 1000 - monotonic()
+
+    def __call__(self) -> float:
+        """The time now, in seconds; only differences are meaningful."""
+        now = monotonic()
+        lead = now_ms() / 1000 - now
+        if not 0.0 <= (ahead := lead - self._lead) <= _JUMP_SECONDS:
+            self._missed, self._lead = self._missed + max(0.0, ahead), lead
+        return now + self._missed
+
+
 def chance() -> float:
     """A random number in [0, 1), for jitter."""
     return _random.random()

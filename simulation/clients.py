@@ -24,6 +24,7 @@ from fanfold.aws.connections import Connections, Ended, Service
 from fanfold.aws.retries import is_throttle, is_transient
 from fanfold.fanout.transport import Call, Finished
 from fanfold.fanout.transport_boto3 import Boto3Transport, ThreadedCalls
+from simulation.faults import FREEZE_SECONDS
 from simulation.retries import is_repeated
 
 if TYPE_CHECKING:
@@ -81,6 +82,10 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
     except Exception:
         world.scheduler.current.faults += 1
         raise
+    if world.scheduler.current.may_crash and world.faults.freezes():
+        world.scheduler.current.faults += 1
+        _note_trouble()
+        world.scheduler.freeze(FREEZE_SECONDS)
     if not LEFT.isdisjoint(answer) and any(answer.get(left) for left in LEFT):
         world.scheduler.current.faults += 1
     world.scheduler.sleep()

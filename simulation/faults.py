@@ -47,6 +47,9 @@ CONFLICT_RATES = (0.0, 0.0, 0.0, 0.05)
 ALONE = 0.3
 # The share of those in which it is hot timelines, which must delay no other follower.
 HOT_ALONE = 0.3
+# How often an invocation is frozen after a call, and for how long; then it goes on.
+FREEZE_RATES = (0.0, 0.0, 0.0, 0.001)
+FREEZE_SECONDS = 600.0
 MAX_SKEW_MS = 2_000
 SLOW_SECONDS = 8.0
 # How long a timeline's partition is hot: perhaps long after the other faults have ended.
@@ -66,6 +69,7 @@ class Faults:
     random: Random
     clock: Clock
     conflicting: Random  # of its own, so that all else of a run stays as it was
+    freezing: Random  # likewise
     rates: dict[str, float] = field(default_factory=dict)
     injected: Counter[str] = field(default_factory=Counter)
     are_on: bool = True
@@ -77,6 +81,7 @@ class Faults:
     def __post_init__(self) -> None:
         self.rates = {name: self.random.choice(rates) for name, rates in RATES.items()}
         self.rates["conflict"] = self.conflicting.choice(CONFLICT_RATES)
+        self.rates["stopped"] = self.freezing.choice(FREEZE_RATES)
         if self.random.random() < ALONE:
             is_hot = self.random.random() < HOT_ALONE
             one = "hot" if is_hot else self.random.choice(list(RATES))
@@ -114,6 +119,13 @@ class Faults:
             more = {"CancellationReasons": reasons}
             refused = Refused("TransactionCanceledException", "Transaction cancelled.", more)
         raise errors.client_error("dynamodb", operation, refused)
+
+    def freezes(self) -> bool:
+        """Whether the invocation that has just called is frozen."""
+        if not self.are_on or self.freezing.random() >= self.rates.get("stopped", 0.0):
+            return False
+        self.injected["stopped"] += 1
+        return True
 
     def after(self, service: str, operation: str) -> None:
         """Perhaps lose the answer of a call that was applied."""

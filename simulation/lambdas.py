@@ -66,6 +66,8 @@ class Environment:
     busy_in: World | None = None  # whose invocation it runs
     is_cold: bool = True
     starts: int = 0
+    idle_since: float = 0.0  # in seconds of the scheduler
+    stopped: float = 0.0  # for how many its monotonic clock stood still
 
     @property
     def name(self) -> str:
@@ -142,10 +144,14 @@ class Lambdas:
         task.work = Span(world.clock.now_ms())
         task.deadline = world.scheduler.now + seconds
         task.skew_ms, task.environment = world.faults.skew_ms(), environment.name
+        if world.stops_idle_clocks:
+            environment.stopped += world.scheduler.now - environment.idle_since
+        task.stopped = environment.stopped
         task.may_crash = has_failed = True
         environment.busy_in = world
         try:
-            answer = environment.door.handler(event, Context(task.deadline, clock.monotonic))
+            context = Context(clock.monotonic() + seconds, clock.monotonic)
+            answer = environment.door.handler(event, context)
             has_failed = False
             # PLAN leaves edges to RELATE where they give it trouble.
             if not _is_failure(answer) and not (function == names.PLAN.name and task.work.trouble):
@@ -160,7 +166,9 @@ class Lambdas:
         finally:
             if world.watch:
                 world.watch.invoked(function, failed=has_failed)
+            environment.idle_since, environment.stopped = world.scheduler.now, task.stopped
             task.deadline, task.skew_ms, task.environment = float("inf"), 0, ""
+            task.stopped = 0.0
             task.may_crash = task.is_dying = False
             environment.busy_in = None
 
@@ -184,6 +192,7 @@ class Lambdas:
         for environment in (each for known in self.environments.values() for each in known):
             if environment.busy_in is not running.world:
                 environment.busy_in, environment.is_cold = None, True
+                environment.idle_since = running.world.scheduler.now
 
     def _free(self, function: str, world: World) -> Environment:
         stage = world.channels.stage

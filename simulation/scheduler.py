@@ -51,6 +51,7 @@ class Task(greenlet):  # type: ignore[misc]
         self.environment = ""  # its name, a new one after each cold start
         self.deadline = math.inf  # in seconds of the clock
         self.skew_ms = 0  # of the environment's clock
+        self.stopped = 0.0  # seconds for which its monotonic clock stood still
         self.work: Span | None = None
         self.messages: Sequence[Any] = ()  # of a queue, as they were received
         self.faults = 0  # how often it was killed, and how many of its calls failed or were slow
@@ -94,6 +95,10 @@ class Scheduler:
         """Epoch milliseconds, as the clock of the current task's environment shows them."""
         return self.clock.now_ms() + getattr(getcurrent(), "skew_ms", 0)
 
+    def monotonic(self) -> float:
+        """Seconds, as the monotonic clock of the current task's environment shows them."""
+        return self.now - getattr(getcurrent(), "stopped", 0.0)
+
     @property
     def current(self) -> Task:
         """The task that runs now; not to be asked for by a callback."""
@@ -117,6 +122,13 @@ class Scheduler:
 
     def sleep(self, seconds: float = 0.0) -> None:
         """Let the current task wait at least so many seconds; raises `Crash` if it is to die."""
+        self.wait(seconds)
+
+    def freeze(self, seconds: float) -> None:
+        """Stop the process of the current task, and its monotonic clock; then it goes on."""
+        task = getcurrent()
+        task.stopped += seconds
+        task.deadline += seconds
         self.wait(seconds)
 
     def wait(self, seconds: float | None) -> None:
@@ -224,7 +236,7 @@ def clock_patches(scheduler: Callable[[], Scheduler]) -> list[Patch]:
     """The product's clock, in the time of the scheduler that runs when it is read."""
     return [
         (product_clock, "now_ms", lambda: scheduler().now_ms()),
-        (product_clock, "monotonic", lambda: scheduler().now),
+        (product_clock, "monotonic", lambda: scheduler().monotonic()),
         (product_clock, "sleep", lambda seconds: scheduler().sleep(seconds)),
         (product_clock, "chance", lambda: scheduler().random.random()),
         (product_clock, "new_id", lambda: f"{scheduler().random.getrandbits(128):032x}"),

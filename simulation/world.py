@@ -110,7 +110,12 @@ class World:
         self.random = Random(self.seed)
         # From another generator, so that the runs of a seed differ in nothing else.
         self.transport = self.transport or Random(f"{self.seed}").choice(names.TRANSPORTS)
-        self.faults = Faults(Random(self.seed + 1), self.clock, Random(f"{self.seed} conflicts"))
+        self.faults = Faults(
+            Random(self.seed + 1),
+            self.clock,
+            Random(f"{self.seed} conflicts"),
+            Random(f"{self.seed} freezes"),
+        )
         self.scheduler = Scheduler(
             self.random,
             by_seed=True,
@@ -167,6 +172,8 @@ class World:
         # In some runs a lane takes so long for each message that the others seem silent.
         self.triggers.seconds_a_message = SLOW_SECONDS if random.random() < SLOW else 0.0
         self.has_last_posts = random.random() < LAST_POSTS
+        # In half of the runs Lambda stops the monotonic clock of an environment that is idle.
+        self.stops_idle_clocks = Random(f"{self.seed} idle").random() < 0.5
         # None, but in worlds that begin with some.
         self.channels = Channels(Random(f"{self.seed} containers"))
 

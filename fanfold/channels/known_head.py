@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
@@ -11,64 +12,47 @@ from fanfold import clock
 from fanfold.channels.head import Head, head_of
 from fanfold.channels.head_table import HeadTable
 
-# Every container reads the one row as often, and every post in a channel is seen as late. By both
-# clocks: Lambda may stop a container between two pages, and the monotonic clock with it.
+# Every container reads the one row as often, and every post in a channel is seen as late.
 HEAD_SECONDS = 1.0
 # A head is read again up to so much earlier, by chance: else containers that began at the same time
 # would go on reading the row at the same time.
 JITTER = 0.25
 
 
-class Moment(NamedTuple):
-    """A time by both clocks: epoch milliseconds, and seconds of the monotonic one."""
-
-    wall_ms: int
-    monotonic: float
-
-    @classmethod
-    def now(cls) -> Moment:
-        return cls(clock.now_ms(), clock.monotonic())
-
-
 class Question(NamedTuple):
-    """The GetItem that reads the head beside other calls, and when it is made."""
+    """The GetItem that reads the head beside other calls, and when it is made, by `now`."""
 
     request: dict[str, Any]
-    since: Moment
+    since: float
 
 
 @dataclass
 class KnownHead:
-    """Any thread may use it."""
+    """Any thread may use it. Times are those of `now`."""
 
     table: HeadTable
+    now: clock.Lasting = field(default_factory=clock.Lasting)
     _head: Head = field(default_factory=Head)
-    _read_at: Moment | None = None
+    _read_at: float = -math.inf
     _seconds: float = 0.0  # for which it is good
     _lock: Lock = field(default_factory=Lock)
 
     def forget(self) -> None:
         """Empty the cache, as after a cold start."""
         with self._lock:
-            self._head, self._read_at = Head(), None
+            self._head, self._read_at = Head(), -math.inf
 
     @property
     def fresh(self) -> Head | None:
         """The head, if it was read within about a second; None if it has to be read again."""
         with self._lock:
-            now, then = Moment.now(), self._read_at
-            if then is None:
-                return None
-            wall_seconds = (now.wall_ms - then.wall_ms) / 1000
-            is_good = now.monotonic - then.monotonic < self._seconds
-            # A wall clock that was set back tells nothing.
-            return self._head if is_good and 0 <= wall_seconds < self._seconds else None
+            return self._head if self.now() - self._read_at < self._seconds else None
 
-    def learn(self, head: Head, since: Moment) -> Head:
+    def learn(self, head: Head, since: float) -> Head:
         """Keep what was read after `since`, unless what is known is later; returns what is kept."""
         with self._lock:
             self._head = self._head.later(head)
-            if self._read_at is None or since.monotonic >= self._read_at.monotonic:
+            if since >= self._read_at:
                 self._read_at = since
                 self._seconds = HEAD_SECONDS * (1 - JITTER * clock.chance())
             return self._head
@@ -83,7 +67,7 @@ class KnownHead:
         """What reads the head, eventually, beside other calls; None if it is fresh."""
         if self.fresh is not None:
             return None
-        return Question(self.table.request(is_consistent=False), Moment.now())
+        return Question(self.table.request(is_consistent=False), self.now())
 
     def hear(self, question: Question, answer: Mapping[str, Any]) -> Head:
         """The head after the answer to a question."""
@@ -99,5 +83,5 @@ class KnownHead:
         return self._read(is_consistent=True)
 
     def _read(self, *, is_consistent: bool) -> Head:
-        since = Moment.now()
+        since = self.now()
         return self.learn(self.table.get(is_consistent=is_consistent), since)

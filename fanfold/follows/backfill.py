@@ -38,8 +38,7 @@ PAGES = 200
 
 
 def _pages() -> MutableMapping[str, tuple[int, Sequence[Entry]]]:
-    # A lambda, because tests and the simulation replace the clock's functions.
-    return TTLCache(PAGES, PAGE_SECONDS, timer=lambda: clock.monotonic())
+    return TTLCache(PAGES, PAGE_SECONDS, timer=clock.Lasting())
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ PUBLISHERS = 10_000
 
 def ttl_cache(seconds: float) -> Callable[[], MutableMapping[Any, Any]]:
     """A factory of caches for publishers; not thread-safe."""
-    # A lambda, because tests and the simulation replace the clock's functions.
-    return lambda: TTLCache(PUBLISHERS, seconds, timer=lambda: clock.monotonic())
+    return lambda: TTLCache(PUBLISHERS, seconds, timer=clock.Lasting())
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ _GONE: dict[str, Any] = {}
 
 
 def _cache() -> MutableMapping[str, tuple[str, dict[str, Any]]]:
-    return TTLCache(CACHE_POSTS, CACHE_SECONDS, timer=clock.monotonic)
+    return TTLCache(CACHE_POSTS, CACHE_SECONDS, timer=clock.Lasting())
 
 
 def _retracted() -> MutableMapping[str, str]:

@@ -294,6 +294,20 @@ def test_a_page_is_forgotten_after_five_seconds(world: World) -> None:
     assert newer in world.timeline()
 
 
+def test_a_page_is_forgotten_while_the_container_is_frozen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.post(1)
+    world.clock.advance(60)
+    world.first(sent_at=START_MS)
+    stopped = world.clock.elapsed
+    monkeypatch.setattr(product_clock, "monotonic", lambda: stopped)
+    world.clock.advance(5.1)
+    (newer,) = world.post(1)
+    assert world.first(sent_at=START_MS) == 1
+    assert newer in world.timeline()
+
+
 def test_a_new_container_remembers_no_page(world: World) -> None:
     world.post(1)
     world.clock.advance(60)

@@ -231,6 +231,17 @@ def test_a_level_is_remembered_for_a_minute_and_then_read_again(world: World) ->
     assert len(world.made("eventual")) == 2
 
 
+def test_a_level_is_read_again_after_the_container_was_frozen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.put()
+    world.publishers.rows["ada"] = grown_to(3)
+    stopped = world.time.seconds
+    monkeypatch.setattr(clock, "monotonic", lambda: stopped)
+    world.time.seconds += LEVEL_SECONDS
+    assert world.put() == [3]
+
+
 @pytest.mark.parametrize("fixed", [None, 0, 2])
 def test_a_follow_costs_one_put_while_the_level_is_remembered(
     world: World, fixed: int | None

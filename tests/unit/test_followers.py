@@ -161,9 +161,13 @@ def test_followers_are_their_publishers_alone_unless_the_stage_shows_them_to_use
     assert len(publisher.reads) == reads
 
 
-def test_a_count_is_read_again_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 1_000.0
-    monkeypatch.setattr(clock, "monotonic", lambda: now)
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_count_is_read_again_after_a_minute(
+    monkeypatch: pytest.MonkeyPatch, is_frozen: bool
+) -> None:
+    now = begun = 1_000.0
+    monkeypatch.setattr(clock, "monotonic", lambda: begun if is_frozen else now)
+    monkeypatch.setattr(clock, "now_ms", lambda: int(1000 * now))
     publisher = Publisher([("bob", 0)])
     here = followers_of(publisher)
     assert here.count("ada", "ada").followers == 1

@@ -181,6 +181,19 @@ def test_a_post_is_read_again_when_it_expires_in_the_cache(now: list[float]) -> 
     assert posts.asked == [{"a"}, {"b"}, {"a"}]
 
 
+@pytest.mark.usefixtures("now")
+def test_a_retraction_shows_after_the_container_was_frozen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    posts = Posts({"a": post("a")})
+    cached = hydration(posts)
+    shown(cached, "a")
+    posts.posts["a"] = post("a", deleted=True)
+    wall_ms = clock.now_ms()
+    monkeypatch.setattr(clock, "now_ms", lambda: wall_ms + 1_000 * CACHE_SECONDS)
+    assert not shown(cached, "a")
+
+
 @pytest.mark.parametrize("reads_of_clock", range(12))
 def test_a_post_that_expires_during_the_lookup_is_read_again(reads_of_clock: int) -> None:
     times: Iterator[float] = itertools.repeat(0.0)
