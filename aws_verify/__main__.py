@@ -10,10 +10,10 @@ from aws_verify import runs, script, watch
 from aws_verify.own_stack import OwnStack, stage_of
 from fanfold.budgets import MIN_CONCURRENCY
 from fanfold_cli import aws
-from fanfold_cli.console import ExpectedError, say
+from fanfold_cli.console import ExpectedError, failing_with, say
 from fanfold_cli.local.home import CHECKOUT, Home
 from fanfold_cli.options import HomeOption, YesOption
-from fanfold_cli.stack import Deployment, aws_region
+from fanfold_cli.stack import Deployment, aws_region, place_of
 
 # Hidden, so that a report is no source of the app.
 REPORTS = CHECKOUT / ".aws-verify"
@@ -76,10 +76,13 @@ def aws_verify(
     stage_of(stack)
     region = aws_region()
     own = OwnStack(stack, aws.client("cloudformation", None, region))
+    with failing_with("The account cannot be read"):
+        account = aws.client("sts", None, region).get_caller_identity()["Account"]
+    place = place_of(stack, account, region)
     if remove:
-        runs.remove(own, yes=yes)
+        runs.remove(own, place, yes=yes)
     else:
-        run.on_aws(own, region)
+        run.on_aws(own, place, region)
 
 
 def main() -> None:

@@ -23,7 +23,7 @@ from fanfold_cli.stack import Deployment
 
 # Stage and stack: `verify` is Fanfold-verify, `verify-anna` is Fanfold-verify-anna.
 STACK_NAME = re.compile(r"Fanfold-(verify(?:-[a-z0-9]{1,20})?)")
-# The tag that tells our stacks from all others; its value is when the run began.
+# The tag that tells our stacks from all others; its value is the run that made it.
 TAG = "fanfold-aws-verify"
 
 GONE = "DELETE_COMPLETE"
@@ -55,7 +55,7 @@ class Found:
 
     id: str
     status: str
-    began: str  # the run that made it
+    run: str  # that made it
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,16 @@ class OwnStack:
             )
         return Found(found["StackId"], found["StackStatus"], tags[TAG])
 
+    def refuse_another(self) -> None:
+        """Raise `ExpectedError` if there is such a stack already: its run may be under way."""
+        if found := self.find():
+            raise ExpectedError(
+                f"The stack {self.name} ({found.status}) exists: the run {found.run} made it, and "
+                f"may be under way. Choose another name; or, if it is over, `{self.command}`."
+            )
+
     def deploy(
-        self, directory: Path, *, region: str, began: str, concurrency: int | None
+        self, directory: Path, *, region: str, run: str, concurrency: int | None
     ) -> Deployment:
         """Synthesize and deploy; `directory` keeps the assembly and CDK's log.
 
@@ -93,11 +101,13 @@ class OwnStack:
         assembly, log = directory / "cdk.out", directory / "cdk-deploy.log"
         say("Synthesizing the stage.")
         synthesize(stage_of(self.name), concurrency, assembly)
+        # Another run may have begun meanwhile, and CDK would update its stack.
+        self.refuse_another()
         (stack,) = [each for each in read_stacks(assembly) if each.name == self.name]
         # Direct, because the stack must carry its tag from the first moment: one that is left by a
         # change set alone would have none.
         how = ("--method", "direct", "--require-approval", "never", "--progress", "events")
-        who = ("--tags", f"{TAG}={began}", "--no-notices", "--no-color", "--no-version-reporting")
+        who = ("--tags", f"{TAG}={run}", "--no-notices", "--no-color", "--no-version-reporting")
         command = [executable, "deploy", self.name, "--app", str(assembly), *how, *who]
         with log.open("wb") as out:
             # In a session of its own: Ctrl-C is for us, who end CDK and then remove the stack.
@@ -134,11 +144,18 @@ class OwnStack:
                 bar.reach(sum(status == "CREATE_COMPLETE" for status in statuses.values()))
                 time.sleep(POLL_SECONDS)
 
-    def remove(self) -> bool:
-        """Delete the stack if it exists, and wait; False if there was none."""
+    def remove(self, run: str) -> bool:
+        """Delete the stack if it exists, and wait; False if there was none.
+
+        Raises `ExpectedError` if another run made it.
+        """
         found = self.find()
         if found is None:
             return False
+        if found.run != run:
+            raise ExpectedError(
+                f"The stack {self.name} was made by another run, {found.run}, so it is left alone."
+            )
         said = f"The stack {self.name} cannot be deleted; run `{self.command}`"
         with failing_with(said):
             self.cloudformation.delete_stack(StackName=self.name)

@@ -29,7 +29,6 @@ from fanfold_cli.console import (
     ask,
     counted,
     print_result,
-    refuse_without_terminal,
     say,
 )
 from fanfold_cli.local.home import CHECKOUT
@@ -56,22 +55,15 @@ class Run:
     keep: bool
     yes: bool
 
-    def on_aws(self, own: OwnStack, region: str) -> None:
+    def on_aws(self, own: OwnStack, place: str, region: str) -> None:
         """Deploy, run, report and remove."""
         record = Record(_tag(), self.sizes)
         expected = forecast(record, troubles=len(troubles.ON_AWS))
-        left = own.find()
+        own.refuse_another()
         print_result(intention(own.name, region, record, expected, keep=self.keep))
-        if left is not None:
-            print_result(
-                f"A run of {left.began} has left the stack {own.name} ({left.status}); it is "
-                "removed first. If that run is still under way, say no and choose another name."
-            )
-        self._ask("Go on?")
-        if left is not None:
-            own.remove()
+        ask("Go on?", place=place, yes=self.yes, answer=ANSWER)
         report = report_of(record, expected, where=f"AWS, {region}", is_local=False)
-        name = _name(own.name)
+        name, run = _name(own.name), run_of(report.sections["run"]["began"], record.tag)
         with tempfile.TemporaryDirectory(prefix="aws-verify-") as work, ended_by_signals():
             try:
                 with _reporting(report):
@@ -80,7 +72,7 @@ class Run:
                     deployed = own.deploy(
                         Path(work),
                         region=region,
-                        began=facts["began"],
+                        run=run,
                         concurrency=self.concurrency,
                     )
                     facts["deploy_seconds"] = round(time.monotonic() - began, 1)
@@ -94,7 +86,7 @@ class Run:
                     report.sections["end"] = (
                         {"stack": f"kept; `{own.command}` removes it"}
                         if self.keep
-                        else _tear_down(own, report)
+                        else _tear_down(own, run, report)
                     )
                 _save(report, self.to, name)
         _exit(report)
@@ -108,7 +100,7 @@ class Run:
             f"This publishes {counted(expected.posts, 'post')} to {_listed(self.sizes)} followers "
             "on the local engine, and disturbs their deliveries. It costs nothing."
         )
-        self._ask("Go on?")
+        ask("Go on?", place=deployment.place, yes=self.yes, answer=ANSWER)
         report = report_of(record, expected, where="the local engine", is_local=True)
         report.skip("deploying a stack and removing it", "the engine's own is used, and stays")
         with ended_by_signals():
@@ -118,10 +110,6 @@ class Run:
             finally:
                 _save(report, self.to, _name("local"))
         _exit(report)
-
-    def _ask(self, question: str) -> None:
-        refuse_without_terminal(yes=self.yes, answer=ANSWER)
-        ask(question, yes=self.yes, answer=ANSWER)
 
     def _course(
         self,
@@ -134,16 +122,15 @@ class Run:
         Course(deployment, stack, record, report, self.hold, self.patience).run(expected)
 
 
-def remove(own: OwnStack, *, yes: bool) -> None:
+def remove(own: OwnStack, place: str, *, yes: bool) -> None:
     """Remove what an earlier run has left, after asking."""
     left = own.find()
     if left is None:
         print_result(f"There is no stack {own.name}.")
         return
-    print_result(f"The stack {own.name} ({left.status}) was made by a run of {left.began}.")
-    refuse_without_terminal(yes=yes, answer=ANSWER)
-    ask("Remove it with all its data?", yes=yes, answer=ANSWER)
-    own.remove()
+    print_result(f"The stack {own.name} ({left.status}) was made by the run {left.run}.")
+    ask("Remove it with all its data?", place=place, yes=yes, answer=ANSWER)
+    own.remove(left.run)
     print_result(f"The stack {own.name} is removed.")
 
 
@@ -165,12 +152,12 @@ def intention(stack: str, region: str, record: Record, expected: Forecast, *, ke
     )
 
 
-def _tear_down(own: OwnStack, report: Report) -> dict[str, Any]:
+def _tear_down(own: OwnStack, run: str, report: Report) -> dict[str, Any]:
     """Remove the stack; if that fails, say what remains."""
     say(f"Removing the stack {own.name}.")
     began = time.monotonic()
     try:
-        existed = own.remove()
+        existed = own.remove(run)
     except (KeyboardInterrupt, *EXPECTED) as error:
         reason = "it was interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
         failure = f"The removal failed: {reason}"
@@ -256,6 +243,11 @@ def _exit(report: Report) -> None:
         raise typer.Exit(1)
     rows = report.sections["rows"]
     print_result(f"aws-verify: passed; {rows['right']:,} of {rows['expected']:,} rows are right")
+
+
+def run_of(began: str, tag: str) -> str:
+    """What names a run: two may begin in the same second."""
+    return f"{began} {tag}"
 
 
 def _tag() -> str:

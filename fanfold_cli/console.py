@@ -148,7 +148,10 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def refuse_without_terminal(*, yes: bool, answer: str = "--yes") -> None:
-    """Raise `ExpectedError` if a question could not be asked, and is not answered already."""
+    """Raise `ExpectedError` if a question could not be asked, and is not answered already.
+
+    `ask` does the same. Call it before work that is in vain without an answer.
+    """
     if not yes and not has_terminal():
         raise ExpectedError(
             f"Nothing was changed: there is no terminal to ask on. {answer} answers the question."
@@ -156,18 +159,26 @@ def refuse_without_terminal(*, yes: bool, answer: str = "--yes") -> None:
 
 
 def has_terminal() -> bool:
-    return sys.stdin.isatty()
+    try:
+        return sys.stdin.isatty()
+    except (AttributeError, ValueError):  # without stdin, Python has none, or a closed one
+        return False
 
 
-def ask(question: str, *, yes: bool, answer: str = "--yes") -> None:
-    """Raise `ExpectedError` unless the user agrees, or has agreed by `--yes`; Ctrl-C exits."""
+def ask(question: str, *, place: str, yes: bool, answer: str = "--yes") -> None:
+    """Raise `ExpectedError` unless the user agrees, or has agreed by `--yes`; Ctrl-C exits.
+
+    The question begins with the `place`, a stack. Only a terminal may answer: a piped "y" was not
+    written for this question.
+    """
     if yes:
         return
+    refuse_without_terminal(yes=yes, answer=answer)
     try:
         # `confirm` writes its last space to stdout, even with `err`.
         with redirect_stdout(sys.stderr):
-            agreed = typer.confirm(question, err=True)
-    except (typer.Abort, RuntimeError) as end:  # stdin is at its end, or closed
+            agreed = typer.confirm(f"{place}: {question}", err=True)
+    except typer.Abort as end:  # Ctrl-C, or Ctrl-D
         if isinstance(end.__context__, KeyboardInterrupt):
             say("\nInterrupted: nothing was changed.")
             raise typer.Exit(INTERRUPTED) from None

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from fanfold import clock, contract, names, times
+from fanfold import contract, names
 from fanfold.aws.dead_letters import CONTRACT, DeadLetter
-from fanfold_cli import letter_file, move_tasks
+from fanfold_cli import kept_file, letter_file, move_tasks
 from fanfold_cli.console import ask, counted, failing_with, interrupted_with, say
 from fanfold_cli.holding import Held, holding, not_found
 from fanfold_cli.stack import Deployment
@@ -29,12 +29,6 @@ class Dropped:
     missing: list[str]  # ids that no queue had
 
 
-def default_file() -> Path:
-    """A name that the next second does not use again, in the working directory."""
-    now = times.to_text(clock.now_ms()).partition(".")[0]
-    return Path(f"dead-letters-{now.replace(':', '')}Z.jsonl")
-
-
 def drop(
     deployment: Deployment,
     queues: Collection[names.Queue],
@@ -47,7 +41,7 @@ def drop(
 
     Raises `ExpectedError`; then nothing was dropped, or the file holds what was.
     """
-    letter_file.refuse_existing(file)
+    kept_file.refuse_existing(file)
     with (
         interrupted_with("nothing was dropped."),
         failing_with("The dead letters cannot be read, so nothing was dropped"),
@@ -62,10 +56,10 @@ def drop(
         letters = [(each.queue, letter) for each in held for letter in each.oldest_first()]
         _say_what_it_means([letter for _, letter in letters])
         say(f"They are first written to {file}; `fanfold dlq restore` sends them back from there.")
-        ask(f"Drop {counted(len(letters), 'letter')}?", yes=yes)
+        ask(f"Drop {counted(len(letters), 'letter')}?", place=deployment.place, yes=yes)
         for each in held:
             each.check_time()
-        letter_file.write(file, letters)
+        letter_file.write(file, letters, place=deployment.place)
         where = "those that were not dropped are still in their queue"
         with (
             interrupted_with(

@@ -1,7 +1,6 @@
 """The file that dropped letters are written to, and restored from: one JSON object a line."""
 
 import json
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,53 +10,27 @@ from fanfold import contract, names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetter
 from fanfold.messages import first_message_id
 from fanfold.senders import chain
+from fanfold_cli import kept_file
 from fanfold_cli.console import ExpectedError, counted
 from fanfold_cli.holding import MAX_LETTERS, QUEUES
 
 FIELDS = ("queue", "id", "group", "attributes", "body")
-# Bodies are users' content.
-OWNER_ONLY = 0o600
 
 Letters = list[tuple[names.Queue, DeadLetter]]
 
 
-def refuse_existing(path: Path) -> None:
-    """Raise `ExpectedError` early, before anybody is asked."""
-    if os.path.lexists(path):
-        raise ExpectedError(
-            f"{path} exists already and is never overwritten, so nothing was dropped; name another "
-            "file with --to."
-        )
+def write(path: Path, letters: Iterable[tuple[names.Queue, DeadLetter]], *, place: str) -> None:
+    """Write the letters of a stack to a new file; raises `ExpectedError`, or it is on the disk."""
+    with kept_file.writing(path, place=place) as write_line:
+        for queue, letter in letters:
+            write_line(_content(queue, letter))
 
 
-def write(path: Path, letters: Iterable[tuple[names.Queue, DeadLetter]]) -> None:
-    """Write a new file that survives a crash of this machine; raises `ExpectedError`, or is whole.
+def read(path: Path, *, place: str) -> Letters:
+    """All letters of a file; raises `ExpectedError` with the number of a line that is malformed.
 
-    On return, file and folder entry are on the disk.
+    Or of a line that is of another stack than this `place`.
     """
-    refuse_existing(path)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
-        try:
-            # ASCII: JSON escapes the rest, even half a surrogate pair, which UTF-8 cannot hold.
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                for queue, letter in letters:
-                    file.write(json.dumps(_content(queue, letter)) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            _sync_folder(path.parent)
-        except BaseException:
-            path.unlink()
-            raise
-    except OSError as error:
-        raise ExpectedError(
-            f"{path} cannot be written, so nothing was dropped: {error.strerror}. Name another "
-            "file with --to."
-        ) from None
-
-
-def read(path: Path) -> Letters:
-    """All letters of a file; raises `ExpectedError` with the number of a line that is malformed."""
     try:
         # An editor may have left blank lines at the end.
         lines = path.read_bytes().rstrip().splitlines()
@@ -69,7 +42,10 @@ def read(path: Path) -> Letters:
             f"{MAX_LETTERS:,}; nothing was sent. Cut it with `split -l {MAX_LETTERS}`, and "
             "restore each part."
         )
-    return [_letter(line, f"{path}, line {number}") for number, line in enumerate(lines, 1)]
+    return [
+        _letter(line, place=place, where=f"{path}, line {number}")
+        for number, line in enumerate(lines, 1)
+    ]
 
 
 def _content(queue: names.Queue, letter: DeadLetter) -> dict[str, Any]:
@@ -87,7 +63,7 @@ def _content(queue: names.Queue, letter: DeadLetter) -> dict[str, Any]:
     return dict(zip(FIELDS, values, strict=True))
 
 
-def _letter(line: bytes, where: str) -> tuple[names.Queue, DeadLetter]:
+def _letter(line: bytes, *, place: str, where: str) -> tuple[names.Queue, DeadLetter]:
     def refuse(fault: str) -> ExpectedError:
         return ExpectedError(
             f"{where}: {fault}. Nothing was sent; repair the file or take the line out."
@@ -97,14 +73,16 @@ def _letter(line: bytes, where: str) -> tuple[names.Queue, DeadLetter]:
         content = json.loads(line)
     except (ValueError, RecursionError):
         raise refuse("it is not JSON") from None
-    if not isinstance(content, dict) or set(content) != set(FIELDS):
-        raise refuse(f"it must be an object with the fields {', '.join(FIELDS)}")
+    fields = (kept_file.STACK, *FIELDS)
+    if not isinstance(content, dict) or set(content) != set(fields):
+        raise refuse(f"it must be an object with the fields {', '.join(fields)}")
     attributes = content["attributes"]
-    texts = [content[name] for name in FIELDS if name != "attributes"]
+    texts = [content[name] for name in fields if name != "attributes"]
     if not isinstance(attributes, dict) or not all(
         isinstance(each, str) for each in (*texts, *attributes.values())
     ):
         raise refuse("'attributes' must be an object, and all values must be strings")
+    kept_file.refuse_another_stack(content, place=place, where=where)
     queue = QUEUES.get(content["queue"])
     if queue is None:
         raise refuse(f"'queue' must be one of {', '.join(QUEUES)}")
@@ -133,12 +111,3 @@ def _letter(line: bytes, where: str) -> tuple[names.Queue, DeadLetter]:
     if not 0 < letter.size <= MAX_MESSAGE_BYTES:
         raise refuse("'body' must have between 1 byte and 1 MiB")
     return queue, letter
-
-
-def _sync_folder(folder: Path) -> None:
-    """Without it, a crash of the machine could lose the name of a file that is on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -28,6 +28,8 @@ class Deployment:
     endpoint: str | None
     outputs: Mapping[str, str]
     home: Home | None = field(default=None, kw_only=True)  # of the local engine that it is on
+    stack: str = field(default="", kw_only=True)  # on AWS, its name and its account
+    account: str = field(default="", kw_only=True)
 
     @classmethod
     def local(cls, home: Home, alternative: str = "") -> "Deployment":
@@ -51,7 +53,9 @@ class Deployment:
         with failing_with(f"The stack {stack} in {region} cannot be read"):
             cloudformation = aws.client("cloudformation", None, region)
             found = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
-        return cls(region, None, outputs_of(found))
+        return cls(
+            region, None, outputs_of(found), stack=stack, account=account_of(found["StackId"])
+        )
 
     @classmethod
     def choose(cls, stack: str | None, home: str | None) -> "Deployment":
@@ -63,6 +67,13 @@ class Deployment:
     @property
     def is_local(self) -> bool:
         return self.endpoint is not None
+
+    @property
+    def place(self) -> str:
+        """The stack as every question and every letter file names it."""
+        if self.is_local:
+            return f"the local engine in {(self.home or Home.choose()).path}"
+        return place_of(self.stack, self.account, self.region)
 
     def has_ended(self) -> bool:
         """Whether this is a local engine, and nothing listens at its address any more."""
@@ -138,6 +149,16 @@ def aws_region() -> str:
             "No AWS region is set: set AWS_REGION, or set a region in your AWS profile."
         )
     return region
+
+
+def place_of(stack: str, account: str, region: str) -> str:
+    """A stack on AWS as every question and every letter file names it."""
+    return f"{stack} (account {account}, {region})"
+
+
+def account_of(arn: str) -> str:
+    """The account that an ARN names."""
+    return arn.split(":")[4]
 
 
 def outputs_of(described: Mapping[str, Any]) -> dict[str, str]:

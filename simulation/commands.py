@@ -20,7 +20,7 @@ from fanfold.doctor.findings import Report
 from fanfold_cli import aws, doctor_report, fanouts, holding, move_tasks, redriving, seeding
 from fanfold_cli.commands import doctor, fanout, pause
 from fanfold_cli.console import ExpectedError
-from fanfold_cli.stack import Deployment
+from fanfold_cli.stack import Deployment, place_of
 from simulation.clients import BotoClient, running
 from simulation.lambdas import dlq_url, queue_url, settings
 from simulation.scheduler import Crash, Patch, patched
@@ -30,6 +30,9 @@ from simulation.world import World
 # The share of commands that do not come to their end while faults last, and after how many calls.
 CUT_SHORT = 0.4
 CALLS = 12
+# The stack of a run.
+NAMED: Any = {"stack": "simulated", "account": "0"}
+PLACE = place_of(**NAMED, region="simulated")
 
 Command = Callable[..., object]  # it is called with the name of a stack
 
@@ -221,7 +224,7 @@ def run(world: World, random: Random, command: Command) -> int | None:
     task = world.scheduler.current
     task.work = Span(world.clock.now_ms())
     stack = f"{task.name} {task.number}"
-    _stacks[stack] = Simulated("simulated", None, outputs(), process)
+    _stacks[stack] = Simulated("simulated", None, outputs(), process, **NAMED)
     code: int | None = 0
     try:
         command(stack=stack)

@@ -90,7 +90,8 @@ def add(
             say(_meaning_of_add(head, publisher, found))
             if not found.followers:
                 say(f"Nobody follows '{publisher}' yet; is the id right?")
-            ask(f"Put the posts of '{publisher}' into a channel?", yes=yes)
+            question = f"Put the posts of '{publisher}' into a channel?"
+            ask(question, place=deployment.place, yes=yes)
             head = _add(heads, head, publisher, followers=found.followers)
     if as_json:
         _print_changed(head, publisher, was)
@@ -121,7 +122,8 @@ def demote(
         if was == ACTIVE:
             days = run_time_settings(deployment).retention_days
             say(_meaning_of_demote(deployment, publisher, days))
-            ask(f"Deliver the posts of '{publisher}' to each follower again?", yes=yes)
+            question = f"Deliver the posts of '{publisher}' to each follower again?"
+            ask(question, place=deployment.place, yes=yes)
             head = _demote(heads, publisher, until=readable_until(clock.now_ms(), days))
     channel = head.of(publisher)
     if channel is None:

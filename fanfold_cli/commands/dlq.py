@@ -10,7 +10,15 @@ import typer
 
 from fanfold import names
 from fanfold.aws.dead_letters import CONTRACT
-from fanfold_cli import dropping, event_sources, letter_file, letter_list, move_tasks, redriving
+from fanfold_cli import (
+    dropping,
+    event_sources,
+    kept_file,
+    letter_file,
+    letter_list,
+    move_tasks,
+    redriving,
+)
 from fanfold_cli.console import (
     ExpectedError,
     counted,
@@ -204,7 +212,7 @@ def drop(
         raise WrongUsage("Name message ids, or --queue and --all.")
     refuse_without_terminal(yes=yes)
     deployment = Deployment.choose(stack, home)
-    file = to or dropping.default_file()
+    file = to or kept_file.default_path("dead-letters")
     done = dropping.drop(
         deployment, _chosen(queue).values(), None if every else ids, file=file, yes=yes
     )
@@ -235,8 +243,8 @@ def restore(
     as_json: JsonOption = False,
 ) -> None:
     """Send dropped letters back to their queues; a letter sent twice does no harm."""
-    letters = letter_file.read(file)
     deployment = Deployment.choose(stack, home)
+    letters = letter_file.read(file, place=deployment.place)
     with failing_with("Nothing was sent back"):
         days = event_sources.run_time_settings(deployment).retention_days
         for queue in {queue.name: queue for queue, _ in letters}.values():

@@ -177,7 +177,8 @@ def abandon(
         if not as_json:
             fanouts.draw(going_on)
         say("Followers who do not have these posts yet will not get them. Nothing reopens this.")
-        ask(f"Abandon {counted(len(going_on), 'delivery', 'deliveries')}?", yes=yes)
+        question = f"Abandon {counted(len(going_on), 'delivery', 'deliveries')}?"
+        ask(question, place=deployment.place, yes=yes)
         again = "Not all were abandoned; run it again"
         with (
             interrupted_with("run it again."),

@@ -101,7 +101,8 @@ def grow(
             )
             if not seen.version and not _is_followed(deployment, publisher):
                 say(f"Nobody follows '{publisher}' yet; is the id right?")
-            ask(f"Grow '{publisher}' from level {was} to level {level}?", yes=yes)
+            question = f"Grow '{publisher}' from level {was} to level {level}?"
+            ask(question, place=deployment.place, yes=yes)
             level = publishers.raise_to(publisher, level, now_ms=clock.now_ms())
         static_level = publishers.static_level()
     if as_json:
@@ -169,9 +170,8 @@ def _set(
         was = publishers.static_level()
         if level != was:
             say(meaning)
-            ask(
-                "End the static level?" if level is None else f"Set level {level} for all?", yes=yes
-            )
+            question = "End the static level?" if level is None else f"Set level {level} for all?"
+            ask(question, place=deployment.place, yes=yes)
             publishers.set_static_level(level)
     if as_json:
         print_json({"static_level": level, "was": was, "changed": level != was})

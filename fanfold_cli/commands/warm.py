@@ -71,6 +71,7 @@ def warm(
         ask(
             f"Warm {what} for {write_units:,} write units a second? AWS bills it once, and it can "
             "never be lowered.",
+            place=deployment.place,
             yes=yes,
         )
         _raise(dynamodb, deployment, colder, write_units)

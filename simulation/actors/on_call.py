@@ -10,10 +10,10 @@ from random import Random
 
 from fanfold import contract, names
 from fanfold.fanout.row import ABANDONED
-from fanfold_cli import letter_file
+from fanfold_cli import kept_file, letter_file
 from fanfold_cli.commands import dlq, doctor, fanout, pause, seed
 from fanfold_cli.holding import HIDDEN_SECONDS
-from simulation.commands import repeat, run
+from simulation.commands import PLACE, repeat, run
 from simulation.history import Operation
 from simulation.neighbours import is_of_neighbours
 from simulation.spans import Span
@@ -70,7 +70,8 @@ def restore_an_old_file(world: World, random: Random, folder: Path, publisher: s
         first = {contract.FIRST_SENT_AT: str(first_ms)}
         body = json.dumps({"version": 1, **event})
         world.letters.origins[user] = body, first_ms
-        lines.append(dict(zip(names_of, ("publish", user, user, first, body), strict=True)))
+        letter = dict(zip(names_of, ("publish", user, user, first, body), strict=True))
+        lines.append({kept_file.STACK: PLACE, **letter})
     file.write_text("\n".join(map(json.dumps, lines)))
     repeat(world, random, partial(dlq.restore, file=file))
 

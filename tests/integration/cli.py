@@ -16,7 +16,10 @@ from fanfold_cli.app import app
 from fanfold_cli.aws import ATTEMPTS
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
-from tests.integration.system import REGION, error, settings
+from tests.integration.system import ACCOUNT, REGION, error, settings
+
+NAMED: Any = {"stack": "Fanfold-test", "account": ACCOUNT}
+PLACE = f"Fanfold-test (account {ACCOUNT}, {REGION})"
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,15 @@ class Stack(Deployment):
 
 def run(*arguments: str, **clients: Any) -> Ran:
     """Run `fanfold …` on the stack, with these clients instead of moto's."""
-    stack = Stack(REGION, None, outputs(), {name.rstrip("_"): c for name, c in clients.items()})
     # moto would wait for its clock, which does not advance.
     with patch("fanfold.aws.dead_letters.WAIT_SECONDS", 0):
-        return run_on(stack, *arguments)
+        return run_on(stack_with(**clients), *arguments)
+
+
+def stack_with(**clients: Any) -> Stack:
+    """The stack with these clients instead of moto's."""
+    own = {name.rstrip("_"): client for name, client in clients.items()}
+    return Stack(REGION, None, outputs(), own, **NAMED)
 
 
 def run_on(stack: Deployment, *arguments: str, stdin: str | None = None) -> Ran:

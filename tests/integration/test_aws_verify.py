@@ -100,7 +100,7 @@ def test_a_stack_that_was_not_made_by_a_run_is_refused_and_stays(cloudformation:
         assert exit_code == 1
         assert "was not made by this command" in said
     with pytest.raises(ExpectedError, match="was not made by this command"):
-        OwnStack(NAME, cloudformation).remove()
+        OwnStack(NAME, cloudformation).remove(BEGAN)
     assert stacks(cloudformation) == [NAME]
 
 
@@ -112,7 +112,7 @@ def test_without_a_terminal_and_a_yes_nothing_is_made_or_removed(cloudformation:
     make(cloudformation)
     exit_code, said = run(NAME, "--remove")
     assert (exit_code, stacks(cloudformation)) == (1, [NAME])
-    assert f"was made by a run of {BEGAN}" in said
+    assert f"was made by the run {BEGAN}" in said
 
 
 def test_fewer_executions_than_a_stage_needs_are_refused_before_anything_is_asked() -> None:
@@ -133,10 +133,8 @@ def test_a_deploy_that_fails_ends_in_a_report_and_leaves_nothing(
     cloudformation: Any, cdk: Callable[[str], None], tmp_path: Path
 ) -> None:
     cdk("echo boom of 123456789012; exit 3")
-    make(cloudformation)  # as an earlier run has left it
-    exit_code, said = run(NAME, "--yes", "--to", str(tmp_path))
+    exit_code, _ = run(NAME, "--yes", "--to", str(tmp_path))
     assert exit_code == 1
-    assert f"A run of {BEGAN} has left the stack {NAME}" in said
     assert stacks(cloudformation) == []
     report = report_of(tmp_path)
     assert not report["passed"]
@@ -147,6 +145,40 @@ def test_a_deploy_that_fails_ends_in_a_report_and_leaves_nothing(
     assert f"--method direct --require-approval never --progress events --tags {TAG}=" in ran
 
 
+def test_the_stack_of_another_run_is_never_removed_not_even_with_a_yes(
+    cloudformation: Any, cdk: Callable[[str], None], tmp_path: Path
+) -> None:
+    """It may be under way: it was made before this run, during its synthesis, or its deploy."""
+    make(cloudformation)
+    exit_code, said = run(NAME, "--yes", "--to", str(tmp_path))
+    assert (exit_code, stacks(cloudformation)) == (1, [NAME])
+    assert f"the run {BEGAN} made it, and may be under way" in said
+    assert not (tmp_path / "cdk-ran").exists()
+    cloudformation.delete_stack(StackName=NAME)
+
+    cdk("exit 0")
+    plain = own_stack.synthesize
+
+    def synthesize(stage: str, concurrency: int | None, assembly: Path) -> None:
+        plain(stage, concurrency, assembly)
+        make(cloudformation)
+
+    with patch.object(own_stack, "synthesize", synthesize):
+        exit_code, said = run(NAME, "--yes", "--to", str(tmp_path))
+    assert (exit_code, stacks(cloudformation)) == (1, [NAME])
+    assert not (tmp_path / "cdk-ran").exists()
+    assert "was made by another run" in said
+    with pytest.raises(ExpectedError, match="was made by another run"):
+        OwnStack(NAME, cloudformation).remove("2026-11-22T19:00:00Z another")
+
+
+@pytest.fixture
+def own_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run has the tag of the stacks that these tests make for it."""
+    monkeypatch.setattr("aws_verify.runs.run_of", lambda *_: BEGAN)
+
+
+@pytest.mark.usefixtures("own_run")
 def test_ctrl_c_during_the_deploy_ends_cdk_and_removes_the_stack(
     cloudformation: Any,
     cdk: Callable[[str], None],
@@ -173,6 +205,7 @@ def test_ctrl_c_during_the_deploy_ends_cdk_and_removes_the_stack(
     assert "Removing the stack" in said
 
 
+@pytest.mark.usefixtures("own_run")
 # Of a terminal that was closed, and of Ctrl-C that ends `| tee log` too.
 @pytest.mark.parametrize("ending", [signal.SIGHUP, signal.SIGINT])
 def test_a_run_that_nobody_hears_any_more_removes_its_stack(
@@ -202,7 +235,7 @@ def test_a_run_that_nobody_hears_any_more_removes_its_stack(
             monkeypatch.setattr("sys.stdout", deaf)
             monkeypatch.setattr("sys.stderr", deaf)
             with pytest.raises(typer.Exit) as raised:
-                go.on_aws(OwnStack(NAME, cloudformation), REGION)
+                go.on_aws(OwnStack(NAME, cloudformation), "the test", REGION)
     finally:
         signal.signal(ending, before)
     assert raised.value.exit_code == 130
@@ -229,11 +262,11 @@ def test_a_run_under_nohup_goes_on_without_its_terminal(
     assert "`cdk deploy` failed" in report_of(tmp_path)["failures"][0]
 
 
+@pytest.mark.usefixtures("own_run")
 def test_a_fault_in_the_report_itself_keeps_no_stack(
     cloudformation: Any, cdk: Callable[[str], None], tmp_path: Path
 ) -> None:
     cdk("exit 3")
-    make(cloudformation)
 
     def unwritable(own: OwnStack, *_arguments: Any, **_options: Any) -> Any:
         make(cloudformation)
@@ -244,6 +277,7 @@ def test_a_fault_in_the_report_itself_keeps_no_stack(
     assert stacks(cloudformation) == []
 
 
+@pytest.mark.usefixtures("own_run")
 def test_a_report_that_cannot_be_written_keeps_no_stack(
     cloudformation: Any, cdk: Callable[[str], None], tmp_path: Path
 ) -> None:
@@ -252,8 +286,8 @@ def test_a_report_that_cannot_be_written_keeps_no_stack(
     plain = OwnStack.deploy
 
     def half_made(own: OwnStack, *arguments: Any, **options: Any) -> Any:
-        make(cloudformation)
-        return plain(own, *arguments, **options)
+        with patch.object(OwnStack, "refuse_another", lambda _own: make(cloudformation)):
+            return plain(own, *arguments, **options)
 
     with patch.object(OwnStack, "deploy", half_made):
         exit_code, said = run(NAME, "--yes", "--to", str(tmp_path / "file" / "below"))
@@ -284,7 +318,7 @@ class Stuck:
 def test_a_removal_that_fails_says_what_remains_and_how_to_try_again(cloudformation: Any) -> None:
     make(cloudformation)
     with pytest.raises(ExpectedError) as raised:
-        OwnStack(NAME, Stuck(cloudformation)).remove()
+        OwnStack(NAME, Stuck(cloudformation)).remove(BEGAN)
     said = str(raised.value)
     assert "1 resource of it remain: Queue." in said
     assert f"make aws-verify STACK={NAME} REMOVE=1" in said

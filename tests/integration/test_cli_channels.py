@@ -8,7 +8,7 @@ import pytest
 
 from fanfold import names, times
 from fanfold.channels.head import MOST, Head, key_of, readable_until
-from tests.integration.cli import FakeLambda, Patched, Ran, Stack, outputs, run_on
+from tests.integration.cli import NAMED, PLACE, FakeLambda, Patched, Ran, Stack, outputs, run_on
 from tests.integration.system import AT_MS, REGION, System, error
 
 THRESHOLD = 1_000_000
@@ -19,7 +19,7 @@ NOBODY = "Nobody follows 'ada' yet; is the id right?"
 def stack(threshold: int | None = THRESHOLD, **clients: Any) -> Stack:
     is_on = threshold is not None
     extra = {names.CHANNEL_THRESHOLD_OUTPUT: str(threshold)} if is_on else {}
-    return Stack(REGION, None, outputs() | extra, {"lambda": FakeLambda(), **clients})
+    return Stack(REGION, None, outputs() | extra, {"lambda": FakeLambda(), **clients}, **NAMED)
 
 
 def channels(*arguments: str, threshold: int | None = THRESHOLD, **clients: Any) -> Ran:
@@ -36,6 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         questions.append(question)
         return False
 
+    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
     monkeypatch.setattr("fanfold_cli.console.typer.confirm", confirm)
     return questions
 
@@ -91,7 +92,7 @@ def test_add_says_what_it_means_for_readers_and_asks(system: System, asked: list
     system.give_followers(40)
     ran = channels("add", "ada")
     assert (ran.exit_code, ran.stdout, ran.said) == (1, "", "Nothing was changed.")
-    assert asked == ["Put the posts of 'ada' into a channel?"]
+    assert asked == [f"{PLACE}: Put the posts of 'ada' into a channel?"]
     assert system.heads.get() == Head()
     ran = channels("add", "ada", "--yes")
     assert "one channel, which 40 followers read" in ran.said
@@ -212,7 +213,7 @@ def test_demote_says_what_a_post_costs_again_and_asks(system: System, asked: lis
     system.promote("ada")
     ran = channels("demote", "ada")
     assert (ran.exit_code, ran.stdout, ran.said) == (1, "", "Nothing was changed.")
-    assert asked == ["Deliver the posts of 'ada' to each follower again?"]
+    assert asked == [f"{PLACE}: Deliver the posts of 'ada' to each follower again?"]
     ran = channels("demote", "ada", "--yes")
     assert "to each of 40 followers again, at 48 write units and $0.00003" in ran.said
     assert "stays readable for 38 days" in ran.said

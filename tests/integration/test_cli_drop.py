@@ -6,6 +6,7 @@ import json
 import os
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 from fanfold import names
 from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
 from fanfold_cli import holding
-from tests.integration.cli import FakeLambda, Ran, run
+from tests.integration.cli import PLACE, FakeLambda, Ran, run, run_on, stack_with
 from tests.integration.system import AT, AT_MS, VISIBILITY_SECONDS, System, error
 from tests.integration.test_cli_dlq import MOMENT, Sqs, bury, bury_many, fails, shown
 
@@ -138,7 +139,13 @@ def test_dropped_letters_are_in_a_private_file_and_can_be_restored(
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     (line,) = lines_of(file)
     attributes = line.pop("attributes")
-    assert line == {"queue": "publish", "id": post, "group": "ada", "body": json.dumps(POST)}
+    assert line == {
+        "stack": PLACE,
+        "queue": "publish",
+        "id": post,
+        "group": "ada",
+        "body": json.dumps(POST),
+    }
     assert (attributes["first_sent_at"], attributes["kind"]) == (str(AT_MS), "gave_up")
 
     assert dlq(sqs, "restore", str(file)).stdout == "Sent 1 letter back.\n"
@@ -187,7 +194,7 @@ def test_the_question_says_what_dropping_means(
     bury(system, "Publish", {**SETTLE, "type": "relation.backfill"})
     ran = dlq(sqs, "drop", "--queue", "publish", "--all")
     assert (ran.exit_code, ran.stdout, ran.said) == (1, "", "Nothing was changed.")
-    assert asked == ["Drop 8 letters?"]
+    assert asked == [f"{PLACE}: Drop 8 letters?"]
     assert len(shown(system, "PublishDlq")) == 8, "visible again at once"
     assert list(folder.iterdir()) == []
     answers(True)
@@ -232,12 +239,12 @@ def test_a_file_that_cannot_be_written_drops_nothing(
     system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     letter = bury(system, "Bulk", "1")
-    assert fails(dlq(sqs, "drop", letter, "--to", "no/such/folder", "--yes"), "nothing was dropped")
+    assert fails(dlq(sqs, "drop", letter, "--to", "no/such/folder", "--yes"), "nothing was changed")
 
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fanfold_cli.letter_file.os.fsync", full)
+    monkeypatch.setattr("fanfold_cli.kept_file.os.fsync", full)
     system.clock.advance(MOMENT)
     assert fails(dlq(sqs, "drop", letter, "--to", "full", "--yes"), "No space left on device")
     assert list(folder.iterdir()) == []
@@ -260,7 +267,7 @@ def test_file_and_folder_are_on_the_disk_before_anything_is_deleted(
         steps.append("delete")
         return delete(**request)
 
-    monkeypatch.setattr("fanfold_cli.letter_file.os.fsync", fsync)
+    monkeypatch.setattr("fanfold_cli.kept_file.os.fsync", fsync)
     monkeypatch.setattr(system.sqs, "delete_message_batch", deleting)
     dlq(sqs, "drop", letter, "--to", "file", "--yes")
     assert steps == [f"file of {(folder / 'file').stat().st_size} bytes", "folder", "delete"]
@@ -392,6 +399,7 @@ def test_a_letter_of_a_megabyte_and_odd_characters_comes_back_as_it_was(
 
 
 LINE = {
+    "stack": PLACE,
     "queue": "bulk",
     "id": "1",
     "group": "",
@@ -430,6 +438,27 @@ def test_a_malformed_line_is_refused_by_number_before_anything_is_sent(
     assert fails(ran, f"{file}, line 2: ")
     assert fault in ran.said
     assert system.waiting("Bulk") == 0
+
+
+def test_letters_of_another_stack_are_refused_before_anything_is_sent(
+    system: System, sqs: Sqs, folder: Path
+) -> None:
+    """Of another name, another account, or another region."""
+    letter = bury(system, "Publish", POST)
+    dlq(sqs, "drop", letter, "--to", "letters", "--yes")
+    mine = stack_with(sqs=sqs, lambda_=FakeLambda())
+    for other in (
+        replace(mine, stack="Fanfold-prod"),
+        replace(mine, account="210987654321"),
+        replace(mine, region="eu-west-1"),
+    ):
+        ran = run_on(other, "dlq", "restore", "letters")
+        assert fails(ran, f"letters, line 1: it was written of {PLACE}, and this is {other.place}.")
+        assert system.waiting("Publish") == 0
+    (line,) = lines_of(folder / "letters")
+    del line["stack"]
+    (folder / "letters").write_text(json.dumps(line))
+    assert fails(dlq(sqs, "restore", "letters"), "an object with the fields stack, queue")
 
 
 def test_blank_lines_at_the_end_of_a_file_are_no_letters(

@@ -18,7 +18,7 @@ from fanfold.sweep.course import Key
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import SILENCE_SECONDS
 from fanfold_cli.fanouts import age
-from tests.integration.cli import Patched, run, throttled
+from tests.integration.cli import PLACE, Patched, run, throttled
 from tests.integration.system import AT, AT_MS, POST, REGION, System, error
 
 NOW = "2026-11-20T18:00:00.123Z"
@@ -429,7 +429,7 @@ def test_abandon_asks_and_changes_nothing_without_a_yes(
     monkeypatch.setattr("typer.confirm", refuse)
     ran = run("fanout", "abandon", POST)
     assert (ran.exit_code, ran.said) == (1, "Nothing was changed.")
-    assert asked == ["Abandon 1 delivery?"]
+    assert asked == [f"{PLACE}: Abandon 1 delivery?"]
     assert system.ledger().state == "queued"
 
 

@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 from aws_verify import tables as aws_verify
 from fanfold import names
 from fanfold_cli import aws
-from tests.integration.cli import FakeLambda, Stack, outputs, run, run_on
+from tests.integration.cli import PLACE, FakeLambda, Stack, outputs, run, run_on
 from tests.integration.system import REGION, System, error
 from tests.integration.test_cli_channels import stack as with_channels
 from tests.integration.test_cli_fanout import accept
@@ -246,8 +246,8 @@ def test_dead_letters_need_what_is_documented(
     system: System, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    line = {"queue": "bulk", "id": "1", "group": "", "attributes": {"first_sent_at": "1"}}
-    Path("letters").write_text(json.dumps({**line, "body": "x"}))
+    line = {"stack": PLACE, "queue": "bulk", "id": "1", "group": "", "body": "x"}
+    Path("letters").write_text(json.dumps({**line, "attributes": {"first_sent_at": "1"}}))
     sent = system.sqs.send_message(QueueUrl=system.url("BulkDlq"), MessageBody="1")
     given = [sent["MessageId"] if each == LETTER else each for each in arguments]
     assert run_with_documented("dlq", *given, like=f"dlq {arguments[0]}") == (0, set())

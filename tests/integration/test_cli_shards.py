@@ -14,7 +14,7 @@ from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import WINDOW_SECONDS, Shards
 from fanfold_cli import shard_report
-from tests.integration.cli import FakeLambda, Patched, Ran, outputs, run
+from tests.integration.cli import PLACE, FakeLambda, Patched, Ran, outputs, run, run_on, stack_with
 from tests.integration.system import AT, AT_MS, Clock, System, error
 
 NOBODY = "Nobody follows 'ada' yet; is the id right?"
@@ -35,6 +35,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         questions.append(question)
         return False
 
+    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
     monkeypatch.setattr("fanfold_cli.commands.shards.typer.confirm", confirm)
     return questions
 
@@ -230,26 +231,25 @@ def test_without_a_yes_nothing_is_changed(publishers: PublishersTable, asked: li
         ran = shards_of(*command)
         assert (ran.exit_code, ran.stdout, ran.said) == (1, "", "Nothing was changed.")
     assert asked == [
-        "Grow 'ada' from level 0 to level 3?",
-        "Set level 2 for all?",
-        "End the static level?",
+        f"{PLACE}: Grow 'ada' from level 0 to level 3?",
+        f"{PLACE}: Set level 2 for all?",
+        f"{PLACE}: End the static level?",
     ]
     assert (publishers.shards("ada"), publishers.static_level()) == (Shards(), 4)
 
 
-@pytest.mark.parametrize("is_closed", [False, True])
-def test_without_a_standard_input_the_sentence_names_the_option(
-    publishers: PublishersTable, is_closed: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("stdin", ["", "y\n", "yes\n" * 3])
+@pytest.mark.parametrize(
+    "command", [["grow", "ada", "--level", "3"], ["static", "--level", "2"], ["dynamic"]]
+)
+def test_a_pipe_answers_no_question(
+    publishers: PublishersTable, stdin: str, command: list[str]
 ) -> None:
-    def closed(*_args: Any, **_options: Any) -> bool:
-        raise RuntimeError("input(): lost sys.stdin")  # Python's own sentence
-
-    if is_closed:
-        monkeypatch.setattr("fanfold_cli.commands.shards.typer.confirm", closed)
-    ran = shards_of("grow", "ada", "--level", "3")
+    publishers.set_static_level(4)
+    ran = run_on(stack_with(lambda_=FakeLambda(8)), "shards", *command, stdin=stdin)
     assert (ran.exit_code, ran.stdout) == (1, "")
-    assert "--yes answers" in ran.said
-    assert publishers.shards("ada") == Shards()
+    assert "there is no terminal to ask on. --yes answers the question." in ran.said
+    assert (publishers.shards("ada"), publishers.static_level()) == (Shards(), 4)
 
 
 def test_grow_never_lowers_and_can_be_repeated(
@@ -292,9 +292,10 @@ def test_grow_doubts_the_id_before_it_asks(
         return err
 
     monkeypatch.setattr("fanfold_cli.commands.shards.say", said.append)
+    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
     monkeypatch.setattr("fanfold_cli.commands.shards.typer.confirm", confirm)
     assert shards_of("grow", "ada", "--level", "1").exit_code == 0
-    assert said.index(NOBODY) < said.index("Grow 'ada' from level 0 to level 1?")
+    assert said.index(NOBODY) < said.index(f"{PLACE}: Grow 'ada' from level 0 to level 1?")
     assert publishers.shards("ada").level == 1
 
 

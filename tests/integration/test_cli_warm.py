@@ -85,6 +85,7 @@ def test_it_asks_first_and_says_that_there_is_no_way_back(
         questions.append(question)
         return False
 
+    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
     monkeypatch.setattr("typer.confirm", confirm)
     ran = run("warm", "--write-units", "9000")
     assert (ran.exit_code, ran.said) == (1, "Nothing was changed.")

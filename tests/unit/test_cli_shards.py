@@ -69,10 +69,20 @@ def test_a_question_leaves_nothing_on_stdout(
     answer: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
     with nullcontext() if answer == "y\n" else pytest.raises(ExpectedError):
-        console.ask("Sure?", yes=False)
+        console.ask("Sure?", place="Fanfold-prod (account 1, here)", yes=False)
     asked = capsys.readouterr()
-    assert (asked.out, asked.err) == ("", "Sure? [y/N]: ")
+    assert (asked.out, asked.err) == ("", "Fanfold-prod (account 1, here): Sure? [y/N]: ")
+
+
+@pytest.mark.parametrize("stdin", [io.StringIO("y\n"), None], ids=["piped", "none"])
+def test_a_pipe_answers_no_question(
+    stdin: io.StringIO | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", stdin)
+    with pytest.raises(ExpectedError, match="there is no terminal to ask on"):
+        console.ask("Sure?", place="here", yes=False)
 
 
 def test_the_help_of_the_doctor_says_what_it_costs() -> None:

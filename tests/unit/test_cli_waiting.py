@@ -171,30 +171,32 @@ def test_ctrl_c_at_a_question_is_an_interrupt_and_the_end_of_stdin_a_refusal() -
         "app = typer.Typer()\n"
         "@app.command()\n"
         "def drop() -> None:\n"
-        "    try: ask('Drop 1 letter?', yes=False)\n"
+        "    try: ask('Drop 1 letter?', place='Here', yes=False)\n"
         "    except ExpectedError: raise typer.Exit(1)\n"
         "app()"
     )
     for end, exit_code, said in ((False, 130, "Interrupted: nothing was changed."), (True, 1, "")):
+        ours, terminal = pty.openpty()
         with subprocess.Popen(
             [sys.executable, "-c", script],
-            stdin=subprocess.PIPE,
+            stdin=terminal,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             # Where pytest runs in the background of a shell, Ctrl-C is ignored.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         ) as asking:
-            assert asking.stdin is not None
             assert asking.stderr is not None
-            assert b"Drop" in asking.stderr.read(4)
+            assert b"Here: Drop" in asking.stderr.read(10)
             time.sleep(LONG)
             if end:
-                asking.stdin.close()
+                os.write(ours, b"\x04")  # Ctrl-D
             else:
                 asking.send_signal(signal.SIGINT)
             rest = asking.stderr.read().decode()
             assert asking.wait() == exit_code
             assert said in rest
+        for each in (ours, terminal):
+            os.close(each)
 
 
 def test_a_bar_that_is_piped_says_again_and_again_how_far_it_is(
