@@ -78,6 +78,11 @@ class Snapshot:
         return pair_of(self.row)
 
     @property
+    def has_newer_edge(self) -> bool:
+        """Whether an edge is of a newer version than the row."""
+        return max(self.placements.values(), default=0) > self.row.version
+
+    @property
     def difference(self) -> Difference | None:
         """How the edge differs from the row, or else the mark; None if all agree."""
         return self._of_edge or self.mark
@@ -93,10 +98,10 @@ class Snapshot:
             return Difference.ORPHANED if self.placements else None
         if not self.placements:
             return Difference.MISSING
-        newest = max(self.placements.values())
-        if newest == self.row.version:
-            return None
-        return Difference.NEWER if newest > self.row.version else Difference.OLDER
+        if self.has_newer_edge:
+            return Difference.NEWER
+        is_current = self.row.version in self.placements.values()
+        return None if is_current else Difference.OLDER
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,9 @@ class Recheck:
 
     def _confirm(self, first: Snapshot) -> Snapshot | None:
         second = self.records.snapshot(first.pair)
-        # A row that has changed is reconciled by its writer, or by RELATE.
-        is_same_row = second and second.row.version == first.row.version
-        return second if second and is_same_row and second.difference else None
+        if second is None or second.difference is None:
+            return None
+        # A row that has changed is reconciled by its writer, or by RELATE. But neither touches an
+        # edge of a newer version than the row's, and no edge on its way is one.
+        is_same_row = second.row.version == first.row.version
+        return second if is_same_row or second.has_newer_edge else None

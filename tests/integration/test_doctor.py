@@ -616,6 +616,27 @@ def test_a_row_that_changes_between_the_reads_is_left_to_its_writer(
     assert tables.placements("bob") == {}
 
 
+def test_an_edge_newer_than_its_row_is_found_though_the_row_changes_between_the_reads(
+    tables: Tables, meanwhile: Callable[..., None]
+) -> None:
+    tables.row("bob")
+    tables.edge("bob", 5)
+    meanwhile(lambda: tables.row("bob", version=3))
+    ran = examined("--whole", "--repair")
+    assert (ran.exit_code, found(ran), ran.json["repaired"]) == (0, {"newer": 1}, 1)
+    assert tables.placements("bob") == {0: 6}
+
+
+def test_an_orphan_newer_than_its_row_is_found_though_the_row_changes_between_the_reads(
+    tables: Tables, meanwhile: Callable[..., None]
+) -> None:
+    tables.edge("bob", 5)
+    meanwhile(lambda: tables.row("bob", state=UNFOLLOWED, version=2))
+    ran = examined("--whole", "--repair")
+    assert (ran.exit_code, found(ran), ran.json["repaired"]) == (0, {"orphaned": 1}, 1)
+    assert tables.placements("bob") == {}
+
+
 def test_a_row_that_changes_during_a_read_gives_no_snapshot(tables: Tables) -> None:
     tables.row("bob")
 
