@@ -67,7 +67,8 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
         _count_throttle(operation, request, error)
         raise
     try:
-        world.faults.conflicts(operation, request)
+        if request.get("ClientRequestToken") not in world.database.tokens:  # that is done
+            world.faults.conflicts(operation, request)
         answer = getattr(world.client(service), operation)(**request)
     except ClientError as error:
         # That a condition does not hold is an answer.

@@ -10,6 +10,7 @@ Times are epoch milliseconds of the true clock. Nothing here reads a table.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -78,6 +79,8 @@ class Attempt:
     times: tuple[str, str] | None = None  # as answered: published_at, accepted_at
     is_certain: bool = True  # of a message: that it was handled at all
     retention_ms: int = 0  # at that time
+    # Of a message that was perhaps handled before: the shortest retention since it was sent.
+    shortest_ms: float = math.inf
 
     @property
     def is_message(self) -> bool:
@@ -136,7 +139,7 @@ def _outcomes(state: Holder | None, attempt: Attempt) -> Iterator[tuple[Holder |
     if attempt.wanted and attempt.wanted.published_at is not None:
         published_ms = min(times.to_ms(attempt.wanted.published_at), attempt.judged.lo)
         until = published_ms + attempt.retention_ms
-        if attempt.judged.hi + SECOND >= until:
+        if attempt.judged.hi + SECOND >= min(until, published_ms + attempt.shortest_ms):
             yield state, EXPIRED
         if attempt.judged.lo >= until + SECOND:
             return

@@ -78,7 +78,8 @@ class LongWorld(World):
         self.copied: list[tuple[Message, float]] = []  # and until when the copy may come
         self.wishes: dict[Pair, list[bool | None]] = defaultdict(list)  # since the last moment
         self.mutes: dict[Pair, list[bool | None]] = defaultdict(list)  # likewise
-        self.unmarked: set[Pair] = set()
+        # Ended under version 0.1; with how many of their wishes since the last moment are older.
+        self.unmarked: dict[Pair, int] = {}
         self.granted: list[tuple[Pair, str, int]] = []  # requests: kind, and when they began
         self.unsettled: dict[Pair, float] = {}  # a message of it may yet come, until then
         self.robbed: dict[str, dict[str, Any]] = {}  # rows of posts that were lost
@@ -159,6 +160,7 @@ class LongWorld(World):
         waiting = [each for each in self.attempts if each.is_message and self.is_intake_paused]
         for attempt in self.attempts:
             if attempt in waiting:  # unless it was taken before the pause
+                attempt.shortest_ms = min(attempt.shortest_ms, keeps)
                 may = replace(attempt, done=now_ms, retention_ms=keeps, is_copy=True)
                 self.log.append(may)
                 continue
@@ -197,10 +199,15 @@ class LongWorld(World):
         for pair, until in self.unsettled.items():
             if self.is_intake_paused or until >= now:
                 found.wished[pair] = None
+        self.unmarked = {
+            pair: older
+            for pair, older in self.unmarked.items()
+            if found.wished.get(pair) is None or len(self.wishes.get(pair, ())) == older
+        }
+        found.unmarked = set(self.unmarked)
         if not self.is_intake_paused:
             self.wishes.clear()
-        self.unmarked = {pair for pair in self.unmarked if found.wished.get(pair) is None}
-        found.unmarked = set(self.unmarked)
+            self.unmarked = dict.fromkeys(self.unmarked, 0)
         for item in self.fanouts():
             row = from_item(item)
             found.fanouts[row.fanout_id] = row

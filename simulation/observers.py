@@ -192,8 +192,6 @@ class Observer:
                     continue
                 if _is_relate(task) and key not in self.entered_ms:
                     self.filled_since_ms[key] = task.work.begun_ms if task.work else now_ms
-                if not _is_relate(task):
-                    self.delivered_ms.setdefault(key, now_ms)
                 self.entered_ms.setdefault(key, now_ms)
                 if _is_by_plan(task):
                     self.planners[split_sort_key(key[1])[1]].add(task.number)
@@ -203,6 +201,7 @@ class Observer:
                     if _is_relate(task):
                         self.filled[key] += 1
                         continue
+                    self.delivered_ms.setdefault(key, now_ms)
                     if not self.written[key]:
                         self._new_entries[task.number].add(split_sort_key(key[1])[1])
                     self.written[key] += 1

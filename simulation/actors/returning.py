@@ -114,7 +114,8 @@ def forget_marks(world: LongWorld) -> None:
     """Leave of all that was unfollowed what version 0.1 left, which knew no marks."""
     for row in world.rows(names.FOLLOWING):
         if row.pop("ended_at", None):
-            world.unmarked.add((row["user_id"]["S"], row["publisher_id"]["S"]))
+            pair = row["user_id"]["S"], row["publisher_id"]["S"]
+            world.unmarked[pair] = len(world.wishes.get(pair, ()))
             world.dynamodb.put_item(TableName=names.FOLLOWING.name, Item=row)
     for row in world.rows(names.READERS):
         known = {name: row[name] for name in row if not name.startswith(("hidden_", "verify_"))}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fanfold import names
+from fanfold.aws.items import get_text
 from fanfold.fanout import policy
 from fanfold.fanout.row import ABANDONED, COMPLETE
 from simulation.checks.evidence import Evidence
@@ -60,8 +61,9 @@ def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
 def book_keeping_is_a_few_units(found: Evidence) -> Iterator[str]:
     """A small post takes seven write units beside its entries, and in one hop six.
 
-    With more segments, each takes one, and may take another to see that it was not the last; and
-    the plan moves the key in `open`, which then tells that it is large: two more.
+    With more segments, each takes one, and may take another to see that it was not the last. Of
+    whatever waits with the large ones, also for its publisher's rate, the plan moves the key in
+    `open`, which then tells so: two more.
     """
     world = found.world
     is_calm = not world.faults.injected.keys() - {"skewed"} and world.time_pressure == 1.0
@@ -77,7 +79,9 @@ def book_keeping_is_a_few_units(found: Evidence) -> Iterator[str]:
             continue
         is_small = found.history.has_few_followers(publish.publisher)
         segments = 1 if is_small else int(found.fanouts[ref_id]["segments"]["N"])
-        units, more = world.meter.book_keeping[ref_id], segments + 2 if segments > 1 else 0
+        units, more = world.meter.book_keeping[ref_id], segments if segments > 1 else 0
+        is_over_rate = get_text(found.fanouts[ref_id], "lane") == names.BULK.lane
+        more += 2 if segments > 1 or is_over_rate else 0
         # One hop ends with the update that elsewhere fixes the plan.
         finishes = 0 if ref_id in world.observer.at_once else segments
         if units > UNITS_A_POST + finishes + more:

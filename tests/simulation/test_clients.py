@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
+from botocore.exceptions import ClientError
 from botocore.retries.standard import RetryContext, StandardRetryConditions
 
 from aws_model.errors import Refused, client_error
@@ -16,7 +17,7 @@ from fanfold.aws.answers import Lost
 from fanfold.aws.connections import DYNAMODB, SQS, Ended
 from fanfold.aws.curl import Client
 from fanfold.aws.items import text
-from simulation.clients import BotoClient, Wires
+from simulation.clients import BotoClient, Wires, call
 from simulation.lambdas import installed, queue_url
 from simulation.retries import is_repeated
 from simulation.world import World
@@ -209,3 +210,21 @@ def test_a_client_repeats_what_botocore_repeats(code: str, status: int) -> None:
         http_response=AWSResponse("http://localhost", status, HTTPHeaders(), None),
     )
     assert is_repeated(error) is StandardRetryConditions().is_retryable(context)
+
+
+def test_a_transaction_that_is_done_conflicts_with_nobody(world: World) -> None:
+    """DynamoDB answers the repeat of a token without touching the items."""
+    put: Any = {"Put": {"TableName": TABLE, "Item": KEY}}
+
+    def act() -> Any:
+        def transact(token: str) -> None:
+            request = {"TransactItems": [put], "ClientRequestToken": token}
+            call("dynamodb", "transact_write_items", request)
+
+        transact("once")
+        world.faults.rates["conflict"] = 1.0
+        transact("once")
+        with pytest.raises(ClientError, match="Transaction cancelled"):
+            transact("twice")
+
+    result_of(world, act)

@@ -8,18 +8,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 
 from fanfold import contract, names
 from fanfold.messages import DeliverSegment
+from fanfold.rates import Rate
 from simulation import requests
-from simulation.checks import ledger, work
+from simulation.actors import returning
+from simulation.checks import ledger, operated, work
 from simulation.checks.evidence import Evidence
 from simulation.clients import BotoClient
 from simulation.history import Operation
 from simulation.lambdas import dlq_url, installed
 from simulation.liveness import Liveness
+from simulation.long_world import LongWorld
 from simulation.spans import Span
 from simulation.watch import Watch
 from simulation.world import World
@@ -196,3 +201,85 @@ def test_an_attempt_that_was_not_accepted_excuses_nobody_who_followed_after_it()
         gone(world, names.TIMELINES, entry_of(world, "bob", POST))
         (said,) = said_after_half_an_hour(world)
         assert "bob lacks it" in said
+
+
+# A post over its publisher's rate
+
+
+def test_a_post_over_the_rate_takes_the_two_units_of_its_key_in_the_bulk_lane() -> None:
+    with installed():
+        world = calm()
+        world.rate = Rate.a_minute(1)
+
+        def act() -> None:
+            requests.relate(world, "follow", "ann", PUBLISHER)
+            world.scheduler.sleep(60)
+            for ref_id in ("first", "second"):
+                requests.by_queue(world, PUBLISHER, ref_id)
+                world.scheduler.sleep(5)
+
+        world.run(lambda each: each.start_client("all", act))
+        row = world.row(names.FANOUTS, keyed({"fanout_id": "second"}))
+        assert row["lane"]["S"] == names.BULK.lane
+        assert [*work.book_keeping_is_a_few_units(Evidence(world))] == []
+        world.meter.book_keeping["second"] += 1
+        (said,) = work.book_keeping_is_a_few_units(Evidence(world))
+        assert "second took 10 write units" in said
+
+
+# An edit whose post never comes
+
+
+def test_an_edit_of_a_post_that_never_came_stays_a_dead_letter(world: World) -> None:
+    acting(world, "ann", lambda: requests.edit_by_queue(world, "ann", "never", {}))
+    (letter,) = [each for _, each in world.dead_letters() if "never" in each.body]
+    assert [*operated.only_letters_that_break_the_contract_are_left(Evidence(world))] == []
+    letter.dead_letter_source = ""
+    (said,) = operated.only_letters_that_break_the_contract_are_left(Evidence(world))
+    assert "post.updated" in said
+
+
+def test_an_edit_of_a_post_that_is_there_is_no_dead_letter(world: World) -> None:
+    acting(world, "ann", lambda: requests.edit_by_queue(world, "ann", "never", {}))
+    (letter,) = [each for _, each in world.dead_letters() if "never" in each.body]
+    letter.body = letter.body.replace("never", POST)
+    assert [*operated.only_letters_that_break_the_contract_are_left(Evidence(world))]
+
+
+# An entry that was refused
+
+
+def test_an_entry_that_was_left_unprocessed_is_not_delivered_yet(world: World) -> None:
+    key = "u", "2026-11-20T18:00:00.000Z#late"
+    item = {"user_id": {"S": key[0]}, "sort_key": {"S": key[1]}, "publisher_id": {"S": PUBLISHER}}
+    puts = {names.TIMELINES.name: [{"PutRequest": {"Item": item}}]}
+
+    def write(left: dict[str, Any]) -> None:
+        answer = {"UnprocessedItems": left}
+        observed = world.observer.applied
+        act = partial(observed, "batch_write_item", {"RequestItems": puts}, answer)
+        acting(world, "deliver on Bulk", act)
+
+    write(puts)
+    assert key not in world.observer.delivered_ms
+    write({})
+    assert key in world.observer.delivered_ms
+
+
+# What was unfollowed under version 0.1
+
+
+def test_only_what_is_asked_for_after_the_upgrade_hides_what_was_unfollowed_before() -> None:
+    with installed():
+        world = LongWorld(0)
+        world.wishes["ann", PUBLISHER] = [False]
+        row = {"user_id": "ann", "publisher_id": PUBLISHER, "state": "unfollowed", "ended_at": "1"}
+        world.dynamodb.put_item(TableName=names.FOLLOWING.name, Item=keyed(row))
+        world.triggers.pause({names.PUBLISH.name})  # so wishes stay open
+        forget = partial(returning.forget_marks, world)
+        world.alive(lambda: world.act(("upgrade", forget), faults=False))
+        assert world.moment().unmarked == {("ann", PUBLISHER)}
+        world.triggers.resume()
+        assert world.moment().unmarked == {("ann", PUBLISHER)}
+        world.wishes["ann", PUBLISHER] = [False]
+        assert world.moment().unmarked == set()

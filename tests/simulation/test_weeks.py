@@ -387,3 +387,14 @@ def test_a_retraction_that_comes_too_late_lets_a_message_of_before_find_the_row(
     late.done = 22 * DAY
     assert not list(known.settle(late))
     assert {state.publisher for state in known.states if state} == {"ada", "eve"}
+
+
+def test_a_message_that_waited_may_have_been_refused_under_a_shorter_retention() -> None:
+    outcomes = {}
+    for shortest in (RETENTION, 30 * DAY):
+        known, old = Id(), Wanted("ada", "first", times.to_text(0))
+        late = attempt("send", 8, 0, wanted=old, shortest_ms=shortest)
+        late.retention_ms, late.done = 30 * DAY, 20 * DAY
+        assert not list(known.settle(late))
+        outcomes[shortest] = len(known.states)
+    assert outcomes == {RETENTION: 2, 30 * DAY: 1}
