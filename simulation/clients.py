@@ -63,8 +63,7 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
             trouble.before(service, operation, request)
         world.faults.before(service, operation)
     except Exception as error:
-        world.scheduler.current.faults += 1
-        _count_throttle(operation, request, error)
+        _note_failure(operation, request, error)
         raise
     try:
         if request.get("ClientRequestToken") not in world.database.tokens:  # that is done
@@ -72,16 +71,15 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
         answer = getattr(world.client(service), operation)(**request)
     except ClientError as error:
         # That a condition does not hold is an answer.
-        is_answer = error.response["Error"]["Code"] == "ConditionalCheckFailedException"
-        world.scheduler.current.faults += not is_answer
+        if error.response["Error"]["Code"] != "ConditionalCheckFailedException":
+            _note_failure(operation, request, error)
         world.observer.rejected(operation, request, error)
-        _count_throttle(operation, request, error)
         raise
     world.observer.applied(operation, request, answer)
     try:
         world.faults.after(service, operation)
-    except Exception:
-        world.scheduler.current.faults += 1
+    except Exception as error:
+        _note_failure(operation, request, error)
         raise
     if world.scheduler.current.may_crash and world.faults.freezes():
         world.scheduler.current.faults += 1
@@ -93,7 +91,9 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
     return answer
 
 
-def _count_throttle(operation: str, request: dict[str, Any], error: Exception) -> None:
+def _note_failure(operation: str, request: dict[str, Any], error: Exception) -> None:
+    running.world.scheduler.current.faults += 1
+    running.world.observer.failed(operation, request)
     watch = running.world.watch
     if watch and is_throttle(error):
         for table in tables_of(request):

@@ -114,6 +114,8 @@ class Observer:
     _new_entries: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     # Edits that found no post: which task has made them, and of which post.
     early: set[tuple[int, str]] = field(default_factory=set)
+    # Posts of which a count towards their publisher's rate has failed.
+    uncounted: set[str] = field(default_factory=set)
     _paces: dict[str, Bucket] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -222,6 +224,13 @@ class Observer:
         is_put = operation == "put_item" and request["TableName"] == names.FOLLOWERS.name
         if is_put and not is_throttle(error):  # the edge is already there
             self.levels.followed(pair_of(request["Item"])[1], self.world.clock.elapsed)
+
+    def failed(self, operation: str, request: dict[str, Any]) -> None:
+        """A call has failed, or its answer was lost."""
+        if operation == "update_item" and request["TableName"] == names.PUBLISHERS.name:
+            counted = request["ExpressionAttributeValues"].get(":last_post")
+            if counted:
+                self.uncounted.add(counted["S"])
 
     def _check_pace(self, entries: int) -> None:
         """Check that a worker keeps to its lane's rate.

@@ -34,7 +34,7 @@ LASTING = {
 
 @dataclass
 class Trouble:
-    """All calls to one table or queue, perhaps only of one function, fail while it is on.
+    """All calls to one table or queue, or one function's or one operation's, fail while it is on.
 
     `tells` says that somebody should hear of it.
     """
@@ -45,6 +45,7 @@ class Trouble:
     code: str
     status: int
     function: str = ""
+    operation: str = ""
     rate: float = 1.0
     tells: bool = True
     is_on: bool = False
@@ -52,6 +53,8 @@ class Trouble:
     def before(self, service: str, operation: str, request: dict[str, Any]) -> None:
         """Perhaps refuse a call, without effect."""
         if not self.is_on or service != self.service or not self._concerns(request):
+            return
+        if self.operation not in ("", operation):
             return
         if self.rate < 1.0 and self.random.random() >= self.rate:
             return

@@ -10,6 +10,7 @@ import pytest
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
+from fanfold import clock
 from fanfold.errors import TooOften
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.post_counts import PostCounts
@@ -151,6 +152,15 @@ def test_a_count_whose_answer_was_lost_counts_once(
     assert world.used_until() == (number + 1) * RATE.interval_ms
 
 
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The time by the worker's clock; to be changed."""
+    at = [AT]
+    monkeypatch.setattr(clock, "now_ms", lambda: at[0])
+    return at
+
+
+@pytest.mark.usefixtures("now")
 def test_messages_over_the_rate_are_accepted_and_take_the_bulk_lane(world: World) -> None:
     assert [world.accept(number) for number in range(5)] == ["", "", "", BULK.lane, BULK.lane]
     assert len(world.rows(POSTS)) == 5
@@ -166,24 +176,56 @@ def test_messages_count_by_the_time_at_which_they_were_sent(world: World) -> Non
     assert set(lanes) == {""}
 
 
-@pytest.mark.parametrize("code", ["ThrottlingException", "InternalServerError"])
-def test_a_message_whose_count_is_throttled_is_accepted_all_the_same(
+def test_a_message_that_was_overtaken_is_not_over_the_rate(world: World, now: list[int]) -> None:
+    """It was retried, delayed or in a paused queue, while a later one was counted."""
+    now[0] += 2 * RATE.period_ms
+    assert world.accept(1, after_ms=2 * RATE.period_ms) == ""
+    assert world.accept(0) == ""
+
+
+def test_messages_of_a_flood_are_over_the_rate_however_late_they_are_handled(
+    world: World, now: list[int]
+) -> None:
+    now[0] += 60 * RATE.period_ms
+    lanes = [world.accept(number) for number in range(9)]
+    assert lanes == [""] * 2 * RATE.limit + [BULK.lane] * (9 - 2 * RATE.limit)
+
+
+TRANSIENT = pytest.mark.parametrize("code", ["ThrottlingException", "InternalServerError"])
+
+
+@TRANSIENT
+def test_a_message_whose_count_is_throttled_goes_the_way_of_all_others(
     world: World, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    refuse_counts(world, code, monkeypatch)
+    assert world.accept(0) == ""
+
+
+@TRANSIENT
+def test_a_request_whose_count_is_throttled_is_accepted(
+    world: World, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_counts(world, code, monkeypatch)
+    world.publish(0)
+    assert len(world.rows(POSTS)) == len(world.queue.sent) == 1
+
+
+@pytest.mark.parametrize("by", [World.publish, World.accept])
+def test_a_fault_of_the_count_is_not_hidden(
+    world: World, by: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_counts(world, "AccessDeniedException", monkeypatch)
+    with pytest.raises(Exception, match="AccessDenied"):
+        by(world, 0)
+    assert not world.rows(FANOUTS)
+
+
+def refuse_counts(world: World, code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**_request: Any) -> Any:
         raise error(code)
 
     monkeypatch.setattr(world.client, "update_item", refuse)
-    assert world.accept(0) == BULK.lane
-
-
-def test_a_fault_of_the_count_is_not_hidden(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(**_request: Any) -> Any:
-        raise error("AccessDeniedException")
-
-    monkeypatch.setattr(world.client, "update_item", refuse)
-    with pytest.raises(Exception, match="AccessDenied"):
-        world.accept(0)
 
 
 def test_edits_and_retractions_are_not_counted(world: World) -> None:
