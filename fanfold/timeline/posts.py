@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 OUTLIVES_SECONDS = 14 * 24 * 60 * 60
 
 _DAY_SECONDS = 24 * 60 * 60
+# How far apart the clocks may be that stamp requests and messages. AWS's are within milliseconds.
+MAX_SKEW_MS = 1_000
 
 
 def entries_expire_at(published_ms: int, retention_days: int) -> int:
@@ -157,9 +159,12 @@ class Posts:
     def retract_own(self, ref_id: str, publisher_id: str, *, now_ms: int) -> None:
         """Likewise, but only a post that exists and has not expired; nothing else leaves a trace.
 
-        Raises `NoPost` in the same words for a post that is missing, expired or somebody else's.
+        Raises `NoPost` in the same words for a post that is missing, expired or somebody else's; or
+        that was accepted after `now_ms`, when the retraction was asked for. Its first attempt may
+        come as late as that, long after a second one was answered.
         """
-        is_own = f"#publisher_id = :publisher_id AND #{EXPIRES_AT} > :now"
+        was_there = "(attribute_exists(#deleted_at) OR #accepted_at <= :accepted)"
+        is_own = f"#publisher_id = :publisher_id AND #{EXPIRES_AT} > :now AND {was_there}"
         stored = self._bury(
             ref_id,
             sets={"deleted_at": "if_not_exists(#deleted_at, :at)"},
@@ -168,6 +173,7 @@ class Posts:
                 ":at": text(times.to_text(now_ms)),
                 ":publisher_id": text(publisher_id),
                 ":now": number(now_ms // 1000),
+                ":accepted": text(times.to_text(now_ms + MAX_SKEW_MS)),
             },
         )
         if stored is not None:

@@ -15,7 +15,7 @@ from fanfold import times
 from fanfold.errors import EditOvertaken, FanfoldError, NoPost, PostRetracted, RefIdTaken
 from fanfold.names import POSTS
 from fanfold.timeline.outbox import Outbox
-from fanfold.timeline.posts import Post, Posts
+from fanfold.timeline.posts import MAX_SKEW_MS, Post, Posts
 from fanfold.timeline.source import Range
 from simulation.schemas import schema_of
 
@@ -101,6 +101,18 @@ def test_a_publisher_retracts_its_own_post_alone(posts: Posts) -> None:
         stone = read(posts)
         assert stone
         assert (stone.deleted, stone.expires_at) == (True, POST.expires_at)
+
+
+def test_a_retraction_that_was_asked_for_before_the_post_was_accepted_leaves_it(
+    posts: Posts,
+) -> None:
+    """Its caller was answered 404 when it asked again, and has published since."""
+    posts.add(POST, now=SECOND)
+    with pytest.raises(NoPost):
+        posts.retract_own("post-1", "ada", now_ms=AT - MAX_SKEW_MS - 1)
+    assert read(posts) == POST
+    posts.retract_own("post-1", "ada", now_ms=AT - MAX_SKEW_MS)
+    posts.retract_own("post-1", "ada", now_ms=AT - MAX_SKEW_MS - 1)  # what it asks for is done
 
 
 def edit(posts: Posts, body: str, at: int = AT, publisher: str = "ada") -> None:
