@@ -38,7 +38,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 # Keep bytecode: otherwise each of the many processes of a test compiles boto3 and the CDK again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo quick test check verify static thorough slow simulate exhaustive \
+.PHONY: help setup demo demo-alone quick test check verify static thorough doors slow speed simulate exhaustive \
 	mutations mutants contract bench aws-verify runtime judges format documents audit lock wheel release synth clean
 
 help: ## Show this list
@@ -73,10 +73,17 @@ thorough: $(READY)
 	@echo "Running the thorough tests."
 	@$(PYTEST) -m "thorough and not (slow or speed)"
 
-slow: $(READY)
-	@echo "Running the slow tests, and those that measure speed."
+doors: $(READY)
+	@echo "Running the forged and random requests, thousands of each."
 	@$(PYTEST) -m slow tests/doors
-	@$(BIN)/pytest -m "slow or speed" --ignore tests/doors
+
+slow: $(READY)
+	@echo "Running the slow tests."
+	@$(BIN)/pytest -m "slow and not speed" --ignore tests/doors
+
+speed: $(READY)
+	@echo "Running the tests that measure speed."
+	@$(BIN)/pytest -m speed
 
 simulate: .venv/.ready ## Try to lose a post: SEEDS=1000 runs of the whole system from START=0, by JOBS processes
 	@$(BIN)/python -m simulation --seeds $(SEEDS) --start $(START) --jobs $(JOBS) --keep .simulation
@@ -107,13 +114,10 @@ runtime: $(READY) ## Run the unit tests on the Python that Lambda runs, where it
 judges: $(READY) ## Run the integration tests on DynamoDB Local, where Java and Maven are
 	@$(PYTEST) --engine dynamodb-local -m "not (slow or speed or network)" tests/integration
 
-verify: check slow judges runtime ## Check, 10,000 simulated runs, the mutations, the speed tests, more judges and the demo: up to an hour
-	@echo "Trying to lose a post."
-	@$(BIN)/python -m simulation --seeds 10000 --sometimes
-	@$(BIN)/python -m simulation.exhaustive
-	@$(BIN)/python -m simulation.mutations
-	@echo "Changing the protocol in small ways."
-	@$(BIN)/python -m mutants
+verify: $(READY) ## Prove everything, in stages that go on where they were: STAGES="simulation demo", SEEDS=4000
+	@$(BIN)/python -m tools.verify $(STAGES) $(if $(filter command line,$(origin SEEDS)),--seeds $(SEEDS))
+
+demo-alone: $(READY)
 	@echo "Running the demo, on an engine of its own that ends with it."
 	@export FANFOLD_HOME="$$(mktemp -d)"; \
 	trap '$(BIN)/fanfold local down; rm -rf "$$FANFOLD_HOME"' EXIT; \

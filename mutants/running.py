@@ -198,6 +198,6 @@ def _simulate(mutant: Mutant, *, start: int, seeds: int) -> Verdict:
     except subprocess.TimeoutExpired:
         return Verdict(SIMULATION, True, time.monotonic() - began)
     seconds = time.monotonic() - began
-    if caught.seeds is None:
+    if caught.seed is None:
         return Verdict(seconds=seconds)
-    return Verdict(f"{SIMULATION} {start + caught.seeds - 1}", False, seconds)
+    return Verdict(f"{SIMULATION} {caught.seed}", False, seconds)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import multiprocessing
 import os
 import signal
@@ -24,6 +25,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+from fanfold import names
 from simulation.checks.judge import violations
 from simulation.kinds.drawn import KINDS, kind_named, kind_of
 from simulation.kinds.kind import Kind
@@ -46,6 +48,7 @@ class Result:
     faults: Counter[str] = field(default_factory=Counter)
     reached: Counter[str] = field(default_factory=Counter)  # states, and how often
     trace: tuple[str, ...] = ()
+    entries: int = 0  # in timelines at the end, each of them judged
 
 
 def run(seed: int, kind: Kind | None = None) -> Result:
@@ -60,7 +63,8 @@ def run(seed: int, kind: Kind | None = None) -> Result:
     world.reached.at_the_end()
     trace = tuple(world.trace) if found else ()
     faults, reached = world.faults.injected, world.reached.times
-    return Result(seed, kind.name, world.transport, tuple(found), faults, reached, trace)
+    entries = len(world.rows(names.TIMELINES))
+    return Result(seed, kind.name, world.transport, tuple(found), faults, reached, trace, entries)
 
 
 def _run_alone(seed: int, kind: Kind | None) -> Result:
@@ -166,6 +170,8 @@ def main() -> int:
         elif path:
             tally.save(path, code)
     _print_sums(tally, rate=(tally.done - before) / (time.monotonic() - began))
+    if chosen.sums:
+        chosen.sums.write_text(json.dumps(tally.sums()))
     unreached = list(missing(tally.reached_by, tally.done)) if chosen.sometimes else []
     for sentence in unreached:
         print(sentence)
@@ -183,6 +189,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--sometimes", action="store_true", help="fail if a state is not reached")
     parser.add_argument("--kind", choices=[each.name for each in KINDS], help="only this kind")
     parser.add_argument("--keep", type=Path, help="keep here what is done, and go on behind it")
+    parser.add_argument("--sums", type=Path, help="write seeds, faults and entries to this file")
     return parser.parse_args()
 
 
@@ -201,6 +208,7 @@ def _run_on(tally: Tally, chosen: argparse.Namespace, path: Path | None, code: s
                 faults=result.faults,
                 reached=result.reached,
                 is_broken=is_broken,
+                entries=result.entries,
             )
             if is_broken:
                 _report(result, whole=chosen.trace)

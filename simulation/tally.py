@@ -26,6 +26,7 @@ class Tally:
     reached: Counter[str] = field(default_factory=Counter)  # states, and how often
     reached_by: Counter[str] = field(default_factory=Counter)  # states, and by how many runs
     broken: list[int] = field(default_factory=list)  # seeds with a violation
+    entries: int = 0  # in timelines at the ends of the runs, each of them judged
 
     def __post_init__(self) -> None:
         self.end = max(self.start, self.end)
@@ -45,18 +46,24 @@ class Tally:
         faults: Mapping[str, int],
         reached: Mapping[str, int],
         is_broken: bool,
+        entries: int = 0,
     ) -> None:
         """Count a run."""
         self.transports[transport] += 1
         self.faults.update(faults)
         self.reached.update(reached)
         self.reached_by.update(reached.keys())
+        self.entries += entries
         if is_broken:
             self.broken.append(seed)
         self.beyond.add(seed)
         while self.end in self.beyond:
             self.beyond.remove(self.end)
             self.end += 1
+
+    def sums(self) -> dict[str, int]:
+        """What all runs came to."""
+        return {"seeds": self.done, "faults": self.faults.total(), "entries": self.entries}
 
     def save(self, path: Path, code: str) -> None:
         """Write the file whole or not at all."""

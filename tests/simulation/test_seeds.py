@@ -137,4 +137,4 @@ def test_every_mutation_applies(mutation: mutations.Mutation, tmp_path: Path) ->
 )
 def test_a_mutation_is_caught_within_few_seeds(guard: str) -> None:
     (mutation, *_) = [each for each in mutations.MUTATIONS if guard in each.guard]
-    assert mutations.catch(mutation, max_seeds=60, start=0).seeds is not None
+    assert mutations.catch(mutation, max_seeds=60, start=0).seed is not None

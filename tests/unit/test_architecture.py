@@ -197,6 +197,7 @@ RULES = (
         ),
         "with --hurt it opens the page, and only then imports it",
     ),
+    Rule("tools", ("tools",), "it runs the commands of the Makefile, and imports none of them"),
     Rule("aws_model", ("aws_model", "botocore"), "a model of AWS knows nothing of Fanfold"),
     Rule(
         "simulation",

@@ -1,0 +1,215 @@
+"""`make verify` runs each stage once for the same files, and hides no failure."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.test_architecture import imported, modules
+from tools.verify import __main__ as command
+from tools.verify import results
+from tools.verify.results import RECORD, Kept, Result
+from tools.verify.stages import STAGES, Stage, named
+
+DAY = "2026-11-24"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with two files, in which the command runs."""
+    root = tmp_path / "checkout"
+    root.mkdir()
+    git(root, "init", "--quiet")
+    for name, value in (("name", "Ada"), ("email", "ada@example.com")):
+        git(root, "config", f"user.{name}", value)
+    (root / ".gitignore").write_text(".verify/\n")
+    write(root, "fanfold/plan.py", "1")
+    write(root, "docs/api.md", "1")
+    commit(root)
+    monkeypatch.setattr(command, "ROOT", root)
+    return root
+
+
+def git(root: Path, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True)
+
+
+def commit(root: Path) -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Change")
+
+
+def write(root: Path, path: str, text: str) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_text(text)
+
+
+def stage(name: str, program: str = "print('all is well')", *reads: str) -> Stage:
+    return Stage(name, (sys.executable, "-c", program), reads)
+
+
+def verify(root: Path, *stages: Stage, day: str = DAY, afresh: bool = False) -> list[Result]:
+    return command.verify(stages, Kept(root / ".verify"), seeds=4_000, day=day, afresh=afresh)
+
+
+def runs(root: Path, name: str) -> int:
+    """How often a stage made by `counting` has run."""
+    path = root / ".verify" / f"{name}.runs"
+    return len(path.read_text()) if path.exists() else 0
+
+
+def counting(root: Path, name: str, *reads: str) -> Stage:
+    path = root / ".verify" / f"{name}.runs"
+    return stage(name, f"open({str(path)!r}, 'a').write('.'); print('1 passed')", *reads)
+
+
+def test_what_passed_for_the_same_files_is_not_run_again(checkout: Path) -> None:
+    chosen = counting(checkout, "test")
+    first, second = verify(checkout, chosen), verify(checkout, chosen)
+    assert runs(checkout, "test") == 1
+    assert first == second
+    assert first[0].passed
+    assert first[0].said == "1 passed"
+
+
+def test_a_stage_runs_again_once_a_file_that_it_reads_has_changed(checkout: Path) -> None:
+    everything, product = counting(checkout, "test"), counting(checkout, "world", "fanfold")
+    verify(checkout, everything, product)
+    write(checkout, "docs/api.md", "2")
+    verify(checkout, everything, product)
+    assert (runs(checkout, "test"), runs(checkout, "world")) == (2, 1)
+    write(checkout, "fanfold/new.py", "not tracked yet")
+    verify(checkout, everything, product)
+    assert (runs(checkout, "test"), runs(checkout, "world")) == (3, 2)
+
+
+def test_the_record_itself_makes_no_stage_run_again(checkout: Path) -> None:
+    chosen = counting(checkout, "test")
+    verify(checkout, chosen)
+    write(checkout, RECORD, "{}")
+    verify(checkout, chosen)
+    assert runs(checkout, "test") == 1
+
+
+def test_what_passed_runs_again_when_asked(checkout: Path) -> None:
+    chosen = counting(checkout, "test")
+    verify(checkout, chosen)
+    verify(checkout, chosen, afresh=True)
+    assert runs(checkout, "test") == 2
+
+
+def test_a_failure_names_its_log_and_the_next_stages_still_run(checkout: Path) -> None:
+    broken = "print('FAILED tests/unit/test_plan.py::test_hangs - Timeout'); raise SystemExit(1)"
+    found = verify(checkout, stage("test", broken), counting(checkout, "demo"))
+    assert [each.passed for each in found] == [False, True]
+    assert "tests/unit/test_plan.py::test_hangs" in found[0].said
+    assert str(checkout / ".verify" / "test.log") in found[0].said
+    assert runs(checkout, "demo") == 1
+
+
+def test_what_failed_runs_again(checkout: Path) -> None:
+    mends_itself = (
+        "import pathlib; path = pathlib.Path('.verify/mended')\n"
+        "was = path.exists(); path.touch(); raise SystemExit(not was)"
+    )
+    assert not verify(checkout, stage("test", mends_itself))[0].passed
+    assert verify(checkout, stage("test", mends_itself))[0].passed
+
+
+def test_a_stage_that_hangs_is_ended_with_all_its_processes(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "LIMIT_SECONDS", 0.5)
+    hangs = "import subprocess; subprocess.run(['sleep', '1000'])"
+    (found,) = verify(checkout, stage("test", hangs))
+    assert not found.passed
+    assert "did not end by itself" in found.said
+
+
+def test_files_that_change_while_a_stage_runs_make_it_count_for_nothing(checkout: Path) -> None:
+    (found,) = verify(checkout, stage("test", "open('docs/api.md', 'a').write('2')"))
+    assert not found.passed
+
+
+def test_an_interrupted_stage_goes_on_from_what_it_has_kept(checkout: Path) -> None:
+    goes_on = (
+        "import pathlib, sys, os, signal; kept = pathlib.Path(sys.argv[1], 'half')\n"
+        "if kept.exists(): print('went on'); raise SystemExit\n"
+        "kept.touch(); os.kill(os.getppid(), signal.SIGINT); signal.pause()"
+    )
+    chosen = Stage("simulation", (sys.executable, "-c", goes_on, "{folder}"))
+    with pytest.raises(KeyboardInterrupt):
+        verify(checkout, chosen)
+    assert verify(checkout, chosen)[0].said == "went on"
+
+
+def test_each_run_draws_worlds_that_no_earlier_one_has_drawn(checkout: Path) -> None:
+    draws = "import sys, json; json.dump(dict(seeds=4000), open(sys.argv[2], 'w'))"
+    chosen = Stage(
+        "simulation", (sys.executable, "-c", draws, "{start}", "{folder}/sums.json"), ("fanfold",)
+    )
+    starts = [verify(checkout, chosen)[0].start]
+    write(checkout, "fanfold/plan.py", "2")
+    starts.append(verify(checkout, chosen)[0].start)
+    starts.append(verify(checkout, chosen, day="2026-11-25")[0].start)
+    assert starts == [26_112_400_000, 26_112_404_000, 26_112_500_000]
+
+
+def result(name: str, start: int = 0, **sums: int) -> Result:
+    return Result(name, "key", True, 61.0, 99.6, "well", start, sums or None)
+
+
+def test_the_record_adds_up_all_worlds_since_the_first_and_none_twice() -> None:
+    run = result("simulation", start=26_112_400_000, seeds=4_000, faults=7, entries=9)
+    first = results.record([run], {}, commit="abc", day=DAY)
+    assert first["simulated"] == {
+        "since": DAY,
+        "start": 26_112_400_000,
+        "seeds": 4_000,
+        "faults": 7,
+        "entries": 9,
+    }
+    again = results.record([run], first, commit="def", day="2026-11-25")
+    assert again["simulated"] == first["simulated"]
+    later = result("simulation", start=26_112_500_000, seeds=4_000, faults=1, entries=1)
+    third = results.record([later], again, commit="def", day="2026-11-25")
+    assert third["simulated"]["seeds"] == 8_000
+    assert third["simulated"]["since"] == DAY
+
+
+def test_the_table_has_a_line_for_each_stage() -> None:
+    lines = results.table([result("test"), result("demo")]).splitlines()
+    assert lines[1].split() == ["test", "passed", "1:01", "100", "well"]
+    assert len(lines) == 3
+
+
+def test_the_record_is_written_only_where_a_commit_has_every_change(checkout: Path) -> None:
+    said = command._write_record([result("test")], DAY)
+    assert RECORD in said
+    written = json.loads((checkout / RECORD).read_text())
+    assert written["stages"] == [
+        {"stage": "test", "seconds": 61, "cpu_seconds": 100, "said": "well"}
+    ]
+    write(checkout, "fanfold/plan.py", "2")
+    assert "not written" in command._write_record([result("test")], DAY)
+
+
+@pytest.mark.parametrize("name", ["simulation", "exhaustive", "mutations"])
+def test_a_stage_reads_whatever_its_modules_import(name: str) -> None:
+    read, ours = named(name).reads, {module.partition(".")[0] for module in modules()}
+    needed = {
+        used.partition(".")[0]
+        for module, path in modules().items()
+        if module.partition(".")[0] in read
+        for _, used, _ in imported(ast.parse(path.read_text()), module)
+    }
+    assert needed & ours <= {*read}
+
+
+def test_stages_have_names_of_their_own() -> None:
+    assert len({each.name for each in STAGES}) == len(STAGES)

@@ -1,0 +1,80 @@
+"""The stages of `make verify`: what each runs, and which files it reads."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+# Every run draws as many new worlds: twenty minutes of CPU on this code.
+SEEDS = 4_000
+# A stage that takes longer hangs. The longest, the slow tests, takes a third of it.
+LIMIT_SECONDS = 5_400.0
+
+# What runs in a simulated world, with all that its modules import, and what decides which libraries
+# that is done with.
+WORLD = (
+    "aws_model",
+    "fanfold",
+    "fanfold_cli",
+    "fanfold_client",
+    "fanfold_console",
+    "functions",
+    "simulation",
+)
+LOCKS = ("requirements-dev.txt", "pyproject.toml")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A command that proves something, and the files and folders that it reads; none means all.
+
+    The command may name `{seeds}` and `{start}`, the worlds of a stage that draws new ones each
+    day, and `{folder}`, where it may keep what it has done until it is interrupted.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+
+    @property
+    def draws(self) -> bool:
+        """Whether each day has worlds of its own."""
+        return any("{start}" in word for word in self.command)
+
+
+def _make(target: str) -> tuple[str, ...]:
+    return "make", "--no-print-directory", target
+
+
+def _python(*arguments: str) -> tuple[str, ...]:
+    return sys.executable, "-m", *arguments
+
+
+_DRAWN = ("--seeds", "{seeds}", "--start", "{start}")
+_KEPT = ("--keep", "{folder}", "--sums", "{folder}/sums.json")
+
+# Short ones first: a fault shows early. Those that measure speed run alone, as all do.
+STAGES = (
+    Stage("static", _make("static")),
+    Stage("test", _make("test")),
+    Stage("thorough", _make("thorough")),
+    Stage("simulation", _python("simulation", "--sometimes", *_DRAWN, *_KEPT), (*WORLD, *LOCKS)),
+    Stage("exhaustive", _python("simulation.exhaustive"), (*WORLD, *LOCKS)),
+    Stage(
+        "mutations",
+        _python("simulation.mutations", "--resume", "{folder}/results.jsonl"),
+        (*WORLD, *LOCKS),
+    ),
+    Stage("mutants", _python("mutants", "--resume", "{folder}/results.jsonl")),
+    Stage("runtime", _make("runtime")),
+    Stage("judges", _make("judges")),
+    Stage("doors", _make("doors")),
+    Stage("slow", _make("slow")),
+    Stage("speed", _make("speed")),
+    Stage("demo", _make("demo-alone")),
+)
+
+
+def named(name: str) -> Stage:
+    """The stage of this name; raises `KeyError` if there is none."""
+    return {stage.name: stage for stage in STAGES}[name]
