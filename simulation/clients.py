@@ -66,7 +66,8 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
         _note_failure(operation, request, error)
         raise
     try:
-        if request.get("ClientRequestToken") not in world.database.tokens:  # that is done
+        token = request.get("ClientRequestToken")
+        if token not in world.database.tokens and token not in world.database.in_progress:
             world.faults.conflicts(operation, request)
         answer = getattr(world.client(service), operation)(**request)
     except ClientError as error:
@@ -76,6 +77,8 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
         world.observer.rejected(operation, request, error)
         raise
     world.observer.applied(operation, request, answer)
+    if token in world.database.in_progress:
+        world.scheduler.sleep(world.appeared_at - world.scheduler.now)
     try:
         world.faults.after(service, operation)
     except Exception as error:

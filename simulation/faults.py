@@ -40,9 +40,12 @@ RATES = {
     "skewed": (0.0, 0.0, 0.5, 1.0),  # an invocation's clock is wrong
     "hot": (0.0, 0.0, 0.9, 1.0),  # a put into the timeline of one of a few users is throttled
 }
-# How often a row of a follow is refused because another transaction is changing it. The model has
-# no such moment: every call has its effect at one instant.
+# How often a row of a follow is refused because another transaction is changing it. In most runs
+# the model has no such moment: every call has its effect at one instant.
 CONFLICT_RATES = (0.0, 0.0, 0.0, 0.05)
+# How often the items of a transaction appear one by one, and how long one is behind another.
+APART_RATES = (0.0, 0.0, 0.0, 1.0)
+APART_SECONDS = (0.005, 0.3)
 # The share of runs with one kind of fault only, some of which must be handled without SWEEP.
 ALONE = 0.3
 # The share of those in which it is hot timelines, which must delay no other follower.
@@ -69,6 +72,7 @@ class Faults:
     random: Random
     clock: Clock
     conflicting: Random  # of its own, so that all else of a run stays as it was
+    apart: Random  # likewise
     freezing: Random  # likewise
     rates: dict[str, float] = field(default_factory=dict)
     injected: Counter[str] = field(default_factory=Counter)
@@ -81,11 +85,13 @@ class Faults:
     def __post_init__(self) -> None:
         self.rates = {name: self.random.choice(rates) for name, rates in RATES.items()}
         self.rates["conflict"] = self.conflicting.choice(CONFLICT_RATES)
+        self.rates["apart"] = self.apart.choice(APART_RATES)
         self.rates["stopped"] = self.freezing.choice(FREEZE_RATES)
         if self.random.random() < ALONE:
             is_hot = self.random.random() < HOT_ALONE
             one = "hot" if is_hot else self.random.choice(list(RATES))
-            self.rates = {**dict.fromkeys(RATES, 0.0), one: self.random.choice(RATES[one][2:])}
+            alone = {**dict.fromkeys(self.rates, 0.0), one: self.random.choice(RATES[one][2:])}
+            self.rates = alone
         self.hot_until = self.random.choice(HOT_SECONDS)
 
     def strikes(self, name: str) -> bool:
@@ -108,7 +114,7 @@ class Faults:
         is_update = operation == "update_item" and request["TableName"] == names.FOLLOWING.name
         if not (actions or is_update) or not self.are_on:
             return
-        if self.conflicting.random() >= self.rates.get("conflict", 0.0):
+        if self.conflicting.random() >= self.rates["conflict"]:
             return
         self.injected["conflict"] += 1
         if is_update:
@@ -126,6 +132,13 @@ class Faults:
             return False
         self.injected["stopped"] += 1
         return True
+
+    def gaps(self, items: int) -> list[float]:
+        """How many seconds pass before each item of a transaction appears, after the one before."""
+        if not self.are_on or self.apart.random() >= self.rates["apart"]:
+            return [0.0] * items
+        self.injected["apart"] += 1
+        return [0.0, *(self.apart.uniform(*APART_SECONDS) for _ in range(items - 1))]
 
     def after(self, service: str, operation: str) -> None:
         """Perhaps lose the answer of a call that was applied."""

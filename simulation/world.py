@@ -114,6 +114,7 @@ class World:
             Random(self.seed + 1),
             self.clock,
             Random(f"{self.seed} conflicts"),
+            Random(f"{self.seed} apart"),
             Random(f"{self.seed} freezes"),
         )
         self.scheduler = Scheduler(
@@ -122,6 +123,7 @@ class World:
             clock=self.clock,
             crashes=lambda: self.faults.strikes("crashed"),
         )
+        self.appeared_at = 0.0  # when all items of the last transaction have, in seconds
         self._create_tables()
         self._create_queues()
         self.triggers = Triggers(self)
@@ -186,11 +188,28 @@ class World:
             index_lag=lambda _table, _index: min(self.random.choice(lags), self.max_index_lag),
             unprocessed=self.faults.unprocessed,
             shuffle=self.random.shuffle,
+            appear=self._appear,
         )
         self.meter = HotPartitions(is_hot=self.faults.is_hot, injected=self.faults.injected)
         self.database = Database(self.clock, hooks, self.meter)
         self.database.create(*(schema_of(table) for table in names.TABLES))
         self.dynamodb = dynamodb.Client(self.database, validates=False)
+
+    def _appear(self, steps: list[Callable[[], None]]) -> None:
+        """Let the items of a transaction appear in any order, perhaps with gaps between them.
+
+        Its call is answered after the last one (`clients.call`); it goes on if its caller dies.
+        """
+        gaps = self.faults.gaps(len(steps))
+        if not any(gaps):
+            for step in steps:
+                step()
+            return
+        self.faults.apart.shuffle(steps)
+        self.appeared_at = self.scheduler.now
+        for gap, step in zip(gaps, steps, strict=True):
+            self.appeared_at += gap
+            self.scheduler.at(self.appeared_at, step)
 
     def _create_queues(self) -> None:
         hooks = QueueHooks(

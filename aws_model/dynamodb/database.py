@@ -8,6 +8,7 @@ from typing import Any
 
 from aws_model.clock import Clock
 from aws_model.dynamodb.capacity import PROVISIONED, Charge, Meter, Reason, throttled
+from aws_model.dynamodb.partitions import Key
 from aws_model.dynamodb.tables import Hooks, Table, TableSchema
 from aws_model.errors import Invalid, Refused
 
@@ -26,6 +27,9 @@ class Database:
     tables: dict[str, Table] = field(default_factory=dict)
     # The request of each idempotent transaction by its token, and until when the token is known.
     tokens: dict[str, tuple[Any, float]] = field(default_factory=dict)
+    # The tokens of transactions of which some items have not appeared yet, and all their items.
+    in_progress: set[str] = field(default_factory=set)
+    locked: set[tuple[str, Key]] = field(default_factory=set)
 
     def create(self, *schemas: TableSchema) -> None:
         for schema in schemas:

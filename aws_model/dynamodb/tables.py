@@ -69,6 +69,8 @@ class Hooks:
     `ttl_delay(table)`: how long after its time an item is deleted; None never deletes.
     `unprocessed(operation, table, count)`: numbers of the `count` requests of a batch left over.
     `shuffle(items)`: reorders the answer of BatchGetItem in place.
+    `appear(steps)`: makes the changes of a transaction, in whatever order, and some of them later.
+    Its items are locked until all are made, which is when the call has to be answered.
     """
 
     read_lag: Callable[[str], float] | None = None
@@ -77,6 +79,7 @@ class Hooks:
     ttl_delay: Callable[[str], float] | None = lambda _table: TTL_DELAY_SECONDS
     unprocessed: Callable[[str, str, int], Collection[int]] | None = None
     shuffle: Callable[[list[Any]], None] | None = None
+    appear: Callable[[list[Callable[[], None]]], None] | None = None
 
 
 @dataclass

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from aws_model.client import Answer, Request
 from aws_model.dynamodb.capacity import consumed
 from aws_model.dynamodb.database import Database
 from aws_model.dynamodb.partitions import Key
-from aws_model.dynamodb.writes import Change, read_delete, read_put, read_update
+from aws_model.dynamodb.writes import CONFLICT, Change, read_delete, read_put, read_update
 from aws_model.errors import Invalid, Refused
 
 MAX_TRANSACTION = 100
@@ -27,12 +28,21 @@ READERS: dict[str, Callable[[Database, Request], Change]] = {
 
 
 def transact_write_items(database: Database, request: Request) -> Answer:
-    """Change up to 100 distinct items: all of them, or none."""
+    """Change up to 100 distinct items: all of them, or none.
+
+    Readers may see one item changed before another, also those that read consistently
+    ("Isolation levels" of the Developer Guide). Until all are, nobody else can change them.
+    """
     token = request.get("ClientRequestToken")
+    if token in database.in_progress:
+        raise Refused(
+            "TransactionInProgressException",
+            "The transaction with the given request token is already in progress.",
+        )
     if token and _was_done(database, token, request["TransactItems"]):
         return {}
     changes = _read(database, request["TransactItems"])
-    reasons = [_try(change) for change in changes]
+    reasons = [_locked(database, change) or _try(change) for change in changes]
     charges = [
         charge._replace(units=charge.units * TRANSACTIONAL)
         if charge.resource.index_name is None
@@ -52,12 +62,36 @@ def transact_write_items(database: Database, request: Request) -> Answer:
             f"[{', '.join(codes)}]",
             {"CancellationReasons": reasons},
         )
-    for change in changes:
-        change.make()
-    if token:
-        until = database.clock.now + TOKEN_SECONDS
-        database.tokens[token] = (request["TransactItems"], until)
+    _make(database, changes, request)
     return consumed(request, charges)
+
+
+def _make(database: Database, changes: Sequence[Change], request: Request) -> None:
+    """Lock the items, and make the changes, perhaps one after the other."""
+    token, places = request.get("ClientRequestToken"), {change.place for change in changes}
+    waiting = len(changes)
+
+    def make(change: Change) -> None:
+        nonlocal waiting
+        change.make()
+        waiting -= 1
+        if waiting:
+            return
+        database.locked -= places
+        if token:
+            database.in_progress.discard(token)
+            until = database.clock.now + TOKEN_SECONDS
+            database.tokens[token] = (request["TransactItems"], until)
+
+    database.locked |= places
+    if token:
+        database.in_progress.add(token)
+    steps: list[Callable[[], None]] = [partial(make, change) for change in changes]
+    if database.hooks.appear is not None:
+        database.hooks.appear(steps)
+    else:
+        for step in steps:
+            step()
 
 
 def _was_done(database: Database, token: str, actions: Sequence[Any]) -> bool:
@@ -81,11 +115,17 @@ def _read(database: Database, actions: Sequence[Request]) -> list[Change]:
             raise Invalid("TransactItems can only contain one of Check, Put, Update or Delete")
         ((verb, request),) = action.items()
         change = READERS[verb](database, request)
-        place = (change.table.schema.name, change.key)
-        if place in changes:
+        if change.place in changes:
             raise Invalid("Transaction request cannot include multiple operations on one item")
-        changes[place] = change
+        changes[change.place] = change
     return list(changes.values())
+
+
+def _locked(database: Database, change: Change) -> dict[str, Any]:
+    """The reason of a change that another transaction is in the way of; empty if none is."""
+    if change.place not in database.locked:
+        return {}
+    return {"Code": "TransactionConflict", "Message": CONFLICT}
 
 
 def _try(change: Change) -> dict[str, Any]:

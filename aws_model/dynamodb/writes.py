@@ -22,6 +22,7 @@ from aws_model.dynamodb.values import Item, item_from_wire, item_to_wire, size_o
 from aws_model.errors import Invalid, Refused
 
 MAX_BATCH_WRITES = 25
+CONFLICT = "Transaction is ongoing for the item"
 
 
 @dataclass
@@ -48,6 +49,11 @@ class Change:
         old = self.old.item if self.old else None
         self.passes = holds(self.condition, old or {}, self.expressions.values)
         self.new = self.image(old) if self.passes else self.old
+
+    @property
+    def place(self) -> tuple[str, Key]:
+        """The item: its table's name and its key there."""
+        return self.table.schema.name, self.key
 
     @property
     def charges(self) -> list[Charge]:
@@ -109,6 +115,8 @@ def read_update(database: Database, request: Request) -> tuple[Change, tuple[Act
 
 
 def _run(database: Database, change: Change) -> list[Charge]:
+    if change.place in database.locked:
+        raise Refused("TransactionConflictException", CONFLICT)
     change.attempt()
     charges = change.charges
     database.pay(charges)
@@ -166,8 +174,9 @@ def batch_write_item(database: Database, request: Request) -> Answer:
     reasons = []
     for name, number, change in changes:
         change.attempt()
-        refused = [] if number in skipped[name] else database.charge(change.charges)
-        if refused or number in skipped[name]:
+        is_left = number in skipped[name] or change.place in database.locked
+        refused = [] if is_left else database.charge(change.charges)
+        if refused or is_left:
             reasons += refused
             unprocessed.setdefault(name, []).append(tables[name][number])
             continue

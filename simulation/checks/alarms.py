@@ -32,7 +32,9 @@ def a_calm_world_rings_no_alarm(found: Evidence) -> Iterator[str]:
     # by copies alone.
     copies = world.faults.injected["duplicated"]
     copied = {queue.name for queue, _ in world.dead_letters() if copies >= queue.max_receives}
-    failed = {names.PUBLISH.name, *copied} if world.noise else copied
+    # And an edit whose post never came, such as one that was over the rate, after half an hour.
+    is_edited = any(found.lacks_its_post(letter) for _, letter in world.dead_letters())
+    failed = {names.PUBLISH.name, *copied} if world.noise or is_edited else copied
     by_right = {f"{name}{alarm}" for name in failed for alarm in ("Failed", "FailedMore")}
     # A message whose order was refused in each attempt comes again after the visibility timeout.
     if world.faults.injected["unsent"] >= queues.ATTEMPTS:

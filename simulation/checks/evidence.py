@@ -9,10 +9,12 @@ from functools import cached_property
 from random import Random
 from typing import Any, NamedTuple
 
-from fanfold import names, times
+from aws_model.sqs.messages import Message
+from fanfold import contract, names, times
 from fanfold.fanout.row import COMPLETE
 from fanfold.ids import sort_key, split_sort_key
 from simulation import climbs, reader_requests, requests
+from simulation.bodies import content_of
 from simulation.channels import is_channel
 from simulation.history import Operation, Pair
 from simulation.readers import Unread
@@ -155,6 +157,12 @@ class Evidence:
     def is_in_channel(self, ref_id: str) -> bool:
         """Whether a post was delivered by its publisher's channel, and is there."""
         return ref_id in self.world.channels.complete_ms and ref_id in self.in_channels
+
+    def lacks_its_post(self, message: Message) -> bool:
+        """Whether a dead letter is an edit that was tried out, and whose post never came."""
+        content = content_of(message.body)
+        is_edit = content.get("type") == contract.POST_UPDATED
+        return is_edit and bool(message.dead_letter_source) and content["ref_id"] not in self.posts
 
     def may_read(self, user: str, ref_id: str) -> bool:
         """Whether a post is an entry of a user's own, or of a channel that they may follow."""

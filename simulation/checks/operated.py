@@ -7,9 +7,7 @@ from functools import partial
 from random import Random
 from typing import TypeAlias
 
-from fanfold import contract
 from fanfold_cli.commands import doctor
-from simulation.bodies import content_of
 from simulation.checks.evidence import Evidence
 from simulation.commands import installed, run
 
@@ -48,11 +46,7 @@ def only_letters_that_break_the_contract_are_left(found: Evidence) -> Iterator[s
     tries it in vain.
     """
     for queue, message in found.world.dead_letters():
-        content = content_of(message.body)
-        is_edit = content.get("type") == contract.POST_UPDATED
-        lacks_post = is_edit and content["ref_id"] not in found.posts
-        is_tried_out = lacks_post and message.dead_letter_source
-        if message.body not in found.world.noise and not is_tried_out:
+        if message.body not in found.world.noise and not found.lacks_its_post(message):
             yield f"A dead letter of {queue.name} is left: {message.body[:80]}."
 
 

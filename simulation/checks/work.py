@@ -35,7 +35,7 @@ def dead_letters_are_noise_or_were_tried_out(found: Evidence) -> Iterator[str]:
 def small_faults_need_no_sweep(found: Evidence) -> Iterator[str]:
     """Unsent entries, unprocessed items and duplicates are handled where they occur."""
     world, repairs = found.world, found.world.observer.repairs
-    small = {"partial", "duplicated", "skewed", "unsent", "conflict"}
+    small = {"partial", "duplicated", "skewed", "unsent", "conflict", "apart"}
     is_slow = world.triggers.was_paused or world.triggers.seconds_a_message > 0
     if repairs and not world.faults.injected.keys() - small and not is_slow:
         yield f"SWEEP made {repairs} repairs that no crash explains."
@@ -52,7 +52,8 @@ def writes_are_in_proportion(found: Evidence) -> Iterator[str]:
         yield f"Without any fault, {entries} entries took {puts} puts."
     # With 30 % of each batch unprocessed an entry takes 1.4 puts on average, but a few take many.
     is_partial_only = (
-        faults <= {"partial", "skewed", "unsent", "conflict"} and world.time_pressure == 1.0
+        faults <= {"partial", "skewed", "unsent", "conflict", "apart"}
+        and world.time_pressure == 1.0
     )
     if is_partial_only and puts > 2 * entries + 10:
         yield f"With unprocessed items alone, {entries} entries took {puts} puts."
@@ -96,7 +97,7 @@ def stragglers_have_nobody_written_again(found: Evidence) -> Iterator[str]:
     """
     world, stragglers = found.world, len(found.world.faults.hot)
     is_alone = (
-        world.faults.injected.keys() <= {"hot", "skewed", "conflict"}
+        world.faults.injected.keys() <= {"hot", "skewed", "conflict", "apart"}
         and not found.may_be_sent_twice()
     )
     if not is_alone or stragglers > policy.MAX_STRAGGLERS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -200,3 +201,27 @@ def test_items_put_in_any_order_are_queried_in_order() -> None:
 def test_a_misspelt_parameter_is_refused_as_boto3_does() -> None:
     with pytest.raises(ParamValidationError):
         Model().client.put_item(TableName="notes", Itme=note("a"))
+
+
+def test_the_items_of_a_transaction_appear_one_by_one_and_are_locked_until_all_have() -> None:
+    steps: list[Callable[[], None]] = []
+    model = Model(Hooks(appear=steps.extend))
+    puts: Any = [{"Put": {"TableName": "notes", "Item": note(each, n=1)}} for each in "ab"]
+    model.client.transact_write_items(TransactItems=puts, ClientRequestToken="t")
+    steps[1]()
+    assert model.ids(ConsistentRead=True) == ["b"]
+    for each in "ab":
+        with pytest.raises(model.client.exceptions.TransactionConflictException):
+            model.put(each, n=2)
+    batch = {"notes": [{"PutRequest": {"Item": note("a", n=2)}}]}
+    assert model.client.batch_write_item(RequestItems=batch)["UnprocessedItems"] == batch
+    with pytest.raises(model.client.exceptions.TransactionCanceledException) as cancelled:
+        model.client.transact_write_items(TransactItems=puts, ClientRequestToken="u")
+    reasons = cancelled.value.response["CancellationReasons"]
+    assert {each["Code"] for each in reasons} == {"TransactionConflict"}
+    with pytest.raises(model.client.exceptions.TransactionInProgressException):
+        model.client.transact_write_items(TransactItems=puts, ClientRequestToken="t")
+    steps[0]()
+    model.client.transact_write_items(TransactItems=puts, ClientRequestToken="t")
+    model.put("a", n=2)
+    assert [model.get(each) for each in "ab"] == [note("a", n=2), note("b", n=1)]

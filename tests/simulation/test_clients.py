@@ -18,8 +18,10 @@ from fanfold.aws.connections import DYNAMODB, SQS, Ended
 from fanfold.aws.curl import Client
 from fanfold.aws.items import text
 from simulation.clients import BotoClient, Wires, call
+from simulation.faults import APART_SECONDS
 from simulation.lambdas import installed, queue_url
 from simulation.retries import is_repeated
+from simulation.scheduler import Crash
 from simulation.world import World
 
 KEY = {"user_id": text("ada"), "sort_key": text("2026-11-20T18:00:00.123Z#post-1")}
@@ -228,3 +230,30 @@ def test_a_transaction_that_is_done_conflicts_with_nobody(world: World) -> None:
             transact("twice")
 
     result_of(world, act)
+
+
+def test_a_transaction_goes_on_after_its_caller_has_died(world: World) -> None:
+    """Readers see its items one by one meanwhile."""
+    keys = [{**KEY, "user_id": text(user)} for user in ("ada", "bob")]
+    puts: Any = [{"Put": {"TableName": TABLE, "Item": key}} for key in keys]
+    world.faults.rates["apart"] = 1.0
+    counts: list[int] = []
+
+    def act() -> None:
+        request = {"TransactItems": puts, "ClientRequestToken": "once"}
+        at = world.scheduler.now
+        world.scheduler.current.deadline = at + APART_SECONDS[0] / 2
+        with pytest.raises(Crash):
+            call("dynamodb", "transact_write_items", request)
+
+    def look() -> None:
+        while len(world.rows(names.TIMELINES)) < 2:
+            counts.append(len(world.rows(names.TIMELINES)))
+            world.scheduler.sleep(APART_SECONDS[0] / 5)
+
+    def start(each: World) -> None:
+        each.start_client("dies", act)
+        each.start_client("looks", look)
+
+    world.run(start)
+    assert 1 in counts

@@ -18,7 +18,7 @@ from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from simulation import requests
 from simulation.actors import returning
-from simulation.checks import ledger, operated, work
+from simulation.checks import alarms, ledger, operated, work
 from simulation.checks.evidence import Evidence
 from simulation.clients import BotoClient
 from simulation.history import Operation
@@ -29,6 +29,7 @@ from simulation.spans import Span
 from simulation.watch import Watch
 from simulation.world import World
 from tests.simulation.spoilings import (
+    NOISE,
     POST,
     PUBLISHER,
     SENT,
@@ -233,10 +234,16 @@ def test_a_post_over_the_rate_takes_the_two_units_of_its_key_in_the_bulk_lane() 
 def test_an_edit_of_a_post_that_never_came_stays_a_dead_letter(world: World) -> None:
     acting(world, "ann", lambda: requests.edit_by_queue(world, "ann", "never", {}))
     (letter,) = [each for _, each in world.dead_letters() if "never" in each.body]
+    Watch(world).first_rang["PublishFailed"] = 32
+    world.noise.clear()
+    assert [*alarms.a_calm_world_rings_no_alarm(Evidence(world))] == []
+    world.noise.add(NOISE)
     assert [*operated.only_letters_that_break_the_contract_are_left(Evidence(world))] == []
     letter.dead_letter_source = ""
     (said,) = operated.only_letters_that_break_the_contract_are_left(Evidence(world))
     assert "post.updated" in said
+    world.noise.clear()
+    assert [*alarms.a_calm_world_rings_no_alarm(Evidence(world))]
 
 
 def test_an_edit_of_a_post_that_is_there_is_no_dead_letter(world: World) -> None:
