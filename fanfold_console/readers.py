@@ -30,6 +30,7 @@ class Follower:
     seen: dict[str, None] = field(default_factory=dict)
     previous: str | None = None
     failure: str = ""
+    read_at: float = 0.0
     pause: float = SOON_SECONDS
     due: float = 0.0
     _api: Fanfold | None = None
@@ -39,8 +40,9 @@ class Follower:
         if clock.monotonic() < self.due:
             return
         try:
+            now = clock.now_ms() / 1000
             news = self._news()
-            self.failure = ""
+            self.failure, self.read_at = "", now
         except (Failed, ExpectedError) as error:
             news, self.failure = [], str(error)
         self.pause = SOON_SECONDS if news else min(slowest, self.pause * 2)
@@ -69,7 +71,10 @@ class Follower:
 
     def view(self) -> Reader:
         return Reader(
-            user=self.user, entries=tuple(map(_shown, self.entries)), failure=self.failure
+            user=self.user,
+            read_at=self.read_at,
+            entries=tuple(map(_shown, self.entries)),
+            failure=self.failure,
         )
 
 

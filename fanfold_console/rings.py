@@ -21,6 +21,7 @@ def view(row: Fanout, *, found: tuple[int, ...] = (), is_largest: bool = True) -
         segments=row.segments,
         pending=tuple(sorted(row.pending)),
         accepted_at=times.to_ms(row.accepted_at) / 1000,
+        changed_at=max(times.to_ms(row.accepted_at), row.changed_ms) / 1000,
         lag_seconds=status.lag_seconds,
         by=row.by,
         have=_by_ledger(row) if is_largest else (),

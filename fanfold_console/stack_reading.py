@@ -69,6 +69,15 @@ class Spent:
 
 
 @dataclass
+class Sample:
+    """Followers of one fan-out, at even distances on the ring."""
+
+    ref_id: str = ""
+    followers: tuple[tuple[int, str], ...] = ()  # cell and user
+    read_units: float = 0.0  # that finding them took; a refresh takes them over
+
+
+@dataclass
 class StackReading:
     """Reads a deployment; keeps what it has seen of the largest fan-out until a larger one comes.
 
@@ -78,9 +87,10 @@ class StackReading:
     deployment: Deployment
     spent: Spent = field(default_factory=Spent)
     chosen: Fanout | None = None
-    sample: list[tuple[int, str]] = field(default_factory=list)  # cell and user
+    sample: Sample = field(default_factory=Sample)
     watched: dict[str, Fanout] = field(default_factory=dict)
-    _metric: tuple[float, float] = (0.0, 0.0)  # when it was read, and the rate
+    _metric: tuple[float, float] = (0.0, 0.0)  # the end of its minute, and the rate
+    _asked_at: float = 0.0  # for the metric
     _service: str = ""
 
     def queues(self) -> dict[str, Depth]:
@@ -139,48 +149,58 @@ class StackReading:
             chosen = max(later, key=_size, default=shown)
         else:
             chosen = shown
-        if chosen is None or self.chosen is None or chosen.fanout_id != self.chosen.fanout_id:
-            self.sample = []
         self.chosen = chosen
         return chosen
 
-    def take_sample(self, row: Fanout) -> None:
-        """Find followers at even distances on the ring, once for a fan-out with segments."""
-        if self.sample or not row.segments:
-            return
+    def take_sample(self, row: Fanout) -> list[str]:
+        """Find followers at even distances on the ring, once for a fan-out with segments.
+
+        One read after the other: no refresh waits for them.
+        """
+        if self.sample.ref_id != row.fanout_id and row.segments:
+            self.sample = self._sample_of(row)
+        return [user for _, user in self.sample.followers]
+
+    def _sample_of(self, row: Fanout) -> Sample:
+        found = []
         settings = self.deployment.settings()
         table = EdgesTable(self.deployment.client("dynamodb"), settings.followers_table)
         for number in range(SAMPLES):
             part = ring.segment_range(number, SAMPLES)
             read = RingRead(row.level, part.lo, part.hi, low_water=1)
             edges = next(table.edges(row.publisher_id, read, limit=1), [])
-            self.spent.read_units += row.level + 1
             if edges:
                 cell = int(ring.position_of(edges[0])[:2], 16)
-                self.sample.append((cell, ring.follower_of(edges[0])))
+                found.append((cell, ring.follower_of(edges[0])))
+        return Sample(row.fanout_id, tuple(found), SAMPLES * (row.level + 1))
 
     def found(self, row: Fanout) -> tuple[int, ...]:
         """By cell: whether the sampled follower has the entry, -1 where nobody is sampled."""
-        if not self.sample:
+        sample = self.sample
+        self.spent.read_units += sample.read_units
+        sample.read_units = 0.0
+        if sample.ref_id != row.fanout_id or not sample.followers:
             return ()
         settings = self.deployment.settings()
         table, key = settings.timelines_table, text(row.sort_key)
-        keys = [{"user_id": text(user), "sort_key": key} for _, user in self.sample]
+        keys = [{"user_id": text(user), "sort_key": key} for _, user in sample.followers]
         wanted = {table: {"Keys": keys, "ProjectionExpression": "user_id"}}
         items = batch_get.rows(self.deployment.client("dynamodb"), wanted)[table]
         having = {get_text(item, "user_id") for item in items}
-        self.spent.read_units += len(self.sample) / 2
+        self.spent.read_units += len(sample.followers) / 2
         cells = [-1] * CELLS
-        for cell, user in self.sample:
+        for cell, user in sample.followers:
             cells[cell] = int(user in having)
         return tuple(cells)
 
-    def rate_by_metric(self, now: float) -> float:
-        """Entries a second by the functions' own metric, read once a minute; on AWS alone."""
+    def metric(self, now: float) -> tuple[float, float]:
+        """Entries a second by the functions' own metric, and the end of the minute that it counts.
+
+        Read once a minute; on AWS alone.
+        """
         self.spent.metrics = len(names.LANES)
-        at, rate = self._metric
-        if now - at < METRIC_SECONDS:
-            return rate
+        if now - self._asked_at < METRIC_SECONDS:
+            return self._metric
         self._service = self._service or self._name_of_service()
         # A minute is whole after about another one.
         end = datetime.fromtimestamp(now // 60 * 60, UTC) - timedelta(minutes=1)
@@ -190,8 +210,8 @@ class StackReading:
             MetricDataQueries=[self._query(lane.lane) for lane in names.LANES],
         )
         total = sum(sum(each["Values"][:1]) for each in answer["MetricDataResults"])
-        self._metric = now, total / METRIC_SECONDS
-        return self._metric[1]
+        self._asked_at, self._metric = now, (end.timestamp(), total / METRIC_SECONDS)
+        return self._metric
 
     def _query(self, lane: str) -> dict[str, Any]:
         dimensions = {"service": self._service, names.LANE: lane}

@@ -29,6 +29,7 @@ class Ring:
     segments: int
     pending: tuple[int, ...]
     accepted_at: float
+    changed_at: float = 0.0  # when a worker or a person last changed its row
     lag_seconds: float | None  # of a complete one
     by: str = PUSH  # or CHANNEL: one entry, which all followers read
     have: tuple[float, ...] = ()  # the share of the cell that is in the timelines
@@ -79,6 +80,7 @@ class Reader:
     """The newest entries of a user's timeline, as the API answers."""
 
     user: str
+    read_at: float = 0.0  # when the API answered last
     entries: tuple[dict[str, str], ...] = ()
     failure: str = ""
 
@@ -93,7 +95,7 @@ class Headline:
 @dataclass(frozen=True)
 class Event:
     number: int
-    at: float
+    at: float  # by the ledger, where it is about a delivery
     kind: str
     text: str
 
@@ -139,7 +141,7 @@ class Verdict:
 @dataclass(frozen=True, kw_only=True)
 class State:
     where: str
-    now: float
+    read_at: float  # when the reading of this state began; the older, the less is it a claim
     every_seconds: float
     is_aws: bool = False
     may_operate: bool = False
@@ -150,6 +152,7 @@ class State:
     open: int = 0
     stalled: int = 0
     rate: float = 0.0  # entries a second
+    rate_at: float = 0.0  # the end of the minute that the metric counts; 0 where none is asked
     queues: dict[str, Depth] = field(default_factory=dict)
     workers: tuple[Worker, ...] = ()
     readers: tuple[Reader, ...] = ()

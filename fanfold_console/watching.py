@@ -23,7 +23,7 @@ from fanfold_console import rings, wording
 from fanfold_console.readers import LATE_SECONDS, Follower
 from fanfold_console.server import Content
 from fanfold_console.stack_reading import Spent, StackReading
-from fanfold_console.views import Event, State
+from fanfold_console.views import HURT, Event, State
 
 LOCAL_SECONDS: Final = 1.0
 AWS_SECONDS: Final = 5.0
@@ -43,16 +43,18 @@ class Story:
     _number: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, kind: str, text: str) -> None:
+    def add(self, kind: str, text: str, at: float | None = None) -> None:
+        """Add what has happened `at` this time, by default now."""
         with self._lock:
             self._number += 1
-            self.lines.append(Event(self._number, clock.now_ms() / 1000, kind, text))
+            when = clock.now_ms() / 1000 if at is None else at
+            self.lines.append(Event(self._number, when, kind, text))
         self.told(text)
 
     def follow(self, before: State, after: State) -> State:
         """Add what happened between the two states; the later one, with what there is to say."""
-        for kind, text in wording.events(before, after):
-            self.add(kind, text)
+        for at, kind, text in wording.events(before, after):
+            self.add(kind, text, at)
         with self._lock:
             lines = tuple(self.lines)
         return after.with_headline(wording.headline(after), lines)
@@ -81,14 +83,20 @@ class Movement:
 
 @dataclass
 class Refreshing:
-    """The state that pages are shown: one refresh for all, made when it is due and asked for."""
+    """The state that pages are shown: one refresh for all, made when it is due and asked for.
+
+    What no state waits for is looked up beside it, for the next one.
+    """
 
     state: State
     read: Callable[[State], State]  # the next one, after the last
+    look_up: Callable[[], None] = lambda: None
     story: Story = field(default_factory=Story)
     served: State | None = None  # the last that a page got, if there is one
     _due: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _looking: threading.Thread | None = None
+    _failed: str = ""  # why the last look-up did
 
     def content(self) -> Content:
         """The state as a page gets it."""
@@ -100,14 +108,30 @@ class Refreshing:
             if clock.monotonic() >= self._due:
                 self._refresh()
                 self._due = clock.monotonic() + self.state.every_seconds
+                self._look_up_beside()
             return self.state
+
+    def _look_up_beside(self) -> None:
+        if self._looking is None or not self._looking.is_alive():
+            self._looking = threading.Thread(target=self._looked_up, daemon=True)
+            self._looking.start()
+
+    def _looked_up(self) -> None:
+        try:
+            self.look_up()
+            failed = ""
+        except EXPECTED as error:
+            failed = str(error)
+        if failed and failed != self._failed:
+            self.story.add(HURT, f"Followers and readers cannot be looked up: {failed}")
+        self._failed = failed
 
     def _refresh(self) -> None:
         before = self.state
         try:
             after = self.read(before)
         except EXPECTED as error:
-            after = replace(before, failure=str(error), now=clock.now_ms() / 1000)
+            after = replace(before, failure=str(error))
         self.state = self.story.follow(before, after)
 
 
@@ -122,21 +146,17 @@ class Watching:
     def __post_init__(self) -> None:
         self._reading = StackReading(self.deployment)
         self._readers = [reader_of(self.deployment, user) for user in self.users[:READERS]]
+        self._every_seconds = 0.0
 
     def read(self, before: State) -> State:
         """The state after this one; raises errors of AWS and of the product."""
-        reading, now = self._reading, clock.now_ms() / 1000
-        reading.spent = Spent(readers=len(self._readers))
-        for reader in self._readers:
-            reader.look(slowest=max(LATE_SECONDS, before.every_seconds))
-        seen = [each.entries[0]["ref_id"] for each in self._readers if each.entries]
+        reading, now, readers = self._reading, clock.now_ms() / 1000, self._readers
+        self._every_seconds = before.every_seconds
+        reading.spent = Spent(readers=len(readers))
+        seen = [each.entries[0]["ref_id"] for each in readers if each.entries]
         rows, count, stalled = reading.fanouts(seen)
         chosen = reading.choose(rows)
-        found: tuple[int, ...] = ()
-        if chosen is not None:
-            reading.take_sample(chosen)
-            found = reading.found(chosen)
-            self._find_readers([user for _, user in reading.sample])
+        found = reading.found(chosen) if chosen else ()
         ring = rings.view(chosen, found=found) if chosen else None
         others = [rings.view(row, is_largest=False) for row in rows if row != chosen]
         self.movement.see(
@@ -144,20 +164,30 @@ class Watching:
         )
         queues = reading.queues()
         is_aws = not self.deployment.is_local
+        rate_at, rate = reading.metric(now) if is_aws else (0.0, self.movement.rate)
         return replace(
             before,
-            now=now,
+            read_at=now,
             failure="",
             ring=ring,
             others=tuple(others),
             open=count,
             stalled=stalled,
-            rate=reading.rate_by_metric(now) if is_aws else self.movement.rate,
+            rate=rate,
+            rate_at=rate_at,
             queues=queues,
-            readers=tuple(reader.view() for reader in self._readers),
+            readers=tuple(reader.view() for reader in readers),
             still_seconds=clock.monotonic() - self.movement.moved_at if count else 0.0,
             cost=reading.spent.sentence(before.every_seconds) if is_aws else "",
         )
+
+    def look_up(self) -> None:
+        """Read the readers' timelines, and find followers of the post: many calls, one by one."""
+        for reader in self._readers:
+            reader.look(slowest=max(LATE_SECONDS, self._every_seconds))
+        chosen = self._reading.chosen
+        if chosen is not None:
+            self._find_readers(self._reading.take_sample(chosen))
 
     def _find_readers(self, sampled: Sequence[str]) -> None:
         """On the local engine, three of the followers, if nobody was named: signing in is free."""
@@ -182,7 +212,7 @@ def first_state(deployment: Deployment, *, may_operate: bool) -> State:
     """What is known before the first refresh."""
     return State(
         where=_where(deployment),
-        now=clock.now_ms() / 1000,
+        read_at=clock.now_ms() / 1000,
         every_seconds=LOCAL_SECONDS if deployment.is_local else AWS_SECONDS,
         is_aws=not deployment.is_local,
         may_operate=may_operate,

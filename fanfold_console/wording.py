@@ -65,7 +65,10 @@ def headline(state: State) -> Headline:
 def _ended(state: State, ring: Ring) -> Headline:
     if ring.state == COMPLETE:
         return Headline(
-            GOOD, f"{_arrived(ring, 'it')}", _dead(state) or "Nothing is owed to anybody."
+            GOOD,
+            _arrived(ring, "it"),
+            # A post that came by the queue has no row yet.
+            _dead(state) or _in_queues(state) or "Nothing is owed to anybody.",
         )
     return Headline(HURT, f"The delivery was {ring.state}", _dead(state))
 
@@ -137,12 +140,17 @@ def _what_was_done(state: State) -> str:
 
 
 def _what_waits(state: State) -> str:
-    owed = sum(depth.owed for depth in state.queues.values())
-    words = f"{counted(owed, 'message')} in the queues." if owed else "The queues are empty."
-    if not (owed or state.dead or state.readers):
+    waiting = _in_queues(state)
+    words = waiting or "The queues are empty."
+    if not (waiting or state.dead or state.readers):
         # Such a post has no open row that a refresh could find.
         return f"{words} A post with few followers shows only with one of them as --reader."
     return f"{words} {_dead(state)}".strip()
+
+
+def _in_queues(state: State) -> str:
+    owed = sum(depth.owed for depth in state.queues.values())
+    return f"{counted(owed, 'message')} in the queues." if owed else ""
 
 
 def _dead(state: State) -> str:
@@ -162,12 +170,21 @@ def _many(count: int) -> str:
     return f"{counted(count, 'delivery is', 'deliveries are')}"
 
 
-def events(before: State, after: State) -> Iterator[tuple[str, str]]:
-    """What has happened between two refreshes, as kind and sentence."""
+def events(before: State, after: State) -> list[tuple[float, str, str]]:
+    """What has happened between two refreshes, as time, kind and sentence, the oldest first."""
     known = {ring.ref_id: ring for ring in (before.ring, *before.others) if ring}
+    found = [(after.read_at, kind, sentence) for kind, sentence in _of_all(before, after)]
     for ring in (after.ring, *after.others):
         if ring is not None:
-            yield from _of_one(known.get(ring.ref_id), ring)
+            was = known.get(ring.ref_id)
+            at = ring.changed_at if was else ring.accepted_at
+            if ring.state == STALLED:  # the ledger does not note when
+                at = after.read_at
+            found += [(at, kind, sentence) for kind, sentence in _of_one(was, ring)]
+    return sorted(found, key=lambda each: each[0])
+
+
+def _of_all(before: State, after: State) -> Iterator[tuple[str, str]]:
     dead = after.dead - before.dead
     if dead > 0 and before.queues:
         yield HURT, f"{counted(dead, 'message has', 'messages have')} become dead letters."

@@ -44,7 +44,9 @@ def console(
     may_change = operate or deployment.is_local
     target = ("--stack", stack) if stack else ("--home", str(Home.choose(home).path))
     watching = Watching(deployment, reader or ())
-    shown = Refreshing(first_state(deployment, may_operate=may_change), watching.read)
+    shown = Refreshing(
+        first_state(deployment, may_operate=may_change), watching.read, watching.look_up
+    )
     doors = server.Doors(shown.content, Operator(target, may_change).act)
     with (
         opening.ended_by_signals(),

@@ -42,7 +42,8 @@ class Stage:
         self.run, self.meter = Run(deployment, graph), meter
         self.pool: Pool
         self.story = Story()
-        self.shown = Refreshing(first_state(deployment, may_operate=False), self._read, self.story)
+        first = first_state(deployment, may_operate=False)
+        self.shown = Refreshing(first, self._read, self._look_up, self.story)
         self.is_scripted, self.act_name, self.has_ended = True, "", False
         self.is_count_wanted = False
         self.verdict: Verdict | None = None
@@ -149,6 +150,7 @@ class Stage:
         return self.verdict
 
     def _read(self, before: State) -> State:
+        began = clock.now_ms() / 1000
         # Before the ledger: who has just finished a segment must not look like one who is gone.
         workers = self.pool.views()
         latest = list(self._latest)
@@ -161,8 +163,6 @@ class Stage:
             if ref_id in rows
         ]
         self._movement.see(clock.monotonic(), {each.ref_id: each.delivered for each in views})
-        for reader in self._readers:
-            reader.look()
         others = [
             replace(each, have=(), again=(), refused=(), is_largest=False) for each in views[1:]
         ]
@@ -170,7 +170,7 @@ class Stage:
         count = len(latest) - sum(row.state in ENDED for row in rows.values())
         return replace(
             before,
-            now=clock.now_ms() / 1000,
+            read_at=began,
             failure="",
             ring=views[0] if views else None,
             others=tuple(others),
@@ -183,6 +183,10 @@ class Stage:
             hurting=self._hurting(),
             verdict=self.verdict,
         )
+
+    def _look_up(self) -> None:
+        for reader in self._readers:
+            reader.look()
 
     def _hurting(self) -> Hurting:
         graph = self.run.graph

@@ -1,15 +1,28 @@
 // Asks the bridge for the state while the page is seen, and draws it.
 import { act, getState } from "./bridge.js";
-import { $, number, set } from "./dom.js";
+import { $, age, ageText, clock, set } from "./dom.js";
 import { buildForms, showRights } from "./operate.js";
-import { showFigures, showLog, showQueues, showReaders, showSmall, showWorkers } from "./panels.js";
+import {
+  showAges,
+  showFigures,
+  showLog,
+  showQueues,
+  showReaders,
+  showSmall,
+  showWorkers,
+} from "./panels.js";
 import { Ring } from "./ring.js";
 
 const WORDS = { calm: "quiet", busy: "delivering", hurt: "needs a look", good: "delivered" };
 const AGAIN_MS = 2000,
-  MOST_AGAIN_MS = 15000;
+  MOST_AGAIN_MS = 15000,
+  TICK_MS = 1000,
+  // Of a state that counts as the present: two refreshes may be slow.
+  OLD_REFRESHES = 3,
+  OLD_SECONDS = 3;
 const ring = new Ring($("ring"));
 let last = null,
+  problem = null,
   ended = false;
 
 const acts = {
@@ -55,7 +68,6 @@ function show(state) {
       ? `The post of ${state.ring.publisher_id}, its followers in hash order`
       : "One post, its followers in hash order",
   );
-  headline(state.headline, hurt !== null && !hurt.has_ended);
   ring.show(state);
   showFigures(state);
   showSmall(state.others, state.shares);
@@ -74,7 +86,26 @@ function show(state) {
     );
     ended = hurt.has_ended;
   } else showRights(state);
+  problem = null;
+  tell();
   document.body.dataset.ready = "yes";
+}
+
+/** The headline, which must not say of the present what was read long ago. */
+function tell() {
+  if (!last) return;
+  const isOld = !ended && age(last.read_at) > OLD_REFRESHES * last.every_seconds + OLD_SECONDS;
+  document.body.toggleAttribute("data-old", isOld);
+  showAges(last, ended);
+  if (problem || (isOld && !last.failure))
+    headline(
+      problem ?? {
+        mood: "hurt",
+        title: `What you see is ${ageText(last.read_at)} old`,
+        text: `The stack was last read at ${clock(last.read_at)} UTC, and has not answered since.`,
+      },
+    );
+  else headline(last.headline, last.hurting !== null && !last.hurting.has_ended);
 }
 
 async function watch() {
@@ -85,7 +116,8 @@ async function watch() {
     } catch (error) {
       failures += 1;
       if (ended) return;
-      headline({ mood: "hurt", title: "The bridge does not answer", text: error.message });
+      problem = { mood: "hurt", title: "The bridge does not answer", text: error.message };
+      headline(problem);
     }
     const pause = failures
       ? Math.min(MOST_AGAIN_MS, AGAIN_MS * failures)
@@ -103,4 +135,5 @@ async function watch() {
   }
 }
 buildForms();
+setInterval(tell, TICK_MS);
 watch();

@@ -24,4 +24,8 @@ export const seconds = (value) => {
     ? `${Math.floor(whole / 60)} min ${whole % 60} s`
     : `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;
 };
-export const clock = (epoch) => new Date(epoch * 1000).toLocaleTimeString("en-GB");
+// UTC, as the ledger, the logs of AWS and the API say times.
+export const clock = (epoch) => new Date(epoch * 1000).toISOString().slice(11, 19);
+// Since this time of the bridge, which runs on the same machine as the browser.
+export const age = (epoch) => Math.max(0, Math.round(Date.now() / 1000 - epoch));
+export const ageText = (epoch) => seconds(age(epoch)).replace(".0 s", " s");

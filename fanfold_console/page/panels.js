@@ -1,5 +1,5 @@
 // Everything beside the ring.
-import { $, clock, make, number, seconds, set, svg } from "./dom.js";
+import { $, ageText, clock, make, number, seconds, set, svg } from "./dom.js";
 
 const MARK = { hurt: "×", heal: "+", good: "✓", info: "·" };
 const LINES = 7;
@@ -117,17 +117,23 @@ export function showReaders(readers) {
   });
 }
 
+/** How long ago each panel was true; the last state of a demo is true for good. */
+export function showAges(state, hasEnded) {
+  const readers = state.readers.map((each) => each.read_at);
+  const since = {
+    state: state.read_at,
+    readers: Math.min(...readers),
+    rate: state.rate_at,
+  };
+  for (const each of document.querySelectorAll("[data-age]")) {
+    const at = since[each.dataset.age];
+    set(each, !hasEnded && at && Number.isFinite(at) ? `${ageText(at)} ago` : "");
+  }
+}
+
 export function showFigures(state) {
-  const rings = [state.ring, ...state.others].filter(Boolean),
-    hurt = state.hurting;
-  const sum = (of) => rings.reduce((total, each) => total + (of(each) ?? 0), 0);
-  // In a channel, one entry is for all followers.
-  const entries = (each, count) => (each.by === "channel" ? Math.min(1, count) : count);
-  set($("n-entries"), number(sum((each) => entries(each, each.delivered))));
-  const want = sum((each) => entries(each, each.followers));
-  set($("n-want"), rings.length ? `of ${number(want)}` : "entries");
-  const ring = state.ring;
-  set($("n-lag"), seconds(ring ? (ring.lag_seconds ?? state.now - ring.accepted_at) : 0));
+  const { ring, hurting: hurt } = state;
+  set($("n-lag"), seconds(ring ? (ring.lag_seconds ?? state.read_at - ring.accepted_at) : 0));
   set($("n-lag-what"), ring?.lag_seconds == null ? "since accepted" : "to reach all");
   set($("n-rate"), number(state.rate));
   set($("n-last"), number(hurt ? hurt.rewritten : state.open));

@@ -174,6 +174,21 @@ async function questions() {
     await page.keyboard.press("Escape");
 }
 
+/** Somebody who looks at a page that has read nothing new for an hour. */
+async function old() {
+    assert.equal(await text("#headline span"), "Nothing is owed to anybody.");
+    await page.evaluate(() => {
+        const now = Date.now;
+        Date.now = () => now() + 3_600_000;
+    });
+    await until(() => /^What you see is 1 h 0 min old$/.test(document.querySelector("#headline b").textContent));
+    assert.match(await text("#headline"), /last read at \d\d:\d\d:\d\d UTC/);
+    const shown = await page.evaluate(() => document.body.innerText);
+    assert.ok(!shown.includes("Nothing is owed"), shown);
+    assert.equal(await text("h2:has(#queues-title) small"), "1 h 0 min ago");
+    await picture("old");
+}
+
 /** Somebody who publishes, kills, throttles, doubles and counts. */
 async function hurt() {
     // The keyboard alone reaches every button, and shows where it is.
@@ -240,7 +255,7 @@ try {
     await page.waitForSelector("body[data-ready]", PATIENCE);
     await page.evaluate(() => (window.loadedOnce = true));
     assert.equal(new URL(page.url()).hash, "", "the key is not left in the history");
-    await { hurt, operate, questions }[scene]();
+    await { hurt, old, operate, questions }[scene]();
     assert.deepEqual(problems, []);
 } finally {
     await browser.close();

@@ -8,10 +8,12 @@ import platform
 import signal
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from fanfold_cli.stack import Deployment
 from fanfold_console import server
 from fanfold_console.hurt.building import home_beside
 from fanfold_console.operating import Operator
+from fanfold_console.views import GOOD, Depth, Headline
 from fanfold_console.watching import first_state
 from tests.e2e.clients import User, eventually
 
@@ -206,6 +209,29 @@ def test_of_two_buttons_at_once_one_is_asked_about_and_only_that_one_runs(tmp_pa
     with server.serving(server.Doors(state.content, operator.act)) as bridge:
         play("questions", bridge.address, tmp_path)
     assert ran == [["fanout", "show", "--stack", "Fanfold-prod", "--", "a-post"]]
+
+
+@pytest.mark.thorough
+@HAS_BROWSER
+def test_a_page_whose_next_state_does_not_come_says_how_old_it_is(tmp_path: Path) -> None:
+    first, ended = threading.Event(), threading.Event()
+    done = replace(
+        first_state(Deployment("eu-central-1", None, {}), may_operate=False),
+        queues={"bulk": Depth()},
+        headline=Headline(GOOD, "10,000 followers have it", "Nothing is owed to anybody."),
+    )
+
+    def state() -> server.Content:
+        if first.is_set():
+            ended.wait()  # a stack that is busy with something else
+        first.set()
+        return done.content()
+
+    with server.serving(server.Doors(state, dict)) as bridge:
+        try:
+            play("old", bridge.address, tmp_path)
+        finally:
+            ended.set()
 
 
 @pytest.mark.slow

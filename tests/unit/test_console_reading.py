@@ -1,5 +1,6 @@
 """A fan-out as the ring shows it, which one it shows, and what a refresh costs."""
 
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from fanfold_cli.stack import Deployment
 from fanfold_console import rings, watching
 from fanfold_console.stack_reading import Spent, StackReading
 from fanfold_console.views import CELLS, State
-from fanfold_console.watching import Movement, Refreshing, Story
+from fanfold_console.watching import Movement, Refreshing
 
 AT = "2026-11-20T18:00:00.123Z"
 LATER = "2026-11-20T18:05:00.123Z"
@@ -132,6 +133,9 @@ def test_the_page_says_what_a_refresh_costs() -> None:
     assert more == pytest.approx(720 * 3 * 1e-6)
 
 
+LOCAL = watching.first_state(Deployment("us-east-1", "http://127.0.0.1:1", {}), may_operate=True)
+
+
 class Clock:
     """A monotonic clock that moves when it is told to."""
 
@@ -175,12 +179,53 @@ def test_a_refresh_that_fails_is_told_and_the_next_one_made(
             raise error
         return replace(before, failure="")
 
-    local = Deployment("us-east-1", "http://127.0.0.1:1", {})
-    shown = Refreshing(watching.first_state(local, may_operate=True), read, Story())
+    shown = Refreshing(LOCAL, read)
     assert shown.current().headline.title == "The stack cannot be read"
     clock.at += 1
     assert shown.current().failure == ""
     assert [event.text for event in shown.current().events] == ["The stack answers again."]
+
+
+def test_a_state_that_could_not_be_read_is_as_old_as_the_last_that_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(watching, "clock", clock)
+    answers = iter([lambda before: replace(before, read_at=clock.at), fail])
+    shown = Refreshing(LOCAL, lambda before: next(answers)(before))
+    assert shown.current().read_at == 100.0
+    clock.at += 18
+    assert (shown.current().failure, shown.current().read_at) == ("No answer.", 100.0)
+
+
+def fail(_: State) -> Any:
+    raise ExpectedError("No answer.")
+
+
+def test_no_state_waits_for_what_is_looked_up_beside_it() -> None:
+    go_on, looked = threading.Event(), threading.Event()
+
+    def look_up() -> None:
+        go_on.wait()
+        looked.set()
+
+    shown = Refreshing(LOCAL, lambda before: replace(before, open=1), look_up)
+    assert shown.current().open == 1
+    go_on.set()
+    assert looked.wait(30)
+
+
+def test_what_cannot_be_looked_up_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(watching, "clock", clock)
+    monkeypatch.setattr(threading.Thread, "start", threading.Thread.run)
+    shown = Refreshing(LOCAL, lambda before: before, lambda: fail(LOCAL))
+    for _ in range(3):
+        clock.at += 1
+        shown.current()
+    assert [event.text for event in shown.current().events] == [
+        "Followers and readers cannot be looked up: No answer."
+    ]
 
 
 def test_nothing_has_moved_since_the_last_entry() -> None:

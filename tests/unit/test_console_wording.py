@@ -21,7 +21,7 @@ from fanfold_console.views import (
     Worker,
 )
 
-QUIET = State(where="local engine", now=100.0, every_seconds=1.0, queues={"bulk": Depth()})
+QUIET = State(where="local engine", read_at=100.0, every_seconds=1.0, queues={"bulk": Depth()})
 RING = Ring(
     ref_id="post-1",
     publisher_id="ada",
@@ -186,7 +186,30 @@ def test_a_verdict_is_right_only_if_every_count_is(changes: dict[str, int], is_r
     ],
 )
 def test_what_happens_is_told_once(before: State, after: State, said: list[str]) -> None:
-    assert [text for _, text in wording.events(before, after)] == said
+    assert [text for _, _, text in wording.events(before, after)] == said
+
+
+def test_what_happened_has_the_time_of_the_ledger_and_not_of_the_refresh() -> None:
+    late = replace(OPEN, read_at=118.0)
+    ended = replace(COMPLETE, changed_at=102.4)
+    assert [at for at, _, _ in wording.events(QUIET, late)] == [RING.accepted_at]
+    assert [at for at, _, _ in wording.events(late, replace(late, ring=ended))] == [102.4]
+    # When a delivery stalled is in no row.
+    stalled = replace(late, ring=replace(RING, state="stalled", changed_at=92.0))
+    assert [at for at, _, _ in wording.events(OPEN, stalled)] == [118.0]
+
+
+def test_the_log_is_in_the_order_of_time() -> None:
+    after = replace(OPEN, queues={"bulk": Depth(dead=1)})
+    times = [at for at, _, _ in wording.events(QUIET, after)]
+    assert times == sorted(times) == [90.0, 100.0]
+
+
+def test_nothing_is_owed_only_where_the_queues_are_empty_too() -> None:
+    done = replace(QUIET, ring=COMPLETE)
+    assert wording.headline(done).text == "Nothing is owed to anybody."
+    waits = replace(done, queues={"publish": Depth(waiting=1)})
+    assert wording.headline(waits).text == "1 message in the queues."
 
 
 @pytest.mark.parametrize(
