@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from fanfold.doctor.findings import EXAMPLES, Difference, Report, Snapshot
@@ -130,6 +131,30 @@ def conclude(report: Report, *, repair: bool, scope: str) -> None:
         print_result(f"{conclusion}, {report.repairable:,} of which can be repaired.")
         if report.repairable:
             say(f"Run `fanfold doctor {scope} --repair` to repair them.")
+
+
+def refusal(report: Report, scope: str) -> str:
+    """Why nothing is taken away, and what to do."""
+    cause = (
+        "The table of follows has none here"
+        if not report.follows
+        else f"The table of follows has {report.follows:,} here"
+    )
+    count = report.taken_away
+    return (
+        f"Nothing was taken away: a repair would take {counted(count, 'follow')} away from users, "
+        f"and {counted(report.edges, 'edge')} were read. {cause}: is a restore of it still going "
+        f"on, or older than these edges? If all of this is to go, run `fanfold doctor {scope} "
+        f"--repair --expect {count}`."
+    )
+
+
+def kept(report: Report, file: Path) -> str:
+    """Said before anything is taken away."""
+    return (
+        f"{file} keeps {counted(report.taken_away, 'follow')} that this takes away from users; "
+        f"`fanfold doctor --put-back {file}` follows again."
+    )
 
 
 def content(report: Report) -> dict[str, Any]:

@@ -7,9 +7,12 @@ the operator presses Ctrl-C.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -17,7 +20,16 @@ import typer
 
 from fanfold import clock, names
 from fanfold.doctor.findings import Report
-from fanfold_cli import aws, doctor_report, fanouts, holding, move_tasks, redriving, seeding
+from fanfold_cli import (
+    aws,
+    doctor_report,
+    fanouts,
+    holding,
+    kept_file,
+    move_tasks,
+    redriving,
+    seeding,
+)
 from fanfold_cli.commands import doctor, fanout, pause
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment, place_of
@@ -210,8 +222,14 @@ def installed() -> Iterator[None]:
         (fanouts, "draw", lambda _rows: None),
         (Deployment, "choose", lambda stack, _home: _stacks[stack]),
     ]
-    with patched(patches):
-        yield
+    numbers = count()
+    with tempfile.TemporaryDirectory() as folder:
+
+        def path(what: str) -> Path:
+            return Path(folder) / f"{what}-{next(numbers)}.jsonl"
+
+        with patched([*patches, (kept_file, "default_path", path)]):
+            yield
 
 
 def run(world: World, random: Random, command: Command) -> int | None:

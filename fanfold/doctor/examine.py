@@ -7,13 +7,22 @@ counts. In a stage with channels, two passes before them look at those (`examine
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 
 from fanfold.doctor.channels import Channels
 from fanfold.doctor.examine_channels import ChannelExamination
-from fanfold.doctor.findings import Difference, Pair, Placements, Report, Snapshot, pair_of
+from fanfold.doctor.findings import (
+    TAKE_AWAY,
+    Difference,
+    Pair,
+    Placements,
+    Report,
+    Snapshot,
+    pair_of,
+)
 from fanfold.doctor.recheck import MOMENT_SECONDS, Recheck
 from fanfold.doctor.repair import Repair, failure_of
 from fanfold.doctor.scan import Records
@@ -22,6 +31,8 @@ from fanfold.names import FOLLOWERS, FOLLOWING
 # Differences that may await their second read. Scanning pauses when there are more, so that they do
 # not fill the memory.
 MAX_SUSPECTS = 20_000
+# Differences whose repairs are under way together.
+TAKEN_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
@@ -41,6 +52,8 @@ class Doctor:
     recheck: Recheck
     report: Report
     channels: Channels | None = None  # of a stage that has them
+    # Notes what a repair would take away: that waits for `take_away`.
+    set_aside: Callable[[Snapshot], None] = lambda _snapshot: None
 
     def examine(self, publisher_id: str | None = None) -> Iterator[Phase]:
         """Examine all follows and edges, or those of one publisher.
@@ -131,8 +144,41 @@ class Doctor:
         for snapshot in confirmed:
             self.report.add(snapshot)
         if self.repair:
-            repairs = [partial(self.repair.reconcile, snapshot) for snapshot in confirmed]
-            failures = self.records.threads.map(failure_of, repairs)
-            for snapshot, failure in zip(confirmed, failures, strict=True):
-                self.report.add_repair(snapshot, failure)
+            for snapshot in confirmed:
+                if snapshot.difference in TAKE_AWAY:
+                    self.set_aside(snapshot)
+            self._reconcile(
+                self.repair,
+                [(each, each.difference) for each in confirmed if each.difference not in TAKE_AWAY],
+            )
         return count
+
+    def take_away(self, aside: Iterable[tuple[Pair, Difference]]) -> Phase:
+        """Repair what was set aside, and is still so: it is read again."""
+        total = self.report.taken_away
+        return Phase("Taking away", "differences", total, self._take_away(iter(aside)))
+
+    def _take_away(self, aside: Iterator[tuple[Pair, Difference]]) -> Iterator[int]:
+        assert self.repair
+        while page := list(islice(aside, TAKEN_AT_ONCE)):
+            snapshots = self.records.threads.map(self.records.snapshot, [pair for pair, _ in page])
+            todo = []
+            for (pair, difference), now in zip(page, snapshots, strict=True):
+                if now and now.difference is None:
+                    self.report.add_repair(difference, "")  # mended meanwhile
+                elif now and now.difference in TAKE_AWAY:
+                    todo.append((now, difference))
+                else:
+                    user_id, publisher_id = pair
+                    changed = f"The follow of '{publisher_id}' by '{user_id}' changed meanwhile."
+                    self.report.add_repair(difference, changed)
+            self._reconcile(self.repair, todo)
+            yield len(page)
+
+    def _reconcile(
+        self, repair: Repair, found: Sequence[tuple[Snapshot, Difference | None]]
+    ) -> None:
+        repairs = [partial(repair.reconcile, snapshot) for snapshot, _ in found]
+        failures = self.records.threads.map(failure_of, repairs)
+        for (_, difference), failure in zip(found, failures, strict=True):
+            self.report.add_repair(difference, failure)

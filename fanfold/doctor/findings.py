@@ -17,6 +17,9 @@ from fanfold.timeline.marks import Reader
 
 # Differences and unreadable items that a report lists; it counts all of them.
 EXAMPLES = 100
+# The share of the edges read that a repair takes away without being told how many: on a sound stack
+# next to none are orphaned, and beside a table of follows that is empty or behind most of them are.
+MOST_TAKEN = 0.05
 
 Pair: TypeAlias = tuple[str, str]  # user, publisher
 Placements: TypeAlias = dict[int, int]  # the version of one relation's edge at each level
@@ -43,6 +46,10 @@ class Difference(StrEnum):
     REWOUND = "rewound"  # the head, if it is older than what readers or the ledger know of it
     UNREACHABLE = "unreachable"  # a publisher with edges above the level of its row
     UNREADABLE = "unreadable"  # an item that is neither an edge nor a row; never repaired
+
+
+# What a repair of these takes away cannot be told from the tables afterwards.
+TAKE_AWAY = frozenset({Difference.ORPHANED, Difference.OVERHEARD})
 
 
 def mark_of(
@@ -136,6 +143,16 @@ class Report:
         return self.found.total() - self.repaired.total()
 
     @property
+    def taken_away(self) -> int:
+        """Differences whose repair takes an edge or a channel away from a user."""
+        return sum(self.found[kind] for kind in TAKE_AWAY)
+
+    def takes_too_much(self, expected: int | None) -> bool:
+        """Whether a repair would take away more than is `expected`, or than can be without that."""
+        most = self.edges * MOST_TAKEN if expected is None else expected
+        return self.taken_away > most
+
+    @property
     def repairable(self) -> int:
         """Those of them that a repair can remove."""
         return self.left - self.found[Difference.UNREADABLE]
@@ -146,9 +163,9 @@ class Report:
         if len(self.examples) < EXAMPLES:
             self.examples.append(snapshot)
 
-    def add_repair(self, snapshot: Snapshot, failure: str) -> None:
-        assert snapshot.difference
-        self.repaired[snapshot.difference] += not failure
+    def add_repair(self, difference: Difference | None, failure: str) -> None:
+        assert difference
+        self.repaired[difference] += not failure
         self.failure = failure or self.failure
 
     def add_unreachable(self, publisher: Unreachable) -> None:

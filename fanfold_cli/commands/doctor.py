@@ -1,14 +1,18 @@
 """`fanfold doctor`: do follows, edges, marks and channels agree, and if not, make them agree."""
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold.doctor.channels import Channels
-from fanfold.doctor.examine import Doctor
-from fanfold.doctor.findings import Report
+from fanfold.doctor.examine import Doctor, Phase
+from fanfold.doctor.findings import MOST_TAKEN, Report
 from fanfold.doctor.recheck import Recheck
 from fanfold.doctor.repair import Repair
 from fanfold.doctor.scan import Records
@@ -19,11 +23,15 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.readers import Readers
-from fanfold_cli import doctor_report, event_sources, seeding
+from fanfold_cli import doctor_report, event_sources, kept_file, seeding, taken_follows
 from fanfold_cli.console import (
     INTERRUPTED,
     ExpectedError,
+    counted,
+    failing_with,
+    interrupted_with,
     print_json,
+    print_result,
     say,
 )
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, checked_id
@@ -50,6 +58,27 @@ def doctor(
         str | None,
         typer.Option(help="Examine the follows and edges of one publisher; scans both tables."),
     ] = None,
+    expect: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help=r"Take away so many at most. \[default: "
+            f"{MOST_TAKEN:.0%} of the edges read]",
+        ),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            help="The new file that keeps what --repair takes away. "
+            r"\[default: taken-follows-TIME.jsonl]"
+        ),
+    ] = None,
+    put_back: Annotated[
+        Path | None,
+        typer.Option(
+            "--put-back", metavar="FILE", help="Only follow again what such a file keeps."
+        ),
+    ] = None,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -58,21 +87,39 @@ def doctor(
 
     In a stage with channels, also posts with the channels that have them.
 
-    Exit code 1 if a difference is left.
+    A repair writes what it takes away to a file first. Exit code 1 if a difference is left.
     """
+    if put_back is not None:
+        if whole or publisher is not None or repair:
+            raise WrongUsage("--put-back examines and repairs nothing: give it alone.")
+        _put_back(Deployment.choose(stack, home), put_back, as_json=as_json)
+        return
     if whole == (publisher is not None):
         raise WrongUsage(
             "Choose what to examine: --publisher PUBLISHER for one publisher, or --whole for all."
         )
     if publisher is not None:
         checked_id(publisher)
+    if expect is not None and not repair:
+        raise WrongUsage("--expect is for --repair: without it, nothing is taken away.")
     deployment = Deployment.choose(stack, home)
+    scope = f"--publisher {publisher}" if publisher else "--whole"
+    file = to or kept_file.default_path("taken-follows")
     report, threads = Report(), ThreadPoolExecutor(THREADS)
     try:
-        for phase in _doctor(deployment, threads, report, repair=repair).examine(publisher):
-            with progress_bar(phase.what, total=phase.total, unit=phase.unit) as bar:
-                for count in phase.steps:
-                    bar.advance(count)
+        examining = _doctor(deployment, threads, report, repair=repair)
+        if repair:
+            with kept_file.writing(file, place=deployment.place) as write_line:
+                noting = replace(examining, set_aside=partial(taken_follows.write, write_line))
+                _go_through(noting.examine(publisher))
+                if report.takes_too_much(expect):
+                    _show(report, as_json=as_json)
+                    raise ExpectedError(doctor_report.refusal(report, scope))
+            if report.taken_away:
+                say(doctor_report.kept(report, file))
+                _go_through([examining.take_away(taken_follows.aside(file))])
+        else:
+            _go_through(examining.examine(publisher))
     except (FanfoldError, ClientError, BotoCoreError) as error:
         raise ExpectedError(
             f"{doctor_report.so_far(report, repair=repair)} The reason: {error}"
@@ -82,17 +129,44 @@ def doctor(
         raise typer.Exit(INTERRUPTED) from None
     finally:
         threads.shutdown(cancel_futures=True)
-    if as_json:
-        print_json(doctor_report.content(report))
-    else:
-        doctor_report.show(report)
-        doctor_report.conclude(
-            report, repair=repair, scope=f"--publisher {publisher}" if publisher else "--whole"
-        )
+    _show(report, as_json=as_json)
+    if not as_json:
+        doctor_report.conclude(report, repair=repair, scope=scope)
         if publisher and not report.follows + report.edges:
             say(f"Nobody follows '{publisher}': is the id right?")
     if report.left:
         raise typer.Exit(1)
+
+
+def _go_through(phases: Iterable[Phase]) -> None:
+    for phase in phases:
+        with progress_bar(phase.what, total=phase.total, unit=phase.unit) as bar:
+            for count in phase.steps:
+                bar.advance(count)
+
+
+def _show(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        print_json(doctor_report.content(report))
+    else:
+        doctor_report.show(report)
+
+
+def _put_back(deployment: Deployment, file: Path, *, as_json: bool) -> None:
+    with failing_with("The settings of the stage cannot be read, so nothing was put back"):
+        following = seeding.following(deployment, seeding.report_growth)
+    with (
+        interrupted_with("run it again; a follow that is back already stays as it is."),
+        ThreadPoolExecutor(THREADS) as threads,
+    ):
+        done = taken_follows.put_back(following, file, place=deployment.place, threads=threads)
+    back, ended = done[taken_follows.BACK], done[taken_follows.ENDED]
+    if as_json:
+        print_json({"put_back": back, "ended": ended})
+        return
+    print_result(f"Put {counted(back, 'follow')} back.")
+    if ended:
+        say(f"Left {counted(ended, 'follow')} ended: the user has unfollowed.")
 
 
 def _doctor(

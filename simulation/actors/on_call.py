@@ -12,7 +12,9 @@ from fanfold import contract, names
 from fanfold.fanout.row import ABANDONED
 from fanfold_cli import kept_file, letter_file
 from fanfold_cli.commands import dlq, doctor, fanout, pause, seed
+from fanfold_cli.console import ExpectedError
 from fanfold_cli.holding import HIDDEN_SECONDS
+from simulation.clients import running
 from simulation.commands import PLACE, repeat, run
 from simulation.history import Operation
 from simulation.neighbours import is_of_neighbours
@@ -28,7 +30,17 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 resume = partial(pause.resume, lane=pause.Lane.ALL)
 redrive = partial(dlq.redrive, ids=None)
-repair = partial(doctor.doctor, repair=True, whole=True)
+
+
+def repair(stack: str) -> None:
+    """Repair; where that would take much away, once more with the number that it says."""
+    try:
+        doctor.doctor(repair=True, whole=True, stack=stack)
+    except ExpectedError:
+        number = running.world.examined.taken_away
+        if not number:
+            raise
+        doctor.doctor(repair=True, whole=True, expect=number, stack=stack)
 
 
 def switch_lanes(world: World, random: Random) -> None:

@@ -146,11 +146,14 @@ def run_with_documented(*arguments: str, like: str) -> tuple[int, set[tuple[str,
 
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("scope", [("--whole",), ("--publisher", "ada")])
-def test_the_doctor_examines_and_repairs_with_what_is_documented(scope: tuple[str, ...]) -> None:
+def test_the_doctor_examines_and_repairs_with_what_is_documented(
+    scope: tuple[str, ...], tmp_path: Path
+) -> None:
     assert run_with_documented("doctor", *scope, like="doctor") == (1, set())
     _, denied = run_with_documented("doctor", *scope, "--repair", like="doctor")
     assert denied, "permission to read is not enough"
-    assert run_with_documented("doctor", *scope, "--repair", like="doctor --repair") == (0, set())
+    repair = ("doctor", *scope, "--repair", "--expect", "1", "--to", str(tmp_path / "taken"))
+    assert run_with_documented(*repair, like="doctor --repair") == (0, set())
 
 
 def test_an_import_needs_what_is_documented(tmp_path: Path, tables: Tables) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import stat
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -14,6 +18,7 @@ from fanfold.doctor import examine, findings, scan
 from fanfold.doctor.examine import Doctor
 from fanfold.doctor.findings import Difference, Report, Snapshot
 from fanfold.doctor.recheck import MOMENT_SECONDS, Recheck
+from fanfold.doctor.repair import Repair
 from fanfold.doctor.scan import Records
 from fanfold.follows import ring
 from fanfold.follows.edges import Edges
@@ -22,8 +27,19 @@ from fanfold.follows.levels import Levels
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.settings import HIGHEST_LEVEL
 from fanfold.timeline import marks
+from fanfold_cli import taken_follows
 from functions import api, plan
-from tests.integration.cli import FakeLambda, Patched, Ran, run, throttled
+from tests.integration.cli import (
+    PLACE,
+    FakeLambda,
+    Patched,
+    Ran,
+    Stack,
+    run,
+    run_on,
+    stack_with,
+    throttled,
+)
 from tests.integration.system import AT, AT_MS, Clock, System, error
 
 NOTHING = {kind.value: 0 for kind in Difference}
@@ -90,6 +106,13 @@ class Tables:
         }
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, which is empty."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture
 def tables(system: System) -> Tables:
     return Tables(system)
@@ -119,7 +142,9 @@ def paged(limit: int) -> Patched:
 
 
 def examined(*options: str, **clients: Any) -> Ran:
-    return run("doctor", *options, "--json", lambda_=FakeLambda(), **clients)
+    """Run the doctor, who may take away what there is: a stack of two edges soon has 5 %."""
+    expect = ("--expect", "9") if "--repair" in options else ()
+    return run("doctor", *options, *expect, "--json", lambda_=FakeLambda(), **clients)
 
 
 def found(ran: Ran) -> dict[str, int]:
@@ -698,6 +723,150 @@ def test_an_interrupted_repair_says_what_it_has_done_and_can_be_run_again(
     assert (again.exit_code, again.json["repaired"]) == (0, 2)
 
 
+# What a repair takes away
+
+
+def repair(*options: str, stack: Stack | None = None, **clients: Any) -> Ran:
+    stack = stack or stack_with(lambda_=FakeLambda(), **clients)
+    with patch("fanfold_cli.commands.doctor.THREADS", 1):  # moto's transactions want it
+        return run_on(stack, "doctor", *options)
+
+
+def lose_follows(tables: Tables, *users: str) -> None:
+    for user in users:
+        key: Any = {"user_id": {"S": user}, "publisher_id": {"S": "ada"}}
+        tables.system.dynamodb.delete_item(TableName="Following", Key=key)
+
+
+@SCOPES
+def test_a_repair_beside_an_empty_table_of_follows_takes_no_edge_away(
+    tables: Tables, folder: Path, scope: list[str]
+) -> None:
+    users = [f"user-{number}" for number in range(30)]
+    tables.follow(*users)
+    lose_follows(tables, *users)
+    before = tables.system.dump()
+    ran = repair(*scope, "--repair")
+    assert ran.exit_code == 1
+    assert "Nothing was taken away: a repair would take 30 follows away from users" in ran.said
+    assert "The table of follows has none here: is a restore of it still going on" in ran.said
+    assert f"`fanfold doctor {' '.join(scope)} --repair --expect 30`" in ran.said
+    assert repair(*scope, "--repair", "--expect", "29").exit_code == 1
+    assert tables.system.dump() == before
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(("behind", "is_refused"), [(1, False), (2, True)])
+def test_a_repair_takes_away_five_percent_of_the_edges_that_it_read_and_no_more(
+    tables: Tables, behind: int, is_refused: bool
+) -> None:
+    users = [f"user-{number:02d}" for number in range(20)]
+    tables.follow(*users)
+    lose_follows(tables, *users[:behind])
+    tables.row("missing")
+    ran = repair("--whole", "--repair")
+    assert ran.exit_code == int(is_refused)
+    assert len(tables.system.rows_of("Followers")) == (21 if is_refused else 20), (
+        "what lacks is put"
+    )
+    assert ("is a restore of it still going on" in ran.said) is is_refused
+
+
+def test_what_a_repair_takes_away_is_in_a_private_file_first_and_can_be_put_back(
+    tables: Tables, folder: Path
+) -> None:
+    """But an unfollow of a user stays: before the repair, or after it."""
+    users = ["amy", "bob", "cid"]
+    tables.follow(*users)
+    lose_follows(tables, "amy", "bob")
+    tables.row("cid", state=UNFOLLOWED, version=2)
+    ran = repair("--whole", "--repair", "--expect", "3", "--to", "taken")
+    assert (ran.exit_code, tables.system.rows_of("Followers")) == (0, [])
+    assert "taken keeps 3 follows that this takes away from users" in ran.said
+    file = folder / "taken"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert {line["user_id"] for line in lines} == set(users)
+    assert {line["stack"] for line in lines} == {PLACE}
+
+    tables.system.clock.advance(1)
+    assert tables.system.follow("bob").status == 200
+    assert tables.system.unfollow("bob").status == 204
+    for _ in range(2):  # twice does no harm
+        ran = repair("--put-back", "taken")
+        assert (ran.exit_code, ran.stdout) == (0, "Put 1 follow back.\n")
+        assert "Left 2 follows ended: the user has unfollowed." in ran.said
+    assert [bool(tables.placements(user)) for user in users] == [True, False, False]
+    assert tables.system.follows.get("amy", "ada").is_active
+    tables.system.pump()
+    assert found(examined("--whole")) == {}
+
+
+def test_a_repair_that_stops_has_written_what_it_took_away(
+    tables: Tables, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = [f"user-{number}" for number in range(5)]
+    tables.follow(*users)
+    lose_follows(tables, *users)
+    monkeypatch.setattr(examine, "TAKEN_AT_ONCE", 2)
+    plain, calls = Repair.reconcile, list[int]()
+
+    def reconcile(repairing: Repair, seen: Snapshot) -> None:
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        plain(repairing, seen)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Repair, "reconcile", reconcile)
+        ran = repair("--whole", "--repair", "--expect", "5", "--to", "taken")
+    assert ran.exit_code == 130
+    assert "taken keeps 5 follows" in ran.said
+    assert "at least 3 repaired" in ran.said
+    assert len((folder / "taken").read_text().splitlines()) == 5
+    assert len(tables.system.rows_of("Followers")) == 2
+    assert repair("--put-back", "taken").exit_code == 0
+    assert all(tables.placements(user) for user in users)
+
+
+def test_a_follow_that_comes_before_its_edge_is_taken_away_is_kept(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables.follow("bob")
+    lose_follows(tables, "bob")
+    plain = taken_follows.aside
+
+    def restored(path: Path) -> Any:
+        tables.row("bob")  # the restore goes on
+        return plain(path)
+
+    monkeypatch.setattr(taken_follows, "aside", restored)
+    ran = repair("--whole", "--repair", "--expect", "1")
+    assert (ran.exit_code, "1 repaired, 0 left" in ran.stdout) == (0, True)
+    assert tables.placements("bob") == {0: 1}
+
+
+@pytest.mark.usefixtures("system")
+def test_a_file_of_another_stack_or_no_such_file_puts_nothing_back(
+    tables: Tables, folder: Path
+) -> None:
+    tables.follow("bob")
+    lose_follows(tables, "bob")
+    repair("--whole", "--repair", "--expect", "1", "--to", "taken")
+    other = replace(stack_with(lambda_=FakeLambda()), stack="Fanfold-prod")
+    ran = repair("--put-back", "taken", stack=other)
+    assert ran.exit_code == 1
+    assert f"taken, line 1: it was written of {PLACE}, and this is Fanfold-prod" in ran.said
+    whole = (folder / "taken").read_text()
+    for odd in ("{", "[]", "{}", whole.replace('"newest": 1', '"newest": "1"'), "\xff"):
+        (folder / "odd").write_text(f"{whole}{odd}\n", encoding="latin-1")
+        ran = repair("--put-back", "odd")
+        assert (ran.exit_code, "odd, line 2: it is no line that" in ran.said) == (1, True)
+    assert "cannot be read" in repair("--put-back", "nothing").said
+    assert repair("--whole", "--repair", "--to", "taken").said.startswith("taken exists already")
+    assert tables.placements("bob") == {}
+
+
 # The reads
 
 
@@ -781,7 +950,8 @@ def test_a_repair_that_fails_is_reported_with_the_reason(
 ) -> None:
     fault.make(tables)
     dynamodb = Patched(**calls)
-    ran = run("doctor", "--whole", "--repair", dynamodb=dynamodb, lambda_=FakeLambda())
+    options = ("--whole", "--repair", "--expect", "1")
+    ran = run("doctor", *options, dynamodb=dynamodb, lambda_=FakeLambda())
     assert ran.exit_code == 1
     assert "1 difference found, 0 repaired, 1 left." in ran.stdout
     assert reason in ran.said
@@ -819,6 +989,8 @@ def test_the_advice_names_the_scope_that_was_examined(tables: Tables, scope: lis
     [
         ([], 2, "Choose what to examine: --publisher PUBLISHER for one publisher, or --whole"),
         (["--repair"], 2, "Choose what to examine"),
+        (["--whole", "--expect", "1"], 2, "--expect is for --repair"),
+        (["--whole", "--put-back", "file"], 2, "give it alone"),
         (["--whole", "--publisher", "ada"], 2, "Choose what to examine"),
         (["--publisher", "a b"], 1, "'a b' is not a valid id"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,12 @@ BY_HAND = 1_000_000
 UNTIL = 2_000_000_000
 
 
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def channel_threshold() -> int:
     return BY_HAND
@@ -33,7 +40,8 @@ def channel_threshold() -> int:
 
 def doctor(*options: str, retention_days: int = 30) -> Ran:
     lambda_ = FakeLambda(channel_threshold=BY_HAND, retention_days=retention_days)
-    return run("doctor", "--whole", *options, "--json", lambda_=lambda_)
+    expect = ("--expect", "9") if "--repair" in options else ()
+    return run("doctor", "--whole", *options, *expect, "--json", lambda_=lambda_)
 
 
 def found(ran: Ran) -> dict[str, int]:

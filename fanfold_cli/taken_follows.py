@@ -1,0 +1,110 @@
+"""The file of what a repair by `fanfold doctor` took away, and how that is put back."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from fanfold import clock, times
+from fanfold.doctor.findings import Difference, Pair, Snapshot
+from fanfold.errors import BadInput, FanfoldError
+from fanfold.follows.follow import Following
+from fanfold.ids import is_id
+from fanfold_cli import kept_file
+from fanfold_cli.console import ExpectedError, failing_with
+from fanfold_cli.progress import progress_bar
+
+# `at` is when the difference was confirmed; `version` that of the follow's row, 0 for none; and
+# `newest` the highest version of its edges.
+FIELDS = ("user_id", "publisher_id", "what", "version", "newest", "at")
+# Lines that are read, and put back, at a time.
+PAGE = 1_000
+
+BACK, ENDED = "put back", "ended by their users"
+
+Line = Mapping[str, Any]
+
+
+def write(write_line: Callable[[Line], None], snapshot: Snapshot) -> None:
+    row = snapshot.row
+    newest = max(snapshot.placements.values(), default=0)
+    at = times.to_text(clock.now_ms())
+    values = (*snapshot.pair, snapshot.difference, row.version, newest, at)
+    write_line(dict(zip(FIELDS, values, strict=True)))
+
+
+def aside(path: Path) -> Iterator[tuple[Pair, Difference]]:
+    """What `write` has written, in its order."""
+    with path.open(encoding="ascii") as file:
+        for line in map(json.loads, file):
+            yield (line["user_id"], line["publisher_id"]), Difference(line["what"])
+
+
+def put_back(
+    following: Following, path: Path, *, place: str, threads: ThreadPoolExecutor
+) -> Counter[str]:
+    """Follow again, for each line of the file; how many there were of each outcome.
+
+    A user who unfollowed before or since stays so. Every line is checked before the first one is
+    put back. Raises `ExpectedError`; it is safe to do it again.
+    """
+    total = sum(1 for _ in _lines(path, place))
+    done: Counter[str] = Counter()
+    lines = _lines(path, place)
+    stopped = "Not all was put back; run it again: a follow that is back already stays as it is"
+    with (
+        progress_bar("Putting back", total=total, unit="follows") as bar,
+        failing_with(stopped, FanfoldError),
+    ):
+        while page := list(islice(lines, PAGE)):
+            done.update(threads.map(lambda line: _put_back(following, line), page))
+            bar.advance(len(page))
+    return done
+
+
+def _put_back(following: Following, line: Line) -> str:
+    if line["version"] and line["version"] >= line["newest"]:
+        return ENDED  # the edge was left over of a follow that its user had ended
+    after = following.follow(
+        line["user_id"], line["publisher_id"], asked_at=times.to_ms(line["at"]), by_message=True
+    )
+    return BACK if after.is_active else ENDED
+
+
+def _lines(path: Path, place: str) -> Iterator[Line]:
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                yield _checked(line, place=place, where=f"{path}, line {number}")
+    except OSError as error:
+        raise ExpectedError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+def _checked(line: bytes, *, place: str, where: str) -> Line:
+    try:
+        content = json.loads(line)
+    except (ValueError, RecursionError):
+        content = None
+    fields = (kept_file.STACK, *FIELDS)
+    if not isinstance(content, dict) or set(content) != set(fields) or not _is_sound(content):
+        raise ExpectedError(
+            f"{where}: it is no line that `fanfold doctor --repair` writes. Nothing was put back; "
+            "repair the file or take the line out."
+        )
+    kept_file.refuse_another_stack(content, place=place, where=where)
+    return content
+
+
+def _is_sound(content: Line) -> bool:
+    try:
+        times.to_ms(str(content["at"]))
+    except BadInput:
+        return False
+    ids = (content["user_id"], content["publisher_id"])
+    versions = (content["version"], content["newest"])
+    return all(isinstance(each, str) and is_id(each) for each in ids) and all(
+        type(each) is int and each >= 0 for each in versions
+    )
