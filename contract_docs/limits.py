@@ -16,6 +16,8 @@ from fanfold.timeline import channel_reading, marker, marks, picking, posts, rea
 _DAY_SECONDS = 24 * 60 * 60
 # Each was a follow, or an unfollow that counted as one.
 _TOMBSTONES = Settings.follows_per_day * (follows_table.TOMBSTONE_SECONDS // _DAY_SECONDS + 1)
+# The same where a year of retention keeps marks, and with them tombstones, for longer.
+_TOMBSTONES_OF_A_YEAR = Settings.follows_per_day * (365 + marks.LONGEST_DAYS + 1)
 
 
 class Limit(NamedTuple):
@@ -55,6 +57,11 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
         Limit(
             "`Idempotency-Key`",
             f"1 to {contract.MAX_IDEMPOTENCY_KEY_CHARS} characters of printable ASCII",
+            "400 `bad-input`",
+        ),
+        Limit(
+            "`Request-Age` of an edit",
+            f"0 to {_number(contract.MAX_REQUEST_AGE_MS)} milliseconds",
             "400 `bad-input`",
         ),
         Limit(
@@ -188,7 +195,8 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
         Limit(
             "tombstones of one user over HTTP",
             f"about {_number(_TOMBSTONES)}: the follows of {_days(follows_table.TOMBSTONE_SECONDS)}"
-            ", and of one day more",
+            ", and of one day more; with a retention of 365 days, "
+            f"{_number(_TOMBSTONES_OF_A_YEAR)}",
             "no more can come",
         ),
         Limit(

@@ -53,6 +53,17 @@ IDEMPOTENCY_KEY: Json = {
     "example": "6e1f3a52-9d0b-4c7e-8a41-2b5c7d9e0f13",
 }
 
+REQUEST_AGE: Json = {
+    "name": "Request-Age",
+    "in": "header",
+    "description": (
+        "How many milliseconds ago the client first sent the request that it repeats. So it gives "
+        "way to edits that were sent after that."
+    ),
+    "schema": {"type": "integer", "minimum": 0, "maximum": contract.MAX_REQUEST_AGE_MS},
+    "example": 2500,
+}
+
 PAGE: Json = {
     "entries": [
         {
@@ -103,6 +114,7 @@ OPERATIONS: dict[contract.Route, Operation] = {
             "It shows wherever the post is read, within 5 seconds. Of two edits, the one that was "
             "sent later stays."
         ),
+        headers=(REQUEST_AGE,),
         request=_intake.EditRequest,
         request_example={"body": BODY},
         answer=answers.Edited,

@@ -34,6 +34,12 @@ MAX_IDEMPOTENCY_KEY_CHARS: Final = 256
 # Printable ASCII: HTTP does not say how a header spells any other character, so proxies differ.
 IDEMPOTENCY_KEY_PATTERN: Final = rf"[ -~]{{1,{MAX_IDEMPOTENCY_KEY_CHARS}}}"
 
+# How long ago a client first sent the request that it repeats, in whole milliseconds. By that, the
+# clock of a client is of no account.
+REQUEST_AGE: Final = "request-age"
+# No client repeats a request by itself for so long.
+MAX_REQUEST_AGE_MS: Final = 60 * 60 * 1000
+
 
 # A frozen dataclass would be half a millisecond of every cold start.
 class Route(NamedTuple):

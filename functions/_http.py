@@ -39,6 +39,20 @@ class Request(NamedTuple):
         """Epoch milliseconds at which API Gateway received the request."""
         return int(self.event["requestContext"]["timeEpoch"])
 
+    @property
+    def asked_at(self) -> int:
+        """Epoch milliseconds at which the client sent it first; raises `BadInput`."""
+        text = self.header(contract.REQUEST_AGE)
+        if text is None:
+            return self.received_at
+        most = contract.MAX_REQUEST_AGE_MS
+        if not (text.isascii() and text.isdigit() and len(text) <= 7 and int(text) <= most):
+            raise BadInput(
+                f"The Request-Age header must be a whole number of milliseconds from 0 to {most}: "
+                "how long ago the request was first sent. Without it, that is now."
+            )
+        return self.received_at - int(text)
+
     def path_id(self, name: str) -> str:
         """An id of the path; raises `BadInput`."""
         return check_id(unquote((self.event.get("pathParameters") or {}).get(name, "")), field=name)

@@ -78,14 +78,14 @@ def publish(request: Request) -> Answer:
 
 
 def edit(request: Request) -> Answer:
-    ref_id, edited_at = request.path_id("ref_id"), request.received_at
-    publishing.edit_own(
+    ref_id = request.path_id("ref_id")
+    edited_at = publishing.edit_own(
         ref_id,
         publisher_id=request.user_id,
         body=body_text(read_edit_request(request.body()).body),
-        edited_at=edited_at,
+        edited_at=request.asked_at,
     )
-    edited: answers.Edited = {"ref_id": ref_id, "edited_at": times.to_text(edited_at)}
+    edited: answers.Edited = {"ref_id": ref_id, "edited_at": edited_at}
     return answer(200, edited)
 
 

@@ -163,6 +163,6 @@ def _cors(stage: Stage) -> gateway.CorsPreflightOptions | None:
     return gateway.CorsPreflightOptions(
         allow_origins=list(stage.cors_origins),
         allow_methods=[gateway.CorsHttpMethod[method] for method in methods],
-        allow_headers=["authorization", "content-type", "idempotency-key"],
+        allow_headers=["authorization", "content-type", "idempotency-key", contract.REQUEST_AGE],
         expose_headers=["retry-after"],  # else the browser hides it from the page
     )

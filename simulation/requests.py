@@ -114,14 +114,19 @@ def retract_by_queue(world: World, publisher: str, ref_id: str) -> None:
 
 
 def edit(world: World, user: str, ref_id: str, content: Any) -> Operation:
-    """Edit a post by HTTP; that it is not found, overtaken or retracted is an answer too."""
+    """Edit a post by HTTP; that it is not found, overtaken or retracted is an answer too.
+
+    Each attempt says how long ago the first one was, and is the same edit.
+    """
+    stamp = world.door_ms()
 
     def is_acknowledged(operation: Operation) -> bool:
-        stamp, turn = world.door_ms(), world.scheduler.turns
+        now_ms, turn = world.door_ms(), world.scheduler.turns
         tried = world.history.edits.add(Edit(user, ref_id, content, stamp, begun=turn))
         path, body = {"ref_id": ref_id}, {"body": content}
+        headers = {contract.REQUEST_AGE: str(now_ms - stamp)}
         operation.status, operation.answer = call(
-            world, user, contract.EDIT_POST, path=path, body=body, clock=stamp
+            world, user, contract.EDIT_POST, headers=headers, path=path, body=body, clock=now_ms
         )
         turn, now_ms = world.scheduler.turns, world.clock.now_ms()
         tried.answered(operation.status, turn=turn, now_ms=now_ms)

@@ -170,19 +170,19 @@ class Publishing:
             )
         )
 
-    def edit(self, ref_id: str, *, publisher_id: str, body: str, edited_at: int) -> None:
+    def edit(self, ref_id: str, *, publisher_id: str, body: str, edited_at: int) -> str:
         """Show another body with the post from now on; entries hold ids, so none is written again.
 
-        `edited_at` is the epoch millisecond at which the request or message arrived, and of two
-        edits the later one stays. Raises `NoPost`, also before the post is published,
-        `RefIdTaken`, `PostRetracted` and `EditOvertaken`.
+        `edited_at` is the epoch millisecond at which the request or message was first sent, and of
+        two edits the later one stays. Returns the time of the stored edit. Raises `NoPost`, also
+        before the post is published, `RefIdTaken`, `PostRetracted` and `EditOvertaken`.
         """
-        self.posts.edit(ref_id, publisher_id, body=body, edited_at=edited_at)
+        return self.posts.edit(ref_id, publisher_id, body=body, edited_at=edited_at)
 
-    def edit_own(self, ref_id: str, *, publisher_id: str, body: str, edited_at: int) -> None:
+    def edit_own(self, ref_id: str, *, publisher_id: str, body: str, edited_at: int) -> str:
         """The same for a user, who is not told whether somebody else has such a post."""
         try:
-            self.edit(ref_id, publisher_id=publisher_id, body=body, edited_at=edited_at)
+            return self.edit(ref_id, publisher_id=publisher_id, body=body, edited_at=edited_at)
         except RefIdTaken:
             raise no_post(ref_id) from None
 

@@ -179,10 +179,11 @@ class Posts:
         if stored is not None:
             raise no_post(ref_id)
 
-    def edit(self, ref_id: str, publisher_id: str, *, body: str, edited_at: int) -> None:
+    def edit(self, ref_id: str, publisher_id: str, *, body: str, edited_at: int) -> str:
         """Give a published post another body; `edited_at` is in epoch milliseconds.
 
-        The same edit again changes nothing, and is none the worse. Raises `NoPost` for a post that
+        Returns the time of the stored edit. An edit to a body that a newer one has already given
+        changes nothing: it may be that edit again. Raises `NoPost` for a post that
         is missing or has expired by then, `RefIdTaken` if it is another publisher's,
         `PostRetracted`, and `EditOvertaken` if the stored edit is not older.
         """
@@ -200,7 +201,7 @@ class Posts:
         )
         row = self._update(ref_id, update)
         if row is None:
-            return
+            return at
         if get_number(row, EXPIRES_AT) <= now:
             raise no_post(ref_id)
         stored = from_item(row)
@@ -208,11 +209,12 @@ class Posts:
             raise taken(ref_id)
         if stored.deleted:
             raise PostRetracted(f"The post '{ref_id}' was retracted, and cannot be edited.")
-        if (stored.edited_at, stored.body) != (at, body):
+        if stored.body != body:
             raise EditOvertaken(
                 f"The post '{ref_id}' has a newer or equally new edit, of {stored.edited_at}; read "
                 "it, and send this one again if it is still wanted."
             )
+        return stored.edited_at
 
     def _bury(self, ref_id: str, **clauses: Any) -> Item | None:
         """Make the row a tombstone; if the condition refuses that, return the row, or an empty one.

@@ -34,9 +34,12 @@ def take(system: System, *records: Json) -> list[str]:
     return [each for record in records for each in system.take({"Records": [record]})]
 
 
-def put(system: System, title: str, *, user: str = "ada", ref_id: str = POST) -> Any:
-    path = {"ref_id": ref_id}
-    return system.http("api/edit_post", user=user, body={"body": {"title": title}}, path=path)
+def put(
+    system: System, title: str, *, user: str = "ada", ref_id: str = POST, age: str | None = None
+) -> Any:
+    body, path = {"body": {"title": title}}, {"ref_id": ref_id}
+    headers = {} if age is None else {"request-age": age}
+    return system.http("api/edit_post", user=user, body=body, path=path, headers=headers)
 
 
 def content(system: System, ref_id: str = QUEUED) -> tuple[str, str]:
@@ -125,6 +128,35 @@ def test_an_edit_over_http_that_was_overtaken_says_so(published: System) -> None
         assert content(published, POST) == ("Newer", after(10))
     published.clock.advance(0.001)
     assert put(published, "Newest").status == 200
+
+
+def test_a_repeated_edit_gives_way_to_one_that_was_sent_after_it(published: System) -> None:
+    published.clock.advance(10)
+    assert put(published, "Newer").status == 200
+    published.clock.advance(1)
+    answer = put(published, "Older", age="1001")
+    assert (answer.status, answer.slug) == (409, "edit-overtaken")
+    assert content(published, POST) == ("Newer", after(10_000))
+    assert put(published, "Newest", age="999").body["edited_at"] == after(10_001)
+
+
+def test_a_repeated_edit_that_has_taken_effect_is_answered_with_its_time(
+    published: System,
+) -> None:
+    """The age is the client's, so it differs by the time that requests are on their way."""
+    published.clock.advance(10)
+    put(published, "Once")
+    published.clock.advance(2.5)
+    answer = put(published, "Once", age="2510")
+    assert (answer.status, answer.body["edited_at"]) == (200, after(10_000))
+
+
+@pytest.mark.parametrize("age", ["", "-1", "1.5", "3600001", "99999999", "²", "soon"])
+def test_an_age_that_cannot_be_read_is_refused(published: System, age: str) -> None:
+    answer = put(published, "Edited", age=age)
+    assert (answer.status, answer.slug) == (400, "bad-input")
+    assert "The Request-Age header must be a whole number of milliseconds" in answer.body["detail"]
+    assert content(published, POST)[0] == "First"
 
 
 def test_of_two_edits_of_one_millisecond_the_first_to_come_stays(system: System) -> None:

@@ -915,7 +915,13 @@ export interface operations {
     editPost: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description How many milliseconds ago the client first sent the request that it repeats. So it gives way to edits that were sent after that.
+                 * @example 2500
+                 */
+                "Request-Age"?: number;
+            };
             path: {
                 /**
                  * @description The post's id.
