@@ -94,7 +94,10 @@ class Pool:
             ours = [slot for slot in working if slot.command["fanout_id"] == ref_id]
             slot = min(ours or working, key=lambda each: each.since, default=None)
             if slot is None:
-                raise ExpectedError("No worker has a segment in hand: publish first.")
+                raise ExpectedError(
+                    "Nothing was killed: no worker has a segment in hand. Publish, then kill while "
+                    "the ring fills."
+                )
             message, command = slot.message, slot.command
             assert message is not None
             slot.process.kill()

@@ -33,6 +33,7 @@ def play(stage: Stage) -> None:
     stage.throttle(False)
     stage.twice(False)
     stage.act_name = "What is still under way comes to its end."
+    stage.want_count()
     _wait(stage, lambda: stage.is_at_rest, is_scripted=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import threading
 from collections import Counter
@@ -48,6 +49,8 @@ class Stage:
         self.is_count_wanted = False
         self.verdict: Verdict | None = None
         self._latest: list[str] = []  # posts of the last publish, the largest first
+        self._ended: set[str] = set()  # posts of any publish
+        self._published_at = 0.0  # when the last publish was over; endless while one is in flight
         self._reading, self._movement = StackReading(deployment), Movement()
         self._readers = [reader_of(deployment, user) for user in some_readers(graph)]
         self._wanted = {by: Counter(map(cell_of, users)) for by, users in graph.followers.items()}
@@ -61,18 +64,31 @@ class Stage:
     # What may be done
 
     def publish(self) -> None:
-        """Publish a post of each publisher, by HTTP and by queue."""
+        """Publish a post of each publisher, by HTTP and by queue.
+
+        Raises `ExpectedError` once the rows shall be counted: what they must be is settled then.
+        """
         with self._publishing:
-            self._rounds += 1
-            before = set(self.run.posts)
-            if not before:
-                self._began = clock.monotonic()
-            publish(self.run, f"{self._tag}-{self._rounds}")
-            sizes = {by: len(users) for by, users in self.run.graph.followers.items()}
-            posts = self.run.posts.items()
-            new = [(sizes[by], ref_id) for ref_id, by in posts if ref_id not in before]
-            self._latest = [ref_id for _, ref_id in sorted(new, reverse=True)]
-        self.story.add(INFO, f"{counted(len(new), 'post')} published.")
+            self._published_at = math.inf  # before the look at what is wanted
+            try:
+                if self.is_count_wanted:
+                    raise ExpectedError("Nothing was published: the rows are about to be counted.")
+                count = self._publish()
+            finally:
+                self._published_at = clock.now_ms() / 1000
+        self.story.add(INFO, f"{counted(count, 'post')} published.")
+
+    def _publish(self) -> int:
+        self._rounds += 1
+        before = set(self.run.posts)
+        if not before:
+            self._began = clock.monotonic()
+        publish(self.run, f"{self._tag}-{self._rounds}")
+        sizes = {by: len(users) for by, users in self.run.graph.followers.items()}
+        posts = self.run.posts.items()
+        new = [(sizes[by], ref_id) for ref_id, by in posts if ref_id not in before]
+        self._latest = [ref_id for _, ref_id in sorted(new, reverse=True)]
+        return len(new)
 
     def kill(self) -> None:
         """Raises `ExpectedError` if no worker has a segment in hand."""
@@ -91,6 +107,7 @@ class Stage:
             self.story.add(HURT if on else HEAL, words)
 
     def want_count(self) -> None:
+        """Let nothing more be published; what is under way comes to its end before the count."""
         self.is_count_wanted = True
 
     def act(self, content: Content) -> Content:
@@ -110,8 +127,12 @@ class Stage:
         if not isinstance(what, str) or what not in acts:
             raise WrongRequest("There is no such button.")
         self.is_scripted = False
-        with failing_with("That did not work; try it again", Failed, FanfoldError):
-            acts[what]()
+        try:
+            with failing_with("That did not work; try it again", Failed, FanfoldError):
+                acts[what]()
+        except ExpectedError as error:
+            self.story.add(INFO, str(error))
+            raise
         return {}
 
     # What is seen
@@ -126,8 +147,13 @@ class Stage:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is owed: every post's entries have passed, and the queues are empty."""
+        """Whether nothing is owed: every post is delivered, and the queues are empty.
+
+        By a state that was read after the last publish was over.
+        """
         state = self.shown.current()
+        if state.read_at < self._published_at:
+            return False
         lanes = [state.queues.get(queue.name.lower(), Depth()) for queue in worker_processes.QUEUES]
         return not state.open and not any(depth.owed for depth in lanes)
 
@@ -153,10 +179,12 @@ class Stage:
         began = clock.now_ms() / 1000
         # Before the ledger: who has just finished a segment must not look like one who is gone.
         workers = self.pool.views()
-        latest = list(self._latest)
+        latest, posts = list(self._latest), list(self.run.posts)
+        asked = list(dict.fromkeys((*latest, *(each for each in posts if each not in self._ended))))
         ledger = fanouts.ledger_of(self.run.deployment)
-        found = fanouts.rows_of(OpenFanouts(ledger.client, ledger.table), latest) if latest else ()
+        found = fanouts.rows_of(OpenFanouts(ledger.client, ledger.table), asked)
         rows = {row.fanout_id: row for row in found}
+        self._ended |= {row.fanout_id for row in rows.values() if row.state in ENDED}
         views = [
             self.meter.filled(rings.view(rows[ref_id]), self._wanted[self.run.posts[ref_id]])
             for ref_id in latest
@@ -167,7 +195,7 @@ class Stage:
             replace(each, have=(), again=(), refused=(), is_largest=False) for each in views[1:]
         ]
         # A post by queue has no row until PLAN has accepted it.
-        count = len(latest) - sum(row.state in ENDED for row in rows.values())
+        count = len(set(posts) - self._ended)
         return replace(
             before,
             read_at=began,

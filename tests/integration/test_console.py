@@ -9,7 +9,11 @@ import pytest
 
 from fanfold import names
 from fanfold.follows.edges_table import EdgesTable
+from fanfold.ids import ref_id_for
+from fanfold_cli.graph import Graph
 from fanfold_console import watching
+from fanfold_console.hurt.meter import Meter
+from fanfold_console.hurt.stage import Stage
 from fanfold_console.stack_reading import LIMIT, SAMPLES
 from fanfold_console.views import BUSY, GOOD, HURT, State
 from fanfold_console.watching import Watching, first_state
@@ -184,6 +188,32 @@ def test_the_rate_on_aws_is_the_metric_of_both_lanes_once_a_minute(console: Cons
         [{"Name": "service", "Value": "fanfold-prod-deliver"}, {"Name": "lane", "Value": lane}]
         for lane in ("express", "bulk")
     ]
+
+
+class NoPool:
+    """The demo's workers, none of which works."""
+
+    twice, killed, copies = False, 0, 0
+
+    def views(self) -> tuple[()]:
+        return ()
+
+
+def test_what_an_earlier_publish_of_the_demo_owes_is_open_until_it_has_ended(
+    system: System,
+) -> None:
+    graph = Graph({"ada": frozenset({"bob"})})
+    stage = Stage(Stack(REGION, None, outputs(), {}), graph, Meter(dict, "Timelines"))  # type: ignore[arg-type]
+    stage.pool = NoPool()  # type: ignore[assignment]
+    stage._readers = []
+    for key in ("post-1", "post-2"):
+        system.publish(key)
+        stage.run.posts[ref_id_for("ada", key)] = "ada"
+    stage._latest = [ref_id_for("ada", "post-2")]
+    first = stage.shown.read(stage.shown.state)
+    assert (first.open, first.queues["publish"].waiting) == (2, 2)
+    system.pump()
+    assert stage.shown.read(first).open == 0
 
 
 def test_dead_letters_are_counted(system: System, console: Console) -> None:

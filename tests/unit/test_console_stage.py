@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 
+from fanfold import clock
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.graph import heavy_tailed
 from fanfold_cli.local import deploy
 from fanfold_cli.local.home import Home
+from fanfold_cli.stack import Deployment
 from fanfold_console import opening, server
 from fanfold_console.hurt import building, command
+from fanfold_console.hurt import stage as stages
+from fanfold_console.hurt.meter import Meter
+from fanfold_console.hurt.stage import Stage
+from fanfold_console.views import State
+from fanfold_console.watching import Refreshing
 
 GRAPH = heavy_tailed(publishers=2, most=5, seed=1)
 
@@ -89,6 +98,76 @@ def test_ctrl_c_during_the_deployment_says_that_the_engine_has_ended(
     assert ended == [building.home_beside(Home(tmp_path / "home"))]
     said = capsys.readouterr().err
     assert said == "Interrupted: the engine of this demo has ended, with all its workers.\n"
+
+
+class IdlePool:
+    """Workers that have nothing in hand."""
+
+    def kill(self, _ref_id: str) -> None:
+        raise ExpectedError("Nothing was killed: no worker has a segment in hand.")
+
+
+@pytest.fixture
+def stage() -> Stage:
+    """A stage at rest, which is read whenever it is asked for."""
+    made = Stage(Deployment("us-east-1", "http://127.0.0.1:1", {}), GRAPH, Meter(dict, "T"))  # type: ignore[arg-type]
+
+    def read(before: State) -> State:
+        return replace(before, read_at=clock.now_ms() / 1000)
+
+    made.shown = Refreshing(replace(made.shown.state, every_seconds=0.0), read)
+    made.pool = IdlePool()  # type: ignore[assignment]
+    return made
+
+
+def test_nothing_is_at_rest_while_a_publish_is_in_flight(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def publish(*_: Any) -> None:
+        begun.set()
+        go_on.wait()
+
+    monkeypatch.setattr(stages, "publish", publish)
+    assert stage.is_at_rest
+    thread = threading.Thread(target=stage.act, args=({"what": "publish"},))
+    thread.start()
+    begun.wait()
+    stage.act({"what": "count"})
+    assert not stage.is_at_rest
+    go_on.set()
+    thread.join()
+    assert stage.is_at_rest
+
+
+def test_a_state_from_before_the_end_of_a_publish_says_nothing_about_rest(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "publish", lambda *_: None)
+    stale = stage.shown.current()
+    stage.shown.read = lambda _: replace(stale, read_at=stale.read_at - 1)
+    stage.publish()
+    assert not stage.is_at_rest
+
+
+def test_once_the_rows_shall_be_counted_nothing_more_is_published(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published: list[Any] = []
+    monkeypatch.setattr(stages, "publish", lambda *given: published.append(given))
+    stage.act({"what": "count"})
+    with pytest.raises(ExpectedError, match="Nothing was published"):
+        stage.act({"what": "publish"})
+    assert (published, stage.is_at_rest) == ([], True)
+
+
+def test_a_button_that_does_nothing_says_why_in_the_log(stage: Stage) -> None:
+    with pytest.raises(ExpectedError):
+        stage.act({"what": "kill"})
+    assert [event.text for event in stage.story.lines] == [
+        "Nothing was killed: no worker has a segment in hand."
+    ]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
