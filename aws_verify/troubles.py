@@ -35,11 +35,11 @@ class Trouble:
 
 @contextmanager
 def deliveries_paused(deployment: Deployment) -> Iterator[None]:
-    with ExitStack() as paused:
-        for queue in LANES[Lane.ALL]:
-            paused.callback(switch, deployment, queue, ENABLED)
-            switch(deployment, queue, DISABLED)
+    try:
+        switch(deployment, LANES[Lane.ALL], DISABLED)
         yield
+    finally:
+        switch(deployment, LANES[Lane.ALL], ENABLED)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A deployed Fanfold stack, on AWS or on the local engine: outputs, settings, clients, users."""
 
+import getpass
 import os
 import socket
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import boto3
+from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import names
 from fanfold.settings import Settings
@@ -112,6 +114,22 @@ class Deployment:
 
     def client(self, service: str, attempts: int = aws.ATTEMPTS) -> Any:
         return aws.client(service, self.endpoint, self.region, attempts)
+
+    def caller(self) -> str:
+        """Who runs this command: on AWS the end of their ARN, `user/ann`; here, of this machine.
+
+        Empty if nobody says.
+        """
+        if self.is_local:
+            try:
+                return getpass.getuser()
+            except (KeyError, OSError):  # a user without a name, as in a container
+                return ""
+        try:
+            arn = str(self.client("sts").get_caller_identity()["Arn"])
+        except (ClientError, BotoCoreError):
+            return ""
+        return arn.split(":", 5)[5]
 
     def queue_arn(self, output: str) -> str:
         """The ARN of the queue whose URL is in this output."""

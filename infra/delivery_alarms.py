@@ -67,8 +67,9 @@ def of_queue(queue: WorkQueue) -> Iterator[Rule]:
         yield Rule(
             name=f"{name}Late",
             says=f"The oldest message of the {lower} queue has waited for "
-            f"{age.to_minutes():g} minutes: the queue is paused, its workers fail, or more comes "
-            "in than they may take. See 'Late work' in docs/operations.md.",
+            f"{age.to_minutes():g} minutes: the queue is paused (`fanfold pause --show` says by "
+            "whom and why: ask them before you resume), its workers fail, or more comes in than "
+            "they may take. See 'Late work' in docs/operations.md.",
             metric=_age(queue),
             threshold=age.to_seconds(),
             bad=3,
@@ -77,8 +78,8 @@ def of_queue(queue: WorkQueue) -> Iterator[Rule]:
     yield Rule(
         name=f"{name}Expiring",
         says=f"A message has waited in the {lower} queue for {EXPIRING.to_days():g} days, and SQS "
-        "deletes it after 14. Resume the queue if it is paused; otherwise find out why its "
-        "workers fail.",
+        "deletes it after 14. `fanfold pause --show` says whether it is paused, by whom and why: "
+        "end the pause with them; otherwise find out why its workers fail.",
         metric=_age(queue),
         threshold=EXPIRING.to_seconds(),
     )
@@ -88,9 +89,9 @@ def of_lane(lane: WorkQueue, stage: Stage) -> Iterator[Rule]:
     yield Rule(
         name=f"{lane.name.name}StandsStill",
         says=f"Messages are in the {lane.name.lane} lane, and for {STILL_MINUTES} minutes no "
-        "entry was written: the lane is paused (`fanfold resume`), or its workers fail or are "
-        "throttled (the log of the function deliver says so). After a very large fan-out was "
-        "abandoned, it passes by itself.",
+        "entry was written: the lane is paused (`fanfold pause --show` says by whom and why: "
+        "ask them before you resume), or its workers fail or are throttled (the log of the "
+        "function deliver says so). After a very large fan-out was abandoned, it passes by itself.",
         # Few messages are taken at once. If their workers fail they are hidden, and if those hand
         # back they are delayed: no message is ever seen waiting. Where no worker runs there is no
         # data about entries.
@@ -157,8 +158,8 @@ def of_sweep(stage: Stage) -> Iterator[Rule]:
     yield Rule(
         name="LargeFanoutsLate",
         says=f"A post was accepted {days:g} days ago and has not reached all its many followers: "
-        "the bulk lane is paused, stands still, or is too slow. `fanfold fanout list --open` names "
-        "the post; see 'Late work' in docs/operations.md.",
+        "the bulk lane is paused (`fanfold pause --show`), stands still, or is too slow. `fanfold "
+        "fanout list --open` names the post; see 'Late work' in docs/operations.md.",
         metric=ours(names.OLDEST_LARGE_OPEN_SECONDS, stage, names.SWEEP, "Maximum"),
         threshold=days * Duration.days(1).to_seconds(),
         bad=REPORTS,

@@ -42,6 +42,7 @@ from simulation.world import World
 # The share of commands that do not come to their end while faults last, and after how many calls.
 CUT_SHORT = 0.4
 CALLS = 12
+TAGGING = frozenset({"list_queue_tags", "tag_queue", "untag_queue"})
 # The stack of a run.
 NAMED: Any = {"stack": "simulated", "account": "0"}
 PLACE = place_of(**NAMED, region="simulated")
@@ -99,12 +100,23 @@ class OperatorClient(BotoClient):
         assert process
         if operation == "list_message_move_tasks":  # the model has none
             return {"Results": []}
+        if operation in TAGGING:
+            return self._tag(operation, process.world.queue_tags, request)
         if self.service == "sqs":
             process.world.letters.before(operation, request, process.sent)
         answer = super()._try(operation, **request)
         if operation == "send_message":
             process.sent.append((request["QueueUrl"], request["MessageBody"]))
         return answer
+
+    @staticmethod
+    def _tag(operation: str, tags: dict[str, dict[str, str]], request: dict[str, Any]) -> Any:
+        """The model has no tags of queues."""
+        mine = tags.setdefault(request["QueueUrl"], {})
+        mine.update(request.get("Tags", {}))
+        for key in request.get("TagKeys", ()):
+            mine.pop(key, None)
+        return {"Tags": dict(mine)} if operation == "list_queue_tags" else {}
 
 
 @dataclass(frozen=True)
@@ -148,6 +160,9 @@ class Simulated(Deployment):
     """The stack of a run, as one process reaches it."""
 
     process: Process | None = None
+
+    def caller(self) -> str:
+        return "operator"  # who may resume what another one of them has paused
 
     def client(self, service: str, attempts: int = aws.ATTEMPTS) -> Any:
         assert self.process

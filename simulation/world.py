@@ -167,6 +167,7 @@ class World:
         self.reached = Reached(self)
         # What the doctor has found last, and first in the calm.
         self.examined = self.first_examination = Report()
+        self.queue_tags: dict[str, dict[str, str]] = {}  # by URL
         self.observer = Observer(self)
         # From a generator of its own, so that the runs of a seed differ in nothing else.
         random = Random(f"{self.seed} around")

@@ -1,22 +1,37 @@
 """`fanfold pause` and `fanfold resume`: stop deliveries, and start them again."""
 
 import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
+from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold import names
+from fanfold import clock, names, times
 from fanfold.aws.event_sources import DISABLED, ENABLED, PAUSED
-from fanfold_cli.console import ExpectedError, failing_with, print_json, print_result
+from fanfold_cli import pauses
+from fanfold_cli.console import (
+    INTERRUPTED,
+    ExpectedError,
+    ask,
+    failing_with,
+    print_json,
+    print_result,
+    say,
+)
 from fanfold_cli.event_sources import mapping_of
-from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
+from fanfold_cli.pauses import Pause
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
 
 # AWS takes about a minute to enable or disable a mapping, and refuses other changes meanwhile.
 PATIENCE_SECONDS = 180.0
 POLL_SECONDS = 1.0
+HOUR_MS = 60 * 60 * 1000
 
 
 class Lane(StrEnum):
@@ -47,6 +62,16 @@ LaneOption = Annotated[
 
 def pause(
     lane: LaneOption = Lane.ALL,
+    why: Annotated[
+        str, typer.Option(help="The reason, which `--show` and `resume` tell others.")
+    ] = "",
+    hours: Annotated[
+        float | None,
+        typer.Option(min=0.01, help="For how long, as `--show` tells; nothing resumes by itself."),
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="Only read: what is paused, by whom and why.")
+    ] = False,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -55,62 +80,234 @@ def pause(
 
     Posts are still accepted and wait, for 14 days at most; so do messages of other services.
     """
-    _switch_lanes(lane, DISABLED, stack, home, as_json=as_json)
+    deployment = Deployment.choose(stack, home)
+    if show:
+        _show(_read(deployment, lane, DISABLED), as_json=as_json)
+        return
+    switching = _read(deployment, lane, DISABLED)
+    # What was noted before, and did not keep the lane from running, is over.
+    over = {queue: switching.noted[queue] for queue in switching.states if switching.runs(queue)}
+    now_ms = clock.now_ms()
+    until = "" if hours is None else times.to_text(now_ms + round(hours * HOUR_MS))
+
+    def note() -> None:
+        mine = Pause(switching.caller, times.to_text(now_ms), until, why)
+        for queue in switching.states:
+            pauses.forget(switching.sqs, switching.url(queue), over.get(queue, []))
+            pauses.note(switching.sqs, switching.url(queue), mine)
+
+    _switch(switching, lane, noting=note)
+    _print(switching, as_json=as_json)
+    for queue, found in switching.noted.items():
+        for other in found:
+            if queue not in over and other.who != switching.caller:
+                say(f"{_name(queue)} was paused already {other.told(now_ms)}.")
 
 
 def resume(
     lane: LaneOption = Lane.ALL,
+    yes: YesOption = False,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start delivering again, including the posts that waited."""
-    _switch_lanes(lane, ENABLED, stack, home, as_json=as_json)
-
-
-def _switch_lanes(
-    lane: Lane, wanted: str, stack: str | None, home: str | None, *, as_json: bool
-) -> None:
+    """Start delivering again, including the posts that waited; asks where another one paused."""
     deployment = Deployment.choose(stack, home)
-    with (
-        failing_with("The lane cannot be switched; run it again"),
-        waiting_for(f"Lambda to switch {lane}, which takes a minute"),
-    ):
-        done = [switch(deployment, queue, wanted) for queue in LANES[lane]]
+    switching = _read(deployment, lane, ENABLED)
+    paused = [queue for queue in switching.states if not switching.runs(queue)]
+    for queue in paused:
+        say(_told(switching, queue))
+    if any(not switching.is_mine(queue) for queue in paused):
+        say(
+            "You did not pause all of this, or not alone. Where a table is being restored, posts "
+            "that are delivered now miss followers, and nothing tells which."
+        )
+        names_of = ", ".join(map(_name, paused))
+        ask(f"Resume {names_of} all the same?", place=deployment.place, yes=yes)
+
+    def forget() -> None:
+        for queue, found in switching.noted.items():
+            pauses.forget(switching.sqs, switching.url(queue), found)
+
+    _switch(switching, lane, ended=forget)
+    _print(switching, as_json=as_json)
+
+
+def _nothing() -> None: ...
+
+
+def _read(deployment: Deployment, lane: Lane, wanted: str) -> "Switching":
+    with failing_with("The lanes cannot be read, so nothing was switched"):
+        return Switching(deployment, LANES[lane], wanted)
+
+
+def _switch(
+    switching: "Switching",
+    lane: Lane,
+    *,
+    noting: Callable[[], None] = _nothing,
+    ended: Callable[[], None] = _nothing,
+) -> None:
+    """Ask all lanes, then wait for them; on any other end, say how each of them is."""
+    again = "Run the command again to keep waiting."
+    try:
+        with waiting_for(f"Lambda to switch {lane}, which takes a minute"):
+            switching.ask()
+            _note(noting)
+            switching.wait()
+            _note(ended)
+    except KeyboardInterrupt:
+        say(f"Interrupted: {switching.told()} {again}")
+        raise typer.Exit(INTERRUPTED) from None
+    except (ClientError, BotoCoreError) as error:
+        raise ExpectedError(f"{switching.told()} {again} The error: {error}") from error
+
+
+def _note(change: Callable[[], None]) -> None:
+    """A pause that cannot be noted is a pause all the same: it must not fail for that."""
+    try:
+        change()
+    except (ClientError, BotoCoreError) as error:
+        say(f"Who pauses, and why, cannot be noted at the queues: {error}")
+
+
+def switch(deployment: Deployment, queues: Sequence[names.Queue], wanted: str) -> None:
+    """Bring the event source mappings of the queues to the state `wanted`, and wait for them."""
+    switching = Switching(deployment, queues, wanted)
+    switching.ask()
+    switching.wait()
+
+
+class Switching:
+    """The event source mappings of some queues, on their way to the state `wanted`."""
+
+    def __init__(self, deployment: Deployment, queues: Sequence[names.Queue], wanted: str) -> None:
+        self.deployment, self.wanted = deployment, wanted
+        self.sqs, self.lambda_ = deployment.client("sqs"), deployment.client("lambda")
+        self.caller = pauses.who_of(deployment.caller())
+        # Before the states: who notes a pause has asked for it before.
+        self.noted = {queue: self._noted(queue) for queue in queues}
+        mappings = {queue: mapping_of(deployment, queue) for queue in queues}
+        self.ids = {queue: mapping["UUID"] for queue, mapping in mappings.items()}
+        self.before = {queue: mapping["State"] for queue, mapping in mappings.items()}
+        self.states = dict(self.before)
+        self.unasked = {queue for queue, state in self.before.items() if state != wanted}
+
+    def url(self, queue: names.Queue) -> str:
+        return self.deployment.output(queue.url_output)
+
+    def runs(self, queue: names.Queue) -> bool:
+        return self.before[queue] not in PAUSED
+
+    def is_mine(self, queue: names.Queue) -> bool:
+        """Whether the caller alone has paused it."""
+        who = {each.who for each in self.noted[queue]}
+        return bool(self.caller) and who == {self.caller}
+
+    def _noted(self, queue: names.Queue) -> list[Pause]:
+        found: list[Pause] = []
+        _note(lambda: found.extend(pauses.noted(self.sqs, self.url(queue))))
+        return found
+
+    def ask(self) -> None:
+        """Ask for the change of every queue that needs it, whether or not others can be asked."""
+        failures = [error for queue in list(self.ids) if (error := self._ask(queue))]
+        if failures:
+            raise failures[0]
+
+    def _ask(self, queue: names.Queue) -> ClientError | None:
+        if queue not in self.unasked:
+            return None
+        try:
+            if _request(self.lambda_, self.ids[queue], enabled=self.wanted == ENABLED):
+                self.unasked.discard(queue)
+        except ClientError as error:
+            return error
+        return None
+
+    def wait(self) -> None:
+        """Until all are as wanted; raises `ExpectedError` when the patience is over."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            self._look()
+            if all(state == self.wanted for state in self.states.values()):
+                return
+            if time.monotonic() > end:
+                raise ExpectedError(
+                    f"{self.told()} Lambda was waited for {PATIENCE_SECONDS:.0f} s; run the "
+                    "command again to keep waiting."
+                )
+            time.sleep(POLL_SECONDS)
+            self.ask()
+
+    def _look(self) -> None:
+        for queue, mapping in self.ids.items():
+            if self.states[queue] != self.wanted:
+                self.states[queue] = self.lambda_.get_event_source_mapping(UUID=mapping)["State"]
+
+    def told(self) -> str:
+        """How each lane is now, or was when it was last seen."""
+        with suppress(ClientError, BotoCoreError):
+            self._look()
+        each = (f"{_name(queue)} is {_word(state)}" for queue, state in self.states.items())
+        return f"{', '.join(each)}."
+
+    def content(self, queue: names.Queue) -> dict[str, Any]:
+        return {
+            "lane": _name(queue),
+            "was": self.before[queue],
+            "state": self.states[queue],
+            "changed": (self.before[queue] in PAUSED) != (self.states[queue] in PAUSED),
+        }
+
+
+def _name(queue: names.Queue) -> str:
+    return queue.name.lower()
+
+
+def _word(state: str) -> str:
+    return {DISABLED: "paused", ENABLED: "running"}.get(state, state)
+
+
+def _told(switching: Switching, queue: names.Queue) -> str:
+    state = _word(switching.states[queue])
+    if switching.runs(queue):
+        return f"{_name(queue)} is {state}."
+    found = switching.noted[queue]
+    if not found:
+        return f"{_name(queue)} is {state}; nobody has noted who paused it, when and why."
+    return (
+        f"{_name(queue)} is {state} {'; and '.join(each.told(clock.now_ms()) for each in found)}."
+    )
+
+
+def _show(switching: Switching, *, as_json: bool) -> None:
+    if as_json:
+        lanes = [
+            {
+                "lane": _name(queue),
+                "state": state,
+                "pauses": []
+                if switching.runs(queue)
+                else [asdict(each) for each in switching.noted[queue]],
+            }
+            for queue, state in switching.states.items()
+        ]
+        print_json({"lanes": lanes})
+        return
+    for queue in switching.states:
+        print_result(_told(switching, queue))
+
+
+def _print(switching: Switching, *, as_json: bool) -> None:
+    done = [switching.content(queue) for queue in switching.states]
     if as_json:
         print_json({"lanes": done})
         return
-    verb = "paused" if wanted == DISABLED else "running"
+    verb = "paused" if switching.wanted == DISABLED else "running"
     for each in done:
         was = f"is {verb} now" if each["changed"] else f"was {verb} already"
         print_result(f"{each['lane']} {was}.")
-
-
-def switch(deployment: Deployment, queue: names.Queue, wanted: str) -> dict[str, Any]:
-    """Bring the event source mapping of the queue to the state `wanted`, and wait for it."""
-    lambda_ = deployment.client("lambda")
-    mapping = mapping_of(deployment, queue)
-    before = state = mapping["State"]
-    is_requested = False
-    end = time.monotonic() + PATIENCE_SECONDS
-    while state != wanted:
-        if not is_requested:
-            is_requested = _request(lambda_, mapping["UUID"], enabled=wanted == ENABLED)
-        state = lambda_.get_event_source_mapping(UUID=mapping["UUID"])["State"]
-        if state == wanted:
-            break
-        if time.monotonic() > end:
-            raise ExpectedError(
-                f"{queue.name.lower()} is still {state} after {PATIENCE_SECONDS:.0f} s; run the "
-                "command again to keep waiting."
-            )
-        time.sleep(POLL_SECONDS)
-    return {
-        "lane": queue.name.lower(),
-        "was": before,
-        "state": state,
-        "changed": (before in PAUSED) != (wanted == DISABLED),
-    }
 
 
 def _request(lambda_: Any, mapping: str, *, enabled: bool) -> bool:

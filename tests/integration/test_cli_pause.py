@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
 
-from tests.integration.cli import run
-from tests.integration.system import System
+from fanfold_cli.stack import Deployment
+from tests.integration.cli import PLACE, run, run_on, stack_with
+from tests.integration.system import AT, System, error
 
 DELIVERIES = ["Publish", "Express", "Bulk"]
 
@@ -23,10 +25,18 @@ class FakeLambda:
         ResourceInUseException = InUse
         ResourceConflictException = InUse
 
-    def __init__(self, state: str = "Enabled", *, busy: int = 0, stuck: bool = False) -> None:
+    def __init__(
+        self,
+        state: str = "Enabled",
+        *,
+        busy: int = 0,
+        stuck: Collection[str] = (),
+        refused: Collection[str] = (),
+    ) -> None:
         self.states = dict.fromkeys(DELIVERIES, state)
         self.asked: list[tuple[str, bool]] = []
-        self.busy, self.stuck = busy, stuck
+        self.asked_before_the_first_wait: list[tuple[str, bool]] | None = None
+        self.busy, self.stuck, self.refused = busy, stuck, refused
 
     def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
         queue = EventSourceArn.rpartition(":")[2]
@@ -36,12 +46,16 @@ class FakeLambda:
         if self.busy:
             self.busy -= 1
             raise InUse
+        if UUID in self.refused:
+            raise error("AccessDenied", 403)
         self.asked.append((UUID, Enabled))
         self.states[UUID] = "Enabling" if Enabled else "Disabling"
 
     def get_event_source_mapping(self, *, UUID: str) -> Any:  # noqa: N803
+        if self.asked_before_the_first_wait is None:
+            self.asked_before_the_first_wait = list(self.asked)
         now = self.states[UUID]
-        if not self.stuck:
+        if UUID not in self.stuck:
             self.states[UUID] = {"Enabling": "Enabled", "Disabling": "Disabled"}.get(now, now)
         return {"State": now}
 
@@ -82,7 +96,8 @@ def test_only_the_chosen_lanes_that_must_change_are_switched(
     fake = FakeLambda(before)
     command, *option = arguments.split()
     lanes = option[1:] or [queue.lower() for queue in DELIVERIES]
-    ran = run(command, *option, lambda_=fake)
+    yes = ["--yes"] if command == "resume" else []  # nobody has noted who paused
+    ran = run(command, *option, *yes, lambda_=fake)
     assert (ran.exit_code, ran.stdout.splitlines()) == (0, [f"{lane} {outcome}" for lane in lanes])
     asked = [(lane.title(), command == "resume") for lane in lanes]
     assert fake.asked == (asked if is_changed else [])
@@ -95,9 +110,199 @@ def test_a_change_in_progress_is_waited_for(slept: list[float]) -> None:
     assert len(slept) >= 2
 
 
-def test_a_mapping_that_does_not_change_within_the_patience_is_reported(
-    slept: list[float],
+def test_all_lanes_are_asked_before_any_is_waited_for(slept: list[float]) -> None:
+    """One that is stuck holds up no other, and its failure says how each of them is."""
+    fake = FakeLambda(stuck={"Publish"})
+    ran = run("pause", lambda_=fake)
+    assert ran.exit_code == 1
+    assert fake.asked_before_the_first_wait == [(queue, False) for queue in DELIVERIES]
+    assert "publish is Disabling, express is paused, bulk is paused." in ran.said
+    assert "Lambda was waited for 180 s; run the command again" in ran.said
+    assert 180 < sum(slept) < 190
+
+
+def test_a_lane_that_cannot_be_asked_keeps_no_other_from_being_asked() -> None:
+    fake = FakeLambda(refused={"Publish"})
+    ran = run("pause", lambda_=fake)
+    assert ran.exit_code == 1
+    assert fake.asked == [("Express", False), ("Bulk", False)]
+    assert "publish is running, express is Disabling, bulk is Disabling." in ran.said
+    assert "AccessDenied" in ran.said
+
+
+@pytest.mark.parametrize("command", ["pause", "resume"])
+def test_an_interrupt_says_how_each_lane_is(
+    command: str, monkeypatch: pytest.MonkeyPatch, system: System
 ) -> None:
-    ran = run("pause", lambda_=FakeLambda(stuck=True))
-    assert (ran.exit_code, "publish is still Disabling after 180 s" in ran.said) == (1, True)
-    assert sum(slept) > 180
+    before, wanted = ("Enabled", "paused") if command == "pause" else ("Disabled", "running")
+    fake = FakeLambda(before, stuck={"Bulk"})
+
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", interrupt)
+    ran = run(command, *(["--yes"] if command == "resume" else []), lambda_=fake)
+    assert (ran.exit_code, ran.stdout) == (130, "")
+    between = "Disabling" if command == "pause" else "Enabling"
+    states = f"publish is {wanted}, express is {wanted}, bulk is {between}."
+    assert f"Interrupted: {states} Run the command again" in ran.said
+
+
+# Who has paused
+
+
+@pytest.fixture
+def ann(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Who runs the commands: ann, until another name is given."""
+
+    def become(who: str) -> None:
+        monkeypatch.setattr(Deployment, "caller", lambda _deployment: who)
+
+    become("user/ann")
+    return become
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The questions, each answered with no, on a terminal."""
+    asked: list[str] = []
+
+    def confirm(question: str, *, err: bool) -> bool:
+        asked.append(question)
+        return not err
+
+    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
+    monkeypatch.setattr("typer.confirm", confirm)
+    return asked
+
+
+WHY = ("--why", "Restore of following", "--hours", "2")
+TOLD = f"by user/ann since {AT} until 2026-11-20T20:00:00.123Z: Restore of following."
+
+
+def test_a_pause_keeps_who_when_why_and_until_when_and_show_only_reads(
+    ann: Callable[[str], None], system: System
+) -> None:
+    fake = FakeLambda()
+    assert run("pause", "--lane", "bulk", *WHY, lambda_=fake).exit_code == 0
+    ann("user/bob")
+    before = list(fake.asked)
+    for _ in range(2):
+        shown = run("pause", "--show", lambda_=fake)
+        lines = ["publish is running.", "express is running.", f"bulk is paused {TOLD}"]
+        assert (shown.exit_code, shown.stdout.splitlines()) == (0, lines)
+    lanes = run("pause", "--show", "--json", lambda_=fake).json["lanes"]
+    assert lanes[2]["pauses"] == [
+        {
+            "who": "user/ann",
+            "since": AT,
+            "until": "2026-11-20T20:00:00.123Z",
+            "why": "Restore of following",
+        }
+    ]
+    assert fake.asked == before
+    system.clock.advance(3 * 3600)
+    shown = run("pause", "--show", "--lane", "bulk", lambda_=fake)
+    assert "until 2026-11-20T20:00:00.123Z, which is over: Restore" in shown.stdout
+
+
+def test_one_who_has_paused_alone_resumes_without_a_question(
+    ann: Callable[[str], None], answers: list[str]
+) -> None:
+    fake = FakeLambda()
+    run("pause", *WHY, lambda_=fake)
+    ran = run("resume", lambda_=fake)
+    assert (ran.exit_code, answers) == (0, [])
+    assert f"publish is paused {TOLD}" in ran.said
+    assert "paused" not in run("pause", "--show", lambda_=fake).stdout
+    fake.states = dict.fromkeys(DELIVERIES, "Disabled")  # by Lambda's console
+    assert "nobody has noted who paused it" in run("pause", "--show", lambda_=fake).stdout
+
+
+@pytest.mark.parametrize("how", ["another", "both", "nobody", "unknown"])
+def test_a_resume_asks_where_another_one_has_paused(
+    ann: Callable[[str], None], answers: list[str], how: str
+) -> None:
+    fake = FakeLambda("Disabled" if how == "nobody" else "Enabled")
+    if how == "unknown":
+        ann("")  # STS did not answer, neither then nor now
+    if how in ("another", "both", "unknown"):
+        run("pause", *WHY, lambda_=fake)
+    if how in ("another", "both"):
+        ann("user/bob")
+    if how == "both":
+        second = run("pause", lambda_=fake)
+        assert f"bulk was paused already {TOLD}" in second.said
+    ran = run("resume", lambda_=fake)
+    assert (ran.exit_code, ran.said) == (1, "Nothing was changed.")
+    assert answers == [f"{PLACE}: Resume publish, express, bulk all the same?"]
+    assert fake.states == dict.fromkeys(DELIVERIES, "Disabled")
+    assert run("resume", "--yes", lambda_=fake).exit_code == 0
+    assert fake.states == dict.fromkeys(DELIVERIES, "Enabled")
+    assert run("resume", lambda_=fake).exit_code == 0, "nothing is paused any more"
+
+
+def test_a_resume_of_what_another_one_has_paused_takes_no_piped_answer(
+    ann: Callable[[str], None],
+) -> None:
+    fake = FakeLambda()
+    run("pause", lambda_=fake)
+    ann("user/bob")
+    ran = run_on(stack_with(lambda_=fake), "resume", stdin="y\n")
+    assert (ran.exit_code, "there is no terminal to ask on" in ran.said) == (1, True)
+    assert fake.states == dict.fromkeys(DELIVERIES, "Disabled")
+
+
+def test_a_note_of_a_pause_that_another_tool_ended_is_over_with_the_next_pause(
+    ann: Callable[[str], None], answers: list[str]
+) -> None:
+    fake = FakeLambda()
+    run("pause", *WHY, lambda_=fake)
+    fake.states = dict.fromkeys(DELIVERIES, "Enabled")
+    assert "paused" not in run("pause", "--show", lambda_=fake).stdout
+    ann("user/bob")
+    assert "paused already" not in run("pause", lambda_=fake).said
+    assert run("resume", lambda_=fake).exit_code == 0
+    assert answers == []
+
+
+def test_a_pause_that_cannot_be_noted_is_a_pause(system: System) -> None:
+    class Untagged:
+        def __getattr__(self, name: str) -> Any:
+            if "tag" in name:
+                raise error("AccessDenied", 403)
+            return getattr(system.sqs, name)
+
+    fake = FakeLambda()
+    ran = run("pause", lambda_=fake, sqs=Untagged())
+    assert ran.exit_code == 0
+    assert "Who pauses, and why, cannot be noted at the queues: " in ran.said
+    assert fake.states == dict.fromkeys(DELIVERIES, "Disabled")
+
+
+def test_a_note_has_only_what_a_tag_may_have_and_no_more_than_fits(
+    ann: Callable[[str], None], system: System
+) -> None:
+    ann("assumed-role/" + "x" * 200 + "/ann,smith")
+    fake = FakeLambda()
+    run("pause", "--why", "it's #1, \N{LATIN SMALL LETTER U WITH DIAERESIS}" * 40, lambda_=fake)
+    tags = system.sqs.list_queue_tags(QueueUrl=system.url("Bulk"))["Tags"]
+    ((key, value),) = tags.items()
+    assert (len(key), 250 < len(value) <= 256) == (128, True)
+    assert key.endswith("/ann_smith")
+    assert "it_s _1_ \N{LATIN SMALL LETTER U WITH DIAERESIS}it_s" in value
+    assert run("resume", lambda_=fake).exit_code == 0, "it is known to be the same person"
+
+
+def test_the_caller_on_aws_is_the_end_of_an_arn() -> None:
+    class Sts:
+        def get_caller_identity(self) -> Any:
+            return {"Arn": "arn:aws:sts::123456789012:assumed-role/Operator/ann"}
+
+    assert stack_with(sts=Sts()).caller() == "assumed-role/Operator/ann"
+
+    class Unreachable:
+        def get_caller_identity(self) -> Any:
+            raise error("ServiceUnavailable", 503)
+
+    assert stack_with(sts=Unreachable()).caller() == ""
