@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -108,7 +108,9 @@ def follow(request: Request) -> Answer:
     relation = following.follow(
         request.user_id, request.path_id("publisher_id"), asked_at=request.received_at
     )
-    return answer(200, _followed(relation))
+    # Without a follow if an unfollow of a later time has overtaken the first one.
+    since = relation.followed_at or times.to_text(request.received_at)
+    return answer(200, _followed(replace(relation, followed_at=since)))
 
 
 def unfollow(request: Request) -> Answer:

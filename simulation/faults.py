@@ -53,6 +53,11 @@ HOT_ALONE = 0.3
 # How often an invocation is frozen after a call, and for how long; then it goes on.
 FREEZE_RATES = (0.0, 0.0, 0.0, 0.001)
 FREEZE_SECONDS = 600.0
+# How often a client gives a request up and the request goes on: how long the client waits at most,
+# and how long the request waits for a cold start, with the time at which it was received.
+IMPATIENCE_RATES = (0.0, 0.0, 0.0, 0.3)
+PATIENCE_SECONDS = 3.0
+COLD_START_SECONDS = 9.0
 MAX_SKEW_MS = 2_000
 SLOW_SECONDS = 8.0
 # How long a timeline's partition is hot: perhaps long after the other faults have ended.
@@ -74,6 +79,7 @@ class Faults:
     conflicting: Random  # of its own, so that all else of a run stays as it was
     apart: Random  # likewise
     freezing: Random  # likewise
+    giving_up: Random  # likewise
     rates: dict[str, float] = field(default_factory=dict)
     injected: Counter[str] = field(default_factory=Counter)
     are_on: bool = True
@@ -87,6 +93,7 @@ class Faults:
         self.rates["conflict"] = self.conflicting.choice(CONFLICT_RATES)
         self.rates["apart"] = self.apart.choice(APART_RATES)
         self.rates["stopped"] = self.freezing.choice(FREEZE_RATES)
+        self.rates["impatient"] = self.giving_up.choice(IMPATIENCE_RATES)
         if self.random.random() < ALONE:
             is_hot = self.random.random() < HOT_ALONE
             one = "hot" if is_hot else self.random.choice(list(RATES))
@@ -139,6 +146,17 @@ class Faults:
             return [0.0] * items
         self.injected["apart"] += 1
         return [0.0, *(self.apart.uniform(*APART_SECONDS) for _ in range(items - 1))]
+
+    def impatience(self) -> tuple[float, float] | None:
+        """How long a client waits for an answer, and its request for a cold start, in seconds.
+
+        None: the client waits for its answer, and the request for nothing.
+        """
+        if not self.are_on or self.giving_up.random() >= self.rates.get("impatient", 0.0):
+            return None
+        self.injected["impatient"] += 1
+        draw = self.giving_up.uniform
+        return draw(0.0, PATIENCE_SECONDS), draw(0.0, COLD_START_SECONDS)
 
     def after(self, service: str, operation: str) -> None:
         """Perhaps lose the answer of a call that was applied."""

@@ -68,6 +68,7 @@ class Environment:
     starts: int = 0
     idle_since: float = 0.0  # in seconds of the scheduler
     stopped: float = 0.0  # for how many its monotonic clock stood still
+    skew_ms: int = 0  # of its wall clock since its cold start
 
     @property
     def name(self) -> str:
@@ -78,6 +79,7 @@ class Environment:
         """Forget what a warm environment remembers."""
         self.is_cold = False
         self.starts += 1
+        self.skew_ms = running.world.faults.skew_ms()
         reading = getattr(self.door, "reading", None)
         if reading is not None:
             reading.hydration.cache.clear()
@@ -145,6 +147,8 @@ class Lambdas:
         task.deadline = world.scheduler.now + seconds
         task.skew_ms, task.environment = world.faults.skew_ms(), environment.name
         if world.stops_idle_clocks:
+            # No wall clock is set back just while its process is frozen.
+            task.skew_ms = environment.skew_ms
             environment.stopped += world.scheduler.now - environment.idle_since
         task.stopped = environment.stopped
         task.may_crash = has_failed = True

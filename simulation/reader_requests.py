@@ -52,8 +52,12 @@ def marker(world: World, user: str) -> str | None:
 def _marking(world: World, user: str, route: contract.Route, asked: str, **more: Any) -> str | None:
     tried = Marking(user, world.clock.now_ms(), asked)
     world.history.readers.markings.append(tried)
-    status, answer = requests.call(world, user, route, clock=world.door_ms(), **more)
-    tried.ended_ms = world.clock.now_ms()
+
+    def ended(_status: int) -> None:
+        tried.ended_ms = world.clock.now_ms()
+
+    clock = world.door_ms()
+    status, answer = requests.call(world, user, route, clock=clock, ended=ended, **more)
     if status == 200:
         is_set = answer["ref_id"] is not None
         tried.told = sort_key(answer["published_at"], answer["ref_id"]) if is_set else ""

@@ -18,6 +18,8 @@ from simulation.spans import Span
 from simulation.wishes import Wish
 from simulation.world import World
 
+NO_ANSWER = 0  # the status of a request whose client has given it up
+
 
 def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
     """Follow or unfollow by HTTP."""
@@ -28,9 +30,14 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
         relation = world.history.relations[user, publisher]
         relation.wishes.append(wish)
         path = {"publisher_id": publisher}
-        operation.status, _ = call(world, user, route, path=path, clock=world.door_ms())
+
+        def ended(status: int) -> None:
+            is_whole = status in (200, 204)
+            relation.ends(wish, world.clock.now_ms(), Span(wish.begun) if is_whole else None)
+
+        clock = world.door_ms()
+        operation.status, _ = call(world, user, route, path=path, clock=clock, ended=ended)
         wish.is_due = operation.status in (200, 204)
-        relation.ends(wish, world.clock.now_ms(), Span(wish.begun) if wish.is_due else None)
         return wish.is_due
 
     return operate(world, kind, user, publisher, is_acknowledged)
@@ -284,8 +291,13 @@ def call(
     body: Any = None,
     query: dict[str, str] | None = None,
     clock: int | None = None,
+    ended: Callable[[int], None] | None = None,
 ) -> tuple[int, Any]:
-    """Invoke a route's function as API Gateway does; 502 if its process dies."""
+    """Invoke a route's function as API Gateway does; 502 if its process dies.
+
+    With `ended`, which is told the status as the invocation has really ended, the client may give
+    the request up before: then it has no answer, which is status 0.
+    """
     event: dict[str, Any] = {
         "version": "2.0",
         "routeKey": route.key,
@@ -300,6 +312,27 @@ def call(
         "body": None if body is None else json.dumps(body),
         "isBase64Encoded": False,
     }
+    if ended is None:
+        return _invoke(world, route, event)
+    impatience = world.faults.impatience()
+    if impatience is None:
+        answer = _invoke(world, route, event)
+        ended(answer[0])
+        return answer
+    patience, cold_start = impatience
+    answers: list[tuple[int, Any]] = []
+
+    def invoke_late() -> None:
+        world.scheduler.sleep(cold_start)
+        answers.append(_invoke(world, route, event))
+        ended(answers[0][0])
+
+    world.scheduler.start(invoke_late, f"{route.key} of {user}")
+    world.scheduler.sleep(patience)
+    return answers[0] if answers else (NO_ANSWER, None)
+
+
+def _invoke(world: World, route: contract.Route, event: dict[str, Any]) -> tuple[int, Any]:
     try:
         answer = lambdas().invoke(route.door, event, seconds=names.API.seconds)
     except Crash:

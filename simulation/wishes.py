@@ -3,11 +3,13 @@
 Pure, and said without the product. Times are epoch milliseconds of one true clock; the stamps of
 requests may be off by a known skew.
 
-* A request takes effect once while it is being answered; if it was not answered, perhaps never.
+* A request takes effect once while it is being answered, or goes on unheard. If it was not
+  answered, or a request or message more than a second later has taken effect, perhaps never.
 * A message takes effect once between its sending and its end; or never, if a wish of a later time
   has taken effect by then, or if it is a dead letter.
 * What a message or an earlier request asks for does not come after the effect of a request that is
-  surely later, nor a message after one that was sent later.
+  surely later, nor a message after one that was sent later, nor a request after what was asked for
+  more than a second later.
 
 A history is allowed if some order of effects fits everything that was seen (`Sighting`). All such
 orders are followed at once, from one event to the next: at most a few wishes are open at a time.
@@ -18,6 +20,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+# The clocks that stamp requests agree at least so well (docs/api.md).
+OVERTAKEN_MS = 1_000
 
 _State = tuple[bool, int, int]  # follows; wishes that took effect, and sightings explained, as bits
 
@@ -129,11 +134,12 @@ class _Search:
         # By wish, the bits of those that come after it, and of those that excuse it.
         self.after = [_bits(_is_after(each, wish, skew_ms) for each in wishes) for wish in wishes]
         # Each change makes the time of the row later than all before, by a millisecond at least.
-        about_ms = skew_ms + len(wishes)
         self.excuses = [
-            _bits(each is not wish and each.stamp >= wish.stamp - about_ms for each in wishes)
-            if wish.is_message
-            else 0
+            _bits(
+                each is not wish and each.stamp >= wish.stamp + least_ms - len(wishes)
+                for each in wishes
+                for least_ms in [_overtaken_ms(wish) - _skew_ms(each, wish, skew_ms)]
+            )
             for wish in wishes
         ]
         # Which bits still matter, by each wish that has not ended.
@@ -230,9 +236,19 @@ def _is_after(later: Wish, wish: Wish, skew_ms: float) -> bool:
     """Whether an effect of one wish surely comes after that of another, if both have one."""
     if later.begun > wish.ended:
         return True
-    if not wish.is_message or later.is_import:
+    if later.is_import:
         return False
-    return later.stamp > wish.stamp + (0 if later.is_message else skew_ms)
+    return later.stamp > wish.stamp + _overtaken_ms(wish) + _skew_ms(later, wish, skew_ms)
+
+
+def _overtaken_ms(wish: Wish) -> float:
+    """How much later something has to be asked for, for the wish to come before it or never."""
+    return 0 if wish.is_message else OVERTAKEN_MS
+
+
+def _skew_ms(one: Wish, other: Wish, skew_ms: float) -> float:
+    """By how much the stamps of two wishes may be off; those of messages are true."""
+    return skew_ms * [one.is_message, other.is_message].count(False)
 
 
 def sightings_of(changes: Sequence[tuple[float, bool]]) -> Iterator[Sighting]:

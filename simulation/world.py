@@ -116,6 +116,7 @@ class World:
             Random(f"{self.seed} conflicts"),
             Random(f"{self.seed} apart"),
             Random(f"{self.seed} freezes"),
+            Random(f"{self.seed} impatience"),
         )
         self.scheduler = Scheduler(
             self.random,

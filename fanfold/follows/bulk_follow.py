@@ -66,7 +66,13 @@ class BulkFollowing:
             seen = {**unseen, **self._rows(user_id)} if attempt else unseen
             now = clock.now_ms()
             changes = [
-                granted(seen[each], True, asked_at=now, by_message=False)
+                granted(
+                    seen[each],
+                    True,
+                    asked_at=max(now, seen[each].asked_at),
+                    by_message=False,
+                    now=now,
+                )
                 for each in publisher_ids
                 if not seen[each].is_active
             ]

@@ -96,9 +96,9 @@ class Following:
     ) -> Follow:
         """Follow; idempotent. Raises `TooManyFollows`, `TooOften` and `Contended`.
 
-        When this returns, every publish accepted from now on reaches the user. `asked_at` is the
-        epoch millisecond of the wish. `by_message`, a later wish stays in effect, because messages
-        come late, and twice; and where the edge cannot be put now, it is left to RELATE.
+        When this returns, every publish accepted from now on reaches the user, unless a later wish
+        stays in effect (wishes.py). `asked_at` is the epoch millisecond of the wish. `by_message`,
+        where the edge cannot be put now, it is left to RELATE.
         """
         return self._ask(True, user_id, publisher_id, asked_at, by_message=by_message)
 
@@ -178,7 +178,8 @@ class Following:
         is_sent = False
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             seen = self.follows.get(user_id, publisher_id)
-            wish = granted(seen, wanted, asked_at=asked_at, by_message=by_message)
+            now = clock.now_ms()
+            wish = granted(seen, wanted, asked_at=asked_at, by_message=by_message, now=now)
             counted = None if by_message else self._counted(wish, seen, asked_at)
             if counted and (refusal := self._refusal(wish, counted)):
                 if self.follows.get(user_id, publisher_id).version != seen.version:

@@ -179,8 +179,9 @@ class System:
         path: Json | None = None,
         query: Json | None = None,
         headers: Json | None = None,
+        seconds_ago: int = 0,
     ) -> Answer:
-        """Send the event `name` of events/ with the given changes."""
+        """Send the event `name` of events/ with the given changes, received so long ago."""
         request = event(name)
         if user is not None:
             request["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = user
@@ -193,7 +194,7 @@ class System:
         if query is not None:
             request["queryStringParameters"] = query
         request["headers"].update(headers or {})
-        request["requestContext"]["timeEpoch"] = self.clock.ms
+        request["requestContext"]["timeEpoch"] = self.clock.ms - 1000 * seconds_ago
         door = "timeline" if name.startswith("timeline/") else "api"
         return Answer(self.door(door).handler(request, self.context), request["routeKey"])
 

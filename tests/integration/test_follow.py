@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from fanfold import names
+from fanfold import names, times
 from fanfold.aws import boto
 from fanfold.aws.items import get_number
 from fanfold.errors import Contended, TooManyFollows, TryLater
@@ -117,6 +117,20 @@ def test_a_follow_has_a_row_and_an_edge_and_is_reconciled_again_later(system: Sy
     assert system.receive("Relation") == [], "delayed until the door has timed out"
     system.clock.advance(1)
     assert system.bodies("Relation") == [{**pair, "type": "relation.settle"}]
+
+
+def test_a_request_that_outlives_its_client_undoes_nothing_that_was_answered_since(
+    system: System,
+) -> None:
+    system.unfollow("bob")
+    late = system.http("api/follow", user="bob", path={"publisher_id": "ada"}, seconds_ago=2)
+    assert (late.status, late.body["followed_at"]) == (200, times.to_text(system.clock.ms - 2_000))
+    system.pump()
+    assert system.edges() == []
+    system.follow("bob")
+    system.http("api/unfollow", user="bob", path={"publisher_id": "ada"}, seconds_ago=2)
+    system.pump()
+    assert system.edges() == ["bob"]
 
 
 def test_following_again_is_the_same_follow(system: System) -> None:

@@ -31,13 +31,14 @@ class Try:
     delays: tuple[int, ...]  # of a request, only the first counts
 
 
+delays = st.integers(0, 40) | st.integers(990, 1_070)
 tries = st.builds(
     Try,
     follows=st.booleans(),
     is_message=st.booleans(),
-    begun=st.integers(0, 30),
+    begun=st.integers(0, 30) | st.integers(990, 1_030),
     skew=st.integers(-SKEW_MS, SKEW_MS),
-    delays=st.lists(st.integers(0, 40), min_size=1, max_size=3).map(lambda d: tuple(sorted(d))),
+    delays=st.lists(delays, min_size=1, max_size=3).map(lambda d: tuple(sorted(d))),
 )
 
 
@@ -56,7 +57,8 @@ def history(tried: list[Try]) -> tuple[list[tuple[float, bool]], list[Wish]]:
         each = tried[number]
         stamp = each.begun if each.is_message else each.begun + each.skew
         # Epoch milliseconds, of which none is before 1970.
-        after = granted(row, each.follows, asked_at=stamp + 10, by_message=each.is_message)
+        asked_at, by_message = stamp + 10, each.is_message
+        after = granted(row, each.follows, asked_at=asked_at, by_message=by_message, now=at + 10)
         if after.is_active is not row.is_active:
             changes.append((float(at), after.is_active))
         row = after

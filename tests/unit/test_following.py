@@ -12,15 +12,19 @@ from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
 from fanfold import clock as product_clock
+from fanfold import times
 from fanfold.errors import Contended, TryLater
 from fanfold.follows import bulk_follow, follow
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import ATTEMPTS, Following
 from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.wishes import OVERTAKEN_MS
 from fanfold.messages import Message
 from fanfold.names import FOLLOWING, READERS
 from fanfold.timeline.readers import Readers
 from simulation.schemas import schema_of
+
+NOW_MS = 1_800_000_000_000
 
 
 @dataclass
@@ -86,6 +90,7 @@ class Ben:
 @pytest.fixture
 def ben(monkeypatch: pytest.MonkeyPatch) -> Ben:
     monkeypatch.setattr(product_clock, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(product_clock, "now_ms", lambda: NOW_MS)
     database = Database(Clock())
     database.create(schema_of(FOLLOWING), schema_of(READERS))
     client: Any = dynamodb.Client(database)
@@ -107,6 +112,39 @@ def test_a_message_that_comes_late_changes_nothing_but_the_edge_is_looked_after(
     ben.unfollow("ada", at=6)
     assert not ben.follow("ada", at=5, by_message=True).is_active
     assert ben.edges.calls == [("remove", "ada", 1), ("remove", "ada", 1)]
+
+
+@pytest.mark.parametrize("late_ms", [OVERTAKEN_MS, OVERTAKEN_MS + 1])
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_request_gives_way_to_what_was_asked_more_than_a_second_later(
+    ben: Ben, follows: bool, late_ms: int
+) -> None:
+    late, last = (ben.follow, ben.unfollow) if follows else (ben.unfollow, ben.follow)
+    late("ada", at=NOW_MS - 9_000)
+    last("ada", at=NOW_MS)
+    late("ada", at=NOW_MS - late_ms)
+    is_followed = ben.following.follows.get("ben", "ada").is_active
+    assert is_followed is (follows if late_ms == OVERTAKEN_MS else not follows)
+
+
+def test_a_repeat_that_changes_nothing_is_given_way_to_as_well(ben: Ben) -> None:
+    ben.follow("ada", at=NOW_MS - 9_000)
+    ben.follow("ada", at=NOW_MS)
+    assert ben.unfollow("ada", at=NOW_MS - 5_000).is_active
+
+
+def test_nobody_gives_way_to_a_time_that_has_not_come(ben: Ben) -> None:
+    ben.follow("ada", at=NOW_MS + 3_600_000)  # imported by a machine whose clock is wrong
+    assert not ben.unfollow("ada", at=NOW_MS).is_active
+    assert ben.follow("ada", at=NOW_MS + 1).is_active
+
+
+@pytest.mark.parametrize("ahead_ms", [0, 2_000])
+def test_an_import_gives_way_to_nobody(ben: Ben, ahead_ms: int) -> None:
+    ben.unfollow("ada", at=NOW_MS + ahead_ms)
+    assert BulkFollowing(ben.following).follow_all("ben", ["ada"]) == 1
+    found = ben.following.follows.get("ben", "ada")
+    assert (found.is_active, found.followed_at) == (True, times.to_text(NOW_MS + ahead_ms))
 
 
 @pytest.mark.parametrize("by_message", [False, True])
