@@ -135,7 +135,7 @@ class Faults:
 
     def freezes(self) -> bool:
         """Whether the invocation that has just called is frozen."""
-        if not self.are_on or self.freezing.random() >= self.rates.get("stopped", 0.0):
+        if not self.are_on or self.freezing.random() >= self.rates["stopped"]:
             return False
         self.injected["stopped"] += 1
         return True
@@ -152,7 +152,7 @@ class Faults:
 
         None: the client waits for its answer, and the request for nothing.
         """
-        if not self.are_on or self.giving_up.random() >= self.rates.get("impatient", 0.0):
+        if not self.are_on or self.giving_up.random() >= self.rates["impatient"]:
             return None
         self.injected["impatient"] += 1
         draw = self.giving_up.uniform

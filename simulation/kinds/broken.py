@@ -17,7 +17,6 @@ from simulation.actors import publishers, users
 from simulation.checks.evidence import Evidence
 from simulation.checks.judge import CHECKS
 from simulation.commands import installed, run
-from simulation.faults import RATES
 from simulation.kinds.kind import Kind
 from simulation.liveness import Liveness
 from simulation.watch import Watch
@@ -48,7 +47,7 @@ def live(world: World) -> None:
         world.sample_edges = 1
     # Without other faults, but in some worlds, whatever is not delivered is due to the trouble.
     if random.random() < 0.5:
-        world.faults.rates = dict.fromkeys(RATES, 0.0)
+        world.faults.rates = dict.fromkeys(world.faults.rates, 0.0)
     Liveness(Watch(world))
     world.run(partial(play, random=random))
     if random.random() < SENT_AGAIN:

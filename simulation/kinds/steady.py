@@ -16,7 +16,6 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
 from simulation.checks.judge import CHECKS
 from simulation.checks.lanes import a_small_post_waits_for_no_celebrity
-from simulation.faults import RATES
 from simulation.kinds.kind import Kind
 from simulation.lambdas import MAPPED
 from simulation.liveness import Liveness
@@ -306,7 +305,7 @@ def live(world: World) -> None:
 
 def tell(story: Story, world: World, random: Random) -> None:
     """Run a story in a world where nothing else goes wrong."""
-    world.faults.rates = dict.fromkeys(RATES, 0.0)
+    world.faults.rates = dict.fromkeys(world.faults.rates, 0.0)
     world.time_pressure, world.worker_rate, world.is_busy = 1.0, 10_000.0, False
     world.meter.throttle, world.is_crowded = None, False
     world.triggers.seconds_a_message = 0.0

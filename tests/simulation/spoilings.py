@@ -18,7 +18,6 @@ from fanfold.follows.edges_table import edge_key
 from fanfold.ids import ref_id_for
 from simulation import requests
 from simulation.climbs import Climb
-from simulation.faults import RATES
 from simulation.world import World
 
 PUBLISHER, OTHER = "p0", "p1"
@@ -43,7 +42,7 @@ def calm() -> World:
         world.has_last_posts = True
         is_calm = not (world.is_busy or world.is_crowded or world.triggers.seconds_a_message)
         if is_calm and world.time_pressure == 1.0 and world.worker_rate == 10_000.0:
-            world.faults.rates = dict.fromkeys(RATES, 0.0)
+            world.faults.rates = dict.fromkeys(world.faults.rates, 0.0)
             world.door_skew_ms = world.backfill = 0
             return world
     raise AssertionError("unreachable")

@@ -12,7 +12,6 @@ from simulation import mutations
 from simulation.__main__ import run
 from simulation.checks.evidence import Evidence
 from simulation.checks.judge import violations
-from simulation.faults import RATES
 from simulation.kinds import undisturbed
 from simulation.kinds.ordinary import play
 from simulation.lambdas import installed
@@ -95,7 +94,7 @@ def test_a_straggler_delays_nobody_and_has_nobody_written_again(transport: str) 
     with installed():
         for seed in range(40):
             world = World(seed, transport)
-            world.faults.rates = {**dict.fromkeys(RATES, 0.0), "hot": 1.0}
+            world.faults.rates = {**dict.fromkeys(world.faults.rates, 0.0), "hot": 1.0}
             world.run(play)
             assert violations(world) == []
             found = Evidence(world)
