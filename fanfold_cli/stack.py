@@ -32,6 +32,7 @@ class Deployment:
     home: Home | None = field(default=None, kw_only=True)  # of the local engine that it is on
     stack: str = field(default="", kw_only=True)  # on AWS, its name and its account
     account: str = field(default="", kw_only=True)
+    is_protected: bool = field(default=False, kw_only=True)  # from deletion, as `prod` is
 
     @classmethod
     def local(cls, home: Home, alternative: str = "") -> "Deployment":
@@ -56,7 +57,12 @@ class Deployment:
             cloudformation = aws.client("cloudformation", None, region)
             found = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
         return cls(
-            region, None, outputs_of(found), stack=stack, account=account_of(found["StackId"])
+            region,
+            None,
+            outputs_of(found),
+            stack=stack,
+            account=account_of(found["StackId"]),
+            is_protected=found.get("EnableTerminationProtection", False),
         )
 
     @classmethod

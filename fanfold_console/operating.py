@@ -123,9 +123,12 @@ COMMANDS: Final = {
 class Operator:
     """Runs commands on the stack that `target` names, such as `--stack Fanfold-prod`.
 
+    Each question begins with the `place`, as those of the command line do.
+
     One question is open at a time; a later one takes its place, and each is answered once.
     """
 
+    place: str
     target: tuple[str, ...]
     may_change: bool
     run: Callable[[Sequence[str]], subprocess.CompletedProcess[str]] | None = None
@@ -173,6 +176,7 @@ class Operator:
             self._open, number = words, self._asked
         return {
             "question": number,
+            "place": self.place,
             "command": _shown(words),
             "note": command.note,
             "changes": command.changes,

@@ -140,10 +140,10 @@ class Verdict:
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    where: str
+    where: str  # stack, account and region
     read_at: float  # when the reading of this state began; the older, the less is it a claim
     every_seconds: float
-    is_aws: bool = False
+    is_protected: bool = False  # from deletion, as `prod` is: the page shows that by a colour
     may_operate: bool = False
     cost: str = ""
     failure: str = ""  # why the last refresh did not come through

@@ -211,15 +211,9 @@ def reader_of(deployment: Deployment, user: str) -> Follower:
 def first_state(deployment: Deployment, *, may_operate: bool) -> State:
     """What is known before the first refresh."""
     return State(
-        where=_where(deployment),
+        where=deployment.place,
         read_at=clock.now_ms() / 1000,
         every_seconds=LOCAL_SECONDS if deployment.is_local else AWS_SECONDS,
-        is_aws=not deployment.is_local,
+        is_protected=deployment.is_protected,
         may_operate=may_operate,
     )
-
-
-def _where(deployment: Deployment) -> str:
-    if deployment.endpoint is None:
-        return f"AWS, {deployment.region}"
-    return f"local engine, {deployment.endpoint.removeprefix('http://')}"

@@ -47,7 +47,7 @@ def console(
     shown = Refreshing(
         first_state(deployment, may_operate=may_change), watching.read, watching.look_up
     )
-    doors = server.Doors(shown.content, Operator(target, may_change).act)
+    doors = server.Doors(shown.content, Operator(deployment.place, target, may_change).act)
     with (
         opening.ended_by_signals(),
         interrupted_with("the page has ended; the stack goes on."),

@@ -59,6 +59,8 @@ function show(state) {
   last = state;
   const hurt = state.hurting;
   document.body.dataset.mode = hurt ? "hurt" : "watch";
+  document.body.toggleAttribute("data-protected", state.is_protected);
+  document.title = `${state.where} · Fanfold console`;
   set($("where"), state.where);
   set($("cost"), state.cost);
   set($("k-done"), hurt ? "in the timeline" : "delivered, by the ledger");

@@ -95,8 +95,9 @@ async function ask(form, command, takes) {
   }
 }
 
-function confirmed({ command, note, changes }) {
+function confirmed({ place, command, note, changes }) {
   const dialog = $("confirm");
+  $("confirm-title").textContent = `${place}: run this?`;
   $("confirm-command").textContent = command;
   $("confirm-note").textContent = note;
   $("confirm-yes").textContent = changes ? "Run it: it changes the stack" : "Run it";

@@ -164,6 +164,18 @@ async function questions() {
     await page.waitForNetworkIdle({ ...PATIENCE, idleTime: 50, concurrency: 1 });
     const shown = await text("#confirm-command");
     assert.match(shown, /^fanfold fanout show /);
+    // Header, title and question say where: stack, account, region; prod has a colour of its own.
+    const place = "Fanfold-prod (account 123456789012, eu-central-1)";
+    assert.equal(await text("#confirm-title"), `${place}: run this?`);
+    assert.equal(await text("#where"), place);
+    assert.equal(await page.title(), `${place} · Fanfold console`);
+    const colour = () =>
+        page.$eval("#where", (each) => getComputedStyle(each).backgroundColor);
+    const ofProd = await colour();
+    await page.evaluate(() => document.body.removeAttribute("data-protected"));
+    assert.notEqual(await colour(), ofProd);
+    await page.evaluate(() => document.body.setAttribute("data-protected", ""));
+    await picture("prod");
     await page.click("#confirm-yes");
     await page.waitForSelector("#result .good", PATIENCE);
     assert.equal(await text("#result .good"), `✓ ${shown}`);

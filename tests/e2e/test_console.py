@@ -168,6 +168,11 @@ HAS_BROWSER = pytest.mark.skipif(
 )
 
 
+PROD = Deployment(
+    "eu-central-1", None, {}, stack="Fanfold-prod", account="123456789012", is_protected=True
+)
+
+
 def play(scene: str, address: str, folder: Path) -> set[str]:
     """Play a scene of console_page.mjs in a browser; the names of its pictures."""
     pictures = Path(os.environ.get(PICTURES, folder / "pictures"))
@@ -204,8 +209,8 @@ def test_of_two_buttons_at_once_one_is_asked_about_and_only_that_one_runs(tmp_pa
         ran.append(words)
         return subprocess.CompletedProcess([], 0, "{}", "")
 
-    operator = Operator(("--stack", "Fanfold-prod"), True, run)
-    state = first_state(Deployment("eu-central-1", None, {}), may_operate=True)
+    operator = Operator(PROD.place, ("--stack", "Fanfold-prod"), True, run)
+    state = first_state(PROD, may_operate=True)
     with server.serving(server.Doors(state.content, operator.act)) as bridge:
         play("questions", bridge.address, tmp_path)
     assert ran == [["fanout", "show", "--stack", "Fanfold-prod", "--", "a-post"]]
@@ -216,7 +221,7 @@ def test_of_two_buttons_at_once_one_is_asked_about_and_only_that_one_runs(tmp_pa
 def test_a_page_whose_next_state_does_not_come_says_how_old_it_is(tmp_path: Path) -> None:
     first, ended = threading.Event(), threading.Event()
     done = replace(
-        first_state(Deployment("eu-central-1", None, {}), may_operate=False),
+        first_state(PROD, may_operate=False),
         queues={"bulk": Depth()},
         headline=Headline(GOOD, "10,000 followers have it", "Nothing is owed to anybody."),
     )

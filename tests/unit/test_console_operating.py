@@ -14,6 +14,7 @@ from fanfold_console.operating import COMMANDS, Operator
 from fanfold_console.server import Forbidden, WrongRequest
 from tests.unit.test_pages import parse
 
+PLACE = "Fanfold-prod (account 123456789012, eu-central-1)"
 CHANGING = sorted(name for name, command in COMMANDS.items() if command.changes)
 
 
@@ -29,7 +30,7 @@ class Shell:
 
 
 def operator(shell: Shell, *, may_change: bool = True) -> Operator:
-    return Operator(("--stack", "Fanfold-prod"), may_change, shell)
+    return Operator(PLACE, ("--stack", "Fanfold-prod"), may_change, shell)
 
 
 def content(name: str) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def test_what_runs_is_what_the_question_has_shown_whatever_the_answer_says() -> 
     one = operator(shell)
     asked = one.act({"command": "dlq redrive", "options": {"queue": "bulk"}})
     shown = "fanfold dlq redrive --queue=bulk --stack Fanfold-prod"
-    assert (asked["command"], asked["changes"]) == (shown, True)
+    assert (asked["place"], asked["command"], asked["changes"]) == (PLACE, shown, True)
     assert shell.ran == []
     done = one.act({"run": asked["question"], "command": "fanout abandon --yes", "id": "post"})
     assert shell.ran == [["dlq", "redrive", "--queue=bulk", "--stack", "Fanfold-prod"]]
@@ -96,7 +97,7 @@ def test_a_command_that_does_not_end_is_told_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(operating, "TIMEOUT_SECONDS", 0.01)
-    one = Operator(("--stack", "Fanfold-prod"), True)
+    one = Operator(PLACE, ("--stack", "Fanfold-prod"), True)
     asked = one.act({"command": "dlq list"})
     with pytest.raises(ExpectedError, match="run it in a terminal"):
         one.act({"run": asked["question"]})

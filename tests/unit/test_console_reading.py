@@ -9,6 +9,7 @@ import pytest
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
+from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
 from fanfold_console import rings, watching
@@ -136,6 +137,30 @@ def test_the_page_says_what_a_refresh_costs() -> None:
 LOCAL = watching.first_state(Deployment("us-east-1", "http://127.0.0.1:1", {}), may_operate=True)
 
 
+class CloudFormation:
+    """Knows one stack."""
+
+    def __init__(self, **described: Any) -> None:
+        arn = "arn:aws:cloudformation:eu-central-1:123456789012:stack/Fanfold-prod/1"
+        self.described = {"StackId": arn, **described}
+
+    def describe_stacks(self, **_: Any) -> Any:
+        return {"Stacks": [self.described]}
+
+
+@pytest.mark.parametrize(
+    ("described", "is_protected"),
+    [({"EnableTerminationProtection": True}, True), ({}, False)],
+)
+def test_the_page_names_stack_account_and_region_and_knows_one_that_is_protected(
+    monkeypatch: pytest.MonkeyPatch, described: dict[str, bool], is_protected: bool
+) -> None:
+    monkeypatch.setattr(aws, "client", lambda *_: CloudFormation(**described))
+    state = watching.first_state(Deployment.on_aws("Fanfold-prod"), may_operate=False)
+    assert state.where == "Fanfold-prod (account 123456789012, eu-central-1)"
+    assert state.is_protected is is_protected
+
+
 class Clock:
     """A monotonic clock that moves when it is told to."""
 
@@ -160,7 +185,7 @@ def test_a_stack_on_aws_is_read_every_five_seconds_at_most_however_many_pages_as
         return before
 
     on_aws = watching.first_state(Deployment("eu-central-1", None, {}), may_operate=False)
-    assert (on_aws.every_seconds, on_aws.is_aws) == (5.0, True)
+    assert on_aws.every_seconds == 5.0
     shown = Refreshing(on_aws, read)
     for _ in range(100):
         shown.content()
