@@ -41,21 +41,24 @@ function signOut() {
   at("problem").textContent = "The token is not valid here, or has expired: sign in again.";
 }
 
-/** The address and the token: after `#`, which no server is sent, or of this tab, or typed in. */
-function signIn() {
-  const given = new URLSearchParams(location.hash.slice(1));
+/**
+ * The token: after `#`, which no server is sent, or of this tab, or typed in. The address comes
+ * with the page: a link that could name it would be handed the token.
+ */
+async function signIn() {
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
   history.replaceState(null, "", location.pathname); // no token in the history
-  for (const name of ["api", "token"]) {
-    if (given.has(name)) sessionStorage.setItem(name, given.get(name));
-  }
-  const [api, token] = ["api", "token"].map((name) => sessionStorage.getItem(name));
-  at("sign-in").hidden = Boolean(api && token);
-  if (api && token) return attempt(() => start(api, token));
+  if (given) sessionStorage.setItem("token", given);
+  const token = sessionStorage.getItem("token");
+  at("sign-in").hidden = Boolean(token);
+  if (!token) return;
+  const { url } = await (await fetch("api.json")).json();
+  await start(url, token);
 }
 
 at("sign-in").addEventListener("submit", (event) => {
   event.preventDefault();
-  for (const [name, value] of new FormData(event.target)) sessionStorage.setItem(name, value);
+  sessionStorage.setItem("token", new FormData(event.target).get("token"));
   location.reload(); // nothing of who was signed in before stays
 });
 
@@ -114,8 +117,11 @@ async function start(url, token) {
     }
   }
 
+  let isCounted = false;
   async function countUnread() {
+    isCounted = false;
     const { unread, more } = await timeline.unread();
+    isCounted = true;
     at("unread").textContent = `${unread}${more ? " or more" : ""} unread`;
   }
 
@@ -144,7 +150,9 @@ async function start(url, token) {
 
   function onRound(problem) {
     at("connection").textContent = problem ? "The service does not answer; trying again." : "";
-    if (!problem) freshen();
+    if (problem) return;
+    freshen();
+    if (!isCounted) attempt(countUnread); // again after each round, until it is answered
   }
 
   let polling = new AbortController();
@@ -154,7 +162,7 @@ async function start(url, token) {
     const { signal } = polling;
     for await (const page of timeline.poll({ intervalMs: POLL_MS, onRound, signal })) {
       take(page);
-      await countUnread();
+      isCounted = false;
     }
   }
 
@@ -178,13 +186,22 @@ async function start(url, token) {
       say("Everything is marked as read, on all your devices.");
     }),
   );
+  // One key for one form: pressed again after a lost answer, it is the same post.
+  let key = crypto.randomUUID();
+  at("post").addEventListener("reset", () => (key = crypto.randomUUID()));
   at("post").addEventListener("submit", (event) => {
     event.preventDefault();
     const form = event.target;
     const text = new FormData(form).get("text").trim();
     if (!text) return (at("problem").textContent = "There is nothing to post yet.");
     attempt(async () => {
-      await client.publish({ text });
+      try {
+        await client.publish({ text }, { key });
+      } catch (error) {
+        if (error.kind !== "key-reused") throw error;
+        key = crypto.randomUUID();
+        throw new Error("Your earlier words were posted after all. Post again to add these.");
+      }
       form.reset();
       say("Posted. Your followers have it in a moment.");
     });
@@ -229,4 +246,4 @@ function item({ ref_id, publisher_id, published_at, edited_at, body }) {
   return made;
 }
 
-signIn();
+attempt(signIn);

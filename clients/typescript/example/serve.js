@@ -14,6 +14,7 @@ const TYPES = {
   ".html": "text/html; charset=utf-8",
   ".css": "text/css",
   ".js": "text/javascript",
+  ".json": "application/json",
   ".mjs": "text/javascript",
 };
 
@@ -45,20 +46,26 @@ function fanfold(...words) {
 const api = JSON.parse(fanfold("local", "status", "--json")).outputs.ApiUrl;
 const token = fanfold("local", "token", "--user", user);
 
+// Whatever a link or a post says, the page sends nothing to anybody else.
+const POLICY = `connect-src 'self' ${new URL(api).origin}; base-uri 'none'; frame-ancestors 'none'`;
+
 const server = createServer(async (request, response) => {
   const { pathname } = new URL(request.url ?? "/", "http://localhost");
   const path = pathname.endsWith("/") ? `${pathname}index.html` : pathname;
   try {
-    if (!SERVED.test(path)) throw new Error("not served");
-    const content = await readFile(join(CLIENT, path));
-    response.writeHead(200, { "Content-Type": TYPES[extname(path)] ?? "text/plain" }).end(content);
+    const isApi = path === "/example/api.json";
+    if (!isApi && !SERVED.test(path)) throw new Error("not served");
+    const content = isApi ? JSON.stringify({ url: api }) : await readFile(join(CLIENT, path));
+    const type = TYPES[extname(path)] ?? "text/plain";
+    response.writeHead(200, { "Content-Type": type, "Content-Security-Policy": POLICY });
+    response.end(content);
   } catch {
     response.writeHead(404).end("There is nothing here.");
   }
 });
 server.listen(0, "127.0.0.1", () => {
   const { port } = server.address();
-  const fragment = new URLSearchParams({ api, token });
+  const fragment = new URLSearchParams({ token });
   console.log(`Open this within an hour, and keep it to yourself: it signs in as ${user}.\n`);
   console.log(`http://localhost:${port}/example/#${fragment}\n`);
   console.log(`It ends with Ctrl-C, or after ${LIFETIME_HOURS} hours.`);

@@ -8,6 +8,7 @@ import chromium from "@sparticuz/chromium";
 import puppeteer, { type Page } from "puppeteer-core";
 
 import { clientOf, eventually, names } from "./engine.js";
+import { serve } from "./http.js";
 
 // By default the bundled one, which is for Linux on x64.
 const CHROME = process.env["FANFOLD_CHROME"] ?? "";
@@ -15,6 +16,8 @@ const ROOT = join(import.meta.dirname, "..");
 const [alice, bob] = [names["alice"] as string, names["bob"] as string];
 // A busy machine takes its time.
 const PATIENCE = { timeout: 120_000 };
+
+const CORS = { "Access-Control-Allow-Origin": "*" };
 
 /** The page as its own command serves it, in a browser of its own. */
 async function open(t: TestContext): Promise<Page> {
@@ -28,7 +31,7 @@ async function open(t: TestContext): Promise<Page> {
     if (line.startsWith("http")) address = line;
     if (address) break;
   }
-  assert.match(address, /^http:\/\/localhost:\d+\/example\/#api=.*&token=/);
+  assert.match(address, /^http:\/\/localhost:\d+\/example\/#token=/);
   const browser = await puppeteer.launch({
     args: CHROME ? [] : chromium.args,
     executablePath: CHROME || (await chromium.executablePath()),
@@ -127,4 +130,64 @@ test("somebody reads, posts, follows and mutes on a page", async (t) => {
   await page.type("#relations input", "no such name");
   await page.click("#relations button[value=follow]");
   await has(page, "'publisher_id' is not a valid id");
+});
+
+test("a page whose answers get lost publishes once, and goes on", async (t) => {
+  const reader = clientOf("bob");
+  const page = await open(t);
+  await has(page, "0 unread");
+  let lost = 2;
+  await page.setRequestInterception(true);
+  page.on("request", async (request) => {
+    const isPublish = request.method() === "POST" && request.url().endsWith("/v1/posts");
+    const isCount = request.url().endsWith("/v1/timeline/unread") && request.method() === "GET";
+    const { "idempotency-key": key = "", authorization = "" } = request.headers();
+    if (isPublish && lost === 2) {
+      lost--;
+      // It is carried out, and its answer is replaced.
+      const headers = { authorization, "idempotency-key": key, "content-type": "application/json" };
+      await fetch(request.url(), { method: "POST", headers, body: request.postData() ?? "" });
+      await request.respond({ status: 400, headers: CORS, body: '{"detail":"Lost."}' });
+    } else if (isCount && lost === 1) {
+      lost--;
+      await request.respond({ status: 400, headers: CORS, body: '{"detail":"No count."}' });
+    } else await request.continue();
+  });
+  await page.type("#post textarea", "once");
+  await page.click("#post button");
+  await has(page, "Lost.");
+  await page.click("#post button");
+  await has(page, "Posted.");
+  const texts: unknown[] = [];
+  for await (const { entries } of reader.feed(bob).older())
+    texts.push(...entries.map((each) => each.body?.["text"]));
+  assert.equal(texts.filter((each) => each === "once").length, 1);
+
+  await reader.follow(alice);
+  await clientOf("alice").publish({ text: "after the follow" });
+  await has(page, "No count.");
+  await clientOf("alice").publish({ text: "and after the failure" });
+  await has(page, "2 new posts");
+});
+
+test("a link to the page sends the user's token nowhere else", async (t) => {
+  const stranger = await serve(t, () => ({
+    json: {},
+    headers: { "Access-Control-Allow-Origin": "*" },
+  }));
+  const page = await open(t);
+  await has(page, `Signed in as ${bob}`);
+  const named = new URLSearchParams({ api: stranger.url });
+  await page.goto(`${page.url()}#${named}`);
+  await page.reload();
+  await has(page, `Signed in as ${bob}`);
+  await has(page, "unread");
+  const isSent = await page.evaluate(async (url) => {
+    try {
+      return (await fetch(url)).ok;
+    } catch {
+      return false;
+    }
+  }, stranger.url);
+  assert.deepEqual([isSent, stranger.asked.length], [false, 0]);
 });
