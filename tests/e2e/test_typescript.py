@@ -139,10 +139,15 @@ def test_its_package_serves_javascript_and_typescript(tmp_path: Path) -> None:
     for name in ("app.js", "app.ts"):
         shutil.copy(CLIENT / "test" / "consumer" / name, tmp_path)
     assert run("node", "app.js", cwd=tmp_path) == "unreachable\n"
+    loaded = "console.log(typeof require('fanfold-client').Fanfold)"
+    assert run("node", "--eval", loaded, cwd=tmp_path) == "function\n"
     tsc = str(CLIENT / "node_modules" / ".bin" / "tsc")
-    for resolution in (
-        ["--module", "NodeNext"],
-        ["--module", "ESNext", "--moduleResolution", "bundler"],
-    ):
-        options = ["--noEmit", "--strict", "--target", "ES2022", *resolution]
-        run(tsc, *options, "app.ts", cwd=tmp_path)
+    options = ["--noEmit", "--strict", "--target", "ES2022"]
+    resolutions = {
+        "module": ["NodeNext", "ESNext --moduleResolution bundler"],
+        "commonjs": ["Node16", "NodeNext", "CommonJS"],
+    }
+    for kind, modules in resolutions.items():
+        (tmp_path / "package.json").write_text(json.dumps({"private": True, "type": kind}))
+        for module in modules:
+            run(tsc, *options, "--module", *module.split(), "app.ts", cwd=tmp_path)

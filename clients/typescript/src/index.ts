@@ -1,4 +1,8 @@
-import createClient, { type Client, defaultPathSerializer } from "openapi-fetch";
+import createClient, {
+  type Client,
+  createQuerySerializer,
+  defaultPathSerializer,
+} from "openapi-fetch";
 
 import { type Call, Pages, type Place, type Query } from "./pages.js";
 import { Problem } from "./problem.js";
@@ -32,6 +36,9 @@ export interface Range {
   hydrate?: boolean;
 }
 
+const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
+const PAGE = ["entries", "next", "previous"] as const;
+
 /** The service as one user sees it. Each method throws a `Problem` if it fails for good. */
 export class Fanfold {
   /** All routes with their types, for what has no method here. */
@@ -39,13 +46,11 @@ export class Fanfold {
   #relations = 0;
 
   constructor({ url, token, fetch = globalThis.fetch, ...patience }: Options) {
-    if (!/^https?:/i.test(url) || !URL.canParse(url)) {
-      const message = `'${url}' is no address of the service: give the stack's output ApiUrl.`;
-      throw new Problem("bad-input", message, 400);
-    }
+    checkAddress(url);
     const options = {
       baseUrl: url,
       pathSerializer,
+      querySerializer,
       fetch: patientFetch(token, patience, fetch),
     };
     this.api = createClient<paths>(options);
@@ -62,7 +67,12 @@ export class Fanfold {
     }
     const params = { header: { "Idempotency-Key": key } };
     const content = { body, ...(publishedAt && { published_at: publishedAt }) };
-    return data(this.api.POST("/v1/posts", { ...call, params, body: content }));
+    try {
+      return await data(this.api.POST("/v1/posts", { ...call, params, body: content }), "ref_id");
+    } catch (error) {
+      if (error instanceof Problem) error.key = key;
+      throw error;
+    }
   }
 
   post(ref_id: string, call: Call = {}): Promise<Schemas["Post"]> {
@@ -104,14 +114,22 @@ export class Fanfold {
 
   following(call: Call = {}): AsyncGenerator<Schemas["Followed"], void, undefined> {
     return listed(async (query) => {
-      const page = await data(this.api.GET("/v1/following", { ...call, params: { query } }));
+      const page = await data(
+        this.api.GET("/v1/following", { ...call, params: { query } }),
+        "following",
+        "next",
+      );
       return { items: page.following, next: page.next };
     });
   }
 
   muted(call: Call = {}): AsyncGenerator<Schemas["Muted"], void, undefined> {
     return listed(async (query) => {
-      const page = await data(this.api.GET("/v1/muted", { ...call, params: { query } }));
+      const page = await data(
+        this.api.GET("/v1/muted", { ...call, params: { query } }),
+        "muted",
+        "next",
+      );
       return { items: page.muted, next: page.next };
     });
   }
@@ -122,7 +140,8 @@ export class Fanfold {
   ): AsyncGenerator<Schemas["Follower"], void, undefined> {
     return listed(async (query) => {
       const init = { ...call, params: { query, ...path({ publisher_id }).params } };
-      const page = await data(this.api.GET("/v1/publishers/{publisher_id}/followers", init));
+      const got = this.api.GET("/v1/publishers/{publisher_id}/followers", init);
+      const page = await data(got, "followers", "next");
       return { items: page.followers, next: page.next };
     });
   }
@@ -147,7 +166,7 @@ export class Fanfold {
   /** The user's own timeline, which begins anew after each follow and mute of this client. */
   timeline(range: Range = {}): Timeline {
     const read = (query: Query, signal?: AbortSignal) =>
-      data(this.api.GET("/v1/timeline", { signal, params: { query } }));
+      data(this.api.GET("/v1/timeline", { signal, params: { query } }), ...PAGE);
     return new Timeline(this, read, range, () => this.#relations);
   }
 
@@ -156,7 +175,7 @@ export class Fanfold {
     const { params } = path({ publisher_id });
     const read = (query: Query, signal?: AbortSignal) => {
       const init = { signal, params: { ...params, query } };
-      return data(this.api.GET("/v1/publishers/{publisher_id}/posts", init));
+      return data(this.api.GET("/v1/publishers/{publisher_id}/posts", init), ...PAGE);
     };
     return new Pages(read, range, () => 0);
   }
@@ -175,11 +194,28 @@ function path<T>(ids: T): { params: { path: T } } {
   return { params: { path: ids } };
 }
 
-/** What an answer holds; one that failed has thrown before. */
-async function data<T>(answer: Promise<{ data?: T }>): Promise<T> {
+/** What an answer holds, with the members that are due; one that failed has thrown before. */
+async function data<T extends object>(
+  answer: Promise<{ data?: T }>,
+  ...due: readonly (keyof T & string)[]
+): Promise<T> {
   const { data } = await answer;
-  if (data === undefined) throw new Problem("unknown", "The answer is without its content.");
+  if (data === undefined || !due.every((each) => each in data))
+    throw new Problem("unknown", "The answer is without its content.");
   return data;
+}
+
+/** On http a token can be read on its way: only the machine itself may be called so. */
+function checkAddress(url: string): void {
+  try {
+    const { protocol, hostname } = new URL(url);
+    if (protocol === "https:") return;
+    if (protocol === "http:" && LOOPBACK.includes(hostname)) return;
+  } catch {
+    // No address at all.
+  }
+  const message = `'${url}' is no address of the service: give the stack's output ApiUrl, https.`;
+  throw new Problem("bad-input", message, 400);
 }
 
 /** Each item of all pages; more pages are asked for as they are needed. */
@@ -202,7 +238,23 @@ function pathSerializer(pattern: string, ids: Record<string, unknown>): string {
     if (/^\.{0,2}$/.test(String(id)))
       throw new Problem("bad-input", `'${id}' is no ${name} that an address can hold.`, 400);
   }
+  checkText(ids);
   return defaultPathSerializer(pattern, ids);
+}
+
+const serialize = createQuerySerializer();
+
+function querySerializer(query: Record<string, unknown>): string {
+  checkText(query);
+  return serialize(query);
+}
+
+/** Half of a surrogate pair is no text that UTF-8 can spell. */
+function checkText(values: Record<string, unknown>): void {
+  for (const [name, value] of Object.entries(values)) {
+    if (/\p{Surrogate}/u.test(String(value)))
+      throw new Problem("bad-input", `${name} holds half of a surrogate pair.`, 400);
+  }
 }
 
 /** `crypto.randomUUID` is only there on pages of https and of localhost. */

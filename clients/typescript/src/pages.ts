@@ -142,6 +142,7 @@ export class Pages {
       const place = isFirst ? {} : isUp ? { after: this.#previous } : next;
       const sent = isUp ? ++this.#sent : 0;
       const answer = await this.read({ ...this.range, ...place, limit }, signal);
+      signal?.throwIfAborted(); // from here on the page is handed over, lest it be lost
       // An answer from before a follow or a mute may not show it; `trim` goes on elsewhere.
       if (version !== this.#version || (!isUp && next !== this.#next)) continue;
       if (isFirst) this.#known.clear();
@@ -156,10 +157,12 @@ export class Pages {
     }
   }
 
+  /** Only waiting for the turn ends at once with the signal: `work` looks at it by itself. */
   #inTurn<T>(signal: AbortSignal | undefined, work: () => Promise<T>): Promise<T> {
-    const turn = this.#turn.then(work);
+    const begins = this.#turn.then(() => signal?.throwIfAborted());
+    const turn = begins.then(work);
     this.#turn = turn.catch(() => undefined);
-    return abortable(turn, signal);
+    return abortable(begins, signal).then(() => turn);
   }
 }
 

@@ -1,17 +1,25 @@
 import type { components } from "./schema.js";
 
-/** The problems of the contract, and two more: no answer, and one that names no problem. */
-export type Kind = keyof components["responses"] | "unreachable" | "unknown";
+/**
+ * The problems of the contract; a token function that failed, no answer, one that leads elsewhere,
+ * and one that names no problem.
+ */
+export type Kind =
+  keyof components["responses"] | "no-token" | "unreachable" | "redirected" | "unknown";
 
 /** A request that failed; `message` is a sentence for a person. */
 export class Problem extends Error {
   override readonly name = "Problem";
+  /** Of a publish: with this key, another call is the same publish. */
+  key?: string;
+  /** API Gateway's name of the request, which its logs and operators know. */
+  requestId?: string;
 
   constructor(
     /** The name of the problem, as on the page of problems; more of them may be added. */
     readonly kind: Kind | (string & {}),
     message: string,
-    /** The status of the answer, or 0 where none came. */
+    /** The status of the answer, or 0 where none came or a browser hides it. */
     readonly status = 0,
     /** How long the service asks to wait. */
     readonly retryAfterMs?: number,
@@ -22,6 +30,7 @@ export class Problem extends Error {
 
   /** Whether the same request may succeed later. */
   get passes(): boolean {
+    if (this.kind === "redirected") return false;
     return this.status === 0 || this.status === 429 || this.status >= 500;
   }
 
@@ -36,7 +45,11 @@ export class Problem extends Error {
     }
     const kind = typeof said.type === "string" ? said.type.split("#")[1] : undefined;
     const words = [said.detail, said.title, said.message].find((each) => typeof each === "string");
-    return new Problem(kind ?? "unknown", words ?? `The answer was ${status}.`, status, waits);
+    const sentence = words ?? `The answer was ${status}.`;
+    const problem = new Problem(kind ?? "unknown", sentence, status, waits);
+    const requestId = headers.get("apigw-requestid");
+    if (requestId) problem.requestId = requestId;
+    return problem;
   }
 }
 

@@ -2,7 +2,7 @@ import { Problem } from "./problem.js";
 
 /**
  * An access token, or how to get one. The function is asked before every request, so let it keep
- * its token. When one was refused, it is asked once more and told which.
+ * its token. When one was refused, it is asked once more and told which, by all requests at once.
  */
 export type Token = string | ((rejected?: string) => string | Promise<string>);
 
@@ -16,11 +16,14 @@ export interface Patience {
 }
 
 const MAX_BACKOFF_MS = 10_000;
+const REDIRECTED =
+  "The address leads elsewhere, and nothing was sent there: give the stack's output ApiUrl.";
 const NO_TOKEN = "There is no access token that can be sent: sign in again.";
 
 /** A `fetch` that sends the token, repeats what is safe to repeat, and throws a `Problem` else. */
 export function patientFetch(token: Token, patience: Patience, send: typeof fetch) {
   const { deadlineMs = 60_000, attemptMs = 30_000, backoffMs = 500 } = patience;
+  const renewal = new Renewal(token);
 
   return async (request: Request): Promise<Response> => {
     const { signal } = request;
@@ -29,12 +32,9 @@ export function patientFetch(token: Token, patience: Patience, send: typeof fetc
     // Without its key, a publish whose answer was lost would be published twice.
     const isSafe = request.method !== "POST" || request.headers.has("Idempotency-Key");
     let rejected: string | undefined;
-    let isAskedAnew = false;
     for (let attempt = 0; ; attempt++) {
       const left = Math.max(0, ends - performance.now());
-      const sent = await within(left, signal, () =>
-        typeof token === "string" ? token : token(rejected),
-      );
+      const sent = await within(left, signal, () => renewal.token(rejected));
       if (!isToken(sent)) throw new Problem("no-user", NO_TOKEN, 401);
       try {
         const lasts = Math.min(attemptMs, left);
@@ -42,11 +42,11 @@ export function patientFetch(token: Token, patience: Patience, send: typeof fetc
       } catch (error) {
         signal.throwIfAborted();
         const problem = error instanceof Problem ? error : unreachable(error);
-        if (problem.status === 401 && typeof token !== "string" && !isAskedAnew) {
-          isAskedAnew = true;
+        if (problem.status === 401 && typeof token !== "string" && rejected === undefined) {
           rejected = sent;
           continue;
         }
+        if (problem.status === 401) renewal.forget(sent);
         const waits = pauseMs(attempt, backoffMs, problem.retryAfterMs);
         const isTime = performance.now() + waits < ends;
         if (!problem.passes || !isSafe || !isTime) throw problem;
@@ -54,6 +54,45 @@ export function patientFetch(token: Token, patience: Patience, send: typeof fetc
       }
     }
   };
+}
+
+/** Asks for a token in place of a rejected one once, however many requests had sent that one. */
+class Renewal {
+  #rejected: string | undefined;
+  #renewed: Promise<string> = Promise.resolve("");
+  #answer: string | undefined;
+
+  constructor(private readonly source: Token) {}
+
+  token(rejected: string | undefined): Promise<string> {
+    if (rejected === undefined) return this.#ask();
+    if (this.#rejected !== rejected) {
+      this.#rejected = rejected;
+      this.#renewed = this.#ask(rejected).then(
+        (renewed) => (this.#answer = renewed),
+        (error: unknown) => {
+          this.#rejected = undefined;
+          throw error;
+        },
+      );
+    }
+    return this.#renewed;
+  }
+
+  /** A renewed token that is rejected itself is no answer to the next rejection. */
+  forget(token: string): void {
+    if (token === this.#answer) this.#rejected = undefined;
+  }
+
+  async #ask(rejected?: string): Promise<string> {
+    try {
+      return typeof this.source === "string" ? this.source : await this.source(rejected);
+    } catch (cause) {
+      if (cause instanceof Problem) throw cause;
+      const sentence = cause instanceof Error ? cause.message : String(cause);
+      throw new Problem("no-token", sentence, 0, undefined, { cause });
+    }
+  }
 }
 
 /** One attempt. The answer is read to its end: a connection may break in its middle. */
@@ -67,7 +106,13 @@ async function answer(
   const headers = new Headers(request.headers);
   headers.set("Authorization", `Bearer ${token}`);
   const { method, url } = request;
-  const got = await send(url, { method, headers, body: content || null, signal });
+  // A fetch that followed would send body and key to another server, or make a GET of a publish.
+  const redirect = "manual";
+  const got = await send(url, { method, headers, body: content || null, signal, redirect });
+  // A browser hides the status.
+  if (got.type === "opaqueredirect" || (got.status >= 300 && got.status < 400)) {
+    throw new Problem("redirected", REDIRECTED, got.status);
+  }
   const text = await got.text();
   if (!got.ok) throw Problem.of(got.status, got.headers, text);
   if (got.status !== 204 && !holdsContent(text)) {

@@ -3,6 +3,7 @@ import { test } from "node:test";
 
 import type { Page } from "fanfold-client";
 
+import { Pages } from "../dist/pages.js";
 import { clientOf, serve } from "./http.js";
 import { held, ids, newestFirst, started } from "./paging.js";
 import { Service } from "./service.js";
@@ -131,6 +132,32 @@ test("a request that fails or is aborted changes nothing, and holds up nobody", 
   release();
   assert.equal((await ids(timeline.older())).length, 40);
   assert.deepEqual(held(timeline), newestFirst(service));
+});
+
+test("a page whose iteration is aborted is handed over, or read again", async () => {
+  const entry = new Service().publish(1);
+  const answer = { entries: [entry], next: null, previous: "a" };
+  for (let late = 0; late < 20; late++) {
+    const control = new AbortController();
+    const read = async () => {
+      const abort = async () => {
+        for (let tick = 0; tick < late; tick++) await undefined;
+        control.abort(new Error("left"));
+      };
+      void abort();
+      return answer;
+    };
+    const pages = new Pages(read, {}, () => 0);
+    const found: string[] = [];
+    try {
+      for await (const page of pages.older({ signal: control.signal }))
+        found.push(...page.entries.map((each) => each.ref_id));
+    } catch (error) {
+      assert.match(String(error), /left/);
+    }
+    found.push(...(await ids(pages.older())));
+    assert.deepEqual(found, [entry.ref_id], `aborted after ${late} microtasks`);
+  }
 });
 
 test("who breaks off a way goes on where it stopped", async (t) => {

@@ -81,6 +81,24 @@ test("what cannot succeed is a problem with its name and its sentence", async (t
   assert.equal(server.asked.length, 1);
 });
 
+for (const status of [301, 302, 303, 307, 308]) {
+  test(`a ${status} is a problem, and nothing is sent where it points`, async (t) => {
+    const other = await serve(t, () => ({ status: 202, json: ACCEPTED }));
+    const server = await serve(t, () => ({ status, headers: { Location: other.url } }));
+    await assert.rejects(clientOf(server).publish({}), (error) => {
+      assert.ok(error instanceof Problem && error.kind === "redirected" && !error.passes);
+      return true;
+    });
+    assert.deepEqual([server.asked.length, other.asked.length], [1, 0]);
+  });
+}
+
+test("a redirect that a browser hides is the same problem", async () => {
+  const fetch = async () => ({ type: "opaqueredirect", status: 0, ok: false }) as Response;
+  const client = new Fanfold({ url: "http://localhost:1", token: "of-bob", fetch });
+  await assert.rejects(client.unread(), is("redirected", 0));
+});
+
 test("words of a proxy that are no JSON are told by their status", async (t) => {
   const server = await serve(t, () => ({ status: 403, text: "<h1>Forbidden</h1>" }));
   await assert.rejects(clientOf(server).unread(), is("unknown", 403));
@@ -108,8 +126,14 @@ for (const text of ['{"unread":', "null", "3", ""]) {
 }
 
 test("an answer without the content that is due is a problem", async (t) => {
-  const server = await serve(t, () => ({ status: 204 }));
-  await assert.rejects(clientOf(server).unread(), is("unknown", 0));
+  const nothing = await serve(t, () => ({ status: 204 }));
+  await assert.rejects(clientOf(nothing).unread(), is("unknown", 0));
+  const server = await serve(t, () => ({ json: {} }));
+  const client = clientOf(server);
+  await assert.rejects(client.publish({}), is("unknown", 0));
+  const lists = [client.following(), client.muted(), client.followers("alice")];
+  const pages = [client.timeline().older(), client.feed("alice").newer()];
+  for (const each of [...lists, ...pages]) await assert.rejects(each.next(), is("unknown", 0));
 });
 
 for (const key of ["", "two\nlines", "zwölf", "x".repeat(257)]) {
@@ -120,11 +144,35 @@ for (const key of ["", "two\nlines", "zwölf", "x".repeat(257)]) {
   });
 }
 
-for (const url of ["", "api.example.com", "https://", "ftp://api.example.com"]) {
+for (const url of [
+  "",
+  "api.example.com",
+  "https://",
+  "ftp://api.example.com",
+  "http://api.example.com",
+  "http://127.0.0.1.example.com",
+]) {
   test(`what is no address is a problem: '${url}'`, () => {
     assert.throws(() => new Fanfold({ url, token: "of-bob" }), is("bad-input", 400));
   });
 }
+
+test("a platform without URL.canParse will do", (t) => {
+  t.mock.method(URL, "canParse", () => assert.fail("it is too new"));
+  new Fanfold({ url: "https://api.example.com", token: "of-bob" });
+});
+
+test("a failed publish tells the key to repeat it with, and API Gateway's id", async (t) => {
+  const headers = { "apigw-requestid": "JKJaXmPLvHcESHA=" };
+  const gone = { ...(problem(422, "key-reused") as object), headers };
+  const server = await serve(t, inTurn("lost", gone));
+  await assert.rejects(clientOf(server).publish({}), (error) => {
+    assert.ok(error instanceof Problem);
+    assert.equal(error.key, server.asked[1]?.headers["idempotency-key"]);
+    assert.equal(error.requestId, "JKJaXmPLvHcESHA=");
+    return is("key-reused", 422)(error);
+  });
+});
 
 test("a pause is never shorter than the service asks for, and grows", () => {
   for (let attempt = 0; attempt < 20; attempt++) {
@@ -197,6 +245,47 @@ test("a second 401 is a problem, and so is the first one of a token that stays",
   assert.equal(server.asked.length, 3);
 });
 
+test("requests whose token was refused together share the new one", async (t) => {
+  let refuse = () => {};
+  const all = new Promise<void>((resolve) => (refuse = resolve));
+  let refused = 0;
+  const server = await serve(t, async ({ headers }) => {
+    if (headers.authorization === "Bearer new") return UNREAD;
+    if (++refused === 8) refuse();
+    await all;
+    return { status: 401, json: { message: "Unauthorized" } };
+  });
+  const rejected: string[] = [];
+  const token = async (old?: string) => {
+    if (old === undefined) return "old";
+    rejected.push(old);
+    return "new";
+  };
+  const client = clientOf(server, { token });
+  await Promise.all(Array.from({ length: 8 }, () => client.unread()));
+  assert.deepEqual(rejected, ["old"]);
+  await client.unread(); // one that was sent with the old one, and is refused later
+  assert.deepEqual(rejected, ["old"]);
+});
+
+test("a renewed token that is refused, or that failed, is asked for again", async (t) => {
+  const server = await serve(t, ({ headers }) =>
+    headers.authorization === "Bearer third"
+      ? UNREAD
+      : { status: 401, json: { message: "Unauthorized" } },
+  );
+  const renewals = ["second", undefined, "third"];
+  const token = async (old?: string) => {
+    const given = old === undefined ? "first" : renewals.shift();
+    if (given === undefined) throw new Error("offline");
+    return given;
+  };
+  const client = clientOf(server, { token });
+  await assert.rejects(client.unread(), is("unknown", 401));
+  await assert.rejects(client.unread(), is("no-token", 0));
+  assert.equal((await client.unread()).unread, 3);
+});
+
 for (const token of [undefined, null, "", "two\nlines", "zwölf", 7]) {
   test(`what is no token is not sent: ${JSON.stringify(token)}`, async (t) => {
     const server = await serve(t, () => ({ status: 401, json: { message: "Unauthorized" } }));
@@ -208,8 +297,17 @@ for (const token of [undefined, null, "", "two\nlines", "zwölf", 7]) {
 
 test("who cannot sign in is told the reason of the app's own function", async (t) => {
   const server = await serve(t, () => UNREAD);
-  const token = () => Promise.reject(new Error("signed out"));
-  await assert.rejects(clientOf(server, { token }).unread(), /signed out/);
+  const cause = new Error("signed out");
+  await assert.rejects(
+    clientOf(server, { token: () => Promise.reject(cause) }).unread(),
+    (error) => {
+      assert.ok(error instanceof Problem && error.cause === cause && error.passes);
+      assert.equal(error.message, "signed out");
+      return is("no-token", 0)(error);
+    },
+  );
+  const ended = new Problem("no-user", "Sign in again.", 401);
+  await assert.rejects(clientOf(server, { token: () => Promise.reject(ended) }).unread(), ended);
   assert.equal(server.asked.length, 0);
 });
 
@@ -240,8 +338,12 @@ test("ids are escaped, and those that an address cannot hold are refused", async
   const client = clientOf(server);
   await client.unfollow("shop:a|b@c+d=e");
   assert.equal(server.asked[0]?.path, "/v1/following/shop%3Aa%7Cb%40c%2Bd%3De");
-  for (const id of ["", ".", ".."]) await assert.rejects(client.unfollow(id), is("bad-input", 400));
+  for (const id of ["", ".", "..", "a\ud800"])
+    await assert.rejects(client.unfollow(id), is("bad-input", 400));
+  await assert.rejects(client.timeline({ from: "\udfff" }).older().next(), is("bad-input", 400));
   assert.equal(server.asked.length, 1);
+  await client.unfollow("\u{1f600}"); // a whole pair
+  assert.equal(server.asked[1]?.path, "/v1/following/%F0%9F%98%80");
 });
 
 test("lists are read page by page, also beyond an empty one", async (t) => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { Page, Problem } from "fanfold-client";
+import { type Page, Problem } from "fanfold-client";
 
 import { type Answer, clientOf, problem, serve } from "./http.js";
 import { held, ids, newestFirst, started } from "./paging.js";
@@ -85,6 +85,23 @@ test("a poll goes on through failures that pass, and ends with one that does not
   await assert.rejects(polling, { kind: "feed-closed" });
   assert.deepEqual(seen, ["alice-0", "alice-11", "alice-12"]);
   assert.deepEqual(rounds, [undefined, "try-later", "unreachable", undefined, undefined]);
+});
+
+test("a poll goes on when the token function fails, and ends when it says so", async (t) => {
+  const { server } = await started(t, 1);
+  const ended = new Problem("no-user", "Sign in again.", 401);
+  const tokens = ["one", new Error("offline"), "two", ended];
+  const token = async () => {
+    const next = tokens.shift() as string | Error;
+    if (typeof next === "string") return next;
+    throw next;
+  };
+  const timeline = clientOf(server, { token }).timeline();
+  const rounds: (string | undefined)[] = [];
+  const onRound = (problem?: Problem) => void rounds.push(problem?.kind);
+  const polling = ids(timeline.poll({ intervalMs: 1, onRound }));
+  await assert.rejects(polling, ended);
+  assert.deepEqual(rounds, [undefined, "no-token", undefined]);
 });
 
 test("a poll ends when it is aborted in its pause, or broken off", async (t) => {
