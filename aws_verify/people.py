@@ -12,13 +12,12 @@ from aws_verify.script import HTTP, Post, Record
 from fanfold import contract, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.messages import Message
+from fanfold_cli.acting import Token
 from fanfold_cli.console import ExpectedError, failing_with
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
 from fanfold_client import Failed, Fanfold, pool_for
 
-# Cognito's access tokens last an hour.
-TOKEN_SECONDS = 40 * 60.0
 # Messages that are sent between two steps of the progress bar, and the threads that send them.
 SLICE = 500
 THREADS = 8
@@ -32,7 +31,7 @@ class People:
     deployment: Deployment
     record: Record
     repeated: int = 0  # requests that needed another attempt
-    _tokens: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _tokens: dict[str, Token] = field(default_factory=dict)
 
     @cached_property
     def _pool(self) -> urllib3.PoolManager:
@@ -41,17 +40,10 @@ class People:
     def _api(self, user: str) -> Fanfold:
         return Fanfold(
             self.deployment.api_url,
-            lambda: self._token(user),
+            self._tokens.setdefault(user, Token(self.deployment, user)),
             pool=self._pool,
             on_retry=self._count,
         )
-
-    def _token(self, user: str) -> str:
-        signed_at, token = self._tokens.get(user, (0.0, ""))
-        if not token or time.monotonic() - signed_at > TOKEN_SECONDS:
-            token = self.deployment.token(user)
-            self._tokens[user] = time.monotonic(), token
-        return token
 
     def _count(self, _: Failed) -> None:
         self.repeated += 1

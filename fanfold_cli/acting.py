@@ -45,15 +45,16 @@ BodyOption = Annotated[
 
 @dataclass
 class Token:
-    """The access token of a user, renewed before it ends."""
+    """The access token of a user, renewed before it ends, or when it was refused."""
 
     deployment: Deployment
     user: str
     made_at: float = 0.0
     token: str = field(default="", repr=False)
 
-    def __call__(self) -> str:
-        if not self.token or clock.monotonic() - self.made_at > TOKEN_SECONDS:
+    def __call__(self, refused: str | None = None) -> str:
+        is_old = clock.monotonic() - self.made_at > TOKEN_SECONDS
+        if is_old or self.token in ("", refused):
             self.made_at = clock.monotonic()
             self.token = self.deployment.token(self.user)
         return self.token

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import urllib3
@@ -25,8 +24,9 @@ class Fanfold:
     """
 
     url: str
-    # Or what makes one, for each attempt: tokens end after an hour or so.
-    token: str | Callable[[], str] = field(repr=False)
+    # Or what returns one, asked before each attempt with None. After a 401 it is given the token
+    # that was refused, and asked once, however many threads had sent it.
+    token: str | Callable[[str | None], str] = field(repr=False)
     seconds: float = 60.0
     # Where many clients share connections; by itself, it makes its own.
     pool: urllib3.PoolManager | None = field(default=None, repr=False)
@@ -35,14 +35,22 @@ class Fanfold:
     # Told of each failure that is tried again.
     on_retry: Callable[[Failed], object] = field(default=lambda _: None, repr=False)
 
+    def __post_init__(self) -> None:
+        self._address = checks.checked_url(self.url)
+        pool = self.pool or pool_for(self.url)
+        checks.check_seconds(self.seconds)
+        self._sender = requests.Sender(pool, self.token, self.loads, self.on_retry, self.seconds)
+
     def publish(
         self, body: dict[str, Any] | None = None, *, published_at: str | None = None, key: str = ""
     ) -> answers.Accepted:
         """Publish a post. Calls with the same `key` publish it once; without, each call does."""
-        content = {"body": body, "published_at": published_at}
-        return self._call(
-            contract.PUBLISH_POST, content, key=key or clock.new_id(), has=("ref_id",)
-        )
+        content, key = {"body": body, "published_at": published_at}, key or clock.new_id()
+        try:
+            return self._call(contract.PUBLISH_POST, content, key=key, has=("ref_id",))
+        except Failed as failed:
+            failed.key = key
+            raise
 
     def post(self, ref_id: str) -> answers.Post:
         return self._call(contract.READ_POST, ref_id=ref_id)
@@ -118,23 +126,14 @@ class Fanfold:
         has: tuple[str, ...] = (),
         **ids: str,
     ) -> Any:
-        url = self.url.rstrip("/") + checks.path_of(route, ids, query or {})
-        body = None if content is None else checks.encoded("The post", json_text.write(content))
+        url = self._address + checks.path_of(route, ids, query or {})
+        text = None if content is None else json_text.write(checks.exact(content))
+        body = None if text is None else checks.encoded("The post", text)
         headers = {"idempotency-key": checks.checked_key(key)} if key else {}
         if body is not None:
             headers["content-type"] = "application/json"
-
-        def make() -> requests.Request:
-            token = self.token if isinstance(self.token, str) else self.token()
-            signed = {"authorization": f"Bearer {checks.checked_token(token)}"}
-            return requests.Request(route.method, url, body, headers | signed)
-
-        due = None if route.status == 204 else has
-        return requests.answer(self._pool, make, self.loads, due, self.on_retry, self.seconds)
-
-    @cached_property
-    def _pool(self) -> urllib3.PoolManager:
-        return self.pool or pool_for(self.url)
+        request = requests.Request(route.method, url, body, headers)
+        return self._sender.answer(request, None if route.status == 204 else has)
 
 
 class Entries(NamedTuple):

@@ -8,6 +8,9 @@ from urllib.request import getproxies, proxy_bypass
 
 import urllib3
 
+# For each host, and no more than that many are kept: the most threads of a ThreadPoolExecutor that
+# is told no number. urllib3 keeps one, and would make a connection anew for most requests.
+CONNECTIONS = 32
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -27,10 +30,13 @@ def pool_for(url: str) -> urllib3.PoolManager:
     host, proxy = parts.hostname or "", getproxies().get(parts.scheme)
     if proxy is None or host in LOOPBACK or proxy_bypass(host):
         is_plain = parts.scheme == "http"
-        return urllib3.PoolManager(ssl_context=None if is_plain else _certificates())
+        context = None if is_plain else _certificates()
+        return urllib3.PoolManager(maxsize=CONNECTIONS, ssl_context=context)
     user = urllib3.util.parse_url(proxy).auth
     headers = urllib3.make_headers(proxy_basic_auth=unquote(user)) if user else None
-    return urllib3.ProxyManager(proxy, ssl_context=_certificates(), proxy_headers=headers)
+    return urllib3.ProxyManager(
+        proxy, maxsize=CONNECTIONS, ssl_context=_certificates(), proxy_headers=headers
+    )
 
 
 def _certificates() -> ssl.SSLContext:

@@ -1,14 +1,18 @@
 """A request that is repeated, with pauses, until it is answered or its time is over."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache
+from http.client import HTTPException
 from importlib.metadata import version
 from itertools import count
+from threading import Lock
 from typing import Any, NamedTuple
 
 import urllib3
 
 from fanfold import clock
+from fanfold_client import checks
 from fanfold_client.errors import Failed, NoAnswer, Refused
 
 CONNECT_SECONDS = 5.0
@@ -27,65 +31,110 @@ class Request(NamedTuple):
     headers: dict[str, str]
 
 
-def answer(
-    pool: urllib3.PoolManager,
-    make: Callable[[], Request],
-    loads: Callable[[str], Any],
-    members: tuple[str, ...] | None,
-    on_retry: Callable[[Failed], object],
-    seconds: float,
-) -> Any:
-    """Return the JSON of the answer, None if it is empty; raises `Refused` or `NoAnswer`.
+@dataclass
+class Sender:
+    """Sends the requests of one user; the fields are those of `Fanfold`."""
 
-    It must be an object with these `members`; None takes any answer, also an empty one.
-    No attempt begins after `seconds`. `make` makes the request of each anew: tokens end.
-    """
-    end = clock.monotonic() + seconds
-    for attempt in count():
+    pool: urllib3.PoolManager
+    token: str | Callable[[str | None], str]
+    loads: Callable[[str], Any]
+    on_retry: Callable[[Failed], object]
+    seconds: float
+    _renewing: Lock = field(default_factory=Lock)
+    # The token that was refused last, and the one that came in its place.
+    _refused: str | None = None
+    _renewed: str = ""
+
+    def answer(self, request: Request, members: tuple[str, ...] | None) -> Any:
+        """Return the JSON of the answer, None if it is empty; raises `Refused` or `NoAnswer`.
+
+        It must be an object with these `members`; None takes any answer, also an empty one.
+        No attempt begins after `seconds`, and no answer is read for longer.
+        """
+        end = clock.monotonic() + self.seconds
+        refused: str | None = None
+        for attempt in count():
+            token = self._token(refused)
+            try:
+                return self._once(request, token, members, end)
+            except Failed as failed:
+                if isinstance(failed, Refused) and failed.status == 401:
+                    if refused is None and callable(self.token):
+                        refused = token
+                        continue
+                    self._forget(token)
+                step = PAUSE_SECONDS * 2 ** min(attempt, DOUBLINGS)
+                pause = (failed.retry_after or step / 2) + clock.chance() * step / 2
+                if not failed.may_pass or clock.monotonic() + pause >= end:
+                    raise
+                self.on_retry(failed)
+            clock.sleep(pause)
+        raise AssertionError("unreachable")
+
+    def _token(self, refused: str | None) -> str:
+        """The token, or the one in place of a refused one: threads wait for it, and share it."""
+        if isinstance(self.token, str):
+            return checks.checked_token(self.token)
+        if refused is None:
+            return checks.checked_token(self.token(None))
+        with self._renewing:
+            if self._refused != refused:
+                self._renewed = checks.checked_token(self.token(refused))
+                self._refused = refused
+            return self._renewed
+
+    def _forget(self, token: str) -> None:
+        """A renewed token that is refused itself is no answer to the next refusal."""
+        with self._renewing:
+            if token == self._renewed:
+                self._refused = None
+
+    def _once(
+        self, request: Request, token: str, members: tuple[str, ...] | None, end: float
+    ) -> Any:
+        what, left = f"{request.method} {request.url}", end - clock.monotonic()
+        if left <= 0:
+            raise NoAnswer(f"{what} was not sent: its time was over before there was a token.")
+        signed = {"authorization": f"Bearer {token}", "user-agent": _user_agent()}
         try:
-            return _once(pool, make(), loads, members, max(end - clock.monotonic(), 0.1))
-        except Failed as failed:
-            step = PAUSE_SECONDS * 2 ** min(attempt, DOUBLINGS)
-            pause = (failed.retry_after or step / 2) + clock.chance() * step / 2
-            if not failed.may_pass or clock.monotonic() + pause >= end:
-                raise
-            on_retry(failed)
-        clock.sleep(pause)
-    raise AssertionError("unreachable")
+            answered = self.pool.request(
+                request.method,
+                request.url,
+                body=request.body,
+                headers={**request.headers, **signed},
+                timeout=urllib3.Timeout(min(CONNECT_SECONDS, left), min(ANSWER_SECONDS, left)),
+                retries=False,
+                redirect=False,
+                preload_content=False,
+            )
+            body = _read(answered, end)
+        except (urllib3.exceptions.HTTPError, HTTPException, OSError) as error:
+            failed = NoAnswer(f"{what} got no answer: {error}")
+            failed.may_pass = not isinstance(error, HOPELESS)
+            raise failed from error
+        if not 200 <= answered.status < 300:
+            raise Refused.of(answered, body)
+        said = f"{what} was answered with {answered.status} and"
+        by = f"so not by the API: {body[:200]!r}"
+        try:
+            content = self.loads(body.decode()) if answered.status != 204 else None
+        except ValueError as error:
+            raise NoAnswer(f"{said} no JSON, {by}") from error
+        if members is not None and not (isinstance(content, dict) and content.keys() >= {*members}):
+            raise NoAnswer(f"{said} without what is due, {by}")
+        return content
 
 
-def _once(
-    pool: urllib3.PoolManager,
-    request: Request,
-    loads: Callable[[str], Any],
-    members: tuple[str, ...] | None,
-    seconds: float,
-) -> Any:
-    try:
-        answered = pool.request(
-            request.method,
-            request.url,
-            body=request.body,
-            headers={"user-agent": _user_agent(), **request.headers},
-            timeout=urllib3.Timeout(min(CONNECT_SECONDS, seconds), min(ANSWER_SECONDS, seconds)),
-            retries=False,
-            redirect=False,
-        )
-    except urllib3.exceptions.HTTPError as error:
-        failed = NoAnswer(f"{request.method} {request.url} got no answer: {error}")
-        failed.may_pass = not isinstance(error, HOPELESS)
-        raise failed from error
-    if not 200 <= answered.status < 300:
-        raise Refused(answered)
-    said = f"{request.method} {request.url} was answered with {answered.status} and"
-    by = f"so not by the API: {(answered.data or b'')[:200]!r}"
-    try:
-        content = loads(answered.data.decode()) if answered.status != 204 else None
-    except ValueError as error:
-        raise NoAnswer(f"{said} no JSON, {by}") from error
-    if members is not None and not (isinstance(content, dict) and content.keys() >= {*members}):
-        raise NoAnswer(f"{said} without what is due, {by}")
-    return content
+def _read(answered: urllib3.BaseHTTPResponse, end: float) -> bytes:
+    """The whole body; a timeout of a socket would begin anew with each byte that drips."""
+    parts = []
+    # What `peek` has seen is read without waiting. Where nothing is due, it would wait.
+    while answered.length_remaining != 0 and (seen := answered._fp.peek(1)):  # type: ignore[attr-defined]
+        parts.append(answered.read(len(seen)))
+        if clock.monotonic() > end:
+            answered.close()
+            raise TimeoutError("it did not end in time.")
+    return b"".join([*parts, answered.read()])  # which gives the connection back
 
 
 @cache

@@ -6,7 +6,7 @@ import base64
 import json
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
-from io import StringIO
+from io import BufferedReader, BytesIO, StringIO
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -63,9 +63,9 @@ class Gateway:
         if self.lost:
             self.lost -= 1
             raise ProtocolError("The connection was closed.")
-        body = raw.get("body", "").encode()
+        body = BufferedReader(BytesIO(raw.get("body", "").encode()))
         headers = HTTPHeaderDict(raw.get("headers", {}))
-        return HTTPResponse(body, headers, raw["statusCode"], preload_content=True)
+        return HTTPResponse(body, headers, raw["statusCode"], preload_content=False)
 
     def pump(self, *queues: str) -> None:
         """Let the workers of these queues take what is there."""

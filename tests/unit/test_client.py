@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import pickle
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from email.message import Message
@@ -46,6 +49,9 @@ class Server:
     script: list[tuple[int, Any, dict[str, str]]] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     url: str = ""
+    connections: int = 0
+    # In place of the script.
+    answer: Callable[[Request], tuple[int, Any, dict[str, str]]] | None = None
 
     def answers(self, status: int, content: Any = None, **headers: str) -> Server:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -61,23 +67,30 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     scripted: Server
 
+    def setup(self) -> None:
+        super().setup()
+        self.scripted.connections += 1
+
     def answer(self) -> None:
         sent = self.rfile.read(int(self.headers.get("content-length", 0)))
         server = self.scripted
-        server.requests.append(Request(self.command, self.path, self.headers, sent))
-        status, content, headers = server.script[0]
+        request = Request(self.command, self.path, self.headers, sent)
+        server.requests.append(request)
+        status, content, headers = server.answer(request) if server.answer else server.script[0]
         if len(server.script) > 1:
             del server.script[0]
         if status == LOST:
             self.close_connection = True
             return
-        raw = content if isinstance(content, bytes) else json.dumps(content).encode()
+        raw = content if isinstance(content, bytes) else json.dumps(content, default=str).encode()
         raw = b"" if status == 204 else raw
         self.send_response(status)
         for name, value in {"content-length": str(len(raw)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(raw)
+        for part in content if isinstance(content, Iterator) else [raw]:
+            with suppress(OSError):  # where the client has given up
+                self.wfile.write(part)
 
     do_GET = do_POST = do_PUT = do_DELETE = answer  # noqa: N815 - the library's names
 
@@ -101,7 +114,7 @@ def server() -> Iterator[Server]:
 def api(server: Server) -> Iterator[Fanfold]:
     client = Fanfold(server.url, TOKEN)
     yield client
-    client._pool.clear()
+    client._sender.pool.clear()
 
 
 @pytest.fixture(autouse=True)
@@ -218,7 +231,7 @@ def test_what_passes_after_many_attempts_is_answered_if_there_is_time(
     assert api.publish() == ACCEPTED
     assert (len(server.requests), len(retried)) == (27, 26)
     assert max(pauses) == 12  # three quarters of sixteen seconds
-    api._pool.clear()
+    api._sender.pool.clear()
 
 
 @pytest.mark.parametrize("status", [LOST, 429, 502, 503, 504])
@@ -231,6 +244,64 @@ def test_no_attempt_begins_after_the_deadline(
     assert failed.value.may_pass
     assert api.seconds - 12 <= sum(pauses) < api.seconds
     assert len(server.requests) == len(pauses) + 1
+
+
+def test_an_answer_that_drips_is_given_up_when_the_time_is_over(
+    server: Server, api: Fanfold, pauses: list[float]
+) -> None:
+    many = 1_000_000
+
+    def drips() -> Iterator[bytes]:
+        pauses.append(api.seconds + 1)
+        yield from (b" " for _ in range(many))
+
+    server.answers(200, drips(), content_length=str(many))
+    with pytest.raises(NoAnswer, match="got no answer: it did not end in time"):
+        api.unread()
+    assert len(server.requests) == 1
+
+
+def test_threads_keep_their_connections(server: Server, api: Fanfold) -> None:
+    server.answers(200, {"unread": 0})
+    with ThreadPoolExecutor(16) as threads:
+        list(threads.map(lambda _: api.unread(), range(160)))
+    assert len(server.requests) == 160
+    assert server.connections <= 16
+
+
+def test_a_dated_retry_after_is_waited_for(
+    server: Server, api: Fanfold, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clock, "now_ms", lambda: 1_795_506_420_000)
+    server.answers(503, {}, retry_after="Tue, 24 Nov 2026 07:47:20 GMT")
+    server.answers(503, {}, retry_after="Tue, 24 Nov 2026 07:46:00 GMT").answers(202, ACCEPTED)
+    assert api.publish() == ACCEPTED
+    assert pauses == [20.25, 1.5]
+
+
+def test_an_error_survives_its_way_from_another_process(server: Server, api: Fanfold) -> None:
+    server.answers(404, PROBLEM, apigw_requestid="JKJaXmPLvHcESHA=")
+    with pytest.raises(Refused) as refused:
+        api.post("r1")
+    again = pickle.loads(pickle.dumps(refused.value))
+    assert vars(again) == vars(refused.value)
+    assert str(again) == str(refused.value)
+    assert (again.status, again.type) == (404, "no-post")
+    assert again.request_id == "JKJaXmPLvHcESHA="
+
+
+@pytest.mark.parametrize("status", [LOST, 503, 404])
+def test_a_failed_publish_tells_the_key_to_repeat_it_with(
+    server: Server, api: Fanfold, status: int
+) -> None:
+    server.answers(status, {})
+    with pytest.raises(Failed) as failed:
+        api.publish({"title": "Hello"})
+    sent = {request.headers["idempotency-key"] for request in server.requests}
+    assert sent == {failed.value.key}
+    with pytest.raises(Failed) as failed:
+        api.unread()
+    assert failed.value.key == ""
 
 
 def test_a_wait_beyond_the_deadline_is_not_begun(
@@ -347,7 +418,7 @@ def test_what_cannot_be_sent_is_a_value_error_of_one_sentence(
 def test_a_token_that_no_header_can_hold_is_refused_and_not_quoted(
     server: Server, token: str
 ) -> None:
-    for given in (token, lambda: token):
+    for given in (token, lambda _: token):
         with pytest.raises(ValueError, match="must be printable ASCII") as mistake:
             Fanfold(server.url, given).unread()
         assert not token or token not in str(mistake.value)
@@ -360,21 +431,115 @@ def test_where_nothing_listens_there_is_no_answer_and_the_request_is_named(serve
         api.unread()
 
 
-def test_a_wrong_address_is_not_tried_again(pauses: list[float]) -> None:
-    with pytest.raises(NoAnswer):
-        Fanfold("http://[nowhere", TOKEN, pool=fanfold_client.pool_for("http://a")).unread()
-    assert pauses == []
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "abc.execute-api.eu-west-1.amazonaws.com",
+        "localhost:4566",
+        "http://api.example.com",
+        "http://127.0.0.1.example.com",
+        "http://api.example.com\\@localhost",  # where a browser's rules and Python's differ
+        "ftp://localhost",
+        "https://",
+        "http://[nowhere",
+    ],
+)
+def test_an_address_that_would_send_the_token_in_clear_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="is no address of the API: give the stack's output") as no:
+        Fanfold(url, TOKEN)
+    assert type(no.value) is ValueError
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_http_is_for_this_machine_alone(host: str) -> None:
+    Fanfold(f"http://{host}:4566/prefix/", TOKEN)
+    Fanfold("HTTPS://api.example.com", TOKEN, pool=fanfold_client.pool_for("http://a"))
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_call_has_some_time(seconds: float) -> None:
+    with pytest.raises(ValueError, match="seconds must be more than 0"):
+        Fanfold("http://localhost", TOKEN, seconds=seconds)
+
+
+def test_a_token_function_that_takes_all_the_time_leaves_none_to_send(
+    server: Server, pauses: list[float]
+) -> None:
+    api = Fanfold(server.url, lambda _: pauses.append(60) or TOKEN)  # type: ignore[func-returns-value]
+    with pytest.raises(NoAnswer, match="was not sent: its time was over"):
+        api.unread()
+    assert server.lines == []
+
+
+def test_after_a_401_the_token_function_is_asked_once_more(server: Server) -> None:
+    refused: list[str | None] = []
+    tokens = iter(["old", "new", "newer"])
+
+    def token(rejected: str | None) -> str:
+        refused.append(rejected)
+        return next(tokens)
+
+    server.answers(401, {"message": "Unauthorized"}).answers(200, {"unread": 0})
+    api = Fanfold(server.url, token)
+    api.unread()
+    api.unread()
+    assert refused == [None, "old", None]
+    sent = [request.headers["authorization"] for request in server.requests]
+    assert sent == ["Bearer old", "Bearer new", "Bearer newer"]
+    api._sender.pool.clear()
+
+
+def test_a_second_401_is_told_and_so_is_the_first_of_a_token_that_stays(
+    server: Server, api: Fanfold
+) -> None:
+    server.answers(401, {"message": "Unauthorized"})
+    asked: list[str | None] = []
+    asking = Fanfold(server.url, lambda refused: asked.append(refused) or "same")  # type: ignore[func-returns-value]
+    for _ in range(2):
+        with pytest.raises(Refused, match="401"):
+            asking.unread()
+    assert asked == [None, "same", None, "same"]
+    assert len(server.requests) == 4
+    with pytest.raises(Refused, match="401"):
+        api.unread()
+    assert len(server.requests) == 5
+    asking._sender.pool.clear()
+
+
+def test_threads_whose_token_was_refused_share_the_renewed_one(server: Server) -> None:
+    together = threading.Barrier(8)
+    asked: list[str] = []
+
+    def token(refused: str | None) -> str:
+        if refused is None:
+            return "old"
+        asked.append(refused)
+        return "new"
+
+    def answer(request: Request) -> tuple[int, Any, dict[str, str]]:
+        if request.headers["authorization"] == "Bearer new":
+            return 200, {"unread": 0}, {}
+        together.wait()
+        return 401, {"message": "Unauthorized"}, {}
+
+    server.answer = answer
+    api = Fanfold(server.url, token)
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda _: api.unread(), range(8))) == [{"unread": 0}] * 8
+    assert asked == ["old"]
+    api._sender.pool.clear()
 
 
 def test_each_attempt_asks_for_the_token_of_its_time(server: Server) -> None:
     tokens = iter(["old", "new"])
-    api = Fanfold(server.url, lambda: next(tokens))
+    api = Fanfold(server.url, lambda _: next(tokens))
     server.answers(503, {}).answers(200, {"unread": 0})
     api.unread()
     sent = [request.headers["authorization"] for request in server.requests]
     assert sent == ["Bearer old", "Bearer new"]
     assert "secret" not in repr(Fanfold(server.url, "secret"))
-    api._pool.clear()
+    api._sender.pool.clear()
 
 
 def test_members_that_are_not_known_yet_do_no_harm(server: Server, api: Fanfold) -> None:
@@ -386,9 +551,15 @@ def test_a_body_is_sent_digit_for_digit_and_may_be_read_so(server: Server) -> No
     api = Fanfold(server.url, TOKEN, loads=partial(json.loads, parse_float=Decimal))
     server.answers(200, b'{"body": {"price": 1.10}}')
     price = api.edit("r1", json_text.read('{"price":1.10}', what="It"))["body"]["price"]  # type: ignore[typeddict-item]
-    assert server.requests[0].sent == b'{"body":{"price":1.10}}'
     assert str(price) == "1.10"
-    api._pool.clear()
+    api.edit("r1", {"price": price, "others": [Decimal("1E+2"), {"is": Decimal(0)}]})
+    assert [request.sent for request in server.requests] == [
+        b'{"body":{"price":1.10}}',
+        b'{"body":{"price":1.10,"others":[1E+2,{"is":0}]}}',
+    ]
+    with pytest.raises(ValueError, match="JSON knows no number NaN"):
+        api.edit("r1", {"price": Decimal("NaN")})
+    api._sender.pool.clear()
 
 
 def test_lists_go_on_to_their_end_even_over_an_empty_page(server: Server, api: Fanfold) -> None:
@@ -436,5 +607,7 @@ def test_a_page_that_came_before_a_failure_is_not_lost(server: Server, api: Fanf
 
 def test_the_client_is_short() -> None:
     folder = Path(fanfold_client.__file__).parent
-    assert (folder / "py.typed").is_file()
+    # Results are of `fanfold.answers`, which is Any to whom one of the two is missing.
+    for package in (folder, Path(contract.__file__).parent):
+        assert (package / "py.typed").is_file()
     assert len((folder / "client.py").read_text().splitlines()) < 200
