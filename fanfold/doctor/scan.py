@@ -92,7 +92,7 @@ class Records:
         """How the marks of their readers differ from these rows, which were read before."""
         readers, now_ms = self.follows.readers, clock.now_ms()
         head = self.follows.heads.get() if self.follows.heads else None
-        users = {row.user_id for row in rows}
+        users = sorted({row.user_id for row in rows})
         keys = [{READERS.partition_key: text(user_id)} for user_id in users]
         found = {
             get_text(item, READERS.partition_key): reader_of(item)
@@ -120,7 +120,7 @@ class Records:
         """The highest level at which the edge of each pair may lie, from a cache."""
         if len(self._levels) > MAX_LEVELS:
             self._levels.clear()
-        new = list({publisher_id for _, publisher_id in pairs} - self._levels.keys())
+        new = sorted({publisher_id for _, publisher_id in pairs} - self._levels.keys())
         self._levels.update(zip(new, self.threads.map(self._level_now, new), strict=True))
         return {pair: self._levels[pair[1]] for pair in pairs}
 

@@ -76,7 +76,7 @@ class Edges:
         left = [edge for edge in edges if edge not in found]
         tops = {
             publisher_id: retry_until(deadline, partial(self.levels.remembered, publisher_id))
-            for publisher_id in {edge[0] for edge in left}
+            for publisher_id in sorted({edge[0] for edge in left})
         }
         for level in range(1, max(tops.values(), default=0) + 1):
             left = [edge for edge in left if edge not in found and tops[edge[0]] >= level]

@@ -274,7 +274,7 @@ class FollowsTable:
 
         Read consistently, at most `MAX_KEYS` in a call.
         """
-        keys = [row_key(user_id, each) for each in publisher_ids]
+        keys = [row_key(user_id, each) for each in sorted(publisher_ids)]
         active, left = set[str](), set[str]()
         for start in range(0, len(keys), MAX_KEYS):
             some: Any = {"Keys": keys[start : start + MAX_KEYS], "ConsistentRead": True}

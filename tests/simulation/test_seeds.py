@@ -1,6 +1,9 @@
 """The whole system from seeds: no check is violated, whatever fails; and the checks can fail."""
 
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +16,7 @@ from simulation.__main__ import run
 from simulation.checks.evidence import Evidence
 from simulation.checks.judge import violations
 from simulation.kinds import undisturbed
+from simulation.kinds.drawn import KINDS
 from simulation.kinds.ordinary import play
 from simulation.lambdas import installed
 from simulation.reached import missing
@@ -21,6 +25,8 @@ from simulation.world import World
 # A position in the ledger with a count, and behind them at least one straggler.
 WITH_STRAGGLER = re.compile(r"'[0-9a-g]{16}\.\d{10}\.[0-9a-f]{16}")
 
+
+TRACED = 10  # worlds of each kind
 
 # In blocks that the processes of pytest share.
 SEEDS, BLOCK = 340, 100
@@ -86,6 +92,24 @@ def test_a_seed_repeats_its_run_whatever_ran_before() -> None:
     assert forward == backward
     assert forward[7] != forward[8]
     assert {trace[0] for trace in forward.values()} == set(names.TRANSPORTS)
+
+
+@pytest.mark.slow
+def test_a_seed_repeats_its_run_in_another_process() -> None:
+    """Python hashes texts by a seed of each process, which is the order of its sets."""
+    traces = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.simulation.traces", str(TRACED)],
+            cwd=mutations.ROOT,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for seed in "12"
+    ]
+    one, other = (each.communicate()[0].splitlines() for each in traces)
+    assert len(one) == TRACED * len(KINDS)
+    assert one == other
 
 
 @pytest.mark.parametrize("transport", names.TRANSPORTS)
