@@ -29,6 +29,9 @@ RETENTIONS = (3, 7, 30)
 TTL_SECONDS = (2 * DAY_SECONDS, 2 * DAY_SECONDS, 10 * DAY_SECONDS)
 # SQS keeps a message for so long, wherever it is.
 KEPT_SECONDS = 14 * DAY_SECONDS
+# Lambda ends every environment within hours, also those that are never idle ("Understanding the
+# Lambda execution environment lifecycle").
+LONGEST_LIFE_SECONDS = DAY_SECONDS / 2
 # Longer than any delay or visibility timeout that the product chooses.
 SOON_SECONDS = 900.0
 
@@ -114,9 +117,12 @@ class LongWorld(World):
 
     def pass_until(self, at: float) -> None:
         """Let time pass, with faults, until `at` in seconds of the scheduler."""
+        leaps = at - self.scheduler.now > LONGEST_LIFE_SECONDS
         self.faults.are_on = True
         self.scheduler.at(at, lambda: None)
         self.scheduler.run(until=lambda: self.scheduler.now >= at)
+        if leaps:
+            lambdas().restart()
 
     def settle(self) -> None:
         """Go on without faults until nothing is under way that could go on."""

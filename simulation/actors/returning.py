@@ -10,6 +10,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fanfold import contract, names, times
 from fanfold.aws import boto
 from fanfold.aws.queues import WorkQueue
+from fanfold.errors import Unsent
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import STALLED
@@ -170,7 +171,7 @@ def resend(world: LongWorld, ref_id: str) -> None:
     """Send a stalled fan-out again, as `fanfold fanout resend` does."""
     ledger = Ledger(boto.dynamodb(), names.FANOUTS.name)
     for _ in range(5):
-        with suppress(ClientError, BotoCoreError):
+        with suppress(ClientError, BotoCoreError, Unsent):
             row = ledger.get(ref_id)
             if row is None or row.state != STALLED:
                 return

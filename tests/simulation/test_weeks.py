@@ -6,20 +6,24 @@ import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fanfold import names, times
+from fanfold import contract, names, times
+from fanfold.aws.queues import WorkQueue
 from fanfold.channels.head import HEAD
+from fanfold.errors import Unsent
 from fanfold.fanout.row import EXPIRED, STALLED
-from simulation import skipping, triggers
+from simulation import requests, skipping, triggers
+from simulation.actors import returning
 from simulation.checks import judge, weeks
 from simulation.checks.evidence import Evidence
 from simulation.holders import DAY, Attempt, Between, Holder, Id, Wanted
 from simulation.kinds.weeks import KIND, live
-from simulation.lambdas import installed
+from simulation.lambdas import installed, lambdas
 from simulation.long_world import LongWorld, Moment
 from tests.simulation.test_spoiled_worlds import sentences
 
@@ -398,3 +402,39 @@ def test_a_message_that_waited_may_have_been_refused_under_a_shorter_retention()
         assert not list(known.settle(late))
         outcomes[shortest] = len(known.states)
     assert outcomes == {RETENTION: 2, 30 * DAY: 1}
+
+
+# What lives for hours alone
+
+
+@pytest.mark.parametrize(("days", "outlives"), [(0.1, True), (1.0, False)])
+def test_no_environment_outlives_a_day(days: float, outlives: bool) -> None:
+    world = LongWorld(SEED)
+
+    def live() -> None:
+        world.act(("reader", lambda: requests.read(world, "ann", limit=1)), faults=False)
+        world.pass_until(world.scheduler.now + days * 86_400)
+
+    world.alive(live)
+    found = lambdas().environments[contract.READ_TIMELINE.door, world.transport, False]
+    assert any(not each.is_cold for each in found) is outlives
+
+
+def test_an_operator_repeats_a_resend_whose_command_was_not_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, refused = LongWorld(SEED), iter([Unsent("no"), None])
+    at = times.to_text(world.clock.now_ms())
+    texts = ("fanout_id", "publisher_id", "sort_key")
+    row = {**dict.fromkeys(texts, "r"), "accepted_at": at, "changed_at": at, "state": STALLED}
+    item: Any = {name: {"S": each} for name, each in row.items()}
+    world.dynamodb.put_item(TableName=names.FANOUTS.name, Item=item)
+
+    def send(_queue: WorkQueue, _message: object) -> None:
+        if error := next(refused):
+            raise error
+
+    monkeypatch.setattr(WorkQueue, "send", send)
+    resend = partial(returning.resend, world, "r")
+    world.alive(lambda: world.act(("operator", resend), faults=False))
+    assert [*refused] == []
