@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from aws_cdk import Fn, Stack
+from aws_cdk import Duration, Fn, Stack
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
@@ -23,6 +23,10 @@ from .tables import removal_policy
 
 # The burst limit as a share of the requests a second: an account has 5,000 and 10,000.
 BURST_SHARE: Final = 0.5
+
+# How long a browser keeps the answer to a preflight, without which each poll is two requests. Chrome
+# keeps it no longer.
+PREFLIGHT_AGE: Final = Duration.hours(2)
 
 # One permission covers all groups with this prefix. Any other group is added by its name to a
 # resource policy of the region, of 5,120 characters at most: when it is full, deploys fail.
@@ -73,8 +77,11 @@ class HttpDoor(Construct):
             default_authorizer=authorizers.HttpJwtAuthorizer(
                 "Token", identity.issuer, jwt_audience=list(identity.audience)
             ),
-            # The route `$default`: the function answers an unknown path with a problem document.
-            default_integration=behind[default_door],
+            # The route `$default`: the function answers an unknown path with a problem document. It
+            # would catch preflights too, which have no token. Without it API Gateway answers them
+            # by itself, at no cost of ours:
+            # https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-cors.html
+            default_integration=None if stage.cors_origins else behind[default_door],
             cors_preflight=_cors(stage),
             disable_execute_api_endpoint=None if domain is None else not domain.default_endpoint,
         )
@@ -83,14 +90,6 @@ class HttpDoor(Construct):
                 path=route.path,
                 methods=[gateway.HttpMethod[route.method]],
                 integration=behind[route.door],
-            )
-        if stage.cors_origins:
-            # A preflight request has no token, and `$default` requires one.
-            self.api.add_routes(
-                path="/{proxy+}",
-                methods=[gateway.HttpMethod.OPTIONS],
-                integration=behind[default_door],
-                authorizer=gateway.HttpNoneAuthorizer(),
             )
         deployed = self._add_stage(stage, key)
         if domain is not None:
@@ -165,4 +164,5 @@ def _cors(stage: Stage) -> gateway.CorsPreflightOptions | None:
         allow_methods=[gateway.CorsHttpMethod[method] for method in methods],
         allow_headers=["authorization", "content-type", "idempotency-key", contract.REQUEST_AGE],
         expose_headers=["retry-after"],  # else the browser hides it from the page
+        max_age=PREFLIGHT_AGE,
     )

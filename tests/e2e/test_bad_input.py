@@ -116,9 +116,11 @@ def test_an_unknown_parameter_is_refused_with_the_known_ones(user: User) -> None
     check_problem(user.call("GET", "/v1/timeline?befor=x"), 400, known)
 
 
-def test_an_unknown_route_is_answered_with_the_known_ones(user: User) -> None:
-    check_problem(user.call("GET", "/v1/nothing"), 404, "GET /v1/timeline")
-    check_problem(user.call("PATCH", "/v1/posts"), 404, "POST /v1/posts")
+@pytest.mark.parametrize("method_path", ["GET /v1/nothing", "PATCH /v1/posts"])
+def test_an_unknown_route_reaches_no_function(user: User, method_path: str) -> None:
+    """The stage has `cors_origins`, so API Gateway itself answers what is no route."""
+    answer = user.call(*method_path.split())
+    assert (answer.status, answer.content) == (404, {"message": "Not Found"})
 
 
 @pytest.mark.parametrize("publisher", ["a%23b", "x" * 129, "%20"])
@@ -126,7 +128,7 @@ def test_following_an_invalid_publisher_id_is_refused(user: User, publisher: str
     check_problem(user.call("PUT", f"/v1/following/{publisher}"), 400, "'publisher_id'")
 
 
-@pytest.mark.parametrize("method_path", ["GET /v1/timeline", "POST /v1/posts", "GET /v1/nothing"])
+@pytest.mark.parametrize("method_path", ["GET /v1/timeline", "POST /v1/posts"])
 def test_a_request_without_a_valid_token_gets_401(stack: Deployment, method_path: str) -> None:
     method, path = method_path.split()
     for token in ("", "garbage", "a.b.c"):
