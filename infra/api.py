@@ -24,7 +24,7 @@ from .tables import removal_policy
 # The burst limit as a share of the requests a second: an account has 5,000 and 10,000.
 BURST_SHARE: Final = 0.5
 
-# How long a browser keeps the answer to a preflight, without which each poll is two requests. Chrome
+# How long a browser keeps the answer to a preflight: otherwise each poll is two requests. Chrome
 # keeps it no longer.
 PREFLIGHT_AGE: Final = Duration.hours(2)
 

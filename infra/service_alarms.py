@@ -18,8 +18,8 @@ from .tables import HouseTable
 # service has minutes without any request.
 FAILING_PERCENT: Final = 1
 FAILING_MINUTES: Final = (5, 15)
-# SWEEP runs every minute. One failure may be transient; three in a row are not.
-SWEEP_FAILURES: Final = 3
+# SWEEP runs every minute. One failure may be transient; three of five are not.
+SWEEP_FAILURES: Final = (3, 5)
 # Lambda throttles for seconds while it adds instances.
 THROTTLED_MINUTES: Final = (5, 15)
 
@@ -63,14 +63,15 @@ def of_function(function: names.Function, placed: lambda_.IFunction) -> Iterator
     name = function.name.title()
     errors = placed.metric_errors(period=MINUTE, statistic="Sum")
     if function is names.SWEEP:
+        bad, of = SWEEP_FAILURES
         yield Rule(
             name="SweepFailing",
-            says=f"SWEEP has failed {SWEEP_FAILURES} times in a row: lost messages are not sent "
+            says=f"{bad} of the last {of} runs of SWEEP have failed: lost messages are not sent "
             "again meanwhile. The log of the function sweep says why; it runs again each minute.",
             metric=errors,
             threshold=1,
-            bad=SWEEP_FAILURES,
-            of=SWEEP_FAILURES,
+            bad=bad,
+            of=of,
         )
     else:
         bad, of = FAILING_MINUTES

@@ -12,6 +12,8 @@ from fanfold.sweep.remedy import Remedy, orders_for
 
 # Rows read in one run: 10,000 read units, and about 3 s of one vCPU in boto3.
 MAX_ROWS = 10_000
+# Rows of stalled fan-outs read in one run. A sound stage has none; those beyond wait for these.
+MAX_STALLED = 1_000
 # Messages of one run, so that it ends within its minute and the workers keep up: each is an update
 # and a tenth of a call to SQS. With these, 10,000 lost orders of either kind are sent again within
 # ten minutes, seven of which are the silence of a lane.

@@ -1,4 +1,4 @@
-"""What SWEEP does about one open fan-out: a pure decision over its row of the ledger.
+"""What SWEEP does about one open or stalled fan-out: a pure decision over its row of the ledger.
 
 SWEEP asks, it does not measure. No figure of a queue tells what waits in it rightly and what is
 lost. So when a fan-out has been silent for long, SWEEP sends one batch of its own pending segments
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from fanfold.fanout.row import QUEUED, Fanout
+from fanfold.fanout.row import QUEUED, STALLED, Fanout
 from fanfold.names import BULK, DELIVER
 
 # PLAN takes a command within seconds unless its queue is long, so two minutes are ample.
@@ -49,14 +49,17 @@ class Remedy(Enum):
 def remedy_for(row: Fanout, *, now_ms: int, paused_ms: int) -> Remedy:
     """What is due at `now_ms`; `paused_ms` is when the fan-out's queue was last seen paused.
 
-    `paused_ms` is `now_ms` while the queue is paused, and 0 if it never was.
+    `paused_ms` is `now_ms` while the queue is paused, and 0 if it never was. A stalled fan-out is
+    asked nothing, but it ends as others do.
     """
-    if not row.is_open:  # the index lags behind
+    if not (row.is_open or row.state == STALLED):  # the index lags behind
         return Remedy.NOTHING
     if row.segments and not row.pending:  # its last worker crashed before it completed the fan-out
         return Remedy.COMPLETE
     if row.has_expired(now_ms):
         return Remedy.EXPIRE
+    if row.state == STALLED:
+        return Remedy.NOTHING
     quiet = (now_ms - max(row.changed_ms, paused_ms)) / 1000
     if row.state == QUEUED:
         return _question(Remedy.ASK_PLAN, row, quiet, now_ms, PLAN_SILENCE_SECONDS)

@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 ROWS_A_STEP = AT_A_TIME * MAX_KEYS
 REMEDIES_A_STEP = 500
 
+# A pause that a run has seen so recently still holds while Lambda refuses to say: each run renews
+# it, and a few may be missed.
+PAUSE_KNOWN_SECONDS = 300
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -60,24 +64,29 @@ class Sweeping:
     def sweep(self, *, stop_at: float, report: Report) -> Oldest:
         """Look at the open fan-outs in turn, and mend those that need it; returns the oldest.
 
+        A stalled one is ended when its entries would be seen by nobody.
+
         It ends by about `stop_at` of the monotonic clock, and the next run goes on from there. Two
         runs at once do no harm. An error with one fan-out keeps no other one from being mended: the
         first error is raised at the end.
         """
         errors: list[Exception] = []
         now_ms = clock.now_ms()
-        memory = self._with_pauses(self.fanouts.memory(), now_ms)
+        memory = self._with_pauses(self.fanouts.memory(), now_ms, errors)
         keys = self._keys((clock.monotonic() + stop_at) / 2, errors)
         before = times.to_text(now_ms - PLAN_SILENCE_SECONDS * 1000)
         ids = course.next_ids(keys, after=memory.position, accepted_before=before)
         # Half of what is left: were reading slow, it would leave no time for any remedy.
         rows = self._rows(ids, (clock.monotonic() + stop_at) / 2, errors)
+        stalled = list(_each(None, self._stalled_ids, [course.MAX_STALLED], errors))
+        given_up = self._rows([*chain(*stalled)], (clock.monotonic() + stop_at) / 2, errors)
 
         def due(row: Fanout) -> Due:
             paused_ms = memory.paused.get(_lane(row), 0)
             return remedy_for(row, now_ms=now_ms, paused_ms=paused_ms), row
 
-        all_due = list(_each(None, due, filter(None, rows.values()), errors))
+        seen = filter(None, chain(rows.values(), given_up.values()))
+        all_due = list(_each(None, due, seen, errors))
         for step in _cut(course.within_caps(all_due), REMEDIES_A_STEP):
             if clock.monotonic() < stop_at:
                 self._apply(step, report, errors)
@@ -87,17 +96,31 @@ class Sweeping:
             raise errors[0]
         return course.oldest(keys, rows, now_ms=now_ms)
 
-    def _with_pauses(self, memory: Memory, now_ms: int) -> Memory:
-        """Note which queues are paused now, as silence is counted from when they last were."""
+    def _with_pauses(self, memory: Memory, now_ms: int, errors: list[Exception]) -> Memory:
+        """Note which queues are paused now, as silence is counted from when they last were.
+
+        A queue whose mapping cannot be read is as it was when the last run read it.
+        """
         queues = {PUBLISH.name: self.publish_queue, EXPRESS.name: self.lanes.express}
         queues[BULK.name] = self.lanes.bulk
+        read = dict(_each(None, self._is_paused, queues.items(), errors))
+        known_from_ms = now_ms - PAUSE_KNOWN_SECONDS * 1000
         paused = {
-            name: now_ms for name, queue in queues.items() if self.mappings.is_paused(queue.url)
+            name: now_ms
+            for name in queues
+            if read.get(name, memory.paused.get(name, 0) > known_from_ms)
         }
         if paused:
             memory = replace(memory, paused={**memory.paused, **paused})
             self.fanouts.remember(memory)
         return memory
+
+    def _is_paused(self, named: tuple[str, WorkQueue]) -> tuple[str, bool]:
+        name, queue = named
+        return name, self.mappings.is_paused(queue.url)
+
+    def _stalled_ids(self, count: int) -> list[str]:
+        return list(islice(self.ledger.stalled_ids(), count))
 
     def _keys(self, stop_at: float, errors: list[Exception]) -> list[Key]:
         keys: list[Key] = []

@@ -43,7 +43,7 @@ def test_every_route_has_its_function(template: Template) -> None:
 
 def test_every_route_requires_a_token(template: Template) -> None:
     id_, _ = authorizer(template)
-    for key, route in routes(template).items():
+    for route in routes(template).values():
         assert route["AuthorizationType"] == "JWT"
         assert route["AuthorizerId"] == {"Ref": id_}
 

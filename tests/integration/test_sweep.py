@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from fanfold import names, times
+from fanfold import clock, names, times
 from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.errors import BadInput
 from fanfold.fanout.backlog import Resume
@@ -257,6 +257,37 @@ def test_a_fanout_stalls_visibly_after_its_last_round(
 
 
 @pytest.mark.usefixtures("lost")
+def test_a_stalled_fanout_expires_when_nobody_would_see_its_entries(
+    system: System, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stall(system)
+    capsys.readouterr()
+    sweep_after(system, system.ledger().expires_at - clock.now_ms() / 1000 - 1)
+    assert system.ledger().state == "stalled"
+    sweep_after(system, 1)
+    assert system.ledger().state == "expired"
+    assert list(system.fanouts.stalled_ids()) == []
+    assert gauges(capsys, names.FANOUTS_STALLED) == [1, 0], "it hides the next one no longer"
+
+
+def test_a_stalled_fanout_with_nothing_pending_completes(system: System, lost: list[str]) -> None:
+    row = system.ledger()
+    for segment in sorted(row.pending):
+        assert system.fanouts.finish_segment(row, segment, written=10, now=NOW)
+    stall(system)
+    assert system.ledger().state == "stalled"
+    system.sweep()
+    assert system.ledger().state == "complete"
+    assert lost
+
+
+def stall(system: System) -> None:
+    """Have the ledger say that SWEEP has given the post up."""
+    open_fanouts = system.door("sweep").fanouts
+    assert open_fanouts.give_up(system.ledger(), now_ms=clock.now_ms())
+
+
+@pytest.mark.usefixtures("lost")
 def test_a_fanout_whose_questions_are_never_answered_stalls_after_nine_days(
     system: System,
 ) -> None:
@@ -410,8 +441,8 @@ def test_a_run_that_crashes_after_any_call_does_no_harm(system: System) -> None:
         system.pump()
         assert system.reached(ref_id) == users
         assert system.ledger(ref_id).delivered == 2
-    # Memory, scan, rows, update, send, memory; dead letters of four queues, scan.
-    assert last == 11
+    # Memory, scan, rows, stalled, update, send, memory; dead letters of four queues, scan.
+    assert last == 12
 
 
 def test_a_run_that_dies_between_a_round_and_its_sends_is_made_good(
@@ -697,9 +728,12 @@ class FakeLambda:
     def __init__(self) -> None:
         self.states: dict[str, str] = {}
         self.asked: list[str] = []
+        self.refuses = False
 
     def get_event_source_mapping(self, *, UUID: str) -> dict[str, str]:  # noqa: N803
         self.asked.append(UUID)
+        if self.refuses:
+            raise error("TooManyRequestsException")
         return {"State": self.states.get(UUID, "Enabled")}
 
 
@@ -769,15 +803,28 @@ def test_each_mapping_is_read_once_a_run(system: System, mappings: FakeLambda) -
         assert sorted(mappings.asked) == sorted(["Publish", "Express", "Bulk"] * runs)
 
 
-def test_an_unreadable_mapping_fails_the_run_and_sends_nothing(
-    system: System, mappings: FakeLambda, monkeypatch: pytest.MonkeyPatch
+def test_an_unreadable_mapping_fails_the_run_and_keeps_nobody_from_being_asked(
+    system: System, mappings: FakeLambda
 ) -> None:
-    def fail(**_request: str) -> Any:
-        raise error("AccessDeniedException")
-
-    monkeypatch.setattr(mappings, "get_event_source_mapping", fail)
+    mappings.refuses = True
     system.publish()
     system.clock.advance(PLAN_SILENCE_SECONDS + A_BIT)
     with pytest.raises(ClientError):
         system.sweep()
-    assert (system.waiting("Publish"), system.ledger().asks) == (1, 0)
+    assert (system.waiting("Publish"), system.ledger().asks) == (2, 1)
+
+
+@pytest.mark.usefixtures("lost")
+def test_a_lane_stays_paused_while_its_mapping_cannot_be_read(
+    system: System, mappings: FakeLambda
+) -> None:
+    mappings.states["Bulk"] = "Disabled"
+    sweep_after(system, 60)
+    mappings.refuses = True
+    for _ in range(30):
+        with pytest.raises(ClientError):
+            sweep_after(system, 60)
+    assert system.waiting("Bulk") == 0
+    mappings.refuses, mappings.states = False, {}
+    sweep_after(system, SILENCE_SECONDS)
+    assert system.waiting("Bulk") == 2

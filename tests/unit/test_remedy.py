@@ -65,9 +65,15 @@ def test_the_silences_are_derived_from_the_functions_that_they_wait_for() -> Non
     assert SWEEP.seconds < 60
 
 
-@pytest.mark.parametrize("state", [COMPLETE, STALLED, EXPIRED, ABANDONED])
-def test_what_is_not_open_is_left_alone(state: str) -> None:
+@pytest.mark.parametrize("state", [COMPLETE, EXPIRED, ABANDONED])
+def test_what_has_ended_is_left_alone(state: str) -> None:
     assert due(row(10 * DAY, state=state, expires_at=0)) is Remedy.NOTHING
+
+
+def test_a_stalled_fanout_is_asked_nothing_until_it_expires() -> None:
+    fanout = row(10 * DAY, state=STALLED, expires_at=NOW // 1000)
+    assert due(fanout) is Remedy.EXPIRE
+    assert due(replace(fanout, expires_at=NOW // 1000 + 1)) is Remedy.NOTHING
 
 
 @pytest.mark.parametrize("state", [DELIVERING, QUEUED])
