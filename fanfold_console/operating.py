@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import threading
@@ -19,12 +20,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fanfold.ids import NO_PATH_IDS, is_id
-from fanfold_cli.console import ExpectedError
+from fanfold_cli.console import ExpectedError, say
 from fanfold_cli.holding import QUEUES
 from fanfold_console.server import Content, Forbidden, WrongRequest
 
 # As long as a redrive of many letters takes; the command goes on by itself no longer than this.
 TIMEOUT_SECONDS: Final = 900.0
+# For a command to say what it has done, and to cancel what AWS does for it; then it is killed.
+END_SECONDS: Final = 15.0
+PROGRAM: Final = (sys.executable, "-m", "fanfold_cli")
 MAX_SAID: Final = 4_000
 MESSAGE_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,99}", re.ASCII)
 
@@ -125,16 +129,19 @@ class Operator:
 
     Each question begins with the `place`, as those of the command line do.
 
-    One question is open at a time; a later one takes its place, and each is answered once.
+    One question is open at a time; a later one takes its place, and each is answered once. Commands
+    end with the console.
     """
 
     place: str
     target: tuple[str, ...]
     may_change: bool
-    run: Callable[[Sequence[str]], subprocess.CompletedProcess[str]] | None = None
+    program: Sequence[str] = PROGRAM
     _asked: int = 0  # how many questions; the number of the last one
     _open: list[str] | None = None  # the words of the last question, until it is answered
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _running: list[subprocess.Popen[str]] = field(default_factory=list)
+    _has_ended: bool = False
+    _lock: threading.Condition = field(default_factory=threading.Condition)
 
     def words(self, content: Content) -> tuple[Command, list[str]]:
         """The command that the page means, checked; raises `WrongRequest` and `Forbidden`."""
@@ -169,7 +176,7 @@ class Operator:
         """Ask whether to run a command; or run what the question of this number has shown."""
         if "run" in content:
             words = self._answered(content["run"])
-            return {"command": _shown(words), **_read((self.run or _run)(words))}
+            return {"command": _shown(words), **self._run(words)}
         command, words = self.words(content)
         with self._lock:
             self._asked += 1
@@ -194,6 +201,71 @@ class Operator:
             self._open = None
         return words
 
+    def _run(self, words: Sequence[str]) -> Content:
+        """Run the command to its end, that of the console, or the longest time."""
+        process = self._start(words)
+        sentence = ""
+        try:
+            printed, said = process.communicate(timeout=TIMEOUT_SECONDS)
+        except subprocess.TimeoutExpired:
+            sentence = f"Ended after {TIMEOUT_SECONDS:,.0f} s: run it in a terminal. "
+            printed, said = _ended(process)
+        if process.returncode == -signal.SIGKILL:
+            said += "It did not end and was killed: what it has begun in AWS may go on."
+        if self._has_ended:
+            say(f"Ended with the console: {_shown(words)}\n{said.strip()}")
+        with self._lock:
+            self._running.remove(process)
+            self._lock.notify_all()
+        return {
+            "succeeded": process.returncode == 0,
+            "result": _json(printed),
+            "said": sentence + said.strip()[-MAX_SAID:],
+        }
+
+    def _start(self, words: Sequence[str]) -> subprocess.Popen[str]:
+        place = words.index("--") if "--" in words else len(words)
+        # The modules that this process has, wherever it was started.
+        path = os.pathsep.join(filter(None, sys.path))
+        with self._lock:
+            if self._has_ended:
+                raise ExpectedError("Nothing was run: the console has ended.")
+            process = subprocess.Popen(
+                [*self.program, *words[:place], "--json", *words[place:]],
+                env={**os.environ, "PYTHONPATH": path},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                # Ctrl-C in the terminal reaches the console alone, which hands it on once.
+                start_new_session=True,
+            )
+            self._running.append(process)
+        return process
+
+    def close(self) -> None:
+        """End the commands that run, as Ctrl-C does; run no more."""
+        with self._lock:
+            self._has_ended = True
+            for process in self._running:
+                process.send_signal(signal.SIGINT)
+            try:
+                self._lock.wait_for(lambda: not self._running, END_SECONDS)
+            finally:
+                for process in self._running:
+                    process.kill()
+            self._lock.wait_for(lambda: not self._running, END_SECONDS)
+
+
+def _ended(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """End a command as Ctrl-C does, and kill it if it stays; what it has printed and said."""
+    process.send_signal(signal.SIGINT)
+    try:
+        return process.communicate(timeout=END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()
+
 
 def _shown(words: Sequence[str]) -> str:
     return shlex.join(["fanfold", *words])
@@ -205,34 +277,8 @@ def _checked(value: Any, is_right: Callable[[str], object]) -> str:
     return value
 
 
-def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    place = words.index("--") if "--" in words else len(words)
-    with_json = [*words[:place], "--json", *words[place:]]
-    # The modules that this process has, wherever it was started.
-    path = os.pathsep.join(filter(None, sys.path))
+def _json(printed: str) -> Any:
     try:
-        return subprocess.run(
-            [sys.executable, "-m", "fanfold_cli", *with_json],
-            env={**os.environ, "PYTHONPATH": path},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise ExpectedError(
-            f"Ended after {TIMEOUT_SECONDS:,.0f} s: run it in a terminal."
-        ) from None
-
-
-def _read(done: subprocess.CompletedProcess[str]) -> Content:
-    try:
-        result = json.loads(done.stdout)
+        return json.loads(printed)
     except ValueError:
-        result = None
-    return {
-        "succeeded": done.returncode == 0,
-        "result": result,
-        "said": done.stderr.strip()[-MAX_SAID:],
-    }
+        return None

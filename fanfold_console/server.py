@@ -26,6 +26,8 @@ KEY_BYTES: Final = 32
 KEY_HEADER: Final = "x-fanfold-key"
 # A confirmed command, and no more.
 MAX_BODY: Final = 10_000
+# Of a length, more than any has; Python refuses to read a number of thousands.
+MAX_DIGITS: Final = 20
 # A connection that says nothing is closed.
 SILENT_SECONDS: Final = 60.0
 SHUTDOWN_POLL_SECONDS: Final = 0.05
@@ -197,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "An act is JSON.")
         elif not (length.isascii() and length.isdigit()):
             self._refuse(HTTPStatus.LENGTH_REQUIRED, "How long is it?")
-        elif int(length) > MAX_BODY:
+        elif len(length) > MAX_DIGITS or int(length) > MAX_BODY:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "That is too long for an act.")
         else:
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -47,11 +48,13 @@ def console(
     shown = Refreshing(
         first_state(deployment, may_operate=may_change), watching.read, watching.look_up
     )
-    doors = server.Doors(shown.content, Operator(deployment.place, target, may_change).act)
+    operator = Operator(deployment.place, target, may_change)
+    doors = server.Doors(shown.content, operator.act)
     with (
         opening.ended_by_signals(),
         interrupted_with("the page has ended; the stack goes on."),
         server.serving(doors, port=port) as bridge,
+        closing(operator),
     ):
         if as_json:
             print_json({"address": bridge.address})

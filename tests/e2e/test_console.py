@@ -12,6 +12,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from fanfold_console.operating import Operator
 from fanfold_console.views import GOOD, Depth, Headline
 from fanfold_console.watching import first_state
 from tests.e2e.clients import User, eventually
+from tests.unit.test_console_operating import Shell
 
 CHROME = "FANFOLD_CHROME"
 PICTURES = "FANFOLD_PICTURES"
@@ -132,6 +134,35 @@ def test_the_console_of_a_stack_shows_a_post_and_runs_what_is_confirmed(
         assert "The ledger knows no fan-out" in failed["said"]
 
 
+@pytest.mark.thorough
+def test_a_console_that_is_ended_leaves_no_command_running(engine: Home, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with (
+        ThreadPoolExecutor(1) as threads,
+        started(("console", "--home", str(engine.path), "--no-browser"), log) as process,
+    ):
+        address = address_in(log, process)
+        question = call(address, "/act", {"command": "dlq redrive"})["question"]
+        answer = threads.submit(call, address, "/act", {"run": question})
+        eventually(lambda: bool(children_of(process.pid)))
+        (command,) = children_of(process.pid)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE_SECONDS)
+        assert process.returncode == 130
+        with pytest.raises(ProcessLookupError):
+            os.kill(command, 0)
+        answer.exception()  # the page may have been told, or found the bridge gone
+    assert "Ended with the console: fanfold dlq redrive" in log.read_text()
+
+
+def children_of(parent: int) -> list[int]:
+    words = ["ps", "-A", "-o", "ppid=,pid="]
+    listed = subprocess.run(words, capture_output=True, text=True, check=True).stdout.split()
+    numbers = list(map(int, listed))
+    pairs = zip(numbers[::2], numbers[1::2], strict=True)
+    return [pid for ppid, pid in pairs if ppid == parent]
+
+
 @pytest.mark.slow
 def test_the_script_plays_by_itself_and_every_row_is_right(tmp_path: Path) -> None:
     log = tmp_path / "log"
@@ -203,17 +234,12 @@ def test_an_operator_needs_no_mouse_and_confirms_what_is_run(engine: Home, tmp_p
 @pytest.mark.thorough
 @HAS_BROWSER
 def test_of_two_buttons_at_once_one_is_asked_about_and_only_that_one_runs(tmp_path: Path) -> None:
-    ran: list[Sequence[str]] = []
-
-    def run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        ran.append(words)
-        return subprocess.CompletedProcess([], 0, "{}", "")
-
-    operator = Operator(PROD.place, ("--stack", "Fanfold-prod"), True, run)
+    shell = Shell(tmp_path / "ran")
+    operator = Operator(PROD.place, ("--stack", "Fanfold-prod"), True, shell.program)
     state = first_state(PROD, may_operate=True)
     with server.serving(server.Doors(state.content, operator.act)) as bridge:
         play("questions", bridge.address, tmp_path)
-    assert ran == [["fanout", "show", "--stack", "Fanfold-prod", "--", "a-post"]]
+    assert shell.ran == [["fanout", "show", "--stack", "Fanfold-prod", "--json", "--", "a-post"]]
 
 
 @pytest.mark.thorough

@@ -181,6 +181,7 @@ def test_there_is_no_other_method(bridge: Bridge, method: str) -> None:
         (b"{}", {"content_length": "-1"}, 411),
         (b"{}", {"content_length": "\u0662"}, 411),
         (b"{}", {"content_length": "10001"}, 413),
+        (b"{}", {"content_length": "9" * 5_000}, 413),
     ],
 )
 def test_what_is_no_act_is_refused(

@@ -1,9 +1,10 @@
 """What an operator may run from the page: commands of `fanfold`, checked and confirmed."""
 
 import json
-import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,25 +13,64 @@ from fanfold_cli.console import ExpectedError
 from fanfold_console import operating
 from fanfold_console.operating import COMMANDS, Operator
 from fanfold_console.server import Forbidden, WrongRequest
+from tests.e2e.clients import eventually
 from tests.unit.test_pages import parse
 
 PLACE = "Fanfold-prod (account 123456789012, eu-central-1)"
 CHANGING = sorted(name for name, command in COMMANDS.items() if command.changes)
 
 
+NOTES_ITS_WORDS = """
+import json, sys
+with open(sys.argv[1], "a") as file:
+    file.write(json.dumps(sys.argv[2:]) + "\\n")
+print('{"moved": 3}')
+print("Two stayed.", file=sys.stderr)
+"""
+# Ends by Ctrl-C alone, and says what it has done.
+WORKS_ON = """
+import pathlib, sys, time
+try:
+    pathlib.Path(sys.argv[1]).write_text("begun")
+    time.sleep(600)
+except KeyboardInterrupt:
+    sys.exit("Interrupted: 3 of 9 were moved.")
+"""
+HANGS = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+pathlib.Path(sys.argv[1]).write_text("begun")
+time.sleep(600)
+"""
+
+
 @dataclass
 class Shell:
-    """Keeps what would be run."""
+    """A program in place of `fanfold`, which keeps what it was started with in a file."""
 
-    ran: list[Sequence[str]] = field(default_factory=list)
+    file: Path
+    source: str = NOTES_ITS_WORDS
 
-    def __call__(self, words: Sequence[str]) -> subprocess.CompletedProcess[str]:
-        self.ran.append(words)
-        return subprocess.CompletedProcess([], 0, json.dumps({"moved": 3}), "Two stayed.\n")
+    @property
+    def program(self) -> tuple[str, ...]:
+        return (sys.executable, "-c", self.source, str(self.file))
+
+    @property
+    def ran(self) -> list[list[str]]:
+        return list(map(json.loads, self.file.read_text().splitlines())) if self.has_run else []
+
+    @property
+    def has_run(self) -> bool:
+        return self.file.exists()
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path / "ran")
 
 
 def operator(shell: Shell, *, may_change: bool = True) -> Operator:
-    return Operator(PLACE, ("--stack", "Fanfold-prod"), may_change, shell)
+    return Operator(PLACE, ("--stack", "Fanfold-prod"), may_change, shell.program)
 
 
 def content(name: str) -> dict[str, Any]:
@@ -45,26 +85,24 @@ def content(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_each_command_exists_with_its_options(name: str) -> None:
-    _, words = operator(Shell()).words(content(name))
+def test_each_command_exists_with_its_options(shell: Shell, name: str) -> None:
+    _, words = operator(shell).words(content(name))
     parse(words, is_whole=True)
 
 
-def test_what_runs_is_what_the_question_has_shown_whatever_the_answer_says() -> None:
-    shell = Shell()
+def test_what_runs_is_what_the_question_has_shown_whatever_the_answer_says(shell: Shell) -> None:
     one = operator(shell)
     asked = one.act({"command": "dlq redrive", "options": {"queue": "bulk"}})
     shown = "fanfold dlq redrive --queue=bulk --stack Fanfold-prod"
     assert (asked["place"], asked["command"], asked["changes"]) == (PLACE, shown, True)
     assert shell.ran == []
     done = one.act({"run": asked["question"], "command": "fanout abandon --yes", "id": "post"})
-    assert shell.ran == [["dlq", "redrive", "--queue=bulk", "--stack", "Fanfold-prod"]]
+    assert shell.ran == [["dlq", "redrive", "--queue=bulk", "--stack", "Fanfold-prod", "--json"]]
     assert (done["command"], done["succeeded"]) == (shown, True)
     assert (done["result"], done["said"]) == ({"moved": 3}, "Two stayed.")
 
 
-def test_a_question_is_answered_once() -> None:
-    shell = Shell()
+def test_a_question_is_answered_once(shell: Shell) -> None:
     one = operator(shell)
     asked = one.act({"command": "dlq redrive"})
     one.act({"run": asked["question"]})
@@ -73,8 +111,7 @@ def test_a_question_is_answered_once() -> None:
     assert len(shell.ran) == 1
 
 
-def test_a_question_that_another_one_has_replaced_runs_nothing() -> None:
-    shell = Shell()
+def test_a_question_that_another_one_has_replaced_runs_nothing(shell: Shell) -> None:
     one = operator(shell)
     harmless = one.act({"command": "fanout show", "id": "post"})
     harmful = one.act({"command": "fanout abandon --yes", "id": "post"})
@@ -82,40 +119,82 @@ def test_a_question_that_another_one_has_replaced_runs_nothing() -> None:
         one.act({"run": harmless["question"]})
     assert shell.ran == []
     one.act({"run": harmful["question"]})
-    assert shell.ran == [["fanout", "abandon", "--yes", "--stack", "Fanfold-prod", "--", "post"]]
+    assert shell.ran == [
+        ["fanout", "abandon", "--yes", "--stack", "Fanfold-prod", "--json", "--", "post"]
+    ]
 
 
 @pytest.mark.parametrize("number", [0, 1, 2, "1", None, True])
-def test_a_question_that_nobody_asked_runs_nothing(number: Any) -> None:
-    shell = Shell()
+def test_a_question_that_nobody_asked_runs_nothing(shell: Shell, number: Any) -> None:
     with pytest.raises(ExpectedError, match="Nothing was run"):
         operator(shell).act({"run": number})
     assert shell.ran == []
 
 
-def test_a_command_that_does_not_end_is_told_with_what_to_do(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_command_that_does_not_end_is_ended_and_told_with_what_to_do(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(operating, "TIMEOUT_SECONDS", 0.01)
-    one = Operator(PLACE, ("--stack", "Fanfold-prod"), True)
-    asked = one.act({"command": "dlq list"})
-    with pytest.raises(ExpectedError, match="run it in a terminal"):
-        one.act({"run": asked["question"]})
+    shell.source = WORKS_ON
+    one = operator(shell)
+    done = one.act({"run": one.act({"command": "dlq list"})["question"]})
+    assert not done["succeeded"]
+    assert "run it in a terminal." in done["said"]
+
+
+@pytest.mark.parametrize(
+    ("source", "patience", "said"),
+    [
+        (WORKS_ON, 60.0, "Interrupted: 3 of 9 were moved."),
+        (HANGS, 0.1, "It did not end and was killed: what it has begun in AWS may go on."),
+    ],
+    ids=["ends", "hangs"],
+)
+def test_a_command_ends_with_the_console_and_says_what_it_did(
+    shell: Shell,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    source: str,
+    patience: float,
+    said: str,
+) -> None:
+    monkeypatch.setattr(operating, "END_SECONDS", patience)
+    shell.source = source
+    one = operator(shell)
+    question = one.act({"command": "dlq redrive"})["question"]
+    with ThreadPoolExecutor(1) as threads:
+        answer = threads.submit(one.act, {"run": question})
+        eventually(lambda: shell.has_run, patience=30)
+        one.close()
+        done = answer.result()
+    assert (done["succeeded"], done["said"]) == (False, said)
+    assert capsys.readouterr().err == (
+        f"Ended with the console: fanfold dlq redrive --stack Fanfold-prod\n{said}\n"
+    )
+
+
+def test_a_console_that_has_ended_runs_nothing(shell: Shell) -> None:
+    one = operator(shell)
+    question = one.act({"command": "dlq redrive"})["question"]
+    one.close()
+    with pytest.raises(ExpectedError, match="Nothing was run"):
+        one.act({"run": question})
+    assert not shell.has_run
 
 
 @pytest.mark.parametrize("name", CHANGING)
-def test_a_console_that_only_reads_changes_nothing(name: str) -> None:
+def test_a_console_that_only_reads_changes_nothing(shell: Shell, name: str) -> None:
     with pytest.raises(Forbidden, match="--operate"):
-        operator(Shell(), may_change=False).act(content(name))
+        operator(shell, may_change=False).act(content(name))
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS.keys() - set(CHANGING)))
-def test_a_console_that_only_reads_reads_all(name: str) -> None:
-    assert operator(Shell(), may_change=False).act(content(name))["changes"] is False
+def test_a_console_that_only_reads_reads_all(shell: Shell, name: str) -> None:
+    assert operator(shell, may_change=False).act(content(name))["changes"] is False
 
 
-def test_an_id_that_looks_like_an_option_is_an_id() -> None:
-    _, words = operator(Shell()).words({"command": "fanout show", "id": "--home=x"})
+def test_an_id_that_looks_like_an_option_is_an_id(shell: Shell) -> None:
+    _, words = operator(shell).words({"command": "fanout show", "id": "--home=x"})
     assert words == ["fanout", "show", "--stack", "Fanfold-prod", "--", "--home=x"]
 
 
@@ -146,8 +225,7 @@ def test_an_id_that_looks_like_an_option_is_an_id() -> None:
     ],
     ids=str,
 )
-def test_what_no_command_takes_is_refused(given: dict[str, Any]) -> None:
-    shell = Shell()
+def test_what_no_command_takes_is_refused(shell: Shell, given: dict[str, Any]) -> None:
     with pytest.raises(WrongRequest):
         operator(shell).act(given)
     assert shell.ran == []
