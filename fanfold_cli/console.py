@@ -85,7 +85,10 @@ def print_json(value: Any) -> None:
 
 
 def print_result(renderable: Any) -> None:
-    """Print text or a table for people; a pipe gets long lines instead of wrapped ones."""
+    """Print text or a table for people; a pipe gets long lines instead of wrapped ones.
+
+    Of a table that is too wide for the terminal, each row is printed as lines of names and values.
+    """
     if isinstance(renderable, str):
         typer.echo(renderable)
         return
@@ -93,12 +96,28 @@ def print_result(renderable: Any) -> None:
     from rich.table import Table
 
     if isinstance(renderable, Table) and renderable.box:
-        _keep_words_whole(renderable, columns())
+        is_whole = _keep_words_whole(renderable, columns())
+        if not is_whole:
+            _print_rows(renderable)
+            return
     Console(width=columns()).print(renderable)
 
 
-def _keep_words_whole(table: "Table", width: int) -> None:
-    """Let a narrow terminal wrap cells between words; ids, in columns that fold, anywhere."""
+def _print_rows(table: "Table") -> None:
+    if table.title is not None:
+        print_result(f"{table.title}\n")
+    names = [str(column.header) for column in table.columns]
+    for number, cells in enumerate(zip(*(column.cells for column in table.columns), strict=True)):
+        if number:
+            print_result("")
+        print_values(dict(zip(names, cells, strict=True)))
+
+
+def _keep_words_whole(table: "Table", width: int) -> bool:
+    """Let a narrow terminal wrap cells between words; ids, in columns that fold, anywhere.
+
+    False if not even the longest words fit beside each other.
+    """
     least, missing = [], []
     for column in table.columns:
         is_folded = column.overflow == "fold"
@@ -112,13 +131,14 @@ def _keep_words_whole(table: "Table", width: int) -> None:
     # A border and a space on both sides of each column, and the last border.
     spare = width - sum(least) - 3 * len(least) - 1
     if spare < 0 or spare >= sum(missing):
-        return
+        return spare >= 0
     for _ in range(spare):
         neediest = missing.index(max(missing))
         least[neediest] += 1
         missing[neediest] -= 1
     for column, given in zip(table.columns, least, strict=True):
         column.width = given
+    return True
 
 
 def print_values(values: Mapping[str, object]) -> None:
