@@ -7,6 +7,7 @@ from typing import Any
 import boto3
 import botocore.session
 from botocore.config import Config
+from botocore.exceptions import ProfileNotFound
 
 import fanfold.aws.boto  # noqa: F401 - makes lost connections count as transient
 from fanfold_cli.console import ExpectedError
@@ -82,7 +83,17 @@ def _let_tell(session: boto3.Session) -> boto3.Session:
 
 @cache
 def _session() -> boto3.Session:
-    return _let_tell(boto3.Session())
+    return _let_tell(own_session())
+
+
+def own_session() -> boto3.Session:
+    """A session of the user's environment and profile; raises `ExpectedError`."""
+    try:
+        return boto3.Session()
+    except ProfileNotFound as error:
+        raise ExpectedError(
+            f"{error}: AWS_PROFILE names it. `aws configure list-profiles` lists those that exist."
+        ) from error
 
 
 @cache

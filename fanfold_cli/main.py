@@ -1,6 +1,7 @@
 """The `fanfold` command: its version at once, and the one place that reports expected failures."""
 
 import errno
+import io
 import os
 import sys
 from importlib.metadata import version
@@ -18,6 +19,9 @@ def main() -> None:
     from fanfold_cli.app import app
     from fanfold_cli.console import ExpectedError, say
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal of another encoding, such as Latin-1, shows what it lacks by its number.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:
             app()

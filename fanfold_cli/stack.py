@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import names
@@ -167,7 +166,7 @@ class Deployment:
 
 def aws_region() -> str:
     """The region of the user's environment or profile; raises `ExpectedError` if there is none."""
-    region: str | None = os.environ.get("AWS_REGION") or boto3.session.Session().region_name
+    region: str | None = os.environ.get("AWS_REGION") or aws.own_session().region_name
     if region is None:
         raise ExpectedError(
             "No AWS region is set: set AWS_REGION, or set a region in your AWS profile."

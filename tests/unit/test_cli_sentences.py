@@ -1,6 +1,7 @@
 """Invalid input of a user is answered with a sentence that helps."""
 
 import gzip
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -18,6 +19,13 @@ from fanfold_cli.commands import preflight
 from fanfold_cli.console import ExpectedError, counted
 
 GZIPPED = gzip.compress(b"publisher,follower\n" + b"a,b\n" * 1000, mtime=0)
+
+# A result with an arrow, of whichever command.
+PRINTS_AN_ARROW = """
+from fanfold_cli import app, console, main
+app.app = lambda: console.print_result("\\u00e9 \\u2192")
+main.main()
+"""
 
 
 def failure(*arguments: str) -> str:
@@ -98,6 +106,38 @@ def test_without_credentials_a_sentence_says_what_to_do_before_anything_is_done(
     assert isinstance(ran.exception, ExpectedError)
     assert "There are no AWS credentials: set AWS_PROFILE" in str(ran.exception)
     assert ran.output == ""
+
+
+@pytest.mark.parametrize("region", ["eu-central-1", None])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("preflight", "-c", "stage=dev"),
+        ("fanout", "list", "--stack", "Fanfold-dev"),
+        ("console", "--stack", "Fanfold-dev"),
+    ],
+)
+def test_a_mistyped_profile_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], region: str | None
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name)
+    if region:
+        monkeypatch.setenv("AWS_REGION", region)
+    monkeypatch.setenv("AWS_PROFILE", "tpyo")
+    monkeypatch.setattr(aws, "_session", aws.own_session)
+    said = failure(*words)
+    assert "(tpyo) could not be found: AWS_PROFILE names it." in said
+
+
+def test_a_latin_1_terminal_shows_what_it_lacks_by_its_number() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", PRINTS_AN_ARROW],
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"\xe9 \\u2192\n", b"")
 
 
 def test_the_version_is_that_of_the_package() -> None:
