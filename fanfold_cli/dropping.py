@@ -27,6 +27,7 @@ class Dropped:
     dropped: list[DeadLetter]
     kept: list[DeadLetter]  # those that SQS refused to delete
     missing: list[str]  # ids that no queue had
+    held: dict[str, int]  # about how many are hidden by somebody else, by queue; of a whole queue
 
 
 def drop(
@@ -47,10 +48,15 @@ def drop(
         failing_with("The dead letters cannot be read, so nothing was dropped"),
         holding(deployment, queues, ids) as found,
     ):
+        hidden = {
+            each.name: count
+            for each in found
+            if ids is None and (count := each.count.hidden_from(len(each.letters)))
+        }
         held = [each for each in found if each.letters]
         missing = not_found(ids, held)
         if not held:
-            return Dropped(None, [], [], missing)
+            return Dropped(None, [], [], missing, hidden)
         for each in held:
             move_tasks.refuse_while_running(deployment, each.queue)
         letters = [(each.queue, letter) for each in held for letter in each.oldest_first()]
@@ -72,7 +78,7 @@ def drop(
         ):
             dropped = [letter for each in held for letter in _deleted(each)]
         kept = [letter for each in held for letter in each.oldest_first()]
-    return Dropped(file, dropped, kept, missing)
+    return Dropped(file, dropped, kept, missing, hidden)
 
 
 def _deleted(held: Held) -> Iterator[DeadLetter]:

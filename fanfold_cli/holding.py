@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from fanfold import clock, names
+from fanfold import clock, names, times
 from fanfold.aws import dead_letters
-from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
+from fanfold.aws.dead_letters import Count, DeadLetter, DeadLetterQueue
 from fanfold_cli.console import ExpectedError, counted
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
@@ -30,8 +30,12 @@ class Held:
 
     queue: names.Queue
     dead: DeadLetterQueue
-    until: float  # of the monotonic clock: later, other readers may have them
+    # Of the monotonic clock, and in epoch milliseconds: later, other readers may have them. Both,
+    # because the one stands still while a machine sleeps, and the other may be put back.
+    until: float
+    until_ms: int
     letters: dict[str, DeadLetter] = field(default_factory=dict)  # by id
+    count: Count = field(default_factory=lambda: Count(0, 0))  # before the search
 
     @property
     def name(self) -> str:
@@ -42,7 +46,8 @@ class Held:
 
         The others are visible again when it returns.
         """
-        count = self.dead.count()
+        self.count = self.dead.count()
+        count = self.count.total
         if count > MAX_LETTERS:
             raise ExpectedError(
                 f"The dead-letter queue of {self.name} holds about {counted(count, 'letter')}, too "
@@ -53,14 +58,12 @@ class Held:
         if not count:
             return
         with progress_bar(f"Reading {self.name}", total=count, unit="letters") as bar:
-            while ids is None or not self.letters.keys() >= set(ids):
-                page = self.dead.receive(
-                    hidden_seconds=HIDDEN_SECONDS, wait_seconds=dead_letters.WAIT_SECONDS
-                )
+            for page in self.dead.pages(self.letters, hidden_seconds=HIDDEN_SECONDS):
                 self.letters |= {letter.message_id: letter for letter in page}
                 bar.reach(len(self.letters))
                 self.check_time()
-                if not page or len(self.letters) >= MAX_LETTERS:
+                is_found = ids is not None and self.letters.keys() >= set(ids)
+                if is_found or len(self.letters) >= MAX_LETTERS:
                     break
         if ids is not None:
             self.release(letter for letter in self.oldest_first() if letter.message_id not in ids)
@@ -70,7 +73,7 @@ class Held:
 
     def check_time(self) -> None:
         """Raise `ExpectedError` if others may have received the letters meanwhile."""
-        if clock.monotonic() >= self.until:
+        if clock.monotonic() >= self.until or clock.now_ms() >= self.until_ms:
             raise ExpectedError(
                 f"The letters of {self.name} were held for {HIDDEN_SECONDS // 60} minutes and are "
                 "visible to others again, so nothing more was done. Run the command again, and "
@@ -78,7 +81,7 @@ class Held:
             )
 
     def delete(self, letters: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
-        """Delete letters in pages; yield each that is deleted.
+        """Delete letters in pages; yield each of which SQS says so.
 
         One that SQS refuses to delete is not yielded. Raises `ExpectedError` once the time is over:
         SQS would answer as if it had deleted a letter that somebody else has received meanwhile.
@@ -87,11 +90,9 @@ class Held:
         for start in range(0, len(every), dead_letters.PAGE):
             self.check_time()
             page = every[start : start + dead_letters.PAGE]
-            refused = self.dead.delete_page(page)
-            for letter in page:
-                if letter not in refused:
-                    del self.letters[letter.message_id]
-                    yield letter
+            for letter in self.dead.delete_page(page):
+                del self.letters[letter.message_id]
+                yield letter
 
     def release(self, letters: Iterable[DeadLetter]) -> None:
         """Make letters visible to other readers again; without an answer they reappear later."""
@@ -119,8 +120,9 @@ def holding(
             dead = DeadLetterQueue(
                 deployment.client("sqs"), deployment.output(queue.dlq_url_output)
             )
-            until = clock.monotonic() + HIDDEN_SECONDS - MARGIN_SECONDS
-            held.append(Held(queue, dead, until))
+            seconds = HIDDEN_SECONDS - MARGIN_SECONDS
+            until, until_ms = clock.monotonic() + seconds, clock.now_ms() + seconds * 1000
+            held.append(Held(queue, dead, until, until_ms))
             held[-1].search(missing)
             if missing is not None:
                 missing -= held[-1].letters.keys()
@@ -128,6 +130,16 @@ def holding(
     finally:
         for each in held:
             each.release(each.oldest_first())
+
+
+def held_elsewhere(queue: str, count: int) -> str:
+    """What to say of letters that somebody else holds."""
+    until = times.to_text(clock.now_ms() + HIDDEN_SECONDS * 1000)
+    letters = f"{counted(count, 'letter')} of {queue} {'is' if count == 1 else 'are'}"
+    return (
+        f"About {letters} held by another command, or by one that was killed, until {until} at the "
+        "latest unless it takes them again. Run this command again then."
+    )
 
 
 def not_found(ids: Collection[str] | None, held: Iterable[Held]) -> list[str]:

@@ -3,8 +3,7 @@
 from typing import Any
 
 from fanfold import names, times
-from fanfold.aws import dead_letters
-from fanfold.aws.dead_letters import DeadLetter, DeadLetterQueue
+from fanfold.aws.dead_letters import Count, DeadLetter, DeadLetterQueue
 from fanfold_cli.console import print_result, printable
 from fanfold_cli.stack import Deployment
 
@@ -13,7 +12,7 @@ LIST_SECONDS = 30
 BODY_CHARS = 80
 
 
-def read(deployment: Deployment, queue: names.Queue, limit: int) -> tuple[list[DeadLetter], int]:
+def read(deployment: Deployment, queue: names.Queue, limit: int) -> tuple[list[DeadLetter], Count]:
     """The oldest of the messages read, `limit` at most, and about how many there are.
 
     Messages are hidden while the listing reads on, so that each is received once.
@@ -22,15 +21,15 @@ def read(deployment: Deployment, queue: names.Queue, limit: int) -> tuple[list[D
     count = dead.count()
     found: dict[str, DeadLetter] = {}
     try:
-        while len(found) < min(limit, count):
-            page = dead.receive(hidden_seconds=LIST_SECONDS, wait_seconds=dead_letters.WAIT_SECONDS)
-            if not page:
-                break
-            found |= {message.message_id: message for message in page}
+        if count.total:
+            for page in dead.pages(found, hidden_seconds=LIST_SECONDS):
+                found |= {message.message_id: message for message in page}
+                if len(found) >= min(limit, count.total):
+                    break
     finally:
         dead.release(found.values())
     messages = sorted(found.values(), key=lambda message: message.sent_at)
-    return messages[:limit], max(count, len(found))
+    return messages[:limit], count
 
 
 def row(queue: str, message: DeadLetter, bodies: bool) -> dict[str, Any]:

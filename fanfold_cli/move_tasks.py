@@ -3,10 +3,10 @@
 import time
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import names
-from fanfold_cli.console import ExpectedError, counted
+from fanfold_cli.console import ExpectedError, counted, say
 from fanfold_cli.progress import Bar
 from fanfold_cli.stack import Deployment
 
@@ -23,6 +23,8 @@ UNKNOWN_OPERATION = frozenset(
         "AWS.SimpleQueueService.UnsupportedOperation",
     }
 )
+# Where a handle stands in a command, if it is not known: `list-message-move-tasks` tells it.
+HANDLE = "HANDLE"
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 
 
@@ -43,13 +45,23 @@ def move(deployment: Deployment, queue: names.Queue, *, rate: int | None, bar: B
         if _is_unknown(error):
             return None
         raise
-    while True:
-        (task,) = _latest(sqs, source)
-        moved = int(task.get("ApproximateNumberOfMessagesMoved", 0))
-        bar.reach(moved, total=task.get("ApproximateNumberOfMessagesToMove"))
-        if task["Status"] in ENDED:
-            break
-        time.sleep(POLL_SECONDS)
+    except KeyboardInterrupt:
+        _cancel(deployment, queue, source)  # it may have begun
+        raise
+    try:
+        while True:
+            (task,) = _latest(sqs, source)
+            moved = int(task.get("ApproximateNumberOfMessagesMoved", 0))
+            bar.reach(moved, total=task.get("ApproximateNumberOfMessagesToMove"))
+            if task["Status"] in ENDED:
+                break
+            time.sleep(POLL_SECONDS)
+    except KeyboardInterrupt:
+        _cancel(deployment, queue, source)
+        raise
+    except (ClientError, BotoCoreError):
+        say(_goes_on(deployment, queue, HANDLE))
+        raise
     if task["Status"] != "COMPLETED":
         raise ExpectedError(
             f"SQS stopped after {counted(moved, 'message')} of {queue.name.lower()}: "
@@ -69,11 +81,39 @@ def refuse_while_running(deployment: Deployment, queue: names.Queue) -> None:
             return
         raise
     if any(task["Status"] not in ENDED for task in tasks):
+        handle = tasks[0].get("TaskHandle", HANDLE)
         raise ExpectedError(
             f"SQS is moving the dead letters of {queue.name.lower()} right now (a message move "
-            "task), so this command left them alone. Wait until it has ended, or cancel it in the "
-            "console of SQS; then run the command again."
+            "task), so this command left them alone. Wait until it has ended, or cancel it "
+            f"({_cancelling(deployment, handle)}); then run the command again."
         )
+
+
+def _cancel(deployment: Deployment, queue: names.Queue, source: str) -> None:
+    """End the task, if there is one, after Ctrl-C; or say that it goes on, and how to end it."""
+    sqs, name, handle = deployment.client("sqs"), queue.name.lower(), HANDLE
+    try:
+        running = [task for task in _latest(sqs, source) if task["Status"] not in ENDED]
+        if not running:
+            return
+        handle = running[0].get("TaskHandle", HANDLE)
+        answer = sqs.cancel_message_move_task(TaskHandle=handle)
+    except (ClientError, BotoCoreError, KeyboardInterrupt) as error:
+        say(f"{_goes_on(deployment, queue, handle)} {error}".rstrip())
+        return
+    moved = int(answer.get("ApproximateNumberOfMessagesMoved", 0))
+    say(f"SQS was told to stop; it has moved about {counted(moved, 'message')} of {name}.")
+
+
+def _goes_on(deployment: Deployment, queue: names.Queue, handle: str) -> str:
+    return (
+        f"SQS may go on moving the dead letters of {queue.name.lower()} by itself. To end that: "
+        f"{_cancelling(deployment, handle)}."
+    )
+
+
+def _cancelling(deployment: Deployment, handle: str) -> str:
+    return f"`aws sqs cancel-message-move-task --region {deployment.region} --task-handle {handle}`"
 
 
 def _latest(sqs: Any, source: str) -> list[dict[str, Any]]:

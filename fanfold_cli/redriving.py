@@ -1,26 +1,27 @@
 """Move dead letters back to the queue that they came from.
 
 SQS does so itself, but only for all messages of a queue at once, and it forgets when they were
-sent. So this module receives each letter, sends it with its first time, and only then deletes it.
+sent. So this module receives letters, sends them with their first time, and only then deletes them.
 Only large queues of orders, whose time does not matter, are left to SQS.
 """
 
 import time
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fanfold import clock, contract, names
 from fanfold.aws import dead_letters
 from fanfold.aws.dead_letters import CONTRACT, DeadLetter, DeadLetterQueue
+from fanfold.errors import Unsent
 from fanfold_cli import letter_file, move_tasks
-from fanfold_cli.console import counted, failing_with, say
+from fanfold_cli.console import ExpectedError, counted, failing_with, say
 from fanfold_cli.holding import HIDDEN_SECONDS, holding, not_found
 from fanfold_cli.progress import Bar, progress_bar
 from fanfold_cli.stack import Deployment
 
-# A minute or so of moving letters one by one. SQS moves 500 a second, but those that break the
+# Some seconds of moving letters, ten a call. SQS moves 500 a second, but those that break the
 # contract as well, which then come back.
 MAX_LOOPED = 1_000
 
@@ -43,6 +44,7 @@ class Redriven:
     moved: int = 0
     stayed: dict[str, int] = field(default_factory=dict)  # how many, by why
     how: str = "loop"  # or "task": moved by SQS itself
+    held: int = 0  # about how many were hidden, by another command
 
 
 def redrive(
@@ -53,18 +55,18 @@ def redrive(
     sqs = deployment.client("sqs")
     dead = DeadLetterQueue(sqs, deployment.output(queue.dlq_url_output))
     count = dead.count()
-    if count == 0:
+    if not count.total:
         return Redriven(name)
     move_tasks.refuse_while_running(deployment, queue)
-    with progress_bar(f"Moving {name}", total=count, unit="messages") as bar:
-        if queue != names.PUBLISH and count > MAX_LOOPED:
+    with progress_bar(f"Moving {name}", total=count.total, unit="messages") as bar:
+        if queue != names.PUBLISH and count.total > MAX_LOOPED:
             moved = move_tasks.move(deployment, queue, rate=rate, bar=bar)
             if moved is not None:
-                return Redriven(name, moved, how="task")
+                return Redriven(name, moved, how="task", held=count.hidden_from(moved))
         destination = deployment.output(queue.url_output)
         moving = Moving(sqs, destination, dead, retention_days, rate, time.monotonic())
-        moving.take_all(count, bar)
-    return moving.done(name)
+        moving.take_all(count.total, bar)
+    return replace(moving.done(name), held=count.hidden_from(moving.moved + len(moving.stayed)))
 
 
 def redrive_these(
@@ -92,9 +94,11 @@ def redrive_these(
                 rate,
                 time.monotonic(),
             )
-            for letter in held.oldest_first():
+            letters = held.oldest_first()
+            for start in range(0, len(letters), dead_letters.PAGE):
                 held.check_time()
-                if moving.take(letter):
+                page = letters[start : start + dead_letters.PAGE]
+                for letter in moving.take(page):
                     del held.letters[letter.message_id]
             done.append(moving.done(held.name))
     return done, missing
@@ -110,15 +114,46 @@ def why_it_stays(letter: DeadLetter, *, retention_days: int) -> str:
     return TOO_OLD if letter.is_too_old(now=now) else ""
 
 
-def send_back(sqs: Any, url: str, letter: DeadLetter) -> None:
-    """Send a letter to its queue; it still counts as sent at its first time, and keeps its id."""
+def send_back(sqs: Any, url: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+    """Send letters to their queue, ten a call at most; return those that SQS has taken.
+
+    Each still counts as sent at its first time, and keeps its first id.
+    """
+    taken = []
+    for batch in _batches(letters):
+        entries = [{"Id": str(number), **message} for number, (_, message) in enumerate(batch)]
+        answer = sqs.send_message_batch(QueueUrl=url, Entries=entries)
+        # SQS answers 200 although entries have failed.
+        taken += [batch[int(entry["Id"])][0] for entry in answer.get("Successful", [])]
+    return taken
+
+
+def _batches(letters: Sequence[DeadLetter]) -> Iterator[list[tuple[DeadLetter, Any]]]:
+    """Letters with their messages, as many as one call takes: ten, and a megabyte of all."""
+    batch: list[tuple[DeadLetter, Any]] = []
+    size = 0
+    for letter in letters:
+        message = _message(letter)
+        own = dead_letters.size_of(message)
+        if batch and (
+            len(batch) == dead_letters.PAGE or size + own > dead_letters.MAX_MESSAGE_BYTES
+        ):
+            yield batch
+            batch, size = [], 0
+        batch.append((letter, message))
+        size += own
+    if batch:
+        yield batch
+
+
+def _message(letter: DeadLetter) -> Any:
     first = {
         contract.FIRST_SENT_AT: str(letter.first_sent_at),
         contract.FIRST_MESSAGE_ID: letter.first_message_id,
         # Whoever moves letters back lends nobody a right by that.
         contract.FIRST_SENDERS: letter.senders,
     }
-    dead_letters.send(sqs, url, letter.body, first, group=letter.group)
+    return dead_letters.fitting(letter.body, first, group=letter.group)
 
 
 def restore(
@@ -130,18 +165,26 @@ def restore(
     """
     sqs, sent, stayed = deployment.client("sqs"), 0, Counter[str]()
     with progress_bar("Restoring", total=len(letters), unit="letters") as bar:
-        for number, (queue, letter) in enumerate(letters, 1):
-            why = why_it_stays(replace(letter, kind=""), retention_days=retention_days)
-            if why:
-                stayed[why] += 1
-                continue
-            with failing_with(
-                f"Line {number} was not sent back, and {len(letters) - number} after it. Run the "
-                "command again: a letter that is sent twice does no harm. The error"
-            ):
-                send_back(sqs, deployment.output(queue.url_output), letter)
-            sent += 1
-            bar.reach(number)
+        for start in range(0, len(letters), dead_letters.PAGE):
+            page = letters[start : start + dead_letters.PAGE]
+            going = defaultdict(list)
+            for queue, letter in page:
+                why = why_it_stays(replace(letter, kind=""), retention_days=retention_days)
+                if why:
+                    stayed[why] += 1
+                else:
+                    going[queue.url_output].append(letter)
+            again = (
+                f"Lines {start + 1:,} to {start + len(page):,} were not all sent back, and nothing "
+                "after them. Run the command again: a letter that is sent twice does no harm."
+            )
+            with failing_with(f"{again} The error"):
+                for output, some in going.items():
+                    taken = send_back(sqs, deployment.output(output), some)
+                    if len(taken) < len(some):
+                        raise ExpectedError(f"{again} SQS refused some.")
+                    sent += len(taken)
+            bar.reach(start + len(page))
     return sent, stayed
 
 
@@ -152,7 +195,7 @@ def say_what_stayed(stayed: Counter[str], where: str) -> None:
 
 @dataclass
 class Moving:
-    """Moves letters of one queue, one by one.
+    """Moves letters of one queue, ten a call at most.
 
     An interruption can leave a letter in both queues; every worker tolerates duplicates.
     """
@@ -166,35 +209,52 @@ class Moving:
     moved: int = 0
     stayed: dict[str, tuple[str, DeadLetter]] = field(default_factory=dict)  # by id, with why
 
-    def take(self, letter: DeadLetter) -> bool:
-        """Move a letter; False if it stays."""
-        why = why_it_stays(letter, retention_days=self.retention_days)
-        if why:
-            if why == EXPIRED and letter.message_id not in self.stayed:
-                say(f"Message {letter.message_id} publishes an expired post, so it stays.")
-            self.stayed[letter.message_id] = why, letter
-            return False
-        if self.rate is not None:
-            time.sleep(max(0.0, self.began + self.moved / self.rate - time.monotonic()))
-        send_back(self.sqs, self.destination, letter)
-        self.dead.delete(letter)
-        self.moved += 1
-        return True
+    def take(self, page: Sequence[DeadLetter]) -> list[DeadLetter]:
+        """Move those of up to ten letters that may go back; return them.
+
+        Raises `Unsent` if SQS refuses some: what it has taken is moved then, too.
+        """
+        going = []
+        for letter in page:
+            if why := why_it_stays(letter, retention_days=self.retention_days):
+                if why == EXPIRED and letter.message_id not in self.stayed:
+                    say(f"Message {letter.message_id} publishes an expired post, so it stays.")
+                self.stayed[letter.message_id] = why, letter
+            else:
+                going.append(letter)
+        at_once = dead_letters.PAGE if self.rate is None else min(dead_letters.PAGE, self.rate)
+        for start in range(0, len(going), at_once):
+            some = going[start : start + at_once]
+            if self.rate is not None:
+                time.sleep(max(0.0, self.began + self.moved / self.rate - time.monotonic()))
+            sent = send_back(self.sqs, self.destination, some)
+            self._delete(sent)
+            if len(sent) < len(some):
+                raise Unsent(f"SQS refused {counted(len(some) - len(sent), 'message')}.")
+        return going
+
+    def _delete(self, sent: Sequence[DeadLetter]) -> None:
+        if not sent:
+            return
+        deleted = self.dead.delete_page(sent)
+        self.moved += len(sent)
+        if len(deleted) < len(sent):
+            say(
+                f"SQS did not delete {counted(len(sent) - len(deleted), 'letter')} that "
+                "went back: the next redrive moves the same again, which does no harm."
+            )
 
     def take_all(self, count: int, bar: Bar) -> None:
         """Move `count` messages at most: those that keep failing must not go round in circles."""
         page: list[DeadLetter] = []
         try:
-            while self.moved + len(self.stayed) < count:
-                page = self.dead.receive(
-                    hidden_seconds=HIDDEN_SECONDS, wait_seconds=dead_letters.WAIT_SECONDS
-                )
-                if not page:
+            for page in self.dead.pages(self.stayed, hidden_seconds=HIDDEN_SECONDS):
+                room = count - self.moved - len(self.stayed)
+                self.take(page[:room])
+                page = page[room:]
+                bar.reach(self.moved + len(self.stayed))
+                if self.moved + len(self.stayed) >= count:
                     break
-                while page and self.moved + len(self.stayed) < count:
-                    self.take(page[0])
-                    page.pop(0)
-                    bar.reach(self.moved + len(self.stayed))
         finally:
             self.dead.release([*page, *(letter for _, letter in self.stayed.values())])
 

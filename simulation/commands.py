@@ -105,8 +105,13 @@ class OperatorClient(BotoClient):
         if self.service == "sqs":
             process.world.letters.before(operation, request, process.sent)
         answer = super()._try(operation, **request)
-        if operation == "send_message":
-            process.sent.append((request["QueueUrl"], request["MessageBody"]))
+        if operation == "send_message_batch":
+            failed = {entry["Id"] for entry in answer.get("Failed", ())}
+            process.sent += [
+                (request["QueueUrl"], entry["MessageBody"])
+                for entry in request["Entries"]
+                if entry["Id"] not in failed
+            ]
         return answer
 
     @staticmethod

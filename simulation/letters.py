@@ -55,15 +55,13 @@ class Letters:
 
     def before(self, operation: str, request: dict[str, Any], sent: Sent) -> None:
         """An operator who has `sent` these messages is about to call SQS."""
-        if operation == "send_message":
-            self._check_age(request)
+        if operation == "send_message_batch":
+            for message in request["Entries"]:
+                self._check_age(message)
             return
-        if operation == "delete_message":
-            handles = [request["ReceiptHandle"]]
-        elif operation == "delete_message_batch":
-            handles = [entry["ReceiptHandle"] for entry in request["Entries"]]
-        else:
+        if operation != "delete_message_batch":
             return
+        handles = [entry["ReceiptHandle"] for entry in request["Entries"]]
         url = request["QueueUrl"]
         source = next(queue_url(each) for each in names.QUEUES if dlq_url(each) == url)
         in_files = {line["body"] for file in self.files for line in read(file)}

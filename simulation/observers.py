@@ -141,7 +141,8 @@ class Observer:
             self.repairs += self._is_repair(operation, request)
             if operation == "update_item":
                 self.sweeps.noting(request)
-        if operation != "send_message_batch":
+        # What has attributes is a letter that an operator moves back.
+        if operation != "send_message_batch" or "MessageAttributes" in request["Entries"][0]:
             return
         queue = self.world.queues.queue(request["QueueUrl"]).name
         if task.name == "sweep" and queue in self.world.triggers.paused:
@@ -228,7 +229,7 @@ class Observer:
     def failed(self, operation: str, request: dict[str, Any]) -> None:
         """A call has failed, or its answer was lost."""
         if operation == "update_item" and request["TableName"] == names.PUBLISHERS.name:
-            counted = request["ExpressionAttributeValues"].get(":last_post")
+            counted = request.get("ExpressionAttributeValues", {}).get(":last_post")
             if counted:
                 self.uncounted.add(counted["S"])
 

@@ -5,11 +5,11 @@ They have no redrive policy of their own, so a message may be received any numbe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fanfold import contract, json_text, names, times
+from fanfold import clock, contract, json_text, names, times
 from fanfold.errors import BadInput
 from fanfold.messages import MAX_FIRST_SENT_MS, first_message_id, first_sent_at, sha256
 from fanfold.senders import UNKNOWN, chain
@@ -103,6 +103,22 @@ class DeadLetter:
 
 
 @dataclass(frozen=True)
+class Count:
+    """About how many letters a queue holds."""
+
+    visible: int
+    hidden: int  # received by somebody else, or by somebody who was killed
+
+    @property
+    def total(self) -> int:
+        return self.visible + self.hidden
+
+    def hidden_from(self, found: int) -> int:
+        """About how many are hidden, of one reader who found so many."""
+        return max(0, min(self.hidden, self.total - found))
+
+
+@dataclass(frozen=True)
 class DeadLetterQueue:
     client: SQSClient
     url: str
@@ -145,6 +161,21 @@ class DeadLetterQueue:
         )
         return [_from_message(message) for message in answer.get("Messages", [])]
 
+    def pages(self, known: Container[str], *, hidden_seconds: int) -> Iterator[list[DeadLetter]]:
+        """Pages of letters, each hidden for so long, until there is none.
+
+        Or until a whole visibility time has brought none that is not `known` by then: those that
+        stay come round again, and of a large queue there is always one.
+        """
+        last_new = clock.monotonic()
+        while page := self.receive(hidden_seconds=hidden_seconds, wait_seconds=WAIT_SECONDS):
+            if any(letter.message_id not in known for letter in page):
+                last_new = clock.monotonic()
+            elif clock.monotonic() - last_new > hidden_seconds:
+                self.release(page)
+                return
+            yield page
+
     def release(self, messages: Collection[DeadLetter]) -> None:
         """Make received messages visible to other readers at once."""
         every = list(messages)
@@ -156,39 +187,48 @@ class DeadLetterQueue:
             # Failed entries are ignored: those messages become visible when their time is over.
             self.client.change_message_visibility_batch(QueueUrl=self.url, Entries=entries)
 
-    def delete(self, message: DeadLetter) -> None:
-        self.client.delete_message(QueueUrl=self.url, ReceiptHandle=message.receipt)
-
     def delete_page(self, messages: Sequence[DeadLetter]) -> list[DeadLetter]:
-        """Delete up to ten messages; return those that SQS refused to delete."""
+        """Delete up to ten messages; return those that SQS says it has deleted."""
         entries: list[Any] = [
             {"Id": str(number), "ReceiptHandle": message.receipt}
             for number, message in enumerate(messages)
         ]
         answer = self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
         # SQS answers 200 although entries have failed.
-        return [messages[int(entry["Id"])] for entry in answer.get("Failed", [])]
+        return [messages[int(entry["Id"])] for entry in answer.get("Successful", [])]
 
-    def count(self) -> int:
-        """Approximate number of messages, including those that another reader has received."""
+    def count(self) -> Count:
         kinds: Any = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
         answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=kinds)
-        return sum(int(number) for number in answer["Attributes"].values())
+        return Count(*(int(answer["Attributes"][kind]) for kind in kinds))
 
 
 def send(
     client: SQSClient, url: str, body: str, attributes: Mapping[str, str], *, group: str
 ) -> None:
     """Send a message with as many of its attributes as fit beside its body, in their order."""
+    client.send_message(QueueUrl=url, **fitting(body, attributes, group=group))
+
+
+def fitting(body: str, attributes: Mapping[str, str], *, group: str) -> Any:
+    """A message for a call of SQS, as `send` sends it."""
     room = MAX_MESSAGE_BYTES - _size(body)
-    fitting: dict[str, Any] = {}
+    fit: dict[str, Any] = {}
     for name, value in attributes.items():
         room -= _size(name) + len("String") + _size(value)
         if room < 0:
             break
-        fitting[name] = {"DataType": "String", "StringValue": value}
+        fit[name] = {"DataType": "String", "StringValue": value}
     fair: dict[str, Any] = {"MessageGroupId": group} if group else {}
-    client.send_message(QueueUrl=url, MessageBody=body, MessageAttributes=fitting, **fair)
+    return {"MessageBody": body, "MessageAttributes": fit, **fair}
+
+
+def size_of(message: Any) -> int:
+    """How many bytes of SQS's limit a message takes that `fitting` has made."""
+    attributes = message["MessageAttributes"].items()
+    return _size(message["MessageBody"]) + sum(
+        _size(name) + len("String") + _size(value["StringValue"]) for name, value in attributes
+    )
 
 
 def _size(text: str) -> int:

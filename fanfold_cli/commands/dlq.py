@@ -10,6 +10,7 @@ import typer
 
 from fanfold import names
 from fanfold.aws.dead_letters import CONTRACT
+from fanfold.errors import Unsent
 from fanfold_cli import (
     dropping,
     event_sources,
@@ -31,7 +32,7 @@ from fanfold_cli.console import (
     refuse_without_terminal,
     say,
 )
-from fanfold_cli.holding import QUEUES, holding
+from fanfold_cli.holding import QUEUES, held_elsewhere, holding
 from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
@@ -82,29 +83,31 @@ def list_(
     deployment = Deployment.choose(stack, home)
     rows: list[dict[str, Any]] = []
     counts: dict[str, int] = {}
+    held: dict[str, int] = {}
     notes: list[str] = []
     for name, each in _chosen(queue).items():
         with (
             failing_with(f"The dead-letter queue of {name} cannot be read"),
             waiting_for(f"the dead letters of {name}"),
         ):
-            messages, counts[name] = letter_list.read(deployment, each, limit)
+            messages, count = letter_list.read(deployment, each, limit)
+        counts[name] = max(count.total, len(messages))
         rows += [letter_list.row(name, message, bodies) for message in messages]
-        if counts[name] > len(messages):
+        if len(messages) == limit < counts[name]:
             listed = f"{len(messages):,} {'is' if len(messages) == 1 else 'are'} listed"
-            why = (
-                "--limit lists more"
-                if len(messages) == limit
-                else "the others are held by another command, for ten minutes at most"
-            )
-            held = f"{name} holds about {counted(counts[name], 'message')}"
-            notes.append(f"{held}, of which {listed}; {why}.")
+            holds = f"{name} holds about {counted(counts[name], 'message')}"
+            notes.append(f"{holds}, of which {listed}; --limit lists more.")
+        elif hidden := count.hidden_from(len(messages)):
+            held[name] = hidden
     if as_json:
-        print_json({"messages": rows, "counts": counts})
-        return
-    letter_list.draw(rows)
-    for note in notes if rows else [*notes, "No dead letters were found."]:
-        say(note)
+        print_json({"messages": rows, "counts": counts, "held": held})
+    else:
+        letter_list.draw(rows)
+        for note in notes:
+            say(note)
+        if not rows and not held:
+            say("No dead letters were found.")
+    _end([], held)
 
 
 @app.command()
@@ -157,7 +160,7 @@ def redrive(
     where = "Messages that were not moved are still in the dead-letter queue"
     with (
         interrupted_with(f"run it again. {where}."),
-        failing_with(f"The redrive stopped; run it again. {where}. The error"),
+        failing_with(f"The redrive stopped; run it again. {where}. The error", Unsent),
     ):
         days = event_sources.run_time_settings(deployment).retention_days
         if ids:
@@ -169,6 +172,7 @@ def redrive(
                 redriving.redrive(deployment, each, rate=rate, retention_days=days)
                 for each in chosen
             ]
+    held = {each.queue: each.held for each in done if each.held}
     moved = sum(each.moved for each in done)
     stayed = sum((Counter(each.stayed) for each in done), Counter[str]())
     if as_json:
@@ -181,14 +185,14 @@ def redrive(
             }
         )
     else:
-        if moved or stayed or missing:
+        if moved or stayed or missing or held:
             print_result(f"Moved {counted(moved, 'message')} back.")
         else:
             print_result("There was nothing to move back: no dead letters were found.")
         redriving.say_what_stayed(stayed, "the dead-letter queue")
         if CONTRACT in stayed:
             say("`fanfold dlq list` says why, and `fanfold dlq drop` removes them.")
-    _end(missing)
+    _end(missing, held)
 
 
 @app.command()
@@ -224,6 +228,7 @@ def drop(
                 "file": str(done.file) if done.file else None,
                 "not_dropped": kept,
                 "not_found": done.missing,
+                "held": done.held,
             }
         )
     else:
@@ -232,7 +237,7 @@ def drop(
         print_result(f"Dropped {counted(len(done.dropped), 'letter')}{where}.")
     if kept:
         say(f"SQS did not delete {', '.join(kept)}; run the command again for them.")
-    _end(done.missing, is_incomplete=bool(kept))
+    _end(done.missing, done.held, is_incomplete=bool(kept))
 
 
 @app.command()
@@ -265,11 +270,13 @@ def _not_found(ids: list[str]) -> str:
     )
 
 
-def _end(missing: list[str], *, is_incomplete: bool = False) -> None:
-    """Exit with code 1 if a letter was not found or not dropped."""
+def _end(missing: list[str], held: dict[str, int], *, is_incomplete: bool = False) -> None:
+    """Exit with code 1 if a letter was not found or not dropped, or is held by somebody else."""
     if missing:
         say(_not_found(missing))
-    if missing or is_incomplete:
+    for name, count in held.items():
+        say(held_elsewhere(name, count))
+    if missing or held or is_incomplete:
         raise typer.Exit(1)
 
 

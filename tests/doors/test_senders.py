@@ -85,9 +85,9 @@ def redrive(doors: Doors, sender: str) -> None:
     """Move all letters back as `fanfold dlq redrive` does, with this sender's credentials."""
     client: Any = sqs.Client(doors.account.queues, validates=False)
     queue = doors.account.queues.queue(URL)
-    for letter in DeadLetterQueue(client, f"{URL}Dlq").receive(hidden_seconds=60):
-        send_back(client, URL, letter)
-        DeadLetterQueue(client, f"{URL}Dlq").delete(letter)
+    dead = DeadLetterQueue(client, f"{URL}Dlq")
+    for page in dead.pages((), hidden_seconds=60):
+        dead.delete_page(send_back(client, URL, page))
     for each in queue.messages():
         each.sender = f"{sender}:operator"
 

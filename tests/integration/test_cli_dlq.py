@@ -11,11 +11,21 @@ from typing import Any
 import pytest
 
 from fanfold import names, times
-from fanfold_cli import move_tasks
+from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
+from fanfold_cli import holding, letter_list, move_tasks
 from fanfold_cli.commands.dlq import QueueName
 from fanfold_cli.holding import QUEUES
 from tests.integration.cli import FakeLambda, Ran, run
-from tests.integration.system import ACCOUNT, AT, AT_MS, REGION, System, error, settings
+from tests.integration.system import (
+    ACCOUNT,
+    AT,
+    AT_MS,
+    REGION,
+    VISIBILITY_SECONDS,
+    System,
+    error,
+    settings,
+)
 
 # moto shows a message again one millisecond after its visibility timeout.
 MOMENT = 0.001
@@ -30,20 +40,27 @@ class Sqs:
         self.system, self.refuse = system, refuse
         self.started: list[Any] = []
         self.moved = 0
+        self.batches: list[int] = []
+        self.cancelled: list[str] = []
         self.before_send: Callable[[], object] = lambda: None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.system.sqs, name)
 
-    def send_message(self, **request: Any) -> Any:
+    def send_message_batch(self, **request: Any) -> Any:
         self.before_send()
-        return self.system.sqs.send_message(**request)
+        self.batches.append(len(request["Entries"]))
+        return self.system.sqs.send_message_batch(**request)
 
     def start_message_move_task(self, **request: Any) -> Any:
         if self.refuse:
             raise self.refuse
         self.started.append(request)
         return {"TaskHandle": "the-task"}
+
+    def cancel_message_move_task(self, *, TaskHandle: str) -> Any:  # noqa: N803
+        self.cancelled.append(TaskHandle)
+        return {"ApproximateNumberOfMessagesMoved": self.moved}
 
     def list_message_move_tasks(self, *, SourceArn: str, MaxResults: int) -> Any:  # noqa: N803
         if self.refuse:
@@ -59,8 +76,10 @@ class Sqs:
             self.system.delete(source, record)
             self.moved += 1
         left = self.system.waiting(source)
+        running = "CANCELLED" if self.cancelled else "RUNNING"
         task = {
-            "Status": "RUNNING" if left else "COMPLETED",
+            "TaskHandle": "the-task",
+            "Status": running if left else "COMPLETED",
             "ApproximateNumberOfMessagesMoved": self.moved,
             "ApproximateNumberOfMessagesToMove": self.moved + left,
         }
@@ -191,9 +210,11 @@ def test_list_says_that_messages_which_another_command_holds_come_back(system: S
     bury_many(system, "Bulk", 3)
     assert len(system.receive("BulkDlq", 2)) == 2
     listed = run("dlq", "list", "--queue", "bulk")
-    assert "about 3 messages, of which 1 is listed" in listed.said
-    assert "held by another command" in listed.said
+    assert len(listed.stdout.split("\n\n")) == 2, "one is listed"
+    assert fails(listed, "About 2 letters of bulk are held by another command")
+    assert "until 2026-11-20T18:10:00.123Z at the latest" in listed.said
     assert "--limit" not in listed.said
+    assert run("dlq", "list", "--json").json["held"] == {"bulk": 3}
 
 
 def test_bodies_are_shown_on_request_shortened_and_without_control_characters(
@@ -270,7 +291,13 @@ def test_a_redriven_post_keeps_its_group_and_is_delivered(system: System, old_sq
     system.delete("Publish", record)
     done = redrive(old_sqs, "--json")
     assert done.json["moved"] == 1
-    assert done.json["queues"][0] == {"queue": "publish", "moved": 1, "stayed": {}, "how": "loop"}
+    assert done.json["queues"][0] == {
+        "queue": "publish",
+        "moved": 1,
+        "stayed": {},
+        "how": "loop",
+        "held": 0,
+    }
     (back,) = system.receive("Publish")
     assert back["attributes"]["MessageGroupId"] == "ada"
     carried = {name: each["stringValue"] for name, each in back["messageAttributes"].items()}
@@ -362,7 +389,173 @@ def test_the_first_of_five_messages_is_moved_at_once_and_the_others_at_the_rate(
     assert sum(slept) == pytest.approx(seconds)
 
 
+@pytest.mark.parametrize(("hidden", "there"), [(10, 10), (9, 12)])
+def test_letters_that_somebody_else_holds_are_said_and_not_called_none(
+    system: System, old_sqs: Sqs, hidden: int, there: int, tmp_path: Path
+) -> None:
+    bury_many(system, "Bulk", there)
+    for _ in range(hidden):
+        assert len(system.receive("BulkDlq", 1)) == 1
+    held = f"About {hidden} letters of bulk are held by another command, or by one that was killed"
+    done = redrive(old_sqs, "--queue", "bulk")
+    assert fails(done, f"{held}, until 2026-11-20T18:10:00.123Z at the latest")
+    assert done.stdout == f"Moved {there - hidden} messages back.\n"
+    assert redrive(old_sqs, "--queue", "bulk", "--json").json["queues"][0]["held"] == hidden
+    drop = ("dlq", "drop", "--queue", "bulk", "--all", "--yes", "--to", str(tmp_path / "letters"))
+    dropped = run(*drop, sqs=old_sqs, lambda_=FakeLambda())
+    assert fails(dropped, held)
+    assert dropped.stdout == "Dropped 0 letters.\n"
+    system.clock.advance(VISIBILITY_SECONDS)
+    assert redrive(old_sqs, "--queue", "bulk").stdout == f"Moved {hidden} messages back.\n"
+
+
+@pytest.fixture
+def one_too_many(system: System, monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """SQS counts one letter that is not there, and each receive takes so many seconds."""
+
+    def count(seconds: float) -> None:
+        receives: list[int] = []
+        plain = system.sqs.get_queue_attributes, system.sqs.receive_message
+
+        def attributes(**request: Any) -> Any:
+            answer: Any = plain[0](**request)
+            visible = answer["Attributes"].get("ApproximateNumberOfMessages")
+            if visible not in (None, "0"):
+                answer["Attributes"]["ApproximateNumberOfMessages"] = str(int(visible) + 1)
+            return answer
+
+        def receive(**request: Any) -> Any:
+            receives.append(1)
+            assert len(receives) < 50, "it does not end"
+            answer = plain[1](**request)
+            system.clock.advance(seconds)
+            return answer
+
+        monkeypatch.setattr(system.sqs, "get_queue_attributes", attributes)
+        monkeypatch.setattr(system.sqs, "receive_message", receive)
+
+    return count
+
+
+def test_a_redrive_ends_where_sqs_counts_one_too_many_and_what_stays_comes_round_again(
+    system: System, old_sqs: Sqs, one_too_many: Callable[[float], None]
+) -> None:
+    for number in range(25):
+        bury(system, "Publish", str(number), kind="contract", reason="No.")
+    bury_many(system, "Publish", 3)
+    one_too_many(holding.HIDDEN_SECONDS / 3 + 1)
+    done = redrive(old_sqs, "--queue", "publish", "--json").json
+    assert (done["moved"], done["stayed"]) == (3, {"contract": 25})
+
+
+def test_a_listing_ends_where_sqs_counts_one_too_many_and_letters_come_round_again(
+    system: System, one_too_many: Callable[[float], None]
+) -> None:
+    ids = bury_many(system, "Bulk", 25)
+    one_too_many(letter_list.LIST_SECONDS / 3 + 1)
+    rows = run("dlq", "list", "--queue", "bulk", "--json").json["messages"]
+    assert {row["message_id"] for row in rows} == ids
+
+
+def test_a_redrive_takes_ten_letters_a_call_but_no_more_than_a_megabyte(
+    system: System, old_sqs: Sqs
+) -> None:
+    bury_many(system, "Bulk", 25)
+    redrive(old_sqs, "--queue", "bulk")
+    assert old_sqs.batches == [10, 10, 5]
+    assert (system.waiting("Bulk"), system.waiting("BulkDlq")) == (25, 0)
+    old_sqs.batches.clear()
+    for _ in range(3):
+        bury(system, "Express", "x" * (MAX_MESSAGE_BYTES // 2 - 100))
+    redrive(old_sqs, "--queue", "express")
+    assert old_sqs.batches == [1, 1, 1], "with their attributes, two are more than a megabyte"
+    assert (system.waiting("Express"), system.waiting("ExpressDlq")) == (3, 0)
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_letter_that_sqs_refuses_of_a_batch_stays_and_the_others_are_moved(
+    system: System, old_sqs: Sqs, monkeypatch: pytest.MonkeyPatch, by_id: bool
+) -> None:
+    ids = bury_many(system, "Bulk", 5)
+    plain = system.sqs.send_message_batch
+
+    def partly(**request: Any) -> Any:
+        first, *rest = request["Entries"]
+        answer: Any = plain(**{**request, "Entries": rest})
+        return {**answer, "Failed": [{"Id": first["Id"], "SenderFault": False, "Code": "Busy"}]}
+
+    with monkeypatch.context() as broken:
+        broken.setattr(system.sqs, "send_message_batch", partly)
+        done = redrive(old_sqs, *(sorted(ids) if by_id else ("--queue", "bulk")))
+    assert fails(done, "The redrive stopped; run it again.")
+    assert "SQS refused 1 message." in done.said
+    assert system.waiting("Bulk") == 4
+    (left,) = shown(system, "BulkDlq")
+    assert left["messageId"] in ids
+    system.clock.advance(VISIBILITY_SECONDS)
+    assert redrive(old_sqs, "--queue", "bulk").stdout == "Moved 1 message back.\n"
+
+
+def test_a_letter_that_went_back_and_is_not_deleted_is_said(
+    system: System, old_sqs: Sqs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bury_many(system, "Bulk", 2)
+    refused = {"Failed": [{"Id": "0", "SenderFault": False, "Code": "Busy"}]}
+    monkeypatch.setattr(system.sqs, "delete_message_batch", lambda **_: refused)
+    done = redrive(old_sqs, "--queue", "bulk")
+    assert done.stdout == "Moved 2 messages back.\n"
+    assert "SQS did not delete 2 letters that went back: the next redrive moves" in done.said
+
+
 # redrive, by a move task of SQS
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_ctrl_c_ends_a_move_task_or_says_that_it_goes_on_and_how_to_end_it(
+    system: System, monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    monkeypatch.setattr("fanfold_cli.redriving.MAX_LOOPED", 4)
+    sqs = Sqs(system)
+    bury_many(system, "Bulk", 8)
+
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    def refuse(**_request: Any) -> Any:
+        raise error("AccessDenied", 403)
+
+    monkeypatch.setattr("fanfold_cli.move_tasks.time.sleep", interrupt)
+    if is_refused:
+        monkeypatch.setattr(sqs, "cancel_message_move_task", refuse)
+    done = redrive(sqs, "--queue", "bulk")
+    assert done.exit_code == 130
+    if is_refused:
+        assert "SQS may go on moving the dead letters of bulk by itself." in done.said
+        command = f"aws sqs cancel-message-move-task --region {REGION} --task-handle the-task"
+        assert command in done.said
+    else:
+        assert sqs.cancelled == ["the-task"]
+        assert "SQS was told to stop; it has moved about 4 messages of bulk." in done.said
+
+
+@pytest.mark.usefixtures("slept")
+def test_a_task_whose_progress_cannot_be_read_goes_on_and_that_is_said(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fanfold_cli.redriving.MAX_LOOPED", 4)
+    sqs = Sqs(system)
+    bury_many(system, "Bulk", 8)
+    plain, said = sqs.list_message_move_tasks, list[str]()
+
+    def failing(**request: Any) -> Any:
+        if sqs.started:
+            raise error("ServiceUnavailable", 503)
+        return plain(**request)
+
+    monkeypatch.setattr("fanfold_cli.move_tasks.say", said.append)
+    monkeypatch.setattr(sqs, "list_message_move_tasks", failing)
+    assert fails(redrive(sqs, "--queue", "bulk"), "ServiceUnavailable")
+    assert said[0].startswith("SQS may go on moving the dead letters of bulk by itself.")
 
 
 @pytest.mark.parametrize("queue", ["Express", "Bulk", "Relation"])
@@ -571,7 +764,7 @@ def test_a_letter_that_was_sent_but_not_deleted_comes_twice_and_does_no_harm(
         raise error("ServiceUnavailable", 503)
 
     with monkeypatch.context() as broken:
-        broken.setattr(system.sqs, "delete_message", fail)
+        broken.setattr(system.sqs, "delete_message_batch", fail)
         assert fails(redrive(old_sqs, message_id), "The redrive stopped; run it again.")
     system.clock.advance(MOMENT)
     assert redrive(old_sqs, message_id).exit_code == 0

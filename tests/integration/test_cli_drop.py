@@ -132,6 +132,7 @@ def test_dropped_letters_are_in_a_private_file_and_can_be_restored(
         "file": "letters.jsonl",
         "not_dropped": [],
         "not_found": [],
+        "held": {},
     }
     assert waiting(system) == {"Publish": 0, "Express": 0, "Bulk": 1, "Relation": 0}
     assert len(shown(system, "BulkDlq")) == 1
@@ -360,6 +361,39 @@ def test_letters_that_were_held_for_too_long_are_not_dropped(
     assert len(shown(system, "BulkDlq")) == 1
 
 
+def test_letters_that_were_held_while_the_machine_slept_are_not_dropped(
+    system: System,
+    sqs: Sqs,
+    folder: Path,
+    answers: Callable[[bool], list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its monotonic clock stands still meanwhile."""
+    answers(True)
+    bury_many(system, "Bulk", 3)
+    monkeypatch.setattr("fanfold.clock.monotonic", lambda: 7.0)
+
+    def sleep(_question: str, *, err: bool) -> bool:
+        system.clock.advance(holding.HIDDEN_SECONDS)
+        return err
+
+    monkeypatch.setattr("typer.confirm", sleep)
+    ran = dlq(sqs, "drop", "--queue", "bulk", "--all")
+    assert fails(ran, "visible to others again, so nothing more was done")
+    assert list(folder.iterdir()) == []
+    assert len(shown(system, "BulkDlq")) == 3
+
+
+def test_only_letters_of_which_sqs_says_so_count_as_dropped(
+    system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = bury_many(system, "Bulk", 3)
+    monkeypatch.setattr(system.sqs, "delete_message_batch", lambda **_: {})
+    ran = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes", "--to", "letters")
+    assert (ran.exit_code, ran.stdout) == (1, "Dropped 0 letters; letters holds them.\n")
+    assert all(letter in ran.said for letter in ids)
+
+
 def test_a_receipt_that_expires_during_the_deletion_does_not_count_as_dropped(
     system: System, sqs: Sqs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -487,7 +521,7 @@ def test_a_file_that_is_missing_or_too_long_is_refused(
 def test_a_restore_that_stops_says_at_which_line_and_may_be_run_again(
     system: System, sqs: Sqs, folder: Path
 ) -> None:
-    lines = [{**LINE, "body": str(number)} for number in range(3)]
+    lines = [{**LINE, "body": f"{number:02}"} for number in range(25)]
     (folder / "letters").write_text("".join(json.dumps(line) + "\n" for line in lines))
     sent: list[int] = []
 
@@ -498,10 +532,11 @@ def test_a_restore_that_stops_says_at_which_line_and_may_be_run_again(
 
     sqs.before_send = fail
     ran = dlq(sqs, "restore", "letters")
-    assert fails(ran, "Line 2 was not sent back, and 1 after it. Run the command again")
-    assert dlq(sqs, "restore", "letters", "--json").json == {"sent": 3, "stayed": {}}
+    assert fails(ran, "Lines 11 to 20 were not all sent back, and nothing after them. Run the")
+    assert dlq(sqs, "restore", "letters", "--json").json == {"sent": 25, "stayed": {}}
     bodies = [record["body"] for record in shown(system, "Bulk")]
-    assert sorted(bodies) == ["0", "0", "1", "2"]
+    every = [str(line["body"]) for line in lines]
+    assert sorted(bodies) == sorted([*every, *every[:10]])
 
 
 def test_letters_that_would_have_no_effect_are_not_restored(system: System, sqs: Sqs) -> None:
@@ -558,7 +593,9 @@ def test_a_queue_with_too_many_letters_is_not_searched(
     assert fails(ran, "holds about 3 letters, too many to search")
     assert "fanfold dlq redrive --queue publish" in ran.said
     assert len(shown(system, "PublishDlq")) == 3
-    assert dlq(sqs, "redrive", "--queue", "publish").exit_code == 0, "a whole queue has no limit"
+    system.clock.advance(VISIBILITY_SECONDS)
+    ran = dlq(sqs, "redrive", "--queue", "publish")
+    assert ran.stdout == "Moved 3 messages back.\n", "a whole queue has no limit"
 
 
 def test_a_search_that_fails_lets_go_of_what_it_found(
