@@ -1,6 +1,7 @@
 """Clients of AWS or of a local engine: region, credentials, timeouts; slow calls say their name."""
 
 import os
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,7 +17,8 @@ from fanfold_cli.progress import waiting_for
 LOCAL_REGION = "us-east-1"
 # The account id of the engine for an access key that is not an account id itself.
 LOCAL_ACCOUNT = "000000000000"
-LOCAL_CREDENTIALS = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+# The engine asks for the id of a key, and verifies no signature.
+LOCAL_SECRET = "test"
 
 # Botocore's own default retries for many seconds; an operator should see a failure soon.
 ATTEMPTS = 3
@@ -26,9 +28,17 @@ CONFIG = Config(connect_timeout=5, max_pool_connections=32)
 LOCAL_CONFIG = CONFIG.merge(Config(proxies={}))
 
 
+@dataclass(frozen=True)
+class LocalEndpoint:
+    """Where a local engine answers, and the access key id without which it refuses."""
+
+    url: str
+    access_key: str
+
+
 def client(
     service: str,
-    endpoint: str | None,
+    endpoint: LocalEndpoint | None,
     region: str | None,
     attempts: int = ATTEMPTS,
     read_seconds: int = READ_SECONDS,
@@ -47,10 +57,11 @@ def client(
         )
     return _local_session().client(  # type: ignore[call-overload]
         service,
-        endpoint_url=endpoint,
+        endpoint_url=endpoint.url,
         region_name=region or LOCAL_REGION,
         config=LOCAL_CONFIG.merge(retries),
-        **LOCAL_CREDENTIALS,
+        aws_access_key_id=endpoint.access_key,
+        aws_secret_access_key=LOCAL_SECRET,
     )
 
 
@@ -105,14 +116,14 @@ def _local_session() -> boto3.Session:
     return _let_tell(boto3.Session(botocore_session=own))
 
 
-def local_environment(endpoint: str) -> dict[str, str]:
+def local_environment(endpoint: LocalEndpoint) -> dict[str, str]:
     """Environment variables for programs that use the engine and must not reach a real account."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return {
         **kept,
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ACCESS_KEY_ID": LOCAL_CREDENTIALS["aws_access_key_id"],
-        "AWS_SECRET_ACCESS_KEY": LOCAL_CREDENTIALS["aws_secret_access_key"],
+        "AWS_ENDPOINT_URL": endpoint.url,
+        "AWS_ACCESS_KEY_ID": endpoint.access_key,
+        "AWS_SECRET_ACCESS_KEY": LOCAL_SECRET,
         "AWS_REGION": LOCAL_REGION,
         "AWS_DEFAULT_REGION": LOCAL_REGION,
         "AWS_CONFIG_FILE": os.devnull,

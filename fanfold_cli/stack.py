@@ -26,7 +26,7 @@ class Deployment:
     """The outputs of a stack, and how to reach it; `endpoint` is None on AWS."""
 
     region: str
-    endpoint: str | None
+    endpoint: aws.LocalEndpoint | None
     outputs: Mapping[str, str]
     home: Home | None = field(default=None, kw_only=True)  # of the local engine that it is on
     stack: str = field(default="", kw_only=True)  # on AWS, its name and its account
@@ -46,7 +46,7 @@ class Deployment:
             raise ExpectedError(
                 f"The engine is running, but nothing is deployed on it: run {home.command('up')}."
             )
-        return cls(aws.LOCAL_REGION, state.endpoint, state.outputs, home=home)
+        return cls(aws.LOCAL_REGION, state.local_endpoint, state.outputs, home=home)
 
     @classmethod
     def on_aws(cls, stack: str) -> "Deployment":
@@ -86,7 +86,7 @@ class Deployment:
         """Whether this is a local engine, and nothing listens at its address any more."""
         if self.endpoint is None:
             return False
-        address = urlsplit(self.endpoint)
+        address = urlsplit(self.endpoint.url)
         try:
             socket.create_connection((address.hostname, address.port), LISTEN_SECONDS).close()
         except ConnectionRefusedError:

@@ -28,7 +28,7 @@ OUTPUT_TAIL_LINES = 30
 class Cdk:
     home: Home
     app_directory: Path
-    endpoint: str  # of the engine to deploy to
+    endpoint: aws.LocalEndpoint  # of the engine to deploy to
     values: context.Values = field(default_factory=dict)  # in which its stage differs
     is_ours: bool = True  # the app of this checkout, not one with a timeline in it
 
@@ -109,8 +109,8 @@ def find_executable(app_directory: Path) -> str:
     return executable
 
 
-def environment(endpoint: str) -> dict[str, str]:
-    """The endpoint and dummy credentials of the engine; CDK sends no telemetry."""
+def environment(endpoint: aws.LocalEndpoint) -> dict[str, str]:
+    """The endpoint and credentials of the engine; CDK sends no telemetry."""
     return {
         **aws.local_environment(endpoint),
         "CDK_DISABLE_VERSION_CHECK": "1",

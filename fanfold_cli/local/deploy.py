@@ -82,7 +82,7 @@ def bring_up(
         if sources and (state.source_hash, state.context) == (sources, values):
             progress.report("Nothing changed since the last deployment: there is nothing to do.")
         else:
-            cdk = Cdk(home, app_directory, state.endpoint, values, is_ours=foreign is None)
+            cdk = Cdk(home, app_directory, state.local_endpoint, values, is_ours=foreign is None)
             with _showing_the_log(home, state):
                 state = _deploy(home, state, cdk, progress)
             home.write_state(replace(state, source_hash=sources, context=values))
@@ -260,7 +260,7 @@ def _refuse_to_lose_data(home: Home, stacks: list[assembly.SynthesizedStack]) ->
 def _complete(
     state: EngineState, stacks: list[assembly.SynthesizedStack], progress: Progress
 ) -> EngineState:
-    deployment = Deployment(aws.LOCAL_REGION, state.endpoint, {})
+    deployment = Deployment(aws.LOCAL_REGION, state.local_endpoint, {})
     outputs: dict[str, str] = {}
     for stack in stacks:
         cloudformation = deployment.client("cloudformation")

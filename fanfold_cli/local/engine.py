@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -15,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import processes
-from fanfold_cli.local.home import CHECKOUT, EngineState, Home
+from fanfold_cli.local.home import EngineState, Home
 
 LOOPBACK = "127.0.0.1"
 # Lower ports are reserved for the system.
@@ -30,16 +31,6 @@ SERVICES = (
     "apigateway,cloudformation,cloudwatch,cognito-idp,dynamodb,ecr,events,iam,kms,lambda,logs,"
     "s3,scheduler,sns,sqs,ssm,sts"
 )
-
-# Runs the engine. It checks the grammar of a condition again for every item that a query meets,
-# which is two thirds of the query's time: 0.3 s in a partition of 10,000 edges, in the one process
-# that serves all functions. The check depends on nothing but its arguments, two strings.
-PROGRAM = """\
-import functools, runpy
-from ministack.services import dynamodb
-dynamodb._condition_syntax_error = functools.lru_cache(dynamodb._condition_syntax_error)
-runpy.run_module("ministack", run_name="__main__")
-"""
 
 # The engine answers after about two seconds; a loaded machine may need far more.
 START_SECONDS = 60.0
@@ -95,14 +86,14 @@ def free_port() -> int:
         return port
 
 
-def environment(home: Home, port: int) -> dict[str, str]:
+def environment(home: Home, port: int, access_key: str) -> dict[str, str]:
     """Variables that keep the engine on loopback, light, and writing only below its home.
 
     Lambda workers inherit them. Functions read their settings from variables, so no variable that
     a developer has exported may be among them.
     """
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "SSL_CERT_FILE", "USER")
-    known = aws.local_environment(f"http://{LOOPBACK}:{port}").items()
+    known = aws.local_environment(aws.LocalEndpoint(_url(port), access_key)).items()
     return {
         **{n: v for n, v in known if n in kept or n.startswith("AWS_") or n.lower() == "no_proxy"},
         "BIND_HOST": LOOPBACK,
@@ -133,8 +124,11 @@ def log_tail(home: Home, lines: int = LOG_TAIL_LINES) -> str:
 def _make_empty(home: Home) -> None:
     home.claim()
     _delete_data(home)
+    # For this user alone: the engine keeps the keys there that sign the tokens of all users.
+    home.data.mkdir(exist_ok=True)
+    home.data.chmod(0o700)
     for path in (home.data / "tmp", home.data / "state", home.data / "s3"):
-        path.mkdir(parents=True, exist_ok=True)
+        path.mkdir(exist_ok=True)
 
 
 def _delete_data(home: Home) -> None:
@@ -143,16 +137,14 @@ def _delete_data(home: Home) -> None:
 
 
 def _spawn(home: Home, lifetime_seconds: float, port: int) -> EngineState:
-    pid_file = home.data / "engine.pid"
-    # The supervisor is imported from the checkout. The engine and its workers run elsewhere, so
-    # that a function can import only what its deployed archive contains.
-    arguments = [str(lifetime_seconds), str(pid_file), str(home.data / "tmp")]
-    command = [sys.executable, "-m", "fanfold_cli.local.supervisor", *arguments]
+    pid_file, access_key = home.data / "engine.pid", secrets.token_hex(16)
+    supervised = [sys.executable, "-P", "-m", "fanfold_cli.local.supervisor", str(pid_file)]
+    guarded = [sys.executable, "-P", "-m", "fanfold_cli.local.guard", str(lifetime_seconds)]
     with home.log.open("wb") as log:
         supervisor = subprocess.Popen(
-            [*command, sys.executable, "-c", PROGRAM],
-            cwd=CHECKOUT,
-            env=environment(home, port),
+            [*supervised, *guarded],
+            cwd=home.data / "tmp",
+            env=environment(home, port, access_key),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -175,7 +167,8 @@ def _spawn(home: Home, lifetime_seconds: float, port: int) -> EngineState:
         supervisor_pid=supervisor.pid,
         supervisor_mark=processes.start_mark(supervisor.pid) or "",
         port=port,
-        endpoint=f"http://{LOOPBACK}:{port}",
+        endpoint=_url(port),
+        access_key=access_key,
         started_at=now.isoformat(),
         ends_at=(now + timedelta(seconds=lifetime_seconds)).isoformat(),
     )
@@ -188,8 +181,10 @@ def _wait_until_it_answers(state: EngineState, home: Home) -> None:
         if not state.is_running():
             raise ExpectedError(f"The engine died while starting. Its log ends:\n{log_tail(home)}")
         try:
-            with opener.open(f"{state.endpoint}/_ministack/health", timeout=2):
+            with opener.open(state.endpoint, timeout=2):
                 return True
+        except urllib.error.HTTPError:  # it refuses those without the key, so it answers
+            return True
         except (urllib.error.URLError, OSError):
             return False
 
@@ -198,6 +193,10 @@ def _wait_until_it_answers(state: EngineState, home: Home) -> None:
             f"The engine did not answer within {START_SECONDS:.0f} s: end other programs on this "
             f"machine, or try again. Its log ends:\n{log_tail(home)}"
         )
+
+
+def _url(port: int) -> str:
+    return f"http://{LOOPBACK}:{port}"
 
 
 def _can_bind(port: int) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import processes
 
@@ -32,6 +33,8 @@ class EngineState:
     supervisor_mark: str
     port: int
     endpoint: str
+    # An engine that an older version has started takes any.
+    access_key: str = "test"
     started_at: str
     ends_at: str
     bootstrapped: bool = False
@@ -39,6 +42,10 @@ class EngineState:
     assembly_hash: str | None = None
     context: dict[str, str] = field(default_factory=dict)  # what `-c` gave to the last deployment
     outputs: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def local_endpoint(self) -> aws.LocalEndpoint:
+        return aws.LocalEndpoint(self.endpoint, self.access_key)
 
     def is_running(self) -> bool:
         """Whether this engine runs, and not another process that got its number."""
@@ -145,8 +152,10 @@ class Home:
         return None
 
     def write_state(self, state: EngineState) -> None:
-        """Replace the file atomically."""
+        """Replace the file atomically; no other user may read it, because it holds the key."""
         draft = self.state_file.with_suffix(".draft")
+        draft.touch()
+        draft.chmod(0o600)
         content = {**asdict(state), HOME_FIELD: str(self.path)}
         draft.write_text(json.dumps(content, indent=2, sort_keys=True))
         draft.replace(self.state_file)

@@ -1,7 +1,7 @@
-"""Keep one local engine for a lifetime, then end its process group, Lambda workers included.
+"""Keep one local engine, then end its process group, Lambda workers included.
 
-Run as `python -m fanfold_cli.local.supervisor LIFETIME_SECONDS PID_FILE DIRECTORY COMMAND...`. It
-stops at SIGTERM, when the lifetime is over, or when the engine ends. Standard library only, because
+Run as `python -m fanfold_cli.local.supervisor PID_FILE COMMAND...`. It stops at SIGTERM, or when
+the engine ends, which it does by itself when its lifetime is over. Standard library only, because
 it runs for hours and should stay small.
 """
 
@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from types import FrameType
 
@@ -20,7 +19,7 @@ WATCH_SECONDS = 0.5
 
 
 def main(argv: list[str]) -> int:
-    lifetime, pid_file, directory, command = float(argv[0]), Path(argv[1]), argv[2], argv[3:]
+    pid_file, command = Path(argv[0]), argv[1:]
     stopped = threading.Event()
 
     def stop(_signal: int, _frame: FrameType | None) -> None:
@@ -28,20 +27,14 @@ def main(argv: list[str]) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    engine = subprocess.Popen(
-        command, cwd=directory, stdin=subprocess.DEVNULL, start_new_session=True
-    )
+    engine = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
     try:
         # Renamed, because `up` reads the file as soon as it exists.
         draft = pid_file.with_suffix(".draft")
         draft.write_text(str(engine.pid))
         draft.replace(pid_file)
-        # Wall-clock time, so that the hours while a laptop sleeps count as well.
-        ends_at = time.time() + lifetime
-        while time.time() < ends_at and engine.poll() is None and not stopped.wait(WATCH_SECONDS):
+        while engine.poll() is None and not stopped.wait(WATCH_SECONDS):
             pass
-        if time.time() >= ends_at:
-            print(f"The engine's lifetime of {lifetime:.0f} s is over; it ends.", flush=True)
     finally:
         _reap_and_end(engine)
     return 0

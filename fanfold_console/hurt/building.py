@@ -60,7 +60,7 @@ def _staged(home: Home, graph: Graph, seconds: float) -> Iterator[Stage]:
         worker_processes.stop_polling(deployment, visibility_seconds=HIDDEN_SECONDS)
         with waiting_for("the follows to be loaded"):
             _load(deployment, graph)
-        with forwarding_to(deployment.endpoint) as backend:
+        with forwarding_to(deployment.endpoint.url) as backend:
             meter = Meter(backend, deployment.settings().timelines_table)
             with serving(meter.answer) as url:
                 stage = Stage(deployment, graph, meter)

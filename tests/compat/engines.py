@@ -19,6 +19,7 @@ from moto import mock_aws
 from aws_model.clock import Clock
 from aws_model.dynamodb.client import Client
 from aws_model.dynamodb.database import Database
+from fanfold_cli.aws import LocalEndpoint
 from fanfold_cli.local import engine as local_engine
 from fanfold_cli.local.home import Home
 from tests.compat.calls import CREATIONS
@@ -27,14 +28,21 @@ from tests.lifetimes import LIFETIME_HOURS
 HERE = Path(__file__).parent
 CONFIG = Config(retries={"mode": "standard", "total_max_attempts": 1}, read_timeout=30)
 MODEL, MOTO, MINISTACK, DYNAMODB_LOCAL = "model", "moto", "ministack", "dynamodb-local"
+ANY = "testing"
 # The first fetch takes most of a minute with a near repository.
 FETCH_SECONDS = 300
 
 
 @cache
-def client_of(url: str | None) -> Any:
+def client_of(engine: LocalEndpoint | None, service: str = "dynamodb") -> Any:
     """One client for all programs: making a client takes longer than most programs."""
-    return boto3.client("dynamodb", endpoint_url=url, config=CONFIG)
+    return boto3.client(  # type: ignore[call-overload]
+        service,
+        config=CONFIG,
+        endpoint_url=engine and engine.url,
+        aws_access_key_id=engine.access_key if engine else ANY,
+        aws_secret_access_key=ANY,
+    )
 
 
 @contextmanager
@@ -57,9 +65,9 @@ def on_moto(tables: Iterable[str]) -> Iterator[Any]:
 
 
 @contextmanager
-def on_endpoint(url: str, tables: Iterable[str]) -> Iterator[Any]:
+def on_endpoint(engine: LocalEndpoint, tables: Iterable[str]) -> Iterator[Any]:
     """The needed tables on an engine behind HTTP; deleted afterwards."""
-    client = client_of(url)
+    client = client_of(engine)
     try:
         for name in tables:
             client.create_table(**CREATIONS[name])
@@ -70,17 +78,17 @@ def on_endpoint(url: str, tables: Iterable[str]) -> Iterator[Any]:
 
 
 @contextmanager
-def ministack(home: Path) -> Iterator[str]:
+def ministack(home: Path) -> Iterator[LocalEndpoint]:
     """A bare local engine, without the app; its endpoint."""
     state = local_engine.start(Home(home), lifetime_seconds=LIFETIME_HOURS * 3600, port=None)
     try:
-        yield state.endpoint
+        yield state.local_endpoint
     finally:
         local_engine.stop(Home(home), state)
 
 
 @contextmanager
-def dynamodb_local(directory: Path) -> Iterator[str]:
+def dynamodb_local(directory: Path) -> Iterator[LocalEndpoint]:
     """DynamoDB Local on loopback; its endpoint. Skips if it cannot be fetched or run."""
     for tool in ("java", "mvn"):
         if shutil.which(tool) is None:
@@ -117,7 +125,7 @@ def dynamodb_local(directory: Path) -> Iterator[str]:
             port = next((line.split()[1] for line in lines if line.startswith("port ")), None)
             if port is None:
                 pytest.skip("DynamoDB Local did not start with this Java")
-            yield f"http://127.0.0.1:{port}"
+            yield LocalEndpoint(f"http://127.0.0.1:{port}", ANY)
         finally:
             process.stdin.close()  # it ends with its input, even if this process dies
             process.wait(timeout=30)

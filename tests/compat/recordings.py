@@ -43,11 +43,11 @@ def main() -> None:
 
     with (
         tempfile.TemporaryDirectory() as directory,
-        engines.dynamodb_local(Path(directory)) as url,
+        engines.dynamodb_local(Path(directory)) as engine,
         RECORDED.open("w") as file,
     ):
         for case in CASES:
-            answers = record(case, engines.on_endpoint(url, case.tables)).answers
+            answers = record(case, engines.on_endpoint(engine, case.tables)).answers
             entry = {"program": case.name, "answers": shortened(answers)}
             file.write(json.dumps(entry, ensure_ascii=False, sort_keys=True) + "\n")
 

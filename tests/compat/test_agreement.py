@@ -64,8 +64,7 @@ def engine_of(name: str, case: Case, request: pytest.FixtureRequest) -> Abstract
     """The engine, with empty tables."""
     if name == engines.MOTO:
         return engines.on_moto(case.tables)
-    url = request.getfixturevalue(name.replace("-", "_"))
-    return engines.on_endpoint(url, case.tables)
+    return engines.on_endpoint(request.getfixturevalue(name.replace("-", "_")), case.tables)
 
 
 def differences(calls: Sequence[Call], ours: list[Any], theirs: list[Any]) -> dict[int, str]:

@@ -12,6 +12,7 @@ import pytest
 from fanfold.aws.answers import encode
 from fanfold.aws.connections import DYNAMODB, Connections
 from fanfold.aws.curl import Client
+from fanfold_cli.aws import LocalEndpoint
 from tests.compat import engines
 from tests.compat.stores import SCRIPTS
 from tests.compat.test_agreement import Case, record
@@ -22,13 +23,16 @@ CASES = [Case.of(each) for each in SCRIPTS]
 
 
 @contextmanager
-def through_libcurl(url: str, case: Case) -> Iterator[Any]:
-    with engines.on_endpoint(url, case.tables):
-        yield Client(Connections(DYNAMODB, environment(url)), attempts=1)
+def through_libcurl(engine: LocalEndpoint, case: Case) -> Iterator[Any]:
+    with engines.on_endpoint(engine, case.tables):
+        env = environment(engine.url, AWS_ACCESS_KEY_ID=engine.access_key)
+        yield Client(Connections(DYNAMODB, env), attempts=1)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_store_gets_the_same_answers_through_both_libraries(case: Case, ministack: str) -> None:
+def test_a_store_gets_the_same_answers_through_both_libraries(
+    case: Case, ministack: LocalEndpoint
+) -> None:
     theirs = record(case, engines.on_endpoint(ministack, case.tables))
     ours = record(case, through_libcurl(ministack, case))
     assert ours.calls == theirs.calls

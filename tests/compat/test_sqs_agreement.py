@@ -14,14 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from aws_model.clock import Clock
 from aws_model.sqs import client as sqs
-from tests.compat.engines import CONFIG
+from fanfold_cli.aws import LocalEndpoint
+from tests.compat.engines import client_of
 
 VISIBILITY_SECONDS = 30
 MAX_RECEIVES = 2
@@ -188,8 +188,8 @@ def on_model() -> Iterator[Engine]:
 
 
 @contextmanager
-def on_service(endpoint: str | None) -> Iterator[Engine]:
-    client: Any = boto3.client("sqs", endpoint_url=endpoint, config=CONFIG)
+def on_service(engine: LocalEndpoint | None) -> Iterator[Engine]:
+    client = client_of(engine, "sqs")
     name = f"work-{uuid.uuid4().hex[:8]}"
     dlq_url = client.create_queue(QueueName=f"{name}-dlq")["QueueUrl"]
     about = client.get_queue_attributes(QueueUrl=dlq_url, AttributeNames=["QueueArn"])
@@ -227,7 +227,7 @@ def test_the_model_answers_as_moto_does(program: Callable[[Engine], None]) -> No
 @pytest.mark.network
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_model_answers_as_the_local_engine_does(
-    ministack: str, program: Callable[[Engine], None]
+    ministack: LocalEndpoint, program: Callable[[Engine], None]
 ) -> None:
     with on_service(ministack) as engine:
         agree(program, engine)

@@ -275,7 +275,7 @@ def _under_fire(crowd: Crowd, log: Path) -> tuple[Counter[str], Counter[str]]:
     plan = worker_processes.Plan(
         seed=SEED_OF_WORKERS, kills=KILLS, spared=SPARED, within=KILL_SECONDS, copies=COPIES
     )
-    environment = worker_processes.environment(stack, stack.endpoint)
+    environment = worker_processes.environment(stack, stack.endpoint.url)
     with (
         log.open("wb") as written,
         worker_processes.running(plan, environment, log=written) as workers,

@@ -115,7 +115,7 @@ def deliver(
     assert stack.endpoint is not None
     with (
         log.open("wb") as written,
-        faults.faulty_way_to(stack.endpoint, rates, plan.seed) as front,
+        faults.faulty_way_to(stack.endpoint.url, rates, plan.seed) as front,
         worker_processes.running(
             plan, worker_processes.environment(stack, front.url), log=written
         ) as workers,

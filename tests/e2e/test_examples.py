@@ -25,14 +25,15 @@ def test_every_example_answers_as_the_page_says(
     stack: Deployment, make: Callable[[str], User]
 ) -> None:
     alice, bob = make("alice"), make("bob")
+    assert stack.endpoint is not None
     variables = {
         "API": stack.api_url,
         "QUEUE": stack.settings().publish_queue_url,
         "ALICE": alice.token,
         "BOB": bob.token,
-        "ENGINE": str(stack.endpoint),
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
+        "ENGINE": stack.endpoint.url,
+        "AWS_ACCESS_KEY_ID": stack.endpoint.access_key,
+        "AWS_SECRET_ACCESS_KEY": aws.LOCAL_SECRET,
         "AWS_DEFAULT_REGION": aws.LOCAL_REGION,
     }
     for example in examples():

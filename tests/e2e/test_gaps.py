@@ -148,10 +148,14 @@ METRIC_MATH = {
 class Bare:
     """An engine without the app."""
 
-    endpoint: str
+    local: aws.LocalEndpoint
+
+    @property
+    def endpoint(self) -> str:
+        return self.local.url
 
     def client(self, service: str) -> Any:
-        return aws.client(service, self.endpoint, None)
+        return aws.client(service, self.local, None)
 
     def deploy(self, name: str, resources: Resources, **outputs: Any) -> str:
         """Create or update a stack; its status, or why CloudFormation refuses the template."""
@@ -186,7 +190,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bare]:
     home = Home(tmp_path_factory.mktemp("bare"))
     state = engines.start(home, lifetime_seconds=LIFETIME_HOURS * 3600, port=None)
     try:
-        yield Bare(state.endpoint)
+        yield Bare(state.local_endpoint)
     finally:
         engines.stop(home, state)
 
@@ -319,7 +323,7 @@ def test_neither_queues_nor_emf_lines_make_metrics(bare: Bare, ids: Mapping[str,
 
 
 def test_a_query_checks_its_condition_again_for_every_item() -> None:
-    # What `engine.PROGRAM` is for.
+    # What `guard.main` is for.
     script = """
 from ministack.services import dynamodb
 from unittest.mock import Mock
@@ -329,7 +333,7 @@ for _ in range(100):
     dynamodb._evaluate_condition("p = :p", item, {":p": {"S": "x"}}, {}, "KeyConditionExpression")
 print(check.call_count)
 """
-    command = [sys.executable, "-c", script]
+    command = [sys.executable, "-P", "-c", script]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert int(ran.stdout) == 100
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -116,6 +117,47 @@ def test_status_shows_the_process_and_the_outputs(engine: Home) -> None:
     assert known["running"] is True
     assert known["pid"] == running(engine).pid
     assert known["outputs"].keys() >= {"ApiUrl", "TimelinesTable", "PublishQueueUrl"}
+
+
+# Strangers
+
+
+def call(state: EngineState, path: str, **headers: str) -> tuple[int, str | None]:
+    """The status of a POST, and which page may read the answer."""
+    sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = urllib.request.Request(f"{state.endpoint}{path}", b"{}", sent)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return int(answer.status), answer.headers["Access-Control-Allow-Origin"]
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers["Access-Control-Allow-Origin"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example", "Content_Type": "text/plain"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Host": "evil.example"},
+        {"Authorization": "AWS4-HMAC-SHA256 Credential=test/20261124/us-east-1/"},
+        {},
+    ],
+)
+def test_neither_a_page_nor_another_user_of_this_machine_calls_the_engine(
+    engine: Home, headers: dict[str, str]
+) -> None:
+    for path in ("/2015-03-31/functions", "/_ministack/reset", "/"):
+        assert call(running(engine), path, **headers) == (403, None)
+
+
+def test_the_key_is_in_one_file_that_its_owner_alone_reads(engine: Home, stack: Deployment) -> None:
+    assert status_of(stack, stack.token("owner")) == 200  # so that there are logs of calls
+    key = running(engine).access_key.encode()
+    found = [path for path in engine.path.rglob("*") if path.is_file() and key in path.read_bytes()]
+    assert found == [engine.state_file]
+    assert stat.S_IMODE(engine.state_file.stat().st_mode) == 0o600
+    # It holds the keys that sign everybody's tokens.
+    assert stat.S_IMODE(engine.data.stat().st_mode) == 0o700
 
 
 # Users
@@ -397,12 +439,14 @@ def test_down_ends_an_engine_whose_supervisor_was_killed(tmp_path: Path) -> None
     assert not processes.group_is_alive(state.pid)
 
 
-def test_an_engine_ends_at_the_end_of_its_lifetime(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_supervisor", [True, False])
+def test_an_engine_ends_at_the_end_of_its_lifetime(tmp_path: Path, has_supervisor: bool) -> None:
     home = Home(tmp_path)
     # Far longer than a busy machine takes to start it.
     state = engines.start(home, lifetime_seconds=20, port=None)
+    if not has_supervisor:
+        os.kill(state.supervisor_pid, 9)
     assert processes.wait_until_gone(state.pid, state.pid_mark, seconds=60)
-    # The supervisor ends the other processes of the group after the first.
     eventually(lambda: not processes.group_is_alive(state.pid), patience=60)
     assert home.running() is None
 

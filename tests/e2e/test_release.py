@@ -28,7 +28,7 @@ def test_template_and_code_of_a_release_are_a_timeline_without_cdk(tmp_path: Pat
     home.claim()
     state = engine.start(home, lifetime_seconds=LIFETIME_HOURS * 3600, port=None)
     try:
-        stack = deployed(state.endpoint, template, code)
+        stack = deployed(state.local_endpoint, template, code)
         publisher, follower = (
             User(stack, each.sub, each.token)
             for each in (sign_in(stack, name) for name in ("publisher", "follower"))
@@ -40,7 +40,7 @@ def test_template_and_code_of_a_release_are_a_timeline_without_cdk(tmp_path: Pat
         deploy.take_down(home)
 
 
-def deployed(endpoint: str, template: Path, code: Path) -> Deployment:
+def deployed(endpoint: aws.LocalEndpoint, template: Path, code: Path) -> Deployment:
     """What the commands of docs/embedding.md do, and what the engine needs besides."""
     account = Deployment(aws.LOCAL_REGION, endpoint, {})
     s3, cloudformation = account.client("s3"), account.client("cloudformation")
@@ -62,5 +62,5 @@ def deployed(endpoint: str, template: Path, code: Path) -> Deployment:
     return Deployment(
         aws.LOCAL_REGION,
         endpoint,
-        {**outputs, "ApiUrl": f"{endpoint}/_aws/execute-api/{api}"},
+        {**outputs, "ApiUrl": f"{endpoint.url}/_aws/execute-api/{api}"},
     )

@@ -47,11 +47,11 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     folder = Path(_ends.enter_context(TemporaryDirectory()))
     try:
-        url = _ends.enter_context(engines.dynamodb_local(folder))
+        engine = _ends.enter_context(engines.dynamodb_local(folder))
     except pytest.skip.Exception as reason:
         _missing.append(str(reason))
         return
-    os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = url
+    os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = engine.url
     # On a busy machine, it may answer later than the product would wait.
     _ends.enter_context(patch.object(boto, "READ_TIMEOUT_SECONDS", PATIENCE_SECONDS))
 

@@ -30,6 +30,7 @@ from aws_verify.runs import Run
 from aws_verify.script import HTTP, QUEUE, Post, Record
 from aws_verify.verdict import judge
 from fanfold import names
+from fanfold_cli.aws import LocalEndpoint
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
 from tests.integration.cli import Stack, outputs
@@ -708,7 +709,7 @@ def test_on_an_engine_of_others_the_bar_of_rows_knows_no_total_and_dead_letters_
     record.posts = {"v1-post": published["v1-post"]}
     engine = Stack(
         REGION,
-        "http://127.0.0.1:9",
+        LocalEndpoint("http://127.0.0.1:9", "key"),
         outputs(),
         {
             "dynamodb": system.dynamodb,

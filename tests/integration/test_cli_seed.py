@@ -284,7 +284,7 @@ def test_an_import_into_an_engine_that_has_ended_does_not_say_that_follows_stay(
         listening.bind(("127.0.0.1", 0))
         if answers:
             listening.listen()
-        endpoint = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        endpoint = aws.LocalEndpoint(f"http://127.0.0.1:{listening.getsockname()[1]}", "key")
         clients = {"dynamodb": dynamodb, "lambda": FakeLambda(), "sqs": system.sqs}
         home = Home(tmp_path)
         engine = Stack(REGION, endpoint, outputs(), clients, home=home)

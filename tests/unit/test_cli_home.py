@@ -71,7 +71,7 @@ def test_an_engine_is_running_if_its_process_is_alive(
 
 
 def test_an_engine_that_has_ended_is_not_running(home: Home) -> None:
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-P", "-c", "input()"], stdin=subprocess.PIPE)
     home.write_state(state_of(process.pid))
     assert home.running() is not None
     process.communicate(b"\n")
@@ -101,7 +101,9 @@ def test_a_copied_home_does_not_end_the_engine_of_the_original(
 ) -> None:
     original, copy = Home(tmp_path / "original"), tmp_path / "copy"
     original.claim()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", "input()"], stdin=subprocess.PIPE
+    ) as process:
         original.write_state(state_of(process.pid))
         (original.data / "tables").mkdir(parents=True)
         shutil.copytree(original.path, copy)
@@ -166,20 +168,20 @@ def test_an_interrupted_up_names_the_values_that_are_not_kept_yet(
 
 
 def test_a_failed_synthesis_names_the_values_to_try_again_with(
-    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    home: Home, alive: EngineState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failing = tmp_path / "cdk"
     failing.write_text("#!/bin/sh\nexit 1\n")
     failing.chmod(0o700)
     monkeypatch.setenv(CDK_VARIABLE, str(failing))
     with pytest.raises(ExpectedError, match=r"run `fanfold local up -c max_follows=50 --home"):
-        Cdk(home, CHECKOUT, "http://127.0.0.1:4566", {"max_follows": "50"}).synthesize()
+        Cdk(home, CHECKOUT, alive.local_endpoint, {"max_follows": "50"}).synthesize()
 
 
 def test_an_engine_whose_start_is_interrupted_is_ended(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    supervisor = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    supervisor = subprocess.Popen([sys.executable, "-P", "-c", "import time; time.sleep(60)"])
 
     def interrupt(*_: object) -> bool:
         raise KeyboardInterrupt

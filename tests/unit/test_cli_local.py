@@ -16,7 +16,7 @@ from fanfold_cli.local import assembly, cdk, deploy, engine, home
 from fanfold_cli.local.home import Home
 from fanfold_cli.stack import Deployment
 
-ENDPOINT = "http://127.0.0.1:4566"
+ENDPOINT = aws.LocalEndpoint("http://127.0.0.1:4566", "the key")
 
 
 def outputs() -> dict[str, str]:
@@ -56,7 +56,7 @@ def test_a_local_client_ignores_the_profile_and_the_region_of_its_user(
     monkeypatch.setenv("AWS_PROFILE", "production")
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     meta = Deployment("us-east-1", ENDPOINT, {}).client("sqs").meta
-    assert (meta.endpoint_url, meta.region_name) == (ENDPOINT, "us-east-1")
+    assert (meta.endpoint_url, meta.region_name) == (ENDPOINT.url, "us-east-1")
 
 
 def test_programs_that_use_the_engine_cannot_reach_a_real_account(
@@ -66,7 +66,7 @@ def test_programs_that_use_the_engine_cannot_reach_a_real_account(
     monkeypatch.setenv("AWS_SESSION_TOKEN", "real")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", "https://sqs.example")
     env = cdk.environment(ENDPOINT)
-    assert (env["AWS_ENDPOINT_URL"], env["AWS_ACCESS_KEY_ID"]) == (ENDPOINT, "test")
+    assert (env["AWS_ENDPOINT_URL"], env["AWS_ACCESS_KEY_ID"]) == (ENDPOINT.url, "the key")
     assert env["AWS_REGION"] == aws.LOCAL_REGION
     assert not {"AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_SQS"} & env.keys()
 
@@ -75,7 +75,7 @@ def test_the_engine_stays_on_loopback_and_writes_below_its_home(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TIMELINES_TABLE", "exported by a developer")
-    env = engine.environment(Home(tmp_path), 4566)
+    env = engine.environment(Home(tmp_path), 4566, "the key")
     closed = {"BIND_HOST": "127.0.0.1", "SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0"}
     assert closed.items() <= env.items()
     for directory in ("STATE_DIR", "S3_DATA_DIR", "TMPDIR"):

@@ -30,6 +30,7 @@ def running(tmp_path: Path) -> Home:
         supervisor_mark=mark,
         port=4566,
         endpoint=ENDPOINT,
+        access_key="the key",
         started_at="",
         ends_at="",
         outputs={"ApiUrl": API, "PublishQueueUrl": QUEUE},
@@ -50,7 +51,7 @@ def test_a_shell_has_everything_after_eval_whatever_characters_it_holds(running:
         "AWS_ENDPOINT_URL": ENDPOINT,
         "AWS_DEFAULT_REGION": "us-east-1",
         "AWS_REGION": "us-east-1",
-        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_ACCESS_KEY_ID": "the key",
         "AWS_SECRET_ACCESS_KEY": "test",
     }
     assert variables.items() >= wanted.items()

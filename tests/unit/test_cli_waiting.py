@@ -107,7 +107,7 @@ def test_a_terminal_gets_a_spinner_that_leaves_nothing_behind() -> None:
     )
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-c", script],
+        [sys.executable, "-P", "-c", script],
         stderr=theirs,
         stdout=subprocess.PIPE,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
@@ -131,9 +131,9 @@ class Body(io.BytesIO):
         yield self.read()
 
 
-@pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:4566"])
+@pytest.mark.parametrize("endpoint", [None, aws.LocalEndpoint("http://127.0.0.1:4566", "key")])
 def test_a_slow_call_says_its_name_on_aws_and_on_the_engine(
-    capsys: pytest.CaptureFixture[str], endpoint: str | None
+    capsys: pytest.CaptureFixture[str], endpoint: aws.LocalEndpoint | None
 ) -> None:
     def answer(**_: Any) -> AWSResponse:
         time.sleep(LONG)
@@ -178,7 +178,7 @@ def test_ctrl_c_at_a_question_is_an_interrupt_and_the_end_of_stdin_a_refusal() -
     for end, exit_code, said in ((False, 130, "Interrupted: nothing was changed."), (True, 1, "")):
         ours, terminal = pty.openpty()
         with subprocess.Popen(
-            [sys.executable, "-c", script],
+            [sys.executable, "-P", "-c", script],
             stdin=terminal,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

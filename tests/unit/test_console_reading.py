@@ -134,7 +134,9 @@ def test_the_page_says_what_a_refresh_costs() -> None:
     assert more == pytest.approx(720 * 3 * 1e-6)
 
 
-LOCAL = watching.first_state(Deployment("us-east-1", "http://127.0.0.1:1", {}), may_operate=True)
+LOCAL = watching.first_state(
+    Deployment("us-east-1", aws.LocalEndpoint("http://127.0.0.1:1", "key"), {}), may_operate=True
+)
 
 
 class CloudFormation:

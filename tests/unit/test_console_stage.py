@@ -13,6 +13,7 @@ import pytest
 import typer
 
 from fanfold import clock
+from fanfold_cli import aws
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.graph import heavy_tailed
 from fanfold_cli.local import deploy
@@ -110,7 +111,8 @@ class IdlePool:
 @pytest.fixture
 def stage() -> Stage:
     """A stage at rest, which is read whenever it is asked for."""
-    made = Stage(Deployment("us-east-1", "http://127.0.0.1:1", {}), GRAPH, Meter(dict, "T"))  # type: ignore[arg-type]
+    engine = Deployment("us-east-1", aws.LocalEndpoint("http://127.0.0.1:1", "key"), {})
+    made = Stage(engine, GRAPH, Meter(dict, "T"))  # type: ignore[arg-type]
 
     def read(before: State) -> State:
         return replace(before, read_at=clock.now_ms() / 1000)
