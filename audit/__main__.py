@@ -40,7 +40,7 @@ def verdicts() -> Iterator[Verdict]:
 def python_lock(lock: str, what: str) -> Verdict:
     # The lock is whole, so nothing is resolved or installed.
     options = ["--no-deps", "--disable-pip", "--format", "json", "--progress-spinner", "off"]
-    command = [sys.executable, "-m", "pip_audit", "--requirement", str(ROOT / lock), *options]
+    command = [sys.executable, "-P", "-m", "pip_audit", "--requirement", str(ROOT / lock), *options]
     return of_pip(what, *_said(command, ROOT))
 
 

@@ -86,7 +86,7 @@ def stub() -> Iterator[Stub]:
         trusted, own = Path(folder, "authority.pem"), Path(folder, "stub.pem")
         authority.cert_pem.write_to_path(trusted)
         certificate.private_key_and_cert_chain_pem.write_to_path(own)
-        command = [sys.executable, "-m", "bench.stub", str(own), str(cores.STUB)]
+        command = [sys.executable, "-P", "-m", "bench.stub", str(own), str(cores.STUB)]
         pinned = cores.pinned(cores.count())
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

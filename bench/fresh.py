@@ -23,7 +23,7 @@ class Answered:
 def answer(door: str, event: dict[str, Any], **environment: str) -> Answered:
     """Let the `handler` of the module `door` answer the event in a fresh process."""
     child = subprocess.run(
-        [sys.executable, "-m", "bench.child", door],
+        [sys.executable, "-P", "-m", "bench.child", door],
         input=json.dumps(event),
         stdout=subprocess.PIPE,
         text=True,

@@ -28,7 +28,7 @@ from fanfold_console.server import Content, Forbidden, WrongRequest
 TIMEOUT_SECONDS: Final = 900.0
 # For a command to say what it has done, and to cancel what AWS does for it; then it is killed.
 END_SECONDS: Final = 15.0
-PROGRAM: Final = (sys.executable, "-m", "fanfold_cli")
+PROGRAM: Final = (sys.executable, "-P", "-m", "fanfold_cli")
 MAX_SAID: Final = 4_000
 MESSAGE_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,99}", re.ASCII)
 

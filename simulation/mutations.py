@@ -91,9 +91,9 @@ def catch(
         if mutation.kind:
             seeds += ["--kind", mutation.kind]
         done = subprocess.run(
-            [sys.executable, "-m", "simulation", *seeds],
+            [sys.executable, "-P", "-m", "simulation", *seeds],
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": folder, "PYTHONSAFEPATH": ""},
+            env={**os.environ, "PYTHONPATH": folder},
             capture_output=True,
             text=True,
             check=False,

@@ -62,7 +62,7 @@ class Plan:
 @contextmanager
 def running(plan: Plan, environment: Mapping[str, str], *, log: IO[Any]) -> Iterator[Counter[str]]:
     """Run the workers of a plan; the counts ("killed", "copied") are filled in at the end."""
-    command = [sys.executable, "-m", "simulation.worker_processes"]
+    command = [sys.executable, "-P", "-m", "simulation.worker_processes"]
     for name, value in asdict(plan).items():
         command += [f"--{name}", str(value)]
     counts: Counter[str] = Counter()

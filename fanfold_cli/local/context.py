@@ -43,10 +43,10 @@ def check(values: Values, app_directory: Path) -> None:
     if not values:
         return
     judged = subprocess.run(
-        [sys.executable, "-m", "infra.local_context", *words(values)],
+        [sys.executable, "-P", "-m", "infra.local_context", *words(values)],
         cwd=app_directory,
         # The app in that directory judges, whatever this Python has installed.
-        env={**os.environ, "PYTHONSAFEPATH": ""},
+        env={**os.environ, "PYTHONPATH": str(app_directory)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -139,7 +139,7 @@ class Pool:
 
     def _start(self, lanes: Sequence[str]) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "fanfold_console.hurt.worker", *lanes],
+            [sys.executable, "-P", "-m", "fanfold_console.hurt.worker", *lanes],
             env=self._environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -32,7 +32,7 @@ TIMEOUT_SECONDS = 120
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_paired_bench_reaches_most_of_its_targets(name: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "bench", name, "--short", "--json"],
+        [sys.executable, "-P", "-m", "bench", name, "--short", "--json"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

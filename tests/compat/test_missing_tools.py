@@ -34,7 +34,7 @@ def test_a_judge_without_its_tools_says_what_is_missing_and_fails_nothing(
     monkeypatch.setenv("PATH", str(tmp_path))
     command, sentence = JUDGES[judge]
     done = subprocess.run(
-        [sys.executable, "-m", *command], capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-m", *command], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
     assert re.search(sentence, done.stdout), done.stdout

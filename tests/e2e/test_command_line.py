@@ -53,7 +53,7 @@ def test_one_who_watches_sees_a_post_as_a_line_and_ctrl_c_ends_it_quietly(engine
     fanfold(engine, "follow", alice, "--user", bob)
     words = ["timeline", "--user", bob, "--follow", "--json", "--home", str(engine.path)]
     watching = subprocess.Popen(
-        [sys.executable, "-m", "fanfold_cli", *words],
+        [sys.executable, "-P", "-m", "fanfold_cli", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -43,7 +43,7 @@ def started(words: Sequence[str], log: Path) -> Iterator[subprocess.Popen[str]]:
     """A command of `fanfold`, as its user runs it; whatever happens, it ends."""
     with log.open("w") as said:
         process = subprocess.Popen(
-            [sys.executable, "-m", "fanfold_cli", *words],
+            [sys.executable, "-P", "-m", "fanfold_cli", *words],
             cwd=CHECKOUT,
             env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
             stdout=said if words[0] == "console" else subprocess.PIPE,

@@ -59,7 +59,7 @@ class Reader:
         # The command line of this checkout, wherever the one on the PATH comes from.
         fanfold = folder / "bin" / "fanfold"
         fanfold.parent.mkdir()
-        fanfold.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fanfold_cli "$@"\n')
+        fanfold.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m fanfold_cli "$@"\n')
         fanfold.chmod(0o755)
         for name in ("clients", ".venv"):
             (folder / name).symlink_to(ROOT / name)

@@ -131,7 +131,7 @@ def size_of(asset: Path) -> int:
 @pytest.mark.network
 def test_everybody_may_read_the_asset_that_is_made_under_a_strict_umask(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-B", "-c", _BUNDLE, str(tmp_path)],
+        [sys.executable, "-P", "-B", "-c", _BUNDLE, str(tmp_path)],
         cwd=ROOT,
         umask=0o077,
         capture_output=True,

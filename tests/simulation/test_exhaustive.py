@@ -145,9 +145,18 @@ GUARDS = [
 def broken_without(guard: str, name: str, faults: int, folder: Path) -> str:
     copy_with(next(each for each in MUTATIONS if each.guard == guard), folder)
     done = subprocess.run(
-        [sys.executable, "-m", "simulation.exhaustive", "--only", name, "--faults", str(faults)],
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "simulation.exhaustive",
+            "--only",
+            name,
+            "--faults",
+            str(faults),
+        ],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONSAFEPATH": ""},
+        env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         check=False,

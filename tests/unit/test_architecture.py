@@ -161,6 +161,7 @@ RULES = (
         ),
         "commands use the local engine, never the other way round",
     ),
+    Rule("fanfold_cli.local.guard", ("ministack",), "it runs in the engine's own process"),
     Rule(
         "fanfold_cli.commands.console",
         ("fanfold_cli", "fanfold_console", "typer"),
@@ -498,3 +499,36 @@ def test_the_checker_finds_a_broken_rule(module: str, source: str) -> None:
 )
 def test_the_checker_accepts_allowed_imports(module: str, source: str) -> None:
     assert violations(source, module) == []
+
+
+def unsafe_children(tree: ast.AST) -> Iterator[int]:
+    """Lines with a Python child that first looks for modules where its parent was started."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.List | ast.Tuple):
+            words = [
+                dotted(each) if isinstance(each, ast.Attribute) else getattr(each, "value", None)
+                for each in node.elts
+            ]
+            if (
+                "sys.executable" in words
+                and {"-m", "-c"} & set(words)
+                and not {"-P", "-I"} & set(words)
+            ):
+                yield node.lineno
+
+
+def test_no_child_runs_files_of_the_directory_where_its_parent_was_started() -> None:
+    paths = [*modules().values(), *(ROOT / "tests").rglob("*.py")]
+    found = [
+        f"{path.relative_to(ROOT)}:{line} starts Python without -P"
+        for path in paths
+        for line in unsafe_children(ast.parse(path.read_text()))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("arguments", ['"-m", "x"', '"-c", code', '"-B", "-m", "x", *more'])
+def test_a_child_without_safe_path_is_found(arguments: str) -> None:
+    source = "[sys.executable, {}]"
+    assert list(unsafe_children(ast.parse(source.format(arguments)))) == [1]
+    assert list(unsafe_children(ast.parse(source.format(f'"-P", {arguments}')))) == []

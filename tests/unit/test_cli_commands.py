@@ -24,7 +24,7 @@ sys.stderr.write("\\n".join(sys.modules))
 
 def imported(*words: str) -> set[str]:
     ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *words], check=True, capture_output=True, text=True
+        [sys.executable, "-P", "-c", SCRIPT, *words], check=True, capture_output=True, text=True
     )
     return set(ran.stderr.split())
 
@@ -37,7 +37,10 @@ def completed(words: str) -> list[str]:
         "COMP_CWORD": str(words.count(" ")),
     }
     ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT], check=True, stdout=subprocess.PIPE, env=os.environ | asked
+        [sys.executable, "-P", "-c", SCRIPT],
+        check=True,
+        stdout=subprocess.PIPE,
+        env=os.environ | asked,
     )
     return ran.stdout.decode().split()
 
@@ -77,7 +80,7 @@ sys.stderr.write("\\n".join(sys.modules))
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_a_command_waits_for_no_library_that_it_may_not_need(name: str) -> None:
-    ran = subprocess.run([sys.executable, "-c", LOAD, name], check=True, capture_output=True)
+    ran = subprocess.run([sys.executable, "-P", "-c", LOAD, name], check=True, capture_output=True)
     modules = set(ran.stderr.decode().split())
     assert f"fanfold_cli.commands.{ENTRIES[name].module or name}" in modules
     # `rich` draws, when there is something to draw; the others are of the app and the engine.

@@ -158,7 +158,7 @@ def test_a_noun_agrees_with_its_number() -> None:
 def test_output_that_cannot_be_written_is_a_sentence() -> None:
     with Path("/dev/full").open("w") as full:
         ran = subprocess.run(
-            [sys.executable, "-m", "fanfold_cli", "--help"],
+            [sys.executable, "-P", "-m", "fanfold_cli", "--help"],
             cwd=Path(__file__).parents[2],
             stdout=full,
             stderr=subprocess.PIPE,

@@ -99,4 +99,4 @@ from fanfold.aws.retries import is_transient
 assert is_transient(ConnectTimeoutError(endpoint_url="https://dynamodb"))
 """
     # In another process: in this one, other tests have registered those errors.
-    subprocess.run([sys.executable, "-c", code], check=True)
+    subprocess.run([sys.executable, "-P", "-c", code], check=True)

@@ -78,7 +78,7 @@ def test_a_value_that_a_command_refuses_itself_exits_with_2_as_well(words) -> No
 
 def test_the_exit_code_is_that_of_the_process() -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "fanfold_cli", "cost", "--backfill", "1000"],
+        [sys.executable, "-P", "-m", "fanfold_cli", "cost", "--backfill", "1000"],
         check=False,
         capture_output=True,
         text=True,

@@ -44,7 +44,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[An
     processes: list[subprocess.Popen[str]] = []
 
     def start(_pool: Pool, _lanes: Any) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", WORK]
+        command = [sys.executable, "-P", "-c", WORK]
         processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         return processes[-1]
 

@@ -61,7 +61,7 @@ def _modules(door: str, transport: str) -> tuple[frozenset[str], frozenset[str]]
         each.name.upper(): each.name for each in fields(Settings) if each.default is MISSING
     }
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, f"functions.{door}"],
+        [sys.executable, "-P", "-c", SCRIPT, f"functions.{door}"],
         env={**os.environ, **required, "TRANSPORT": transport},
         cwd=ROOT,
         capture_output=True,

@@ -112,7 +112,7 @@ def test_a_mutant_whose_lines_are_gone_says_what_to_do() -> None:
 def test_a_mutant_is_noticed_by_a_test_and_the_working_tree_stays_as_it_is() -> None:
     module = ROOT / "fanfold/fanout/plan.py"
     before = module.read_text()
-    command = [sys.executable, "-m", "mutants", "--only", "count_for", "--jobs", "1"]
+    command = [sys.executable, "-P", "-m", "mutants", "--only", "count_for", "--jobs", "1"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "mutants: 1 of 1 noticed (100.0%)" in done.stdout

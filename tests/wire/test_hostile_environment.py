@@ -36,7 +36,7 @@ def call(server: Server, tls: Certificates, **hostile: str) -> str:
     """Call the server from a process with this environment; what went wrong."""
     env = environment(server.url, AWS_CA_BUNDLE=tls.authority, PYTHONPATH=str(ROOT), **hostile)
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
+        [sys.executable, "-P", "-c", SCRIPT],
         env=env,
         capture_output=True,
         text=True,
@@ -136,7 +136,7 @@ def test_the_variables_are_gone_for_whatever_the_process_starts() -> None:
         "import json, os\nfrom fanfold.aws import connections\nprint(json.dumps(dict(os.environ)))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script],
+        [sys.executable, "-P", "-c", script],
         env={**hostile, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
