@@ -23,9 +23,18 @@ def start_mark(pid: int) -> str | None:
     stat = Path(f"/proc/{pid}/stat")
     if stat.parent.parent.joinpath("self").exists():
         return _mark_from_proc(stat)
-    # macOS has no /proc; there `ps` shows the start of the process to the second.
+    return _mark_from_ps(pid)
+
+
+def _mark_from_ps(pid: int) -> str | None:
+    """On macOS, which has no /proc: the start of the process to the second."""
     asked = subprocess.run(
-        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)],
+        # Another time zone or language would show another start, and the engine as one that ended.
+        env={**os.environ, "LC_ALL": "C", "TZ": "UTC"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     state, _, started = asked.stdout.strip().partition(" ")
     return None if not state or state.startswith("Z") else started.strip()

@@ -78,6 +78,16 @@ def test_an_engine_that_has_ended_is_not_running(home: Home) -> None:
     assert home.running() is None
 
 
+def test_a_process_stays_the_same_in_another_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What macOS has instead of /proc; Linux has it too.
+    marks = set()
+    for zone in ("America/New_York", "Asia/Tokyo"):
+        monkeypatch.setenv("TZ", zone)
+        marks.add(processes._mark_from_ps(os.getpid()))
+    assert len(marks) == 1
+    assert None not in marks
+
+
 @pytest.mark.parametrize(
     "content", ["{", "", "[]", "null", "[" * 100_000, '{"pid": 5}', '{"pid": "5", "outputs": []}']
 )
