@@ -3,11 +3,15 @@
 import errno
 import io
 import os
+import signal
 import sys
 from importlib.metadata import version
+from typing import NoReturn
 
-# What a write to stdout may fail with: a full disk, a reader that has gone, a closed descriptor.
-OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EPIPE, errno.EBADF)
+# What a write to stdout may fail with: a full disk, a terminal that has gone, a closed descriptor.
+OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
+# What shells say of a program that SIGPIPE has ended: its reader has gone, as in `| head`.
+UNREAD = 128 + signal.SIGPIPE
 
 
 def main() -> None:
@@ -28,16 +32,33 @@ def main() -> None:
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
+    except BrokenPipeError:
+        _end_unread()
+    except SystemExit as end:
+        # Typer and Rich say by a 1 that a reader has gone.
+        if isinstance(end.__context__, BrokenPipeError):
+            _end_unread()
+        raise
     except OSError as error:
         if error.errno not in OUTPUT_ERRORS:
             raise
-        # Or the interpreter would try, and fail, once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        _write_no_more()
         say(f"The output could not be written: {error.strerror}.")
         sys.exit(1)
     except ExpectedError as error:
         say(str(error))
         sys.exit(error.exit_code)
+
+
+def _end_unread() -> NoReturn:
+    """End without an answer that was read: a failure, unless only help was asked for."""
+    _write_no_more()
+    sys.exit(0 if {"--help", "-h"} & set(sys.argv) else UNREAD)
+
+
+def _write_no_more() -> None:
+    # Or the interpreter would try, and fail, once more at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def version_line() -> str:

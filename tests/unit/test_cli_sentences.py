@@ -154,6 +154,31 @@ def test_a_noun_agrees_with_its_number() -> None:
     assert counted(2, "policy", "policies") == "2 policies"
 
 
+@pytest.mark.parametrize(
+    ("words", "exit_code"),
+    [
+        (["--help"], 0),
+        (["dlq", "drop", "-h"], 0),
+        (["cost"], 141),
+        (["cost", "--json"], 141),
+    ],
+)
+def test_a_reader_that_has_gone_is_told_as_shells_do_and_of_help_is_no_failure(
+    words: list[str], exit_code: int
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-P", "-m", "fanfold_cli", *words],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+        )
+    finally:
+        os.close(writer)
+    assert (ran.returncode, ran.stderr) == (exit_code, b"")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a file that is full")
 def test_output_that_cannot_be_written_is_a_sentence() -> None:
     with Path("/dev/full").open("w") as full:
