@@ -174,10 +174,14 @@ def test_a_button_that_does_nothing_says_why_in_the_log(stage: Stage) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_closed_terminal_ends_a_console_as_ctrl_c_does(number: signal.Signals) -> None:
-    before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt), opening.ended_by_signals():
-        os.kill(os.getpid(), number)
-    assert signal.getsignal(number) == before
+    # These tests may run under `nohup`, which has SIGHUP ignored.
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        with pytest.raises(KeyboardInterrupt), opening.ended_by_signals():
+            os.kill(os.getpid(), number)
+        assert signal.getsignal(number) == signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
 
 
 def test_nohup_stays_in_force() -> None:
