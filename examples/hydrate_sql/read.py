@@ -6,15 +6,16 @@ from typing import Any
 from fanfold_client import Fanfold
 
 
-def page(api: Fanfold, articles: sqlite3.Connection, **where: Any) -> list[dict[str, Any]]:
-    """One page of a user's timeline, newest first, as rows of the table `articles`.
+def page(api: Fanfold, articles: sqlite3.Connection, **where: Any) -> dict[str, Any]:
+    """One page of a user's timeline, newest first: `articles` as rows of that table.
 
-    What the database has no more is left out; so deleting a row hides it everywhere.
+    What the database has no more is left out; so deleting a row hides it everywhere. With `next`
+    as `before`, and `previous` as `after`, the pages go on, also behind one that shows nothing.
     """
-    ids = [entry["ref_id"] for entry in api.timeline.page(hydrate=False, **where)["entries"]]
-    if not ids:
-        return []
+    found = api.timeline.page(hydrate=False, **where)
+    ids = [entry["ref_id"] for entry in found["entries"]]
     marks = ", ".join("?" * len(ids))
-    rows = articles.execute(f"SELECT id, title FROM articles WHERE id IN ({marks})", ids)
-    found = {row[0]: {"id": row[0], "title": row[1]} for row in rows}
-    return [found[ref_id] for ref_id in ids if ref_id in found]
+    query = f"SELECT id, title FROM articles WHERE id IN ({marks})"
+    titles = dict(articles.execute(query, ids).fetchall()) if ids else {}
+    shown = [{"id": each, "title": titles[each]} for each in ids if each in titles]
+    return {"articles": shown, "next": found["next"], "previous": found["previous"]}

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fanfold_cli import graph, seeding
-from fanfold_cli.console import counted, interrupted_with, print_json, print_result
+from fanfold_cli.console import counted, interrupted_with, print_json, print_result, say
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
@@ -26,7 +26,10 @@ def seed(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Load a follow graph. Follows that exist already stay, so the command can be repeated."""
+    """Load a follow graph. Follows that exist already stay, so the command can be repeated.
+
+    Unlike a follow by the API, it brings no older posts.
+    """
     with waiting_for(f"{edges} to be read"):
         loaded = graph.read(edges)
     deployment = Deployment.choose(stack, home)
@@ -36,3 +39,5 @@ def seed(
         print_json({"follows": loaded.edges, "new": new})
     else:
         print_result(f"Loaded {counted(loaded.edges, 'follow')} ({new:,} new).")
+    if new:
+        say("An import brings no older posts: new followers see what is published from now on.")

@@ -104,7 +104,7 @@ def find_executable(app_directory: Path) -> str:
         missing = executable or app_directory / "node_modules/.bin/cdk"
         raise ExpectedError(
             f"There is no CDK command line at {missing}: run `make setup` in {app_directory}, or "
-            "in an app of your own `npm install aws-cdk`."
+            "in an app of your own `npm install aws-cdk@2`."
         )
     return executable
 

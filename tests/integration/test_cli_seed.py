@@ -209,6 +209,7 @@ def test_an_import_says_how_many_follows_are_new(
     for count, new in ((1, 1), (1, 0)):
         ran = run("seed", "--edges", graph(count), lambda_=FakeLambda())
         assert ran.stdout == f"Loaded 1 follow ({new} new).\n"
+        assert ("brings no older posts" in ran.said) is bool(new)
 
 
 def refused(**_request: Any) -> Any:

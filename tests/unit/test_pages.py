@@ -22,6 +22,7 @@ from tests.pages import (
 # tests/e2e/test_examples.py runs the first of them, tests/e2e/test_pages.py the others.
 RUN = {"docs/api.md", "README.md", "docs/clients.md", "docs/operations.md"}
 BLOCKS = blocks()
+INSTALLS_CDK = re.compile(r"npm install aws-cdk(?:@\w+)?")
 # A word of a sentence, or a part left out, and no option of a command.
 _LEFT_OUT = {"…", "..."}
 
@@ -45,6 +46,13 @@ def test_every_block_says_whether_a_test_runs_it() -> None:
     for block in BLOCKS:
         assert block.mark in ("", AWS) or block.mark.startswith(BY_HAND), block
     assert {block.page for block in BLOCKS if not block.mark} == RUN
+
+
+def test_the_cdk_command_line_is_never_installed_without_its_major_version() -> None:
+    # 3.0.0 is on the registry, by accident, and does not work.
+    places = [*ROOT.glob("docs/**/*.md"), *ROOT.glob("*.md"), *ROOT.glob("fanfold_cli/**/*.py")]
+    told = [word for place in places for word in re.findall(INSTALLS_CDK, place.read_text())]
+    assert set(told) == {"npm install aws-cdk@2"}
 
 
 def test_what_no_test_runs_is_listed() -> None:

@@ -113,8 +113,12 @@ def test_content_of_posts_is_read_from_the_apps_database(deploy_example: Deploy)
     send(stack, *map(published, range(3)))
     eventually(lambda: len(reader.ref_ids()) == 3)
     articles.execute("DELETE FROM articles WHERE id = 'article:1'")
-    shown = read.page(Fanfold(stack.api_url, reader.token), articles)
-    assert sorted(article["title"] for article in shown) == ["No. 0", "No. 2"]
+    api = Fanfold(stack.api_url, reader.token)
+    newest = read.page(api, articles, limit=2)
+    oldest = read.page(api, articles, before=newest["next"])
+    shown = [article["title"] for page in (newest, oldest) for article in page["articles"]]
+    assert sorted(shown) == ["No. 0", "No. 2"]
+    assert read.page(api, articles, after=newest["previous"])["articles"] == []
     articles.close()
 
 
