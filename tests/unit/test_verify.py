@@ -50,7 +50,7 @@ def write(root: Path, path: str, text: str) -> None:
 
 
 def stage(name: str, program: str = "print('all is well')", *reads: str) -> Stage:
-    return Stage(name, (sys.executable, "-c", program), reads)
+    return Stage(name, (sys.executable, "-P", "-c", program), reads)
 
 
 def verify(root: Path, *stages: Stage, day: str = DAY, afresh: bool = False) -> list[Result]:
@@ -142,7 +142,7 @@ def test_an_interrupted_stage_goes_on_from_what_it_has_kept(checkout: Path) -> N
         "if kept.exists(): print('went on'); raise SystemExit\n"
         "kept.touch(); os.kill(os.getppid(), signal.SIGINT); signal.pause()"
     )
-    chosen = Stage("simulation", (sys.executable, "-c", goes_on, "{folder}"))
+    chosen = Stage("simulation", (sys.executable, "-P", "-c", goes_on, "{folder}"))
     with pytest.raises(KeyboardInterrupt):
         verify(checkout, chosen)
     assert verify(checkout, chosen)[0].said == "went on"
@@ -151,7 +151,9 @@ def test_an_interrupted_stage_goes_on_from_what_it_has_kept(checkout: Path) -> N
 def test_each_run_draws_worlds_that_no_earlier_one_has_drawn(checkout: Path) -> None:
     draws = "import sys, json; json.dump(dict(seeds=4000), open(sys.argv[2], 'w'))"
     chosen = Stage(
-        "simulation", (sys.executable, "-c", draws, "{start}", "{folder}/sums.json"), ("fanfold",)
+        "simulation",
+        (sys.executable, "-P", "-c", draws, "{start}", "{folder}/sums.json"),
+        ("fanfold",),
     )
     starts = [verify(checkout, chosen)[0].start]
     write(checkout, "fanfold/plan.py", "2")

@@ -47,7 +47,7 @@ def _make(target: str) -> tuple[str, ...]:
 
 
 def _python(*arguments: str) -> tuple[str, ...]:
-    return sys.executable, "-m", *arguments
+    return sys.executable, "-P", "-m", *arguments
 
 
 _DRAWN = ("--seeds", "{seeds}", "--start", "{start}")
