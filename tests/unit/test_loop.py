@@ -149,6 +149,13 @@ def test_all_deliveries_together_have_no_more_calls_than_connections() -> None:
     assert table.most <= CONNECTIONS
 
 
+def test_one_delivery_that_wants_more_has_no_more_calls_than_connections() -> None:
+    table, greedy = Table(), delivery(5_000, Pace(1e6, burst=100_000))
+    greedy.max_in_flight = 2 * CONNECTIONS
+    assert Loop(table).run(greedy, entry("post")) == Done(5_000)
+    assert table.most == CONNECTIONS
+
+
 def test_each_delivery_stops_at_its_own_time() -> None:
     slow = Pace(25.0, burst=25)
     loop = Loop(Table(), join_seconds=0.01)

@@ -16,7 +16,7 @@ from fanfold import times
 from fanfold.errors import TryLater
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import Fanout
+from fanfold.fanout.row import STALLED, Fanout
 from fanfold.messages import Message
 from fanfold.names import FANOUTS
 from fanfold.sweep.open_fanouts import Memory, OpenFanouts
@@ -246,6 +246,17 @@ def test_rows_that_stay_unprocessed_are_not_taken_for_missing(
     )
     with pytest.raises(TryLater, match=f"2 rows of {FANOUTS.name} could not be read"):
         world.fanouts.rows(["a", "b"])
+
+
+def test_rows_are_read_as_they_are_now(world: World) -> None:
+    database = world.client.state
+    database.hooks.read_lag = lambda _table: 5.0
+    world.add("a")
+    database.clock.advance(60)
+    assert world.fanouts.give_up(world.row("a"), now_ms=AT)
+    row = world.fanouts.rows(["a"])["a"]
+    assert row is not None
+    assert row.state == STALLED
 
 
 def test_many_parts_of_one_answer_need_no_pause(
