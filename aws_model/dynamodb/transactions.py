@@ -14,6 +14,7 @@ from aws_model.dynamodb.writes import CONFLICT, Change, read_delete, read_put, r
 from aws_model.errors import Invalid, Refused
 
 MAX_TRANSACTION = 100
+MAX_TRANSACTION_BYTES = 4 * 1024 * 1024
 # How long DynamoDB remembers a client's request token.
 TOKEN_SECONDS = 10 * 60
 # Preparing and committing: each item of a transaction counts twice.
@@ -43,6 +44,8 @@ def transact_write_items(database: Database, request: Request) -> Answer:
         return {}
     changes = _read(database, request["TransactItems"])
     reasons = [_locked(database, change) or _try(change) for change in changes]
+    if sum(change.size for change in changes) > MAX_TRANSACTION_BYTES:
+        raise Invalid("The items of a transaction cannot have more than 4 MB together")
     charges = [
         charge._replace(units=charge.units * TRANSACTIONAL)
         if charge.resource.index_name is None

@@ -50,6 +50,18 @@ class Change:
         self.passes = holds(self.condition, old or {}, self.expressions.values)
         self.new = self.image(old) if self.passes else self.old
 
+    def _wanted(self) -> Row | None:
+        """The item that a failed condition has prevented, as far as it can be made."""
+        try:
+            return self.image(self.old.item if self.old else None)
+        except Invalid:
+            return self.old
+
+    @property
+    def size(self) -> int:
+        """The bytes of the item before or after, whichever are more."""
+        return max((row.size for row in (self.old, self.new) if row), default=0)
+
     @property
     def place(self) -> tuple[str, Key]:
         """The item: its table's name and its key there."""
@@ -57,9 +69,14 @@ class Change:
 
     @property
     def charges(self) -> list[Charge]:
-        """What it consumes; a failed condition as much as writing the item that is there."""
-        if not self.passes or self.checks_only:
+        """What it consumes; a failed condition as much as the larger item, in the table alone.
+
+        Source: "Conditional writes and capacity units" of the Developer Guide.
+        """
+        if self.checks_only:
             return self.table.charges(self.key, self.old, self.old)
+        if not self.passes:
+            return self.table.charges(self.key, self.old, self._wanted())[:1]
         return self.table.charges(self.key, self.old, self.new)
 
     @property

@@ -15,6 +15,7 @@ from aws_model.errors import Refused
 MAX_BATCH = 10
 MAX_MESSAGE_BYTES = 1024 * 1024
 MAX_DELAY_SECONDS = 900
+MAX_ATTRIBUTES = 10
 MAX_VISIBILITY_SECONDS = 12 * 60 * 60
 MAX_GROUP_CHARS = 128
 ENTRY_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
@@ -87,6 +88,12 @@ def check_message(entry: dict[str, Any]) -> None:
             "InvalidParameterValue",
             "One or more parameters are invalid. Reason: Message must be shorter than "
             f"{MAX_MESSAGE_BYTES} bytes.",
+        )
+    if (count := len(entry.get("MessageAttributes", {}))) > MAX_ATTRIBUTES:
+        raise Refused(
+            "InvalidParameterValue",
+            f"Number of message attributes [{count}] exceeds the allowed maximum "
+            f"[{MAX_ATTRIBUTES}].",
         )
     delay = entry.get("DelaySeconds", 0)
     if not 0 <= delay <= MAX_DELAY_SECONDS:

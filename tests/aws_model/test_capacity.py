@@ -125,12 +125,27 @@ def test_a_write_counts_the_larger_of_what_was_there_and_what_is() -> None:
         assert model.meter.of("plain") == units
 
 
-def test_a_failed_condition_counts_the_item_that_is_there() -> None:
+@pytest.mark.parametrize(("there", "wanted"), [(5 * KB, 100), (100, 5 * KB)])
+def test_a_failed_condition_counts_the_larger_item(there: int, wanted: int) -> None:
     model = Model()
-    model.put_plain("a", 5 * KB)
+    model.put_plain("a", there)
+    units = model.meter.of("plain")
     with pytest.raises(model.client.exceptions.ConditionalCheckFailedException):
-        model.put_plain("a", 100, ConditionExpression="attribute_not_exists(id)")
-    assert model.meter.of("plain") == 10
+        model.put_plain("a", wanted, ConditionExpression="attribute_not_exists(id)")
+    assert model.meter.of("plain") == units + 5
+
+
+def test_a_failed_condition_counts_nothing_in_an_index() -> None:
+    model = Model()
+    model.put("a", tag="x")
+    units = model.meter.of("notes", index="by_tag")
+    with pytest.raises(model.client.exceptions.ConditionalCheckFailedException):
+        model.client.put_item(
+            TableName="notes",
+            Item=note("a", tag="y"),
+            ConditionExpression="attribute_not_exists(id)",
+        )
+    assert model.meter.of("notes", index="by_tag") == units
 
 
 def test_a_transaction_counts_every_item_twice_even_a_checked_one() -> None:

@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ParamValidationError
 
 from aws_model.dynamodb.tables import Hooks
-from tests.aws_model.model import KB, Model, note
+from tests.aws_model.model import KB, Model, note, sized
 
 
 def test_an_eventual_read_sees_what_was_and_a_consistent_one_what_is() -> None:
@@ -225,3 +225,13 @@ def test_the_items_of_a_transaction_appear_one_by_one_and_are_locked_until_all_h
     model.client.transact_write_items(TransactItems=puts, ClientRequestToken="t")
     model.put("a", n=2)
     assert [model.get(each) for each in "ab"] == [note("a", n=2), note("b", n=1)]
+
+
+def test_the_items_of_a_transaction_have_at_most_four_megabytes_together() -> None:
+    model = Model()
+    puts: Any = [
+        {"Put": {"TableName": "plain", "Item": sized(f"a{n}", 390 * KB)}} for n in range(11)
+    ]
+    model.client.transact_write_items(TransactItems=puts[:10])
+    with pytest.raises(model.client.exceptions.ClientError, match="more than 4 MB"):
+        model.client.transact_write_items(TransactItems=puts)

@@ -235,3 +235,13 @@ def test_a_purge_deletes_every_message() -> None:
     model.client.purge_queue(QueueUrl=model.url)
     model.clock.advance(100)
     assert (model.bodies(), model.counts()) == ([], (0, 0, 0))
+
+
+def test_a_message_has_at_most_ten_attributes() -> None:
+    model, about = Model(), {"DataType": "String", "StringValue": "v"}
+    attributes = {f"a{number}": about for number in range(11)}
+    with pytest.raises(model.client.exceptions.ClientError, match=r"attributes \[11\] exceeds"):
+        model.client.send_message(QueueUrl=model.url, MessageBody="b", MessageAttributes=attributes)
+    del attributes["a0"]
+    model.client.send_message(QueueUrl=model.url, MessageBody="b", MessageAttributes=attributes)
+    assert model.bodies() == ["b"]
