@@ -28,6 +28,8 @@ from fanfold_console.server import Content, Forbidden, WrongRequest
 TIMEOUT_SECONDS: Final = 900.0
 # For a command to say what it has done, and to cancel what AWS does for it; then it is killed.
 END_SECONDS: Final = 15.0
+# Of what commands print, whatever the terminal's is.
+ENCODING: Final = "utf-8"
 PROGRAM: Final = (sys.executable, "-P", "-m", "fanfold_cli")
 MAX_SAID: Final = 4_000
 MESSAGE_ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,99}", re.ASCII)
@@ -232,11 +234,11 @@ class Operator:
                 raise ExpectedError("Nothing was run: the console has ended.")
             process = subprocess.Popen(
                 [*self.program, *words[:place], "--json", *words[place:]],
-                env={**os.environ, "PYTHONPATH": path},
+                env={**os.environ, "PYTHONPATH": path, "PYTHONIOENCODING": ENCODING},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                text=True,
+                encoding=ENCODING,
                 # Ctrl-C in the terminal reaches the console alone, which hands it on once.
                 start_new_session=True,
             )

@@ -84,7 +84,7 @@ class Bridge:
     @property
     def address(self) -> str:
         """What to open. Browsers do not send what stands behind the #."""
-        return f"{self.origin}/#{self.key}"
+        return f"{self.origin}/#key={self.key}"
 
 
 @contextmanager

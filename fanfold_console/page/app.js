@@ -23,7 +23,8 @@ const AGAIN_MS = 2000,
 const ring = new Ring($("ring"));
 let last = null,
   problem = null,
-  ended = false;
+  ended = false,
+  wake = () => {};
 
 const acts = {
   publish: () => ({}),
@@ -59,6 +60,7 @@ function show(state) {
   last = state;
   const hurt = state.hurting;
   document.body.dataset.mode = hurt ? "hurt" : "watch";
+  $("skip").href = hurt ? "#controls" : "#operate";
   document.body.toggleAttribute("data-protected", state.is_protected);
   document.title = `${state.where} · Fanfold console`;
   set($("where"), state.where);
@@ -125,17 +127,13 @@ async function watch() {
       ? Math.min(MOST_AGAIN_MS, AGAIN_MS * failures)
       : (last?.every_seconds ?? 1) * 1000;
     await new Promise((resolve) => {
-      const timer = setTimeout(resolve, pause);
-      const seen = () => {
-        if (!document.hidden) {
-          clearTimeout(timer);
-          resolve();
-        }
-      };
-      document.addEventListener("visibilitychange", seen, { once: true });
+      wake = resolve;
+      setTimeout(resolve, pause);
     });
   }
 }
+// One listener for all pauses: a page that is seen again asks at once.
+document.addEventListener("visibilitychange", () => !document.hidden && wake());
 buildForms();
 setInterval(tell, TICK_MS);
 watch();

@@ -1,6 +1,8 @@
 // Calls of the bridge, with the key of the page's address. It is kept for a reload, and in no history.
-const key = location.hash.slice(1) || sessionStorage.getItem("key") || "";
-sessionStorage.setItem("key", key);
+// A hash without a key is a link's: that to the buttons leaves one.
+const given = new URLSearchParams(location.hash.slice(1)).get("key");
+if (given) sessionStorage.setItem("key", given);
+const key = sessionStorage.getItem("key") ?? "";
 history.replaceState(null, "", location.pathname);
 const headers = { "x-fanfold-key": key };
 

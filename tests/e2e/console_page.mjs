@@ -201,6 +201,29 @@ async function old() {
     await picture("old");
 }
 
+/** Somebody who skips to the buttons, loads the page again, and leaves it open. */
+async function refreshes() {
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await until(() => document.activeElement.id === "operate");
+    await page.evaluateOnNewDocument(() => {
+        const add = document.addEventListener;
+        window.listeners = 0;
+        document.addEventListener = function (...given) {
+            window.listeners += 1;
+            return add.apply(this, given);
+        };
+    });
+    await page.reload();
+    await page.waitForSelector("body[data-ready]", PATIENCE);
+    await until(
+        () =>
+            performance.getEntriesByType("resource").filter(({ name }) => name.endsWith("/state"))
+                .length > 10,
+    );
+    assert.equal(await page.evaluate(() => window.listeners), 1);
+}
+
 /** Somebody who publishes, kills, throttles, doubles and counts. */
 async function hurt() {
     // The keyboard alone reaches every button, and shows where it is.
@@ -269,7 +292,7 @@ try {
     await page.waitForSelector("body[data-ready]", PATIENCE);
     await page.evaluate(() => (window.loadedOnce = true));
     assert.equal(new URL(page.url()).hash, "", "the key is not left in the history");
-    await { hurt, old, operate, questions }[scene]();
+    await { hurt, old, operate, questions, refreshes }[scene]();
     assert.deepEqual(problems, []);
 } finally {
     await browser.close();

@@ -69,7 +69,7 @@ def hurt(home: Home, log: Path) -> Iterator[subprocess.Popen[str]]:
 def address_in(log: Path, process: subprocess.Popen[str]) -> str:
     while process.poll() is None:
         for word in log.read_text().split():
-            if word.startswith("http://127.0.0.1:") and "/#" in word:
+            if word.startswith("http://127.0.0.1:") and "/#key=" in word:
                 return word
         try:
             process.wait(0.2)
@@ -89,7 +89,7 @@ def verdict_of(process: subprocess.Popen[str], log: Path) -> dict[str, Any]:
 
 def call(address: str, path: str, content: Any = None) -> Any:
     """Call the bridge as its page does."""
-    origin, _, key = address.partition("/#")
+    origin, _, key = address.partition("/#key=")
     headers = {"x-fanfold-key": key, "content-type": "application/json"}
     body = None if content is None else json.dumps(content).encode()
     request = urllib.request.Request(f"{origin}{path}", body, headers)
@@ -263,6 +263,14 @@ def test_a_page_whose_next_state_does_not_come_says_how_old_it_is(tmp_path: Path
             play("old", bridge.address, tmp_path)
         finally:
             ended.set()
+
+
+@pytest.mark.thorough
+@HAS_BROWSER
+def test_a_page_keeps_its_key_and_adds_nothing_with_each_refresh(tmp_path: Path) -> None:
+    state = replace(first_state(PROD, may_operate=False), every_seconds=0.05)
+    with server.serving(server.Doors(state.content, dict)) as bridge:
+        play("refreshes", bridge.address, tmp_path)
 
 
 @pytest.mark.slow

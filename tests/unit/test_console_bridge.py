@@ -225,7 +225,7 @@ def test_the_key_is_long_and_new_each_time_and_no_browser_sends_it_in_a_path(
     with server.serving(Doors(dict, act)) as other:
         assert len(other.key) >= 43
         assert other.key != bridge.key
-        assert other.address.endswith(f"/#{other.key}")
+        assert other.address.endswith(f"/#key={other.key}")
         assert other.key not in repr(other)
 
 

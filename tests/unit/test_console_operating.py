@@ -185,6 +185,16 @@ def test_a_command_ends_with_the_console_and_says_what_it_did(
     )
 
 
+def test_what_a_command_says_is_read_whatever_the_terminal_is(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    shell.source = "import sys; sys.exit('caf\u00e9')"
+    one = operator(shell)
+    done = one.act({"run": one.act({"command": "dlq list"})["question"]})
+    assert done["said"] == "caf\u00e9"
+
+
 def test_a_console_that_has_ended_runs_nothing(shell: Shell) -> None:
     one = operator(shell)
     question = one.act({"command": "dlq redrive"})["question"]
