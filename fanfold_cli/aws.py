@@ -1,17 +1,20 @@
 """Clients of AWS or of a local engine: region, credentials, timeouts; slow calls say their name."""
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.exceptions import ProfileNotFound
+from botocore.utils import JSONFileCache
 
 import fanfold.aws.boto  # noqa: F401 - makes lost connections count as transient
-from fanfold_cli.console import ExpectedError
+from fanfold_cli.console import ExpectedError, failing_with
 from fanfold_cli.progress import waiting_for
 
 LOCAL_REGION = "us-east-1"
@@ -66,13 +69,34 @@ def client(
 
 
 def check_credentials() -> None:
-    """Raise `ExpectedError` if there are no credentials of AWS in the environment or a profile."""
-    if _session().get_credentials() is None:
+    """Raise `ExpectedError` if there are no credentials of AWS in the environment or a profile.
+
+    Afterwards no call asks for any: a role with MFA asks for its code here, before a notice that
+    somebody waits could hide the question.
+    """
+    credentials = _session().get_credentials()
+    if credentials is None:
         raise ExpectedError(
             "There are no AWS credentials: set AWS_PROFILE to a profile that has some (`aws "
             "configure` or `aws configure sso` makes one), or set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY."
         )
+    with failing_with("AWS gives no credentials"):
+        credentials.get_frozen_credentials()
+
+
+class _RoleCache(JSONFileCache):
+    """What roles have given, where the AWS CLI keeps it too: one code of MFA serves an hour.
+
+    So the console's commands, which are processes of their own, need none.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(str(Path.home() / ".aws" / "cli" / "cache"))
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        with suppress(OSError):  # without a place to keep them, each process asks
+            super().__setitem__(key, value)
 
 
 class _Telling:
@@ -99,8 +123,11 @@ def _session() -> boto3.Session:
 
 def own_session() -> boto3.Session:
     """A session of the user's environment and profile; raises `ExpectedError`."""
+    own = botocore.session.Session()
     try:
-        return boto3.Session()
+        roles: Any = own.get_component("credential_provider").get_provider("assume-role")
+        roles.cache = _RoleCache()
+        return boto3.Session(botocore_session=own)
     except ProfileNotFound as error:
         raise ExpectedError(
             f"{error}: AWS_PROFILE names it. `aws configure list-profiles` lists those that exist."
