@@ -4,7 +4,6 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -92,7 +91,8 @@ class _RoleCache(JSONFileCache):
     """
 
     def __init__(self) -> None:
-        super().__init__(str(Path.home() / ".aws" / "cli" / "cache"))
+        # Without a home, `Path` would raise an error.
+        super().__init__(os.path.expanduser("~/.aws/cli/cache"))  # noqa: PTH111
 
     def __setitem__(self, key: str, value: Any) -> None:
         with suppress(OSError):  # without a place to keep them, each process asks
