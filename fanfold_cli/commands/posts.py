@@ -62,11 +62,12 @@ def publish(
     check_user(user)
     content, key = body_of(text, body, lambda: sys.stdin.read()), checked_key(key)
     api = client_of(Deployment.choose(stack, home), user)
-    accepted = _publish(api, content, published_at, key)
-    known: dict[str, Any] = {**accepted, "key": key}
-    with suppress(Failed):  # it is published all the same
-        known["publisher_id"] = api.post(accepted["ref_id"])["publisher_id"]
-    delivery = _watch(api, accepted["ref_id"]) if wait else None
+    known: dict[str, Any] = {"key": key}
+    with interrupted_with(lambda: _what_is_known(known)):
+        known |= _publish(api, content, published_at, key)
+        with suppress(Failed):  # it is published all the same
+            known["publisher_id"] = api.post(known["ref_id"])["publisher_id"]
+        delivery = _watch(api, known["ref_id"]) if wait else None
     if as_json:
         print_json(known | ({} if delivery is None else {"delivery": delivery}))
     else:
@@ -129,26 +130,35 @@ def retract(
 def _publish(
     api: Fanfold, content: dict[str, Any], published_at: str | None, key: str
 ) -> answers.Accepted:
-    again = f"run it again with --key {shlex.quote(key)}, which publishes it once"
-    with (
-        interrupted_with(f"the post may be published; {again}."),
-        waiting_for("the answer to the publish"),
-    ):
+    with waiting_for("the answer to the publish"):
         try:
             return api.publish(content, published_at=published_at, key=key)
         except Failed as failed:
             if failed.may_pass:
                 raise ExpectedError(
-                    f"Nobody knows whether the post is published; {again}. {failed}"
+                    f"Nobody knows whether the post is published; {_again(key)}. {failed}"
                 ) from failed
             raise ExpectedError(f"The post was not published: {failed}") from failed
 
 
+def _again(key: str) -> str:
+    return f"run it again with --key {shlex.quote(key)}, which publishes it once"
+
+
+def _what_is_known(known: dict[str, Any]) -> str:
+    """What an interrupted publish says; once it was accepted, `known` has the `ref_id`."""
+    if "ref_id" not in known:
+        return f"the post may be published; {_again(known['key'])}."
+    ref_id, key = known["ref_id"], shlex.quote(known["key"])
+    return (
+        f"the post is published as {ref_id}, with --key {key}. The delivery goes on; "
+        f"`fanfold fanout watch {ref_id}` shows it."
+    )
+
+
 def _watch(api: Fanfold, ref_id: str) -> answers.Delivery:
     """Show the progress of the delivery until it ends, or makes no progress any more."""
-    goes_on = f"the delivery goes on; `fanfold fanout watch {ref_id}` shows it."
     with (
-        interrupted_with(goes_on),
         failing_with(f"The post is published as {ref_id}, but its delivery cannot be seen", Failed),
         progress_bar("Delivering", total=None, unit="entries") as bar,
     ):

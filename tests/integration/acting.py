@@ -26,12 +26,14 @@ API = "https://api.example"
 class Gateway:
     """API Gateway's part: the token's user, the route, the event. It stands for a connection pool.
 
-    `lost` answers are not handed over, as if the connection had ended after the request.
+    `lost` answers are not handed over, as if the connection had ended after the request. Of a line
+    that holds `interrupt`, the answer is Ctrl-C.
     """
 
     system: System
     lines: list[str] = field(default_factory=list)
     lost: int = 0
+    interrupt: str = ""
     outputs: dict[str, str] = field(default_factory=dict)
 
     def request(self, method: str, url: str, **options: Any) -> HTTPResponse:
@@ -60,6 +62,8 @@ class Gateway:
             event["body"] = options["body"].decode()
         with redirect_stdout(StringIO()):  # to which a function writes its metrics
             raw = self.system.door(route.door).handler(event, self.system.context)
+        if self.interrupt and self.interrupt in line:
+            raise KeyboardInterrupt
         if self.lost:
             self.lost -= 1
             raise ProtocolError("The connection was closed.")

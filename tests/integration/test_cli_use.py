@@ -17,6 +17,7 @@ from fanfold.rates import Rate
 from fanfold_cli import aws, console
 from fanfold_cli.acting import TOKEN_SECONDS, Token
 from fanfold_cli.commands import timeline
+from fanfold_cli.console import INTERRUPTED
 from fanfold_cli.users import sign_in
 from tests.integration.acting import Gateway, use
 from tests.integration.cli import Ran, Stack
@@ -88,6 +89,27 @@ def test_after_no_answer_at_all_the_key_is_said_that_publishes_it_once(gateway: 
     gateway.lost = 0
     publish(gateway, "Hello", "--key", key)
     assert shown(gateway) == [{"text": "Hello"}]
+
+
+@pytest.mark.parametrize("at", ["POST /v1/posts", "GET /v1/posts/", "/delivery"])
+def test_an_interrupted_publish_tells_what_became_of_it_and_its_key(
+    gateway: Gateway, at: str
+) -> None:
+    gateway.interrupt = at
+    ran = use(gateway, "publish", "Hello", "--user", "alice", "--key", "a key", "--wait")
+    assert (ran.exit_code, ran.stdout) == (INTERRUPTED, "")
+    gateway.interrupt = ""
+    ref_id = publish(gateway, "Hello", "--key", "a key")["ref_id"]
+    said = ran.said.partition("Interrupted: ")[2].strip()
+    if at.startswith("POST"):
+        assert said == (
+            "the post may be published; run it again with --key 'a key', which publishes it once."
+        )
+    else:
+        assert said == (
+            f"the post is published as {ref_id}, with --key 'a key'. The delivery goes on; "
+            f"`fanfold fanout watch {ref_id}` shows it."
+        )
 
 
 def test_a_refusal_is_told_in_the_words_of_the_service(gateway: Gateway) -> None:
