@@ -163,6 +163,7 @@ def _cors(stage: Stage) -> gateway.CorsPreflightOptions | None:
         allow_origins=list(stage.cors_origins),
         allow_methods=[gateway.CorsHttpMethod[method] for method in methods],
         allow_headers=["authorization", "content-type", "idempotency-key", contract.REQUEST_AGE],
-        expose_headers=["retry-after"],  # else the browser hides it from the page
+        # Else the browser hides them from the page.
+        expose_headers=["retry-after", "apigw-requestid"],
         max_age=PREFLIGHT_AGE,
     )

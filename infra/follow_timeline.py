@@ -181,6 +181,11 @@ class FollowTimeline(Construct):
         """One item for each post."""
         return self.tables[names.POSTS]
 
+    @property
+    def readers_table(self) -> dynamodb.ITableV2:
+        """Whom each user has muted, in the item `<user_id>#muted`; and what is theirs alone."""
+        return self.tables[names.READERS]
+
     def grant_streams(self, grantee: iam.IGrantable) -> None:
         """Grant hearing of every change of timelines and posts; `TableOptions.streams` has it on.
 

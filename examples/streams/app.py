@@ -49,7 +49,11 @@ def consumer(name: str) -> lambda_.Function:
         handler=f"hear.{name}",
         runtime=lambda_.Runtime.PYTHON_3_13,
         timeout=Duration.seconds(30),
-        environment={"FOUND_TABLE": found.table_name, "PUSHES_URL": pushes.queue_url},
+        environment={
+            "FOUND_TABLE": found.table_name,
+            "PUSHES_URL": pushes.queue_url,
+            "READERS_TABLE": timeline.readers_table.table_name,
+        },
     )
     timeline.grant_streams(function)
     return function
@@ -77,4 +81,5 @@ index.add_event_source(source(timeline.posts_table, CHANGED, EXPIRED))
 push.add_event_source(source(timeline.timelines_table, NEW))
 found.grant_write_data(index)
 pushes.grant_send_messages(push)
+timeline.readers_table.grant_read_data(push)
 app.synth()

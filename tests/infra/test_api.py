@@ -173,7 +173,7 @@ def test_only_browsers_of_configured_origins_may_call(
     (opened,) = of_type(prod, "AWS::ApiGatewayV2::Api").values()
     assert opened["CorsConfiguration"]["AllowOrigins"] == ["https://app.example.com"]
     assert not opened["CorsConfiguration"].get("AllowCredentials")
-    assert opened["CorsConfiguration"]["ExposeHeaders"] == ["retry-after"]
+    assert opened["CorsConfiguration"]["ExposeHeaders"] == ["retry-after", "apigw-requestid"]
     assert opened["CorsConfiguration"]["MaxAge"] == 2 * 60 * 60
     assert set(opened["CorsConfiguration"]["AllowMethods"]) == {"POST", "DELETE", "PUT", "GET"}
 

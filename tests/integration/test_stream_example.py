@@ -29,14 +29,16 @@ def hear(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     spec.loader.exec_module(module)
     monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
     with mock_aws():
-        boto3.client("dynamodb").create_table(
-            TableName="found",
-            KeySchema=[{"AttributeName": "ref_id", "KeyType": "HASH"}],
-            AttributeDefinitions=[{"AttributeName": "ref_id", "AttributeType": "S"}],
-            BillingMode="PAY_PER_REQUEST",
-        )
+        for table, key in (("found", "ref_id"), ("readers", "user_id")):
+            boto3.client("dynamodb").create_table(
+                TableName=table,
+                KeySchema=[{"AttributeName": key, "KeyType": "HASH"}],
+                AttributeDefinitions=[{"AttributeName": key, "AttributeType": "S"}],
+                BillingMode="PAY_PER_REQUEST",
+            )
         url = boto3.client("sqs").create_queue(QueueName="pushes")["QueueUrl"]
         monkeypatch.setenv("FOUND_TABLE", "found")
+        monkeypatch.setenv("READERS_TABLE", "readers")
         monkeypatch.setenv("PUSHES_URL", url)
         yield module
 
@@ -117,14 +119,38 @@ def test_what_fails_is_repeated_from_there_on_and_what_came_before_is_not(
     assert found() == {"a": HELLO["body"]}
 
 
-def test_each_new_entry_is_a_push_message(hear: ModuleType) -> None:
-    keys = {"user_id": "ben", "sort_key": "2026-11-23T12:00:00.000Z#a"}
-    assert not heard(hear.push, record("INSERT", keys, new={"publisher_id": "ada"}))
+AT = "2026-11-23T10:39:00.000Z"  # a minute before the records
+
+
+def entry(user_id: str = "ben", publisher_id: str = "ada", at: str = AT) -> dict[str, Any]:
+    keys = {"user_id": user_id, "sort_key": f"{at}#a"}
+    return record("INSERT", keys, new={"publisher_id": publisher_id})
+
+
+def pushed() -> list[Any]:
     sqs = boto3.client("sqs")
     url = sqs.get_queue_url(QueueName="pushes")["QueueUrl"]
-    (message,) = sqs.receive_message(QueueUrl=url)["Messages"]
-    assert json.loads(message["Body"]) == {
-        "user_id": "ben",
-        "publisher_id": "ada",
-        "entry": keys["sort_key"],
-    }
+    messages = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", [])
+    return [json.loads(message["Body"]) for message in messages]
+
+
+def test_each_new_entry_is_a_push_message(hear: ModuleType) -> None:
+    assert not heard(hear.push, entry())
+    assert pushed() == [{"user_id": "ben", "publisher_id": "ada", "entry": f"{AT}#a"}]
+
+
+@pytest.mark.parametrize(
+    "quiet",
+    [
+        pytest.param(entry(at="2026-10-25T12:00:00.000Z"), id="a follow brings a post of before"),
+        pytest.param(entry(user_id="#ada"), id="a channel has no user"),
+        pytest.param(entry(publisher_id="eve"), id="the reader has muted the publisher"),
+    ],
+)
+def test_what_is_no_news_to_the_reader_is_not_pushed(
+    hear: ModuleType, quiet: dict[str, Any]
+) -> None:
+    muted: dict[str, Any] = {"user_id": "ben#muted", "publishers": {"eve", "mallory"}}
+    boto3.resource("dynamodb").Table("readers").put_item(Item=muted)
+    assert not heard(hear.push, quiet, entry())
+    assert [message["entry"] for message in pushed()] == [f"{AT}#a"]

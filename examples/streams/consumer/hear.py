@@ -3,11 +3,15 @@
 import json
 import os
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import boto3
 
 Record = dict[str, Any]
+
+# What was published longer ago when it was delivered is no news. A celebrity's post takes minutes.
+NEWS_SECONDS = 60 * 60
 
 
 def index(event: dict[str, Any], _: object) -> dict[str, Any]:
@@ -29,13 +33,26 @@ def index(event: dict[str, Any], _: object) -> dict[str, Any]:
 
 
 def push(event: dict[str, Any], _: object) -> dict[str, Any]:
-    """Send a message for each new entry of a user; a repeated one is told apart by its `entry`."""
+    """Send a message for each new entry of a user; a repeated one is told apart by its `entry`.
+
+    Not for what a new follow brings from before, nor for a publisher whom the user has muted. An
+    entry of a channel has no user: its followers are not told.
+    """
     sqs = boto3.client("sqs")
+    readers = boto3.resource("dynamodb").Table(os.environ["READERS_TABLE"])
 
     def one(record: Record) -> None:
         entry = record["dynamodb"]["NewImage"]
-        user, key = entry["user_id"]["S"], entry["sort_key"]["S"]
-        message = {"user_id": user, "publisher_id": entry["publisher_id"]["S"], "entry": key}
+        user, publisher = entry["user_id"]["S"], entry["publisher_id"]["S"]
+        key = entry["sort_key"]["S"]
+        published_at = datetime.fromisoformat(key.partition("#")[0]).timestamp()
+        age = record["dynamodb"]["ApproximateCreationDateTime"] - published_at
+        if user.startswith("#") or age > NEWS_SECONDS:
+            return
+        muted: Any = readers.get_item(Key={"user_id": f"{user}#muted"}).get("Item", {})
+        if publisher in muted.get("publishers", ()):
+            return
+        message = {"user_id": user, "publisher_id": publisher, "entry": key}
         sqs.send_message(QueueUrl=os.environ["PUSHES_URL"], MessageBody=json.dumps(message))
 
     return each(event, one)
