@@ -38,7 +38,6 @@ class Fanfold:
     def __post_init__(self) -> None:
         self._address = checks.checked_url(self.url)
         pool = self.pool or pool_for(self.url)
-        checks.check_seconds(self.seconds)
         self._sender = requests.Sender(pool, self.token, self.loads, self.on_retry, self.seconds)
 
     def publish(
@@ -132,6 +131,8 @@ class Fanfold:
         headers = {"idempotency-key": checks.checked_key(key)} if key else {}
         if body is not None:
             headers["content-type"] = "application/json"
+        if route is contract.EDIT_POST:
+            headers[contract.REQUEST_AGE] = "0"  # then each attempt says its own
         request = requests.Request(route.method, url, body, headers)
         return self._sender.answer(request, None if route.status == 204 else has)
 

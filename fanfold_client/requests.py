@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import urllib3
 
-from fanfold import clock
+from fanfold import clock, contract
 from fanfold_client import checks
 from fanfold_client.errors import Failed, NoAnswer, Refused
 
@@ -45,18 +45,31 @@ class Sender:
     _refused: str | None = None
     _renewed: str = ""
 
+    def __post_init__(self) -> None:
+        checks.check_seconds(self.seconds)
+
     def answer(self, request: Request, members: tuple[str, ...] | None) -> Any:
         """Return the JSON of the answer, None if it is empty; raises `Refused` or `NoAnswer`.
 
         It must be an object with these `members`; None takes any answer, also an empty one.
-        No attempt begins after `seconds`, and no answer is read for longer.
+        No attempt begins after `seconds`, and no answer is read for longer. A request with a
+        `Request-Age` tells how long ago its first attempt was.
         """
-        end = clock.monotonic() + self.seconds
+        now = clock.Lasting()
+        began = now()
         refused: str | None = None
+
+        def left() -> float:
+            return began + self.seconds - now()
+
         for attempt in count():
             token = self._token(refused)
+            signed = {**request.headers, "authorization": f"Bearer {token}"}
+            if contract.REQUEST_AGE in signed:
+                age = min(int(1000 * (now() - began)), contract.MAX_REQUEST_AGE_MS)
+                signed[contract.REQUEST_AGE] = str(age)
             try:
-                return self._once(request, token, members, end)
+                return self._once(request._replace(headers=signed), members, left)
             except Failed as failed:
                 if isinstance(failed, Refused) and failed.status == 401:
                     if refused is None and callable(self.token):
@@ -65,7 +78,7 @@ class Sender:
                     self._forget(token)
                 step = PAUSE_SECONDS * 2 ** min(attempt, DOUBLINGS)
                 pause = (failed.retry_after or step / 2) + clock.chance() * step / 2
-                if not failed.may_pass or clock.monotonic() + pause >= end:
+                if not failed.may_pass or pause >= left():
                     raise
                 self.on_retry(failed)
             clock.sleep(pause)
@@ -90,24 +103,23 @@ class Sender:
                 self._refused = None
 
     def _once(
-        self, request: Request, token: str, members: tuple[str, ...] | None, end: float
+        self, request: Request, members: tuple[str, ...] | None, left: Callable[[], float]
     ) -> Any:
-        what, left = f"{request.method} {request.url}", end - clock.monotonic()
-        if left <= 0:
+        what, lasts = f"{request.method} {request.url}", left()
+        if lasts <= 0:
             raise NoAnswer(f"{what} was not sent: its time was over before there was a token.")
-        signed = {"authorization": f"Bearer {token}", "user-agent": _user_agent()}
         try:
             answered = self.pool.request(
                 request.method,
                 request.url,
                 body=request.body,
-                headers={**request.headers, **signed},
-                timeout=urllib3.Timeout(min(CONNECT_SECONDS, left), min(ANSWER_SECONDS, left)),
+                headers={"user-agent": _user_agent(), **request.headers},
+                timeout=urllib3.Timeout(min(CONNECT_SECONDS, lasts), min(ANSWER_SECONDS, lasts)),
                 retries=False,
                 redirect=False,
                 preload_content=False,
             )
-            body = _read(answered, end)
+            body = _read(answered, left)
         except (urllib3.exceptions.HTTPError, HTTPException, OSError) as error:
             failed = NoAnswer(f"{what} got no answer: {error}")
             failed.may_pass = not isinstance(error, HOPELESS)
@@ -125,13 +137,13 @@ class Sender:
         return content
 
 
-def _read(answered: urllib3.BaseHTTPResponse, end: float) -> bytes:
+def _read(answered: urllib3.BaseHTTPResponse, left: Callable[[], float]) -> bytes:
     """The whole body; a timeout of a socket would begin anew with each byte that drips."""
     parts = []
     # What `peek` has seen is read without waiting. Where nothing is due, it would wait.
     while answered.length_remaining != 0 and (seen := answered._fp.peek(1)):  # type: ignore[attr-defined]
         parts.append(answered.read(len(seen)))
-        if clock.monotonic() > end:
+        if left() < 0:
             answered.close()
             raise TimeoutError("it did not end in time.")
     return b"".join([*parts, answered.read()])  # which gives the connection back

@@ -32,6 +32,7 @@ PROBLEM = {
     "status": 404,
     "detail": "There is no post 'r1'.",
 }
+NOW_MS = 1_795_506_420_000  # 2026-11-24T07:47:00Z
 LOST = 0  # the status of an answer that never comes: the connection is closed
 
 
@@ -122,6 +123,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses between attempts, for which only a clock of the test waits."""
     made: list[float] = []
     monkeypatch.setattr(clock, "monotonic", lambda: sum(made))
+    monkeypatch.setattr(clock, "now_ms", lambda: NOW_MS + int(1000 * sum(made)))
     monkeypatch.setattr(clock, "sleep", made.append)
     monkeypatch.setattr(clock, "chance", lambda: 0.5)
     return made
@@ -270,9 +272,8 @@ def test_threads_keep_their_connections(server: Server, api: Fanfold) -> None:
 
 
 def test_a_dated_retry_after_is_waited_for(
-    server: Server, api: Fanfold, pauses: list[float], monkeypatch: pytest.MonkeyPatch
+    server: Server, api: Fanfold, pauses: list[float]
 ) -> None:
-    monkeypatch.setattr(clock, "now_ms", lambda: 1_795_506_420_000)
     server.answers(503, {}, retry_after="Tue, 24 Nov 2026 07:47:20 GMT")
     server.answers(503, {}, retry_after="Tue, 24 Nov 2026 07:46:00 GMT").answers(202, ACCEPTED)
     assert api.publish() == ACCEPTED
@@ -302,6 +303,25 @@ def test_a_failed_publish_tells_the_key_to_repeat_it_with(
     with pytest.raises(Failed) as failed:
         api.unread()
     assert failed.value.key == ""
+
+
+def test_a_repeated_edit_tells_how_long_ago_it_was_asked_for(
+    server: Server, api: Fanfold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.answers(LOST).answers(503, {}).answers(200, {"ref_id": "r1"})
+    api.edit("r1", {})
+    ages = [request.headers["request-age"] for request in server.requests]
+    assert ages == ["0", "750", "2250"]
+    api.retract("r1")
+    assert "request-age" not in server.requests[-1].headers
+    # A machine that sleeps between two attempts stops one of its clocks.
+    asleep = iter([0, 0, 4_000_000])
+    monkeypatch.setattr(clock, "now_ms", lambda: NOW_MS + next(asleep, 4_000_000))
+    monkeypatch.setattr(clock, "monotonic", lambda: 0.0)
+    server.answers(LOST).answers(200, {"ref_id": "r1"})
+    del server.script[0]
+    Fanfold(server.url, TOKEN, seconds=10_000).edit("r1", {})
+    assert server.requests[-1].headers["request-age"] == str(contract.MAX_REQUEST_AGE_MS)
 
 
 def test_a_wait_beyond_the_deadline_is_not_begun(

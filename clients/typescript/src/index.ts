@@ -80,8 +80,9 @@ export class Fanfold {
   }
 
   edit(ref_id: string, body: Body, call: Call = {}): Promise<Schemas["Edited"]> {
-    const init = { ...call, ...path({ ref_id }), body: { body } };
-    return data(this.api.PUT("/v1/posts/{ref_id}", init));
+    // Each attempt then says its own age.
+    const params = { ...path({ ref_id }).params, header: { "Request-Age": 0 } };
+    return data(this.api.PUT("/v1/posts/{ref_id}", { ...call, params, body: { body } }));
   }
 
   async retract(ref_id: string, call: Call = {}): Promise<void> {

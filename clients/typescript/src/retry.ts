@@ -16,6 +16,8 @@ export interface Patience {
 }
 
 const MAX_BACKOFF_MS = 10_000;
+// The most that the service takes.
+const MAX_REQUEST_AGE_MS = 3_600_000;
 const REDIRECTED =
   "The address leads elsewhere, and nothing was sent there: give the stack's output ApiUrl.";
 const NO_TOKEN = "There is no access token that can be sent: sign in again.";
@@ -29,6 +31,7 @@ export function patientFetch(token: Token, patience: Patience, send: typeof fetc
     const { signal } = request;
     const content = await request.text();
     const ends = performance.now() + deadlineMs;
+    const ageMs = aging();
     // Without its key, a publish whose answer was lost would be published twice.
     const isSafe = request.method !== "POST" || request.headers.has("Idempotency-Key");
     let rejected: string | undefined;
@@ -36,9 +39,14 @@ export function patientFetch(token: Token, patience: Patience, send: typeof fetc
       const left = Math.max(0, ends - performance.now());
       const sent = await within(left, signal, () => renewal.token(rejected));
       if (!isToken(sent)) throw new Problem("no-user", NO_TOKEN, 401);
+      const headers = new Headers(request.headers);
+      headers.set("Authorization", `Bearer ${sent}`);
+      // A repeated edit gives way to those that were sent after its first attempt.
+      if (headers.has("Request-Age")) headers.set("Request-Age", String(ageMs()));
       try {
         const lasts = Math.min(attemptMs, left);
-        return await within(lasts, signal, (until) => answer(request, content, sent, until, send));
+        const attempt = (until: AbortSignal) => answer(request, headers, content, until, send);
+        return await within(lasts, signal, attempt);
       } catch (error) {
         signal.throwIfAborted();
         const problem = error instanceof Problem ? error : unreachable(error);
@@ -98,13 +106,11 @@ class Renewal {
 /** One attempt. The answer is read to its end: a connection may break in its middle. */
 async function answer(
   request: Request,
+  headers: Headers,
   content: string,
-  token: string,
   signal: AbortSignal,
   send: typeof fetch,
 ): Promise<Response> {
-  const headers = new Headers(request.headers);
-  headers.set("Authorization", `Bearer ${token}`);
   const { method, url } = request;
   // A fetch that followed would send body and key to another server, or make a GET of a publish.
   const redirect = "manual";
@@ -122,6 +128,15 @@ async function answer(
     );
   }
   return new Response(text || null, { status: got.status, headers: got.headers });
+}
+
+/** Milliseconds since then, by the clock that says more: a machine that sleeps stops one of them. */
+function aging(): () => number {
+  const [ran, began] = [performance.now(), Date.now()];
+  return () => {
+    const age = Math.max(performance.now() - ran, Date.now() - began);
+    return Math.min(Math.round(age), MAX_REQUEST_AGE_MS);
+  };
 }
 
 /** Anything else cannot be sent in a header, or would be sent as words like `undefined`. */

@@ -49,6 +49,25 @@ test("two publishes have two keys, and a key of one's own is sent", async (t) =>
   assert.deepEqual(server.asked[2]?.body, { body: null, published_at: "2026-11-20T18:00:00Z" });
 });
 
+test("a repeated edit tells how long ago it was asked for", async (t) => {
+  let now = Date.now();
+  t.mock.method(Date, "now", () => now);
+  const edited = { json: { ref_id: "r", published_at: "", edited_at: "", body: {} } };
+  const server = await serve(t, (_, index) => {
+    now += index ? 4_000_000 : 90_000; // while it is under way, and the machine asleep
+    return index < 2 ? "lost" : edited;
+  });
+  await clientOf(server).edit("r", {});
+  const [first, second, third] = server.asked.map((each) => Number(each.headers["request-age"]));
+  assert.ok(first !== undefined && first < 60_000);
+  assert.ok(second !== undefined && second >= 90_000);
+  assert.equal(third, 3_600_000);
+  await clientOf(server)
+    .unfollow("alice")
+    .catch(() => {});
+  assert.equal(server.asked[3]?.headers["request-age"], undefined);
+});
+
 test("a publish without a key is sent once", async (t) => {
   const server = await serve(t, () => "lost");
   const { api } = clientOf(server);
