@@ -44,6 +44,12 @@ OF_WRITERS = (
 
 Context: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 LEADING_KEYS = "dynamodb:LeadingKeys"
+# A service adds its own name to the calls that it makes to a key for its caller:
+# https://docs.aws.amazon.com/kms/latest/developerguide/conditions-kms.html#conditions-kms-via-service
+VIA_SERVICE = "kms:ViaService"
+# Lambda adds it to the calls of a function's code, and to none that it makes itself by the role:
+# https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html
+SOURCE_FUNCTION = "lambda:SourceFunctionArn"
 
 
 class Need(NamedTuple):
@@ -123,7 +129,8 @@ def needs_of_key(need: Need, key: str) -> frozenset[Need]:
     elif service == "dynamodb":
         is_read = name in ("GetItem", "BatchGetItem", "Query", "Scan", "ConditionCheckItem")
         actions = OF_READERS if is_read else OF_WRITERS
-    return frozenset(Need(f"kms:{action}", key) for action in actions)
+    via = ((VIA_SERVICE, (f"{service}.{REGION}.amazonaws.com",)),)
+    return frozenset(Need(f"kms:{action}", key, via) for action in actions)
 
 
 def _table(name: str) -> str:
@@ -182,6 +189,8 @@ def is_allowed(need: Need, held: Sequence[Grant]) -> bool:
 
 def _holds(operator: str, key: str, wanted: Any, context: Mapping[str, tuple[str, ...]]) -> bool:
     """Whether a condition holds; a key that the request does not have satisfies `…IfExists`."""
+    if operator == "Null":
+        return (key not in context) is (str(wanted).lower() == "true")
     quantifier, _, name = operator.rpartition(":")
     bare = name.removesuffix("IfExists")
     if bare not in _OPERATORS or quantifier not in ("", "ForAnyValue", "ForAllValues"):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from aws_cdk import CfnOutput, Duration, Names, RemovalPolicy, Stack
+from aws_cdk import Aws, CfnOutput, Duration, Names, RemovalPolicy, Stack
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
@@ -29,6 +29,7 @@ from .rights import (
     HEAD_ROW,
     KEY_ACTIONS,
     KEY_ACTIONS_OF_READERS,
+    OF_IDS_ALONE,
     SENDERS,
     TABLE_ACTIONS,
 )
@@ -266,7 +267,7 @@ class FollowTimeline(Construct):
             self._grant_tables_of(function, placed)
             if self._key is not None:
                 reads = function == TIMELINE and not self._stage.channel_threshold
-                self._key.grant(placed, *(KEY_ACTIONS_OF_READERS if reads else KEY_ACTIONS))
+                _allow_key(self._key, placed, KEY_ACTIONS_OF_READERS if reads else KEY_ACTIONS)
         if self._stage.channel_threshold:
             # What a page has found of a reader's channels is kept in the reader's row.
             self.tables[names.READERS].allow(self.functions[TIMELINE], "UpdateItem")
@@ -275,11 +276,15 @@ class FollowTimeline(Construct):
 
     def _grant_tables_of(self, function: names.Function, who: iam.IGrantable) -> None:
         for table, placed in self.tables.items():
-            if actions := TABLE_ACTIONS[table].get(function):
-                placed.allow(who, *actions)
-        if self._stage.channel_threshold and (actions := HEAD_ACTIONS.get(function, ())):
+            actions = TABLE_ACTIONS[table].get(function, ())
+            of_ids = [each for each in actions if each in OF_IDS_ALONE.get(table, ())]
+            if of_all := [each for each in actions if each not in of_ids]:
+                placed.allow(who, *of_all)
+            if of_ids:
+                placed.allow_ids(who, *of_ids)
+        if self._stage.channel_threshold and (of_head := HEAD_ACTIONS.get(function)):
             table, key = HEAD_ROW
-            self.tables[table].allow_row(who, key, *actions)
+            self.tables[table].allow_row(who, key, *of_head)
         if function in (TIMELINE, RELATE):
             self.tables[names.POSTS].allow_index(who, names.OUTBOX, "Query")
 
@@ -306,3 +311,15 @@ class FollowTimeline(Construct):
             schedule=events.Schedule.rate(Duration.minutes(1)),
             targets=[targets.LambdaFunction(self.functions[SWEEP], retry_attempts=0)],
         )
+
+
+def _allow_key(key: kms.IKey, who: iam.IGrantable, actions: Sequence[str]) -> None:
+    """Let tables and queues use the key for the function, whose code cannot use it by itself."""
+    services = [f"{service}.{Aws.REGION}.amazonaws.com*" for service in ("dynamodb", "sqs")]
+    iam.Grant.add_to_principal(
+        grantee=who,
+        actions=list(actions),
+        resource_arns=[key.key_arn],
+        # In China the names of services end with `.cn`.
+        conditions={"StringLike": {"kms:ViaService": services}},
+    ).assert_success()

@@ -8,6 +8,16 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from .rights import FROM_CODE
+
+ATTACHING: Final = (
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:CreateNetworkInterface",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:UnassignPrivateIpAddresses",
+)
 # What functions call beside DynamoDB. Logs, and metrics in them, leave by no network of theirs; API
 # Gateway judges tokens before a function runs.
 _INTERFACES: Final = {
@@ -50,21 +60,16 @@ class Attachment(Construct):
 
     @staticmethod
     def allow(role: iam.Role) -> None:
-        """Let Lambda attach a function of this role; AWS takes no resource for these actions.
+        """Let Lambda, and not the function's code, attach a function of this role.
 
-        The managed policy for it would allow every log group as well.
+        AWS takes no resource for these actions. The managed policy for it would allow every log
+        group as well, and the code any network interface of the account.
         """
+        actions, resources = list(ATTACHING), ["*"]
+        role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources))
         role.add_to_policy(
             iam.PolicyStatement(
-                actions=[
-                    "ec2:AssignPrivateIpAddresses",
-                    "ec2:CreateNetworkInterface",
-                    "ec2:DeleteNetworkInterface",
-                    "ec2:DescribeNetworkInterfaces",
-                    "ec2:DescribeSubnets",
-                    "ec2:UnassignPrivateIpAddresses",
-                ],
-                resources=["*"],
+                effect=iam.Effect.DENY, actions=actions, resources=resources, conditions=FROM_CODE
             )
         )
 

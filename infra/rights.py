@@ -52,9 +52,13 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
         PLAN: ("GetItem", "UpdateItem"),
     },
 }
+# Rights on the rows of publishers alone. Those whose key begins with `#`, which no id does, are the
+# stage's: the head of the channels, and the level of all.
+OF_IDS_ALONE: Final = {names.PUBLISHERS: ("UpdateItem",)}
 # In a stage with channels, the rights on one row besides: the head, among those of publishers.
 HEAD_ROW: Final = (names.PUBLISHERS, HEAD)
 HEAD_ACTIONS: Final[Mapping[names.Function, tuple[str, ...]]] = {
+    PLAN: ("UpdateItem",),
     TIMELINE: ("GetItem",),
     SWEEP: ("GetItem", "UpdateItem"),
 }
@@ -77,3 +81,7 @@ SENDERS: Final[Mapping[names.Queue, tuple[names.Function, ...]]] = {
     names.BULK: (PLAN, DELIVER, SWEEP),
     names.RELATION: (API, PLAN, RELATE),
 }
+# Condition on a statement: the call comes from a function's code. What Lambda does by a function's
+# role, such as polling a queue, has no such key:
+# https://docs.aws.amazon.com/lambda/latest/dg/permissions-source-function-arn.html
+FROM_CODE: Final = {"Null": {"lambda:SourceFunctionArn": "false"}}

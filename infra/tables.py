@@ -61,6 +61,11 @@ class HouseTable(dynamodb.TableV2):
         """Grant these actions on the table, but not on its indexes."""
         _grant(who, actions, self.table_arn)
 
+    def allow_ids(self, who: iam.IGrantable, *actions: str) -> None:
+        """Grant these actions on the rows whose partition key is an id: it begins with no `#`."""
+        ids = {"ForAllValues:StringNotLike": {"dynamodb:LeadingKeys": ["#*"]}}
+        _grant(who, actions, self.table_arn, conditions=ids)
+
     def allow_row(self, who: iam.IGrantable, key: str, *actions: str) -> None:
         """Grant these actions on the rows with this partition key."""
         leading = {"ForAllValues:StringEquals": {"dynamodb:LeadingKeys": [key]}}

@@ -11,6 +11,7 @@ from constructs import Construct
 
 from fanfold import names
 
+from .rights import FROM_CODE
 from .stages import Stage
 from .tables import removal_policy
 
@@ -67,6 +68,15 @@ class WorkQueue(Construct):
             report_batch_item_failures=True,
         )
         _grant(consumer, self.queue, *POLLING)
+        # The poller takes messages and deletes those that are done; code that did would lose posts.
+        consumer.add_to_role_policy(
+            iam.PolicyStatement(
+                effect=iam.Effect.DENY,
+                actions=["sqs:ReceiveMessage", "sqs:DeleteMessage"],
+                resources=[self.queue.queue_arn],
+                conditions=FROM_CODE,
+            )
+        )
 
     def allow_postponing(self, who: iam.IGrantable) -> None:
         """Grant hiding a received message for a time of the function's choice."""

@@ -4,7 +4,18 @@ from typing import Any
 
 import pytest
 
-from aws_model.iam import OF_WRITERS, Need, Unknown, arn, grants, is_allowed, needs, needs_of_key
+from aws_model.iam import (
+    OF_WRITERS,
+    VIA_SERVICE,
+    Need,
+    Unknown,
+    arn,
+    grants,
+    is_allowed,
+    needs,
+    needs_of_key,
+)
+from aws_model.sqs.messages import REGION
 
 TABLE, INDEX = arn("dynamodb", "table/T"), arn("dynamodb", "table/T/index/i")
 QUEUE, KEY = arn("sqs", "q"), arn("kms", "key/k")
@@ -95,7 +106,8 @@ def test_another_service_is_unknown() -> None:
 )  # fmt: skip
 def test_what_is_encrypted_needs_its_key(action: str, expected: set[str]) -> None:
     found = needs_of_key(Need(action, TABLE), KEY)
-    assert found == {Need(f"kms:{each}", KEY) for each in expected}
+    via = ((VIA_SERVICE, (f"{action.partition(':')[0]}.{REGION}.amazonaws.com",)),)
+    assert found == {Need(f"kms:{each}", KEY, via) for each in expected}
 
 
 @pytest.mark.parametrize(
@@ -128,6 +140,10 @@ def test_what_is_denied_is_not_allowed_by_another_statement() -> None:
         ({"StringNotEquals": {"k": "x"}}, True),
         ({"StringLike": {"k": "?"}}, True),
         ({"ForAllValues:StringEquals": {"many": ["a", "b", "c"]}}, True),
+        ({"Null": {"k": "false"}}, True),
+        ({"Null": {"k": "true"}}, False),
+        ({"Null": {"missing": "false"}}, False),
+        ({"Null": {"missing": "true"}}, True),
         ({"ForAllValues:StringEquals": {"many": ["a"]}}, False),
         ({"ForAllValues:StringEquals": {"none": ["a"]}}, True),
         ({"ForAnyValue:StringEquals": {"many": ["a"]}}, True),

@@ -18,7 +18,7 @@ from tests.infra.template import Template, of_type, updated_before, variables
 from tests.infra.test_grants import client_function
 
 ALARM = "AWS::CloudWatch::Alarm"
-TRACES = ("CHANNEL", "ChannelThreshold", "ChannelsFull", "LeadingKeys", "#channels")
+TRACES = ("CHANNEL", "ChannelThreshold", "ChannelsFull", "#channels")
 
 
 def test_a_stage_without_channels_shows_no_trace_of_them(template: Template) -> None:

@@ -17,7 +17,16 @@ from aws_cdk import Stack
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 
-from aws_model.iam import LEADING_KEYS, Grant, Need, arn, grants, is_allowed, needs_of_key
+from aws_model.iam import (
+    LEADING_KEYS,
+    SOURCE_FUNCTION,
+    Grant,
+    Need,
+    arn,
+    grants,
+    is_allowed,
+    needs_of_key,
+)
 from aws_model.sqs.messages import ACCOUNT
 from fanfold import names
 from fanfold.channels.head import HEAD
@@ -27,7 +36,7 @@ from simulation.lambdas import installed
 from tests.infra.foreign import embed, template_of
 from tests.infra.policies import needed_by_the_service, policies
 from tests.infra.template import Template, of_type
-from tests.infra.walks import Record, recording, walk
+from tests.infra.walks import FUNCTION_ARN, Record, recording, walk
 
 MODULES = [function.name for function in names.FUNCTIONS]
 SECOND_JUDGE = Path(__file__).with_name("second_judge")
@@ -35,6 +44,8 @@ SECOND_JUDGE = Path(__file__).with_name("second_judge")
 UNCALLED = ("dynamodb:DeleteTable", "dynamodb:*", "sqs:PurgeQueue", "sqs:Send*", "lambda:*", "*")
 # Runs of other worlds, in which more goes wrong.
 SEEDS = 60
+# What tells a call of a function's code from one that Lambda makes by its role.
+FROM_CODE = ((SOURCE_FUNCTION, (FUNCTION_ARN,)),)
 # Where a policy has a wildcard, and why.
 WILDCARDS = {"*": "in a VPC: AWS takes no resource for the actions that attach a function"}
 
@@ -56,7 +67,9 @@ def missing(needed: set[Need], held: Sequence[Grant]) -> set[Need]:
 
 
 def unused(needed: set[Need], held: Sequence[Grant]) -> set[Grant]:
-    return {grant for grant in held if not any(grant.covers(need) for need in needed)}
+    return {
+        grant for grant in held if grant.allows and not any(grant.covers(need) for need in needed)
+    }
 
 
 def all_needed(record: Record, template: Template) -> Record:
@@ -92,7 +105,7 @@ def test_each_grant_that_is_taken_away_is_missed(
     record: Record, dev: Template, module: str
 ) -> None:
     held, needed = grants(policies(dev)[module]), all_needed(record, dev)[module]
-    for grant in held:
+    for grant in (each for each in held if each.allows):
         left = [each for each in held if each is not grant]
         assert missing(needed, left), grant
 
@@ -103,7 +116,7 @@ def test_in_a_stage_with_channels_a_function_may_do_what_it_calls_and_nothing_el
 ) -> None:
     held, needed = grants(policies(shared)[module]), all_needed(with_channels, shared)[module]
     assert (missing(needed, held), unused(needed, held)) == (set(), set())
-    for grant in held:
+    for grant in (each for each in held if each.allows):
         assert missing(needed, [each for each in held if each is not grant]), grant
 
 
@@ -116,6 +129,34 @@ def test_with_channels_the_head_is_the_only_row_of_publishers_for_pages_and_swee
         for key, is_head in ((HEAD, True), ("ada", False), ("#all", False)):
             need = Need("dynamodb:GetItem", rows, ((LEADING_KEYS, (key,)),))
             assert is_allowed(need, held) is is_head
+
+
+def test_no_function_may_update_the_rows_of_the_stage_among_those_of_publishers(
+    dev: Template, shared: Template
+) -> None:
+    rows = arn("dynamodb", f"table/{names.PUBLISHERS.name}")
+    updaters = {names.API.name, names.PLAN.name, names.RELATE.name}
+    for template, writers_of_head in ((dev, set()), (shared, {"plan", "sweep"})):
+        for module in MODULES:
+            held = grants(policies(template)[module])
+            may = {
+                key: is_allowed(Need("dynamodb:UpdateItem", rows, ((LEADING_KEYS, (key,)),)), held)
+                for key in ("ada", HEAD, "#all")
+            }
+            assert may == {
+                "ada": module in updaters,
+                HEAD: module in writers_of_head,
+                "#all": False,
+            }
+
+
+def test_lambda_takes_messages_by_a_functions_role_and_its_code_may_not(template: Template) -> None:
+    consumers = {queue.name: queue.consumer.name for queue in names.QUEUES}
+    for queue, module in consumers.items():
+        held = grants(policies(template)[module])
+        for action in ("sqs:ReceiveMessage", "sqs:DeleteMessage"):
+            assert is_allowed(Need(action, arn("sqs", queue)), held)
+            assert not is_allowed(Need(action, arn("sqs", queue), FROM_CODE), held)
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -158,6 +199,14 @@ def test_with_a_key_and_a_vpc_each_function_may_use_them_as_far_as_it_needs(
         needed |= {each for need in needed for each in needs_of_key(need, key)}
         assert (missing(needed, held), unused(needed, held)) == (set(), set())
         assert wildcards(held) == set(WILDCARDS)
+        assert not any(
+            is_allowed(need._replace(context=FROM_CODE), held)
+            for need in needed
+            if need.action.startswith("kms:")
+        )
+        attaching = [need for need in needed if need.resource == "*"]
+        assert attaching
+        assert not any(is_allowed(need._replace(context=FROM_CODE), held) for need in attaching)
 
 
 @pytest.mark.thorough
@@ -207,7 +256,7 @@ def without(policy: Template, number: int) -> Template:
     held = grants(policy)
     statements = [
         {
-            "Effect": "Allow",
+            "Effect": "Allow" if each.allows else "Deny",
             "Action": each.action,
             "Resource": each.resource,
             "Condition": each.condition,
@@ -224,6 +273,8 @@ def test_a_second_judge_says_the_same(record: Record, dev: Template, judge: Judg
     questions = [(module, need) for module in judged for need in everything]
     for module, policy in policies(dev).items():
         for number, grant in enumerate(grants(policy)):
+            if not grant.allows:
+                continue
             judged[f"{module} without {grant}"] = without(policy, number)
             named = [need for need in needed[module] if grant.covers(need)]
             questions += [(f"{module} without {grant}", need) for need in named]

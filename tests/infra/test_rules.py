@@ -85,9 +85,7 @@ OF_THIS_PYTHON = (
         "Serverless-LambdaLatestVersion", "*Function/Resource", "It is the same rule once more."
     ),
 )
-OF_BROWSERS = (
-    Accepted("AwsSolutions-APIG4", "*/Http/*", "A browser's preflight cannot carry a token."),
-)
+OF_BROWSERS = ()
 OF_MAIL = (
     Accepted(
         "Serverless-SNSRedrivePolicy",

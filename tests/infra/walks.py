@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from aws_model import errors
 from aws_model.dynamodb.capacity import PROVISIONED, Reason, throttled
-from aws_model.iam import LEADING_KEYS, Need, needs
+from aws_model.iam import LEADING_KEYS, SOURCE_FUNCTION, Need, arn, needs
 from fanfold import clock, contract, names
 from fanfold.channels.head import HEAD
 from fanfold.channels.head_table import HeadTable
@@ -37,6 +37,7 @@ A_WHILE, LONG = 120.0, 4_000.0
 # Longer than a container waits before it grows a publisher, which is short in the simulation.
 SOON = 2.0
 HOUR = 3_600.0
+FUNCTION_ARN = arn("lambda", "function:f")
 # Of requests of one user within a second or two; some are over the rate.
 AT_MOST = 200
 # So many posts, at whose calls answers are lost, that each kind of call is repeated.
@@ -60,10 +61,11 @@ def recording() -> Iterator[Record]:
 
 
 def _abridged(need: Need) -> Need:
-    """The need, with one name for all rows but the head, which has rights of its own."""
+    """A need of code, with one name for all rows but the head, which has rights of its own."""
     context = dict(need.context)
     if context.get(LEADING_KEYS, (HEAD,)) != (HEAD,):
         context[LEADING_KEYS] = (ANOTHER,)
+    context[SOURCE_FUNCTION] = (FUNCTION_ARN,)
     return need._replace(context=tuple(context.items()))
 
 
