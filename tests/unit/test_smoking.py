@@ -18,7 +18,7 @@ PUBLISHER = "the-publisher"
 
 def refused(status: int) -> Refused:
     body = json.dumps({"type": "x#problem", "title": "No"}).encode()
-    return Refused(urllib3.HTTPResponse(body=body, status=status))
+    return Refused.of(urllib3.HTTPResponse(status=status), body)
 
 
 @dataclass
