@@ -6,6 +6,9 @@ from functools import cache
 
 from fanfold.errors import BadInput
 
+# A request gives way to another one of its user that was received so much later. Clocks that stamp
+# requests and messages differ by less, and a client that asks for something else has waited longer.
+OVERTAKEN_MS = 1_000
 WIDTH = len("2026-11-20T18:00:00.123Z")
 # A date-time of RFC 3339 (section 5.6), whose `T` and `Z` may be in lower case. The same pattern
 # for every version of Python: what `datetime.fromisoformat` reads beyond it has changed.

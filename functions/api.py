@@ -134,12 +134,14 @@ def list_following(request: Request) -> Answer:
 
 
 def mute(request: Request) -> Answer:
-    mutes.mute(request.user_id, request.path_id("publisher_id"))
+    publisher_id = request.path_id("publisher_id")
+    mutes.mute(request.user_id, publisher_id, asked_at=request.received_at)
     return answer(204)
 
 
 def unmute(request: Request) -> Answer:
-    mutes.unmute(request.user_id, request.path_id("publisher_id"))
+    publisher_id = request.path_id("publisher_id")
+    mutes.unmute(request.user_id, publisher_id, asked_at=request.received_at)
     return answer(204)
 
 

@@ -55,7 +55,7 @@ FREEZE_RATES = (0.0, 0.0, 0.0, 0.001)
 FREEZE_SECONDS = 600.0
 # How often a client gives a request up and the request goes on: how long the client waits at most,
 # and how long the request waits for a cold start, with the time at which it was received.
-IMPATIENCE_RATES = (0.0, 0.0, 0.0, 0.3)
+IMPATIENCE_RATES = (0.0, 0.0, 0.3)
 PATIENCE_SECONDS = 3.0
 COLD_START_SECONDS = 9.0
 MAX_SKEW_MS = 2_000

@@ -23,8 +23,12 @@ def mute(world: World, kind: str, user: str, publisher: str) -> Operation:
         wish = Wish(kind == "mute", world.clock.now_ms())
         world.history.readers.mutes[user, publisher].append(wish)
         path = {"publisher_id": publisher}
-        operation.status, _ = requests.call(world, user, route, path=path)
-        wish.is_due, wish.ended = operation.status in (200, 204), world.clock.now_ms()
+
+        def ended(_status: int) -> None:
+            wish.ended = world.clock.now_ms()
+
+        operation.status, _ = requests.call(world, user, route, path=path, ended=ended)
+        wish.is_due = operation.status in (200, 204)
         return wish.is_due or operation.status == TOO_MANY
 
     return requests.operate(world, kind, user, publisher, is_acknowledged)

@@ -4,8 +4,8 @@ Pure. Two facts make it hard: messages come late and more than once, and the clo
 requests and messages differ. The rule for both:
 
 * A request takes effect while it is being answered. Its client may have given it up meanwhile and
-  asked for something else, so one of more than `OVERTAKEN_MS` before the last wish gives way: it
-  counts as having come before that one.
+  asked for something else, so one of more than `times.OVERTAKEN_MS` before the last wish gives way:
+  it counts as having come before that one.
 * A message takes effect once, after it was sent, or never, if a wish of a later time came before.
 
 So `asked_at` never goes back, and a change moves it on. Once a message was handled, in whatever
@@ -19,9 +19,6 @@ from dataclasses import dataclass, replace
 
 from fanfold import times
 
-# Clocks that stamp requests and messages differ by less, and a client that asks for something else
-# has waited longer for the answer.
-OVERTAKEN_MS = 1_000
 # A wish of a time so far ahead comes from an import on a machine with a wrong clock: nobody gives
 # way to it.
 AHEAD_MS = 5_000
@@ -58,7 +55,7 @@ class Follow:
 def granted(seen: Follow, wanted: bool, *, asked_at: int, by_message: bool, now: int) -> Follow:
     """The relation after a wish of `asked_at`; `seen` itself where nothing is to be written."""
     later_ms = seen.asked_at - asked_at
-    if later_ms > (0 if by_message else OVERTAKEN_MS) and seen.asked_at <= now + AHEAD_MS:
+    if later_ms > (0 if by_message else times.OVERTAKEN_MS) and seen.asked_at <= now + AHEAD_MS:
         return seen
     if seen.is_active is wanted:
         if asked_at > seen.asked_at or seen.lacks_mark:

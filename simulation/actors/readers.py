@@ -24,6 +24,10 @@ MAX_AHEAD_MS = 60_000
 
 def start(world: World, people: Sequence[str], posting: Sequence[str]) -> None:
     """Let users of some worlds read, and change whom they are shown."""
+    if world.faults.rates["impatient"]:
+        hasty = Random(f"{world.seed} mutes")
+        user = hasty.choice(people)
+        world.start_client(f"{user} mutes", partial(_change_mutes, world, hasty, user, posting))
     random = Random(f"{world.seed} readers")
     if random.random() >= SHARE:
         return
@@ -42,6 +46,17 @@ def _use(world: World, random: Random, user: str, posting: Sequence[str]) -> Non
         for act in acts:
             act(world, random, user, publisher)
         _look(world, random, user)
+
+
+def _change_mutes(world: World, random: Random, user: str, posting: Sequence[str]) -> None:
+    """Mute and unmute one publisher within seconds, and look."""
+    publisher = random.choice(posting)
+    for _ in range(random.randint(5, 12)):
+        world.scheduler.sleep(random.uniform(0, 4))
+        mute(world, random.choice(("mute", "unmute")), user, publisher)
+        if random.random() < 0.5:
+            world.scheduler.sleep(random.uniform(0, 9))
+            muted(world, user, limit=100)
 
 
 def _look(world: World, random: Random, user: str) -> None:

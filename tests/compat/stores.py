@@ -450,13 +450,13 @@ def unfollows_mark_their_publishers_up_to_a_limit(client: Any) -> None:
 def mutes_change_the_names_and_the_marks(client: Any) -> None:
     mutes = Mutes(Readers(client, names.READERS.name))
     for change in (mutes.unmute, mutes.mute, mutes.mute, mutes.unmute, mutes.mute):
-        change("ana", "pub")
+        change("ana", "pub", asked_at=NOW_MS)
     mutes.list("ana", limit=5, after=None)
     full = {"user_id": {"S": "ana#muted"}, "publishers": {"SS": [f"p{n:03}" for n in range(500)]}}
     client.put_item(TableName=names.READERS.name, Item=full)
     for publisher in ("p007", "pub"):
         with suppress(TooManyMutes):
-            mutes.mute("ana", publisher)
+            mutes.mute("ana", publisher, asked_at=NOW_MS)
 
 
 def timelines_take_entries_and_answer_pages(client: Any) -> None:

@@ -224,9 +224,10 @@ def test_the_row_is_read_consistently_and_once_a_page(
 # Mutes
 
 
-def mute(system: System, publisher: str, verb: str = "mute") -> int:
+def mute(system: System, publisher: str, verb: str = "mute", *, seconds_ago: int = 0) -> int:
     path = {"publisher_id": publisher}
-    return int(system.http(f"api/{verb}", user="bob", path=path).status)
+    asked = system.http(f"api/{verb}", user="bob", path=path, seconds_ago=seconds_ago)
+    return int(asked.status)
 
 
 def muted(system: System, **query: str) -> list[str]:
@@ -244,13 +245,57 @@ def test_a_mute_hides_at_once_and_an_unmute_shows_again_and_both_are_idempotent(
     for _ in range(2):
         assert mute(posts, "ada", "unmute") == 204
         assert (seen(posts), muted(posts)) == (["bea", "ada"], [])
-    assert row(posts, "bob#muted").keys() == {"user_id"}
+    assert row(posts, "bob#muted").keys() == {"user_id", "asked_at"}
 
 
-def test_an_unmute_of_somebody_who_has_never_muted_leaves_no_row(system: System) -> None:
-    for _ in range(2):
-        assert mute(system, "ada", "unmute") == 204
-    assert system.rows(names.READERS) == []
+def test_an_unmute_of_somebody_who_has_never_muted_leaves_its_time_alone(system: System) -> None:
+    assert mute(system, "ada", "unmute") == 204
+    assert row(system, "bob#muted").keys() == {"user_id", "asked_at"}
+    assert row(system, "bob").keys() == {"user_id"}
+
+
+@pytest.mark.parametrize("was_muted", [False, True])
+def test_a_mute_that_outlives_its_client_undoes_no_unmute_that_was_answered_since(
+    posts: System, was_muted: bool
+) -> None:
+    if was_muted:
+        mute(posts, "ada")
+        posts.clock.advance(60)
+    assert mute(posts, "ada", "unmute") == 204
+    assert mute(posts, "ada", seconds_ago=2) == 429
+    assert (seen(posts), muted(posts)) == (["bea", "ada"], [])
+    assert mute(posts, "ada", seconds_ago=1) == 204
+    assert (seen(posts), muted(posts)) == (["bea"], ["ada"])
+
+
+def test_an_unmute_gives_way_likewise_also_to_what_changed_nothing(posts: System) -> None:
+    mute(posts, "ada")
+    posts.clock.advance(60)
+    mute(posts, "ada")
+    assert mute(posts, "ada", "unmute", seconds_ago=2) == 429
+    assert muted(posts) == ["ada"]
+
+
+def test_a_request_that_is_a_little_late_leaves_the_time_of_the_last_one(posts: System) -> None:
+    mute(posts, "ada")
+    mute(posts, "bea", seconds_ago=1)
+    assert mute(posts, "ada", "unmute", seconds_ago=2) == 429
+
+
+def test_a_mute_that_read_the_row_before_a_later_unmute_gives_way(
+    posts: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = posts.door("api").dynamodb
+    plain = client.transact_write_items
+
+    def transact(**request: Any) -> Any:
+        monkeypatch.setattr(client, "transact_write_items", plain)
+        assert mute(posts, "ada", "unmute") == 204
+        return plain(**request)
+
+    monkeypatch.setattr(client, "transact_write_items", transact)
+    assert mute(posts, "ada", seconds_ago=2) == 429
+    assert (seen(posts), muted(posts)) == (["bea", "ada"], [])
 
 
 def test_a_mute_outlives_unfollow_and_follow_and_a_mark_outlives_unmute(posts: System) -> None:

@@ -18,10 +18,10 @@ from fanfold.follows import bulk_follow, follow
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import ATTEMPTS, Following
 from fanfold.follows.follows_table import FollowsTable
-from fanfold.follows.wishes import OVERTAKEN_MS
 from fanfold.messages import Message
 from fanfold.names import FOLLOWING, READERS
 from fanfold.timeline.readers import Readers
+from fanfold.times import OVERTAKEN_MS
 from simulation.schemas import schema_of
 
 NOW_MS = 1_800_000_000_000
