@@ -112,7 +112,7 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
         ),
         Limit(
             "unread entries that are counted",
-            f"the newest {contract.MAX_UNREAD} above the marker",
+            f"{contract.MAX_UNREAD}, within the bounds of a page",
             "`more: true`",
         ),
         Limit(

@@ -110,7 +110,7 @@ def page(
     now: str,
     visible: Visible[E] = lambda entries: entries,
 ) -> Page[E]:
-    """The page that is asked for, of keys from the time `floor` on; `now` is a time too."""
+    """The page that is asked for, of keys after `floor`, a time or a key; `now` is a time."""
     within = Range(max(floor, asked.since), asked.until)
     picking = Picking(show, asked.limit, visible)
     if asked.after is not None:

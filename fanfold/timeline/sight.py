@@ -106,7 +106,10 @@ class Sight:
         return [each for each in entries if each.publisher_id not in hidden] if hidden else entries
 
     def over(self, show: Show[Entry]) -> Show[Entry]:
-        """Show what is also verified, where marks do not tell all; no post is read for the rest."""
+        """Show what is also verified, where marks do not tell all; no post is read for the rest.
+
+        It raises `TryLater` if whom the reader follows has to be read and cannot be.
+        """
 
         def shown(entries: Sequence[Entry], max_posts: int) -> Shown:
             verified = self._verified(entries)
@@ -116,13 +119,6 @@ class Sight:
             return found._replace(looked_at=entries.index(verified[found.looked_at]))
 
         return shown
-
-    def visible(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Those of up to 100 entries that the reader sees.
-
-        Raises `TryLater` if whom the reader follows has to be read and cannot be.
-        """
-        return self._verified(self.unmarked(entries))
 
     def _verified(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         assert self.reader is not None

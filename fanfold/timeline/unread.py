@@ -7,10 +7,11 @@ from typing import Any
 
 from fanfold.contract import MAX_UNREAD
 from fanfold.ids import split_sort_key
+from fanfold.timeline import paging
 from fanfold.timeline.entries import Entries
-from fanfold.timeline.read import shown_since
+from fanfold.timeline.paging import Asked
+from fanfold.timeline.read import ids_alone, shown_since
 from fanfold.timeline.sight import Sights
-from fanfold.timeline.source import Range
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Unread:
         return {"published_at": published_at, "ref_id": ref_id}
 
     def count(self, user_id: str) -> dict[str, Any]:
-        """How many of the newest entries above the marker the timeline shows.
+        """How many entries above the marker the timeline shows, within the bounds of a page.
 
         Retracted posts count, as posts are not looked at. Raises `TryLater`.
         """
@@ -36,9 +37,17 @@ class Unread:
         sight.begin()
         reader = sight.reader
         assert reader is not None
-        above = Range(max(reader.marker, shown_since(self.retention_days)))
-        # All of them in one answer: an entry has less than 1 KB, and an answer up to 1 MB.
-        source = sight.source(self.timelines)
-        entries, _ = source.newest(above, before=None, limit=MAX_UNREAD + 1)
-        unread = len(sight.visible(entries[:MAX_UNREAD]))
-        return {"unread": unread, "more": len(entries) > MAX_UNREAD}
+        floor = max(reader.marker, shown_since(self.retention_days))
+        page = paging.page(
+            sight.source(self.timelines),
+            sight.over(ids_alone),
+            Asked(MAX_UNREAD + 1),
+            floor=floor,
+            now=floor,
+            visible=sight.unmarked,
+        )
+        unread = len(page.entries)
+        return {
+            "unread": min(unread, MAX_UNREAD),
+            "more": unread > MAX_UNREAD or page.is_partial,
+        }

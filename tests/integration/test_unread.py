@@ -12,6 +12,7 @@ from fanfold import times
 from fanfold.contract import MAX_UNREAD
 from fanfold.ids import sort_key
 from fanfold.timeline.entries import Entry
+from fanfold.timeline.picking import MAX_LOOKED_AT
 from tests.integration.system import AT_MS, Answer, System, error
 
 # What a reader does, and what comes.
@@ -132,7 +133,7 @@ def test_reading_all_that_is_unread_is_one_get_and_one_query(
     unread(system)
     assert [len(made) for made in calls.values()] == [1, 1, 0]
     assert calls["get_item"][0]["ConsistentRead"] is True
-    assert calls["query"][0]["Limit"] == MAX_UNREAD + 1
+    assert calls["query"][0]["Limit"] == MAX_UNREAD + 2
 
 
 @pytest.mark.parametrize("operation", ["get_item", "query"])
@@ -156,12 +157,24 @@ def test_what_was_unfollowed_is_not_unread_and_a_follow_brings_it_back(system: S
     assert unread(system) == (3, False)
 
 
-def test_what_is_left_out_makes_no_room_for_what_lies_below_the_hundred(system: System) -> None:
+@pytest.mark.parametrize(
+    ("entries", "hidden", "told"),
+    [
+        (120, 58, (62, False)),
+        (150, 50, (100, False)),
+        (151, 50, (100, True)),
+        (MAX_LOOKED_AT, MAX_LOOKED_AT, (0, False)),
+        (MAX_LOOKED_AT + 1, MAX_LOOKED_AT, (0, True)),
+    ],
+)
+def test_what_is_left_out_makes_room_for_what_lies_below(
+    system: System, entries: int, hidden: int, told: tuple[int, bool]
+) -> None:
     system.follow("bob")
-    for number in range(150):
-        give(system, number, publisher="ada" if number % 2 else "grace", before=number)
+    for number in range(entries):
+        give(system, number, publisher="ada" if number < hidden else "grace", before=number)
     system.unfollow("bob")
-    assert unread(system) == (50, True)
+    assert unread(system) == told
 
 
 # At most so many marks; with fewer, rows of follows are read.
