@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from aws_cdk import ArnFormat, Stack
+from aws_cdk import ArnFormat, Aws, Stack
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_chatbot as chatbot
 from aws_cdk import aws_cloudwatch as cloudwatch
@@ -111,7 +111,8 @@ def _notify_slack(scope: Construct, stage: Stage, topic: sns.ITopic) -> None:
     chatbot.SlackChannelConfiguration(
         scope,
         "Slack",
-        slack_channel_configuration_name=f"fanfold-{stage.name}",
+        # A name stands once in an account, in all regions together.
+        slack_channel_configuration_name=f"fanfold-{stage.name}-{Aws.REGION}",
         slack_workspace_id=stage.slack_workspace_id,
         slack_channel_id=stage.slack_channel_id,
         notification_topics=[topic],

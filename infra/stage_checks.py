@@ -267,13 +267,16 @@ def _check_surroundings(stage: Stage) -> None:
             "Without 'domain_name', the address that API Gateway gives is the only one: leave "
             "'default_endpoint' out."
         )
-    names_of_tags = [tag.partition("=")[0] for tag in stage.tags]
+    # IAM tells no two tags apart that differ only in case, and refuses the role that has both.
+    names_of_tags = [tag.partition("=")[0].lower() for tag in stage.tags]
     if not all(re.fullmatch(_TAG, tag) for tag in stage.tags):
         raise StageError(
             "'tags' must be like team=feed,cost-center=4711: names do not begin with aws:."
         )
     if len(set(names_of_tags)) < len(names_of_tags) or len(names_of_tags) > MAX_TAGS:
-        raise StageError(f"'tags' must name each tag once, and at most {MAX_TAGS}.")
+        raise StageError(
+            f"'tags' must name each tag once, in whatever case, and at most {MAX_TAGS}."
+        )
     if stage.termination_protection and stage.first_deploy:
         raise StageError(
             "'first_deploy' is for a deploy without protections: give 'termination_protection' to "

@@ -35,6 +35,11 @@ class Domain:
                 "'domain_name' must be a name such as api.example.com, in lower case, not "
                 f"{self.name!r}."
             )
+        if self.mtls is not None and self.default_endpoint:
+            raise StageError(
+                "The address that API Gateway gives asks for no certificate: with 'mtls', give "
+                "default_endpoint=False too."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

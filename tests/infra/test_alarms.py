@@ -419,6 +419,9 @@ def test_a_slack_channel_is_notified(prod: Template, synthesize: Callable[..., T
     (slack,) = of_type(template, kind).values()
     (topic,) = of_type(template, "AWS::SNS::Topic")
     assert (slack["SlackWorkspaceId"], slack["SlackChannelId"]) == ("T0123ABCDEF", "C0123ABCDEF")
+    # A name stands once in an account, in all regions together.
+    name = {"Fn::Join": ["", ["fanfold-dev-", {"Ref": "AWS::Region"}]]}
+    assert slack["ConfigurationName"] == name
     assert slack["SnsTopicArns"] == [{"Ref": topic}]
     (guardrail,) = slack["GuardrailPolicies"]
     assert "CloudWatchReadOnlyAccess" in str(guardrail)

@@ -166,6 +166,7 @@ def test_cdk_json_may_have_typed_values() -> None:
         ({"user_claim": "two words"}, "'user_claim' must be the name of a claim"),
         ({"user_claim": ""}, "'user_claim' is empty"),
         ({"tags": "AWS:team=feed"}, "names do not begin with aws:"),
+        ({"tags": "team=feed,Team=shop"}, "each tag once"),
         # Of an unset variable of a shell: it would bind nobody.
         ({"senders": ""}, "'senders' is empty"),
         ({"senders": " , "}, "'senders' is empty"),

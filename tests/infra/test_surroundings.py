@@ -232,6 +232,13 @@ def test_a_domain_can_be_the_only_address_and_ask_for_certificates(stack: Stack)
     assert api["DisableExecuteApiEndpoint"] is True
 
 
+def test_a_domain_that_asks_for_certificates_must_be_the_only_address(stack: Stack) -> None:
+    certificate = acm.Certificate.from_certificate_arn(stack, "Certificate", CERTIFICATE)
+    trusted = gateway.MTLSConfig(bucket=s3.Bucket(stack, "Trust"), key="cas.pem")
+    with pytest.raises(StageError, match="default_endpoint=False"):
+        Domain(name="api.example.com", certificate=certificate, mtls=trusted)
+
+
 @pytest.mark.parametrize("name", ["https://api.example.com", "API.example.com", "localhost", ""])
 def test_what_is_no_name_of_a_domain_is_refused(stack: Stack, name: str) -> None:
     certificate = acm.Certificate.from_certificate_arn(stack, "Certificate", CERTIFICATE)
