@@ -65,6 +65,14 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
     except Exception as error:
         _note_failure(operation, request, error)
         raise
+    if part := world.faults.part_of(operation, request):
+        with suppress(ClientError):
+            world.observer.applied(
+                operation, part, getattr(world.client(service), operation)(**part)
+            )
+        cut_short = world.faults.halfway(service, operation)
+        _note_failure(operation, request, cut_short)
+        raise cut_short
     try:
         token = request.get("ClientRequestToken")
         if token not in world.database.tokens and token not in world.database.in_progress:

@@ -46,6 +46,13 @@ CONFLICT_RATES = (0.0, 0.0, 0.0, 0.05)
 # How often the items of a transaction appear one by one, and how long one is behind another.
 APART_RATES = (0.0, 0.0, 0.0, 1.0)
 APART_SECONDS = (0.005, 0.3)
+# What seldom happens on AWS, in a few runs each.
+RARE_RATES = {
+    "uninvoked": (0.0, 0.0, 0.0, 0.2),  # a batch is received, and its invocation is throttled
+    "halfway": (0.0, 0.0, 0.0, 0.05),  # a batch is applied in part, and answered with an error
+    "late": (0.0, 0.0, 0.0, 0.02),  # a message is received first after hours
+}
+LATE_SECONDS = (600.0, 6 * 60 * 60.0)
 # The share of runs with one kind of fault only, some of which must be handled without SWEEP.
 ALONE = 0.3
 # The share of those in which it is hot timelines, which must delay no other follower.
@@ -79,6 +86,7 @@ class Faults:
     conflicting: Random  # of its own, so that all else of a run stays as it was
     apart: Random  # likewise
     freezing: Random  # likewise
+    rare: Random  # likewise
     giving_up: Random  # likewise
     rates: dict[str, float] = field(default_factory=dict)
     injected: Counter[str] = field(default_factory=Counter)
@@ -93,6 +101,7 @@ class Faults:
         self.rates["conflict"] = self.conflicting.choice(CONFLICT_RATES)
         self.rates["apart"] = self.apart.choice(APART_RATES)
         self.rates["stopped"] = self.freezing.choice(FREEZE_RATES)
+        self.rates |= {name: self.rare.choice(rates) for name, rates in RARE_RATES.items()}
         self.rates["impatient"] = self.giving_up.choice(IMPATIENCE_RATES)
         if self.random.random() < ALONE:
             is_hot = self.random.random() < HOT_ALONE
@@ -103,7 +112,8 @@ class Faults:
 
     def strikes(self, name: str) -> bool:
         """Draw whether a fault happens now, and count it."""
-        if not self.are_on or self.random.random() >= self.rates[name]:
+        random = self.rare if name in RARE_RATES else self.random
+        if not self.are_on or random.random() >= self.rates[name]:
             return False
         self.injected[name] += 1
         return True
@@ -157,6 +167,27 @@ class Faults:
         self.injected["impatient"] += 1
         draw = self.giving_up.uniform
         return draw(0.0, PATIENCE_SECONDS), draw(0.0, COLD_START_SECONDS)
+
+    def part_of(self, operation: str, request: dict[str, Any]) -> dict[str, Any] | None:
+        """The part of a batch that is applied before the call fails; None if it does not."""
+        batches = {"batch_write_item": "RequestItems", "send_message_batch": "Entries"}
+        if operation not in batches or not self.strikes("halfway"):
+            return None
+        batch = request[batches[operation]]
+        if operation == "send_message_batch":
+            return {**request, "Entries": self._some(batch)}
+        return {**request, "RequestItems": {name: self._some(batch[name]) for name in batch}}
+
+    def _some(self, items: Sequence[Any]) -> list[Any]:
+        return self.rare.sample(items, self.rare.randint(1, len(items)))
+
+    def halfway(self, service: str, operation: str) -> Exception:
+        """The error of a batch that was applied in part."""
+        return self._failure(service, operation, ConnectionClosedError, ReadTimeoutError)
+
+    def late_seconds(self) -> float:
+        """How late a message is received first."""
+        return self.rare.uniform(*LATE_SECONDS) if self.strikes("late") else 0.0
 
     def after(self, service: str, operation: str) -> None:
         """Perhaps lose the answer of a call that was applied."""

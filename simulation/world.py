@@ -116,6 +116,7 @@ class World:
             Random(f"{self.seed} conflicts"),
             Random(f"{self.seed} apart"),
             Random(f"{self.seed} freezes"),
+            Random(f"{self.seed} rare"),
             Random(f"{self.seed} impatience"),
         )
         self.scheduler = Scheduler(
@@ -218,6 +219,7 @@ class World:
             random=self.random,
             is_duplicated=lambda _random, _queue, _message: self.faults.strikes("duplicated"),
             copy_seconds=self._copy_seconds,
+            late_seconds=lambda _queue, _message: self.faults.late_seconds(),
             fail=self.faults.unsent,
             sent=self._message_sent,
             ended=self._message_ended,

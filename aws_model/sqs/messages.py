@@ -5,6 +5,7 @@ Sources: "Amazon SQS message quotas" of the Developer Guide; the API reference o
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ class Message:
     hidden: int = 0
     dead_letter_source: str = ""
     sender: str = SENDER
+    late_since: float = math.inf  # when it was first to be received, if SQS is late
 
     def system_attributes(self) -> dict[str, str]:
         """The message's system attributes, times in milliseconds."""

@@ -37,6 +37,7 @@ class Hooks:
     received again even if the message is deleted.
     `copy_seconds()`: how long after the message such a copy may be received; 0 without it.
     `fail(queue, entries)`: numbers of the entries of a batch that are not sent.
+    `late_seconds(queue, message)`: how long after its delay a message may be received first.
     `comes_short(random, queue, count)`: how many messages, at most `count`, one receive brings.
     `sent(queue, message)` and `ended(queue, message, how)`: a message was sent, and a message or a
     copy of it was taken out of its queue for good: DELETED, MOVED to the dead-letter queue, or
@@ -48,6 +49,7 @@ class Hooks:
     choose: Callable[[Random, str, Sequence[Message]], int] | None = None
     is_duplicated: Callable[[Random, str, Message], bool] | None = None
     copy_seconds: Callable[[], float] | None = None
+    late_seconds: Callable[[str, Message], float] = lambda _queue, _message: 0.0
     fail: Callable[[str, Sequence[dict[str, Any]]], Collection[int]] | None = None
     comes_short: Callable[[Random, str, int], int] | None = None
     sent: Callable[[str, Message], None] = lambda _queue, _message: None
@@ -95,8 +97,10 @@ class Queue:
     def send(self, message: Message) -> Message:
         message.id = f"{self.name}-{self._next():08d}"
         message.sent_at = self.clock.now
-        delay = message.delay_seconds
-        self._accept(message, self.delay_seconds if delay is None else delay)
+        delay = self.delay_seconds if message.delay_seconds is None else message.delay_seconds
+        if late := self.hooks.late_seconds(self.name, message):
+            message.late_since = message.sent_at + delay
+        self._accept(message, delay + late)
         self.hooks.sent(self.name, message)
         return message
 
@@ -187,13 +191,14 @@ class Queue:
         """CloudWatch's ApproximateAgeOfOldestMessage: the seconds since the oldest was sent.
 
         As SQS does, it leaves out messages that were received too often; and those that are
-        delayed, on which the guide is silent.
+        delayed, on which the guide is silent. What SQS delivers late is not delayed.
         """
         self._catch_up()
         counted = (
             message.sent_at
             for message in self._kept
-            if message.receives <= AGED_RECEIVES and (message.receives or not message.hidden)
+            if message.receives <= AGED_RECEIVES
+            and (message.receives or not message.hidden or message.late_since <= self.clock.now)
         )
         oldest = next(counted, None)
         return self.clock.now - oldest if oldest is not None else 0.0

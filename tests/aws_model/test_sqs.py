@@ -245,3 +245,17 @@ def test_a_message_has_at_most_ten_attributes() -> None:
     del attributes["a0"]
     model.client.send_message(QueueUrl=model.url, MessageBody="b", MessageAttributes=attributes)
     assert model.bodies() == ["b"]
+
+
+def test_a_message_that_sqs_delivers_late_counts_in_the_age_of_the_oldest() -> None:
+    model = Model()
+    queue = model.queues.queue(model.url)
+    queue.hooks.late_seconds = lambda _queue, _message: 600.0
+    model.client.send_message(QueueUrl=model.url, MessageBody="a", DelaySeconds=60)
+    model.clock.advance(59)
+    assert queue.age_of_oldest() == 0
+    model.clock.advance(600)
+    assert model.bodies() == []
+    assert queue.age_of_oldest() == pytest.approx(659)
+    model.clock.advance(1)
+    assert model.bodies() == ["a"]

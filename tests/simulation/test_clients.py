@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
 from botocore.retries.standard import RetryContext, StandardRetryConditions
 
 from aws_model.errors import Refused, client_error
@@ -17,9 +17,11 @@ from fanfold.aws.answers import Lost
 from fanfold.aws.connections import DYNAMODB, SQS, Ended
 from fanfold.aws.curl import Client
 from fanfold.aws.items import text
+from simulation import requests
 from simulation.clients import BotoClient, Wires, call
-from simulation.faults import APART_SECONDS
+from simulation.faults import APART_SECONDS, LATE_SECONDS
 from simulation.lambdas import installed, queue_url
+from simulation.reached import Reached
 from simulation.retries import is_repeated
 from simulation.scheduler import Crash
 from simulation.world import World
@@ -257,3 +259,40 @@ def test_a_transaction_goes_on_after_its_caller_has_died(world: World) -> None:
 
     world.run(start)
     assert 1 in counts
+
+
+def test_a_batch_that_is_applied_in_part_is_answered_with_an_error(world: World) -> None:
+    puts = [{"PutRequest": {"Item": {**KEY, "user_id": text(f"u{each}")}}} for each in range(20)]
+    world.faults.rates["halfway"] = 1.0
+
+    def act() -> int:
+        with pytest.raises((ClientError, HTTPClientError, ConnectionError)):
+            call("dynamodb", "batch_write_item", {"RequestItems": {TABLE: puts}})
+        return len(world.rows(names.TIMELINES))
+
+    assert 0 < result_of(world, act) < 20
+
+
+@pytest.mark.parametrize(("fault", "receives"), [("uninvoked", 2), ("late", 1)])
+def test_a_message_comes_though_its_mapping_or_queue_is_late(
+    world: World, fault: str, receives: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A throttled invocation counts as received; a late delivery takes hours."""
+    begun: list[tuple[float, list[int]]] = []
+
+    def begin(_reached: Reached, _queue: object, messages: Any, _task: object) -> None:
+        counts = [int(each["Attributes"]["ApproximateReceiveCount"]) for each in messages]
+        begun.append((world.scheduler.now, counts))
+
+    monkeypatch.setattr(Reached, "begun", begin)
+    world.faults.rates[fault] = 1.0
+
+    def send() -> None:
+        requests.send(world, {"version": 1, "type": "nonsense"})
+        world.scheduler.sleep(1.0)
+        world.faults.rates[fault] = 0.0
+
+    world.run(lambda each: each.start_client("sends", send))
+    (at, counts) = begun[0]
+    assert counts == [receives]
+    assert at >= (LATE_SECONDS[0] if fault == "late" else names.PUBLISH.visibility_seconds)
