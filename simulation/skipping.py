@@ -21,6 +21,7 @@ from fanfold.channels.head_table import HeadTable
 from fanfold.fanout.row import Fanout, from_item
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import Remedy, remedy_for
+from fanfold.sweep.sweep import PAUSE_KNOWN_SECONDS
 from simulation.faults import MAX_SKEW_MS
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def idle_runs(world: World) -> int:
     happens = world.scheduler.next_due(), world.triggers.next_change(), *_removals(world)
     horizon = min(*happens, now + FARTHEST)
     runs = max(0, math.ceil((horizon - now) / MINUTE))  # before it
-    return first_due(world, runs - 1 if world.triggers.paused else runs)
+    # As SWEEP remembers a pause for so long, the runs before its end renew it.
+    renewing = PAUSE_KNOWN_SECONDS // int(MINUTE) if world.triggers.paused else 0
+    return first_due(world, runs - renewing)
 
 
 def _removals(world: World) -> Iterator[float]:
