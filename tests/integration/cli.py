@@ -45,9 +45,7 @@ class Stack(Deployment):
 
 def run(*arguments: str, **clients: Any) -> Ran:
     """Run `fanfold …` on the stack, with these clients instead of moto's."""
-    # moto would wait for its clock, which does not advance.
-    with patch("fanfold.aws.dead_letters.WAIT_SECONDS", 0):
-        return run_on(stack_with(**clients), *arguments)
+    return run_on(stack_with(**clients), *arguments)
 
 
 def stack_with(**clients: Any) -> Stack:
@@ -58,7 +56,11 @@ def stack_with(**clients: Any) -> Stack:
 
 def run_on(stack: Deployment, *arguments: str, stdin: str | None = None) -> Ran:
     """Run `fanfold …` on this stack, whichever its options name."""
-    with patch.object(Deployment, "choose", lambda *_args, **_options: stack):
+    with (
+        patch.object(Deployment, "choose", lambda *_args, **_options: stack),
+        # moto would wait for its clock, which does not advance.
+        patch("fanfold.aws.dead_letters.WAIT_SECONDS", 0),
+    ):
         result = CliRunner().invoke(app, list(arguments), input=stdin)
     failure = result.exception
     if failure and not isinstance(failure, ExpectedError | SystemExit):

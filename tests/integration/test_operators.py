@@ -1,0 +1,337 @@
+"""What operators' commands do at three in the night: interrupted, twice, by two at once.
+
+`TABLE` has a cell for each of these and each command that changes something or hides letters. A
+cell names the test that shows it, or says why there is none.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fanfold_cli.app import ENTRIES, GROW, OPERATE
+from tests.integration.cli import PLACE, FakeLambda, Ran, run_on, stack_with
+from tests.integration.system import System
+from tests.integration.test_cli_channels import stack as with_channels
+from tests.integration.test_cli_dlq import Sqs, bury, fails
+from tests.integration.test_cli_fanout import accept
+from tests.integration.test_cli_pause import FakeLambda as Lanes
+
+TESTS = Path(__file__).resolve().parents[1]
+
+COLUMNS = ("interrupted", "twice", "two at once", "wrong stack", "hidden", "piped", "asleep")
+
+# Commands that only read, and hold nothing.
+READ_ONLY = {
+    "console",  # it runs the others, as they stand
+    "fanout show",
+    "fanout watch",
+    "fanout list",
+    "cost",
+    "shards show",
+    "channels list",
+}
+
+ASKED = "integration/test_operators.py::test_a_question_names_stack_account_and_region"
+PIPED = "integration/test_operators.py::test_a_pipe_answers_no_question_and_changes_nothing"
+CTRL_C = (
+    "unit/test_cli_waiting.py::"
+    "test_ctrl_c_at_a_question_is_an_interrupt_and_the_end_of_stdin_a_refusal"
+)
+HELD = (
+    "integration/test_cli_dlq.py::"
+    "test_letters_that_somebody_else_holds_are_said_and_not_called_none"
+)
+NO_LETTERS = "- it takes no letters"
+NO_QUESTION = "- it asks nothing"
+NO_PLACE = "- it asks nothing and reads no file: what --stack names is where it acts"
+NO_HOLD = "- it holds nothing that others get while the machine sleeps"
+
+TABLE: dict[str, tuple[str, ...]] = {
+    "fanout resend": (
+        "integration/test_cli_fanout.py::test_a_resend_that_stops_half_way_may_be_run_again",
+        "integration/test_cli_fanout.py::test_resend_of_a_complete_delivery_sends_nothing",
+        "integration/test_cli_fanout.py::test_resend_opens_no_delivery_that_was_planned_meanwhile",
+        NO_PLACE,
+        NO_LETTERS,
+        NO_QUESTION,
+        NO_HOLD,
+    ),
+    "fanout abandon": (
+        "integration/test_cli_fanout.py::"
+        "test_abandon_that_stops_half_way_is_counted_and_may_be_run_again",
+        "integration/test_cli_fanout.py::"
+        "test_abandon_ends_deliveries_counts_them_and_can_be_repeated",
+        "integration/test_cli_fanout.py::"
+        "test_abandon_recognises_its_own_change_when_the_answer_was_lost",
+        ASKED,
+        NO_LETTERS,
+        PIPED,
+        NO_HOLD,
+    ),
+    "dlq list": (
+        "- whatever it hides comes back within half a minute",
+        "integration/test_cli_dlq.py::test_repeated_listing_hides_and_loses_no_message",
+        "integration/test_cli_dlq.py::"
+        "test_list_says_that_messages_which_another_command_holds_come_back",
+        NO_PLACE,
+        "integration/test_cli_dlq.py::"
+        "test_list_says_that_messages_which_another_command_holds_come_back",
+        NO_QUESTION,
+        "integration/test_cli_dlq.py::"
+        "test_a_listing_ends_where_sqs_counts_one_too_many_and_letters_come_round_again",
+    ),
+    "dlq show": (
+        "- whatever it hides comes back within ten minutes",
+        "integration/test_cli_drop.py::"
+        "test_show_prints_the_whole_body_with_visible_control_characters",
+        "integration/test_cli_drop.py::test_an_unknown_id_is_a_sentence_and_exit_code_1",
+        NO_PLACE,
+        "integration/test_cli_drop.py::test_an_unknown_id_is_a_sentence_and_exit_code_1",
+        NO_QUESTION,
+        "- it shows what it has read, and changes nothing",
+    ),
+    "dlq redrive": (
+        "integration/test_cli_dlq.py::"
+        "test_ctrl_c_ends_a_move_task_or_says_that_it_goes_on_and_how_to_end_it",
+        "integration/test_cli_dlq.py::"
+        "test_a_letter_that_was_sent_but_not_deleted_comes_twice_and_does_no_harm",
+        HELD,
+        NO_PLACE,
+        HELD,
+        NO_QUESTION,
+        "integration/test_operators.py::test_a_redrive_by_id_that_slept_moves_nothing",
+    ),
+    "dlq drop": (
+        "integration/test_cli_drop.py::test_an_interrupt_says_whether_letters_were_dropped",
+        "integration/test_cli_drop.py::"
+        "test_letters_that_were_written_but_not_deleted_are_dropped_by_a_second_run",
+        HELD,
+        ASKED,
+        HELD,
+        PIPED,
+        "integration/test_cli_drop.py::"
+        "test_letters_that_were_held_while_the_machine_slept_are_not_dropped",
+    ),
+    "dlq restore": (
+        "integration/test_cli_drop.py::"
+        "test_a_restore_that_stops_says_at_which_line_and_may_be_run_again",
+        "integration/test_cli_drop.py::"
+        "test_a_restore_that_stops_says_at_which_line_and_may_be_run_again",
+        "- the same as twice: it only sends",
+        "integration/test_cli_drop.py::"
+        "test_letters_of_another_stack_are_refused_before_anything_is_sent",
+        "- it reads a file, and no letters of a queue",
+        NO_QUESTION,
+        NO_HOLD,
+    ),
+    "doctor": (
+        "integration/test_doctor.py::test_a_repair_that_stops_has_written_what_it_took_away",
+        "integration/test_doctor.py::"
+        "test_an_interrupted_repair_says_what_it_has_done_and_can_be_run_again",
+        "integration/test_doctor.py::"
+        "test_a_follow_that_comes_before_its_edge_is_taken_away_is_kept",
+        "integration/test_doctor.py::"
+        "test_a_file_of_another_stack_or_no_such_file_puts_nothing_back",
+        NO_LETTERS,
+        NO_QUESTION,
+        "- each difference is read again before it is repaired",
+    ),
+    "pause": (
+        "integration/test_cli_pause.py::test_an_interrupt_says_how_each_lane_is",
+        "integration/test_cli_pause.py::test_only_the_chosen_lanes_that_must_change_are_switched",
+        "integration/test_cli_pause.py::test_a_resume_asks_where_another_one_has_paused",
+        NO_PLACE,
+        NO_LETTERS,
+        NO_QUESTION,
+        NO_HOLD,
+    ),
+    "resume": (
+        "integration/test_cli_pause.py::test_an_interrupt_says_how_each_lane_is",
+        "integration/test_cli_pause.py::test_only_the_chosen_lanes_that_must_change_are_switched",
+        "integration/test_cli_pause.py::test_a_change_in_progress_is_waited_for",
+        "integration/test_cli_pause.py::test_a_resume_asks_where_another_one_has_paused",
+        NO_LETTERS,
+        PIPED,
+        NO_HOLD,
+    ),
+    "warm": (
+        CTRL_C,
+        "integration/test_cli_warm.py::test_a_second_time_changes_nothing",
+        "integration/test_cli_warm.py::test_what_was_warmed_is_said_when_the_next_table_fails",
+        ASKED,
+        NO_LETTERS,
+        PIPED,
+        NO_HOLD,
+    ),
+    "shards grow": (
+        CTRL_C,
+        "integration/test_cli_shards.py::test_grow_never_lowers_and_can_be_repeated",
+        "integration/test_cli_shards.py::"
+        "test_grow_goes_on_from_growths_that_come_between_unless_there_are_too_many",
+        ASKED,
+        NO_LETTERS,
+        PIPED,
+        NO_HOLD,
+    ),
+    "shards static": (
+        CTRL_C,
+        "integration/test_cli_shards.py::test_static_keeps_all_publishers_at_a_level_until_dynamic",
+        "- one write: the later one is in force, and each command says the mode that it set",
+        ASKED,
+        NO_LETTERS,
+        PIPED,
+        NO_HOLD,
+    ),
+    "shards dynamic": (
+        CTRL_C,
+        "integration/test_cli_shards.py::test_static_keeps_all_publishers_at_a_level_until_dynamic",
+        "- one write: the later one is in force, and each command says the mode that it set",
+        ASKED,
+        NO_LETTERS,
+        PIPED,
+        NO_HOLD,
+    ),
+    "channels add": (
+        CTRL_C,
+        "integration/test_cli_channels.py::test_add_can_be_repeated",
+        "integration/test_cli_channels.py::"
+        "test_add_goes_on_from_channels_that_come_between_unless_there_are_too_many",
+        ASKED,
+        NO_LETTERS,
+        PIPED,
+        "integration/test_cli_channels.py::test_the_last_place_may_be_taken_while_add_asks",
+    ),
+    "channels demote": (
+        CTRL_C,
+        "integration/test_cli_channels.py::test_demote_can_be_repeated_and_moves_no_date",
+        "integration/test_cli_channels.py::"
+        "test_demote_goes_on_where_another_flips_the_channel_unless_too_often",
+        ASKED,
+        NO_LETTERS,
+        PIPED,
+        NO_HOLD,
+    ),
+}
+
+
+def commands() -> Iterator[str]:
+    for entry in ENTRIES.values():
+        if entry.panel in (OPERATE, GROW):
+            inner = getattr(entry.load(), "commands", None)
+            yield from [f"{entry.name} {name}" for name in inner] if inner else [entry.name]
+
+
+@cache
+def functions_in(file: str) -> frozenset[str]:
+    tree = ast.parse((TESTS / file).read_text())
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+
+
+def test_every_command_of_operators_that_changes_something_is_in_the_table() -> None:
+    assert set(TABLE) == set(commands()) - READ_ONLY
+    assert set(commands()) >= READ_ONLY
+
+
+@pytest.mark.parametrize("command", TABLE)
+def test_each_cell_is_a_test_or_says_why_it_cannot_be(command: str) -> None:
+    assert len(TABLE[command]) == len(COLUMNS)
+    for column, cell in zip(COLUMNS, TABLE[command], strict=True):
+        if cell.startswith("- "):
+            continue
+        file, _, name = cell.partition("::")
+        assert name in functions_in(file), f"{command}, {column}"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory, which is empty."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def hurt(system: System) -> None:
+    """Something to act on, for each command that asks."""
+    accept(system, "open")
+    bury(system, "Bulk", "1")
+    system.promote("bea")
+    system.publishers.set_static_level(4)
+
+
+QUESTIONS = [
+    ("fanout abandon open", "Abandon 1 delivery?"),
+    ("dlq drop --queue bulk --all", "Drop 1 letter?"),
+    ("resume", "Resume publish, express, bulk all the same?"),
+    ("shards grow ada --level 5", "Grow 'ada' from level 0 to level 5?"),
+    ("shards static --level 2", "Set level 2 for all?"),
+    ("shards dynamic", "End the static level?"),
+    ("channels add ada", "Put the posts of 'ada' into a channel?"),
+    ("channels demote bea", "Deliver the posts of 'bea' to each follower again?"),
+    (
+        "warm --write-units 9000",
+        "Warm timelines (now 4,000) and followers (now 4,000) for 9,000 write units a second? AWS "
+        "bills it once, and it can never be lowered.",
+    ),
+]
+
+
+def typed(system: System, command: str, stdin: str | None = None) -> Ran:
+    words = command.split()
+    if words[0] == "channels":
+        return run_on(with_channels(), *words, stdin=stdin)
+    lambda_: Any = Lanes("Disabled") if words[0] == "resume" else FakeLambda()
+    ran = run_on(stack_with(sqs=Sqs(system), lambda_=lambda_), *words, stdin=stdin)
+    if words[0] == "resume":
+        assert lambda_.asked == []
+    return ran
+
+
+@pytest.mark.moto("DynamoDB Local has no warm throughput")
+@pytest.mark.usefixtures("hurt")
+@pytest.mark.parametrize(("command", "question"), QUESTIONS)
+def test_a_question_names_stack_account_and_region(
+    system: System, command: str, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def confirm(text: str, *, err: bool) -> bool:
+        asked.append(text)
+        return not err
+
+    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
+    monkeypatch.setattr("typer.confirm", confirm)
+    before = system.dump()
+    ran = typed(system, command)
+    assert (ran.exit_code, ran.stdout, ran.said) == (1, ran.stdout, "Nothing was changed.")
+    assert asked == [f"{PLACE}: {question}"]
+    assert system.dump() == before
+
+
+@pytest.mark.moto("DynamoDB Local has no warm throughput")
+@pytest.mark.usefixtures("hurt")
+@pytest.mark.parametrize("command", [command for command, _ in QUESTIONS])
+def test_a_pipe_answers_no_question_and_changes_nothing(system: System, command: str) -> None:
+    before = system.dump()
+    ran = typed(system, command, stdin="y\n" * 3)
+    assert fails(ran, "there is no terminal to ask on. --yes answers the question.")
+    assert system.dump() == before
+    assert system.waiting("BulkDlq") == 1
+
+
+def test_a_redrive_by_id_that_slept_moves_nothing(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The monotonic clock of a machine stands still while it sleeps."""
+    letter = bury(system, "Bulk", "1")
+    monkeypatch.setattr("fanfold.clock.monotonic", lambda: 7.0)
+    monkeypatch.setattr(
+        "fanfold_cli.move_tasks.refuse_while_running", lambda *_: system.clock.advance(600)
+    )
+    ran = run_on(stack_with(sqs=Sqs(system), lambda_=FakeLambda()), "dlq", "redrive", letter)
+    assert fails(ran, "visible to others again, so nothing more was done")
+    assert (system.waiting("Bulk"), system.waiting("BulkDlq")) == (0, 1)
