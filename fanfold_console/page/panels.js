@@ -14,7 +14,10 @@ export function showLog(events) {
       make("i", "", MARK[each.kind]),
       make("span", "", each.text),
     );
-    $("log").prepend(line);
+    // The ledger's time of what has happened may be before that of a line that stands there.
+    line.dataset.at = each.at;
+    const earlier = [...$("log").children].find(({ dataset }) => Number(dataset.at) <= each.at);
+    $("log").insertBefore(line, earlier ?? null);
   }
   while ($("log").children.length > LINES) $("log").lastChild.remove();
 }

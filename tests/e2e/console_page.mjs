@@ -189,6 +189,11 @@ async function questions() {
 /** Somebody who looks at a page that has read nothing new for an hour. */
 async function old() {
     assert.equal(await text("#headline span"), "Nothing is owed to anybody.");
+    const log = await page.$$eval("#log li", (lines) => lines.map((line) => line.innerText));
+    assert.deepEqual(
+        log.map((line) => line.replaceAll(/\s+/g, " ")),
+        ["00:00:17 × Killed.", "00:00:03 · Accepted."],
+    );
     await page.evaluate(() => {
         const now = Date.now;
         Date.now = () => now() + 3_600_000;

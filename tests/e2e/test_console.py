@@ -25,7 +25,7 @@ from fanfold_cli.stack import Deployment
 from fanfold_console import server
 from fanfold_console.hurt.building import home_beside
 from fanfold_console.operating import Operator
-from fanfold_console.views import GOOD, Depth, Headline
+from fanfold_console.views import GOOD, HURT, INFO, Depth, Event, Headline
 from fanfold_console.watching import first_state
 from tests.e2e.clients import User, eventually
 from tests.unit.test_console_operating import Shell
@@ -249,6 +249,8 @@ def test_a_page_whose_next_state_does_not_come_says_how_old_it_is(tmp_path: Path
     done = replace(
         first_state(PROD, may_operate=False),
         queues={"bulk": Depth()},
+        # The ledger's time of the second is before the first's.
+        events=(Event(1, 17.0, HURT, "Killed."), Event(2, 3.0, INFO, "Accepted.")),
         headline=Headline(GOOD, "10,000 followers have it", "Nothing is owed to anybody."),
     )
 
