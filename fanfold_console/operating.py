@@ -117,7 +117,9 @@ COMMANDS: Final = {
         ),
         Command(
             ("doctor", "--repair"),
-            "It scans follows and edges, and makes edges and marks agree with the follows.",
+            "It scans follows and edges, and makes edges and marks agree with the follows. What it "
+            "takes away is first written to a file in the directory of this command; `fanfold "
+            "doctor --put-back FILE` follows again.",
             changes=True,
             options={"publisher": _is_ref_or_user},
         ),
