@@ -11,7 +11,7 @@ from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
 from fanfold.follows import density, follow, followers, follows_table, looks
 from fanfold.messages import MAX_FIRST_SENT_MS
 from fanfold.settings import HIGHEST_LEVEL, MOST_BACKFILL, Settings
-from fanfold.timeline import channel_reading, marker, marks, picking, posts, read
+from fanfold.timeline import channel_union, marker, marks, picking, posts, read
 
 _DAY_SECONDS = 24 * 60 * 60
 # Each was a follow, or an unfollow that counted as one.
@@ -96,7 +96,7 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
         Limit(
             "ranges beneath a page",
             "one of the reader's own; in a stage with channels, also one of each of at most "
-            f"{head.MOST} that the reader follows, with {channel_reading.MAX_QUERIES} queries",
+            f"{head.MOST} that the reader follows, with {channel_union.MAX_QUERIES} queries",
             "`partial: true`, likewise",
         ),
         Limit(

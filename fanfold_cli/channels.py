@@ -23,26 +23,21 @@ ACTIVE, DEMOTED, NONE = "active", "demoted", "none"
 
 
 def heads_of(deployment: Deployment) -> HeadTable:
-    """Raises `ExpectedError` for a stage without channels."""
-    heads = HeadTable(deployment.client("dynamodb"), deployment.settings().publishers_table)
-    if names.CHANNEL_THRESHOLD_OUTPUT in deployment.outputs:
-        return heads
-    left = len(heads.get().channels)
-    if left:
-        raise ExpectedError(
-            f"This stage has no channels any more, but {counted(left, 'channel')} in its table, "
-            f"whose posts no timeline shows. Deploy it with {BY_HAND} again, run `fanfold doctor "
-            "--whole --repair`, and demote them; a deploy without channels is safe once "
-            "`fanfold channels list` has none."
-        )
-    raise ExpectedError(
-        "This stage has no channels: each post is delivered to every follower. A deploy with "
-        "-c channel_threshold= and a number of followers switches them on."
-    )
+    return HeadTable(deployment.client("dynamodb"), deployment.settings().publishers_table)
 
 
 def threshold_of(deployment: Deployment) -> int:
-    return int(deployment.output(names.CHANNEL_THRESHOLD_OUTPUT))
+    """0 where PLAN gives nobody a channel."""
+    return int(deployment.outputs.get(names.CHANNEL_THRESHOLD_OUTPUT, 0))
+
+
+def check_gives(deployment: Deployment) -> None:
+    """Raise `ExpectedError` for a stage that gives no channels."""
+    if not threshold_of(deployment):
+        raise ExpectedError(
+            "This stage gives no channels. A deploy with -c channel_threshold= and a number of "
+            f"followers switches them on; with {BY_HAND}, only those that you add."
+        )
 
 
 def followers_of(deployment: Deployment, publisher: str) -> Estimate:

@@ -174,11 +174,10 @@ def following(deployment: Deployment, notify: Notify = lambda *_what: None) -> F
     )
 
 
-def heads(settings: Settings, dynamodb: Any) -> KnownHead | None:
-    """The head of the channels; None in a stage without them."""
-    if not settings.channel_threshold:
-        return None
-    return KnownHead(HeadTable(dynamodb, settings.publishers_table))
+def heads(settings: Settings, dynamodb: Any) -> KnownHead:
+    """The head of the channels."""
+    heads = HeadTable(dynamodb, settings.publishers_table)
+    return KnownHead(heads, gives=settings.channel_threshold > 0)
 
 
 def report_growth(publisher_id: str, what: Shards | NotGrown) -> None:

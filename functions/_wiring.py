@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
     from fanfold.aws.threads import Together
-    from fanfold.channels.head_table import HeadTable
     from fanfold.channels.known_head import KnownHead
     from fanfold.fanout.channel_plan import ChannelPlans
     from fanfold.fanout.lookup import Lookup
@@ -43,13 +42,7 @@ def publishing(settings: Settings, dynamodb: DynamoDBClient) -> Publishing:
     )
 
 
-def lookup(
-    settings: Settings,
-    dynamodb: DynamoDBClient,
-    together: Together,
-    *,
-    heads: HeadTable | None = None,
-) -> Lookup:
+def lookup(settings: Settings, dynamodb: DynamoDBClient, together: Together) -> Lookup:
     from fanfold.fanout.ledger import Ledger
     from fanfold.fanout.lookup import Lookup
     from fanfold.follows.edges_table import EdgesTable
@@ -62,25 +55,11 @@ def lookup(
         PublishersTable(dynamodb, settings.publishers_table),
         EdgesTable(dynamodb, settings.followers_table),
         together,
-        heads,
     )
 
 
-def heads(settings: Settings, dynamodb: DynamoDBClient) -> HeadTable | None:
-    """The head of the channels; None in a stage without them."""
-    if not settings.channel_threshold:
-        return None
-    from fanfold.channels.head_table import HeadTable
-
-    return HeadTable(dynamodb, settings.publishers_table)
-
-
-def channel_plans(
-    settings: Settings, dynamodb: DynamoDBClient, heads: HeadTable | None
-) -> ChannelPlans | None:
-    """The use case of posts in channels, for PLAN; None likewise."""
-    if heads is None:
-        return None
+def channel_plans(settings: Settings, dynamodb: DynamoDBClient, heads: KnownHead) -> ChannelPlans:
+    """The use case of posts in channels, for PLAN."""
     from fanfold.fanout.channel_plan import ChannelPlans
     from fanfold.fanout.ledger import Ledger
     from fanfold.timeline.entries import Entries
@@ -95,28 +74,23 @@ def channel_plans(
     )
 
 
-def known_head(settings: Settings, dynamodb: DynamoDBClient) -> KnownHead | None:
-    """The head as one container knows it, for all that it does; None in a stage without channels.
-
-    A module asks for it once.
-    """
-    if not (table := heads(settings, dynamodb)):
-        return None
+def known_head(settings: Settings, dynamodb: DynamoDBClient) -> KnownHead:
+    """The head as one container knows it, for all that it does. A module asks for it once."""
+    from fanfold.channels.head_table import HeadTable
     from fanfold.channels.known_head import KnownHead
 
-    return KnownHead(table)
+    heads = HeadTable(dynamodb, settings.publishers_table)
+    return KnownHead(heads, gives=settings.channel_threshold > 0)
 
 
 def old_channels(
     settings: Settings, dynamodb: DynamoDBClient, report: Callable[[str], None]
-) -> OldChannels | None:
-    """The use case that ends channels, for SWEEP; None in a stage without them."""
-    table = heads(settings, dynamodb)
-    if table is None:
-        return None
+) -> OldChannels:
+    """The use case that ends channels, for SWEEP."""
+    from fanfold.channels.head_table import HeadTable
     from fanfold.sweep.old_channels import OldChannels
 
-    return OldChannels(table, report)
+    return OldChannels(HeadTable(dynamodb, settings.publishers_table), report)
 
 
 def senders(settings: Settings) -> Senders | None:
@@ -128,9 +102,7 @@ def senders(settings: Settings) -> Senders | None:
     return Senders.read(settings.senders)
 
 
-def backfilling(
-    settings: Settings, dynamodb: DynamoDBClient, heads: KnownHead | None
-) -> Backfilling:
+def backfilling(settings: Settings, dynamodb: DynamoDBClient, heads: KnownHead) -> Backfilling:
     """The use case of backfills, for RELATE."""
     from fanfold.follows.backfill import Backfilling, Channels, NewestPosts
     from fanfold.timeline.entries import Entries
@@ -141,7 +113,7 @@ def backfilling(
             Outbox(dynamodb, settings.posts_table),
             settings.retention_days,
             settings.backfill,
-            Channels(heads, Entries(dynamodb, settings.timelines_table)) if heads else None,
+            Channels(heads, Entries(dynamodb, settings.timelines_table)),
         ),
         # No retries inside the client: a backfill keeps to its pace, and has to see every throttle.
         Entries(_clients.dynamodb(settings, attempts=1), settings.timelines_table),

@@ -36,13 +36,12 @@ from functions._worker import Received, logger, queue_name, sources, work
 settings = Settings.from_env()
 dynamodb, sqs = _clients.dynamodb(settings), _clients.sqs(settings)
 publishing = _wiring.publishing(settings, dynamodb)
-heads = _wiring.heads(settings, dynamodb)
+heads = _wiring.known_head(settings, dynamodb)
 planning = Planning(
     _wiring.lookup(
         settings,
         dynamodb,
         _clients.together(settings, callers=names.PUBLISH.batch_size),
-        heads=heads,
     ),
     Ledger(dynamodb, settings.fanouts_table),
     EdgesTable(dynamodb, settings.followers_table),
@@ -53,14 +52,7 @@ planning = Planning(
     _wiring.channel_plans(settings, dynamodb, heads),
 )
 senders = _wiring.senders(settings)
-following = Following.of(
-    settings,
-    names.PLAN,
-    _wiring.edges(settings),
-    dynamodb,
-    sqs,
-    _wiring.known_head(settings, dynamodb),
-)
+following = Following.of(settings, names.PLAN, _wiring.edges(settings), dynamodb, sqs, heads)
 SOURCES = sources(settings, sqs, names.PUBLISH)
 # One thread per message of a batch: no message waits for another's calls, or behind a celebrity.
 MESSAGES = _clients.threads(names.PUBLISH.batch_size)

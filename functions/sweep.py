@@ -80,8 +80,8 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
             receives=message.receives,
             size=message.size,
         )
-    if channels is not None:
-        metrics.add_metric(names.CHANNELS, MetricUnit.Count, channels.remove())
+    if (left := channels.remove()) or settings.channel_threshold:
+        metrics.add_metric(names.CHANNELS, MetricUnit.Count, left)
     metrics.add_metric(names.FANOUTS_STALLED, MetricUnit.Count, fanouts.stalled())
     small, large = oldest.small_seconds, oldest.large_seconds
     metrics.add_metric(names.OLDEST_SMALL_OPEN_SECONDS, MetricUnit.Seconds, small)

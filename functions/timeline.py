@@ -13,17 +13,17 @@ from fanfold.aws.retries import AT_A_TIME
 from fanfold.errors import BadInput
 from fanfold.settings import Settings
 from fanfold.timeline import paging
+from fanfold.timeline.channel_reading import ChannelReading
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.posts import Posts
 from fanfold.timeline.read import Hydration, Reading
 from fanfold.timeline.readers import Readers
 from fanfold.timeline.sight import Sights
 from fanfold.timeline.unread import Unread
-from functions import _clients
+from functions import _clients, _wiring
 from functions._http import Answer, Event, Request, answer, logger, respond
 
 if TYPE_CHECKING:
-    from fanfold.timeline.channel_reading import ChannelReading
     from fanfold.timeline.feed import Feeds
 
 settings = Settings.from_env()
@@ -42,22 +42,9 @@ def followed(user_id: str, publisher_ids: Collection[str]) -> tuple[set[str], se
     return follows.active_among(user_id, publisher_ids)
 
 
-def channel_reading() -> ChannelReading | None:
-    """What reads channels, in a stage that has them."""
-    if not settings.channel_threshold:
-        return None
-    from fanfold.timeline.channel_reading import ChannelReading  # no other stage loads it
-    from functions._wiring import known_head
-
-    head = known_head(settings, dynamodb)
-    assert head is not None
-    return ChannelReading(head, timelines)
-
-
-channels = channel_reading()
-# Of a page without channels, two; they are up to 64 calls more.
-at_the_same_time = AT_A_TIME if channels else _clients.AT_THE_SAME_TIME
-together = _clients.together(settings, at_the_same_time=at_the_same_time)
+channels = ChannelReading(_wiring.known_head(settings, dynamodb), timelines)
+# Up to 64 channels; without any, two calls.
+together = _clients.together(settings, at_the_same_time=AT_A_TIME)
 sights = Sights(readers, together, followed, channels)
 reading = Reading(timelines, hydration, sights, settings.retention_days)
 unread = Unread(timelines, sights, settings.retention_days)

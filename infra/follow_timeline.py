@@ -266,11 +266,9 @@ class FollowTimeline(Construct):
         for function, placed in self.functions.items():
             self._grant_tables_of(function, placed)
             if self._key is not None:
-                reads = function == TIMELINE and not self._stage.channel_threshold
-                _allow_key(self._key, placed, KEY_ACTIONS_OF_READERS if reads else KEY_ACTIONS)
-        if self._stage.channel_threshold:
-            # What a page has found of a reader's channels is kept in the reader's row.
-            self.tables[names.READERS].allow(self.functions[TIMELINE], "UpdateItem")
+                _allow_key(self._key, placed, KEY_ACTIONS)
+        # What a page has found of a reader's channels is kept in the reader's row.
+        self.tables[names.READERS].allow(self.functions[TIMELINE], "UpdateItem")
         for index in (names.OPEN, names.GIVEN_UP):
             self.tables[names.FANOUTS].allow_index(self.functions[SWEEP], index, "Scan")
 
@@ -282,7 +280,7 @@ class FollowTimeline(Construct):
                 placed.allow(who, *of_all)
             if of_ids:
                 placed.allow_ids(who, *of_ids)
-        if self._stage.channel_threshold and (of_head := HEAD_ACTIONS.get(function)):
+        if of_head := HEAD_ACTIONS.get(function):
             table, key = HEAD_ROW
             self.tables[table].allow_row(who, key, *of_head)
         if function in (TIMELINE, RELATE):

@@ -25,7 +25,7 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
         API: ("GetItem", "UpdateItem", "Query"),
         PLAN: ("GetItem", "UpdateItem"),
         TIMELINE: ("BatchGetItem",),
-        RELATE: ("GetItem",),
+        RELATE: ("GetItem", "ConditionCheckItem"),
     },
     names.PUBLISHERS: {
         API: ("GetItem", "UpdateItem"),
@@ -48,18 +48,20 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
     },
     names.READERS: {
         API: ("GetItem", "UpdateItem"),
-        TIMELINE: ("GetItem",),
+        TIMELINE: ("GetItem", "BatchGetItem"),
         PLAN: ("GetItem", "UpdateItem"),
+        RELATE: ("GetItem", "UpdateItem"),
     },
 }
 # Rights on the rows of publishers alone. Those whose key begins with `#`, which no id does, are the
 # stage's: the head of the channels, and the level of all.
 OF_IDS_ALONE: Final = {names.PUBLISHERS: ("UpdateItem",)}
-# In a stage with channels, the rights on one row besides: the head, among those of publishers.
+# The rights on one row besides: the head of the channels, among those of publishers. A stage that
+# gives none may still have some.
 HEAD_ROW: Final = (names.PUBLISHERS, HEAD)
 HEAD_ACTIONS: Final[Mapping[names.Function, tuple[str, ...]]] = {
     PLAN: ("UpdateItem",),
-    TIMELINE: ("GetItem",),
+    TIMELINE: ("GetItem", "BatchGetItem"),
     SWEEP: ("GetItem", "UpdateItem"),
 }
 # What DynamoDB and SQS ask of whoever uses a table or a queue that a key encrypts, spelt out: CDK

@@ -58,6 +58,7 @@ _TESTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "fanfold/timeline/mutes": ((), ("marks",)),
     "fanfold/channels/windows": (("union",), ("channels_read",)),
     "fanfold/timeline/channel_reading": ((), ("channels_read", "channel_pages")),
+    "fanfold/timeline/channel_union": ((), ("channels_read", "channel_pages")),
     "fanfold/timeline/memo": ((), ("channels_read",)),
     "fanfold/timeline/sight": (("paging",), ("marks", "unread", "channels_read")),
     "fanfold/timeline/union": (("union",), ("channels_read",)),
@@ -125,6 +126,7 @@ MODULES = (
         f"fanfold/timeline/{name}.py"
         for name in (
             "channel_reading",
+            "channel_union",
             "entries",
             "feed",
             "late",

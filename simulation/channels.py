@@ -18,7 +18,7 @@ from fanfold.channels.head import HEAD, MOST, Head, head_of, partition_of
 from fanfold.channels.windows import WINDOW
 from fanfold.fanout.row import CHANNEL, COMPLETE
 from fanfold.ids import split_sort_key
-from fanfold.timeline import channel_reading
+from fanfold.timeline import channel_union
 from simulation.scheduler import Patch
 
 SIGN = partition_of("")
@@ -38,7 +38,7 @@ class Stage:
     def patches(self) -> list[Patch]:
         """What the product has of it as constants."""
         mosts: list[Patch] = [(module, "MOST", self.most) for module in (head, head_table)]
-        return [*mosts, (channel_reading, "WINDOW", self.window)]
+        return [*mosts, (channel_union, "WINDOW", self.window)]
 
 
 @dataclass

@@ -23,6 +23,7 @@ from fanfold.aws.items import MAX_PUTS
 from fanfold.aws.threads import together
 from fanfold.channels.head import MOST, Head, partition_of
 from fanfold.channels.head_table import HeadTable
+from fanfold.channels.known_head import KnownHead
 from fanfold.fanout.channel_plan import ChannelPlans
 from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.wishes import Follow
@@ -122,20 +123,14 @@ class World(System):
     def _planner(self) -> Planner:
         """A warm environment of PLAN in a stage with channels, as in functions/plan.py."""
         planner = super()._planner()
-        if not self.threshold:
-            return planner
-        heads = HeadTable(self.dynamodb, names.PUBLISHERS.name)
         channels = ChannelPlans(
-            heads,
+            KnownHead(HeadTable(self.dynamodb, names.PUBLISHERS.name), gives=self.threshold > 0),
             Entries(self.dynamodb, names.TIMELINES.name),
             self.ledger,
             self.threshold,
             lambda _publisher, _followers, _choice: None,
         )
-        lookup = replace(self.lookup, heads=heads)
-        return planner._replace(
-            planning=replace(planner.planning, lookup=lookup, channels=channels)
-        )
+        return planner._replace(planning=replace(planner.planning, channels=channels))
 
     @contextmanager
     def running(self) -> Iterator[None]:

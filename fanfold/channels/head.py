@@ -4,8 +4,8 @@ A channel is one partition of the timelines table with the posts of one publishe
 followers read, in place of an entry for each of them. Every page reads the head, so it is one row,
 and short: at most `MOST` channels, active and demoted ones together.
 
-* `version` rises when a channel is added. A reader's row says up to which version it knows which
-  of the channels belong to publishers that the reader follows.
+* `version` rises when a channel is added, to the epoch millisecond or further. A reader's row says
+  up to which version it knows which of the channels belong to publishers that the reader follows.
 * `revision` rises with every change, so that of two readings of the row one is the later.
 * `seq` of a channel is raised after each post that is put into it, and before that post's fan-out
   is complete. What a container has read of a channel is good while its `seq` is the same.

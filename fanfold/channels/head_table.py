@@ -6,10 +6,11 @@ raised once more, which only makes containers read the channel again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fanfold import clock
 from fanfold.aws.items import Item, Value, expressions, number, text
 from fanfold.channels.head import HEAD, MOST, Channel, Head, head_of, key_of
 
@@ -25,17 +26,12 @@ class HeadTable:
     table: str
 
     def get(self, *, is_consistent: bool = True) -> Head:
-        answer = self.client.get_item(**self.request(is_consistent=is_consistent))
-        return head_of(answer.get("Item", {}))
+        request: Any = {"TableName": self.table, "Key": KEY, "ConsistentRead": is_consistent}
+        return head_of(self.client.get_item(**request).get("Item", {}))
 
-    def request(self, *, is_consistent: bool) -> dict[str, Any]:
-        """The GetItem that reads the row."""
-        return {"TableName": self.table, "Key": KEY, "ConsistentRead": is_consistent}
-
-    def wanted_beside(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """What BatchGetItem takes to read the row as well, consistently, in one call."""
-        keys = wanted.get(self.table, {}).get("Keys", [])
-        return {**wanted, self.table: {"Keys": [*keys, KEY], "ConsistentRead": True}}
+    def wanted(self) -> dict[str, Any]:
+        """What BatchGetItem takes to read the row, eventually."""
+        return {self.table: {"Keys": [KEY], "ConsistentRead": False}}
 
     def among(self, items: Iterable[Item]) -> Head:
         """The head among rows of the table; without its row, that of nobody."""
@@ -53,7 +49,8 @@ class HeadTable:
             return self._update(
                 removes=[f"{path}.until"], condition=f"attribute_exists({_named(path)}.#until)"
             )
-        version = seen.version + 1
+        # By the clock, so that a head that was lost does not begin below what readers have seen.
+        version = max(seen.version + 1, clock.now_ms())
         channel = Channel(publisher_id, version, followers=followers)
         sets: dict[str, Value | str] = {"version": number(version)}
         if not seen.revision:

@@ -1,4 +1,8 @@
-"""The head as a warm container knows it: at most a second old, and never going backwards."""
+"""The head as a warm container knows it: mostly at most a second old, and never going backwards.
+
+What is decided by an older one is safe, because each change of the head or of a reader's row wants
+what it was decided by. Only pages have to know what was told a few seconds ago.
+"""
 
 from __future__ import annotations
 
@@ -9,44 +13,61 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from fanfold import clock
-from fanfold.channels.head import Head, head_of
+from fanfold.aws.retries import is_transient
+from fanfold.channels.head import Head
 from fanfold.channels.head_table import HeadTable
+from fanfold.errors import TryLater
 
 # Every container reads the one row as often, and every post in a channel is seen as late.
 HEAD_SECONDS = 1.0
 # A head is read again up to so much earlier, by chance: else containers that began at the same time
 # would go on reading the row at the same time.
 JITTER = 0.25
+# Where a stage gives no channels and has none, one comes only by a repair, or by what is left of
+# the version before.
+IDLE_SECONDS = 60.0
+# The row is one hot key. While it is throttled, a page goes on with what was read so long ago.
+MOST_SECONDS = 10.0
 
 
 class Question(NamedTuple):
-    """The GetItem that reads the head beside other calls, and when it is made, by `now`."""
+    """What BatchGetItem takes to read the head beside other rows, and when that is asked."""
 
-    request: dict[str, Any]
+    wanted: dict[str, Any]
     since: float
 
 
 @dataclass
 class KnownHead:
-    """Any thread may use it. Times are those of `now`."""
+    """Any thread may use it. A stage that `gives` no channels goes on reading those that it has.
+
+    Times are those of `now`.
+    """
 
     table: HeadTable
+    gives: bool = True
     now: clock.Lasting = field(default_factory=clock.Lasting)
     _head: Head = field(default_factory=Head)
     _read_at: float = -math.inf
+    _refused_at: float = -math.inf
     _seconds: float = 0.0  # for which it is good
     _lock: Lock = field(default_factory=Lock)
 
     def forget(self) -> None:
         """Empty the cache, as after a cold start."""
         with self._lock:
-            self._head, self._read_at = Head(), -math.inf
+            self._head, self._read_at, self._refused_at = Head(), -math.inf, -math.inf
 
     @property
     def fresh(self) -> Head | None:
-        """The head, if it was read within about a second; None if it has to be read again."""
+        """The head, if it need not be read again yet."""
         with self._lock:
-            return self._head if self.now() - self._read_at < self._seconds else None
+            now = self.now()
+            is_idle = not self.gives and not self._head.channels
+            seconds = IDLE_SECONDS if is_idle else self._seconds
+            if now - self._refused_at < self._seconds:  # asking at once again would help nobody
+                seconds = max(seconds, MOST_SECONDS)
+            return self._head if now - self._read_at < seconds else None
 
     def learn(self, head: Head, since: float) -> Head:
         """Keep what was read after `since`, unless what is known is later; returns what is kept."""
@@ -64,19 +85,45 @@ class KnownHead:
             return self._head
 
     def ask(self) -> Question | None:
-        """What reads the head, eventually, beside other calls; None if it is fresh."""
+        """What reads the head, eventually, beside other rows; None if it is fresh."""
         if self.fresh is not None:
             return None
-        return Question(self.table.request(is_consistent=False), self.now())
+        return Question(self.table.wanted(), self.now())
 
     def hear(self, question: Question, answer: Mapping[str, Any]) -> Head:
-        """The head after the answer to a question."""
-        return self.learn(head_of(answer.get("Item", {})), question.since)
+        """The head after the answer to a question. Raises `TryLater`, as `get` does."""
+        if self.table.table in answer.get("UnprocessedKeys", {}):
+            return self._last_or(TryLater("The channels cannot be read just now; try again."))
+        rows = answer["Responses"].get(self.table.table, [])
+        return self.learn(self.table.among(rows), question.since)
 
     def get(self) -> Head:
-        """The head, read if it is not fresh, eventually."""
+        """The head, read if it is not fresh, eventually.
+
+        While it is throttled, as it was read `MOST_SECONDS` ago at most; else the error is raised.
+        """
         fresh = self.fresh
-        return self._read(is_consistent=False) if fresh is None else fresh
+        if fresh is not None:
+            return fresh
+        try:
+            return self._read(is_consistent=False)
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            return self._last_or(error)
+
+    def at_hand(self) -> Head | None:
+        """The head, of any age while it is throttled; None if it was never read.
+
+        For who asks for what it was decided by, and decides anew if that has changed.
+        """
+        try:
+            return self.get()
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            with self._lock:
+                return self._head if math.isfinite(self._read_at) else None
 
     def anew(self) -> Head:
         """The head, read consistently now."""
@@ -85,3 +132,10 @@ class KnownHead:
     def _read(self, *, is_consistent: bool) -> Head:
         since = self.now()
         return self.learn(self.table.get(is_consistent=is_consistent), since)
+
+    def _last_or(self, refusal: Exception) -> Head:
+        with self._lock:
+            now = self._refused_at = self.now()
+            if now - self._read_at < MOST_SECONDS:
+                return self._head
+        raise refusal

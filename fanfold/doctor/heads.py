@@ -53,7 +53,7 @@ def rebuilt(head: Head, known: Known, *, now_ms: int) -> Head:
     channel that was not in the head takes posts: that is one entry a post, and a person may demote
     it. Here, and only here, there may be more than `MOST`: else some posts would not be shown.
     """
-    version = max(head.version, known.version) + 1
+    version = max(head.version + 1, known.version + 1, now_ms)
     listed = [
         each._replace(version=version, seq=max(each.seq, known.posts[each.publisher_id]))
         for each in head.channels.values()

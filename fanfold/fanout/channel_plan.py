@@ -17,8 +17,9 @@ from enum import Enum, auto
 
 from fanfold import clock, times
 from fanfold.channels.head import Head
-from fanfold.channels.head_table import HeadTable
+from fanfold.channels.known_head import KnownHead
 from fanfold.channels.put import put
+from fanfold.errors import TryLater
 from fanfold.fanout.deliver import Outcome
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.row import Fanout
@@ -27,6 +28,9 @@ from fanfold.timeline.entries import Entries, Entry
 # The head may change between its read and each step: then all is decided anew, so often. A post
 # that is pushed in the end arrives as well.
 DECISIONS = 5
+# Followers to whom a post is pushed rather than made wait minutes for a head that cannot be read:
+# those of one segment, who cost half a cent.
+PUSHED_UNSEEN = 5_000
 
 
 class Choice(Enum):
@@ -39,11 +43,14 @@ class Choice(Enum):
 
 
 def choose(head: Head, publisher_id: str, followers: int, *, threshold: int) -> Choice:
-    """Where a post of this publisher goes, who has about so many followers."""
+    """Where a post of this publisher goes, who has about so many followers.
+
+    A `threshold` of 0 gives nobody a channel.
+    """
     channel = head.of(publisher_id)
     if channel is not None:
         return Choice.JOIN if channel.is_active else Choice.PUSH  # a person has demoted it
-    if followers < threshold:
+    if not threshold or followers < threshold:
         return Choice.PUSH
     return Choice.REFUSE if head.is_full else Choice.PROMOTE
 
@@ -55,36 +62,45 @@ class ChannelPlans:
     It gets the publisher, the estimated number of followers, and the choice.
     """
 
-    heads: HeadTable
+    heads: KnownHead
     entries: Entries
     ledger: Ledger
     threshold: int
     report: Callable[[str, int, Choice], None]
 
-    def deliver(self, fanout: Fanout, head: Head, followers: int) -> Outcome | None:
+    def deliver(self, fanout: Fanout, followers: int) -> Outcome | None:
         """Deliver a fan-out without a plan through its publisher's channel; None if it is to push.
 
-        `head` was read consistently after its message was received. Raises `TryLater` if the
-        timelines table takes no entry.
+        The head may be of any age: where it has changed, a step is refused, and a post that is
+        pushed arrives as well. Raises `TryLater` if the timelines table takes no entry, and if the
+        head cannot be read for a post of many followers.
         """
-        for attempt in range(DECISIONS):
-            seen = self.heads.get() if attempt else head
+        seen = self.heads.at_hand()
+        if seen is None:  # in a cold container, while the row is throttled
+            if followers > PUSHED_UNSEEN:
+                raise TryLater("The channels could not be read; try again.")
+            return None
+        for _ in range(DECISIONS):
+            since = self.heads.now()
             choice = choose(seen, fanout.publisher_id, followers, threshold=self.threshold)
             if choice is Choice.PUSH:
                 return None
             if choice is Choice.REFUSE:
                 self.report(fanout.publisher_id, followers, choice)
                 return None
-            if choice is Choice.PROMOTE and not self._promote(fanout, seen, followers):
-                continue
-            put(self.entries, Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at))
-            if (told := self.heads.raise_seq(fanout.publisher_id)) is not None:
+            told = None
+            if choice is Choice.JOIN or self._promote(fanout, seen, followers):
+                put(self.entries, Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at))
+                told = self.heads.table.raise_seq(fanout.publisher_id)
+            if told is not None:
+                self.heads.learn(told, since)
                 return self._complete(fanout, followers, told)
+            seen = self.heads.anew()
         return None
 
     def _promote(self, fanout: Fanout, seen: Head, followers: int) -> bool:
         """Give the publisher a channel, unless the head has changed since it was seen."""
-        if self.heads.add(fanout.publisher_id, seen, followers=followers) is None:
+        if self.heads.table.add(fanout.publisher_id, seen, followers=followers) is None:
             return False
         self.report(fanout.publisher_id, followers, Choice.PROMOTE)
         return True

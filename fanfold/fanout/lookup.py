@@ -20,8 +20,6 @@ from fanfold.timeline.posts import from_item as post_of
 
 if TYPE_CHECKING:
     from fanfold.aws.threads import Together
-    from fanfold.channels.head import Head
-    from fanfold.channels.head_table import HeadTable
 
 
 class Found(NamedTuple):
@@ -31,7 +29,6 @@ class Found(NamedTuple):
     post: Post | None
     level: int  # of the publisher's write shards
     first_page: Page | None = None  # of its followers, if that was read as well
-    head: Head | None = None  # likewise
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,6 @@ class Lookup:
     publishers: PublishersTable
     edges_table: EdgesTable
     together: Together
-    heads: HeadTable | None = None  # read beside the publisher's row, if it is given
 
     def find(self, fanout_id: str, publisher_id: str) -> Found:
         """The rows of a fan-out, whose publisher is probably this one."""
@@ -77,7 +73,7 @@ class Lookup:
         }
         if is_id(publisher_id):
             wanted[self.publishers.table] = self.publishers.wanted(publisher_id)
-        return wanted if self.heads is None else self.heads.wanted_beside(wanted)
+        return wanted
 
     def _rows(self, wanted: dict[str, Any], answer: Any = None) -> dict[str, list[Item]]:
         """The rows of each table."""
@@ -88,14 +84,11 @@ class Lookup:
         if fanout is None:
             return Found(None, None, 0)
         seen = fanout_of(fanout)
-        of_publishers = rows.get(self.publishers.table, [])
         if seen.publisher_id == publisher_id:
-            theirs = [row for row in of_publishers if row["publisher_id"]["S"] == publisher_id]
-            shards = shards_of(_one(theirs) or {})
+            shards = shards_of(_one(rows.get(self.publishers.table, [])) or {})
         else:
             shards = self.publishers.shards(seen.publisher_id)
-        head = None if self.heads is None else self.heads.among(of_publishers)
-        return Found(seen, post_of(post) if post else None, shards.level, head=head)
+        return Found(seen, post_of(post) if post else None, shards.level)
 
 
 def _one(items: list[Item]) -> Item | None:

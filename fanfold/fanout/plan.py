@@ -2,7 +2,7 @@
 
 What one sample of the ring holds whole needs no plan: the entries are written here, and one update
 completes the fan-out. Whatever does not come to its end like that is planned, and goes to a lane.
-In a stage with channels, a post of a publisher who has one is a single entry (`channel_plan.py`).
+A post of a publisher who has a channel is a single entry (`channel_plan.py`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Planning:
     lanes: Lanes
     loop: Loop
     threads: Executor | None = None
-    channels: ChannelPlans | None = None  # of a stage that has them
+    channels: ChannelPlans | None = None
 
     def plan(
         self, fanout_id: str, *, publisher_id: str, pace: Pace, redelivered: bool, stop_at: float
@@ -103,10 +103,9 @@ class Planning:
         if sample.estimate == (0, True):
             return self._complete(fanout, 0)
         is_there = _is_there(found.post, fanout)
-        if self.channels is not None and found.head is not None and is_there:
-            followers = sample.estimate.followers
-            if outcome := self.channels.deliver(fanout, found.head, followers):
-                return outcome
+        followers = sample.estimate.followers
+        if self.channels and is_there and (done := self.channels.deliver(fanout, followers)):
+            return done
         # A message that comes again may have stopped its worker: not twice, a lane has more time.
         # And what comes over the rate takes no time of PLAN, which everybody's posts pass.
         is_for_a_lane = redelivered or fanout.is_over_rate

@@ -113,17 +113,25 @@ class Following:
         return self._ask(False, user_id, publisher_id, asked_at, by_message=by_message)
 
     def settle(self, user_id: str, publisher_id: str) -> Reconciled:
-        """Reconcile for RELATE.
+        """Reconcile for RELATE, with the edge and with what the user's row says of a channel.
 
         A post that was accepted just before its edge was put may reach the outbox after it. So
         whoever puts an edge has the outbox looked at a second time, and so does RELATE.
         """
         done = self.reconcile(user_id, publisher_id)
+        self._note_channel(done.row)
         if done.has_put and self.backfills:
             order = BackfillRelation(user_id=user_id, publisher_id=publisher_id)
             delay = self.reconcile_after_seconds
             self.relation_queue.send(order.message(group=publisher_id, delay_seconds=delay))
         return done
+
+    def _note_channel(self, row: Follow) -> None:
+        for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
+            if self.follows.note_channel(row, now_ms=clock.now_ms()):
+                return
+            row = self.follows.get(row.user_id, row.publisher_id)
+        raise _contended(row.user_id, row.publisher_id)
 
     def reconcile(self, user_id: str, publisher_id: str, *, is_new: bool = False) -> Reconciled:
         """Make the edge agree with the row; repeat until the row has not changed meanwhile.

@@ -25,23 +25,18 @@ _CHANGES: dict[str, Value] = {"changes": number(1)}
 
 
 def followed(reader: Reader, head: Head, publisher_ids: Sequence[str]) -> Memo:
-    """The change of a follow of these publishers, of a reader just read."""
+    """The change of a follow of these publishers, of a reader just read.
+
+    Where the row `is_ahead` of the head, that was read consistently after the row: a later one was
+    lost. Versions go by the clock, so that the row is complete to none that is yet to come.
+    """
     adds = dict(_CHANGES)
     if marks := [hash_of(each) for each in publisher_ids if head.of(each)]:
         adds["channels"] = binaries(marks)
-    if is_ahead(reader, head):
-        # Only after a restore of the head, as its caller has just read it. Its next versions may be
-        # those of other channels, which the row would then be taken to know.
-        return Memo(
-            sets={"channels_seen": number(head.version)},
-            adds=adds,
-            condition="#channels_seen = :as_read",
-            values={":as_read": number(reader.channels_seen)},
-        )
     return Memo(
         adds=adds,
-        condition="(attribute_not_exists(#channels_seen) OR #channels_seen <= :head_version)",
-        values={":head_version": number(head.version)},
+        condition="(attribute_not_exists(#channels_seen) OR #channels_seen <= :newest)",
+        values={":newest": number(max(head.version, reader.channels_seen))},
     )
 
 
@@ -53,6 +48,14 @@ def unfollowed(publisher_id: str) -> Memo:
 def is_ahead(reader: Reader, head: Head) -> bool:
     """Whether the row is complete to a later head than this one."""
     return reader.channels_seen > head.version
+
+
+def disagrees(reader: Reader, row: Follow) -> bool:
+    """Whether the row does not say of a channel what the relation to its publisher says.
+
+    A page may still look up the channel, but what it has read may be from before the relation.
+    """
+    return row.is_active != holds(reader.channels, row.publisher_id)
 
 
 def overlooks(reader: Reader, head: Head, row: Follow) -> bool:

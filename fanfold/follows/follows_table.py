@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fanfold.aws import batch_get
 from fanfold.aws.items import MAX_KEYS, Item, expressions, get_number, get_text, number, text
 from fanfold.aws.transactions import transact
+from fanfold.channels.head import Head
 from fanfold.errors import TooManyFollows
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import EXPIRES_AT
@@ -155,6 +156,20 @@ class FollowsTable:
         marked = {"Update": self.readers.marked(seen.user_id, change, memo)}
         return not transact(self.client, [{"ConditionCheck": is_the_same}, marked])
 
+    def note_channel(self, seen: Follow, *, now_ms: int) -> bool:
+        """Have the user's row say of a channel of the publisher what the relation `seen` says.
+
+        So it does, unless the channel was added as the relation changed: a page that looks up the
+        new channel then may know nothing of the change, and its function nothing of the channel.
+        False if somebody else changed either meanwhile; read it again.
+        """
+        if self.heads is None or not self.heads.get().of(seen.publisher_id):
+            return True
+        from fanfold.follows import followed_channels
+
+        is_noted = not followed_channels.disagrees(self.readers.get(seen.user_id), seen)
+        return is_noted or self.mark(seen, now_ms=now_ms)
+
     def ask_again(self, seen: Follow, *, now_ms: int) -> Follow | None:
         """Record that the state which the relation already has was asked for at `seen.asked_at`.
 
@@ -197,9 +212,9 @@ class FollowsTable:
     def _followed(self, reader: Reader, publisher_ids: Sequence[str]) -> Memo:
         if self.heads is None:
             return NO_MEMO
-        from fanfold.follows import followed_channels  # for a stage with channels alone
+        from fanfold.follows import followed_channels
 
-        head = self.heads.get()
+        head = self.heads.at_hand() or Head()
         if followed_channels.is_ahead(reader, head):
             head = self.heads.anew()
         return followed_channels.followed(reader, head, publisher_ids)

@@ -1,30 +1,23 @@
-"""QUERY: the union of a reader's own timeline and of the channels of those whom they follow.
+"""QUERY: what reads channels beside a reader's own timeline, where there are any.
 
-One range of the reader's own, and one of each of at most 64 channels. What channels hold is read
-from windows that all readers share, and beyond them by one query for each that is needed.
+Most stages have none. Their functions read the head now and then, and load nothing else of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from fanfold.channels.head import MOST, Channel, Head, partition_of
-from fanfold.channels.known_head import KnownHead
-from fanfold.channels.windows import WINDOW, Window, Windows
-from fanfold.timeline import memo, union
-from fanfold.timeline.entries import Entries, Entry, found
 from fanfold.timeline.source import Range, Source
-from fanfold.timeline.union import Part
 
 if TYPE_CHECKING:
+    from fanfold.channels.known_head import KnownHead
+    from fanfold.channels.windows import Windows
+    from fanfold.timeline.channel_union import Union
+    from fanfold.timeline.entries import Entries, Entry
     from fanfold.timeline.sight import Sight
 
-# Of channels, for one page: in the worst case a window of each, and what is beyond it once. So the
-# first query of a page always finds all that is there, also where a rebuilt head has more channels
-# than `MOST`. A second look may read each once more: else it would not be known what is missing,
-# and of several late posts one would be shown again.
-MAX_QUERIES = 2 * MOST
 # Late entries that come into channels within a second, while a container knows of none of them.
 HIDDEN = 50
 
@@ -34,7 +27,12 @@ class ChannelReading:
 
     def __init__(self, head: KnownHead, timelines: Entries) -> None:
         self.head, self.timelines = head, timelines
-        self.windows = Windows()
+
+    @cached_property
+    def windows(self) -> Windows:
+        from fanfold.channels.windows import Windows
+
+        return Windows()
 
     def forget(self) -> None:
         """Empty the caches, as after a cold start."""
@@ -43,132 +41,37 @@ class ChannelReading:
 
     def union(self, own: Source[Entry], sight: Sight) -> Source[Entry]:
         """The source of one page, from that of the reader's own timeline."""
-        page = _Union(self, own, sight)
-        return Source(page.newest, page.oldest, hidden=HIDDEN)
+        return _Page(self, own, sight)
 
 
-class _Union:
-    """While one page is read."""
+class _Page(Source["Entry"]):
+    """The reader's own timeline, and its union with channels once the head tells of some."""
 
     def __init__(self, reading: ChannelReading, own: Source[Entry], sight: Sight) -> None:
+        super().__init__(self._newest, self._oldest)
         self._reading, self._own, self._sight = reading, own, sight
-        self._channels: Sequence[Channel] | None = None  # that the reader follows
-        self._left = MAX_QUERIES
 
-    def newest(
-        self, within: Range, *, before: str | None, limit: int
+    def _newest(self, within: Range, **about: Any) -> tuple[Sequence[Entry], bool]:
+        own = self._own.newest(within, **about)
+        return self._union.newest(own, within, **about) if self._has_channels else own
+
+    def _oldest(
+        self, within: Range, *, is_consistent: bool, **about: Any
     ) -> tuple[Sequence[Entry], bool]:
-        entries, has_more = self._own.newest(within, before=before, limit=limit)
-        # A window is no help far below.
-        windows = self._windows(may_read=before is None and within.until is None)
-
-        def request(channel: Channel, key: str | None) -> dict[str, Any]:
-            return self._reading.timelines.request(
-                partition_of(channel.publisher_id),
-                within._replace(since=key or within.since),
-                start=before,
-                limit=limit,
-                ScanIndexForward=False,
-                ConsistentRead=True,
-            )
-
-        parts = [
-            each.newest(within, before=before, limit=limit) if each else None for each in windows
-        ]
-        own = union.part(entries, has_more, is_up=False)
-        return self._merged(own, parts, request, limit, is_up=False)
-
-    def oldest(
-        self, within: Range, *, after: str | None, limit: int, is_consistent: bool
-    ) -> tuple[Sequence[Entry], bool]:
-        entries, has_more = self._own.oldest(
-            within, after=after, limit=limit, is_consistent=is_consistent
-        )
+        own = self._own.oldest(within, is_consistent=is_consistent, **about)
         if is_consistent:
-            self._channels = self._followed(self._reading.head.anew())
-            self._left = max(self._left, len(self._channels))
-        windows = self._windows(may_read=not is_consistent)
+            self._sight.head = self._reading.head.anew()
+        if not self._has_channels:
+            return own
+        self.hidden = HIDDEN
+        return self._union.oldest(own, within, is_consistent=is_consistent, **about)
 
-        def request(channel: Channel, key: str | None) -> dict[str, Any]:
-            return self._reading.timelines.request(
-                partition_of(channel.publisher_id),
-                within._replace(until=key or within.until),
-                start=after,
-                limit=limit,
-                ScanIndexForward=True,
-                ConsistentRead=True,
-            )
+    @property
+    def _has_channels(self) -> bool:
+        return bool(self._sight.head.channels)
 
-        parts = [
-            each.oldest(within, after=after, limit=limit) if each and not is_consistent else None
-            for each in windows
-        ]
-        own = union.part(entries, has_more, is_up=True)
-        return self._merged(own, parts, request, limit, is_up=True)
+    @cached_property
+    def _union(self) -> Union:
+        from fanfold.timeline.channel_union import Union
 
-    def _merged(
-        self,
-        own: Part[Entry],
-        known: Sequence[Part[Entry] | None],
-        request: Callable[[Channel, str | None], dict[str, Any]],
-        limit: int,
-        *,
-        is_up: bool,
-    ) -> tuple[Sequence[Entry], bool]:
-        """The union, for which channels are queried that are not known far enough."""
-        channels = self._channels or ()
-        nothing: Part[Entry] = union.unknown(is_up=is_up)
-        parts = [own, *(nothing if each is None else each for each in known)]
-        places, key = union.short(parts, limit, is_up=is_up)
-        asked = [place for place in places if place][: self._left]
-        answers = self._query([request(channels[place - 1], key) for place in asked])
-        for place, (entries, has_more) in zip(asked, answers, strict=True):
-            self._reading.windows.compare(channels[place - 1], entries)
-            parts[place] = union.part(entries, has_more, is_up=is_up, read_to=key)
-        return union.merged(parts, limit, is_up=is_up)
-
-    def _windows(self, *, may_read: bool) -> list[Window | None]:
-        """The window of each channel that the reader follows, as far as there is one."""
-        if self._channels is None:
-            assert self._sight.head is not None
-            self._channels = self._followed(self._sight.head)
-            self._left = max(self._left, 2 * len(self._channels))
-        cache, since = self._reading.windows, self._sight.since
-        windows = [cache.of(each) for each in self._channels]
-        if may_read:
-            lacking = [place for place, each in enumerate(windows) if each is None]
-            lacking = lacking[: self._left]
-            requests = [
-                self._reading.timelines.request(
-                    partition_of(self._channels[place].publisher_id),
-                    Range(since),
-                    start=None,
-                    limit=WINDOW,
-                    ScanIndexForward=False,
-                    ConsistentRead=True,
-                )
-                for place in lacking
-            ]
-            for place, (newest, has_more) in zip(lacking, self._query(requests), strict=True):
-                windows[place] = cache.keep(self._channels[place], newest, has_more, since=since)
-        return windows
-
-    def _query(self, requests: Sequence[dict[str, Any]]) -> list[tuple[list[Entry], bool]]:
-        if not requests:
-            return []
-        self._left -= len(requests)
-        answers = self._sight.together(*(("Query", each) for each in requests))
-        return [found(each) for each in answers]
-
-    def _followed(self, head: Head) -> list[Channel]:
-        """The channels in the head of publishers that the reader follows."""
-        sight = self._sight
-        assert sight.reader is not None
-        if not sight.has_row:  # who has none follows nobody
-            return []
-        followed, newer = memo.told(sight.reader, head)
-        if not newer:
-            return followed
-        more = sight.followed_among({each.publisher_id for each in newer})
-        memo.note(sight.readers, sight.user_id, sight.reader, head, more)
-        return [*followed, *(each for each in newer if each.publisher_id in more)]
+        return Union(self._reading, self._sight)

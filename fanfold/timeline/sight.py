@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from fanfold import clock, times
+from fanfold.channels.head import Head
 from fanfold.errors import TryLater
 from fanfold.timeline import marks
 from fanfold.timeline.entries import Entries, Entry
@@ -17,8 +18,8 @@ from fanfold.timeline.readers import Readers, reader_of
 from fanfold.timeline.source import Source
 
 if TYPE_CHECKING:
+    from fanfold.aws.items import Item
     from fanfold.aws.threads import Together
-    from fanfold.channels.head import Head
     from fanfold.timeline.channel_reading import ChannelReading
 
 # Calls of BatchGetItem for the same rows, with jitter between them.
@@ -30,7 +31,7 @@ Followed: TypeAlias = Callable[[str, Collection[str]], tuple[set[str], set[str]]
 
 
 class Sights:
-    """Makes the sight of each reader; in a stage with channels, they are seen as well."""
+    """Makes the sight of each reader, who with `channels` sees these as well."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class Sight:
         self.user_id, self.readers, self.together = user_id, sights.readers, sights.together
         self.reader: Reader | None = None
         self.has_row: bool  # set with the reader
-        self.head: Head | None = None  # in a stage with channels
+        self.head: Head  # likewise
         self._sights, self._retention_days = sights, retention_days
         self._now_ms = clock.now_ms()
         self._is_followed: dict[str, bool] = {}  # by publisher, as far as that was read
@@ -83,15 +84,20 @@ class Sight:
 
     def begin(self, *calls: tuple[str, dict[str, Any]]) -> Sequence[Any]:
         """Make calls, and beside them read the reader's row and, if it is time, the head."""
-        known = self._sights.channels.head if self._sights.channels else None
-        asked = known.ask() if known else None
         row = self.readers.request(self.user_id)
-        heads = [("GetItem", asked.request)] if asked else []
-        *answers, found = self.together(*calls, *heads, ("GetItem", row))
-        if known:
-            self.head = known.hear(asked, answers.pop()) if asked else known.last
-        self.has_row = "Item" in found
-        self.reader = reader_of(found.get("Item", {}))
+        channels = self._sights.channels
+        asked = channels.head.ask() if channels else None
+        if channels and asked:
+            *answers, found = self.together(*calls, ("BatchGetItem", _with_row(asked.wanted, row)))
+            self.head = channels.head.hear(asked, found)
+            if row["TableName"] in found.get("UnprocessedKeys", {}):
+                (found,) = self.together(("GetItem", row))
+        else:
+            self.head = channels.head.last if channels else Head()
+            *answers, found = self.together(*calls, ("GetItem", row))
+        items = [found["Item"]] if "Item" in found else _items(found, row["TableName"])
+        self.has_row = bool(items)
+        self.reader = reader_of(items[0] if items else {})
         return answers
 
     def unmarked(self, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -148,3 +154,14 @@ class Sight:
             if not left:
                 return found
         raise TryLater("Whom you follow could not be read just now; try again.")
+
+
+def _with_row(wanted: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """The BatchGetItem that reads a row beside others, where GetItem would read it alone."""
+    alone = {"Keys": [row["Key"]], "ConsistentRead": row["ConsistentRead"]}
+    return {"RequestItems": {**wanted, row["TableName"]: alone}}
+
+
+def _items(answer: Mapping[str, Any], table: str) -> Sequence[Item]:
+    found: Sequence[Item] = answer.get("Responses", {}).get(table, ())
+    return found

@@ -1,5 +1,6 @@
 """`fanfold channels`: list the timelines that all followers of a publisher read; add, demote."""
 
+import math
 from typing import Annotated
 
 import typer
@@ -14,6 +15,7 @@ from fanfold_cli import channel_cost
 from fanfold_cli.amounts import dollars
 from fanfold_cli.channels import (
     ACTIVE,
+    check_gives,
     content_of,
     draw,
     followers_of,
@@ -80,6 +82,7 @@ def add(
     """Give a publisher a channel; asks first. A demoted one takes posts again."""
     checked_id(publisher)
     deployment = Deployment.choose(stack, home)
+    check_gives(deployment)
     with failing_with("The channel cannot be added; run it again", TryLater):
         heads = heads_of(deployment)
         head = heads.get()
@@ -186,7 +189,7 @@ def _meaning_of_demote(deployment: Deployment, publisher: str, days: int) -> str
     found = followers_of(deployment, publisher)
     pushed = pushed_to(found)
     again = ""
-    if found.followers >= threshold_of(deployment):
+    if found.followers >= (threshold_of(deployment) or math.inf):
         again = (
             " Once the place is free, PLAN gives it a channel again with its next post: it has as "
             "many followers as -c channel_threshold= wants."

@@ -192,7 +192,8 @@ def _doctor(
     if repair:
         repairer = Repair(records, seeding.following(deployment, seeding.report_growth))
     channels = None
-    if heads:
+    # Of a stage that has never had one, nothing is read for them.
+    if settings.channel_threshold or heads.get().revision:
         channels = Channels(
             records,
             heads.table,

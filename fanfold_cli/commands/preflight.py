@@ -99,11 +99,9 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
 
     def stack() -> list[Check]:
         found = account.stack(wanted.stack)
-        channels = checks.check_channels(wanted, found)
         return [
             checks.check_stack(wanted, found, deploy),
             checks.check_warmth(wanted, found),
-            *([channels] if channels else []),
         ]
 
     def concurrency() -> list[Check]:

@@ -1,17 +1,14 @@
 """What an account has, read and never changed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from fanfold import names
-from fanfold.channels.head_table import HeadTable
 from fanfold_cli import aws
 from fanfold_cli.preflight.checks import FoundStack, FoundTable
 from fanfold_cli.preflight.wanted import TABLE_TYPES
-from fanfold_cli.stack import outputs_of
 
 # A check that takes longer has failed: two attempts of ten seconds.
 READ_SECONDS: Final = 10
@@ -61,7 +58,6 @@ class Account:
                 logical: self._is_pool_protected(physical)
                 for logical, physical in _of(made, "AWS::Cognito::UserPool")
             },
-            self._channels(outputs_of(described)),
         )
 
     def unreserved_concurrency(self) -> int:
@@ -81,12 +77,6 @@ class Account:
             "UPDATING" in (table["TableStatus"], warm.get("Status")),
             int(warm.get("WriteUnitsPerSecond", 0)),
         )
-
-    def _channels(self, outputs: Mapping[str, str]) -> int:
-        if names.CHANNEL_THRESHOLD_OUTPUT not in outputs:
-            return 0
-        heads = HeadTable(self._client("dynamodb"), outputs[names.PUBLISHERS.output])
-        return len(heads.get().channels)
 
     def _is_pool_protected(self, pool: str) -> bool:
         described = self._client("cognito-idp").describe_user_pool(UserPoolId=pool)["UserPool"]

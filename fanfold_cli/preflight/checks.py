@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MIN_CONCURRENCY, room_of
-from fanfold_cli.channels import BY_HAND
 from fanfold_cli.console import counted
 from fanfold_cli.preflight.wanted import Wanted
 
@@ -45,7 +44,6 @@ class FoundStack:
     is_protected: bool
     tables: Mapping[str, FoundTable]
     pools: Mapping[str, bool]
-    channels: int = 0  # of publishers, if it is a stage that has them
 
     def unprotected(self) -> list[str]:
         names = [] if self.is_protected else ["the stack"]
@@ -162,22 +160,6 @@ def _stack(status: Status, sentence: str) -> Check:
 
 def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def check_channels(wanted: Wanted, found: FoundStack | None) -> Check | None:
-    """Whether pages go on showing what lies in channels; None for a stage without any."""
-    name, channels = "channels", found.channels if found else 0
-    if wanted.has_channels:
-        return Check(name, Status.OK, f"The stage has {counted(channels, 'channel')}.")
-    if not channels:
-        return None
-    return Check(
-        name,
-        Status.REFUSED,
-        f"After this deploy no timeline shows what lies in {counted(channels, 'channel')}: give "
-        f"{BY_HAND} again, until `fanfold channels list --stack {wanted.stack}` has "
-        "none.",
-    )
 
 
 def check_concurrency(wanted: Wanted, unreserved: int) -> Check:

@@ -23,7 +23,6 @@ class Wanted:
     workers: int  # of all queues together
     max_write_units: int | None
     warm_write_units: int | None
-    has_channels: bool = False
 
     @classmethod
     def by(cls, stack: SynthesizedStack) -> "Wanted":
@@ -50,7 +49,6 @@ class Wanted:
             ),
             max_write_units=_max_write_units(tables),
             warm_write_units=template.get("Metadata", {}).get("Fanfold", {}).get("WarmWriteUnits"),
-            has_channels=names.CHANNEL_THRESHOLD_OUTPUT in outputs,
         )
 
 

@@ -316,8 +316,7 @@ def channels_are_added_demoted_and_removed(client: Any) -> None:
     for until in (EXPIRES, EXPIRES + 1, EXPIRES + 1):
         heads.remove(demoted._replace(until=until))
     heads.raise_seq("pub")
-    wanted = {names.PUBLISHERS.name: {"Keys": [{"publisher_id": {"S": "pub"}}]}}
-    answer = client.batch_get_item(RequestItems=heads.wanted_beside(wanted))
+    answer = client.batch_get_item(RequestItems=heads.wanted())
     heads.among(answer["Responses"][names.PUBLISHERS.name])
     seen = heads.get()
     for wanted_head in (seen, seen, Head(version=7, revision=seen.revision + 1)):

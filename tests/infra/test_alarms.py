@@ -110,11 +110,11 @@ def test_every_table_and_index_has_an_alarm_on_its_throttles(
 def test_a_new_index_gets_an_alarm_automatically(
     monkeypatch: pytest.MonkeyPatch, synthesize: Callable[..., Template]
 ) -> None:
-    readers = names.READERS._replace(indexes=(names.Index("country", "country"),))
-    every = [readers if table is names.READERS else table for table in names.TABLES]
+    following = names.FOLLOWING._replace(indexes=(names.Index("country", "country"),))
+    every = [following if table is names.FOLLOWING else table for table in names.TABLES]
     monkeypatch.setattr(names, "TABLES", tuple(every))
-    monkeypatch.setitem(TABLE_ACTIONS, readers, {})
-    assert "ReadersCountryIndexThrottled" in ids(synthesize())
+    monkeypatch.setitem(TABLE_ACTIONS, following, {})
+    assert "FollowingCountryIndexThrottled" in ids(synthesize())
 
 
 def test_the_growths_of_every_function_that_writes_edges_are_watched(template: Template) -> None:

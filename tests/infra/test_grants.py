@@ -34,14 +34,16 @@ def test_whoever_may_publish_may_send_to_the_publish_queue_and_nothing_else(stac
     }
 
 
-def test_whoever_may_read_may_do_what_the_door_of_timelines_may(stack: Stack) -> None:
+def test_whoever_may_read_may_do_what_the_door_of_timelines_may_and_write_nothing(
+    stack: Stack,
+) -> None:
     timeline, function = embed(stack), client_function(stack)
     timeline.grant_read(function)
     found = template_of(stack)
     door = [
         each
         for each in statements(found, "TimelineTimelineFunctionRole")
-        if "logs" not in json.dumps(each["Action"])
+        if "logs" not in json.dumps(each["Action"]) and each["Action"] != "dynamodb:UpdateItem"
     ]
     assert door == statements(found, "Reader")
 

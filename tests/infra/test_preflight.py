@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,6 @@ from moto import mock_aws
 from moto.cloudformation.models import cloudformation_backends
 from typer.testing import CliRunner
 
-from fanfold import names
-from fanfold.channels.head_table import HeadTable
 from fanfold_cli.app import app
 from fanfold_cli.commands import preflight as command
 from fanfold_cli.commands.preflight import ordinary_deploy
@@ -27,7 +25,6 @@ from fanfold_cli.console import ExpectedError
 from fanfold_cli.local import assembly
 from fanfold_cli.preflight import synthesis
 from fanfold_cli.preflight.wanted import Wanted
-from fanfold_cli.stack import outputs_of
 from infra.context import choose
 from infra.stack import FanfoldStack
 from tests.integration.cli import Ran
@@ -91,11 +88,8 @@ class World:
         said = str(failure) if isinstance(failure, ExpectedError) else result.stderr
         return Ran(result.exit_code, result.stdout, said)
 
-    def deploy(self, *context: str, channels: Sequence[str] | None = None) -> None:
-        """Make the stack's tables, in the form that moto's CloudFormation knows.
-
-        With `channels` it is a stage where these publishers have one.
-        """
+    def deploy(self, *context: str) -> None:
+        """Make the stack's tables, in the form that moto's CloudFormation knows."""
         stack = self.synthesize(list(context))
         made: dict[str, Any] = {}
         for logical_id, resource in stack.template["Resources"].items():
@@ -110,22 +104,11 @@ class World:
                     ],
                 }
                 made[logical_id] = {"Type": "AWS::DynamoDB::Table", "Properties": properties}
-        outputs: dict[str, Any] = {}
-        if channels is not None:
-            output = names.PUBLISHERS.output
-            outputs[output] = {"Value": stack.template["Outputs"][output]["Value"]}
-            outputs[names.CHANNEL_THRESHOLD_OUTPUT] = {"Value": "1000000"}
         self.client("cloudformation").create_stack(
             StackName=stack.name,
-            TemplateBody=json.dumps({"Resources": made, "Outputs": outputs}),
+            TemplateBody=json.dumps({"Resources": made}),
             EnableTerminationProtection=stack.is_protected,
         )
-        if channels is not None:
-            table = self.client("cloudformation").describe_stacks(StackName=stack.name)
-            physical = outputs_of(table["Stacks"][0])[names.PUBLISHERS.output]
-            heads = HeadTable(self.client("dynamodb"), physical)
-            for publisher in channels:
-                assert heads.add(publisher, heads.get(), followers=9)
         self.protect(stack.is_protected)
 
     def protect(self, is_protected: bool) -> None:
@@ -369,19 +352,11 @@ def documented() -> set[str]:
 
 
 def test_it_needs_exactly_the_permissions_that_are_documented(world: World) -> None:
-    world.deploy(*FIRST, channels=[])
+    world.deploy(*FIRST)
     world.allowed = documented()
     ran = world.preflight(*FIRST)
     assert results(ran) == {**GOOD, "stack": "warning"}
     assert world.called == world.allowed
-
-
-def test_a_deploy_that_would_hide_what_lies_in_channels_is_refused(world: World) -> None:
-    world.deploy(*FIRST, channels=["ada", "bea"])
-    ran = world.preflight(*FIRST)
-    assert results(ran) == {**GOOD, "stack": "warning", "channels": "refused"}
-    assert "2 channels" in ran.stdout
-    assert ran.exit_code == 1
 
 
 def test_it_changes_nothing(world: World) -> None:

@@ -56,12 +56,6 @@ def record(request: pytest.FixtureRequest) -> Record:
     return walk(request.param)
 
 
-@pytest.fixture(scope="module")
-def with_channels() -> Record:
-    """The same in a stage with channels."""
-    return walk(names.LIBCURL, with_channels=True)
-
-
 def missing(needed: set[Need], held: Sequence[Grant]) -> set[Need]:
     return {need for need in needed if not is_allowed(need, held)}
 
@@ -110,17 +104,7 @@ def test_each_grant_that_is_taken_away_is_missed(
         assert missing(needed, left), grant
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_in_a_stage_with_channels_a_function_may_do_what_it_calls_and_nothing_else(
-    with_channels: Record, shared: Template, module: str
-) -> None:
-    held, needed = grants(policies(shared)[module]), all_needed(with_channels, shared)[module]
-    assert (missing(needed, held), unused(needed, held)) == (set(), set())
-    for grant in (each for each in held if each.allows):
-        assert missing(needed, [each for each in held if each is not grant]), grant
-
-
-def test_with_channels_the_head_is_the_only_row_of_publishers_for_pages_and_sweep(
+def test_the_head_is_the_only_row_of_publishers_for_pages_and_sweep(
     shared: Template,
 ) -> None:
     rows = arn("dynamodb", f"table/{names.PUBLISHERS.name}")
@@ -184,13 +168,10 @@ def test_no_policy_has_a_wildcard(template: Template) -> None:
         assert wildcards(grants(policy)) == set()
 
 
-@pytest.mark.parametrize("threshold", [None, 1_000])
-def test_with_a_key_and_a_vpc_each_function_may_use_them_as_far_as_it_needs(
-    with_channels: Record, stack: Stack, threshold: int | None
-) -> None:
-    record = with_channels if threshold else walk(names.LIBCURL)
+def test_with_a_key_and_a_vpc_each_function_may_use_them_as_far_as_it_needs(stack: Stack) -> None:
+    record = walk(names.LIBCURL)
     network, key_ = Network(vpc=ec2.Vpc(stack, "Vpc", max_azs=1)), kms.Key(stack, "Key")
-    embed(stack, encryption_key=key_, network=network, channel_threshold=threshold)
+    embed(stack, encryption_key=key_, network=network)
     template = template_of(stack)
     ((logical_id, _),) = of_type(template, "AWS::KMS::Key").items()
     key = arn("kms", f"key/{logical_id}")
@@ -211,7 +192,7 @@ def test_with_a_key_and_a_vpc_each_function_may_use_them_as_far_as_it_needs(
 
 @pytest.mark.thorough
 def test_whatever_goes_wrong_a_function_calls_nothing_else(shared: Template) -> None:
-    """Some of these worlds have channels, and the stage with them may do all that another may."""
+    """Some of these worlds have channels."""
     with installed(), recording() as record:
         for seed in range(SEEDS):
             run(seed)

@@ -12,11 +12,12 @@ from aws_model import errors
 from aws_model.dynamodb.capacity import PROVISIONED, Reason, throttled
 from aws_model.iam import LEADING_KEYS, SOURCE_FUNCTION, Need, arn, needs
 from fanfold import clock, contract, names
+from fanfold.aws.items import text
 from fanfold.channels.head import HEAD
 from fanfold.channels.head_table import HeadTable
 from fanfold.errors import TooManyRequests, TryLater
 from fanfold.follows.sharding import HOT_KEY_RANGE
-from fanfold.ids import ref_id_for
+from fanfold.ids import ref_id_for, sort_key
 from simulation import clients
 from simulation.channels import Stage
 from simulation.clients import running, tables_of
@@ -74,8 +75,11 @@ def _module() -> str:
     return str(caller).removeprefix("functions.")
 
 
-def walk(transport: str, *, with_channels: bool = False) -> Record:
-    """Run each function through its paths, once; the record."""
+def walk(transport: str) -> Record:
+    """Run each function through its paths, once; the record.
+
+    The stage gives channels by hand. Any other one may still have some.
+    """
     with installed(), recording() as record:
         world = World(SEED, transport=transport)
         calm(world)
@@ -83,8 +87,7 @@ def walk(transport: str, *, with_channels: bool = False) -> Record:
         # reader's row has marks for.
         world.sample_edges, world.max_hidden, world.max_muted = 2, 1, 1
         world.backfill, world.retention_days = 2, 30
-        if with_channels:
-            world.channels.stage = Stage(threshold=BY_HAND)
+        world.channels.stage = Stage(threshold=BY_HAND)
         world.run(lambda world: world.start_client("walker", lambda: Walk(world).all()))
     return record
 
@@ -118,11 +121,9 @@ class Walk:
         for step in (
             self.follow, self.publish, self.use_every_route, self.send_every_message,
             self.grow, self.hand_back, self.lose_answers, self.reject,
-            self.lose_orders, self.hurry, self.misgroup,
+            self.lose_orders, self.hurry, self.misgroup, self.share, self.look_again,
         ):  # fmt: skip
             step()
-        if self.world.channels.stage.threshold:
-            self.share()
         assert self.answers.keys() == {route.key for route in contract.ROUTES}
 
     def follow(self) -> None:
@@ -274,6 +275,7 @@ class Walk:
         self.send(contract.FOLLOW_ADDED, user_id="by-queue", publisher_id=publisher)
         self.wait()
         assert heads.add(publisher, heads.get(), followers=1)
+        self.wait()  # PLAN may know the head of a moment ago
         self.post(publisher, "shared")
         self.wait()
         shown = self.ask(contract.READ_TIMELINE, READER)["entries"]
@@ -285,9 +287,25 @@ class Walk:
         self.ask(contract.UNFOLLOW, READER, publisher_id=publisher)
         self.send(contract.FOLLOW_REMOVED, user_id="by-queue", publisher_id=publisher)
         self.wait()
-        assert heads.demote(publisher, until=clock.now_ms() // 1000)
+        self.ask(contract.FOLLOW, "late-reader", publisher_id="other")
+        assert heads.add("another", heads.get(), followers=1)
+        # Its door knows the head of a moment ago, so RELATE notes the channel.
+        self.ask(contract.FOLLOW, "late-reader", publisher_id="another")
+        self.wait()
+        for each in (publisher, "another"):
+            assert heads.demote(each, until=clock.now_ms() // 1000)
         self.wait()
         assert heads.get().channels == {}
+
+    def look_again(self) -> None:
+        """What a cursor remembers is looked for once more, with a new head, if it is gone."""
+        page = self.ask(contract.READ_TIMELINE, READER)
+        for gone in page["entries"]:
+            place = text(sort_key(gone["published_at"], gone["ref_id"]))
+            key = {"user_id": text(READER), "sort_key": place}
+            self.world.dynamodb.delete_item(TableName=names.TIMELINES.name, Key=key)
+        self.wait()
+        self.ask(contract.READ_TIMELINE, READER, query={"after": page["previous"]})
 
     # What steps are made of
 

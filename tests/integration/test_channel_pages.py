@@ -15,7 +15,7 @@ from aws_model.clock import START_MS
 from aws_model.dynamodb.tables import Hooks
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.cursor import decode, hashed
-from fanfold.timeline import channel_reading
+from fanfold.timeline import channel_union
 from fanfold.timeline.entries import Entry
 from simulation.scheduler import Scheduler, virtual_time
 from tests.integration.channel_stage import Stage, publisher
@@ -111,8 +111,8 @@ class Course:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows of a few entries, and no more queries than the first of a page may need."""
-    monkeypatch.setattr(channel_reading, "WINDOW", 7)
-    monkeypatch.setattr(channel_reading, "MAX_QUERIES", 2 * len(PUBLISHERS))
+    monkeypatch.setattr(channel_union, "WINDOW", 7)
+    monkeypatch.setattr(channel_union, "MAX_QUERIES", 2 * len(PUBLISHERS))
 
 
 def keys(page: dict[str, Any]) -> list[str]:

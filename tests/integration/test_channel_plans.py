@@ -18,10 +18,11 @@ from fanfold.channels.head_table import HeadTable
 from fanfold.fanout import channel_plan
 from fanfold.fanout.channel_plan import Choice
 from fanfold.fanout.ledger import Ledger
+from fanfold.follows.density import Estimate, Sample
 from fanfold.timeline.entries import Entries
 from tests.integration.cli import run
 from tests.integration.system import POST, CrashAfter, Json, System, error
-from tests.integration.test_one_hop import leave_out, order, published, waiting
+from tests.integration.test_one_hop import order, published, waiting
 
 THRESHOLD, FOLLOWERS = 3, 5
 UNTIL = 1_900_000_000
@@ -131,6 +132,23 @@ def test_fewer_followers_get_an_entry_each(system: System, heads: HeadTable) -> 
     system.take(order(system))
     assert_pushed(system, users)
     assert heads.get() == Head()
+
+
+@pytest.mark.parametrize("has_channel", [True, False])
+def test_a_threshold_of_none_gives_no_channel_and_posts_go_on_into_those_that_there_are(
+    system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch, has_channel: bool
+) -> None:
+    planning = system.door("plan").planning
+    without = replace(planning, channels=replace(planning.channels, threshold=0))
+    monkeypatch.setattr(system.door("plan"), "planning", without)
+    if has_channel:
+        add(heads)
+    users = published(system, FOLLOWERS)
+    system.take(order(system))
+    if has_channel:
+        assert_in_channel(system)
+    else:
+        assert_pushed(system, users)
 
 
 def test_a_publisher_who_has_a_channel_keeps_it_with_fewer_followers(
@@ -356,7 +374,7 @@ def test_a_head_that_changes_before_a_promotion_is_read_again(
     before(monkeypatch, HeadTable, "add", lambda: add(heads, "bea"))
     assert system.take(order(system)) == []
     assert_in_channel(system)
-    assert heads.get().version == 2
+    assert len(heads.get().channels) == 2
     assert len(reports) == 1
 
 
@@ -418,14 +436,52 @@ def throttle(system: System, times: int, monkeypatch: pytest.MonkeyPatch) -> lis
     return calls
 
 
-def test_an_unprocessed_head_is_not_a_missing_one(
+def throttle_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    def get(_table: HeadTable, *, is_consistent: bool = True) -> Head:
+        raise error("ProvisionedThroughputExceededException")
+
+    monkeypatch.setattr(HeadTable, "get", get)
+
+
+def test_a_post_is_planned_by_a_head_of_any_age_while_it_is_throttled(
     system: System, heads: HeadTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(heads)
-    published(system, 1)
-    left = leave_out(system, "Publishers", 2, monkeypatch)
+    system.door("plan").heads.get()
+    published(system, FOLLOWERS)
+    system.clock.advance(3_600)
+    with monkeypatch.context() as hot:
+        throttle_head(hot)
+        assert system.take(order(system)) == []
+    assert_in_channel(system)
+
+
+@pytest.mark.parametrize("followers", [THRESHOLD - 1, FOLLOWERS])
+def test_a_head_of_before_the_channel_pushes_a_post_or_is_refused(
+    system: System, heads: HeadTable, followers: int
+) -> None:
+    assert system.door("plan").heads.get() == Head()
+    add(heads)
+    users = published(system, followers)
     assert system.take(order(system)) == []
-    assert (left, system.reached()) == ([0], [partition_of("ada")])
+    if followers < THRESHOLD:
+        assert_pushed(system, users)
+    else:
+        assert_in_channel(system)
+
+
+@pytest.mark.parametrize("followers", [1, channel_plan.PUSHED_UNSEEN + 1])
+def test_a_cold_container_that_cannot_read_the_head_pushes_what_is_small(
+    system: System, monkeypatch: pytest.MonkeyPatch, followers: int
+) -> None:
+    published(system, 1)
+    sample = Sample([], Estimate(followers, exact=True))
+    monkeypatch.setattr("fanfold.fanout.plan.density.sample", lambda *_a, **_k: sample)
+    with monkeypatch.context() as hot:
+        throttle_head(hot)
+        failed = system.take(order(system))
+    expected = (0, "complete") if followers == 1 else (1, "queued")
+    assert (len(failed), system.ledger().state) == expected
 
 
 def test_a_throttled_entry_is_put_again_before_the_head_counts_it(

@@ -12,12 +12,12 @@ from botocore.client import BaseClient
 
 from fanfold import cursor, names, times
 from fanfold.aws.items import number, text
-from fanfold.channels import windows
+from fanfold.channels import known_head, windows
 from fanfold.channels.head import HEAD, partition_of
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.cursor import Cursor
 from fanfold.ids import sort_key
-from fanfold.timeline import channel_reading, marks
+from fanfold.timeline import channel_union, marks
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
 from tests.integration.system import AT_MS, Answer, CrashAfter, Json, System, error
@@ -284,7 +284,7 @@ def test_a_warm_page_queries_no_channel_and_reads_the_head_once_a_second(
     later(system)
     with counted() as warm:
         assert read(system, "bob") == ["one"]
-    assert [operation for operation, _ in warm] == ["Query", "GetItem", "GetItem"]
+    assert [operation for operation, _ in warm] == ["Query", "BatchGetItem"]
     put(system, "two", 0)
     later(system)
     with counted() as after_a_post:
@@ -382,8 +382,8 @@ def test_what_a_container_with_a_newer_head_has_shown_is_looked_for_with_a_new_o
 def test_more_channel_queries_than_a_page_may_make_leave_it_partial_and_lose_nothing(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel_reading, "WINDOW", 3)
-    monkeypatch.setattr(channel_reading, "MAX_QUERIES", 4)
+    monkeypatch.setattr(channel_union, "WINDOW", 3)
+    monkeypatch.setattr(channel_union, "MAX_QUERIES", 4)
     system.promote("ada", "bea")
     for publisher in ("ada", "bea"):
         system.follow("bob", publisher)
@@ -413,7 +413,7 @@ def test_the_follows_of_a_new_channel_are_read_once_and_noted(system: System) ->
     with counted() as calls:
         assert read(system) == ["one"]
     assert [operation for operation, _ in calls] == [
-        "Query", "GetItem", "GetItem", "BatchGetItem", "UpdateItem", "Query", "BatchGetItem",
+        "Query", "BatchGetItem", "BatchGetItem", "UpdateItem", "Query", "BatchGetItem",
     ]  # fmt: skip
     assert row(system)["channels"] == {"BS": [marks.hash_of("ada")]}
     assert row(system)["channels_seen"] == number(head.version)
@@ -435,7 +435,7 @@ def test_a_reader_without_a_row_reads_no_follows_and_gets_no_row(system: System)
     put(system, "one", 1)
     with counted() as calls:
         assert read(system, "nobody") == []
-    assert [operation for operation, _ in calls] == ["Query", "GetItem", "GetItem"]
+    assert [operation for operation, _ in calls] == ["Query", "BatchGetItem"]
     assert row(system, "nobody") == {}
 
 
@@ -494,7 +494,7 @@ def test_a_page_that_ends_after_any_call_is_as_if_it_had_not_begun(system: Syste
 # Faults
 
 
-@pytest.mark.parametrize("operation", ["get_item", "query", "batch_get_item"])
+@pytest.mark.parametrize("operation", ["query", "batch_get_item"])
 def test_what_cannot_be_read_is_503_and_never_a_page_with_a_hole(
     system: System,
     fail_first: Callable[[Any, str, Sequence[Exception]], list[Any]],
@@ -506,9 +506,8 @@ def test_what_cannot_be_read_is_503_and_never_a_page_with_a_hole(
     plain, throttled = getattr(system.dynamodb, operation), []
 
     def call(**request: Any) -> Any:
-        is_head = request.get("Key") == {"publisher_id": text(HEAD)}
         is_channel = partition_of("ada") in str(request.get("ExpressionAttributeValues"))
-        if is_head or is_channel or names.FOLLOWING.name in request.get("RequestItems", {}):
+        if is_channel or names.FOLLOWING.name in request.get("RequestItems", {}):
             throttled.append(operation)
             raise error("ProvisionedThroughputExceededException")
         return plain(**request)
@@ -528,6 +527,124 @@ def test_follows_that_stay_unprocessed_are_503(
     system.promote("ada")
     key = {"user_id": text("bob"), "publisher_id": text("ada")}
     left = {"Responses": {}, "UnprocessedKeys": {names.FOLLOWING.name: {"Keys": [key]}}}
-    monkeypatch.setattr(system.dynamodb, "batch_get_item", lambda **_request: left)
+    plain = system.dynamodb.batch_get_item
+
+    def read(**request: Any) -> Any:
+        is_of_follows = names.FOLLOWING.name in request["RequestItems"]
+        return left if is_of_follows else plain(**request)
+
+    monkeypatch.setattr(system.dynamodb, "batch_get_item", read)
     answer = system.timeline("bob")
     assert (answer.status, answer.slug) == (503, "try-later")
+
+
+def leave(system: System, monkeypatch: pytest.MonkeyPatch, table: str) -> list[Json]:
+    """Have BatchGetItem leave the rows of a table unprocessed, as while they are throttled.
+
+    Returns its requests for them, as they come.
+    """
+    plain, asked = system.dynamodb.batch_get_item, []
+
+    def read(RequestItems: Json) -> Any:  # noqa: N803
+        asked.extend([RequestItems] if table in RequestItems else [])
+        rest = {name: each for name, each in RequestItems.items() if name != table}
+        answer: Json = dict(plain(RequestItems=rest)) if rest else {"Responses": {}}
+        left = {name: each for name, each in RequestItems.items() if name == table}
+        return {**answer, "UnprocessedKeys": left}
+
+    monkeypatch.setattr(system.dynamodb, "batch_get_item", read)
+    return asked
+
+
+def test_a_throttled_head_is_the_last_one_known_for_ten_seconds(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    system.promote("ada")
+    put(system, "one", 1)
+    assert read(system) == ["one"]
+    put(system, "two", 0)
+    with monkeypatch.context() as hot:
+        leave(system, hot, names.PUBLISHERS.name)
+        system.clock.advance(known_head.MOST_SECONDS - 1)
+        assert read(system) == ["one"]
+        system.clock.advance(1)
+        answer = system.timeline("bob")
+        assert (answer.status, answer.slug) == (503, "try-later")
+    assert read(system) == ["two", "one"]
+
+
+def test_a_throttled_head_is_not_asked_for_by_each_page(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    system.promote("ada")
+    assert read(system) == []
+    asked = leave(system, monkeypatch, names.PUBLISHERS.name)
+    later(system)
+    for _ in range(3):
+        assert read(system) == []
+    assert len(asked) == 1
+
+
+def test_a_cold_container_shows_no_page_without_a_head(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    system.promote("ada")
+    leave(system, monkeypatch, names.PUBLISHERS.name)
+    answer = system.timeline("bob")
+    assert (answer.status, answer.slug) == (503, "try-later")
+
+
+def test_a_readers_row_that_is_throttled_beside_the_head_is_read_alone(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    system.promote("ada")
+    put(system, "one", 1)
+    leave(system, monkeypatch, names.READERS.name)
+    assert read(system) == ["one"]
+
+
+# A stage that gives no channels
+
+
+@pytest.fixture
+def without(system: System, monkeypatch: pytest.MonkeyPatch) -> System:
+    """As after a deploy that has forgotten the threshold, over a stage with a channel."""
+    system.follow("bob")
+    system.promote("ada")
+    for place in range(5):
+        put(system, f"post-{place}", place)
+    for door in ("timeline", "plan", "api", "relate"):
+        heads = heads_of(system.door(door))
+        monkeypatch.setattr(heads, "gives", False)
+        heads.forget()
+    return system
+
+
+def heads_of(door: Any) -> known_head.KnownHead:
+    found: known_head.KnownHead = getattr(door, "heads", None) or door.channels.head
+    return found
+
+
+def test_a_stage_that_gives_no_channels_shows_what_lies_in_them(without: System) -> None:
+    assert read(without) == [f"post-{place}" for place in range(5)]
+    put(without, "new", -1)
+    later(without)
+    assert read(without)[0] == "new"
+
+
+def test_a_stage_without_channels_reads_the_head_once_a_minute(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    monkeypatch.setattr(heads_of(system.door("timeline")), "gives", False)
+    asked = []
+    for seconds in (0, 1, known_head.IDLE_SECONDS - 2, 2):
+        system.clock.advance(seconds)
+        with counted() as calls:
+            assert read(system) == []
+        asked.append("BatchGetItem" in [operation for operation, _ in calls])
+    assert asked == [True, False, False, True]

@@ -110,10 +110,20 @@ def test_deliver_loads_no_planning_no_threads_and_nothing_that_is_rarely_called(
     }
 
 
-@pytest.mark.parametrize("door", OWN)
-def test_a_function_of_a_stage_without_channels_loads_nothing_of_them(door: str) -> None:
-    _, found = _modules(door, LIBCURL)
-    assert "fanfold.settings" in found
+def test_query_loads_no_more_of_channels_than_their_head_before_there_are_any() -> None:
+    _, found = _modules("timeline", LIBCURL)
+    assert {name for name in found if "channel" in name} == {
+        "fanfold.channels",
+        "fanfold.channels.head",
+        "fanfold.channels.head_table",
+        "fanfold.channels.known_head",
+        "fanfold.timeline.channel_reading",
+    }
+
+
+def test_deliver_loads_nothing_of_channels() -> None:
+    _, found = _modules("deliver", LIBCURL)
+    assert "fanfold.fanout.deliver" in found
     assert [name for name in found if "channel" in name] == []
 
 

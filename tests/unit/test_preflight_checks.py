@@ -13,7 +13,6 @@ from fanfold_cli.preflight.checks import (
     FoundTable,
     Status,
     check_bootstrap,
-    check_channels,
     check_concurrency,
     check_stack,
     check_warmth,
@@ -206,21 +205,6 @@ def test_no_table_may_want_more_than_the_account_grants(
 
 def test_a_quota_that_the_lanes_exceed_is_answered_with_the_value_to_give() -> None:
     said(check_write_quota(ORDINARY, 9_000), Status.WARNING, "-c max_write_request_units=9000")
-
-
-def test_a_deploy_without_channels_over_a_stack_that_has_some_is_refused() -> None:
-    held = replace(stack(), channels=2)
-    check = check_channels(ORDINARY, held)
-    assert check
-    said(check, Status.REFUSED, "2 channels", "give -c channel_threshold=1", "--stack Fanfold-prod")
-    check = check_channels(replace(ORDINARY, has_channels=True), held)
-    assert check
-    said(check, Status.OK, "2 channels")
-
-
-@pytest.mark.parametrize("found", [None, stack()])
-def test_a_stage_without_channels_is_told_nothing_of_them(found: FoundStack | None) -> None:
-    assert check_channels(ORDINARY, found) is None
 
 
 WARM = replace(ORDINARY, warm_write_units=20_000)
