@@ -15,7 +15,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from botocore import xform_name
-from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
+from botocore.exceptions import (
+    ClientError,
+    ConnectionError,
+    HTTPClientError,
+    ReadTimeoutError,
+)
 
 from aws_model.endpoint import read_request
 from fanfold import clock
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 # A call that takes longer is one of the slow ones.
 TROUBLE_SECONDS = 0.1
 # Where an answer names what was not done.
+ROUNDING_MS = 1
 LEFT = frozenset({"UnprocessedItems", "UnprocessedKeys", "Failed"})
 # The prefix of an error's name on the wire.
 NAMESPACES = {
@@ -65,6 +71,11 @@ def call(service: str, operation: str, request: dict[str, Any]) -> Any:
     except Exception as error:
         _note_failure(operation, request, error)
         raise
+    if (seconds := world.faults.belated_seconds(operation)) is not None:
+        _land_later(operation, request, seconds)
+        timed_out = ReadTimeoutError(endpoint_url=f"https://{service}.example")
+        _note_failure(operation, request, timed_out)
+        raise timed_out
     if part := world.faults.part_of(operation, request):
         with suppress(ClientError):
             world.observer.applied(
@@ -109,6 +120,23 @@ def _note_failure(operation: str, request: dict[str, Any], error: Exception) -> 
     if watch and is_throttle(error):
         for table in tables_of(request):
             watch.throttled(operation, table)
+
+
+def _land_later(operation: str, request: dict[str, Any], seconds: float) -> None:
+    """Let a write land whose caller has given it up; observers take it for the caller's."""
+    world = running.world
+
+    def land() -> None:
+        world.scheduler.sleep(seconds)
+        if operation == "put_item":  # an edge is late by when it is put
+            world.observer.before(operation, request)
+        with suppress(ClientError):
+            answer = getattr(world.dynamodb, operation)(**request)
+            world.observer.applied(operation, request, answer)
+
+    caller = world.scheduler.current
+    caller.lands_ms = max(caller.lands_ms, world.clock.now_ms() + seconds * 1000 + ROUNDING_MS)
+    world.scheduler.start(land, caller.name).number = caller.number
 
 
 def tables_of(request: dict[str, Any]) -> Collection[str]:

@@ -51,7 +51,16 @@ RARE_RATES = {
     "uninvoked": (0.0, 0.0, 0.0, 0.2),  # a batch is received, and its invocation is throttled
     "halfway": (0.0, 0.0, 0.0, 0.05),  # a batch is applied in part, and answered with an error
     "late": (0.0, 0.0, 0.0, 0.02),  # a message is received first after hours
+    "belated": (0.0, 0.0, 0.0, 0.02),  # a write lands after its call has timed out
 }
+BELATED_SECONDS = 8.0
+WRITES = (
+    "put_item",
+    "update_item",
+    "delete_item",
+    "batch_write_item",
+    "transact_write_items",
+)
 LATE_SECONDS = (600.0, 6 * 60 * 60.0)
 # The share of runs with one kind of fault only, some of which must be handled without SWEEP.
 ALONE = 0.3
@@ -180,6 +189,12 @@ class Faults:
 
     def _some(self, items: Sequence[Any]) -> list[Any]:
         return self.rare.sample(items, self.rare.randint(1, len(items)))
+
+    def belated_seconds(self, operation: str) -> float | None:
+        """How long after its time-out a write lands; None for one that does not time out."""
+        if operation not in WRITES or not self.strikes("belated"):
+            return None
+        return self.rare.uniform(0.0, BELATED_SECONDS)
 
     def halfway(self, service: str, operation: str) -> Exception:
         """The error of a batch that was applied in part."""

@@ -152,6 +152,7 @@ class Lambdas:
             environment.stopped += world.scheduler.now - environment.idle_since
         task.stopped = environment.stopped
         task.may_crash = has_failed = True
+        task.lands_ms = 0.0
         environment.busy_in = world
         try:
             context = Context(clock.monotonic() + seconds, clock.monotonic)

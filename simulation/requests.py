@@ -33,7 +33,10 @@ def relate(world: World, kind: str, user: str, publisher: str) -> Operation:
 
         def ended(status: int) -> None:
             is_whole = status in (200, 204)
-            relation.ends(wish, world.clock.now_ms(), Span(wish.begun) if is_whole else None)
+            now_ms: float = world.clock.now_ms()
+            if not is_whole:  # what it has given up may land yet
+                now_ms = max(now_ms, world.scheduler.current.lands_ms)
+            relation.ends(wish, now_ms, Span(wish.begun) if is_whole else None)
 
         clock = world.door_ms()
         operation.status, _ = call(world, user, route, path=path, clock=clock, ended=ended)

@@ -55,6 +55,7 @@ class Task(greenlet):  # type: ignore[misc]
         self.work: Span | None = None
         self.messages: Sequence[Any] = ()  # of a queue, as they were received
         self.faults = 0  # how often it was killed, and how many of its calls failed or were slow
+        self.lands_ms = 0.0  # when the last of its writes lands that it has given up
         self.may_crash = False
         self.is_dying = False
 

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.compat import HTTPHeaders
-from botocore.exceptions import ClientError, ConnectionError, HTTPClientError
+from botocore.exceptions import (
+    ClientError,
+    ConnectionError,
+    HTTPClientError,
+    ReadTimeoutError,
+)
 from botocore.retries.standard import RetryContext, StandardRetryConditions
 
 from aws_model.errors import Refused, client_error
@@ -19,7 +24,7 @@ from fanfold.aws.curl import Client
 from fanfold.aws.items import text
 from simulation import requests
 from simulation.clients import BotoClient, Wires, call
-from simulation.faults import APART_SECONDS, LATE_SECONDS
+from simulation.faults import APART_SECONDS, BELATED_SECONDS, LATE_SECONDS
 from simulation.lambdas import installed, queue_url
 from simulation.reached import Reached
 from simulation.retries import is_repeated
@@ -296,3 +301,16 @@ def test_a_message_comes_though_its_mapping_or_queue_is_late(
     (at, counts) = begun[0]
     assert counts == [receives]
     assert at >= (LATE_SECONDS[0] if fault == "late" else names.PUBLISH.visibility_seconds)
+
+
+def test_a_write_that_timed_out_may_land_later(world: World) -> None:
+    world.faults.rates["belated"] = 1.0
+
+    def act() -> list[int]:
+        with pytest.raises(ReadTimeoutError):
+            call("dynamodb", "put_item", {"TableName": TABLE, "Item": KEY})
+        before = len(world.rows(names.TIMELINES))
+        world.scheduler.sleep(BELATED_SECONDS)
+        return [before, len(world.rows(names.TIMELINES))]
+
+    assert result_of(world, act) == [0, 1]
