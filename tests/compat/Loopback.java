@@ -8,7 +8,8 @@ import org.eclipse.jetty.server.ServerConnector;
 public class Loopback {
     public static void main(String[] arguments) throws Exception {
         // Its own command line listens on every interface, and reports to AWS that it runs.
-        String[] options = {"-inMemory", "-disableTelemetry"};
+        // One store for all access keys: moto gives some tests another key, and clients keep it.
+        String[] options = {"-inMemory", "-sharedDb", "-disableTelemetry"};
         DynamoDBProxyServer local = ServerRunner.createServerFromCommandLineArgs(options);
         Field field = DynamoDBProxyServer.class.getDeclaredField("server");
         field.setAccessible(true);

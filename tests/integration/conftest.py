@@ -103,7 +103,7 @@ def system(clock: Clock, engine: str, channel_threshold: int) -> Iterator[System
         if channel_threshold:
             ends.enter_context(patch.dict(os.environ, chosen.to_env()))
             ends.enter_context(imported_anew())
-        # DynamoDB Local keeps the tables of each access key apart.
+        # With the credentials of tests/conftest.py, as everywhere.
         ends.enter_context(mock_aws(config={"core": {"mock_credentials": False}}))
         service = System(clock, chosen)
         if engine != engines.MOTO:
