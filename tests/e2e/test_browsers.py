@@ -25,7 +25,7 @@ def call(stack: Deployment, method: str, path: str, **headers: str) -> urllib3.B
 def test_any_page_may_send_every_method_with_a_token(
     stack: Deployment, method: str, origin: str
 ) -> None:
-    headers = "authorization,content-type,idempotency-key"
+    headers = "authorization,content-type,idempotency-key,request-age"
     answer = call(
         stack,
         "OPTIONS",
