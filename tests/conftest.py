@@ -30,6 +30,10 @@ os.environ.update(
     POWERTOOLS_LOG_DEDUPLICATION_DISABLED="true",
 )
 
+# In a container, the user may have no home, where the CDK and uv keep packages otherwise.
+if not os.access(Path("~").expanduser(), os.W_OK):
+    os.environ.update(JSII_RUNTIME_PACKAGE_CACHE="disabled", UV_NO_CACHE="true")
+
 # No deadline for an example: the machine may be busy. And the same examples in every run, so that a
 # change is judged by what it changes; `make verify` draws new ones for the doors.
 settings.register_profile("fanfold", deadline=None, derandomize=True, print_blob=True)
