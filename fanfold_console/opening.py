@@ -46,6 +46,10 @@ def ended_by_signals() -> Iterator[None]:
     # What `nohup` has the command ignore stays ignored.
     numbers = [each for each in ENDS if signal.getsignal(each) is not signal.SIG_IGN]
     before = {each: signal.signal(each, end) for each in numbers}
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As a shell starts what runs in its background. Commands of the page would ignore it too,
+        # and could not be ended; a handler is not handed on to them.
+        before[signal.SIGINT] = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
     finally:

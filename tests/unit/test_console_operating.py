@@ -1,6 +1,8 @@
 """What an operator may run from the page: commands of `fanfold`, checked and confirmed."""
 
 import json
+import os
+import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from fanfold_cli.console import ExpectedError
-from fanfold_console import operating
+from fanfold_console import opening, operating
 from fanfold_console.operating import COMMANDS, Operator
 from fanfold_console.server import Forbidden, WrongRequest
 from tests.e2e.clients import eventually
@@ -174,11 +176,17 @@ def test_a_command_ends_with_the_console_and_says_what_it_did(
     shell.source = source
     one = operator(shell)
     question = one.act({"command": "dlq redrive"})["question"]
-    with ThreadPoolExecutor(1) as threads:
-        answer = threads.submit(one.act, {"run": question})
-        eventually(lambda: shell.has_run, patience=30)
-        one.close()
-        done = answer.result()
+    # As in the background of a shell, which has SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with opening.ended_by_signals(), ThreadPoolExecutor(1) as threads:
+            answer = threads.submit(one.act, {"run": question})
+            eventually(lambda: shell.has_run, patience=30)
+            os.kill(os.getpid(), signal.SIGINT)
+            one.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    done = answer.result()
     assert (done["succeeded"], done["said"]) == (False, said)
     assert capsys.readouterr().err == (
         f"Ended with the console: fanfold dlq redrive --stack Fanfold-prod\n{said}\n"
