@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanfold import names
 from fanfold.aws.items import get_number, get_text
-from fanfold.fanout.row import COMPLETE, ENDED, STALLED
+from fanfold.fanout.row import COMPLETE, ENDED, STALLED, VOID
 from fanfold.ids import split_sort_key
 from fanfold.settings import Settings
 from simulation.checks.evidence import Publish
@@ -136,6 +136,7 @@ class Liveness:
         """
         row = self.world.row(names.FANOUTS, {"fanout_id": {"S": ref_id}})
         case = row["state"]["S"] if row else ABSENT
+        case = ABSENT if case == VOID else case
         if case not in (ABSENT, STALLED, *ENDED):
             case = LARGE if self._is_large(row, publisher) else SMALL
         known, since = self._cases.setdefault(ref_id, (case, 0))

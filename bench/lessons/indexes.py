@@ -91,7 +91,7 @@ class Writing:
             self.going.discard(number)
 
     def _open(self, fanout: Fanout, _now: str) -> bool:
-        return self.ledger.open(fanout)
+        return self.ledger.open(fanout) is None
 
     def _plan(self, fanout: Fanout, now: str) -> bool:
         return self.ledger.plan(fanout, segments=1, followers=FOLLOWERS, level=0, now=now)

@@ -24,6 +24,7 @@ from fanfold.fanout.row import (
     EXPIRED,
     QUEUED,
     STALLED,
+    VOID,
     Fanout,
     from_item,
 )
@@ -47,6 +48,7 @@ _IS_PLANNED = "#state IN (:delivering, :stalled)"
 _PLANNED_STATES = {":delivering": text(DELIVERING), ":stalled": text(STALLED)}
 _HAS_NOT_ENDED = "#state IN (:queued, :delivering, :stalled)"
 _STATES = {":queued": text(QUEUED), **_PLANNED_STATES}
+_AS_SEEN = "(#state = :seen_state AND #changed_at = :seen_changed AND #sort_key = :seen_key)"
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,10 @@ class Ledger:
     client: DynamoDBClient
     table: str
 
-    def open(self, fanout: Fanout) -> bool:
-        """Write the row of an accepted publish in state `queued`; False if it exists already.
+    def open(self, fanout: Fanout, *, over: Fanout | None = None) -> Fanout | None:
+        """Write the row of a publish in state `queued`; returns the one that stands in its way.
 
-        A row with another sort key, or expired at the acceptance, is that of an earlier post with
-        this id, whose rows DynamoDB may delete days apart. It is overwritten.
+        The row `over` is overwritten, as it was seen.
         """
         item: dict[str, Any] = {
             "fanout_id": text(fanout.fanout_id),
@@ -66,27 +67,31 @@ class Ledger:
             "publisher_id": text(fanout.publisher_id),
             "sort_key": text(fanout.sort_key),
             "accepted_at": text(fanout.accepted_at),
-            "changed_at": text(fanout.accepted_at),
+            "changed_at": text(fanout.changed_at or fanout.accepted_at),
             "state": text(QUEUED),
             ENTRIES_EXPIRE_AT: number(fanout.expires_at),
             EXPIRES_AT: number(fanout.expires_at + OUTLIVES_SECONDS),
         }
         if fanout.lane:
             item["lane"] = text(fanout.lane)
-        # After the retention was raised, the earlier post may have had the same time.
-        is_old = f"#sort_key <> :sort_key OR #{EXPIRES_AT} <= :accepted"
-        only_new = expressions(
-            condition=f"attribute_not_exists(#fanout_id) OR {is_old}",
-            values={
-                ":sort_key": text(fanout.sort_key),
-                ":accepted": number(times.to_ms(fanout.accepted_at) // 1000),
-            },
-        )
+        only: dict[str, Any] = {"condition": "attribute_not_exists(#fanout_id)"}
+        if over is not None:
+            only = {"condition": _AS_SEEN, "values": _seen(over)}
         try:
-            self.client.put_item(TableName=self.table, Item=item, **only_new)
-        except self.client.exceptions.ConditionalCheckFailedException:
-            return False
-        return True
+            self.client.put_item(
+                TableName=self.table,
+                Item=item,
+                **expressions(**only),
+                ReturnValuesOnConditionCheckFailure="ALL_OLD",  # saves a read
+            )
+        except self.client.exceptions.ConditionalCheckFailedException as refused:
+            response: Any = refused.response
+            if "Item" not in response:  # the row `over` is gone
+                return over
+            found = from_item(response["Item"])
+            is_ours = (found.sort_key, found.changed_at) == (fanout.sort_key, fanout.changed_at)
+            return None if is_ours else found  # the answer to the first attempt was lost
+        return None
 
     def get(self, fanout_id: str) -> Fanout | None:
         """The row, read consistently, or None."""
@@ -225,6 +230,10 @@ class Ledger:
             values={":as_read": number(fanout.asked_at)},
         )
 
+    def void(self, fanout: Fanout, *, now: str) -> None:
+        """End a fan-out whose post was never stored, unless somebody has changed it meanwhile."""
+        self._end(fanout.fanout_id, VOID, now=now, condition=_AS_SEEN, values=_seen(fanout))
+
     def abandon(self, fanout_id: str, *, now: str) -> bool:
         """End a fan-out for good, as a person decided; False if it has ended already.
 
@@ -313,6 +322,14 @@ def planned_at(fanout: Fanout, now: str) -> int:
     Never before the question that was answered by planning, whatever the clocks say.
     """
     return max(times.to_ms(now), fanout.asked_at)
+
+
+def _seen(fanout: Fanout) -> dict[str, Value]:
+    return {
+        ":seen_state": text(fanout.state),
+        ":seen_changed": text(fanout.changed_at),
+        ":seen_key": text(fanout.sort_key),
+    }
 
 
 def _progress(fanout: Fanout, now: str) -> dict[str, Value]:

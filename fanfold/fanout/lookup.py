@@ -35,8 +35,8 @@ class Found(NamedTuple):
 class Lookup:
     """One call in the place of three in a row, all of them consistent.
 
-    Each row is written before what leads to it: a post before its fan-out, that before its orders.
-    So no post is missing only because both were read at once. And no edge that was acknowledged
+    A fan-out and its post are written before the orders, so no post is missing only because both
+    were read at once. And no edge that was acknowledged
     before the post was accepted lies at a higher level than the one that is read now.
 
     The publisher stands in the fan-out's row. To read its own row beside that, workers say whose it

@@ -19,7 +19,7 @@ from fanfold.fanout.ledger import Ledger, planned_at
 from fanfold.fanout.lookup import Found, Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
-from fanfold.fanout.row import DELIVERING, ENDED, EXPIRED, Fanout
+from fanfold.fanout.row import DELIVERING, ENDED, EXPIRED, VOID, Fanout
 from fanfold.fanout.transport import Loop
 from fanfold.follows import density, ring
 from fanfold.follows.density import Sample
@@ -83,6 +83,13 @@ class Planning:
         if fanout.has_expired(now_ms):
             self.ledger.expire(fanout, now=times.to_text(now_ms))
             return Outcome(EXPIRED)
+        # A door sends its command once the post is stored, so one that is missing then was lost,
+        # and DELIVER says so. SWEEP asks about rows without knowing.
+        if fanout.awaits_plan and fanout.asked_at and not _is_stored(found.post, fanout):
+            if fanout.may_be_stored(now_ms):
+                return Outcome("not stored")  # SWEEP asks again
+            self.ledger.void(fanout, now=times.to_text(now_ms))
+            return Outcome(VOID)
         if fanout.awaits_plan:
             return self._begin(fanout, found, pace, redelivered=redelivered, stop_at=stop_at)
         if fanout.state == DELIVERING and redelivered:
@@ -102,7 +109,8 @@ class Planning:
         )
         if sample.estimate == (0, True):
             return self._complete(fanout, 0)
-        is_there = _is_there(found.post, fanout)
+        post = found.post
+        is_there = post is not None and not post.deleted and _is_stored(post, fanout)
         followers = sample.estimate.followers
         if self.channels and is_there and (done := self.channels.deliver(fanout, followers)):
             return done
@@ -175,8 +183,8 @@ def _fits(sample: Sample) -> bool:
     return sample.estimate.exact and count_for(sample.estimate.followers) == 1
 
 
-def _is_there(post: Post | None, fanout: Fanout) -> bool:
-    """Whether the post is as it was accepted; otherwise DELIVER says what became of it."""
-    if post is None or post.deleted:
+def _is_stored(post: Post | None, fanout: Fanout) -> bool:
+    """Whether the post was ever there; it may have been retracted since."""
+    if post is None or not post.is_of(fanout.publisher_id, fanout.sort_key):
         return False
-    return post.is_of(fanout.publisher_id, fanout.sort_key)
+    return post.accepted_at == fanout.accepted_at

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fanfold import clock, json_text, times
 from fanfold.aws.queues import WorkQueue
 from fanfold.aws.retries import is_transient
-from fanfold.errors import BadInput, KeyReused, PostRetracted, RefIdTaken, TooOften
+from fanfold.errors import (
+    BadInput,
+    FanfoldError,
+    KeyReused,
+    PostRetracted,
+    RefIdTaken,
+    TooOften,
+    TryLater,
+)
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.post_counts import PostCounts
-from fanfold.fanout.row import Fanout
+from fanfold.fanout.row import VOID, Fanout
+from fanfold.ids import split_sort_key
 from fanfold.messages import PlanFanout
 from fanfold.names import BULK
 from fanfold.rates import spoken
@@ -21,7 +30,15 @@ from fanfold.timeline.posts import (
     Posts,
     entries_expire_at,
     no_post,
+    taken,
 )
+
+# A repeat stores the post that a row younger than this is for without a word: whoever opened it may
+# be about to. Far below `VOID_MS`, as PLAN may take a minute more.
+JOINED_MS = 30_000
+# A repeat sends PLAN's command again if the row has awaited its plan for so long: longer than the
+# door lives that should have sent it, and far shorter than SWEEP waits.
+SILENT_MS = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,13 +82,14 @@ class Publishing:
         wanted = self._wanted(new, accepted_at)
         if wait_ms := self._count(wanted, accepted_at):
             self._refuse_if_new(wanted, accepted_at, wait_ms)
-        post = self._store(wanted, accepted_at)
+        post, is_owed_command = self._take(wanted, accepted_at)
         if not is_repeat(new, post):
             raise KeyReused(
                 "The Idempotency-Key was used for a post with another body or published_at; send "
                 "that one to have its answer again, or this one with a key of its own."
             )
-        self._open(post)
+        if not is_owed_command:
+            return Published(post, command_sent=True)
         command = PlanFanout(fanout_id=post.ref_id)
         try:
             plan_queue.send(command.message(group=post.publisher_id))
@@ -93,11 +111,10 @@ class Publishing:
         epoch milliseconds, since a message that waited was no faster for it; and over now, since
         one that was overtaken finds later ones counted.
         """
-        post = self._store(self._wanted(new, accepted_at), accepted_at)
+        wanted = self._wanted(new, accepted_at)
         sent_at = accepted_at if sent_at is None else sent_at
-        is_over = all(self._count(post, at) > 0 for at in (sent_at, clock.now_ms()))
-        self._open(post, lane=BULK.lane if is_over else "")
-        return post
+        is_over = all(self._count(wanted, at) > 0 for at in (sent_at, clock.now_ms()))
+        return self._take(wanted, accepted_at, lane=BULK.lane if is_over else "")[0]
 
     def _count(self, post: Post, at_ms: int) -> int:
         """Count a post; how long to wait if it is over the rate.
@@ -142,33 +159,72 @@ class Publishing:
             first_body_hash=_hash(new.body),
         )
 
-    def _store(self, wanted: Post, accepted_at: int) -> Post:
-        post = self.posts.add(wanted, now=accepted_at // 1000)
+    def _take(self, wanted: Post, accepted_at: int, lane: str = "") -> tuple[Post, bool]:
+        """Open the row of the ledger, then store the post; and whether PLAN is owed a command.
+
+        In that order, nobody sees a post that is not owed to all. What dies between the two leaves
+        a row without a post, which PLAN ends as void, and which a repeat takes up.
+        """
+        row = _row(wanted, lane)
+        seen = self.ledger.open(row)
+        post = self.posts.one(wanted.ref_id) if seen else None
+        if post is None or post.has_ended(accepted_at):
+            if seen:
+                wanted, row = self._take_up(seen, wanted, lane)
+            try:
+                post = self._checked(self.posts.add(wanted, now=accepted_at // 1000), wanted)
+            except FanfoldError:
+                if not seen:
+                    self.ledger.void(row, now=row.changed_at)
+                raise
+        elif seen:
+            post, row = self._checked(post, wanted), seen
+        if row.sort_key != post.sort_key or row.state == VOID:  # the ledger has lost the post's own
+            self.ledger.open(_row(post, lane), over=row)
+            return post, True
+        is_silent = row.awaits_plan and clock.now_ms() - row.changed_ms >= SILENT_MS
+        return post, not seen or post is wanted or is_silent
+
+    def _take_up(self, seen: Fanout, wanted: Post, lane: str) -> tuple[Post, Fanout]:
+        """What may be stored under a row that has no post, and the row as it is then.
+
+        While somebody else may still store the post, it has to be the same one: that of the row's
+        times. Raises `TryLater` if there is no saying which.
+        """
+        now_ms = clock.now_ms()
+        if seen.may_be_stored(now_ms):
+            if seen.publisher_id != wanted.publisher_id:
+                raise _contended()
+            wanted = replace(
+                wanted,
+                published_at=split_sort_key(seen.sort_key)[0],
+                accepted_at=seen.accepted_at,
+                expires_at=seen.expires_at + OUTLIVES_SECONDS,
+            )
+            if now_ms - seen.changed_ms < JOINED_MS:
+                return wanted, seen
+        row = _row(wanted, lane)
+        if self.ledger.open(row, over=seen):
+            raise _contended()
+        return wanted, row
+
+    def _checked(self, post: Post, wanted: Post) -> Post:
+        """The stored post, if it is `wanted` or may be told in its place."""
+        if post.publisher_id != wanted.publisher_id:
+            raise taken(post.ref_id)
         if post.deleted:
             raise PostRetracted(
                 f"The post '{post.ref_id}' was retracted; publish it under another Idempotency-Key."
             )
         # By either retention, if it was changed: nobody would see the entries, or they are gone.
         visible_until = self._expires_at(times.to_ms(post.published_at))
-        if min(visible_until, post.entries_expire_at) * 1000 <= accepted_at:
+        if min(visible_until, post.entries_expire_at) * 1000 <= times.to_ms(wanted.accepted_at):
             raise BadInput(
                 f"The post '{post.ref_id}' has expired, and its ref_id is not free again before "
                 f"{times.to_text(post.expires_at * 1000)}; publish with another ref_id or "
                 "Idempotency-Key."
             )
         return post
-
-    def _open(self, post: Post, lane: str = "") -> None:
-        self.ledger.open(
-            Fanout(
-                fanout_id=post.ref_id,
-                publisher_id=post.publisher_id,
-                sort_key=post.sort_key,
-                accepted_at=post.accepted_at,
-                expires_at=post.entries_expire_at,
-                lane=lane,
-            )
-        )
 
     def edit(self, ref_id: str, *, publisher_id: str, body: str, edited_at: int) -> str:
         """Show another body with the post from now on; entries hold ids, so none is written again.
@@ -205,6 +261,24 @@ class Publishing:
 
     def _expires_at(self, epoch_ms: int) -> int:
         return entries_expire_at(epoch_ms, self.retention_days)
+
+
+def _row(post: Post, lane: str) -> Fanout:
+    return Fanout(
+        fanout_id=post.ref_id,
+        publisher_id=post.publisher_id,
+        sort_key=post.sort_key,
+        accepted_at=post.accepted_at,
+        expires_at=post.entries_expire_at,
+        lane=lane,
+        changed_at=times.to_text(clock.now_ms()),
+    )
+
+
+def _contended() -> TryLater:
+    return TryLater(
+        "Another attempt to publish this is under way; send the same again in a moment."
+    )
 
 
 def is_repeat(new: NewPost, stored: Post) -> bool:

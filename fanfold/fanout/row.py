@@ -14,8 +14,14 @@ from fanfold.names import BULK, EXPIRES_AT
 QUEUED, DELIVERING, COMPLETE, STALLED, EXPIRED, ABANDONED = STATES
 # An entry in each follower's timeline, or one in the publisher's channel that all of them read.
 PUSH, CHANNEL = WAYS
+# Its post was never stored, so nothing was accepted, and nobody is told of the row.
+VOID = "void"
 # Nothing reopens a fan-out in one of these states, and its messages are done.
-ENDED = frozenset({COMPLETE, EXPIRED, ABANDONED})
+ENDED = frozenset({COMPLETE, EXPIRED, ABANDONED, VOID})
+
+# Whoever opens a row, or takes one up, has stored its post by then, or never will: PLAN, the slower
+# of the two doors, has a minute, and a write may land some seconds after its caller has gone.
+VOID_MS = 120_000
 
 # DynamoDB deletes the row by `EXPIRES_AT`, which is later.
 ENTRIES_EXPIRE_AT = "entries_expire_at"
@@ -91,6 +97,10 @@ class Fanout:
     @property
     def changed_ms(self) -> int:
         return times.to_ms(self.changed_at) if self.changed_at else 0
+
+    def may_be_stored(self, now_ms: int) -> bool:
+        """Whether somebody who has opened the row may still store its post."""
+        return self.awaits_plan and now_ms - self.changed_ms < VOID_MS
 
     def is_answered_by(self, sent_at: int) -> bool:
         """Whether an order that SQS took at `sent_at` shows that the last question came out."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fanfold import times
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import COMPLETE, Fanout
+from fanfold.fanout.row import COMPLETE, VOID, Fanout
 from fanfold.timeline.posts import no_post
 
 
@@ -50,7 +50,7 @@ def status_for(fanouts: Ledger, ref_id: str, *, publisher_id: str) -> Status:
     Raises `NoPost`, with the same message for an unknown post and for another publisher's.
     """
     fanout = fanouts.get(ref_id)
-    if fanout is None or fanout.publisher_id != publisher_id:
+    if fanout is None or fanout.publisher_id != publisher_id or fanout.state == VOID:
         raise no_post(ref_id)
     return status_of(fanout)
 

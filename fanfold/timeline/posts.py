@@ -220,9 +220,9 @@ class Posts:
         """Make the row a tombstone; if the condition refuses that, return the row, or an empty one.
 
         Without its sort key, the post leaves the outbox index, so that no backfill brings it back.
+        By `accepted_at`, PLAN knows a post that was there from one that was retracted before.
         """
-        content = ("body", "first_body_hash", "edited_at")
-        removes = [*content, "sort_key", "accepted_at"]
+        removes = ["body", "first_body_hash", "edited_at", "sort_key"]
         return self._update(ref_id, expressions(removes=removes, **clauses))
 
     def _update(self, ref_id: str, update: dict[str, Any]) -> Item | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from aws_model.sqs.messages import Message
 from fanfold import contract, names, times
-from fanfold.fanout.row import COMPLETE
+from fanfold.fanout.row import COMPLETE, VOID
 from fanfold.ids import sort_key, split_sort_key
 from simulation import climbs, reader_requests, requests
 from simulation.bodies import content_of
@@ -109,7 +109,9 @@ class Evidence:
         self.world, self.history = world, world.history
         self.skew_ms = abs(world.door_skew_ms)
         self.posts = {row["ref_id"]["S"]: row for row in world.rows(names.POSTS)}
-        self.fanouts = {row["fanout_id"]["S"]: row for row in world.fanouts()}
+        # A void row says that nothing was accepted.
+        known = (row for row in world.fanouts() if row["state"]["S"] != VOID)
+        self.fanouts = {row["fanout_id"]["S"]: row for row in known}
         rows = world.rows(names.TIMELINES)
         self.timeline = [row for row in rows if not is_channel(row["user_id"]["S"])]
         # What is in channels at last: the publishers by `ref_id`.

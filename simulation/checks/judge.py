@@ -48,6 +48,7 @@ CHECKS: tuple[Check, ...] = (
     posts.a_post_that_was_retracted_first_is_not_delivered,
     posts.only_its_publisher_retracts_a_post_that_exists,
     ledger.the_ledger_is_right,
+    ledger.every_post_that_is_shown_is_owed_to_all,
     ledger.what_an_operator_ended_stays_ended,
     timelines.every_reading_shows_what_it_should,
     timelines.timelines_show_what_they_should,

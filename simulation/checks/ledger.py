@@ -30,6 +30,15 @@ def the_ledger_is_right(found: Evidence) -> Iterator[str]:
             yield f"{ref_id} has {entries} entries, and the ledger says {delivered}."
 
 
+def every_post_that_is_shown_is_owed_to_all(found: Evidence) -> Iterator[str]:
+    """Also one whose publisher was answered an error, or nothing."""
+    for ref_id, post in found.posts.items():
+        row = found.fanouts.get(ref_id)
+        if "deleted_at" in post or (row and row["sort_key"] == post["sort_key"]):
+            continue
+        yield f"{ref_id} is there, and the ledger does not know it."
+
+
 def _indexes(ref_id: str, row: dict[str, Any]) -> Iterator[str]:
     """SWEEP finds by one index what is open, and people by the other what has stalled."""
     state = row["state"]["S"]

@@ -28,7 +28,7 @@ def posts_are_stored_as_they_were_sent(found: Evidence) -> Iterator[str]:
         if "deleted_at" in row:
             if not found.history.tried_to_retract(ref_id):
                 yield f"{ref_id} is retracted, and nobody asked for that."
-            if row.keys() - {"ref_id", "publisher_id", "deleted_at", EXPIRES_AT}:
+            if row.keys() - {"ref_id", "publisher_id", "accepted_at", "deleted_at", EXPIRES_AT}:
                 yield f"{ref_id} is retracted, and still has its content."
             continue
         edits = found.history.edits.of(ref_id, row["publisher_id"]["S"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from typing import Any
 
 from aws_model.clock import START_MS
@@ -72,9 +73,18 @@ class Delivery(Scope):
             self._complete[number] = self.row(contents).get("state") == {"S": "complete"}
         return self._complete[number]
 
+    def act_at_last(self, ghost: Hashable) -> tuple[int, Hashable]:
+        """Perhaps a client repeats its request, so long after the first attempt."""
+        if self.repeats_after_ms is None:
+            return START_MS, ghost
+        now = START_MS + self.repeats_after_ms
+        end = self.run("api", _publish(now), at=now)
+        return now, ghost is True or not end.is_failure
+
     def __post_init__(self) -> None:
         super().__post_init__()
         self.ghost = False
+        self.repeats_after_ms: int | None = None
         self._complete: dict[int, bool] = {}  # by the number of the ledger's content
         self.clients: list[Program] = []
         self._broken: dict[tuple[int, ...], str] = {}
@@ -89,6 +99,8 @@ class Delivery(Scope):
     def _broken_in(self, contents: Contents) -> str:
         row, entries = self.row(contents), self._entries(contents)
         posts = self.store.rows(contents, names.POSTS)
+        if any("deleted_at" not in post and not self._is_owed(post, row) for post in posts):
+            return f"somebody sees a post that is not owed to all: {row or 'no row'}"
         # A tombstone has no sort key any more.
         known = [post if "sort_key" in post else row for post in posts]
         right = {(user, each["sort_key"]["S"]) for user in self.users for each in known if each}
@@ -115,10 +127,16 @@ class Delivery(Scope):
             return f"in the end there are dead letters: {letters}"
         if not row:
             return "in the end an accepted post is not in the ledger" if ghost is True else ""
+        if row["state"]["S"] == "void" and ghost is not True:
+            return ""
         if row["state"]["S"] != "complete":
             return f"in the end the fan-out is {row['state']['S']}: {row}"
         served = {user for user, _ in self._entries(contents)}
         return self._broken_if_complete(contents, row, served)
+
+    def _is_owed(self, post: dict[str, Any], row: dict[str, Any]) -> bool:
+        is_its_row = row and row["sort_key"] == post["sort_key"]
+        return bool(is_its_row) and row["state"]["S"] != "void"
 
     def _broken_if_complete(self, contents: Contents, row: dict[str, Any], served: set[str]) -> str:
         is_due = not _is_retracted(self.store.rows(contents, names.POSTS))
@@ -161,6 +179,22 @@ def _posted(scope: Delivery, *stamps: int) -> None:
 def _posted_twice(scope: Delivery) -> None:
     """A client posts, and repeats it before it has its answer."""
     _posted(scope, 0, 1)
+
+
+def _repeated(scope: Delivery, after_ms: int) -> None:
+    """A client posts, and repeats it whatever it was answered, or was not."""
+    _posted(scope)
+    scope.repeats_after_ms = after_ms
+
+
+def _sent(scope: Delivery, copies: int = 1) -> None:
+    """A service posts by a message."""
+    scope.follow(1)
+    content = {"version": 1, "type": contract.POST_PUBLISHED, "body": {}}
+    body = json.dumps({**content, "publisher_id": PUBLISHER, "ref_id": REF_ID})
+    scope.letters = [
+        Letter(names.PUBLISH.name, body, PUBLISHER, START_MS, copy=copy) for copy in range(copies)
+    ]
 
 
 def _unplanned(scope: Delivery) -> None:
@@ -264,6 +298,11 @@ ONE_PUT = Sizes(puts=1, sample=1)
 SCOPES: dict[str, tuple[Callable[[Delivery], None], Sizes, int]] = {
     "posted": (_posted, ONE_SEGMENT, 0),
     "posted twice": (_posted_twice, ONE_SEGMENT, 0),
+    "posted, again at once": (partial(_repeated, after_ms=0), ONE_SEGMENT, 0),
+    "posted, again after a minute": (partial(_repeated, after_ms=60_000), ONE_SEGMENT, 0),
+    "posted, again after an hour": (partial(_repeated, after_ms=HOUR_MS), ONE_SEGMENT, 0),
+    "sent": (_sent, ONE_SEGMENT, 0),
+    "sent twice": (partial(_sent, copies=2), ONE_SEGMENT, 0),
     "nobody follows": (_nobody, ONE_SEGMENT, 1),
     "one hop": (_unplanned, ONE_HOP, 1),
     "one hop twice": (_copied, ONE_HOP, 1),

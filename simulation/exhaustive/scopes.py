@@ -50,6 +50,10 @@ class Scope(ABC):
         """What does not hold in a state on the way."""
         return ""
 
+    def act_at_last(self, ghost: Hashable) -> tuple[int, Hashable]:
+        """What somebody does after all others have ended: the time then, and what is remembered."""
+        return START_MS, ghost
+
     @abstractmethod
     def broken_when_quiet(
         self, contents: Contents, letters: Iterable[Letter], ghost: Hashable
@@ -110,7 +114,7 @@ class Scope(ABC):
     def _broken_at_end(self, state: State) -> str:
         self.contents = state.contents
         self.letters = [self.steps.letters[number] for number in state.letters]
-        now = START_MS
+        now, ghost = self.act_at_last(state.ghost)
         for _ in range(MAX_SETTLING):
             if waiting := [each for each in self.letters if each.queue in QUEUES]:
                 self.receive(waiting[0], at=now)
@@ -119,7 +123,7 @@ class Scope(ABC):
                 self.run(names.SWEEP.name, at=now)
             else:
                 break
-        return self.broken_when_quiet(self.contents, self.letters, state.ghost)
+        return self.broken_when_quiet(self.contents, self.letters, ghost)
 
 
 def http(route: contract.Route, user: str, *, at: int, path: Any = None, body: Any = None) -> Any:

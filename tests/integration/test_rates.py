@@ -149,7 +149,7 @@ def test_a_publish_costs_one_write_unit_more(system: System, monkeypatch: Any) -
     assert system.publish().status == 202
     assert writes == [
         ("update_item", names.PUBLISHERS.name),
-        ("put_item", names.POSTS.name),
         ("put_item", names.FANOUTS.name),
+        ("put_item", names.POSTS.name),
     ]
     assert json.dumps(system.rows(names.PUBLISHERS)).count("posts_until") == 1

@@ -120,9 +120,9 @@ def test_quiet_calls_may_come_first(name: str, faults: int) -> None:
 
 # Of each guard: a scope in which it is needed, how many faults that takes, and what is broken.
 GUARDS = [
-    ("the ledger row is written before anything is sent", "posted", 0, "dead letters"),
+    ("the ledger row is written before anything is sent", "posted", 0, "not owed to all"),
     ("SWEEP asks about a silent fan-out that is not planned", "posted", 1, "queued"),
-    ("the stored sort key wins", "posted twice", 0, "open again"),
+    ("the ledger row is written before its post", "posted", 1, "not owed to all"),
     ("reconcile reads the row a second time", "follow, unfollow", 0, "in the end the row says"),
     ("RELATE is sent its command before the row is changed", "follow, unfollow", 1, "in the end"),
     ("RELATE reconciles once more", "follow, unfollow", 1, "in the end the row says"),

@@ -330,6 +330,7 @@ def the_row_of_a_post_gone(world: World) -> None:
 # Posts
 
 
+@spoils(ledger.every_post_that_is_shown_is_owed_to_all, "and the ledger does not know it")
 @spoils(posts.every_accepted_post_is_delivered_or_visibly_not, "neither known nor")
 def the_row_of_a_fanout_gone(world: World) -> None:
     gone(world, names.FANOUTS, {"fanout_id": SENT})

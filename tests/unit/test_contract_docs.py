@@ -137,7 +137,8 @@ def kinds_of(base: type[FanfoldError]) -> list[type[FanfoldError]]:
 
 
 def test_the_states_of_a_delivery_are_those_of_the_ledger() -> None:
-    assert {row.QUEUED, row.DELIVERING, row.STALLED, *row.ENDED} == set(contract.STATES)
+    told = {row.QUEUED, row.DELIVERING, row.STALLED, *row.ENDED} - {row.VOID}  # which is 404
+    assert told == set(contract.STATES)
 
 
 def test_a_status_has_the_fields_of_the_answer() -> None:

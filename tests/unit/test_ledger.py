@@ -14,7 +14,7 @@ from aws_model.dynamodb.database import Database
 from fanfold import times
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.row import CHANNEL, COMPLETE, DELIVERING, ENDED, QUEUED, STALLED, Fanout
+from fanfold.fanout.row import CHANNEL, COMPLETE, DELIVERING, ENDED, QUEUED, STALLED, VOID, Fanout
 from fanfold.names import FANOUTS
 from fanfold.sweep.open_fanouts import OpenFanouts
 from simulation.schemas import schema_of
@@ -68,7 +68,7 @@ def table() -> Table:
     database.create(schema_of(FANOUTS))
     client: Any = dynamodb.Client(database)
     opened = Table(Ledger(client, FANOUTS.name), OpenFanouts(client, FANOUTS.name), client)
-    assert opened.ledger.open(ROW)
+    assert opened.ledger.open(ROW) is None
     return opened
 
 
@@ -289,17 +289,24 @@ def test_a_fanout_that_is_planned_meanwhile_is_not_reopened_as_an_unplanned_one(
     assert len(table.row.pending) == 4
 
 
-@pytest.mark.parametrize("change", ["publish again", "of another time", "after its expiry"])
-def test_the_row_of_an_earlier_post_with_this_id_is_overwritten(table: Table, change: str) -> None:
-    STATES["complete"](table)
-    after_s = ROW.expires_at + 14 * 24 * 60 * 60
-    new = {
-        "publish again": ROW,
-        "of another time": replace(ROW, sort_key=f"{LAST}#post-1"),
-        "after its expiry": replace(ROW, accepted_at=times.to_text(after_s * 1000)),
-    }[change]
-    assert table.ledger.open(new) is (change != "publish again")
-    assert (table.row.state == QUEUED) is (change != "publish again")
+AGAIN = replace(ROW, sort_key=f"{LAST}#post-1", changed_at=LAST)
+
+
+def test_a_row_is_overwritten_or_void_only_as_it_was_seen(table: Table) -> None:
+    seen = table.row
+    assert table.ledger.open(AGAIN, over=seen) is None
+    for _ in range(2):
+        assert table.row == AGAIN
+        table.ledger.void(seen, now=LATER)
+        assert table.ledger.open(replace(ROW, changed_at=LATER), over=seen) == AGAIN
+    table.ledger.void(table.row, now=LAST)
+    assert table.row.state == VOID
+    assert not list(table.ledger.open_ids())
+
+
+def test_a_row_whose_writing_was_repeated_stands_in_nobodys_way(table: Table) -> None:
+    assert table.ledger.open(replace(AGAIN, fanout_id="post-2")) is None
+    assert table.ledger.open(replace(AGAIN, fanout_id="post-2")) is None
 
 
 def test_only_the_post_of_the_row_expires(table: Table) -> None:

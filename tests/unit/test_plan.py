@@ -20,7 +20,17 @@ from fanfold.fanout.lookup import Found
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack
-from fanfold.fanout.row import COMPLETE, DELIVERING, ENDED, EXPIRED, QUEUED, STALLED, Fanout
+from fanfold.fanout.row import (
+    COMPLETE,
+    DELIVERING,
+    ENDED,
+    EXPIRED,
+    QUEUED,
+    STALLED,
+    VOID,
+    VOID_MS,
+    Fanout,
+)
 from fanfold.follows import density, ring
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.ring_reader import Page, Read
@@ -80,6 +90,10 @@ class Ledger:
         assert self.row
         self.row = replace(self.row, state=EXPIRED)
         return True
+
+    def void(self, fanout: Fanout, *, now: str) -> None:
+        assert fanout == self.row
+        self.row = replace(fanout, state=VOID)
 
     def complete_at_once(self, fanout_id: str, *, followers: int, now: str) -> bool:
         assert self.row
@@ -313,17 +327,48 @@ def test_a_completion_that_was_repeated_counts_once() -> None:
     assert (worker.row.state, worker.row.delivered, worker.sent) == (COMPLETE, 7, [])
 
 
-GONE = [
-    None,
-    replace(POST, deleted=True),
-    replace(POST, publisher_id="bea"),
-    replace(POST, published_at="2026-11-20T19:00:00.123Z"),
-]
-
-
-@pytest.mark.parametrize("post", GONE)
-def test_a_post_that_is_not_as_it_was_accepted_is_left_to_the_lane(post: Post | None) -> None:
+@pytest.mark.parametrize(
+    "post",
+    [
+        None,
+        replace(POST, publisher_id="bea"),
+        replace(POST, published_at="2026-11-20T19:00:00.123Z"),
+        replace(POST, accepted_at="", deleted=True),  # before it came
+    ],
+)
+def test_a_fanout_whose_post_was_never_stored_is_void_once_no_door_can_store_it(
+    post: Post | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     worker = planner(7)
+    worker.post = post
+    opened_ms = times.to_ms(ROW.accepted_at)
+    worker.ledger.row = replace(ROW, changed_at=ROW.accepted_at, asked_at=opened_ms)
+    for after_ms, what, state in [
+        (VOID_MS - 1, "not stored", QUEUED),
+        (VOID_MS, VOID, VOID),
+        (VOID_MS, VOID, VOID),
+    ]:
+        monkeypatch.setattr(clock, "now_ms", lambda at=opened_ms + after_ms: at)
+        assert worker.plan() == Outcome(what)
+        assert worker.row.state == state
+    assert not worker.loop.deliveries
+    assert not worker.express.sent
+
+
+@pytest.mark.parametrize(
+    ("post", "asked_at"),
+    [
+        (None, 0),
+        (replace(POST, publisher_id="bea"), 0),
+        (replace(POST, deleted=True), 0),
+        (replace(POST, deleted=True), 1),
+    ],
+)
+def test_a_post_that_is_lost_or_retracted_is_left_to_the_lane(
+    post: Post | None, asked_at: int
+) -> None:
+    worker = planner(7)
+    worker.ledger.row = replace(ROW, asked_at=asked_at)
     worker.post = post
     assert worker.plan() == Outcome("planned", 0)
     assert not worker.loop.deliveries

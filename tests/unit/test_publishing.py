@@ -4,16 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
-from fanfold import times
-from fanfold.errors import BadInput, KeyReused, NoPost, PostRetracted, RefIdTaken, Unsent
+from fanfold import clock, times
+from fanfold.errors import (
+    BadInput,
+    KeyReused,
+    NoPost,
+    PostRetracted,
+    RefIdTaken,
+    TryLater,
+    Unsent,
+)
 from fanfold.fanout.ledger import Ledger
-from fanfold.fanout.publish import NewPost, Published, Publishing, is_repeat
+from fanfold.fanout.publish import (
+    JOINED_MS,
+    SILENT_MS,
+    NewPost,
+    Published,
+    Publishing,
+    is_repeat,
+)
+from fanfold.fanout.row import QUEUED, VOID, VOID_MS, Fanout
 from fanfold.messages import Message
 from fanfold.names import FANOUTS, POSTS
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Posts
@@ -38,20 +55,43 @@ class Queue:
 @dataclass
 class World:
     publishing: Publishing
+    client: Any
     queue: Queue = field(default_factory=Queue)
+    now_ms: int = AT
 
     def publish(self, new: NewPost = NEW, at: int = AT) -> Published:
+        self.now_ms = at
         queue: Any = self.queue
         return self.publishing.publish(new, accepted_at=at, plan_queue=queue)
 
+    def fail_to_store(self, new: NewPost = NEW, at: int = AT) -> None:
+        """The door dies, or the table is throttled, before the post is stored."""
+        plain = self.client.put_item
+
+        def put(**request: Any) -> Any:
+            if request["TableName"] == POSTS.name:
+                raise ZeroDivisionError
+            return plain(**request)
+
+        with patch.object(self.client, "put_item", put), pytest.raises(ZeroDivisionError):
+            self.publish(new, at)
+
+    @property
+    def row(self) -> Fanout:
+        found = self.publishing.ledger.get("post-1")
+        assert found
+        return found
+
 
 @pytest.fixture
-def world() -> World:
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
     database = Database(Clock())
     database.create(schema_of(POSTS), schema_of(FANOUTS))
     client: Any = dynamodb.Client(database)
     posts, ledger = Posts(client, POSTS.name), Ledger(client, FANOUTS.name)
-    return World(Publishing(posts, ledger, retention_days=90))
+    world = World(Publishing(posts, ledger, retention_days=90), client)
+    monkeypatch.setattr(clock, "now_ms", lambda: world.now_ms)
+    return world
 
 
 def test_a_post_and_its_fanout_end_with_the_retention(world: World) -> None:
@@ -123,7 +163,7 @@ def test_a_queue_that_does_not_answer_leaves_the_command_to_sweep(world: World) 
     assert world.publishing.ledger.get("post-1")
     world.queue.error = PermissionError()
     with pytest.raises(PermissionError):
-        world.publish()
+        world.publish(replace(NEW, ref_id="post-2"))
 
 
 @pytest.mark.parametrize(("second", "is_refused"), [(-1, False), (0, True)])
@@ -155,3 +195,93 @@ def test_a_retracted_post_is_not_published_again(world: World) -> None:
     world.publishing.retract_own("post-1", publisher_id="ada", retracted_at=AT)
     with pytest.raises(PostRetracted, match="'post-1' was retracted"):
         world.publish()
+
+
+def test_nobody_sees_a_post_that_the_ledger_does_not_know(world: World) -> None:
+    world.fail_to_store()
+    assert world.publishing.posts.one("post-1") is None
+    assert world.row.state == QUEUED
+    assert not world.queue.sent
+
+
+@pytest.mark.parametrize("after_ms", [0, JOINED_MS - 1, JOINED_MS, VOID_MS - 1])
+def test_a_repeat_stores_the_post_of_the_row_while_its_first_attempt_may_do_so(
+    world: World, after_ms: int
+) -> None:
+    world.fail_to_store()
+    other = replace(NEW, body='{"a": 3}')
+    post = world.publish(other, AT + after_ms).post
+    assert (post.accepted_at, post.published_at) == (times.to_text(AT),) * 2
+    assert world.publishing.posts.one("post-1") == post
+    assert (world.row.sort_key, world.row.expires_at) == (post.sort_key, post.entries_expire_at)
+    assert len(world.queue.sent) == 1
+    # Whoever takes up an older row has as much time again.
+    is_anew = after_ms >= JOINED_MS
+    assert world.row.changed_ms == AT + is_anew * after_ms
+    with pytest.raises(KeyReused):
+        world.publish(NEW, AT + after_ms)
+
+
+@pytest.mark.parametrize("is_void", [False, True])
+@pytest.mark.parametrize("after_ms", [VOID_MS, 3_600_000])
+def test_a_later_repeat_takes_its_own_time(world: World, after_ms: int, is_void: bool) -> None:
+    world.fail_to_store()
+    if is_void:
+        world.publishing.ledger.void(world.row, now=times.to_text(AT + 1))
+    post = world.publish(at=AT + after_ms).post
+    assert post.accepted_at == times.to_text(AT + after_ms)
+    assert (world.row.sort_key, world.row.state) == (post.sort_key, QUEUED)
+    assert len(world.queue.sent) == 1
+
+
+def test_a_row_of_somebody_else_is_waited_for(world: World) -> None:
+    world.fail_to_store()
+    others = replace(NEW, publisher_id="bea")
+    with pytest.raises(TryLater):
+        world.publish(others, AT + VOID_MS - 1)
+    assert world.publish(others, AT + VOID_MS).post.publisher_id == "bea"
+
+
+def test_of_two_who_take_up_a_row_one_comes_again(world: World) -> None:
+    world.fail_to_store()
+    seen = world.row
+    plain = world.client.get_item
+
+    def end_after(**request: Any) -> Any:
+        answer = plain(**request)
+        world.publishing.ledger.void(seen, now=times.to_text(AT + 1))
+        return answer
+
+    with patch.object(world.client, "get_item", end_after), pytest.raises(TryLater):
+        world.publish(at=AT + JOINED_MS)
+    assert world.publish(at=AT + JOINED_MS).post.accepted_at == times.to_text(AT + JOINED_MS)
+
+
+def test_repeats_send_no_second_command_while_the_first_may_be_on_its_way(world: World) -> None:
+    world.publish()
+    for after_ms, sent in [(1, 1), (SILENT_MS - 1, 1), (SILENT_MS, 2)]:
+        assert world.publish(at=AT + after_ms).command_sent
+        assert len(world.queue.sent) == sent
+    world.publishing.ledger.complete_at_once("post-1", followers=1, now=times.to_text(AT))
+    world.publish(at=AT + SILENT_MS)
+    assert len(world.queue.sent) == 2
+
+
+def test_a_refused_post_leaves_a_row_that_is_void(world: World) -> None:
+    world.publishing.retract("post-1", publisher_id="ada", retracted_at=AT)
+    for _ in range(2):
+        with pytest.raises(PostRetracted):
+            world.publish()
+        assert world.row.state == VOID
+
+
+@pytest.mark.parametrize("state", ["", VOID])
+def test_a_repeat_mends_the_row_that_the_ledger_has_lost(world: World, state: str) -> None:
+    first = world.publish()
+    if state:
+        world.publishing.ledger.void(world.row, now=times.to_text(AT))
+    else:
+        world.client.delete_item(TableName=FANOUTS.name, Key={"fanout_id": {"S": "post-1"}})
+    assert world.publish(at=AT + 1) == first
+    assert (world.row.sort_key, world.row.state) == (first.post.sort_key, QUEUED)
+    assert len(world.queue.sent) == 2
