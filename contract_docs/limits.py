@@ -100,6 +100,13 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
             "`partial: true`, likewise",
         ),
         Limit(
+            "busy containers of QUERY in a stage with channels",
+            "about 3,000 with 64 channels, about 6,000 with fewer than 44: each reads one row once "
+            "a second, of which DynamoDB gives 3,000 read units a second",
+            f"pages go on with what was read up to {known_head.MOST_SECONDS:.0f} seconds before; "
+            "cold containers answer 503 `try-later`",
+        ),
+        Limit(
             "a new post in a channel",
             f"{known_head.HEAD_SECONDS:.0f} second after its delivery is complete, and as long as "
             "an eventually consistent read of DynamoDB lags",

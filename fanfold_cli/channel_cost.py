@@ -23,6 +23,9 @@ EDGE_BYTES = 115
 HEAD_BYTES = 60
 # One channel of it, with an id of 36 characters.
 CHANNEL_BYTES = 85
+# The key of the post that was put last, with ids of 36 characters. Of other channels it is there
+# for a minute.
+LAST_BYTES = 70
 # An entry of a channel, with ids of 36 characters.
 ENTRY_BYTES = 185
 # For how long a container uses a head that it has read, on average.
@@ -38,7 +41,7 @@ class Use:
         int  # of the stage, follower or not, whose first page since the channel was added it is
     )
     pages: float  # of all readers
-    containers: int = 1  # of QUERY that are warm, and read the channel after each post
+    containers: int = 1  # of QUERY, each of which reads the channel once
     seconds: float = 86_400.0
     channels: int = MOST  # of the stage, this one included
     entries: int = WINDOW  # that the channel holds
@@ -72,14 +75,14 @@ def head_bytes(channels: int) -> int:
 
 def post(channels: int, followers: int) -> Units:
     """One post: its acceptance, its entry, the head, and the ledger; and what PLAN reads."""
-    head = head_bytes(channels)
+    head = head_bytes(channels) + LAST_BYTES
     writes = ACCEPT_UNITS + 1 + math.ceil(head / UNIT_BYTES) + COMPLETION_UNITS
     sample = math.ceil(min(followers, SAMPLE_EDGES) * EDGE_BYTES / READ_BYTES)
     return Units(writes, READS_PER_LOOKUP + sample + math.ceil(head / READ_BYTES))
 
 
 def window(entries: int) -> Units:
-    """What a container reads of a channel, once after each post in it and after a cold start."""
+    """What a container reads of a channel after a cold start, or if it missed a post in it."""
     return Units(reads=max(1, math.ceil(min(entries, WINDOW) * ENTRY_BYTES / READ_BYTES)))
 
 
@@ -115,7 +118,7 @@ def of(use: Use) -> Units:
     heads = head_reads(use.pages, containers=use.containers, seconds=use.seconds)
     return (
         post(use.channels, use.followers) * use.posts
-        + window(use.entries) * (use.posts * use.containers)
+        + window(use.entries) * use.containers
         + head_read(use.channels) * heads
         + memo() * use.readers
     )

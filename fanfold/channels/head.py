@@ -9,6 +9,8 @@ and short: at most `MOST` channels, active and demoted ones together.
 * `revision` rises with every change, so that of two readings of the row one is the later.
 * `seq` of a channel is raised after each post that is put into it, and before that post's fan-out
   is complete. What a container has read of a channel is good while its `seq` is the same.
+* `last` of a channel is the key for which its `seq` was raised last. A container whose reading is
+  one behind adds it, and reads nothing.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class Channel(NamedTuple):
     seq: int = 0  # how many times a post was put into it
     followers: int = 0  # the publisher's, estimated when it was added
     until: int = 0  # epoch second until which a demoted one is readable; 0 while it takes posts
+    last: str = ""  # unless that was long ago
 
     @property
     def is_active(self) -> bool:
@@ -109,4 +112,5 @@ def _channel_of(row: Item) -> Channel:
         seq=get_number(row, "seq"),
         followers=get_number(row, "followers"),
         until=get_number(row, "until"),
+        last=get_text(row, "last"),
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanfold import clock
+from fanfold import clock, times
 from fanfold.aws.items import Item, Value, expressions, number, text
 from fanfold.channels.head import HEAD, MOST, Channel, Head, head_of, key_of
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 KEY = {"publisher_id": text(HEAD)}
+# Containers have read the head by then; who has not, reads the channel.
+LAST_MS = 60_000
+_NONE = Head()
 
 
 @dataclass(frozen=True)
@@ -74,14 +77,22 @@ class HeadTable:
         is_active = f"attribute_exists({row}) AND attribute_not_exists({row}.#until)"
         return self._update(sets={f"{path}.until": number(until)}, condition=is_active)
 
-    def raise_seq(self, publisher_id: str) -> Head | None:
-        """Say that a post was put into a channel, active or demoted.
+    def raise_seq(self, publisher_id: str, sort_key: str, *, seen: Head = _NONE) -> Head | None:
+        """Say that the post with this key was put into a channel, active or demoted.
 
-        Returns the head after that; None if there is no such channel any more.
+        In a head that was `seen`, keys of other channels that are old leave it, or a full one would
+        be twice as long. Returns the head after that; None if there is no such channel any more.
         """
-        path = _path(publisher_id)
+        path, old = _path(publisher_id), times.to_text(clock.now_ms() - LAST_MS)
+        # A demoted channel may have left the head meanwhile: DynamoDB refuses a path into nothing.
+        stale = [
+            f"{_path(each.publisher_id)}.last"
+            for each in seen.channels.values()
+            if each.is_active and each.publisher_id != publisher_id and "" < each.last < old
+        ]
         return self._update(
-            sets={f"{path}.seq": f"{_named(path)}.#seq + :one"},
+            sets={f"{path}.seq": f"{_named(path)}.#seq + :one", f"{path}.last": text(sort_key)},
+            removes=stale,
             condition=f"attribute_exists({_named(path)})",
             values={":one": number(1)},
         )
@@ -148,5 +159,6 @@ def _row_of(channel: Channel) -> Value:
             "seq": number(channel.seq),
             "followers": number(channel.followers),
             **({"until": number(channel.until)} if channel.until else {}),
+            **({"last": text(channel.last)} if channel.last else {}),
         }
     }

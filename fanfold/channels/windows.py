@@ -2,7 +2,7 @@
 
 A window is read consistently, and kept with the channel's tag in a head that was read before. While
 the head has the same tag, every post whose fan-out is complete is in the window, if it is new
-enough.
+enough. A head that is one post later tells which.
 """
 
 from __future__ import annotations
@@ -31,23 +31,33 @@ class Window(NamedTuple):
     entries: Sequence[Entry]
     end: str
 
-    def newest(self, within: Range, *, before: str | None, limit: int) -> Part[Entry]:
+    def newest(self, within: Range, *, before: str | None) -> Part[Entry]:
         """The part of a union that it is, as a source's `newest`."""
         low, high = self._places(within.since, before or within.until)
-        found = self.entries[max(low, high - limit) : high][::-1]
-        return part(found, self.end > within.since or high - low > limit, is_up=False)
+        return part(self.entries[low:high][::-1], self.end > within.since, is_up=False)
 
-    def oldest(self, within: Range, *, after: str | None, limit: int) -> Part[Entry]:
+    def oldest(self, within: Range, *, after: str | None) -> Part[Entry]:
         """Likewise, as a source's `oldest`."""
         start = after or within.since
         if self.end > start:
             return unknown(is_up=True)
         low, high = self._places(start, within.until)
-        return part(self.entries[low : min(high, low + limit)], high - low > limit, is_up=True)
+        return part(self.entries[low:high], False, is_up=True)
 
     def has(self, entry: Entry) -> bool:
         """Whether the entry is in the window, or too old for it."""
         return entry.sort_key < self.end or entry.sort_key in self.keys
+
+    def plus(self, entry: Entry, tag: tuple[int, int]) -> Window:
+        """The window with one more entry, unless it has it, or that is too old for it."""
+        if self.has(entry):
+            return self._replace(tag=tag)
+        place = bisect_left(self.keys, entry.sort_key)
+        keys = [*self.keys[:place], entry.sort_key, *self.keys[place:]]
+        entries = [*self.entries[:place], entry, *self.entries[place:]]
+        if len(keys) <= 2 * WINDOW:
+            return Window(tag, keys, entries, self.end)
+        return Window(tag, keys[-WINDOW:], entries[-WINDOW:], keys[-WINDOW])
 
     def _places(self, after: str, before: str | None) -> tuple[int, int]:
         """Of the entries between two keys or times."""
@@ -68,6 +78,10 @@ class Windows:
     def of(self, channel: Channel) -> Window | None:
         """The window of a channel, unless it was never read or may be too old."""
         window = self._windows.get(channel.key)
+        if window and channel.last and window.tag == (channel.version, channel.seq - 1):
+            # Nothing else was put there since, or not told yet.
+            window = window.plus(Entry(channel.last, channel.publisher_id), channel.tag)
+            self._windows[channel.key] = window
         return window if window and window.tag == channel.tag else None
 
     def keep(

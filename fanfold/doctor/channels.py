@@ -96,7 +96,7 @@ class Channels:
     def put(self, fanout: Fanout) -> None:
         """Put a post into its channel again, as PLAN does. Raises `TryLater`."""
         put(self.entries, Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at))
-        if self.heads.raise_seq(fanout.publisher_id) is None:
+        if self.heads.raise_seq(fanout.publisher_id, fanout.sort_key) is None:
             raise TryLater(f"'{fanout.publisher_id}' has no channel any more; run it again.")
 
     def replace(self, seen: Head, head: Head) -> None:

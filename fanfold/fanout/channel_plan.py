@@ -91,7 +91,7 @@ class ChannelPlans:
             told = None
             if choice is Choice.JOIN or self._promote(fanout, seen, followers):
                 put(self.entries, Entry(fanout.sort_key, fanout.publisher_id, fanout.expires_at))
-                told = self.heads.table.raise_seq(fanout.publisher_id)
+                told = self.heads.table.raise_seq(fanout.publisher_id, fanout.sort_key, seen=seen)
             if told is not None:
                 self.heads.learn(told, since)
                 return self._complete(fanout, followers, told)

@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
 # Entries, and whether more may follow.
 Found: TypeAlias = tuple[Sequence[Entry], bool]
+Request: TypeAlias = dict[str, Any]
 
 # Of channels, for one page: in the worst case a window of each, and what is beyond it once. So the
 # first query of a page always finds all that is there, also where a rebuilt head has more channels
 # than `MOST`. A second look may read each once more: else it would not be known what is missing,
 # and of several late posts one would be shown again.
 MAX_QUERIES = 2 * MOST
+# Entries of a channel that is asked first: one read unit, with ids of 36 characters.
+FEW = 20
 
 
 class Union:
@@ -37,6 +40,8 @@ class Union:
         self._reading, self._sight = reading, sight
         self._channels: Sequence[Channel] | None = None  # that the reader follows
         self._left = MAX_QUERIES
+        # What is known of the channels below what was found in a range.
+        self._below: tuple[Range, Sequence[Part[Entry]]] | None = None
 
     def newest(
         self, own: Found, within: Range, *, before: str | None, limit: int
@@ -44,73 +49,87 @@ class Union:
         # A window is no help far below.
         windows = self._windows(may_read=before is None and within.until is None)
 
-        def request(channel: Channel, key: str | None) -> dict[str, Any]:
+        def request(channel: Channel, start: str | None, key: str | None, size: int) -> Request:
             return self._reading.timelines.request(
                 partition_of(channel.publisher_id),
                 within._replace(since=key or within.since),
-                start=before,
-                limit=limit,
+                start=start or before,
+                limit=size,
                 ScanIndexForward=False,
                 ConsistentRead=True,
             )
 
-        parts = [
-            each.newest(within, before=before, limit=limit) if each else None for each in windows
-        ]
-        return self._merged(own, parts, request, limit, is_up=False)
+        if self._below and self._below[0] == within and before is not None:
+            # What an earlier query of this page has found, and not taken.
+            known = [union.below(each, before) for each in self._below[1]]
+        else:
+            nothing: Part[Entry] = union.unknown(is_up=False)
+            known = [each.newest(within, before=before) if each else nothing for each in windows]
+        parts = self._known([union.part(*own, is_up=False), *known], request, limit, is_up=False)
+        self._below = within, parts[1:]
+        return union.merged(parts, limit, is_up=False)
 
     def oldest(
         self, own: Found, within: Range, *, after: str | None, limit: int, is_consistent: bool
     ) -> tuple[Sequence[Entry], bool]:
         if is_consistent:
-            self._channels = self._followed(self._sight.head)
+            self._channels = self._read_by(self._sight.head)
             self._left = max(self._left, len(self._channels))
         windows = self._windows(may_read=not is_consistent)
 
-        def request(channel: Channel, key: str | None) -> dict[str, Any]:
+        def request(channel: Channel, start: str | None, key: str | None, size: int) -> Request:
             return self._reading.timelines.request(
                 partition_of(channel.publisher_id),
                 within._replace(until=key or within.until),
-                start=after,
-                limit=limit,
+                start=start or after,
+                limit=size,
                 ScanIndexForward=True,
                 ConsistentRead=True,
             )
 
-        parts = [
-            each.oldest(within, after=after, limit=limit) if each and not is_consistent else None
+        nothing: Part[Entry] = union.unknown(is_up=True)
+        known = [
+            each.oldest(within, after=after) if each and not is_consistent else nothing
             for each in windows
         ]
-        return self._merged(own, parts, request, limit, is_up=True)
+        parts = self._known([union.part(*own, is_up=True), *known], request, limit, is_up=True)
+        return union.merged(parts, limit, is_up=True)
 
-    def _merged(
+    def _known(
         self,
-        own: Found,
-        known: Sequence[Part[Entry] | None],
-        request: Callable[[Channel, str | None], dict[str, Any]],
+        parts: list[Part[Entry]],
+        request: Callable[[Channel, str | None, str | None, int], Request],
         limit: int,
         *,
         is_up: bool,
-    ) -> tuple[Sequence[Entry], bool]:
-        """The union, for which channels are queried that are not known far enough."""
-        channels = self._channels or ()
-        nothing: Part[Entry] = union.unknown(is_up=is_up)
-        parts = [
-            union.part(*own, is_up=is_up),
-            *(nothing if each is None else each for each in known),
-        ]
-        places, key = union.short(parts, limit, is_up=is_up)
-        asked = [place for place in places if place][: self._left]
-        answers = self._query([request(channels[place - 1], key) for place in asked])
-        for place, (entries, has_more) in zip(asked, answers, strict=True):
-            self._reading.windows.compare(channels[place - 1], entries)
-            parts[place] = union.part(entries, has_more, is_up=is_up, read_to=key)
-        return union.merged(parts, limit, is_up=is_up)
+    ) -> list[Part[Entry]]:
+        """The parts, of which channels are queried until all are known far enough.
+
+        Each is asked for a few entries first: of many channels, a page shows one or two of each.
+        """
+        channels, size = self._channels or (), FEW
+        while True:
+            places, key = union.short(parts, limit, is_up=is_up)
+            asked = [place for place in places if place][: self._left]
+            if not asked:
+                return parts
+            size = min(limit, max(size, 2 * limit // len(asked)))
+            answers = self._query(
+                [
+                    request(channels[place - 1], union.start(parts[place]), key, size)
+                    for place in asked
+                ]
+            )
+            for place, (entries, has_more) in zip(asked, answers, strict=True):
+                self._reading.windows.compare(channels[place - 1], entries)
+                more = union.part(entries, has_more, is_up=is_up, read_to=key)
+                parts[place] = union.beyond(parts[place], more)
+            size = limit
 
     def _windows(self, *, may_read: bool) -> list[Window | None]:
         """The window of each channel that the reader follows, as far as there is one."""
         if self._channels is None:
-            self._channels = self._followed(self._sight.head)
+            self._channels = self._read_by(self._sight.head)
             self._left = max(self._left, 2 * len(self._channels))
         cache, since = self._reading.windows, self._sight.since
         windows = [cache.of(each) for each in self._channels]
@@ -139,15 +158,25 @@ class Union:
         answers = self._sight.together(*(("Query", each) for each in requests))
         return [found(each) for each in answers]
 
-    def _followed(self, head: Head) -> list[Channel]:
-        """The channels in the head of publishers that the reader follows."""
+    def _read_by(self, head: Head) -> list[Channel]:
+        """The channels in the head of publishers that the reader follows, or has unfollowed.
+
+        The latter are left out of pages, as muted ones are. But a cursor remembers what it has
+        looked at of them, so that after a new follow nothing is shown again.
+        """
         sight = self._sight
         assert sight.reader is not None
         if not sight.has_row:  # who has none follows nobody
             return []
         followed, newer = memo.told(sight.reader, head)
-        if not newer:
-            return followed
-        more = sight.followed_among({each.publisher_id for each in newer})
-        memo.note(sight.readers, sight.user_id, sight.reader, head, more)
-        return [*followed, *(each for each in newer if each.publisher_id in more)]
+        if newer:
+            more = sight.followed_among({each.publisher_id for each in newer})
+            memo.note(sight.readers, sight.user_id, sight.reader, head, more)
+            followed += [each for each in newer if each.publisher_id in more]
+        known = {each.publisher_id for each in followed}
+        others = {each.publisher_id for each in head.channels.values()} - known
+        unfollowed = sight.unfollowed_among(others)
+        return [
+            *followed,
+            *(each for each in head.channels.values() if each.publisher_id in unfollowed),
+        ]

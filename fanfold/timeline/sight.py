@@ -103,13 +103,17 @@ class Sight:
     def unmarked(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Those of the entries that marks do not hide."""
         assert self.reader is not None
-        hidden = marks.left_out(
-            self.reader,
-            {each.publisher_id for each in entries},
-            now_ms=self._now_ms,
-            retention_days=self._retention_days,
-        )
+        hidden = self._left_out(self.reader, {each.publisher_id for each in entries})
         return [each for each in entries if each.publisher_id not in hidden] if hidden else entries
+
+    def unfollowed_among(self, publisher_ids: set[str]) -> set[str]:
+        """Those of the publishers that the reader has unfollowed, as far as marks tell."""
+        assert self.reader is not None
+        return self._left_out(self.reader._replace(muted=()), publisher_ids)
+
+    def _left_out(self, reader: Reader, publisher_ids: set[str]) -> set[str]:
+        days = self._retention_days
+        return marks.left_out(reader, publisher_ids, now_ms=self._now_ms, retention_days=days)
 
     def over(self, show: Show[Entry]) -> Show[Entry]:
         """Show what is also verified, where marks do not tell all; no post is read for the rest.

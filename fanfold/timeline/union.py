@@ -41,6 +41,25 @@ def part(
     return Part(entries, entries[-1].sort_key) if entries else unknown(is_up=is_up)
 
 
+def start(known: Part[E]) -> str | None:
+    """The key behind which to go on with a range; None if nothing is known of it."""
+    return known.end if known.end not in ("", _ABOVE) else None
+
+
+def beyond(known: Part[E], more: Part[E]) -> Part[E]:
+    """Of a range that was read on from where it was known."""
+    if start(more) is None and more.end is not None:
+        return known
+    return Part((*known.entries, *more.entries), more.end)
+
+
+def below(known: Part[E], before: str) -> Part[E]:
+    """What is known of a range, read from the newest down, below a key."""
+    if known.end is not None and known.end >= before:
+        return unknown(is_up=False)
+    return Part([each for each in known.entries if each.sort_key < before], known.end)
+
+
 def short(parts: Sequence[Part[E]], limit: int, *, is_up: bool) -> tuple[list[int], str | None]:
     """Which of the parts are not known far enough for `limit` entries, those known least first.
 

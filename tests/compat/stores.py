@@ -298,16 +298,16 @@ def publishers_grow_by_version_and_are_counted_by_window(client: Any) -> None:
 
 def channels_are_added_demoted_and_removed(client: Any) -> None:
     heads = HeadTable(client, names.PUBLISHERS.name)
-    heads.raise_seq("pub")
+    heads.raise_seq("pub", "2026-11-20T18:00:00.123Z#post")
     heads.demote("pub", until=EXPIRES)
     for publisher in ("pub", "a.b|c@example.com", "pub"):
         heads.add(publisher, heads.get(), followers=1_000_000)
     heads.add("late", Head(), followers=1)
     heads.add("late", heads.get()._replace(version=1), followers=1)
     for _ in range(2):
-        heads.raise_seq("pub")
+        heads.raise_seq("pub", "2026-11-20T18:00:00.123Z#post")
         heads.demote("pub", until=EXPIRES)
-    heads.raise_seq("pub")
+    heads.raise_seq("pub", "2026-11-20T18:00:00.123Z#post")
     demoted = heads.get(is_consistent=False).of("pub")
     assert demoted is not None
     heads.add("pub", heads.get(), followers=1_000_000)
@@ -315,7 +315,7 @@ def channels_are_added_demoted_and_removed(client: Any) -> None:
     heads.demote("pub", until=EXPIRES + 1)
     for until in (EXPIRES, EXPIRES + 1, EXPIRES + 1):
         heads.remove(demoted._replace(until=until))
-    heads.raise_seq("pub")
+    heads.raise_seq("pub", "2026-11-20T18:00:00.123Z#post")
     answer = client.batch_get_item(RequestItems=heads.wanted())
     heads.among(answer["Responses"][names.PUBLISHERS.name])
     seen = heads.get()

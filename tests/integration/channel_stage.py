@@ -87,7 +87,7 @@ class Stage:
         """Put it into its publisher's channel, and tell the head of it."""
         self.timelines.push(entry, [partition_of(entry.publisher_id)])
         if is_told:
-            self.heads.raise_seq(entry.publisher_id)
+            self.heads.raise_seq(entry.publisher_id, entry.sort_key)
 
     def push(self, entry: Entry) -> None:
         self.timelines.push(entry, [READER])

@@ -321,7 +321,7 @@ class System:
         """Put posts into their publishers' channels, as PLAN does."""
         for entry in entries:
             assert not self.timelines.push(entry, [partition_of(entry.publisher_id)])
-            assert self.heads.raise_seq(entry.publisher_id)
+            assert self.heads.raise_seq(entry.publisher_id, entry.sort_key)
 
     # Results
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fanfold import times
 from fanfold.channels.head import MOST, Head, key_of, partition_of
-from fanfold.channels.head_table import KEY, HeadTable
+from fanfold.channels.head_table import KEY, LAST_MS, HeadTable
 from tests.integration.system import System
 
 UNTIL = 1_800_000_000
@@ -26,7 +27,7 @@ def add(heads: HeadTable, publisher: str, followers: int = 1_000_000) -> Head:
 
 def test_without_a_row_nobody_has_a_channel(heads: HeadTable) -> None:
     assert heads.get() == Head()
-    assert heads.raise_seq("ada") is None
+    assert heads.raise_seq("ada", "2026-11-20T18:00:00.123Z#post") is None
     assert heads.demote("ada", until=UNTIL) is None
 
 
@@ -54,12 +55,31 @@ def test_of_two_that_are_added_at_once_one_is_refused(heads: HeadTable) -> None:
 
 def test_a_post_raises_the_seq_and_every_change_the_revision(heads: HeadTable) -> None:
     add(heads, "ada")
-    head = heads.raise_seq("ada")
+    head = heads.raise_seq("ada", "2026-11-20T18:00:00.123Z#post")
     assert head is not None
     assert (head.channels[key_of("ada")].seq, head.revision) == (1, 2)
     assert head == heads.get()
     assert head.later(Head(1, 1)) is head
     assert Head(1, 1).later(head) is head
+
+
+def test_the_head_tells_which_post_was_put_last_for_a_minute(
+    system: System, heads: HeadTable
+) -> None:
+    for publisher in ("ada", "bea", "cem"):
+        add(heads, publisher)
+    now = times.to_text(system.clock.ms)
+    seen = heads.raise_seq("ada", f"{now}#one")
+    assert seen
+    seen = heads.raise_seq("bea", f"{now}#two", seen=seen)
+    assert seen
+    assert [each.last for each in seen.channels.values()] == [f"{now}#one", f"{now}#two", ""]
+    system.clock.advance(LAST_MS / 1000 + 1)
+    later = f"{times.to_text(system.clock.ms)}#three"
+    heads.demote("bea", until=UNTIL)
+    seen = heads.raise_seq("cem", later, seen=heads.get())
+    assert seen
+    assert [each.last for each in seen.channels.values()] == ["", f"{now}#two", later]
 
 
 def test_a_demoted_channel_stays_and_takes_posts_again(heads: HeadTable) -> None:
@@ -69,7 +89,7 @@ def test_a_demoted_channel_stays_and_takes_posts_again(heads: HeadTable) -> None
     assert heads.demote("ada", until=UNTIL + 1) is None
     assert head.channels[key_of("ada")].until == UNTIL
     # A post in hand may still be put there.
-    assert heads.raise_seq("ada") is not None
+    assert heads.raise_seq("ada", "2026-11-20T18:00:00.123Z#post") is not None
     head = add(heads, "ada")
     assert head.channels[key_of("ada")].is_active
     assert head.version == first.version

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from aws_model.clock import START_MS
-from fanfold import names
+from fanfold import cursor, names, times
+from fanfold.aws.items import binaries, expressions
 from fanfold.channels.head import MOST
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.channels.windows import WINDOW
+from fanfold.cursor import Cursor
 from fanfold.timeline import marks
 from simulation.scheduler import Scheduler, virtual_time
 from tests.integration.channel_stage import READER, Stage, publisher
@@ -78,11 +80,15 @@ def test_an_idle_poll_takes_two_and_a_half_units_at_most(stage: Stage) -> None:
     assert units(stage, after=previous) <= ROW + OWN == 2.5
 
 
-def test_a_post_takes_a_window_of_each_container(stage: Stage) -> None:
+@pytest.mark.parametrize(("posts", "windows"), [(1, 0), (2, 1)])
+def test_a_post_takes_no_window_of_a_container_that_is_one_behind(
+    stage: Stage, posts: int, windows: int
+) -> None:
     stage.page()
-    stage.put(stage.entry(FOLLOWED[0], START_MS))
+    for number in range(posts):
+        stage.put(stage.entry(FOLLOWED[0], START_MS + number))
     stage.clock.advance(HEAD_SECONDS)
-    assert units(stage) == ROW + OWN + HEAD + A_WINDOW
+    assert units(stage) == ROW + OWN + HEAD + windows * A_WINDOW
 
 
 def test_a_page_below_the_windows_reads_only_the_channels_that_it_may_show(stage: Stage) -> None:
@@ -95,6 +101,37 @@ def test_a_page_below_the_windows_reads_only_the_channels_that_it_may_show(stage
     for _ in range(2):
         place["before"] = stage.page(**place)["next"]
     assert units(stage, **place) <= ROW + OWN + 3.0
+
+
+@pytest.mark.parametrize("is_warm", [True, False])
+def test_pages_far_below_take_80_units_at_most(stage: Stage, is_warm: bool) -> None:
+    """Of a reader who scrolls through all channels."""
+    page = stage.page(before=cursor_at(START_MS - 1_090_000))
+    if not is_warm:
+        stage.containers.clear()
+        stage.page(before=page["next"])
+    else:
+        stage.page()
+    for _ in range(3):
+        page = stage.page(before=page["next"])
+        assert units(stage, before=page["next"]) <= 80
+
+
+def cursor_at(ms: int) -> str:
+    return cursor.encode(Cursor.at(times.to_text(ms)))
+
+
+def test_a_page_that_is_filled_again_reads_no_channel_twice(stage: Stage) -> None:
+    """Most of what it finds is of publishers whom the reader has unfollowed."""
+    page = stage.page(before=cursor_at(START_MS - 1_090_000))
+    unfollowed = list(map(marks.hash_of, FOLLOWED[: MOST * 3 // 4]))
+    week = f"hidden_{marks.week_of(stage.clock.now_ms())}"
+    stage.client.update_item(
+        TableName=names.READERS.name,
+        Key={"user_id": {"S": READER}},
+        **expressions(adds={week: binaries(unfollowed)}),
+    )
+    assert units(stage, before=page["next"]) <= 160
 
 
 def test_a_second_look_reads_each_channel_once(stage: Stage) -> None:

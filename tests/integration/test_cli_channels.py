@@ -60,7 +60,7 @@ def test_the_list_has_state_posts_and_followers_of_each(system: System) -> None:
     head = Head()
     for publisher, followers in (("ada", 2_000_000), ("[b]ea", 9_000_000)):
         head = system.heads.add(publisher, head, followers=followers) or head
-    system.heads.raise_seq("ada")
+    system.heads.raise_seq("ada", "2026-11-20T18:00:00.123Z#post")
     system.heads.demote("[b]ea", until=UNTIL)
     ran = channels("list")
     lines = [line for line in ran.stdout.splitlines() if "│" in line]

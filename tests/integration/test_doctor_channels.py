@@ -241,7 +241,7 @@ def test_a_head_restored_to_an_earlier_time_is_taken_by_warm_containers(sound: S
 def test_a_head_that_has_lost_a_post_alone_is_taken_by_warm_containers(sound: System) -> None:
     """It has told of more posts than are still in the ledger, so their number shows nothing."""
     for _ in range(50):
-        sound.heads.raise_seq("ada")
+        sound.heads.raise_seq("ada", "2026-11-20T18:00:00.123Z#post")
     (old,) = [
         row for row in sound.rows(names.PUBLISHERS) if row["publisher_id"] == text("#channels")
     ]

@@ -59,7 +59,7 @@ def test_the_head_costs_what_the_model_counts(channels: int) -> None:
     assert counted.heads.get() == head
     assert counted.heads.add("p" * 36, head, followers=10_000_000)
     assert counted.used() == channel_cost.promotion(channels)
-    counted.heads.raise_seq("p" * 36)
+    counted.heads.raise_seq("p" * 36, f"2026-11-20T18:00:00.123Z#{'r' * 36}")
     writes = counted.used().writes
     assert channel_cost.post(channels, 10_000_000).writes == 9 + writes
     counted.heads.get(is_consistent=False)
@@ -102,5 +102,5 @@ def test_who_reads_costs_memos_heads_and_windows_and_no_entry() -> None:
     used = channel_cost.of(Use(posts=10, readers=1_000, pages=0, containers=3, channels=1))
     posts = channel_cost.post(1, 10_000_000) * 10
     assert used.writes == posts.writes + 1_000
-    assert used.reads == posts.reads + 1_000 + 10 * 3 * 5
+    assert used.reads == posts.reads + 1_000 + 3 * 5
     assert used.dollars == pytest.approx(used.writes * 0.625e-6 + used.reads * 0.125e-6)

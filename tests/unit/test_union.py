@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
+from typing import Any
 
 import pytest
 
 from fanfold import times
 from fanfold.channels.head import Channel
-from fanfold.channels.windows import MOST_WINDOWS, Window, Windows
+from fanfold.channels.windows import MOST_WINDOWS, WINDOW, Window, Windows
 from fanfold.timeline import union
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.source import Range
@@ -72,10 +73,9 @@ def test_a_union_is_as_one_range_whatever_its_parts_and_windows_hold(
         elif random.random() < 0.2:
             parts.append(union.unknown(is_up=is_up))
         elif is_up:
-            parts.append(window(random, keys).oldest(within, after=start, limit=limit))
+            parts.append(window(random, keys).oldest(within, after=start))
         else:
-            parts.append(window(random, keys).newest(within, before=start, limit=limit))
-        assert len(parts[-1].entries) <= limit
+            parts.append(window(random, keys).newest(within, before=start))
     left_out = random.choice((0, 0, 1))
     short, last = union.short(parts, limit, is_up=is_up)
     for place in short[: len(short) - left_out]:
@@ -113,6 +113,44 @@ def test_a_window_is_good_while_the_head_has_its_tag() -> None:
     assert windows.of(ADA._replace(seq=1)) is None
     assert windows.of(ADA._replace(version=2)) is None
     assert windows.of(ADA._replace(until=99, followers=7)) == kept
+
+
+@pytest.mark.parametrize(
+    ("posted", "expected"), [(9, [3, 5, 9]), (4, [3, 4, 5]), (5, [3, 5]), (1, [3, 5])]
+)
+def test_a_window_that_is_one_post_behind_takes_the_one_that_the_head_tells_of(
+    posted: int, expected: list[int]
+) -> None:
+    windows = Windows()
+    windows.keep(ADA, entries([key(5), key(3)]), True, since=SINCE)
+    now = ADA._replace(seq=1, last=key(posted))
+    window = windows.of(now)
+    assert window
+    assert list(window.keys) == list(map(key, expected))
+    assert [each.sort_key for each in window.entries] == window.keys
+    assert windows.of(now) == window
+
+
+@pytest.mark.parametrize(
+    "change", [{"seq": 2, "last": key(9)}, {"seq": 1}, {"seq": 1, "version": 2, "last": key(9)}]
+)
+def test_a_window_that_is_further_behind_or_told_no_key_is_read_again(
+    change: dict[str, Any],
+) -> None:
+    windows = Windows()
+    windows.keep(ADA, entries([key(5), key(3)]), True, since=SINCE)
+    assert windows.of(ADA._replace(**change)) is None
+
+
+def test_a_window_that_was_never_read_again_stays_bounded() -> None:
+    windows = Windows()
+    windows.keep(ADA, [], False, since=SINCE)
+    for seq in range(1, 3 * WINDOW):
+        window = windows.of(ADA._replace(seq=seq, last=key(seq)))
+    assert window
+    assert len(window.keys) == len(window.entries) <= 2 * WINDOW
+    assert window.end == window.keys[0]
+    assert window.keys[-1] == key(3 * WINDOW - 1)
 
 
 def test_a_window_that_lacks_what_was_found_is_forgotten() -> None:
