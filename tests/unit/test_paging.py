@@ -611,3 +611,13 @@ def test_a_page_is_asked_for_by_instants_or_dates() -> None:
 def test_a_page_that_is_asked_for_wrongly_is_refused(query: dict[str, str], sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
         asked(query, 50)
+
+
+def test_going_down_from_a_page_upwards_shows_again_what_it_has_brought_from_below() -> None:
+    keys = Keys(key(1_010), key(1_030))
+    first = keys.page()
+    keys.keys |= {key(1_020), key(1_040)}  # one comes late, and one is new
+    up = keys.page(after=first.previous)
+    assert [each.sort_key for each in up.entries] == [key(1_040), key(1_020)]
+    down = keys.page(before=up.next)
+    assert [each.sort_key for each in down.entries] == [key(1_030), key(1_020), key(1_010)]
