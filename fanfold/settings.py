@@ -12,8 +12,8 @@ from fanfold import names
 HIGHEST_LEVEL = 10
 # The most that a stage may set as `backfill`: so many writes may each follow of a user cost.
 MOST_BACKFILL = 30
-# A stage without channels is deployed as if there were none: not even a variable says so.
-_SAID_IF_SET = ("channel_threshold",)
+# A stage that does not use them is deployed as if there were none: not even a variable says so.
+_SAID_IF_SET = ("channel_threshold", "longest_retention_days")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,9 @@ class Settings:
     follower_readers: str = names.PUBLISHER
     # The life of an entry, a post and a ledger row. OPENREC.tv keeps them for a month too.
     retention_days: int = 30
+    # The longest that it ever was in this stage, if it was longer: entries of that time hide and
+    # show again with it, so marks of unfollows and demoted channels outlive it.
+    longest_retention_days: int = 0
     # The most publishers that one user may follow, which bounds the growth of a timeline.
     max_follows: int = 5000
     # Posts of one publisher: so many at once, and in each minute; 0 for no limit. Over it, the API
@@ -86,6 +89,11 @@ class Settings:
     publish_mapping: str = ""
     express_mapping: str = ""
     bulk_mapping: str = ""
+
+    @property
+    def entry_days(self) -> int:
+        """How long an entry may be in a timeline, whenever it was written."""
+        return max(self.retention_days, self.longest_retention_days)
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":

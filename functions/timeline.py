@@ -38,14 +38,14 @@ def followed(user_id: str, publisher_ids: Collection[str]) -> tuple[set[str], se
     """Which of these publishers the user follows, and which could not be read."""
     from fanfold.follows.follows_table import FollowsTable  # rarely needed: kept off the cold start
 
-    follows = FollowsTable(dynamodb, settings.following_table, readers, settings.retention_days)
+    follows = FollowsTable(dynamodb, settings.following_table, readers, settings.entry_days)
     return follows.active_among(user_id, publisher_ids)
 
 
 channels = ChannelReading(_wiring.known_head(settings, dynamodb), timelines)
 # Up to 64 channels; without any, two calls.
 together = _clients.together(settings, at_the_same_time=AT_A_TIME)
-sights = Sights(readers, together, followed, channels)
+sights = Sights(readers, together, followed, channels, settings.entry_days)
 reading = Reading(timelines, hydration, sights, settings.retention_days)
 unread = Unread(timelines, sights, settings.retention_days)
 

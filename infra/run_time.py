@@ -39,6 +39,7 @@ def run_time_settings(
         post_readers=stage.post_readers,
         follower_readers=stage.follower_readers,
         retention_days=stage.retention_days,
+        longest_retention_days=stage.longest_retention_days,
         max_follows=stage.max_follows,
         publishes_per_minute=stage.publishes_per_minute,
         follows_per_day=stage.follows_per_day,

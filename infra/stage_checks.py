@@ -74,6 +74,7 @@ def _check_numbers(stage: Stage) -> None:
     workers = (MIN_WORKERS, MAX_WORKERS)
     bounds: dict[str, tuple[int, int]] = {
         "retention_days": (1, 3650),
+        "longest_retention_days": (0, 3650),
         "max_follows": (1, 1_000_000),
         # DynamoDB counts no more of one publisher.
         "publishes_per_minute": (0, 60_000),

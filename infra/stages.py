@@ -34,6 +34,7 @@ class Stage:
     log_retention_days: int = 30
 
     retention_days: int = Settings.retention_days
+    longest_retention_days: int = Settings.longest_retention_days
     max_follows: int = Settings.max_follows
     # Posts of one publisher; 0 for no limit.
     publishes_per_minute: int = Settings.publishes_per_minute

@@ -105,6 +105,7 @@ class Environment:
     def _settle_in(self) -> None:
         """Give the use cases the settings of this run."""
         world, days = running.world, running.world.retention_days
+        entry_days = max(days, world.longest_retention_days)
         changes: dict[str, dict[str, Any]] = {}
         for name in ("publishing", "reading", "unread"):
             changes[name] = {"retention_days": days}
@@ -112,7 +113,7 @@ class Environment:
             counts = replace(publishing.counts, rate=world.rate)
             changes["publishing"]["counts"] = counts
         if following := getattr(self.door, "following", None):
-            follows = replace(following.follows, retention_days=days)
+            follows = replace(following.follows, retention_days=entry_days)
             changes["following"] = {"follows": follows, "backfills": world.backfill > 0}
         if backfilling := getattr(self.door, "backfilling", None):
             newest = replace(backfilling.newest, retention_days=days, most=world.backfill)
@@ -125,6 +126,8 @@ class Environment:
             use_case = getattr(self.door, name, None)
             if use_case is not None:
                 setattr(self.door, name, replace(use_case, **values))
+        if sights := getattr(self.door, "sights", None):
+            sights.entry_days = entry_days
         feeds = getattr(self.door, "feeds", None)
         if feeds is not None:
             # Made when they are first asked for.

@@ -67,7 +67,7 @@ class LongWorld(World):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.drawn = Random(f"{self.seed} weeks")
-        self.retention_days = self.drawn.choice(RETENTIONS)
+        self.retention_days = self.longest_retention_days = self.drawn.choice(RETENTIONS)
         self.ttl_seconds = self.drawn.choice(TTL_SECONDS)
         self.database.hooks.ttl_delay = lambda _table: self.drawn.uniform(0, self.ttl_seconds)
         self.queues.hooks.is_duplicated = self._is_duplicated
@@ -135,6 +135,7 @@ class LongWorld(World):
     def deploy(self, retention_days: int) -> None:
         """Change the stage's retention: every environment starts again."""
         self.retention_days = retention_days
+        self.longest_retention_days = max(self.longest_retention_days, retention_days)
         lambdas().restart()
 
     def hinders(self, row: Fanout) -> bool:

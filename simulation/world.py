@@ -98,6 +98,7 @@ class World:
     history: History = field(default_factory=History)
     noise: set[str] = field(default_factory=set)  # bodies that belong in the dead-letter queue
     retention_days: int = Settings.retention_days
+    longest_retention_days: int = 0  # that it ever was, as its operators say at each deploy
     may_be_busy: bool = True
     watch: Watch | None = None  # CloudWatch, in kinds that are watched
     story: str = ""  # what a steady world tells

@@ -80,7 +80,7 @@ class Following:
                 dynamodb,
                 settings.following_table,
                 Readers(dynamodb, settings.readers_table),
-                settings.retention_days,
+                settings.entry_days,
                 heads,
             ),
             edges,

@@ -39,9 +39,10 @@ class Sights:
         together: Together,
         followed: Followed,
         channels: ChannelReading | None = None,
+        entry_days: int = 0,
     ) -> None:
         self.readers, self.together, self.followed = readers, together, followed
-        self.channels = channels
+        self.channels, self.entry_days = channels, entry_days
 
     def of(self, user_id: str, *, retention_days: int) -> Sight:
         """For one page."""
@@ -112,7 +113,7 @@ class Sight:
         return self._left_out(self.reader._replace(muted=()), publisher_ids)
 
     def _left_out(self, reader: Reader, publisher_ids: set[str]) -> set[str]:
-        days = self._retention_days
+        days = max(self._retention_days, self._sights.entry_days)
         return marks.left_out(reader, publisher_ids, now_ms=self._now_ms, retention_days=days)
 
     def over(self, show: Show[Entry]) -> Show[Entry]:

@@ -123,7 +123,7 @@ def demote(
         head = heads.get()
         was = state_of(head, publisher)
         if was == ACTIVE:
-            days = run_time_settings(deployment).retention_days
+            days = run_time_settings(deployment).entry_days
             say(_meaning_of_demote(deployment, publisher, days))
             question = f"Deliver the posts of '{publisher}' to each follower again?"
             ask(question, place=deployment.place, yes=yes)

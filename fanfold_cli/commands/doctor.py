@@ -181,7 +181,7 @@ def _doctor(
             dynamodb,
             settings.following_table,
             Readers(dynamodb, settings.readers_table),
-            settings.retention_days,
+            settings.entry_days,
             heads,
         ),
         EdgesTable(dynamodb, settings.followers_table),

@@ -38,7 +38,8 @@ def flip(world: World, random: Random, publisher: str, *, promotes: bool) -> Non
     table = HeadTable(boto.dynamodb(), names.PUBLISHERS.name)
     with suppress(ClientError, BotoCoreError):
         if not promotes:
-            until = readable_until(world.clock.now_ms(), world.retention_days)
+            days = max(world.retention_days, world.longest_retention_days)
+            until = readable_until(world.clock.now_ms(), days)
             table.demote(publisher, until=until)
             return
         head = table.get()

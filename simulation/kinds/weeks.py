@@ -85,7 +85,7 @@ class Life:
             )
         for _ in range(drawn.choice((0, 1, 1, 2))):
             at = drawn.uniform(1, DAYS) * DAY_SECONDS
-            self.ends.append((at, lambda: self._deploy(drawn.choice(RETENTIONS))))
+            self.ends.append((at, lambda: self.world.deploy(drawn.choice(RETENTIONS))))
 
     def live(self) -> None:
         """Go through the days."""
@@ -105,12 +105,6 @@ class Life:
             self.world.settle()
             end()
         self._visit([])
-
-    def _deploy(self, retention_days: int) -> None:
-        # A demoted channel is readable for the retention of the day on which it is demoted: what a
-        # longer retention would show again is gone by then.
-        lowest = self.world.retention_days if self.channels else 0
-        self.world.deploy(max(lowest, retention_days))
 
     def _next(self) -> float:
         """When somebody acts next, or something lasting ends."""

@@ -161,6 +161,7 @@ def test_cdk_json_may_have_typed_values() -> None:
         ({"large_fanout_days": "0"}, "'large_fanout_days' must be from 1 to 13, not 0"),
         ({"large_fanout_days": "14"}, "'large_fanout_days' must be from 1 to 13, not 14"),
         ({"retention_days": "0"}, "'retention_days' must be from 1 to"),
+        ({"longest_retention_days": "3651"}, "'longest_retention_days' must be from 0 to"),
         ({"concurrency": "9" * 5_000}, "'concurrency' must be a whole number"),
         ({"log_retention_days": "8"}, "'log_retention_days' must be one of 1, 3, 5, 7"),
         ({"user_claim": "two words"}, "'user_claim' must be the name of a claim"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fanfold import names
 from fanfold.aws.items import text
+from fanfold.settings import Settings
 from fanfold.timeline import marks
 from tests.integration.system import System
 
@@ -117,6 +119,30 @@ def test_a_week_ends_with_the_retention_and_eight_days_and_the_next_change_remov
     posts.clock.advance(1)
     posts.follow("bob", "bea")
     assert weeks(posts) == [], "one is over, the other is empty"
+
+
+def deploy(system: System, monkeypatch: pytest.MonkeyPatch, changed: Settings) -> None:
+    """Let the functions have another retention from now on."""
+    following, timeline = system.door("api").following, system.door("timeline")
+    follows = replace(following.follows, retention_days=changed.entry_days)
+    reading = replace(timeline.reading, retention_days=changed.retention_days)
+    monkeypatch.setattr(system.door("api"), "following", replace(following, follows=follows))
+    monkeypatch.setattr(timeline, "reading", reading)
+    monkeypatch.setattr(timeline.sights, "entry_days", changed.entry_days)
+
+
+@pytest.mark.parametrize("max_hidden", [500, 0])
+def test_what_was_unfollowed_stays_hidden_where_the_retention_is_cut_and_raised_again(
+    posts: System, monkeypatch: pytest.MonkeyPatch, max_hidden: int
+) -> None:
+    monkeypatch.setattr(marks, "MAX_HIDDEN", max_hidden)  # with none, rows of follows tell
+    deploy(posts, monkeypatch, replace(posts.settings, retention_days=7, longest_retention_days=30))
+    posts.unfollow("bob", "ada")
+    posts.clock.advance(25 * DAY)
+    posts.follow("bob", "cleo")
+    posts.unfollow("bob", "cleo")  # it would remove the marks of weeks that are over
+    deploy(posts, monkeypatch, replace(posts.settings, retention_days=30))
+    assert seen(posts) == ["bea"]
 
 
 def test_a_repeated_unfollow_hides_what_one_of_version_0_1_left_in_sight(posts: System) -> None:

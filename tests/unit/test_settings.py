@@ -1,6 +1,6 @@
 """Settings and the environment."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -44,3 +44,13 @@ def test_all_missing_variables_are_named_at_once() -> None:
 def test_other_variables_are_ignored() -> None:
     settings = Settings.from_env({**REQUIRED, "PATH": "/bin", "LANG": "C"})
     assert settings == Settings.from_env(REQUIRED)
+
+
+@pytest.mark.parametrize(("now", "longest", "entries"), [(30, 0, 30), (7, 30, 30), (90, 30, 90)])
+def test_an_entry_may_be_as_old_as_the_longest_retention(
+    now: int, longest: int, entries: int
+) -> None:
+    settings = replace(
+        Settings.from_env(REQUIRED), retention_days=now, longest_retention_days=longest
+    )
+    assert settings.entry_days == entries
