@@ -38,7 +38,7 @@ class OneHops:
 
     def writing(self, request: dict[str, Any], task: Task) -> None:
         """PLAN is about to write entries."""
-        now = self.world.clock.elapsed
+        now = self.world.scheduler.monotonic()  # which stands while the worker is frozen
         for put in request["RequestItems"][names.TIMELINES.name]:
             item = put["PutRequest"]["Item"]
             ref_id = split_sort_key(item["sort_key"]["S"])[1]
