@@ -13,6 +13,7 @@ import pytest
 from aws_model.clock import Clock
 from aws_model.dynamodb import client as dynamodb
 from aws_model.dynamodb.database import Database
+from aws_model.dynamodb.tables import Hooks
 from fanfold import clock as product_clock
 from fanfold.aws.items import binaries, expressions, number, text
 from fanfold.channels.head import key_of
@@ -102,10 +103,10 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return new_world(monkeypatch)
 
 
-def new_world(monkeypatch: pytest.MonkeyPatch) -> World:
+def new_world(monkeypatch: pytest.MonkeyPatch, hooks: Hooks | None = None) -> World:
     monkeypatch.setattr(product_clock, "now_ms", lambda: NOW_MS)
     monkeypatch.setattr(product_clock, "monotonic", lambda: 1.0)
-    database = Database(Clock())
+    database = Database(Clock(), hooks or Hooks())
     database.create(*(schema_of(each) for each in (FOLLOWING, READERS, PUBLISHERS)))
     return World(dynamodb.Client(database))
 
@@ -239,6 +240,38 @@ def test_the_limit_is_told_also_where_the_head_is_old(world: World) -> None:
     follow(world.door(), BEA, most=1)
     with pytest.raises(TooManyFollows):
         follow(stale(world), ADA, most=1)
+
+
+def test_what_a_page_overlooks_that_sees_half_of_a_follow_is_noted_as_relate_settles_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """DynamoDB may show the items of a transaction one by one: here the reader's row first."""
+    hooks, seen = Hooks(), []
+    world = new_world(monkeypatch, hooks)
+    door = world.door()
+    assert door.heads
+    door.heads.get()
+    world.promote(ADA)
+    page = world.door()
+
+    def appear(steps: list[Callable[[], None]]) -> None:
+        *follows, reader = steps
+        reader()
+        followed, _ = page.active_among("ben", [ADA])
+        seen.append((world.reader, world.heads.get(), followed))
+        for step in follows:
+            step()
+
+    hooks.appear = appear
+    follow(door, ADA)
+    hooks.appear = None
+    for reader, head, followed in seen:
+        memo.note(page.readers, "ben", reader, head, followed)
+    with pytest.raises(AssertionError, match="ada is overlooked"):
+        world.check()
+    assert world.door().note_channel(door.get("ben", ADA), now_ms=NOW_MS)
+    assert world.channels() == {ADA}
+    world.check()
 
 
 # Restores
