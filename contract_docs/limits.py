@@ -134,8 +134,8 @@ SECTIONS: dict[str, tuple[Limit, ...]] = {
         ),
         Limit(
             "the exact number of a publisher's followers",
-            f"up to {_number(density.SAMPLE_EDGES)} followers, in {_number(followers.COUNT_READS)} "
-            "write shards of all levels",
+            f"up to {_number(density.SAMPLE_EDGES - 1)} followers, in "
+            f"{_number(followers.COUNT_READS)} write shards of all levels",
             f"an estimate, `exact: false`; either is up to {followers.COUNT_SECONDS} seconds old",
         ),
         Limit(

@@ -103,7 +103,7 @@ def test_a_publish_in_one_hop_costs_what_the_model_of_dynamodb_counts() -> None:
     [
         (100, "publish", 1, 0.0000675),
         (1_199, "publish", 1, 0.00076),
-        (1_200, "express", 1, 0.00077),
+        (1_201, "express", 1, 0.00077),
         (5_000, "express", 1, 0.0032),
         (5_001, "bulk", 2, 0.0032),
         (220_000, "bulk", 64, 0.138),

@@ -414,7 +414,7 @@ def test_a_big_fanout_is_estimated_from_one_read_and_cut_for_the_bulk_lane() -> 
     worker.plan()
     assert abs(worker.row.followers / 30_000 - 1) < 0.13
     assert worker.row.segments == 8
-    assert worker.ring.reads == [(0, 1_200)]
+    assert worker.ring.reads == [(0, 1_201)]
     assert [message.content["segment"] for message in worker.bulk.sent] == list(range(8))
     assert {message.group for message in worker.bulk.sent} == {"ada"}
     assert not worker.express.sent
