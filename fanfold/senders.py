@@ -34,7 +34,9 @@ def identity(sender_id: str) -> str:
 
 def chain(sender_id: str, carried: str) -> str:
     """The senders of a message that is sent again, the latest first, with spaces between them."""
-    before = carried.split(maxsplit=_MAX_CARRIED)[:_MAX_CARRIED]
+    before = carried.split()
+    if len(before) > _MAX_CARRIED:  # never without the first sender, whose rights count
+        before = [*before[: _MAX_CARRIED - 1], before[-1]]
     return " ".join(dict.fromkeys(map(identity, (sender_id, *before))))
 
 

@@ -104,3 +104,13 @@ def test_a_rule_that_names_no_sender_or_nobody_is_refused(text: str) -> None:
 )
 def test_a_rule_is_written_as_it_is_read(text: str) -> None:
     assert Rule.read(text).text == text
+
+
+def test_the_oldest_sender_is_kept_however_many_have_moved_a_letter_back() -> None:
+    """Or a letter that was refused would be accepted after some redrives by different people."""
+    carried = "AIDAOLDEST000"
+    for number in range(30):
+        carried = chain(f"AIDAOPERATOR{number:02}", carried)
+    assert carried.split()[0] == "AIDAOPERATOR29"
+    assert carried.split()[-1] == "AIDAOLDEST000"
+    assert len(carried.split()) <= 11
