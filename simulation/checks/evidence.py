@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from aws_model.sqs.messages import Message
 from fanfold import contract, names, times
+from fanfold.channels.known_head import MOST_SECONDS
 from fanfold.fanout.row import COMPLETE, VOID
 from fanfold.ids import sort_key, split_sort_key
 from simulation import climbs, reader_requests, requests
@@ -143,12 +144,15 @@ class Evidence:
     def landed(self) -> dict[str, list[Landed]]:
         """By user, each entry that was ever theirs, or in a channel that they may have followed."""
         observer, channels = self.world.observer, self.world.channels
+        # "While the head is throttled, for ten": batches leave it unprocessed then.
+        may_be_throttled = self.world.faults.rates["partial"] > 0
+        head_ms = 1_000 * MOST_SECONDS if may_be_throttled else 0.0
         landed: dict[str, dict[str, Landed]] = {}
         for (user, key), at_ms in observer.landed_ms.items():
             own = Landed(key, split_sort_key(key)[1], observer.publishers[user, key], at_ms, at_ms)
             landed.setdefault(user, {})[key] = own
         for key, publisher, ref_id, at_ms in channels.shared():
-            since_ms = channels.complete_ms.get(ref_id, math.inf)
+            since_ms = channels.complete_ms.get(ref_id, math.inf) + head_ms
             shared = Landed(key, ref_id, publisher, at_ms, since_ms)
             for user, followed in self.history.relations:
                 if followed == publisher:
