@@ -74,7 +74,7 @@ class Union:
     ) -> tuple[Sequence[Entry], bool]:
         if is_consistent:
             self._channels = self._read_by(self._sight.head)
-            self._left = max(self._left, len(self._channels))
+            self._left = max(self._left, 2 * len(self._channels))  # for few entries, then for more
         windows = self._windows(may_read=not is_consistent)
 
         def request(channel: Channel, start: str | None, key: str | None, size: int) -> Request:
