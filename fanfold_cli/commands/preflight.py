@@ -22,7 +22,7 @@ from fanfold_cli.local import context as contexts
 from fanfold_cli.options import ContextOption, JsonOption
 from fanfold_cli.preflight import checks
 from fanfold_cli.preflight.account import Account
-from fanfold_cli.preflight.checks import STOPS, Check, Status
+from fanfold_cli.preflight.checks import STOPS, Check, FoundStack, Status
 from fanfold_cli.preflight.issuer import check_issuer, fetch
 from fanfold_cli.preflight.synthesis import synthesize
 from fanfold_cli.preflight.wanted import Wanted
@@ -97,12 +97,20 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
         version = account.bootstrap_version(wanted.bootstrap_parameter)
         return [checks.check_bootstrap(wanted, version)]
 
+    found: FoundStack | None = None
+
     def stack() -> list[Check]:
+        nonlocal found
         found = account.stack(wanted.stack)
         return [
             checks.check_stack(wanted, found, deploy),
             checks.check_warmth(wanted, found),
         ]
+
+    def alarms() -> list[Check]:
+        if found is None or found.alarm_topic is None:
+            return []
+        return [checks.check_alarms(wanted, found, account.addresses(found.alarm_topic))]
 
     def concurrency() -> list[Check]:
         return [checks.check_concurrency(wanted, account.unreserved_concurrency())]
@@ -113,6 +121,7 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
     asked: dict[str, Callable[[], list[Check]]] = {
         "bootstrap": bootstrap,
         "stack": stack,
+        "alarms": alarms,
         "concurrency": concurrency,
         "write quota": quota,
     }

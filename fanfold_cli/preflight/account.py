@@ -8,11 +8,14 @@ from botocore.exceptions import ClientError
 
 from fanfold_cli import aws
 from fanfold_cli.preflight.checks import FoundStack, FoundTable
-from fanfold_cli.preflight.wanted import TABLE_TYPES
+from fanfold_cli.preflight.wanted import SUBSCRIPTION_TYPE, TABLE_TYPES
 
 # A check that takes longer has failed: two attempts of ten seconds.
 READ_SECONDS: Final = 10
 ATTEMPTS: Final = 2
+# What SNS says in place of an ARN.
+PENDING: Final = "PendingConfirmation"
+DELETED: Final = "Deleted"
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,19 @@ class Account:
                 logical: self._is_pool_protected(physical)
                 for logical, physical in _of(made, "AWS::Cognito::UserPool")
             },
+            next((arn for _, arn in _of(made, "AWS::SNS::Topic")), None),
+            frozenset(logical for logical, _ in _of(made, SUBSCRIPTION_TYPE)),
         )
+
+    def addresses(self, topic: str) -> dict[str, bool]:
+        """The e-mail addresses that a topic has, and whether each has been confirmed."""
+        pages = self._client("sns").get_paginator("list_subscriptions_by_topic")
+        return {
+            each["Endpoint"]: each["SubscriptionArn"] != PENDING
+            for page in pages.paginate(TopicArn=topic)
+            for each in page["Subscriptions"]
+            if each["Protocol"].startswith("email") and each["SubscriptionArn"] != DELETED
+        }
 
     def unreserved_concurrency(self) -> int:
         limits = self._client("lambda").get_account_settings()["AccountLimit"]

@@ -38,12 +38,17 @@ class FoundTable:
 
 @dataclass(frozen=True)
 class FoundStack:
-    """A stack of the account; tables and pools by logical id, pools with their protection."""
+    """A stack of the account; tables and pools by logical id, pools with their protection.
+
+    `subscriptions` are logical ids; the topic is an ARN, and None where a deploy has not made it.
+    """
 
     status: str
     is_protected: bool
     tables: Mapping[str, FoundTable]
     pools: Mapping[str, bool]
+    alarm_topic: str | None
+    subscriptions: frozenset[str]
 
     def unprotected(self) -> list[str]:
         names = [] if self.is_protected else ["the stack"]
@@ -238,3 +243,27 @@ def check_warmth(wanted: Wanted, found: FoundStack | None) -> Check:
             "cannot be taken back.",
         )
     return Check(name, Status.OK, f"{have}.")
+
+
+def check_alarms(wanted: Wanted, found: FoundStack, confirmed: Mapping[str, bool]) -> Check:
+    """Whether whoever should hear the alarms does; `confirmed` are the topic's addresses."""
+    name = "alarms"
+    made = {wanted.emails[each] for each in found.subscriptions if each in wanted.emails}
+    addresses = {**dict.fromkeys(made, False), **confirmed}
+    if deaf := sorted(address for address, hears in addresses.items() if not hears):
+        return Check(
+            name,
+            Status.WARNING,
+            f"No alarm reaches {_listed(deaf)}: not confirmed. Open the link in the mail of AWS, "
+            f"which `aws sns subscribe --topic-arn {found.alarm_topic} --protocol email "
+            "--notification-endpoint ADDRESS` sends again.",
+        )
+    if new := sorted(set(wanted.emails.values()) - set(addresses)):
+        return Check(
+            name,
+            Status.OK,
+            f"This deploy subscribes {_listed(new)} to the alarms: confirm by the link in the "
+            "mail of AWS.",
+        )
+    hearing = counted(len(addresses), "address", "addresses")
+    return Check(name, Status.OK, f"Alarms go to {hearing}, and none has yet to confirm.")

@@ -8,6 +8,7 @@ from fanfold import names
 from fanfold_cli.local.assembly import SynthesizedStack
 
 TABLE_TYPES: Final = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
+SUBSCRIPTION_TYPE: Final = "AWS::SNS::Subscription"
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Wanted:
     stack_is_protected: bool  # the stack, perhaps alone
     bursting: Mapping[str, str]  # logical ids of the tables that take bursts, by their names
     issuer: str | None  # None with a pool of the stack's own
+    emails: Mapping[str, str]  # that get the alarms, by the logical ids of their subscriptions
     workers: int  # of all queues together
     max_write_units: int | None
     warm_write_units: int | None
@@ -43,6 +45,10 @@ class Wanted:
                 if table.takes_bursts
             },
             issuer=_issuer(template),
+            emails={
+                logical_id: each["Properties"]["Endpoint"]
+                for logical_id, each in _resources(template, SUBSCRIPTION_TYPE).items()
+            },
             workers=sum(
                 mapping["Properties"]["ScalingConfig"]["MaximumConcurrency"]
                 for mapping in _resources(template, "AWS::Lambda::EventSourceMapping").values()

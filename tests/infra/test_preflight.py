@@ -73,6 +73,7 @@ class World:
     answers: dict[str, Any] = field(default_factory=dict)
     called: set[str] = field(default_factory=set)
     is_protected: bool = False  # the tables, and the pool
+    beside: list[dict[str, str]] = field(default_factory=lambda: [POOL])  # moto makes none of it
     allowed: set[str] | None = None
 
     def client(self, service: str) -> Any:
@@ -89,7 +90,7 @@ class World:
         return Ran(result.exit_code, result.stdout, said)
 
     def deploy(self, *context: str) -> None:
-        """Make the stack's tables, in the form that moto's CloudFormation knows."""
+        """Make the stack's tables and alarm topic, as far as moto's CloudFormation knows them."""
         stack = self.synthesize(list(context))
         made: dict[str, Any] = {}
         for logical_id, resource in stack.template["Resources"].items():
@@ -104,6 +105,12 @@ class World:
                     ],
                 }
                 made[logical_id] = {"Type": "AWS::DynamoDB::Table", "Properties": properties}
+            elif resource["Type"] == "AWS::SNS::Topic":
+                made[logical_id] = {"Type": "AWS::SNS::Topic"}
+            elif resource["Type"] == "AWS::SNS::Subscription":
+                self.beside.append(
+                    {**POOL, "ResourceType": resource["Type"], "LogicalResourceId": logical_id}
+                )
         self.client("cloudformation").create_stack(
             StackName=stack.name,
             TemplateBody=json.dumps({"Resources": made}),
@@ -153,8 +160,8 @@ def world(
             state = "ACTIVE" if world.is_protected else "INACTIVE"
             return {"UserPool": {"DeletionProtection": state}}
         found = plain(self, operation, request)
-        if operation == "ListStackResources":  # moto's CloudFormation makes no pool
-            found["StackResourceSummaries"].append(POOL)
+        if operation == "ListStackResources":
+            found["StackResourceSummaries"] += world.beside
         return found
 
     monkeypatch.setattr(BaseClient, "_make_api_call", call)
@@ -175,7 +182,7 @@ def sentence(ran: Ran, name: str) -> str:
     return next(str(each["sentence"]) for each in ran.json["checks"] if each["name"] == name)
 
 
-GOOD = {
+FIRST_OK = {
     "account": "ok",
     "bootstrap": "ok",
     "stack": "ok",
@@ -183,6 +190,7 @@ GOOD = {
     "concurrency": "ok",
     "write quota": "ok",
 }
+GOOD = {**FIRST_OK, "alarms": "ok"}  # of a stack that exists
 
 
 def test_from_the_first_deploy_to_the_protected_stack(world: World) -> None:
@@ -190,7 +198,7 @@ def test_from_the_first_deploy_to_the_protected_stack(world: World) -> None:
     assert (refused.exit_code, results(refused)["stack"]) == (1, "refused")
 
     before = world.preflight(*FIRST)
-    assert (before.exit_code, results(before)) == (0, GOOD)
+    assert (before.exit_code, results(before)) == (0, FIRST_OK)
     assert f"{ACCOUNT}, region {REGION}" in sentence(before, "account")
 
     world.deploy(*FIRST)
@@ -251,7 +259,7 @@ def test_a_new_account_without_anything(world: World) -> None:
     world.answers["DescribeLimits"] = {"TableMaxWriteCapacityUnits": 10_000}
     ran = world.preflight(*FIRST, "max_write_request_units=20000")
     bad = {"bootstrap": "will fail", "concurrency": "will fail", "write quota": "will fail"}
-    assert (ran.exit_code, results(ran)) == (1, GOOD | bad)
+    assert (ran.exit_code, results(ran)) == (1, FIRST_OK | bad)
     assert "cdk bootstrap" in sentence(ran, "bootstrap")
     assert "max_write_request_units is 20,000" in sentence(ran, "write quota")
 
@@ -262,6 +270,26 @@ def test_tables_colder_than_the_stage_says_are_named(world: World) -> None:
     assert results(ran)["warm tables"] == "warning"
     assert "timelines 4,000, followers 4,000" in sentence(ran, "warm tables")
     assert "--stack Fanfold-prod --write-units 20000" in sentence(ran, "warm tables")
+
+
+def test_an_address_that_never_confirmed_hears_no_alarm(world: World) -> None:
+    heard = (*FIRST, "alarm_email=ann@example.com")
+    world.deploy(*heard)
+    sns = world.client("sns")
+    (topic,) = (each["TopicArn"] for each in sns.list_topics()["Topics"])
+    sns.subscribe(TopicArn=topic, Protocol="email", Endpoint="ann@example.com")
+    (confirmed,) = sns.list_subscriptions()["Subscriptions"]
+    assert sentence(world.preflight(*heard), "alarms").startswith("Alarms go to 1 address,")
+    for subscriptions in (
+        [{**confirmed, "SubscriptionArn": "PendingConfirmation"}],
+        [{**confirmed, "SubscriptionArn": "Deleted"}],
+        [],
+    ):
+        world.answers["ListSubscriptionsByTopic"] = {"Subscriptions": subscriptions}
+        ran = world.preflight(*heard)
+        assert (ran.exit_code, results(ran)["alarms"]) == (0, "warning")
+        assert "reaches ann@example.com: not confirmed" in sentence(ran, "alarms")
+        assert f"--topic-arn {topic}" in sentence(ran, "alarms")
 
 
 def test_the_issuer_of_the_stage_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,10 +304,10 @@ def test_the_issuer_of_the_stage_is_read(world: World, monkeypatch: pytest.Monke
     monkeypatch.setattr(command, "fetch", lambda url: json.dumps(documents[url]).encode())
     own = ("stage=prod", "alarms_unwatched=true", "jwt_audience=app", "first_deploy=true")
     ran = world.preflight(*own, f"jwt_issuer={address}")
-    assert (ran.exit_code, results(ran)) == (0, {"issuer": "ok", **GOOD})
+    assert (ran.exit_code, results(ran)) == (0, {"issuer": "ok", **FIRST_OK})
     documents["https://keys.example.com"] = {"keys": [{"kty": "EC"}]}
     ran = world.preflight(*own, f"jwt_issuer={address}")
-    assert (ran.exit_code, results(ran)) == (1, {"issuer": "will fail", **GOOD})
+    assert (ran.exit_code, results(ran)) == (1, {"issuer": "will fail", **FIRST_OK})
 
 
 @pytest.mark.parametrize("raised", [error("ExpiredToken", 403), ReadTimeoutError(endpoint_url="x")])
@@ -327,7 +355,14 @@ def test_a_local_engine_that_the_environment_names_is_not_taken_for_aws(
 
 
 @pytest.mark.parametrize(
-    "operation", ["GetParameter", "DescribeStacks", "GetAccountSettings", "DescribeLimits"]
+    "operation",
+    [
+        "GetParameter",
+        "DescribeStacks",
+        "ListSubscriptionsByTopic",
+        "GetAccountSettings",
+        "DescribeLimits",
+    ],
 )
 @pytest.mark.parametrize(
     "raised", [error("AccessDeniedException", 400), ReadTimeoutError(endpoint_url="x")]

@@ -12,6 +12,7 @@ from fanfold_cli.preflight.checks import (
     FoundStack,
     FoundTable,
     Status,
+    check_alarms,
     check_bootstrap,
     check_concurrency,
     check_stack,
@@ -30,12 +31,14 @@ ORDINARY = Wanted(
     stack_is_protected=True,
     bursting={"timelines": "T1", "followers": "T2"},
     issuer=None,
+    emails={"S1": "ann@example.com", "S2": "bob@example.com"},
     workers=86,
     max_write_units=None,
     warm_write_units=None,
 )
 FIRST = replace(ORDINARY, is_protected=False, stack_is_protected=False)
 DEV = replace(FIRST, keeps_data=False)
+TOPIC = "arn:aws:sns:eu-central-1:123456789012:alarms"
 TABLE = FoundTable("the-table", is_protected=True, is_updating=False, warm_write_units=4_000)
 OPEN_TABLE = replace(TABLE, is_protected=False)
 
@@ -43,7 +46,14 @@ OPEN_TABLE = replace(TABLE, is_protected=False)
 def stack(status: str = "CREATE_COMPLETE", *, on: bool = True, **more: Any) -> FoundStack:
     table = TABLE if on else OPEN_TABLE
     found = {"tables": {"T1": table, "T2": table}, "pools": {"P": on}, **more}
-    return FoundStack(status, more.pop("is_protected", on), found["tables"], found["pools"])
+    return FoundStack(
+        status,
+        more.pop("is_protected", on),
+        found["tables"],
+        found["pools"],
+        alarm_topic=TOPIC,
+        subscriptions=frozenset({"S1", "S2"}),
+    )
 
 
 def said(check: Check, status: Status, *words: str) -> None:
@@ -205,6 +215,37 @@ def test_no_table_may_want_more_than_the_account_grants(
 
 def test_a_quota_that_the_lanes_exceed_is_answered_with_the_value_to_give() -> None:
     said(check_write_quota(ORDINARY, 9_000), Status.WARNING, "-c max_write_request_units=9000")
+
+
+ANN, BOB = "ann@example.com", "bob@example.com"
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "unheard"),
+    [
+        ({ANN: True, BOB: False}, [BOB]),
+        ({ANN: True}, [BOB]),  # SNS deletes what nobody confirms.
+        ({}, [ANN, BOB]),
+        ({ANN: True, BOB: True, "by-hand@example.com": False}, ["by-hand@example.com"]),
+    ],
+)
+def test_an_address_that_never_confirmed_is_named_with_the_cure(
+    confirmed: dict[str, bool], unheard: list[str]
+) -> None:
+    check = check_alarms(ORDINARY, stack(), confirmed)
+    said(check, Status.WARNING, "the mail of AWS", f"--topic-arn {TOPIC} --protocol email")
+    named = {each for each in (ANN, BOB, *confirmed) if each in check.sentence}
+    assert named == set(unheard)
+
+
+def test_an_address_that_this_deploy_subscribes_has_to_confirm_afterwards() -> None:
+    found = replace(stack(), subscriptions=frozenset({"S1"}))
+    check = check_alarms(ORDINARY, found, {ANN: True})
+    said(check, Status.OK, f"subscribes {BOB}", "confirm")
+
+
+def test_confirmed_addresses_hear_the_alarms() -> None:
+    said(check_alarms(ORDINARY, stack(), {ANN: True, BOB: True}), Status.OK, "2 addresses")
 
 
 WARM = replace(ORDINARY, warm_write_units=20_000)
