@@ -16,6 +16,7 @@ from unittest.mock import patch
 import pytest
 from botocore.exceptions import ClientError
 
+from aws_model.iam import Need, arn, needs_of_key
 from aws_verify import tables as aws_verify
 from fanfold import names
 from fanfold_cli import aws
@@ -47,6 +48,25 @@ def documented(command: str) -> Allowed:
         if f"`{command}`" in commands:
             return allowed
     raise AssertionError(f"{DOCS} does not mention {command}.")
+
+
+def documented_of_key(does: str) -> set[str]:
+    """The permissions on the key of an encrypted stage, for all commands that do this."""
+    (row,) = re.findall(rf"^\| with .* that {does} .*? \| (.*) \|$", DOCS.read_text(), re.M)
+    return set(re.findall(r"`(kms:\w+)`", row))
+
+
+def needed_of_key(command: str) -> set[str]:
+    """What its documented calls of tables and queues ask of a key that encrypts them."""
+    key = arn("kms", "key/k")
+    return {
+        need.action
+        for where, actions in documented(command).items()
+        for action in actions - {"DescribeTable", "UpdateTable"}  # They touch no row.
+        for need in needs_of_key(
+            Need(f"{'dynamodb' if where in TABLES else 'sqs'}:{action}", arn("any", where)), key
+        )
+    }
 
 
 @dataclass(frozen=True)
@@ -276,3 +296,29 @@ def test_a_day_on_aws_reads_tables_with_what_is_documented(like: str) -> None:
         assert "well" in aws_verify.followers(stack, ["ada"])["ada"]
         assert aws_verify.present(stack, [("missing", "no such key")]) == set()
     assert (client.denied == set()) is enough
+
+
+@pytest.mark.parametrize(
+    "command", ["fanout list", "shards show", "channels list", "dlq list", "dlq drop", "doctor"]
+)
+def test_reading_what_a_key_encrypts_needs_what_is_documented(command: str) -> None:
+    assert {"kms:Decrypt"} <= needed_of_key(command) <= documented_of_key("read")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fanout resend",
+        "fanout abandon",
+        "dlq redrive",
+        "shards grow",
+        "channels add",
+        "doctor --repair",
+        "smoke",
+        "seed",
+    ],
+)
+def test_writing_what_a_key_encrypts_needs_what_is_documented(command: str) -> None:
+    allowed = documented_of_key("read") | documented_of_key("write")
+    assert {"kms:GenerateDataKey"} <= needed_of_key(command) <= allowed
+    assert needed_of_key("seed") == allowed, "and nothing else"
