@@ -106,7 +106,7 @@ def test_a_page_below_the_windows_reads_only_the_channels_that_it_may_show(stage
 @pytest.mark.parametrize("is_warm", [True, False])
 def test_pages_far_below_take_80_units_at_most(stage: Stage, is_warm: bool) -> None:
     """Of a reader who scrolls through all channels."""
-    page = stage.page(before=cursor_at(START_MS - 1_090_000))
+    page = stage.page(before=cursor_at(START_MS - 1_010_000))
     if not is_warm:
         stage.containers.clear()
         stage.page(before=page["next"])
@@ -123,7 +123,7 @@ def cursor_at(ms: int) -> str:
 
 def test_a_page_that_is_filled_again_reads_no_channel_twice(stage: Stage) -> None:
     """Most of what it finds is of publishers whom the reader has unfollowed."""
-    page = stage.page(before=cursor_at(START_MS - 1_090_000))
+    page = stage.page(before=cursor_at(START_MS - 1_010_000))
     unfollowed = list(map(marks.hash_of, FOLLOWED[: MOST * 3 // 4]))
     week = f"hidden_{marks.week_of(stage.clock.now_ms())}"
     stage.client.update_item(
