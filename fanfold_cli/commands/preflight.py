@@ -112,6 +112,12 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
             return []
         return [checks.check_alarms(wanted, found, account.addresses(found.alarm_topic))]
 
+    def slack() -> list[Check]:
+        if wanted.slack is None:
+            return []
+        names = account.slack_configurations(wanted.slack)
+        return [checks.check_slack(wanted.slack, account.region, names)]
+
     def concurrency() -> list[Check]:
         return [checks.check_concurrency(wanted, account.unreserved_concurrency())]
 
@@ -122,6 +128,7 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
         "bootstrap": bootstrap,
         "stack": stack,
         "alarms": alarms,
+        "Slack": slack,
         "concurrency": concurrency,
         "write quota": quota,
     }

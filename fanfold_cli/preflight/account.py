@@ -8,11 +8,14 @@ from botocore.exceptions import ClientError
 
 from fanfold_cli import aws
 from fanfold_cli.preflight.checks import FoundStack, FoundTable
-from fanfold_cli.preflight.wanted import SUBSCRIPTION_TYPE, TABLE_TYPES
+from fanfold_cli.preflight.wanted import SUBSCRIPTION_TYPE, TABLE_TYPES, Slack
 
 # A check that takes longer has failed: two attempts of ten seconds.
 READ_SECONDS: Final = 10
 ATTEMPTS: Final = 2
+# It answers in four regions, for all of them:
+# https://docs.aws.amazon.com/chatbot/latest/APIReference/Welcome.html
+CHATBOT_REGION: Final = "us-east-2"
 # What SNS says in place of an ARN.
 PENDING: Final = "PendingConfirmation"
 DELETED: Final = "Deleted"
@@ -82,6 +85,17 @@ class Account:
     def write_quota(self) -> int:
         """Write units a second that one table may take."""
         return int(self._client("dynamodb").describe_limits()["TableMaxWriteCapacityUnits"])
+
+    def slack_configurations(self, slack: Slack) -> list[str]:
+        """The names of all configurations of the account that have this channel."""
+        chatbot = aws.client("chatbot", None, CHATBOT_REGION, ATTEMPTS, READ_SECONDS)
+        pages = chatbot.get_paginator("describe_slack_channel_configurations").paginate()
+        return [
+            each["ConfigurationName"]
+            for page in pages
+            for each in page["SlackChannelConfigurations"]
+            if (each["SlackTeamId"], each["SlackChannelId"]) == (slack.workspace, slack.channel)
+        ]
 
     def _table(self, name: str) -> FoundTable:
         table = self._client("dynamodb").describe_table(TableName=name)["Table"]

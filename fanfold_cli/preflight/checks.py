@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MIN_CONCURRENCY, room_of
 from fanfold_cli.console import counted
-from fanfold_cli.preflight.wanted import Wanted
+from fanfold_cli.preflight.wanted import Slack, Wanted
 
 RECOVERY = "docs/recovery.md"
 
@@ -267,3 +267,17 @@ def check_alarms(wanted: Wanted, found: FoundStack, confirmed: Mapping[str, bool
         )
     hearing = counted(len(addresses), "address", "addresses")
     return Check(name, Status.OK, f"Alarms go to {hearing}, and none has yet to confirm.")
+
+
+def check_slack(slack: Slack, region: str, configurations: list[str]) -> Check:
+    """Whether the channel is free; `configurations` are the names of those that it has."""
+    own = slack.configuration.format(region=region)
+    if others := [name for name in configurations if name != own]:
+        return Check(
+            "Slack",
+            Status.FAILS,
+            f"The channel {slack.channel} is taken by the configuration {_listed(others)}, and AWS "
+            "takes a channel once in an account, in all regions together: give another "
+            "-c slack_channel_id=, or delete that configuration first.",
+        )
+    return Check("Slack", Status.OK, f"No other configuration has the channel {slack.channel}.")

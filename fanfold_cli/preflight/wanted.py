@@ -12,6 +12,15 @@ SUBSCRIPTION_TYPE: Final = "AWS::SNS::Subscription"
 
 
 @dataclass(frozen=True)
+class Slack:
+    """The channel that gets the alarms, and the name of its configuration with `{region}` in it."""
+
+    workspace: str
+    channel: str
+    configuration: str
+
+
+@dataclass(frozen=True)
 class Wanted:
     stack: str
     bootstrap_parameter: str
@@ -22,6 +31,7 @@ class Wanted:
     bursting: Mapping[str, str]  # logical ids of the tables that take bursts, by their names
     issuer: str | None  # None with a pool of the stack's own
     emails: Mapping[str, str]  # that get the alarms, by the logical ids of their subscriptions
+    slack: Slack | None
     workers: int  # of all queues together
     max_write_units: int | None
     warm_write_units: int | None
@@ -49,6 +59,7 @@ class Wanted:
                 logical_id: each["Properties"]["Endpoint"]
                 for logical_id, each in _resources(template, SUBSCRIPTION_TYPE).items()
             },
+            slack=_slack(template),
             workers=sum(
                 mapping["Properties"]["ScalingConfig"]["MaximumConcurrency"]
                 for mapping in _resources(template, "AWS::Lambda::EventSourceMapping").values()
@@ -72,6 +83,15 @@ def _issuer(template: Mapping[str, Any]) -> str | None:
         issuer = authorizer["Properties"]["JwtConfiguration"]["Issuer"]
         if isinstance(issuer, str):  # Otherwise composed of the pool's id, which does not exist yet
             return issuer
+    return None
+
+
+def _slack(template: Mapping[str, Any]) -> Slack | None:
+    for each in _resources(template, "AWS::Chatbot::SlackChannelConfiguration").values():
+        wanted = each["Properties"]
+        _, parts = wanted["ConfigurationName"]["Fn::Join"]
+        name = "".join("{region}" if part == {"Ref": "AWS::Region"} else part for part in parts)
+        return Slack(wanted["SlackWorkspaceId"], wanted["SlackChannelId"], name)
     return None
 
 

@@ -292,6 +292,20 @@ def test_an_address_that_never_confirmed_hears_no_alarm(world: World) -> None:
         assert f"--topic-arn {topic}" in sentence(ran, "alarms")
 
 
+def test_a_slack_channel_is_configured_once_in_an_account(world: World) -> None:
+    heard = (*FIRST, "slack_workspace_id=T1", "slack_channel_id=C1")
+    other = {"SlackTeamId": "T1", "SlackChannelId": "C2", "ConfigurationName": "other"}
+    for taken, status in (
+        (other, "ok"),
+        ({**other, "SlackTeamId": "T2", "SlackChannelId": "C1"}, "ok"),
+        ({**other, "SlackChannelId": "C1", "ConfigurationName": f"fanfold-prod-{REGION}"}, "ok"),
+        ({**other, "SlackChannelId": "C1"}, "will fail"),
+    ):
+        answer = {"SlackChannelConfigurations": [taken]}
+        world.answers["DescribeSlackChannelConfigurations"] = answer
+        assert results(world.preflight(*heard)) == {**FIRST_OK, "Slack": status}
+
+
 def test_the_issuer_of_the_stage_is_read(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     address = "https://login.example.com/"
     documents = {
@@ -389,14 +403,16 @@ def documented() -> set[str]:
 def test_it_needs_exactly_the_permissions_that_are_documented(world: World) -> None:
     world.deploy(*FIRST)
     world.allowed = documented()
-    ran = world.preflight(*FIRST)
-    assert results(ran) == {**GOOD, "stack": "warning"}
+    world.answers["DescribeSlackChannelConfigurations"] = {"SlackChannelConfigurations": []}
+    ran = world.preflight(*FIRST, "slack_workspace_id=T1", "slack_channel_id=C1")
+    assert results(ran) == {**GOOD, "stack": "warning", "Slack": "ok"}
     assert world.called == world.allowed
 
 
 def test_it_changes_nothing(world: World) -> None:
     world.deploy(*FIRST)
     world.preflight(*PROD)
+    assert "chatbot:DescribeSlackChannelConfigurations" not in world.called, "it names no channel"
     assert all(re.search(r":(Get|Describe|List)[A-Z]", action) for action in world.called)
 
 

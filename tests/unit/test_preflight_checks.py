@@ -15,11 +15,12 @@ from fanfold_cli.preflight.checks import (
     check_alarms,
     check_bootstrap,
     check_concurrency,
+    check_slack,
     check_stack,
     check_warmth,
     check_write_quota,
 )
-from fanfold_cli.preflight.wanted import Wanted
+from fanfold_cli.preflight.wanted import Slack, Wanted
 
 DEPLOY = "npx cdk deploy -c stage=prod"
 ORDINARY = Wanted(
@@ -32,12 +33,14 @@ ORDINARY = Wanted(
     bursting={"timelines": "T1", "followers": "T2"},
     issuer=None,
     emails={"S1": "ann@example.com", "S2": "bob@example.com"},
+    slack=None,
     workers=86,
     max_write_units=None,
     warm_write_units=None,
 )
 FIRST = replace(ORDINARY, is_protected=False, stack_is_protected=False)
 DEV = replace(FIRST, keeps_data=False)
+SLACK = Slack("T1", "C1", "fanfold-prod-{region}")
 TOPIC = "arn:aws:sns:eu-central-1:123456789012:alarms"
 TABLE = FoundTable("the-table", is_protected=True, is_updating=False, warm_write_units=4_000)
 OPEN_TABLE = replace(TABLE, is_protected=False)
@@ -246,6 +249,18 @@ def test_an_address_that_this_deploy_subscribes_has_to_confirm_afterwards() -> N
 
 def test_confirmed_addresses_hear_the_alarms() -> None:
     said(check_alarms(ORDINARY, stack(), {ANN: True, BOB: True}), Status.OK, "2 addresses")
+
+
+@pytest.mark.parametrize("others", [["fanfold-prod-us-east-1"], ["ours", "fanfold-prod-eu-west-1"]])
+def test_a_slack_channel_of_another_configuration_fails_the_deploy(others: list[str]) -> None:
+    check = check_slack(SLACK, "eu-west-1", others)
+    said(check, Status.FAILS, "C1", others[0], "once in an account", "-c slack_channel_id=")
+    assert "eu-west-1" not in check.sentence
+
+
+def test_a_slack_channel_may_be_free_or_the_stages_own() -> None:
+    for found in ([], ["fanfold-prod-eu-west-1"]):
+        said(check_slack(SLACK, "eu-west-1", found), Status.OK, "C1")
 
 
 WARM = replace(ORDINARY, warm_write_units=20_000)
