@@ -184,11 +184,18 @@ class Course:
         try:
             asked, memory = measures.queries(self.deployment, self.stack)
             sums, complete = measures.read(self.deployment, asked, began=began, rows=rows)
+            writes = next(each for each in asked if each.metric == measures.WRITES)
+            fills = (
+                measures.fills_what_never_was(self.deployment, writes, began=began)
+                if complete
+                else None
+            )
         except Exception as error:  # noqa: BLE001 - what was checked must not be lost over this
             self.report.skip("what CloudWatch has counted", f"it cannot be read: {error}")
             return
         self.report.sections["measured"] = {
             "complete": complete,
+            "alarms_hear_a_sum_with_a_metric_that_never_was": fills,
             "write_units_forecast": forecast.write_units,
             "dynamodb_dollars_forecast": forecast.dynamodb_dollars,
             "lambda_dollars_forecast": forecast.lambda_dollars,

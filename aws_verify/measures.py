@@ -38,6 +38,9 @@ class Query:
     dimensions: Mapping[str, str]
 
 
+NEVER = Query("", "NeverWas", names.METRICS_NAMESPACE, {})
+
+
 def queries(deployment: Deployment, stack: str) -> tuple[list[Query], dict[str, int]]:
     """The metrics to read, and the memory of each function in MB."""
     settings = deployment.settings()
@@ -96,34 +99,50 @@ def read(
             time.sleep(POLL_SECONDS)
 
 
-def _sums(cloudwatch: Any, asked: list[Query], began: datetime) -> Sums:
-    sums: Sums = {}
-    window = {
+def fills_what_never_was(deployment: Deployment, known: Query, *, began: datetime) -> bool:
+    """Whether FILL makes 0 of a metric that never was: if not, no alarm on a sum with one rings."""
+    answer = deployment.client("cloudwatch").get_metric_data(
+        MetricDataQueries=[
+            {"Id": "known", "ReturnData": False, **_sum(known)},
+            {"Id": "never", "ReturnData": False, **_sum(NEVER)},
+            {"Id": "sum", "Expression": "FILL(known, 0) + FILL(never, 0)"},
+        ],
+        **_window(began),
+    )
+    (filled,) = answer["MetricDataResults"]
+    return bool(filled["Values"])
+
+
+def _window(began: datetime) -> dict[str, datetime]:
+    return {
         "StartTime": began.replace(second=0, microsecond=0),
         "EndTime": datetime.now(UTC) + timedelta(minutes=1),
     }
+
+
+def _sum(query: Query) -> dict[str, Any]:
+    return {
+        "MetricStat": {
+            "Metric": {
+                "Namespace": query.namespace,
+                "MetricName": query.metric,
+                "Dimensions": [
+                    {"Name": name, "Value": value} for name, value in query.dimensions.items()
+                ],
+            },
+            "Period": PERIOD_SECONDS,
+            "Stat": "Sum",
+        }
+    }
+
+
+def _sums(cloudwatch: Any, asked: list[Query], began: datetime) -> Sums:
+    sums: Sums = {}
     for start in range(0, len(asked), MAX_QUERIES):
         part = asked[start : start + MAX_QUERIES]
-        data = [
-            {
-                "Id": f"q{number}",
-                "MetricStat": {
-                    "Metric": {
-                        "Namespace": query.namespace,
-                        "MetricName": query.metric,
-                        "Dimensions": [
-                            {"Name": name, "Value": value}
-                            for name, value in query.dimensions.items()
-                        ],
-                    },
-                    "Period": PERIOD_SECONDS,
-                    "Stat": "Sum",
-                },
-            }
-            for number, query in enumerate(part)
-        ]
+        data = [{"Id": f"q{number}", **_sum(query)} for number, query in enumerate(part)]
         pages = cloudwatch.get_paginator("get_metric_data").paginate(
-            MetricDataQueries=data, **window
+            MetricDataQueries=data, **_window(began)
         )
         for page in pages:
             for result in page["MetricDataResults"]:

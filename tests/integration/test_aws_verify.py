@@ -16,6 +16,7 @@ from unittest.mock import patch
 import boto3
 import pytest
 import typer
+from botocore.stub import Stubber
 from moto import mock_aws
 from typer.testing import CliRunner
 
@@ -613,6 +614,20 @@ def test_sums_of_cloudwatch_are_awaited_until_all_writes_are_counted(
 
         monkeypatch.setattr(measures, "PATIENCE_SECONDS", 0.0)
         assert measures.read(stack, asked, began=began, rows=101)[1] is False
+
+
+@pytest.mark.parametrize(("values", "is_zero"), [([100.0, 0.0], True), ([], False)])
+def test_a_run_asks_whether_alarms_hear_a_sum_with_a_metric_that_never_was(
+    values: list[float], is_zero: bool
+) -> None:
+    cloudwatch = boto3.client("cloudwatch", region_name=REGION)
+    with Stubber(cloudwatch) as stub:
+        sum_ = {"Id": "sum", "Values": values}
+        stub.add_response("get_metric_data", {"MetricDataResults": [sum_]})
+        stack = Stack(REGION, None, {}, {"cloudwatch": cloudwatch})
+        known = Query(names.TIMELINES.name, WRITES, "AWS/DynamoDB", {"TableName": "t"})
+        began = datetime.now(UTC) - timedelta(minutes=5)
+        assert measures.fills_what_never_was(stack, known, began=began) is is_zero
 
 
 class Functions:
