@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fanfold.fanout.channel_plan import ChannelPlans
 
 # About 1 s of writing for one worker: short enough to repeat after a crash, long enough that the
-# ledger costs 0.02 % of the writes.
+# ledger costs 0.02 % of the writes, and 0.08 % with 2,048 segments, if none is handed back.
 SEGMENT_FOLLOWERS = 5_000
 # The ledger row lists the pending segments: 4,096 numbers are about 16 KB, far below 400 KB.
 MAX_SEGMENTS = 4_096

@@ -16,6 +16,7 @@ from aws_model.dynamodb.database import Database
 from fanfold import clock as product_clock
 from fanfold import names
 from fanfold.budgets import MAX_WRITE_CAPACITY, MIN_WRITE_CAPACITY, WRITER_MEMORY_MB, Budget
+from fanfold.fanout.backlog import Resume
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import SEGMENT_FOLLOWERS
@@ -29,6 +30,7 @@ from fanfold.follows.follows_table import FollowsTable
 from fanfold.follows.growth import Growing
 from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
+from fanfold.follows.ring import segment_range
 from fanfold.rates import Rate
 from fanfold.timeline.entries import Entries
 from fanfold.timeline.outbox import Outbox
@@ -90,6 +92,26 @@ def test_ledger_units_agree_with_the_model_of_dynamodb(segments: int) -> None:
         fanouts.complete_if_delivered(ref_id, now=NOW)
 
     assert ledger_units(segments) == pytest.approx(written(database), rel=0.01)
+
+
+@pytest.mark.parametrize(("segments", "percent"), [(64, 0.14), (1024, 1.44)])
+def test_hand_backs_cost_the_part_of_the_entries_that_the_data_model_says(
+    segments: int, percent: float
+) -> None:
+    database, fanouts, ref_id = accepted()
+    row = fanouts.get(ref_id)
+    assert row is not None
+    followers = segments * SEGMENT_FOLLOWERS
+    fanouts.plan(row, segments=segments, followers=followers, level=0, now=NOW)
+    row = fanouts.get(ref_id)
+    assert row is not None
+    for written_before in (1_000, 2_000):
+        for segment in range(segments):
+            resume = Resume(segment_range(segment, segments).lo, written_before)
+            assert fanouts.store_resume(row, segment, resume, now=NOW)
+    for segment in range(segments):
+        fanouts.finish_segment(row, segment, written=SEGMENT_FOLLOWERS, now=NOW)
+    assert 100 * written(database) / followers == pytest.approx(percent, abs=0.005)
 
 
 def test_a_publish_in_one_hop_costs_what_the_model_of_dynamodb_counts() -> None:
