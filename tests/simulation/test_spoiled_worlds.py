@@ -770,16 +770,16 @@ def differences_without_an_accident(world: World) -> None:
 def a_letter_deleted_at_once(world: World) -> None:
     url = dlq_url(names.PUBLISH)
     (letter,) = world.sqs.receive_message(QueueUrl=url)["Messages"]
-    request = {"QueueUrl": url, "ReceiptHandle": letter["ReceiptHandle"]}
-    world.letters.before("delete_message", request, [])
+    entry = {"Id": "0", "ReceiptHandle": letter["ReceiptHandle"]}
+    world.letters.before("delete_message_batch", {"QueueUrl": url, "Entries": [entry]}, [])
 
 
 @spoils(observed, "An operator sends a letter that would count as new")
 def an_event_sent_after_a_month(world: World) -> None:
     body = json.dumps({"type": contract.FOLLOW_ADDED})
     first = {"StringValue": str(world.clock.now_ms() - 29 * 24 * 60 * 60 * 1000)}
-    request = {"MessageBody": body, "MessageAttributes": {"first_sent_at": first}}
-    world.letters.before("send_message", request, [])
+    message = {"MessageBody": body, "MessageAttributes": {"first_sent_at": first}}
+    world.letters.before("send_message_batch", {"Entries": [message]}, [])
 
 
 @spoils(observed, "A message of PublishDlq cannot be traced to its first one")
