@@ -133,6 +133,8 @@ def test_a_crash_after_any_call_of_the_one_hop_is_made_good(system: System, door
             body = json.dumps({**content, "ref_id": ref_id})
             system.sqs.send_message(QueueUrl=system.url("Publish"), MessageBody=body)
         records = system.receive("Publish")
+        # Each call of a cold container in its turn: a warm one may make one less, to read the head.
+        system.door("plan").heads.forget()
         with CrashAfter(calls) as crash:
             again = system.take({"Records": records})
         if not crash.happened:
@@ -142,7 +144,7 @@ def test_a_crash_after_any_call_of_the_one_hop_is_made_good(system: System, door
         found[row.state if row else "not accepted"] += 1
         system.pump()
         assert_delivered(system, users, ref_id)
-    assert found["queued"] >= 3 + 60 // 25, "each call until the entries are written"
+    assert found["queued"] >= 4 + 60 // 25, "each call until the entries are written"
     assert found["complete"] == 1, "before the message was acknowledged"
 
 
