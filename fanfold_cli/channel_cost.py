@@ -23,9 +23,9 @@ EDGE_BYTES = 115
 HEAD_BYTES = 60
 # One channel of it, with an id of 36 characters.
 CHANNEL_BYTES = 85
-# The key of the post that was put last, with ids of 36 characters. Of other channels it is there
-# for a minute.
-LAST_BYTES = 70
+# `last` and `last_seq` of the channel with the newest post, with ids of 36 characters. Others have
+# them for a minute.
+LAST_BYTES = 82
 # An entry of a channel, with ids of 36 characters.
 ENTRY_BYTES = 185
 # For how long a container uses a head that it has read, on average.

@@ -9,8 +9,9 @@ and short: at most `MOST` channels, active and demoted ones together.
 * `revision` rises with every change, so that of two readings of the row one is the later.
 * `seq` of a channel is raised after each post that is put into it, and before that post's fan-out
   is complete. What a container has read of a channel is good while its `seq` is the same.
-* `last` of a channel is the key for which its `seq` was raised last. A container whose reading is
-  one behind adds it, and reads nothing.
+* `last` of a channel is the key for which its `seq` was raised last, to `last_seq`. A container
+  whose reading is one behind adds it, and reads nothing. Of another `seq` it says nothing: PLAN of
+  the version before raises that alone.
 """
 
 from __future__ import annotations
@@ -106,11 +107,12 @@ def head_of(item: Item) -> Head:
 
 
 def _channel_of(row: Item) -> Channel:
+    is_told = get_number(row, "last_seq") == get_number(row, "seq")
     return Channel(
         publisher_id=get_text(row, "id"),
         version=get_number(row, "v"),
         seq=get_number(row, "seq"),
         followers=get_number(row, "followers"),
         until=get_number(row, "until"),
-        last=get_text(row, "last"),
+        last=get_text(row, "last") if is_told else "",
     )

@@ -55,7 +55,7 @@ def rebuilt(head: Head, known: Known, *, now_ms: int) -> Head:
     """
     version = max(head.version + 1, known.version + 1, now_ms)
     listed = [
-        each._replace(version=version, seq=max(each.seq, known.posts[each.publisher_id]), last="")
+        each._replace(version=version, seq=max(each.seq, known.posts[each.publisher_id]))
         for each in head.channels.values()
     ]
     lost = [

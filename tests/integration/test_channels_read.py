@@ -11,9 +11,9 @@ import pytest
 from botocore.client import BaseClient
 
 from fanfold import cursor, names, times
-from fanfold.aws.items import number, text
+from fanfold.aws.items import expressions, number, text
 from fanfold.channels import known_head, windows
-from fanfold.channels.head import HEAD, partition_of
+from fanfold.channels.head import HEAD, key_of, partition_of
 from fanfold.channels.known_head import HEAD_SECONDS
 from fanfold.cursor import Cursor
 from fanfold.ids import sort_key
@@ -310,6 +310,28 @@ def test_a_warm_page_queries_no_channel_and_reads_the_head_once_a_second(
     with counted() as cold_again:
         assert read(system) == ["two", "one"]
     assert of_channels(cold_again) == ["#ada", "#bea"]
+
+
+def test_a_post_of_the_version_before_is_shown_by_a_container_that_is_one_behind(
+    system: System,
+) -> None:
+    """During a deploy: that PLAN raises `seq`, and leaves the key of an older post in the head."""
+    system.promote("ada")
+    system.follow("bob")
+    put(system, "one", 1)
+    assert read(system) == ["one"]
+    system.timelines.push(entry(system, "two", 0), [partition_of("ada")])
+    path = f"channels.{key_of('ada')}"
+    raised = expressions(
+        sets={f"{path}.seq": f"#channels.#{key_of('ada')}.#seq + :one"},
+        adds={"revision": number(1)},
+        values={":one": number(1)},
+    )
+    system.dynamodb.update_item(
+        TableName=names.PUBLISHERS.name, Key={"publisher_id": text(HEAD)}, **raised
+    )
+    later(system)
+    assert read(system) == ["two", "one"]
 
 
 def test_far_below_a_cold_container_reads_what_the_page_needs_and_no_windows(

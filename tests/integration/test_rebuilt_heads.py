@@ -9,6 +9,7 @@ import pytest
 
 from aws_model.clock import START_MS
 from fanfold.channels.head import MOST
+from fanfold.channels.head_table import LAST_MS, MOST_STALE
 from fanfold.doctor import heads
 from fanfold.doctor.heads import Known
 from simulation.scheduler import Scheduler, virtual_time
@@ -48,3 +49,18 @@ def test_a_warm_page_reads_no_channel_of_a_rebuilt_head_again(stage: Stage) -> N
     before = stage.units
     stage.page(100)
     assert stage.units - before < 10
+
+
+def test_every_post_is_told_however_many_keys_are_old(stage: Stage) -> None:
+    """An expression has 4 KB at most."""
+    first = publisher(0)
+    stage.clock.advance(LAST_MS / 1000 + 1)
+    told = []
+    for _ in range(5):
+        seen = stage.heads.get()
+        entry = stage.entry(first, stage.clock.now_ms())
+        head = stage.heads.raise_seq(first, entry.sort_key, seen=seen)
+        assert head
+        told.append(sum(bool(each.last) for each in head.channels.values()))
+    left = len(stage.heads.get().channels) - 1
+    assert told == [1 + max(0, left - MOST_STALE * (posts + 1)) for posts in range(5)]
