@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from fanfold import names
 from fanfold.channels.head import head_of
-from fanfold.channels.head_table import HeadTable
 from fanfold.fanout.row import Fanout, from_item
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import Remedy, remedy_for
@@ -50,10 +49,15 @@ def idle_runs(world: World) -> int:
 def _removals(world: World) -> Iterator[float]:
     """When the time of a demoted channel is over, in seconds of the clock."""
     start = world.clock.now - world.clock.elapsed
-    for row in world.rows(names.PUBLISHERS, having="channels"):
-        for channel in head_of(row).channels.values():
-            if not channel.is_active:
-                yield max(world.scheduler.now, channel.until + 1 - start)
+    for until in _ends(world):
+        yield max(world.scheduler.now, until + 1 - start)
+
+
+def _ends(world: World) -> list[int]:
+    """Until when demoted channels are readable: SWEEP of every stage removes them then."""
+    heads = map(head_of, world.rows(names.PUBLISHERS, having="channels"))
+    channels = (channel for head in heads for channel in head.channels.values())
+    return [channel.until for channel in channels if not channel.is_active]
 
 
 def first_due(world: World, runs: int) -> int:
@@ -62,9 +66,7 @@ def first_due(world: World, runs: int) -> int:
     remembered = OpenFanouts(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
     paused = remembered.memory().paused
     is_skewed = world.faults.are_on and world.faults.rates["skewed"] > 0
-    heads = HeadTable(world.dynamodb, names.PUBLISHERS.name)  # type: ignore[arg-type]
-    channels = heads.get().channels.values() if world.channels.stage.threshold else ()
-    ends = [channel.until for channel in channels if not channel.is_active]
+    ends = _ends(world)
     margin_ms = MARGIN_MS + (MAX_SKEW_MS if is_skewed else 0)
 
     def is_due(run: int) -> bool:

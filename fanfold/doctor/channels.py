@@ -35,9 +35,10 @@ class Channels:
     fanouts_table: str
 
     def delivered(self, publisher_id: str | None) -> Iterator[tuple[int, list[Fanout]]]:
-        """The fan-outs that are complete in a channel, and shown, page by page.
+        """The fan-outs that are complete in a channel, and new enough to be shown, page by page.
 
-        Each page: how many items were scanned, and the fan-outs, of one publisher if it is given.
+        Their posts may have been retracted. Each page: how many items were scanned, and the
+        fan-outs, of one publisher if it is given.
         """
         condition = "#by = :channel AND #state = :complete AND #expires > :now"
         values = {

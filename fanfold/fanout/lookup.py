@@ -35,9 +35,10 @@ class Found(NamedTuple):
 class Lookup:
     """One call in the place of three in a row, all of them consistent.
 
-    A fan-out and its post are written before the orders, so no post is missing only because both
-    were read at once. And no edge that was acknowledged
-    before the post was accepted lies at a higher level than the one that is read now.
+    A door writes a fan-out and its post before it sends an order, so none of its posts is missing
+    only because both were read at once. SWEEP asks about a fan-out whose post may be stored later
+    (`Fanout.may_be_stored`). And no edge that was acknowledged before the post was accepted lies at
+    a higher level than the one that is read now.
 
     The publisher stands in the fan-out's row. To read its own row beside that, workers say whose it
     is, as the group of a message tells them; if that was wrong, it is read afterwards.

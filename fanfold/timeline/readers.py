@@ -71,7 +71,6 @@ class Counted(NamedTuple):
 class Memo(NamedTuple):
     """What `follows/followed_channels.py` changes in what the row says of channels."""
 
-    sets: Mapping[str, Value] = {}
     adds: Mapping[str, Value] = {}
     deletes: Mapping[str, Value] = {}
     condition: str = ""
@@ -184,7 +183,7 @@ class Readers:
             "TableName": self.table,
             "Key": {"user_id": text(user_id)},
             **expressions(
-                sets={**until, **(counted.sets if counted else {}), **memo.sets},
+                sets={**until, **(counted.sets if counted else {})},
                 adds={**count, **hidden, **(counted.adds if counted else {}), **memo.adds},
                 deletes={**shown, **memo.deletes},
                 removes=[f"{_HIDDEN}{week}" for week in marks.expired],

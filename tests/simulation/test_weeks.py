@@ -19,6 +19,7 @@ from fanfold.errors import Unsent
 from fanfold.fanout.row import EXPIRED, STALLED
 from simulation import requests, skipping, triggers
 from simulation.actors import returning
+from simulation.channels import Stage
 from simulation.checks import judge, weeks
 from simulation.checks.evidence import Evidence
 from simulation.holders import DAY, Attempt, Between, Holder, Id, Wanted
@@ -183,7 +184,11 @@ def an_edge_without_a_follow(world: LongWorld) -> None:
 
 
 def a_demoted_channel_that_stays(world: LongWorld) -> None:
-    row = {"id": {"S": "p0"}, "v": {"N": "1"}, "until": {"N": "9999999999"}}
+    put_demoted_channel(world, until=9_999_999_999)
+
+
+def put_demoted_channel(world: LongWorld, *, until: int) -> None:
+    row = {"id": {"S": "p0"}, "v": {"N": "1"}, "until": {"N": str(until)}}
     head = {"publisher_id": {"S": HEAD}, "channels": {"M": {"mark": {"M": row}}}}
     world.dynamodb.put_item(TableName=names.PUBLISHERS.name, Item=head)
 
@@ -327,6 +332,15 @@ def test_sweep_runs_again_as_soon_as_something_is_due() -> None:
     assert skipping.idle_runs(world) == 2, "PLAN may be silent for two minutes"
     world.triggers.pause({names.PUBLISH.name})
     assert skipping.idle_runs(world) == 24 * 60 - 5, "SWEEP notes a pause until it ends"
+
+
+def test_sweep_removes_a_demoted_channel_of_a_stage_that_gives_none() -> None:
+    world = LongWorld(SEED)
+    world.channels.stage = Stage(threshold=0)
+    world.scheduler._due.clear()
+    world.scheduler.at(1_000_000.0, lambda: None)
+    put_demoted_channel(world, until=world.clock.now_ms() // 1000 + 120)
+    assert skipping.idle_runs(world) == 2, "its clock may be ahead by the time a run takes"
 
 
 # What an id stands for
