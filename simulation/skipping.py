@@ -20,13 +20,13 @@ from fanfold.channels.head import head_of
 from fanfold.fanout.row import Fanout, from_item
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import Remedy, remedy_for
-from fanfold.sweep.sweep import PAUSE_KNOWN_SECONDS
 from simulation.faults import MAX_SKEW_MS
 
 if TYPE_CHECKING:
     from simulation.world import World
 
 MINUTE = 60.0
+SWEPT = {names.PUBLISH.name, names.EXPRESS.name, names.BULK.name}
 # However little may happen, SWEEP runs once a day.
 FARTHEST = 24 * 60 * MINUTE
 # Longer than a run takes until it looks at the time.
@@ -41,9 +41,7 @@ def idle_runs(world: World) -> int:
     happens = world.scheduler.next_due(), world.triggers.next_change(), *_removals(world)
     horizon = min(*happens, now + FARTHEST)
     runs = max(0, math.ceil((horizon - now) / MINUTE))  # before it
-    # As SWEEP remembers a pause for so long, the runs before its end renew it.
-    renewing = PAUSE_KNOWN_SECONDS // int(MINUTE) if world.triggers.paused else 0
-    return first_due(world, runs - renewing)
+    return first_due(world, runs - 1 if world.triggers.paused else runs)
 
 
 def _removals(world: World) -> Iterator[float]:
@@ -64,7 +62,10 @@ def first_due(world: World, runs: int) -> int:
     """The number of the first of some runs for which something is due; how many, if none is."""
     rows = [from_item(row) for row in world.rows(names.FANOUTS, having="open_fanout")]
     remembered = OpenFanouts(world.dynamodb, names.FANOUTS.name)  # type: ignore[arg-type]
-    paused = remembered.memory().paused
+    memory = remembered.memory()
+    if world.triggers.paused & SWEPT - memory.held:
+        return 0  # a run would note the pause
+    paused = memory.paused
     is_skewed = world.faults.are_on and world.faults.rates["skewed"] > 0
     ends = _ends(world)
     margin_ms = MARGIN_MS + (MAX_SKEW_MS if is_skewed else 0)

@@ -26,6 +26,7 @@ class Memory:
 
     position: str = ""  # the last fan-out that was looked at
     paused: Mapping[str, int] = field(default_factory=dict)  # when it was last seen paused
+    held: frozenset[str] = frozenset()  # queues that were paused when that was last read
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,9 @@ class OpenFanouts:
         item = answer.get("Item", {})
         paused = item.get("paused", {}).get("M", {})
         return Memory(
-            get_text(item, "position"), {queue: get_number(paused, queue) for queue in paused}
+            get_text(item, "position"),
+            {queue: get_number(paused, queue) for queue in paused},
+            frozenset(item.get("held", {}).get("SS", [])),
         )
 
     def remember(self, memory: Memory) -> None:
@@ -128,5 +131,8 @@ class OpenFanouts:
             "position": text(memory.position),
             "paused": {"M": {queue: number(at) for queue, at in memory.paused.items()}},
         }
+        if memory.held:  # DynamoDB keeps no empty set
+            sets["held"] = {"SS": sorted(memory.held)}
+        clauses = expressions(sets=sets, removes=() if memory.held else ["held"])
         key = {"fanout_id": text(MEMORY_ID)}
-        self.client.update_item(TableName=self.table, Key=key, **expressions(sets=sets))
+        self.client.update_item(TableName=self.table, Key=key, **clauses)

@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 ROWS_A_STEP = AT_A_TIME * MAX_KEYS
 REMEDIES_A_STEP = 500
 
-# A pause that a run has seen so recently still holds while Lambda refuses to say: each run renews
-# it, and a few may be missed.
-PAUSE_KNOWN_SECONDS = 300
-
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -104,14 +100,10 @@ class Sweeping:
         queues = {PUBLISH.name: self.publish_queue, EXPRESS.name: self.lanes.express}
         queues[BULK.name] = self.lanes.bulk
         read = dict(_each(None, self._is_paused, queues.items(), errors))
-        known_from_ms = now_ms - PAUSE_KNOWN_SECONDS * 1000
-        paused = {
-            name: now_ms
-            for name in queues
-            if read.get(name, memory.paused.get(name, 0) > known_from_ms)
-        }
-        if paused:
-            memory = replace(memory, paused={**memory.paused, **paused})
+        held = frozenset(name for name in queues if read.get(name, name in memory.held))
+        if held or memory.held:
+            paused = {**memory.paused, **dict.fromkeys(held, now_ms)}
+            memory = replace(memory, paused=paused, held=held)
             self.fanouts.remember(memory)
         return memory
 
