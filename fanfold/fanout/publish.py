@@ -36,6 +36,9 @@ from fanfold.timeline.posts import (
 # A repeat stores the post that a row younger than this is for without a word: whoever opened it may
 # be about to. Far below `VOID_MS`, as PLAN may take a minute more.
 JOINED_MS = 30_000
+# A door stores no post under a row that is older: it was frozen, and PLAN may have ended the row,
+# which it does from `VOID_MS` on, by its own clock.
+FROZEN_MS = 60_000
 # A repeat sends PLAN's command again if the row has awaited its plan for so long: longer than the
 # door lives that should have sent it, and far shorter than SWEEP waits.
 SILENT_MS = 10_000
@@ -172,6 +175,8 @@ class Publishing:
             if seen:
                 wanted, row = self._take_up(seen, wanted, lane)
             try:
+                if clock.now_ms() - row.changed_ms >= FROZEN_MS:
+                    raise TryLater("Storing the post took too long; send the same again.")
                 post = self._checked(self.posts.add(wanted, now=accepted_at // 1000), wanted)
             except FanfoldError:
                 if not seen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest.mock import patch
@@ -202,6 +203,27 @@ def test_nobody_sees_a_post_that_the_ledger_does_not_know(world: World) -> None:
     assert world.publishing.posts.one("post-1") is None
     assert world.row.state == QUEUED
     assert not world.queue.sent
+
+
+@pytest.mark.parametrize(("seconds", "is_stored"), [(59, True), (60, False), (600, False)])
+def test_a_door_that_was_frozen_stores_no_post_whose_row_may_be_void(
+    world: World, seconds: int, is_stored: bool
+) -> None:
+    plain = world.client.put_item
+
+    def put(**request: Any) -> Any:
+        answer = plain(**request)
+        if request["TableName"] == FANOUTS.name:
+            world.now_ms += seconds * 1000
+        return answer
+
+    with patch.object(world.client, "put_item", put), suppress(TryLater):
+        world.publish()
+    assert (world.publishing.posts.one("post-1") is not None) is is_stored
+    assert len(world.queue.sent) == is_stored
+    assert world.publish(at=AT + VOID_MS).post.accepted_at == times.to_text(
+        AT if is_stored else AT + VOID_MS
+    )
 
 
 @pytest.mark.parametrize("after_ms", [0, JOINED_MS - 1, JOINED_MS, VOID_MS - 1])
