@@ -71,13 +71,12 @@ def test_in_a_batch_each_message_fails_alone(seeded: Doors, queue: str, cases: i
 
 
 @pytest.mark.timeout(60)
-def test_a_delivery_beyond_its_burst_waits_on_the_models_clock_and_ends(functions: Doors) -> None:
-    functions.reset()
+def test_a_delivery_beyond_its_burst_waits_on_the_models_clock_and_ends(seeded: Doors) -> None:
     followers = MAX_PUBLISH_BURST + 100
     for number in range(followers):
         path = {"publisher_id": "star"}
-        functions.http(contract.FOLLOW, f"reader-{number}", path=path)
-    assert functions.http(contract.PUBLISH_POST, "star", body='{"body":{}}').status == 202
-    functions.settle([names.PUBLISH.name])
-    entries = [row for row in functions.account.rows(names.TIMELINES) if "star" in row]
+        seeded.http(contract.FOLLOW, f"reader-{number}", path=path)
+    assert seeded.http(contract.PUBLISH_POST, "star", body='{"body":{}}').status == 202
+    seeded.settle([names.PUBLISH.name])
+    entries = [row for row in seeded.account.rows(names.TIMELINES) if "star" in row]
     assert len(entries) == followers
