@@ -157,6 +157,9 @@ def _forget(door: ModuleType) -> None:
     following = getattr(door, "following", None)
     if following is not None:
         following.edges.forget()
+    heads = getattr(door, "heads", None)
+    if heads is not None:
+        heads.forget()
     paces: dict[str, Pace] = getattr(door, "PACES", {})
     paces.update((queue, Pace(pace.ceiling)) for queue, pace in paces.items())
 

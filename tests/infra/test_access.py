@@ -49,7 +49,8 @@ def granted(template: Template) -> dict[str, dict[str, set[str]]]:
         for role in policy["Roles"]:
             module, _ = modules[role["Ref"]]
             for statement in policy["PolicyDocument"]["Statement"]:
-                assert statement["Effect"] == "Allow"
+                if statement["Effect"] == "Deny":
+                    continue
                 for about in as_list(statement["Resource"]):
                     actions = found[module].setdefault(target(template, about), set())
                     actions |= set(as_list(statement["Action"]))

@@ -85,7 +85,6 @@ OF_THIS_PYTHON = (
         "Serverless-LambdaLatestVersion", "*Function/Resource", "It is the same rule once more."
     ),
 )
-OF_BROWSERS = ()
 OF_MAIL = (
     Accepted(
         "Serverless-SNSRedrivePolicy",
@@ -128,13 +127,13 @@ SURROUNDINGS = {
 # What is deployed, and what is accepted there beside what is accepted everywhere.
 CASES: dict[str, tuple[dict[str, str], tuple[Accepted, ...]]] = {
     "dev": ({"stage": "dev"}, OF_POOLS),
-    "local": ({"stage": "local"}, OF_POOLS + OF_BROWSERS + (() if IS_NEWEST else OF_THIS_PYTHON)),
+    "local": ({"stage": "local"}, OF_POOLS + (() if IS_NEWEST else OF_THIS_PYTHON)),
     "prod with a pool": ({"stage": "prod", "user_pool": "true", **MAIL}, OF_POOLS + OF_MAIL),
     "prod with an issuer": ({**ISSUER, **MAIL}, OF_MAIL),
     "prod with Slack": ({**ISSUER, **SLACK}, ()),
     "prod for browsers, with every option of its tables": (
         {**ISSUER, **MAIL, **CAPACITY, **CORS},
-        OF_MAIL + OF_BROWSERS,
+        OF_MAIL,
     ),
     "prod with all that a team asks for": ({**ISSUER, **SLACK, **SURROUNDINGS}, OF_NETWORKS),
 }
@@ -194,7 +193,7 @@ def test_a_finding_without_a_reason_fails(make_app: Callable[..., App]) -> None:
         with pytest.raises(AssertionError, match=left_out.rule):
             assert_accepted(found, [each for each in by_nag if each is not left_out])
     with pytest.raises(AssertionError, match="found no longer"):
-        assert_accepted(found, [*by_nag, *OF_BROWSERS])
+        assert_accepted(found, [*by_nag, *OF_MAIL])
 
 
 @pytest.mark.thorough
