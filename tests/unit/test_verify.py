@@ -54,8 +54,10 @@ def stage(name: str, program: str = "print('all is well')", *reads: str) -> Stag
     return Stage(name, (sys.executable, "-P", "-c", program), reads)
 
 
-def verify(root: Path, *stages: Stage, day: str = DAY, afresh: bool = False) -> list[Result]:
-    return command.verify(stages, Kept(root / ".verify"), seeds=4_000, day=day, afresh=afresh)
+def verify(
+    root: Path, *stages: Stage, day: str = DAY, afresh: bool = False, seeds: int = 4_000
+) -> list[Result]:
+    return command.verify(stages, Kept(root / ".verify"), seeds=seeds, day=day, afresh=afresh)
 
 
 def runs(root: Path, name: str) -> int:
@@ -168,8 +170,30 @@ def test_each_run_draws_worlds_that_no_earlier_one_has_drawn(checkout: Path) -> 
     assert starts == [26_112_400_000, 26_112_404_000, 26_112_500_000]
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_short_run_draws_no_world_of_a_longer_one_before_it(checkout: Path, fails: bool) -> None:
+    chosen = Stage(
+        "simulation", (sys.executable, "-P", "-c", f"raise SystemExit({fails})", "{start}"), ()
+    )
+    (longer,) = verify(checkout, chosen, seeds=20_000)
+    (shorter,) = verify(checkout, chosen, seeds=4_000)
+    assert (longer.passed, longer.start, longer.end) == (not fails, 26_112_400_000, 26_112_420_000)
+    assert (shorter.start, shorter.end) == (26_112_420_000, 26_112_424_000)
+
+
+def test_the_record_of_another_checkout_keeps_its_worlds_from_being_drawn_again(
+    checkout: Path,
+) -> None:
+    chosen = Stage("simulation", (sys.executable, "-P", "-c", "", "{start}"), ())
+    longer = result("simulation", start=26_112_400_000, seeds=20_000, faults=7, entries=9)
+    before = results.record([longer], {}, commit="abc", day=DAY)
+    write(checkout, RECORD, json.dumps(before))
+    assert verify(checkout, chosen)[0].start == 26_112_420_000
+
+
 def result(name: str, start: int = 0, **sums: int) -> Result:
-    return Result(name, "key", True, 61.0, 99.6, "well", start, sums or None)
+    end = start + sums.get("seeds", 0)
+    return Result(name, "key", True, 61.0, 99.6, "well", start, end, sums or None)
 
 
 def test_the_record_adds_up_all_worlds_since_the_first_and_none_twice() -> None:
@@ -177,7 +201,7 @@ def test_the_record_adds_up_all_worlds_since_the_first_and_none_twice() -> None:
     first = results.record([run], {}, commit="abc", day=DAY)
     assert first["simulated"] == {
         "since": DAY,
-        "start": 26_112_400_000,
+        "end": 26_112_404_000,
         "seeds": 4_000,
         "faults": 7,
         "entries": 9,
@@ -188,6 +212,9 @@ def test_the_record_adds_up_all_worlds_since_the_first_and_none_twice() -> None:
     third = results.record([later], again, commit="def", day="2026-11-25")
     assert third["simulated"]["seeds"] == 8_000
     assert third["simulated"]["since"] == DAY
+    part = result("simulation", start=26_112_503_999, seeds=4_000, faults=1, entries=1)
+    fourth = results.record([part], third, commit="def", day="2026-11-25")
+    assert fourth["simulated"] == third["simulated"]
 
 
 def test_the_table_has_a_line_for_each_stage() -> None:

@@ -71,6 +71,7 @@ def run(stage: Stage, kept: Kept, *, key: str, seeds: int, start: int, limit: fl
         _cpu_seconds() - before,
         last_line(text) if passed else f"{said or failures(text)} See {kept.log(stage)}.",
         start,
+        start + seeds if stage.draws else 0,
         json.loads(sums.read_text()) if passed and sums.exists() else None,
     )
     shutil.rmtree(workshop)
@@ -114,7 +115,7 @@ def verify(
     stages: Sequence[Stage], kept: Kept, *, seeds: int, day: str, afresh: bool = False
 ) -> list[Result]:
     """The result of each stage for the files as they are; runs those that have not passed yet."""
-    earlier = [results.recorded(ROOT).get("simulated", {}).get("start", -seeds)]
+    recorded_end = results.recorded(ROOT).get("simulated", {}).get("end", 0)
     found: list[Result] = []
     for stage in stages:
         # Afresh each time: whoever edits while stages run gets no pass for what was not run.
@@ -127,7 +128,7 @@ def verify(
         print(f"{stage.name} ...{_usually(last)}", flush=True)
         start = 0
         if stage.draws:
-            start = results.first_seed(day, [*earlier, *([last.start] if last else [])], seeds)
+            start = results.first_seed(day, [recorded_end, last.end if last else 0])
         result = run(stage, kept, key=key, seeds=seeds, start=start, limit=LIMIT_SECONDS)
         if results.key_of(stage, results.files(ROOT), seeds=seeds, day=day) != key:
             print(f"{stage.name}: files changed while it ran, so it counts for nothing.")

@@ -27,6 +27,7 @@ class Result:
     cpu_seconds: float
     said: str
     start: int = 0  # of the worlds that it drew
+    end: int = 0  # the first world after them
     sums: Mapping[str, int] | None = None  # seeds, faults and entries of these worlds
 
 
@@ -90,10 +91,10 @@ class Kept:
         return self.folder / f"{stage.name}.json"
 
 
-def first_seed(day: str, earlier: Iterable[int], seeds: int) -> int:
-    """The first of the day's worlds (`day` as 2026-11-24) that no earlier run has drawn."""
+def first_seed(day: str, ends: Iterable[int]) -> int:
+    """The first of the day's worlds (`day` as 2026-11-24) after the `ends` of earlier runs."""
     of_the_day = int(day.replace("-", "")[2:]) * 100_000
-    return max([of_the_day, *(start + seeds for start in earlier)])
+    return max(of_the_day, *ends)
 
 
 def table(results: Sequence[Result]) -> str:
@@ -120,14 +121,14 @@ def record(
     results: Sequence[Result], before: Mapping[str, Any], *, commit: str, day: str
 ) -> dict[str, Any]:
     """What `docs/verified.json` says: every stage, and what all runs since the first came to."""
-    ever: dict[str, Any] = {"since": day, "start": -1, "seeds": 0, "faults": 0, "entries": 0}
+    ever: dict[str, Any] = {"since": day, "end": 0, "seeds": 0, "faults": 0, "entries": 0}
     ever |= before.get("simulated", {})
     for result in results:
-        if result.sums is not None and result.start > ever["start"]:
+        if result.sums is not None and result.start >= ever["end"]:
             ever |= {
                 name: ever[name] + result.sums[name] for name in ("seeds", "faults", "entries")
             }
-            ever["start"] = result.start
+            ever["end"] = result.end
     stages = [
         {
             "stage": each.stage,
