@@ -180,7 +180,7 @@ def test_an_alarm_that_is_deaf_is_noticed(
 def test_a_lane_alarm_that_is_deaf_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("BulkStandsStill", "BulkFailed"):
         with_alarm(monkeypatch, name, Threshold=1_000_000)
-    assert LATE in first_violation(steady.paused, seeds=30)
+    assert LATE in first_violation(steady.forgotten_lane)
 
 
 @pytest.mark.thorough
@@ -249,7 +249,7 @@ def test_a_sweep_that_reports_ages_too_young_is_noticed(monkeypatch: pytest.Monk
 
 def test_small_posts_cut_into_segments_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "count_for", lambda _followers: 2)
-    assert "a_small_post_waits_for_no_celebrity" in told(steady.celebrity, 3)[1][0]
+    assert "a_small_post_waits_for_no_celebrity" in first_violation(steady.celebrity)
 
 
 def test_small_posts_in_the_lane_of_large_ones_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
