@@ -66,11 +66,13 @@ def writing(path: Path, *, place: str) -> Iterator[Callable[[Mapping[str, Any]],
         raise
 
 
-def refuse_another_stack(content: Mapping[str, Any], *, place: str, where: str) -> None:
-    """Raise `ExpectedError` if a line was not written of this stack."""
+def refuse_another_stack(
+    content: Mapping[str, Any], *, place: str, where: str, undone: str
+) -> None:
+    """Raise `ExpectedError`, which says what is `undone`, if a line is of another stack."""
     if content[STACK] != place:
         raise ExpectedError(
-            f"{where}: it was written of {content[STACK]}, and this is {place}. Nothing was sent: "
+            f"{where}: it was written of {content[STACK]}, and this is {place}. {undone}: "
             f"name that stack with --stack, or change '{STACK}' in the file if you mean this one."
         )
 
@@ -81,7 +83,7 @@ def _telling(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise ExpectedError(
-            f"{path} cannot be written, so nothing was changed: {error.strerror}. Name another "
+            f"{path} cannot be written, so nothing was taken away: {error.strerror}. Name another "
             "file with --to."
         ) from None
 

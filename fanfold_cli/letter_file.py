@@ -82,7 +82,7 @@ def _letter(line: bytes, *, place: str, where: str) -> tuple[names.Queue, DeadLe
         isinstance(each, str) for each in (*texts, *attributes.values())
     ):
         raise refuse("'attributes' must be an object, and all values must be strings")
-    kept_file.refuse_another_stack(content, place=place, where=where)
+    kept_file.refuse_another_stack(content, place=place, where=where, undone="Nothing was sent")
     queue = QUEUES.get(content["queue"])
     if queue is None:
         raise refuse(f"'queue' must be one of {', '.join(QUEUES)}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from fanfold import clock, times
 from fanfold.doctor.findings import Difference, Pair, Snapshot
-from fanfold.errors import BadInput, FanfoldError
+from fanfold.errors import BadInput, FanfoldError, TooManyFollows
 from fanfold.follows.follow import Following
 from fanfold.ids import is_id
 from fanfold_cli import kept_file
@@ -23,7 +23,9 @@ FIELDS = ("user_id", "publisher_id", "what", "version", "newest", "at")
 # Lines that are read, and put back, at a time.
 PAGE = 1_000
 
-BACK, ENDED = "put back", "ended by their users"
+# A put-back counts each follow again, though its loss has lowered no count: by the counts, a user
+# may be at the limit.
+BACK, ENDED, BEYOND = "put back", "ended by their users", "beyond the limit of their users"
 
 Line = Mapping[str, Any]
 
@@ -45,14 +47,17 @@ def aside(path: Path) -> Iterator[tuple[Pair, Difference]]:
 
 def put_back(
     following: Following, path: Path, *, place: str, threads: ThreadPoolExecutor
-) -> Counter[str]:
-    """Follow again, for each line of the file; how many there were of each outcome.
+) -> tuple[Counter[str], list[str]]:
+    """Follow again, for each line of the file; the count of each outcome, and users at their limit.
 
-    A user who unfollowed before or since stays so. Every line is checked before the first one is
-    put back. Raises `ExpectedError`; it is safe to do it again.
+    A user who unfollowed before or since stays so. The exception is an unfollow between a restore
+    and the repair, where the restored row already said so: its version is below the edge's. Every
+    line is checked before the first one is put back. Raises `ExpectedError`; it is safe to do it
+    again.
     """
     total = sum(1 for _ in _lines(path, place))
     done: Counter[str] = Counter()
+    beyond: set[str] = set()
     lines = _lines(path, place)
     stopped = "Not all was put back; run it again: a follow that is back already stays as it is"
     with (
@@ -60,17 +65,26 @@ def put_back(
         failing_with(stopped, FanfoldError),
     ):
         while page := list(islice(lines, PAGE)):
-            done.update(threads.map(lambda line: _put_back(following, line), page))
+            outcomes = list(threads.map(lambda line: _put_back(following, line), page))
+            done.update(outcomes)
+            beyond |= {
+                line["user_id"]
+                for line, outcome in zip(page, outcomes, strict=True)
+                if outcome == BEYOND
+            }
             bar.advance(len(page))
-    return done
+    return done, sorted(beyond)
 
 
 def _put_back(following: Following, line: Line) -> str:
     if line["version"] and line["version"] >= line["newest"]:
         return ENDED  # the edge was left over of a follow that its user had ended
-    after = following.follow(
-        line["user_id"], line["publisher_id"], asked_at=times.to_ms(line["at"]), by_message=True
-    )
+    try:
+        after = following.follow(
+            line["user_id"], line["publisher_id"], asked_at=times.to_ms(line["at"]), by_message=True
+        )
+    except TooManyFollows:
+        return BEYOND
     return BACK if after.is_active else ENDED
 
 
@@ -94,7 +108,7 @@ def _checked(line: bytes, *, place: str, where: str) -> Line:
             f"{where}: it is no line that `fanfold doctor --repair` writes. Nothing was put back; "
             "repair the file or take the line out."
         )
-    kept_file.refuse_another_stack(content, place=place, where=where)
+    kept_file.refuse_another_stack(content, place=place, where=where, undone="Nothing was put back")
     return content
 
 

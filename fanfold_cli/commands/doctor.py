@@ -90,7 +90,7 @@ def doctor(
     A repair writes what it takes away to a file first. Exit code 1 if a difference is left.
     """
     if put_back is not None:
-        if whole or publisher is not None or repair:
+        if whole or repair or (publisher, expect, to) != (None, None, None):
             raise WrongUsage("--put-back examines and repairs nothing: give it alone.")
         _put_back(Deployment.choose(stack, home), put_back, as_json=as_json)
         return
@@ -100,8 +100,8 @@ def doctor(
         )
     if publisher is not None:
         checked_id(publisher)
-    if expect is not None and not repair:
-        raise WrongUsage("--expect is for --repair: without it, nothing is taken away.")
+    if not repair and (expect, to) != (None, None):
+        raise WrongUsage("--expect and --to are for --repair: without it, nothing is taken away.")
     deployment = Deployment.choose(stack, home)
     scope = f"--publisher {publisher}" if publisher else "--whole"
     file = to or kept_file.default_path("taken-follows")
@@ -159,14 +159,23 @@ def _put_back(deployment: Deployment, file: Path, *, as_json: bool) -> None:
         interrupted_with("run it again; a follow that is back already stays as it is."),
         ThreadPoolExecutor(THREADS) as threads,
     ):
-        done = taken_follows.put_back(following, file, place=deployment.place, threads=threads)
+        done, beyond = taken_follows.put_back(
+            following, file, place=deployment.place, threads=threads
+        )
     back, ended = done[taken_follows.BACK], done[taken_follows.ENDED]
     if as_json:
-        print_json({"put_back": back, "ended": ended})
-        return
-    print_result(f"Put {counted(back, 'follow')} back.")
+        print_json({"put_back": back, "ended": ended, "at_their_limit": beyond})
+    else:
+        print_result(f"Put {counted(back, 'follow')} back.")
     if ended:
         say(f"Left {counted(ended, 'follow')} ended: the user has unfollowed.")
+    if beyond:
+        raise ExpectedError(
+            f"{counted(done[taken_follows.BEYOND], 'follow')} could not be put back: by the counts "
+            f"of these users, they follow {following.max_follows:,} publishers, as many as one may. "
+            "Let them unfollow, or deploy with a higher -c max_follows=; then run it again. The "
+            f"users: {', '.join(beyond)}."
+        )
 
 
 def _doctor(

@@ -240,7 +240,9 @@ def test_a_file_that_cannot_be_written_drops_nothing(
     system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     letter = bury(system, "Bulk", "1")
-    assert fails(dlq(sqs, "drop", letter, "--to", "no/such/folder", "--yes"), "nothing was changed")
+    assert fails(
+        dlq(sqs, "drop", letter, "--to", "no/such/folder", "--yes"), "nothing was taken away"
+    )
 
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")

@@ -25,7 +25,7 @@ from fanfold.follows.edges import Edges
 from fanfold.follows.growth import Growing
 from fanfold.follows.levels import Levels
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
-from fanfold.settings import HIGHEST_LEVEL
+from fanfold.settings import HIGHEST_LEVEL, Settings
 from fanfold.timeline import marks
 from fanfold_cli import taken_follows
 from functions import api, plan
@@ -802,6 +802,44 @@ def test_what_a_repair_takes_away_is_in_a_private_file_first_and_can_be_put_back
     assert found(examined("--whole")) == {}
 
 
+def test_a_user_at_the_limit_keeps_no_other_follow_from_being_put_back(
+    tables: Tables, folder: Path
+) -> None:
+    """The repair has lowered no count, and putting back raises it again."""
+    users = ["amy", "bob", "cid"]
+    tables.follow(*users)
+    lose_follows(tables, *users)
+    repair("--whole", "--repair", "--expect", "3", "--to", "taken")
+    full: Any = {"user_id": {"S": "amy"}}
+    tables.system.dynamodb.update_item(
+        TableName="Readers",
+        Key=full,
+        UpdateExpression="SET follows = :most",
+        ExpressionAttributeValues={":most": {"N": str(Settings.max_follows)}},
+    )
+    for _ in range(2):
+        ran = repair("--put-back", "taken")
+        assert (ran.exit_code, ran.stdout) == (1, "Put 2 follows back.\n")
+        assert "1 follow could not be put back" in ran.said
+        assert ran.said.endswith("The users: amy.")
+        assert [bool(tables.placements(user)) for user in users] == [False, True, True]
+    ran = repair("--put-back", "taken", "--json")
+    assert (ran.exit_code, ran.json["at_their_limit"]) == (1, ["amy"])
+
+
+def test_an_unfollow_between_a_restore_and_the_repair_does_not_survive_a_put_back(
+    tables: Tables,
+) -> None:
+    """The restored row said that already, so the edge is of a later version than the unfollow."""
+    tables.edge("amy", 4)
+    tables.row("amy", state=UNFOLLOWED, version=2)  # restored
+    assert tables.system.unfollow("amy").status == 204
+    repair("--whole", "--repair", "--expect", "1", "--to", "taken")
+    tables.system.clock.advance(1)
+    assert repair("--put-back", "taken").stdout == "Put 1 follow back.\n"
+    assert tables.placements("amy")
+
+
 def test_a_repair_that_stops_has_written_what_it_took_away(
     tables: Tables, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -989,8 +1027,12 @@ def test_the_advice_names_the_scope_that_was_examined(tables: Tables, scope: lis
     [
         ([], 2, "Choose what to examine: --publisher PUBLISHER for one publisher, or --whole"),
         (["--repair"], 2, "Choose what to examine"),
-        (["--whole", "--expect", "1"], 2, "--expect is for --repair"),
+        (["--whole", "--expect", "1"], 2, "--expect and --to are for --repair"),
+        (["--whole", "--to", "file"], 2, "--expect and --to are for --repair"),
         (["--whole", "--put-back", "file"], 2, "give it alone"),
+        (["--publisher", "ada", "--put-back", "file"], 2, "give it alone"),
+        (["--to", "other", "--put-back", "file"], 2, "give it alone"),
+        (["--expect", "1", "--put-back", "file"], 2, "give it alone"),
         (["--whole", "--publisher", "ada"], 2, "Choose what to examine"),
         (["--publisher", "a b"], 1, "'a b' is not a valid id"),
     ],
