@@ -63,9 +63,9 @@ def noted(sqs: Any, url: str) -> list[Pause]:
 
 
 def forget(sqs: Any, url: str, pauses: list[Pause]) -> None:
-    """Take these notes away."""
-    if pauses:
-        sqs.untag_queue(QueueUrl=url, TagKeys=[f"{PREFIX}{pause.who}" for pause in pauses])
+    """Take these notes away, but none that was made meanwhile in place of one of them."""
+    if pauses and (over := [each for each in noted(sqs, url) if each in pauses]):
+        sqs.untag_queue(QueueUrl=url, TagKeys=[f"{PREFIX}{pause.who}" for pause in over])
 
 
 def _pause(who: str, value: str) -> Pause:

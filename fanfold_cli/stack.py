@@ -59,7 +59,7 @@ class Deployment:
             region,
             None,
             outputs_of(found),
-            stack=stack,
+            stack=found["StackName"],  # a stack may be named by its ARN, too
             account=account_of(found["StackId"]),
             is_protected=found.get("EnableTerminationProtection", False),
         )

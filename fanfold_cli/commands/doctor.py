@@ -171,10 +171,10 @@ def _put_back(deployment: Deployment, file: Path, *, as_json: bool) -> None:
         say(f"Left {counted(ended, 'follow')} ended: the user has unfollowed.")
     if beyond:
         raise ExpectedError(
-            f"{counted(done[taken_follows.BEYOND], 'follow')} could not be put back: by the counts "
-            f"of these users, they follow {following.max_follows:,} publishers, as many as one may. "
-            "Let them unfollow, or deploy with a higher -c max_follows=; then run it again. The "
-            f"users: {', '.join(beyond)}."
+            f"{counted(done[taken_follows.BEYOND], 'follow')} could not be put back: by their "
+            f"counts, these users follow {following.max_follows:,} publishers, as many as one "
+            "may. Let them unfollow, or deploy with a higher -c max_follows=; then run it again. "
+            f"The users: {', '.join(beyond)}."
         )
 
 

@@ -32,6 +32,8 @@ from fanfold_cli.stack import Deployment
 PATIENCE_SECONDS = 180.0
 POLL_SECONDS = 1.0
 HOUR_MS = 60 * 60 * 1000
+# As long as SQS keeps what waits.
+MAX_HOURS = 14 * 24.0
 
 
 class Lane(StrEnum):
@@ -67,7 +69,11 @@ def pause(
     ] = "",
     hours: Annotated[
         float | None,
-        typer.Option(min=0.01, help="For how long, as `--show` tells; nothing resumes by itself."),
+        typer.Option(
+            min=0.01,
+            max=MAX_HOURS,
+            help="For how long, as `--show` tells; nothing resumes by itself.",
+        ),
     ] = None,
     show: Annotated[
         bool, typer.Option("--show", help="Only read: what is paused, by whom and why.")
@@ -138,7 +144,7 @@ def _nothing() -> None: ...
 
 def _read(deployment: Deployment, lane: Lane, wanted: str) -> "Switching":
     with failing_with("The lanes cannot be read, so nothing was switched"):
-        return Switching(deployment, LANES[lane], wanted)
+        return Switching(deployment, LANES[lane], wanted, reads_notes=True)
 
 
 def _switch(
@@ -152,10 +158,12 @@ def _switch(
     again = "Run the command again to keep waiting."
     try:
         with waiting_for(f"Lambda to switch {lane}, which takes a minute"):
-            switching.ask()
-            _note(noting)
+            try:
+                switching.ask()
+            finally:  # some lanes may have been asked
+                _tagging("noted", noting)
             switching.wait()
-            _note(ended)
+            _tagging("taken away", ended)
     except KeyboardInterrupt:
         say(f"Interrupted: {switching.told()} {again}")
         raise typer.Exit(INTERRUPTED) from None
@@ -163,12 +171,12 @@ def _switch(
         raise ExpectedError(f"{switching.told()} {again} The error: {error}") from error
 
 
-def _note(change: Callable[[], None]) -> None:
+def _tagging(done: str, change: Callable[[], None]) -> None:
     """A pause that cannot be noted is a pause all the same: it must not fail for that."""
     try:
         change()
     except (ClientError, BotoCoreError) as error:
-        say(f"Who pauses, and why, cannot be noted at the queues: {error}")
+        say(f"Who pauses, and why, cannot be {done} at the queues: {error}")
 
 
 def switch(deployment: Deployment, queues: Sequence[names.Queue], wanted: str) -> None:
@@ -181,12 +189,19 @@ def switch(deployment: Deployment, queues: Sequence[names.Queue], wanted: str) -
 class Switching:
     """The event source mappings of some queues, on their way to the state `wanted`."""
 
-    def __init__(self, deployment: Deployment, queues: Sequence[names.Queue], wanted: str) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        queues: Sequence[names.Queue],
+        wanted: str,
+        *,
+        reads_notes: bool = False,
+    ) -> None:
         self.deployment, self.wanted = deployment, wanted
         self.sqs, self.lambda_ = deployment.client("sqs"), deployment.client("lambda")
-        self.caller = pauses.who_of(deployment.caller())
+        self.caller = pauses.who_of(deployment.caller()) if reads_notes else ""
         # Before the states: who notes a pause has asked for it before.
-        self.noted = {queue: self._noted(queue) for queue in queues}
+        self.noted = {queue: self._noted(queue) for queue in queues if reads_notes}
         mappings = {queue: mapping_of(deployment, queue) for queue in queues}
         self.ids = {queue: mapping["UUID"] for queue, mapping in mappings.items()}
         self.before = {queue: mapping["State"] for queue, mapping in mappings.items()}
@@ -206,7 +221,7 @@ class Switching:
 
     def _noted(self, queue: names.Queue) -> list[Pause]:
         found: list[Pause] = []
-        _note(lambda: found.extend(pauses.noted(self.sqs, self.url(queue))))
+        _tagging("read", lambda: found.extend(pauses.noted(self.sqs, self.url(queue))))
         return found
 
     def ask(self) -> None:
@@ -215,13 +230,13 @@ class Switching:
         if failures:
             raise failures[0]
 
-    def _ask(self, queue: names.Queue) -> ClientError | None:
+    def _ask(self, queue: names.Queue) -> ClientError | BotoCoreError | None:
         if queue not in self.unasked:
             return None
         try:
             if _request(self.lambda_, self.ids[queue], enabled=self.wanted == ENABLED):
                 self.unasked.discard(queue)
-        except ClientError as error:
+        except (ClientError, BotoCoreError) as error:
             return error
         return None
 

@@ -6,7 +6,13 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import pytest
+from botocore.exceptions import EndpointConnectionError
 
+from fanfold import clock, times
+from fanfold.aws.event_sources import DISABLED
+from fanfold_cli import pauses
+from fanfold_cli.commands.pause import LANES, Lane, switch
+from fanfold_cli.pauses import Pause
 from fanfold_cli.stack import Deployment
 from tests.integration.cli import PLACE, run, run_on, stack_with
 from tests.integration.system import AT, System, error
@@ -32,11 +38,13 @@ class FakeLambda:
         busy: int = 0,
         stuck: Collection[str] = (),
         refused: Collection[str] = (),
+        refusal: Exception | None = None,
     ) -> None:
         self.states = dict.fromkeys(DELIVERIES, state)
         self.asked: list[tuple[str, bool]] = []
         self.asked_before_the_first_wait: list[tuple[str, bool]] | None = None
         self.busy, self.stuck, self.refused = busy, stuck, refused
+        self.refusal = refusal or error("AccessDenied", 403)
 
     def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
         queue = EventSourceArn.rpartition(":")[2]
@@ -47,7 +55,7 @@ class FakeLambda:
             self.busy -= 1
             raise InUse
         if UUID in self.refused:
-            raise error("AccessDenied", 403)
+            raise self.refusal
         self.asked.append((UUID, Enabled))
         self.states[UUID] = "Enabling" if Enabled else "Disabling"
 
@@ -121,13 +129,53 @@ def test_all_lanes_are_asked_before_any_is_waited_for(slept: list[float]) -> Non
     assert 180 < sum(slept) < 190
 
 
-def test_a_lane_that_cannot_be_asked_keeps_no_other_from_being_asked() -> None:
-    fake = FakeLambda(refused={"Publish"})
-    ran = run("pause", lambda_=fake)
+@pytest.mark.parametrize(
+    "refusal", [error("AccessDenied", 403), EndpointConnectionError(endpoint_url="https://lambda")]
+)
+def test_a_lane_that_cannot_be_asked_keeps_no_other_from_being_asked_and_noted(
+    refusal: Exception,
+) -> None:
+    fake = FakeLambda(refused={"Publish"}, refusal=refusal)
+    ran = run("pause", "--why", "Restore", lambda_=fake)
     assert ran.exit_code == 1
     assert fake.asked == [("Express", False), ("Bulk", False)]
     assert "publish is running, express is Disabling, bulk is Disabling." in ran.said
-    assert "AccessDenied" in ran.said
+    assert str(refusal) in ran.said
+    assert run("pause", "--show", lambda_=fake).stdout.count(": Restore.") == 2
+
+
+@pytest.mark.parametrize("hours", ["inf", "nan", "1e9", "337"])
+def test_a_pause_is_for_14_days_at_most(hours: str) -> None:
+    fake = FakeLambda()
+    assert run("pause", "--hours", hours, lambda_=fake).exit_code == 2
+    assert fake.asked == []
+    assert run("pause", "--hours", "336", lambda_=fake).exit_code == 0
+
+
+def test_a_resume_keeps_the_note_of_a_pause_that_was_made_while_it_waited(
+    ann: Callable[[str], None], system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeLambda()
+    run("pause", "--lane", "bulk", *WHY, lambda_=fake)
+
+    def pause_again(_seconds: float) -> None:
+        system.clock.advance(1)
+        again = Pause("user/ann", times.to_text(clock.now_ms()), "", "Again")
+        pauses.note(system.sqs, system.url("Bulk"), again)
+
+    monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", pause_again)
+    assert run("resume", "--lane", "bulk", lambda_=fake).exit_code == 0
+    assert [each.why for each in pauses.noted(system.sqs, system.url("Bulk"))] == ["Again"]
+
+
+def test_only_commands_that_show_notes_read_them(
+    system: System, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A day on AWS has no right to."""
+    fake = FakeLambda()
+    switch(stack_with(lambda_=fake, sqs=Untagged(system)), LANES[Lane.ALL], DISABLED)
+    assert fake.states == dict.fromkeys(DELIVERIES, "Disabled")
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("command", ["pause", "resume"])
@@ -266,16 +314,23 @@ def test_a_note_of_a_pause_that_another_tool_ended_is_over_with_the_next_pause(
     assert answers == []
 
 
-def test_a_pause_that_cannot_be_noted_is_a_pause(system: System) -> None:
-    class Untagged:
-        def __getattr__(self, name: str) -> Any:
-            if "tag" in name:
-                raise error("AccessDenied", 403)
-            return getattr(system.sqs, name)
+class Untagged:
+    """SQS without any right to the tags of queues."""
 
+    def __init__(self, system: System) -> None:
+        self.system = system
+
+    def __getattr__(self, name: str) -> Any:
+        if "tag" in name:
+            raise error("AccessDenied", 403)
+        return getattr(self.system.sqs, name)
+
+
+def test_a_pause_that_cannot_be_noted_is_a_pause(system: System) -> None:
     fake = FakeLambda()
-    ran = run("pause", lambda_=fake, sqs=Untagged())
+    ran = run("pause", lambda_=fake, sqs=Untagged(system))
     assert ran.exit_code == 0
+    assert "Who pauses, and why, cannot be read at the queues: " in ran.said
     assert "Who pauses, and why, cannot be noted at the queues: " in ran.said
     assert fake.states == dict.fromkeys(DELIVERIES, "Disabled")
 

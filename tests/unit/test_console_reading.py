@@ -144,7 +144,7 @@ class CloudFormation:
 
     def __init__(self, **described: Any) -> None:
         arn = "arn:aws:cloudformation:eu-central-1:123456789012:stack/Fanfold-prod/1"
-        self.described = {"StackId": arn, **described}
+        self.described = {"StackId": arn, "StackName": "Fanfold-prod", **described}
 
     def describe_stacks(self, **_: Any) -> Any:
         return {"Stacks": [self.described]}
@@ -158,9 +158,10 @@ def test_the_page_names_stack_account_and_region_and_knows_one_that_is_protected
     monkeypatch: pytest.MonkeyPatch, described: dict[str, bool], is_protected: bool
 ) -> None:
     monkeypatch.setattr(aws, "client", lambda *_: CloudFormation(**described))
-    state = watching.first_state(Deployment.on_aws("Fanfold-prod"), may_operate=False)
-    assert state.where == "Fanfold-prod (account 123456789012, eu-central-1)"
-    assert state.is_protected is is_protected
+    for given in ("Fanfold-prod", CloudFormation().described["StackId"]):
+        state = watching.first_state(Deployment.on_aws(given), may_operate=False)
+        assert state.where == "Fanfold-prod (account 123456789012, eu-central-1)"
+        assert state.is_protected is is_protected
 
 
 class Clock:
