@@ -128,8 +128,7 @@ def _land_later(operation: str, request: dict[str, Any], seconds: float) -> None
 
     def land() -> None:
         world.scheduler.sleep(seconds)
-        if operation == "put_item":  # an edge is late by when it is put
-            world.observer.before(operation, request)
+        world.observer.landing(operation, request)
         with suppress(ClientError):
             answer = getattr(world.dynamodb, operation)(**request)
             world.observer.applied(operation, request, answer)

@@ -130,8 +130,7 @@ class Observer:
             self._check_pace(len(request["RequestItems"].get(names.TIMELINES.name, ())))
             if _is_by_plan(task):
                 self.one_hops.writing(request, task)
-        if operation == "put_item" and request["TableName"] == names.FOLLOWERS.name:
-            self._note_edge(request["Item"])
+        self.landing(operation, request)
         if operation == "send_message":  # an order that is rejected made no progress
             self._new_entries.pop(task.number, None)
         if operation == "update_item" and _is_plan(request):
@@ -139,8 +138,6 @@ class Observer:
             self._plans_of[request["Key"]["fanout_id"]["S"], task.number] = at
         if task.name == "sweep" and not is_of_head(request):
             self.repairs += self._is_repair(operation, request)
-            if operation == "update_item":
-                self.sweeps.noting(request)
         # What has attributes is a letter that an operator moves back.
         if operation != "send_message_batch" or "MessageAttributes" in request["Entries"][0]:
             return
@@ -156,6 +153,14 @@ class Observer:
                 self._check_segment(content)
                 if content["hops"]:  # handed back without progress: no entry counts
                     self._new_entries.pop(task.number, None)
+
+    def landing(self, operation: str, request: dict[str, Any]) -> None:
+        """A write may be about to change its row, which is looked at as it is before that."""
+        if operation == "put_item" and request["TableName"] == names.FOLLOWERS.name:
+            self._note_edge(request["Item"])
+        is_of_sweep = self.world.scheduler.current.name == "sweep"
+        if is_of_sweep and operation == "update_item" and not is_of_head(request):
+            self.sweeps.noting(request)
 
     def applied(self, operation: str, request: dict[str, Any], answer: Any) -> None:
         """A call was applied, and is about to be answered."""

@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any
 
 import pytest
+from botocore.exceptions import ReadTimeoutError
 
 from fanfold import contract, names
+from fanfold.aws.items import expressions, number
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from simulation import requests
@@ -21,6 +23,7 @@ from simulation.actors import returning
 from simulation.checks import alarms, ledger, operated, work
 from simulation.checks.evidence import Evidence
 from simulation.clients import BotoClient
+from simulation.faults import BELATED_SECONDS, FREEZE_SECONDS
 from simulation.history import Operation
 from simulation.lambdas import dlq_url, installed
 from simulation.liveness import Liveness
@@ -271,6 +274,56 @@ def test_an_entry_that_was_left_unprocessed_is_not_delivered_yet(world: World) -
     assert key not in world.observer.delivered_ms
     write({})
     assert key in world.observer.delivered_ms
+
+
+# A run of SWEEP that was frozen, and one whose note lands after its time-out
+
+
+def note(world: World, asks: int) -> None:
+    """SWEEP notes a question about the post."""
+    BotoClient("dynamodb", 1).update_item(
+        TableName=names.FANOUTS.name,
+        Key=keyed({"fanout_id": POST}),
+        **expressions(sets={"asked_at": number(world.clock.now_ms()), "asks": number(asks)}),
+    )
+
+
+def test_a_run_of_sweep_that_is_frozen_may_send_what_it_has_noted(world: World) -> None:
+    def send() -> None:
+        world.observer.sweeps.sending({"fanout_id": POST})
+
+    def act() -> None:
+        note(world, 1)
+        world.scheduler.sleep(FREEZE_SECONDS)
+        send()
+
+    acting(world, "sweep", act)
+    assert world.observer.violations == []
+    acting(world, "sweep", send)
+    assert "before it notes it" in world.observer.violations[-1]
+
+
+@pytest.mark.parametrize(("asks", "is_told"), [(1, False), (2, True)])
+def test_a_note_of_sweep_is_compared_with_the_row_that_it_changes(
+    world: World, asks: int, is_told: bool
+) -> None:
+    def remember() -> None:
+        key = keyed({"fanout_id": "#sweep"})
+        BotoClient("dynamodb", 1).update_item(
+            TableName=names.FANOUTS.name, Key=key, **expressions(sets={"asks": number(7)})
+        )
+
+    def act() -> None:
+        world.faults.are_on, world.faults.rates["belated"] = True, 1.0
+        with pytest.raises(ReadTimeoutError):
+            note(world, asks)
+        world.faults.rates["belated"] = 0.0
+        remember()
+        remember()
+        world.scheduler.sleep(BELATED_SECONDS)
+
+    acting(world, "sweep", act)
+    assert any("counts the asks" in line for line in world.observer.violations) is is_told
 
 
 # What was unfollowed under version 0.1
