@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
-from fanfold import names
+from fanfold import clock, names
 from fanfold.channels.head import MOST, Head
 from fanfold.channels.head_table import KEY, HeadTable
 from fanfold.errors import FanfoldError, NoPost, RefIdTaken, TooManyFollows, TooManyMutes
@@ -296,6 +297,8 @@ def publishers_grow_by_version_and_are_counted_by_window(client: Any) -> None:
     publishers.shards("counted first")
 
 
+# Versions of the head go by the clock.
+@patch.object(clock, "now_ms", lambda: NOW_MS)
 def channels_are_added_demoted_and_removed(client: Any) -> None:
     heads = HeadTable(client, names.PUBLISHERS.name)
     heads.raise_seq("pub", "2026-11-20T18:00:00.123Z#post")
@@ -304,6 +307,8 @@ def channels_are_added_demoted_and_removed(client: Any) -> None:
         heads.add(publisher, heads.get(), followers=1_000_000)
     heads.add("late", Head(), followers=1)
     heads.add("late", heads.get()._replace(version=1), followers=1)
+    heads.raise_seq("pub", "2026-11-20T18:00:00.123Z#post")
+    heads.raise_seq("a.b|c@example.com", "2026-11-20T18:00:00.123Z#other", seen=heads.get())
     for _ in range(2):
         heads.raise_seq("pub", "2026-11-20T18:00:00.123Z#post")
         heads.demote("pub", until=EXPIRES)
