@@ -87,11 +87,11 @@ def check_user(user: str) -> None:
         )
 
 
-def client_of(deployment: Deployment, user: str) -> Fanfold:
+def client_of(deployment: Deployment, user: str, *, seconds: float = Fanfold.seconds) -> Fanfold:
     """The API as this user sees it. Answers keep their numbers digit for digit: `json_text`."""
     token = Token(deployment, user)
     token()  # outside of any request, so that its own error is told
-    return Fanfold(deployment.api_url, token, loads=_read, on_retry=_Retries(deployment))
+    return Fanfold(deployment.api_url, token, seconds, loads=_read, on_retry=_Retries(deployment))
 
 
 def body_of(text: str | None, body: str | None, read_stdin: Callable[[], str]) -> dict[str, Any]:

@@ -18,6 +18,8 @@ class Failed(Exception):
     """
 
     may_pass = True
+    # Whether any attempt may have been carried out, or this one; a refusal alone says no.
+    may_be_done = True
     retry_after = 0.0  # seconds that the answer asks to wait; 0 if it does not say
     request_id = ""  # API Gateway's name of the request, which its logs and operators know
     key = ""  # of a publish: with it, another call is the same publish
@@ -53,6 +55,7 @@ class Refused(Failed):
         refused.type = str(problem.get("type", "")).rpartition("#")[2]
         # A gateway says 500 where no function could run. The API's own is a fault that stays.
         refused.may_pass = answer.status in MOMENTARY or (answer.status == 500 and not refused.type)
+        refused.may_be_done = answer.status in MOMENTARY or answer.status >= 500
         refused.retry_after = _seconds(answer.headers.get("retry-after", ""))
         refused.request_id = answer.headers.get("apigw-requestid", "")
         return refused

@@ -58,19 +58,21 @@ class Sender:
         now = clock.Lasting()
         began = now()
         refused: str | None = None
+        may_be_done = False
 
         def left() -> float:
             return began + self.seconds - now()
 
         for attempt in count():
-            token = self._token(refused)
-            signed = {**request.headers, "authorization": f"Bearer {token}"}
-            if contract.REQUEST_AGE in signed:
-                age = min(int(1000 * (now() - began)), contract.MAX_REQUEST_AGE_MS)
-                signed[contract.REQUEST_AGE] = str(age)
             try:
+                token = self._token(refused)
+                signed = {**request.headers, "authorization": f"Bearer {token}"}
+                if contract.REQUEST_AGE in signed:
+                    age = min(int(1000 * (now() - began)), contract.MAX_REQUEST_AGE_MS)
+                    signed[contract.REQUEST_AGE] = str(age)
                 return self._once(request._replace(headers=signed), members, left)
             except Failed as failed:
+                may_be_done = failed.may_be_done = may_be_done or failed.may_be_done
                 if isinstance(failed, Refused) and failed.status == 401:
                     if refused is None and callable(self.token):
                         refused = token
@@ -89,10 +91,10 @@ class Sender:
         if isinstance(self.token, str):
             return checks.checked_token(self.token)
         if refused is None:
-            return checks.checked_token(self.token(None))
+            return _asked(self.token, None)
         with self._renewing:
             if self._refused != refused:
-                self._renewed = checks.checked_token(self.token(refused))
+                self._renewed = _asked(self.token, refused)
                 self._refused = refused
             return self._renewed
 
@@ -107,7 +109,9 @@ class Sender:
     ) -> Any:
         what, lasts = f"{request.method} {request.url}", left()
         if lasts <= 0:
-            raise NoAnswer(f"{what} was not sent: its time was over before there was a token.")
+            late = NoAnswer(f"{what} was not sent: its time was over before there was a token.")
+            late.may_be_done = False
+            raise late
         try:
             answered = self.pool.request(
                 request.method,
@@ -122,7 +126,7 @@ class Sender:
             body = _read(answered, left)
         except (urllib3.exceptions.HTTPError, HTTPException, OSError) as error:
             failed = NoAnswer(f"{what} got no answer: {error}")
-            failed.may_pass = not isinstance(error, HOPELESS)
+            failed.may_pass = failed.may_be_done = not isinstance(error, HOPELESS)
             raise failed from error
         if not 200 <= answered.status < 300:
             raise Refused.of(answered, body)
@@ -135,6 +139,17 @@ class Sender:
         if members is not None and not (isinstance(content, dict) and content.keys() >= {*members}):
             raise NoAnswer(f"{said} without what is due, {by}")
         return content
+
+
+def _asked(source: Callable[[str | None], str], refused: str | None) -> str:
+    """What the token function returns; whatever it raises is the cause of a `NoAnswer`."""
+    try:
+        token = source(refused)
+    except Exception as error:
+        failed = NoAnswer(f"Nothing was sent for want of a token: {error}")
+        failed.may_pass = failed.may_be_done = False
+        raise failed from error
+    return checks.checked_token(token)
 
 
 def _read(answered: urllib3.BaseHTTPResponse, left: Callable[[], float]) -> bytes:

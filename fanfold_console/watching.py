@@ -18,7 +18,6 @@ from fanfold.errors import FanfoldError
 from fanfold_cli.acting import client_of
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.stack import Deployment
-from fanfold_client import Fanfold
 from fanfold_console import rings, wording
 from fanfold_console.readers import LATE_SECONDS, Follower
 from fanfold_console.server import Content
@@ -199,13 +198,7 @@ class Watching:
 
 def reader_of(deployment: Deployment, user: str) -> Follower:
     """The user as a reader, whose requests do not hold a refresh up for long."""
-
-    def signed_in(name: str) -> Fanfold:
-        api = client_of(deployment, name)
-        api.seconds = PATIENCE_SECONDS
-        return api
-
-    return Follower(user, signed_in)
+    return Follower(user, lambda name: client_of(deployment, name, seconds=PATIENCE_SECONDS))
 
 
 def first_state(deployment: Deployment, *, may_operate: bool) -> State:

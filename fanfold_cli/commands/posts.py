@@ -134,11 +134,15 @@ def _publish(
         try:
             return api.publish(content, published_at=published_at, key=key)
         except Failed as failed:
-            if failed.may_pass:
+            if failed.may_be_done:
                 raise ExpectedError(
                     f"Nobody knows whether the post is published; {_again(key)}. {failed}"
                 ) from failed
-            raise ExpectedError(f"The post was not published: {failed}") from failed
+            raise ExpectedError(
+                f"The post was not published, with --key {shlex.quote(key)}: {failed}"
+            ) from failed
+        except ExpectedError as ended:  # the local engine, after an attempt
+            raise ExpectedError(f"{ended} The post may be published; {_again(key)}.") from ended
 
 
 def _again(key: str) -> str:

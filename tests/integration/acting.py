@@ -26,13 +26,14 @@ API = "https://api.example"
 class Gateway:
     """API Gateway's part: the token's user, the route, the event. It stands for a connection pool.
 
-    `lost` answers are not handed over, as if the connection had ended after the request. Of a line
-    that holds `interrupt`, the answer is Ctrl-C.
+    `lost` answers are not handed over, as if the connection had ended after the request. So many
+    requests after these are `refused`. Of a line that holds `interrupt`, the answer is Ctrl-C.
     """
 
     system: System
     lines: list[str] = field(default_factory=list)
     lost: int = 0
+    refused: int = 0
     interrupt: str = ""
     outputs: dict[str, str] = field(default_factory=dict)
 
@@ -42,6 +43,10 @@ class Gateway:
         self.lines.append(line)
         claims = options["headers"]["authorization"].split(".")[1]
         user = json.loads(base64.urlsafe_b64decode(claims + "=="))["username"]
+        if self.refused and not self.lost:
+            self.refused -= 1
+            forbidden = BufferedReader(BytesIO(b'{"message":"Forbidden"}'))
+            return HTTPResponse(forbidden, status=403, preload_content=False)
         route, ids = _route(method, address.path)
         event = {
             "version": "2.0",

@@ -116,7 +116,22 @@ def test_a_refusal_is_told_in_the_words_of_the_service(gateway: Gateway) -> None
     publish(gateway, "Hello", "--key", "mine")
     ran = use(gateway, "publish", "Other", "--key", "mine", "--user", "alice")
     assert (ran.exit_code, ran.stdout) == (1, "")
-    assert ran.said.startswith("The post was not published: 422 The Idempotency-Key stands for")
+    assert ran.said.startswith(
+        "The post was not published, with --key mine: 422 The Idempotency-Key stands for"
+    )
+
+
+@pytest.mark.parametrize(("lost", "is_known"), [(0, True), (1, False)])
+def test_a_refusal_after_a_lost_answer_is_no_proof_that_nothing_was_published(
+    gateway: Gateway, lost: int, is_known: bool
+) -> None:
+    gateway.lost, gateway.refused = lost, 1000
+    ran = use(gateway, "publish", "Hello", "--user", "alice", "--key", "a key")
+    assert ran.exit_code == 1
+    assert ("The post was not published" in ran.said) is is_known
+    assert ("Nobody knows whether the post is published" in ran.said) is not is_known
+    assert "--key 'a key'" in ran.said
+    assert "403" in ran.said
 
 
 @pytest.mark.parametrize(

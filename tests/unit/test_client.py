@@ -305,6 +305,42 @@ def test_a_failed_publish_tells_the_key_to_repeat_it_with(
     assert failed.value.key == ""
 
 
+@pytest.mark.parametrize(
+    ("statuses", "may_be_done"),
+    [
+        ([404], False),
+        ([401], False),
+        ([LOST, 403], True),
+        ([503, 404], True),
+        ([500], True),
+        ([LOST], True),
+    ],
+)
+def test_a_failure_tells_whether_an_attempt_may_have_been_carried_out(
+    server: Server, api: Fanfold, statuses: list[int], may_be_done: bool
+) -> None:
+    for status in statuses:
+        server.answers(status, PROBLEM)
+    with pytest.raises(Failed) as failed:
+        api.publish({"title": "Hello"})
+    assert failed.value.may_be_done is may_be_done
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_token_function_that_fails_is_a_failure_with_the_key_of_the_publish(
+    server: Server, is_lost: bool
+) -> None:
+    tokens = iter([TOKEN] * is_lost)
+    api = Fanfold(server.url, lambda _: next(tokens))
+    server.answers(LOST)
+    with pytest.raises(NoAnswer, match="for want of a token") as failed:
+        api.publish({"title": "Hello"}, key="mine")
+    assert (failed.value.key, failed.value.may_be_done) == ("mine", is_lost)
+    assert isinstance(failed.value.__cause__, StopIteration)
+    assert len(server.requests) == is_lost
+    api._sender.pool.clear()
+
+
 def test_a_repeated_edit_tells_how_long_ago_it_was_asked_for(
     server: Server, api: Fanfold, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from urllib3.exceptions import ProtocolError
 
+from fanfold import clock, names
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.row import Fanout
 from fanfold.follows import ring
@@ -148,6 +150,25 @@ class CloudFormation:
 
     def describe_stacks(self, **_: Any) -> Any:
         return {"Stacks": [self.described]}
+
+
+def test_a_reader_waits_three_seconds_for_an_api_that_is_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Down:
+        def request(self, *_: Any, **_options: Any) -> Any:
+            raise ProtocolError("The connection was closed.")
+
+    slept: list[float] = []
+    monkeypatch.setattr(clock, "monotonic", lambda: sum(slept))
+    monkeypatch.setattr(clock, "sleep", slept.append)
+    monkeypatch.setattr(Deployment, "token", lambda *_: "token")
+    monkeypatch.setattr("fanfold_client.client.pool_for", lambda _: Down())
+    deployment = Deployment("eu-central-1", None, {names.API_URL_OUTPUT: "https://api.example"})
+    reader = watching.reader_of(deployment, "bob")
+    reader.look()
+    assert "got no answer" in reader.view().failure
+    assert 0 < sum(slept) < 3
 
 
 @pytest.mark.parametrize(
