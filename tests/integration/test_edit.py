@@ -230,7 +230,7 @@ def test_a_retraction_takes_the_edit_with_it(published: System) -> None:
     put(published, "Better")
     published.http("api/retract_post")
     (row,) = published.rows_of("Posts")
-    assert row.keys() == {"ref_id", "publisher_id", "deleted_at", "expires_at"}
+    assert row.keys() == {"ref_id", "publisher_id", "accepted_at", "deleted_at", "expires_at"}
     published.clock.advance(5)
     assert shown(published) == []
 
