@@ -36,12 +36,12 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
     names.POSTS: {
         API: ("GetItem", "PutItem", "UpdateItem"),
         TIMELINE: ("GetItem", "BatchGetItem"),
-        PLAN: ("BatchGetItem", "PutItem", "UpdateItem"),
+        PLAN: ("GetItem", "BatchGetItem", "PutItem", "UpdateItem"),
         # GetItem is what the version before calls: while both are deployed, its rights go first.
         DELIVER: ("GetItem", "BatchGetItem"),
     },
     names.FANOUTS: {
-        API: ("GetItem", "PutItem"),
+        API: ("GetItem", "PutItem", "UpdateItem"),
         PLAN: ("GetItem", "BatchGetItem", "PutItem", "UpdateItem"),
         DELIVER: ("GetItem", "BatchGetItem", "UpdateItem"),
         SWEEP: ("GetItem", "BatchGetItem", "UpdateItem"),

@@ -15,7 +15,7 @@ from fanfold import clock, contract, names
 from fanfold.aws.items import text
 from fanfold.channels.head import HEAD
 from fanfold.channels.head_table import HeadTable
-from fanfold.errors import TooManyRequests, TryLater
+from fanfold.errors import PostRetracted, TooManyRequests, TryLater
 from fanfold.follows.sharding import HOT_KEY_RANGE
 from fanfold.ids import ref_id_for, sort_key
 from simulation import clients
@@ -172,14 +172,21 @@ class Walk:
         # An edit before its post comes again.
         self.send(contract.POST_UPDATED, **post, body={"title": "Edited"})
         self.wait()
-        self.send(contract.POST_PUBLISHED, **post)
-        self.wait()
+        for _ in range(2):  # the second time its row is there, and the post is read
+            self.send(contract.POST_PUBLISHED, **post)
+            self.wait()
         self.send(contract.POST_DELETED, **post)
         relation = {"user_id": "by-queue", "publisher_id": SMALL}
         self.send(contract.FOLLOW_ADDED, **relation)
         self.wait()
         self.send(contract.FOLLOW_REMOVED, **relation)
         self.wait()
+        # A retraction that comes before its publish, which leaves a void row.
+        self.send(contract.POST_DELETED, publisher_id=SMALL, ref_id=ref_id_for(SMALL, "early"))
+        self.wait()
+        body, headers = {"body": {"title": "early"}}, {"idempotency-key": "early"}
+        status, _ = call(self.world, SMALL, contract.PUBLISH_POST, headers=headers, body=body)
+        assert status == PostRetracted.status
 
     def grow(self) -> None:
         """Whoever writes edges meets a hot shard, and gives its publisher more of them."""
