@@ -89,8 +89,8 @@ class Ledger:
             if "Item" not in response:  # the row `over` is gone
                 return over
             found = from_item(response["Item"])
-            is_ours = (found.sort_key, found.changed_at) == (fanout.sort_key, fanout.changed_at)
-            return None if is_ours else found  # the answer to the first attempt was lost
+            # The answer to the first attempt was lost, if the row is ours.
+            return None if _opened_by(found) == _opened_by(fanout) else found
         return None
 
     def get(self, fanout_id: str) -> Fanout | None:
@@ -262,7 +262,7 @@ class Ledger:
         Returns the row, to be sent; None if it has ended, or if PLAN has fixed its plan meanwhile.
         """
         exists = "attribute_exists" if fanout.segments else "attribute_not_exists"
-        sets = {
+        sets: dict[str, Value] = {
             "state": text(DELIVERING if fanout.segments else QUEUED),
             "changed_at": text(now),
             "sent_at": number(times.to_ms(now)),
@@ -270,6 +270,8 @@ class Ledger:
             "rounds": number(0),
             _OPEN: text(fanout.open_key),
         }
+        if not fanout.segments:  # a question, as SWEEP's: perhaps its post was never stored
+            sets["asked_at"] = sets["sent_at"]
         return self._update(
             fanout.fanout_id,
             sets=sets,
@@ -322,6 +324,11 @@ def planned_at(fanout: Fanout, now: str) -> int:
     Never before the question that was answered by planning, whatever the clocks say.
     """
     return max(times.to_ms(now), fanout.asked_at)
+
+
+def _opened_by(fanout: Fanout) -> tuple[str, ...]:
+    """What tells one opening of a row from another."""
+    return fanout.publisher_id, fanout.sort_key, fanout.accepted_at, fanout.changed_at
 
 
 def _seen(fanout: Fanout) -> dict[str, Value]:

@@ -85,12 +85,8 @@ class Publishing:
         wanted = self._wanted(new, accepted_at)
         if wait_ms := self._count(wanted, accepted_at):
             self._refuse_if_new(wanted, accepted_at, wait_ms)
-        post, is_owed_command = self._take(wanted, accepted_at)
-        if not is_repeat(new, post):
-            raise KeyReused(
-                "The Idempotency-Key was used for a post with another body or published_at; send "
-                "that one to have its answer again, or this one with a key of its own."
-            )
+        post, is_owed_command = self._take(wanted, accepted_at, keyed=new)
+        _check_key(new, post)
         if not is_owed_command:
             return Published(post, command_sent=True)
         command = PlanFanout(fanout_id=post.ref_id)
@@ -173,18 +169,21 @@ class Publishing:
             first_body_hash=_hash(new.body),
         )
 
-    def _take(self, wanted: Post, accepted_at: int, lane: str = "") -> tuple[Post, bool]:
+    def _take(
+        self, wanted: Post, accepted_at: int, lane: str = "", keyed: NewPost | None = None
+    ) -> tuple[Post, bool]:
         """Open the row of the ledger, then store the post; and whether PLAN is owed a command.
 
         In that order, nobody sees a post that is not owed to all. What dies between the two leaves
-        a row without a post, which PLAN ends as void, and which a repeat takes up.
+        a row without a post, which PLAN ends as void, and which a repeat takes up. Of a request
+        with a key, `keyed`, nothing is stored that it did not send.
         """
         row = _row(wanted, lane)
         seen = self.ledger.open(row)
         post = self.posts.one(wanted.ref_id) if seen else None
         if post is None or post.has_ended(accepted_at):
             if seen:
-                wanted, row = self._take_up(seen, wanted, lane)
+                wanted, row = self._take_up(seen, wanted, lane, keyed)
             try:
                 if clock.now_ms() - row.changed_ms >= FROZEN_MS:
                     raise TryLater("Storing the post took too long; send the same again.")
@@ -195,17 +194,21 @@ class Publishing:
                 raise
         elif seen:
             post, row = self._checked(post, wanted), seen
-        if row.sort_key != post.sort_key or row.state == VOID:  # the ledger has lost the post's own
+        is_its_row = (row.sort_key, row.accepted_at) == (post.sort_key, post.accepted_at)
+        if not is_its_row or row.state == VOID:  # the ledger has lost the post's own
             self.ledger.open(_row(post, lane), over=row)
             return post, True
         is_silent = row.awaits_plan and clock.now_ms() - row.changed_ms >= SILENT_MS
         return post, not seen or post is wanted or is_silent
 
-    def _take_up(self, seen: Fanout, wanted: Post, lane: str) -> tuple[Post, Fanout]:
+    def _take_up(
+        self, seen: Fanout, wanted: Post, lane: str, keyed: NewPost | None
+    ) -> tuple[Post, Fanout]:
         """What may be stored under a row that has no post, and the row as it is then.
 
         While somebody else may still store the post, it has to be the same one: that of the row's
-        times. Raises `TryLater` if there is no saying which.
+        times. Raises `KeyReused` if they are not those of `keyed`, and `TryLater` if there is no
+        saying which.
         """
         now_ms = clock.now_ms()
         if seen.may_be_stored(now_ms):
@@ -217,12 +220,17 @@ class Publishing:
                 accepted_at=seen.accepted_at,
                 expires_at=seen.expires_at + OUTLIVES_SECONDS,
             )
+            if keyed:
+                _check_key(keyed, wanted)
             if now_ms - seen.changed_ms < JOINED_MS:
                 return wanted, seen
         row = _row(wanted, lane)
-        if self.ledger.open(row, over=seen):
-            raise _contended()
-        return wanted, row
+        other = self.ledger.open(row, over=seen)
+        if other is None:
+            return wanted, row
+        if other.may_be_stored(now_ms) and now_ms - other.changed_ms < JOINED_MS:
+            return self._take_up(other, wanted, lane, keyed)  # another repeat was faster
+        raise _contended()
 
     def _checked(self, post: Post, wanted: Post) -> Post:
         """The stored post, if it is `wanted` or may be told in its place."""
@@ -295,6 +303,14 @@ def _contended() -> TryLater:
     return TryLater(
         "Another attempt to publish this is under way; send the same again in a moment."
     )
+
+
+def _check_key(new: NewPost, stored: Post) -> None:
+    if not is_repeat(new, stored):
+        raise KeyReused(
+            "The Idempotency-Key was used for a post with another body or published_at; send "
+            "that one to have its answer again, or this one with a key of its own."
+        )
 
 
 def is_repeat(new: NewPost, stored: Post) -> bool:

@@ -13,13 +13,13 @@ from fanfold import times
 from fanfold.aws.queues import WorkQueue
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.publish import NewPost
-from fanfold.fanout.row import Fanout
+from fanfold.fanout.row import VOID, VOID_MS, Fanout
 from fanfold.sweep.course import Key
 from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.sweep.remedy import SILENCE_SECONDS
 from fanfold_cli.fanouts import age
 from tests.integration.cli import PLACE, Patched, run, throttled
-from tests.integration.system import AT, AT_MS, POST, REGION, System, error
+from tests.integration.system import AT, AT_MS, POST, REGION, CrashAfter, System, error
 
 NOW = "2026-11-20T18:00:00.123Z"
 
@@ -179,7 +179,12 @@ def test_resend_lets_sweep_count_its_rounds_and_questions_from_zero(
         assert system.sweeper.note_round(system.ledger("post-2"), now_ms=at)
     run("fanout", "resend", "post-2")
     after = system.ledger("post-2")
-    assert (after.asks, after.rounds, after.asked_at, after.sent_at) == (0, 0, 2, system.clock.ms)
+    assert (after.asks, after.rounds, after.asked_at, after.sent_at) == (
+        0,
+        0,
+        system.clock.ms,
+        system.clock.ms,
+    )
 
 
 def test_resend_of_an_unplanned_delivery_sends_the_command_to_plan(system: System) -> None:
@@ -191,6 +196,23 @@ def test_resend_of_an_unplanned_delivery_sends_the_command_to_plan(system: Syste
     assert system.ledger().state == "queued"
     system.pump()
     assert system.reached() == users
+
+
+def test_resend_of_a_publish_that_died_before_its_post_was_stored_makes_no_dead_letter(
+    system: System,
+) -> None:
+    system.give_followers(2)
+    with CrashAfter(2) as crash:
+        system.publish()
+    assert crash.happened
+    run("fanout", "resend", POST)
+    system.pump()
+    assert system.rejected("Publish") == system.rejected("Express") == []
+    system.clock.advance(VOID_MS / 1000 + 1)
+    system.sweep()
+    system.pump()
+    assert system.ledger().state == VOID
+    assert system.rejected("Publish") == system.rejected("Express") == []
 
 
 def test_resend_of_a_complete_delivery_sends_nothing(system: System) -> None:

@@ -277,6 +277,16 @@ def test_a_person_who_reopens_a_fanout_begins_its_questions_and_rounds_anew(tabl
     assert reopened == table.row
     assert (reopened.state, reopened.asks, reopened.rounds) == (DELIVERING, 0, 0)
     assert (reopened.sent_at, reopened.changed_at) == (AT + 120_000, LAST)
+    assert reopened.asked_at == AT + 70_000
+
+
+def test_an_unplanned_fanout_that_a_person_reopens_is_asked_whether_its_post_is_there(
+    table: Table,
+) -> None:
+    table.sweep.give_up(table.row, now_ms=AT + 90_000)
+    reopened = table.ledger.reopen(table.row, now=LAST)
+    assert reopened == table.row
+    assert (reopened.state, reopened.asked_at) == (QUEUED, AT + 120_000)
 
 
 def test_a_fanout_that_is_planned_meanwhile_is_not_reopened_as_an_unplanned_one(
@@ -307,6 +317,16 @@ def test_a_row_is_overwritten_or_void_only_as_it_was_seen(table: Table) -> None:
 def test_a_row_whose_writing_was_repeated_stands_in_nobodys_way(table: Table) -> None:
     assert table.ledger.open(replace(AGAIN, fanout_id="post-2")) is None
     assert table.ledger.open(replace(AGAIN, fanout_id="post-2")) is None
+
+
+@pytest.mark.parametrize(
+    "other", [{"publisher_id": "bea"}, {"accepted_at": LAST}, {"sort_key": f"{AT}#post-1"}]
+)
+def test_a_row_that_another_wrote_in_the_same_millisecond_stands_in_the_way(
+    table: Table, other: dict[str, Any]
+) -> None:
+    assert table.ledger.open(AGAIN, over=table.row) is None
+    assert table.ledger.open(replace(AGAIN, **other)) == AGAIN
 
 
 def test_only_the_post_of_the_row_expires(table: Table) -> None:

@@ -244,6 +244,25 @@ def test_a_repeat_stores_the_post_of_the_row_while_its_first_attempt_may_do_so(
         world.publish(NEW, AT + after_ms)
 
 
+@pytest.mark.parametrize("after_ms", [0, JOINED_MS, VOID_MS - 1])
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [(None, times.to_text(AT - 1)), (times.to_text(AT - 1), None)],
+)
+def test_a_post_of_another_time_than_the_row_is_refused_before_it_is_stored(
+    world: World, first: str | None, other: str | None, after_ms: int
+) -> None:
+    world.fail_to_store(replace(NEW, published_at=first))
+    row, others = world.row, replace(NEW, body='{"a": 3}', published_at=other)
+    with pytest.raises(KeyReused):
+        world.publish(others, AT + after_ms)
+    assert world.publishing.posts.one("post-1") is None
+    assert (world.row, world.queue.sent) == (row, [])
+    # A message has no key, and is the same publish.
+    post = world.publishing.accept(others, accepted_at=AT + after_ms)
+    assert post.sort_key == row.sort_key
+
+
 @pytest.mark.parametrize("is_void", [False, True])
 @pytest.mark.parametrize("after_ms", [VOID_MS, 3_600_000])
 def test_a_later_repeat_takes_its_own_time(world: World, after_ms: int, is_void: bool) -> None:
@@ -279,6 +298,27 @@ def test_of_two_who_take_up_a_row_one_comes_again(world: World) -> None:
     assert world.publish(at=AT + JOINED_MS).post.accepted_at == times.to_text(AT + JOINED_MS)
 
 
+@pytest.mark.parametrize("after_ms", [JOINED_MS, VOID_MS])
+def test_of_two_who_take_up_a_row_at_once_the_later_joins_the_earlier(
+    world: World, after_ms: int
+) -> None:
+    world.fail_to_store()
+    plain, earlier = world.client.get_item, list[Published]()
+
+    def overtake(**request: Any) -> Any:
+        answer = plain(**request)
+        with patch.object(world.client, "get_item", plain):
+            earlier.append(world.publish(at=AT + after_ms))
+        world.now_ms += 1
+        return answer
+
+    with patch.object(world.client, "get_item", overtake):
+        later = world.publish(at=AT + after_ms)
+    assert [later] == earlier
+    assert world.row.changed_ms == AT + after_ms
+    assert len(world.queue.sent) == 1
+
+
 def test_repeats_send_no_second_command_while_the_first_may_be_on_its_way(world: World) -> None:
     world.publish()
     for after_ms, sent in [(1, 1), (SILENT_MS - 1, 1), (SILENT_MS, 2)]:
@@ -297,13 +337,18 @@ def test_a_refused_post_leaves_a_row_that_is_void(world: World) -> None:
         assert world.row.state == VOID
 
 
+@pytest.mark.parametrize("published_at", [None, times.to_text(AT - 1)])
 @pytest.mark.parametrize("state", ["", VOID])
-def test_a_repeat_mends_the_row_that_the_ledger_has_lost(world: World, state: str) -> None:
-    first = world.publish()
+def test_a_repeat_mends_the_row_that_the_ledger_has_lost(
+    world: World, state: str, published_at: str | None
+) -> None:
+    new = replace(NEW, published_at=published_at)
+    first = world.publish(new)
     if state:
         world.publishing.ledger.void(world.row, now=times.to_text(AT))
     else:
         world.client.delete_item(TableName=FANOUTS.name, Key={"fanout_id": {"S": "post-1"}})
-    assert world.publish(at=AT + 1) == first
+    assert world.publish(new, at=AT + 1) == first
     assert (world.row.sort_key, world.row.state) == (first.post.sort_key, QUEUED)
+    assert world.row.accepted_at == first.post.accepted_at
     assert len(world.queue.sent) == 2
