@@ -15,6 +15,7 @@ from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.plan import Planning
 from fanfold.fanout.publish import NewPost
+from fanfold.fanout.row import VOID
 from fanfold.fanout.transport import JOIN_SECONDS, Loop
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.follows.follow import Following
@@ -113,6 +114,8 @@ def _plan(fanout_id: str, publisher_id: str, received: Received) -> None:
         redelivered=received.redelivered,
         stop_at=received.stop_at - HAND_BACK_SECONDS,
     )
+    if outcome.what == VOID:  # a publish that failed; or a post that was lost, as nobody can tell
+        logger.warning("A delivery was ended because its post is missing.", fanout_id=fanout_id)
     logger.info(
         "A post was planned.",
         outcome=outcome.what,

@@ -11,9 +11,9 @@ from fanfold import names, times
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.deliver import Outcome
 from fanfold.fanout.plan import Planning
-from fanfold.fanout.row import VOID
+from fanfold.fanout.row import VOID, VOID_MS
 from tests.integration.cli import run
-from tests.integration.system import CrashAfter, Json, System
+from tests.integration.system import POST, CrashAfter, Json, System
 
 REF = "post-1"
 KEY = {"ref_id": {"S": REF}}
@@ -223,6 +223,7 @@ def test_a_retraction_over_an_expired_row_comes_before_its_publish_and_wins(
     if was_retracted:
         take(system, deleted(system))
     system.pump()
+    before = system.rows(names.FANOUTS)
     system.clock.advance(UNTIL_FREE)
     late = published(system, publisher)
     system.clock.advance(1)
@@ -231,7 +232,7 @@ def test_a_retraction_over_an_expired_row_comes_before_its_publish_and_wins(
     system.clock.advance(10 * DAY)
     assert take(system, retraction, late) == []
     system.pump()
-    assert system.ledger(REF).state == VOID, "nothing new is delivered"
+    assert system.rows(names.FANOUTS) == before, "nothing new is delivered"
     (post,) = system.rows(names.POSTS)
     assert post.keys() == {"ref_id", "publisher_id", "accepted_at", "deleted_at", "expires_at"}
     assert post["publisher_id"] == {"S": publisher}
@@ -348,6 +349,22 @@ def test_a_fanout_without_its_post_is_visibly_not_delivered(
     system.take({"Records": [system.record("Express", letters[0][0])]})
     assert system.reached(REF) == users
     assert (state(system), system.ledger(REF).delivered) == ("complete", 3)
+
+
+def test_a_post_that_is_missing_where_sweep_asks_ends_its_delivery_and_the_log_names_it(
+    system: System, caplog: pytest.LogCaptureFixture
+) -> None:
+    system.give_followers(3)
+    system.publish()
+    system.bodies("Publish")  # the door's command is lost, and so is the post
+    key = {"ref_id": {"S": POST}}
+    system.dynamodb.delete_item(TableName="Posts", Key=key)
+    system.clock.advance(VOID_MS / 1000 + 1)
+    system.sweep()
+    system.pump()
+    assert system.ledger().state == VOID
+    (line,) = [each for each in caplog.records if "its post is missing" in each.getMessage()]
+    assert (line.levelname, vars(line)["fanout_id"]) == ("WARNING", POST)
 
 
 @pytest.mark.usefixtures("through_lanes")
