@@ -150,10 +150,14 @@ def pause(world: LongWorld) -> float:
 
 
 def rob(world: LongWorld, ref_id: str) -> None:
-    """Take the row of a post that is accepted, before its orders come out."""
+    """Take the row of a post that is planned, before its orders come out.
+
+    Before that, "PLAN ends it where SWEEP asks about it" (decision 0048), and nothing is delivered.
+    """
     key = {"ref_id": {"S": ref_id}}
     row = world.row(names.POSTS, key)
-    if row:
+    fanout = world.row(names.FANOUTS, {"fanout_id": {"S": ref_id}})
+    if row and fanout and "segments" in fanout:
         world.robbed[ref_id] = row
         world.spoilt.add(ref_id)
         world.dynamodb.delete_item(TableName=names.POSTS.name, Key=key)
