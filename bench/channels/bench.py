@@ -172,7 +172,7 @@ def _publish_rows(
             "to a channel: read by each container",
             read.after_a_post - min(read.warm),
             "units",
-            "the channel's newest 100 again, and the head",
+            "the head again, which tells the post",
         ),
         Row("to a channel: complete", _most(channel, lambda of: of.complete), "s", "in the ledger"),
         Row(
