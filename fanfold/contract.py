@@ -94,9 +94,15 @@ FOLLOW: Final = Route(
 UNFOLLOW: Final = Route("DELETE", "/v1/following/{publisher_id}", "api", status=204)
 LIST_FOLLOWING: Final = Route("GET", "/v1/following", "api", query=("limit", "cursor"))
 MUTE: Final = Route(
-    "PUT", "/v1/muted/{publisher_id}", "api", status=204, refusals=(errors.TooManyMutes,)
+    "PUT",
+    "/v1/muted/{publisher_id}",
+    "api",
+    status=204,
+    refusals=(errors.TooManyMutes, errors.MuteOvertaken),
 )
-UNMUTE: Final = Route("DELETE", "/v1/muted/{publisher_id}", "api", status=204)
+UNMUTE: Final = Route(
+    "DELETE", "/v1/muted/{publisher_id}", "api", status=204, refusals=(errors.MuteOvertaken,)
+)
 LIST_MUTED: Final = Route("GET", "/v1/muted", "api", query=("limit", "cursor"))
 READ_TIMELINE: Final = Route("GET", "/v1/timeline", "timeline", query=("limit", *PLACES, "hydrate"))
 MOVE_MARKER: Final = Route("PUT", "/v1/timeline/marker", "api", refusals=(errors.TooLarge,))

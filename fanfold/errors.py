@@ -90,6 +90,14 @@ class TooManyMutes(FanfoldError):
     title = "The user mutes too many publishers"
 
 
+class MuteOvertaken(FanfoldError):
+    """A mute or unmute of the user that was sent later was answered meanwhile."""
+
+    status = 409
+    slug = "mute-overtaken"
+    title = "A later mute or unmute was answered first"
+
+
 class KeyReused(FanfoldError):
     """The Idempotency-Key stands for another post. The status is that of the IETF's draft on it."""
 

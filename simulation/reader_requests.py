@@ -16,7 +16,7 @@ TOO_MANY = 409
 
 
 def mute(world: World, kind: str, user: str, publisher: str) -> Operation:
-    """Mute or unmute; that too many are muted is an answer too."""
+    """Mute or unmute; that too many are muted, or a later one came first, is an answer too."""
     route = contract.MUTE if kind == "mute" else contract.UNMUTE
 
     def is_acknowledged(operation: Operation) -> bool:

@@ -16,7 +16,7 @@ from fanfold import clock, cursor, times
 from fanfold.aws.items import binaries, expressions, get_number, number, text, texts
 from fanfold.aws.transactions import transact
 from fanfold.cursor import Cursor
-from fanfold.errors import Contended, TooManyMutes
+from fanfold.errors import Contended, MuteOvertaken, TooManyMutes
 from fanfold.ids import is_id
 from fanfold.timeline import marks
 from fanfold.timeline.readers import Readers
@@ -42,13 +42,13 @@ class Mutes:
     def mute(self, user_id: str, publisher_id: str, *, asked_at: int) -> None:
         """Show nothing of the publisher from now on. Idempotent.
 
-        `asked_at` is the epoch millisecond of the request. Raises `TooManyMutes` and `Contended`,
-        the latter also where a later request of the user was answered meanwhile.
+        `asked_at` is the epoch millisecond of the request. Raises `TooManyMutes`, `Contended`, and
+        `MuteOvertaken` where a later request of the user was answered meanwhile.
         """
         self._change(user_id, publisher_id, "adds", asked_at)
 
     def unmute(self, user_id: str, publisher_id: str, *, asked_at: int) -> None:
-        """Show the publisher's entries again. Idempotent. Raises `Contended`, as `mute` does."""
+        """Show the publisher's entries again; idempotent. Raises `Contended`, `MuteOvertaken`."""
         self._change(user_id, publisher_id, "deletes", asked_at)
 
     def list(
@@ -65,7 +65,7 @@ class Mutes:
         for _ in clock.tries(ATTEMPTS, BACKOFF_SECONDS):
             seen = self._names(user_id)
             if seen.asked_at > asked_at + times.OVERTAKEN_MS:
-                raise Contended(
+                raise MuteOvertaken(
                     "A mute or unmute that you sent later was answered meanwhile; send this one "
                     "again if it still holds."
                 )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from urllib3 import HTTPResponse
 
 from fanfold import names
 from fanfold.aws.items import text
 from fanfold.settings import Settings
 from fanfold.timeline import marks
+from fanfold_client import Refused
 from tests.integration.system import System
 
 DAY = 86_400
@@ -288,24 +291,35 @@ def test_a_mute_that_outlives_its_client_undoes_no_unmute_that_was_answered_sinc
         mute(posts, "ada")
         posts.clock.advance(60)
     assert mute(posts, "ada", "unmute") == 204
-    assert mute(posts, "ada", seconds_ago=2) == 429
+    assert mute(posts, "ada", seconds_ago=2) == 409
     assert (seen(posts), muted(posts)) == (["bea", "ada"], [])
     assert mute(posts, "ada", seconds_ago=1) == 204
     assert (seen(posts), muted(posts)) == (["bea"], ["ada"])
+
+
+@pytest.mark.parametrize("verb", ["mute", "unmute"])
+def test_clients_do_not_repeat_a_mute_that_was_overtaken(posts: System, verb: str) -> None:
+    """Sent again, it would be the latest, and undo what was answered meanwhile."""
+    mute(posts, "ada", "unmute" if verb == "mute" else "mute")
+    path = {"publisher_id": "ada"}
+    answer = posts.http(f"api/{verb}", user="bob", path=path, seconds_ago=2)
+    body = json.dumps(answer.body).encode()
+    refused = Refused.of(HTTPResponse(status=answer.status), body)
+    assert (refused.status, refused.type, refused.may_pass) == (409, "mute-overtaken", False)
 
 
 def test_an_unmute_gives_way_likewise_also_to_what_changed_nothing(posts: System) -> None:
     mute(posts, "ada")
     posts.clock.advance(60)
     mute(posts, "ada")
-    assert mute(posts, "ada", "unmute", seconds_ago=2) == 429
+    assert mute(posts, "ada", "unmute", seconds_ago=2) == 409
     assert muted(posts) == ["ada"]
 
 
 def test_a_request_that_is_a_little_late_leaves_the_time_of_the_last_one(posts: System) -> None:
     mute(posts, "ada")
     mute(posts, "bea", seconds_ago=1)
-    assert mute(posts, "ada", "unmute", seconds_ago=2) == 429
+    assert mute(posts, "ada", "unmute", seconds_ago=2) == 409
 
 
 def test_a_mute_that_read_the_row_before_a_later_unmute_gives_way(
@@ -320,7 +334,7 @@ def test_a_mute_that_read_the_row_before_a_later_unmute_gives_way(
         return plain(**request)
 
     monkeypatch.setattr(client, "transact_write_items", transact)
-    assert mute(posts, "ada", seconds_ago=2) == 429
+    assert mute(posts, "ada", seconds_ago=2) == 409
     assert (seen(posts), muted(posts)) == (["bea", "ada"], [])
 
 

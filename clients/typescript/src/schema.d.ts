@@ -751,8 +751,8 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description `too-many-mutes`: The user mutes too many publishers */
-        "too-many-mutes": {
+        /** @description `too-many-mutes`: The user mutes too many publishers; `mute-overtaken`: A later mute or unmute was answered first */
+        "too-many-mutes-or-mute-overtaken": {
             headers: {
                 [name: string]: unknown;
             };
@@ -761,6 +761,23 @@ export interface components {
                  * @example {
                  *       "type": "https://fanfold.example/docs/problems.md#too-many-mutes",
                  *       "title": "The user mutes too many publishers",
+                 *       "status": 409,
+                 *       "detail": "A sentence that says what to do."
+                 *     }
+                 */
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `mute-overtaken`: A later mute or unmute was answered first */
+        "mute-overtaken": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                /**
+                 * @example {
+                 *       "type": "https://fanfold.example/docs/problems.md#mute-overtaken",
+                 *       "title": "A later mute or unmute was answered first",
                  *       "status": 409,
                  *       "detail": "A sentence that says what to do."
                  *     }
@@ -1194,7 +1211,7 @@ export interface operations {
             };
             400: components["responses"]["bad-input"];
             401: components["responses"]["no-user"];
-            409: components["responses"]["too-many-mutes"];
+            409: components["responses"]["too-many-mutes-or-mute-overtaken"];
             429: components["responses"]["too-many-requests"];
             500: components["responses"]["internal"];
             503: components["responses"]["try-later"];
@@ -1226,6 +1243,7 @@ export interface operations {
             };
             400: components["responses"]["bad-input"];
             401: components["responses"]["no-user"];
+            409: components["responses"]["mute-overtaken"];
             429: components["responses"]["too-many-requests"];
             500: components["responses"]["internal"];
             503: components["responses"]["try-later"];
