@@ -1,14 +1,14 @@
 """Drop dead letters: write them to a file that can be restored, and only then delete them."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fanfold import contract, names
 from fanfold.aws.dead_letters import CONTRACT, DeadLetter
 from fanfold_cli import kept_file, letter_file, move_tasks
-from fanfold_cli.console import ask, counted, failing_with, interrupted_with, say
+from fanfold_cli.console import ExpectedError, ask, counted, failing_with, interrupted_with, say
 from fanfold_cli.holding import Held, holding, not_found
 from fanfold_cli.stack import Deployment
 
@@ -76,13 +76,23 @@ def drop(
                 "command again, with another file. The error"
             ),
         ):
-            dropped = [letter for each in held for letter in _deleted(each)]
+            dropped = _deleted(held, file)
         kept = [letter for each in held for letter in each.oldest_first()]
     return Dropped(file, dropped, kept, missing, hidden)
 
 
-def _deleted(held: Held) -> Iterator[DeadLetter]:
-    return held.delete(held.oldest_first())
+def _deleted(held: Iterable[Held], file: Path) -> list[DeadLetter]:
+    dropped: list[DeadLetter] = []
+    try:
+        for each in held:
+            for letter in each.delete(each.oldest_first()):
+                dropped.append(letter)  # noqa: PERF402 - counts whatever ends it
+    except ExpectedError as late:
+        raise ExpectedError(
+            f"{late} Dropped before: {counted(len(dropped), 'letter')}; {file} holds all that were "
+            "to go, so name another file then."
+        ) from None
+    return dropped
 
 
 def _say_what_it_means(letters: list[DeadLetter]) -> None:

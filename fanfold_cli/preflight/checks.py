@@ -265,6 +265,8 @@ def check_alarms(wanted: Wanted, found: FoundStack, confirmed: Mapping[str, bool
             f"This deploy subscribes {_listed(new)} to the alarms: confirm by the link in the "
             "mail of AWS.",
         )
+    if not addresses:
+        return Check(name, Status.OK, "Alarms go to no address: none is subscribed.")
     hearing = counted(len(addresses), "address", "addresses")
     return Check(name, Status.OK, f"Alarms go to {hearing}, and none has yet to confirm.")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fanfold import names
-from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES
+from fanfold.aws.dead_letters import MAX_MESSAGE_BYTES, DeadLetterQueue
 from fanfold_cli import holding
 from tests.integration.cli import PLACE, FakeLambda, Ran, run, run_on, stack_with
 from tests.integration.system import AT, AT_MS, VISIBILITY_SECONDS, System, error
@@ -361,6 +361,24 @@ def test_letters_that_were_held_for_too_long_are_not_dropped(
     assert fails(dlq(sqs, "drop", letter), "visible to others again, so nothing more was done")
     assert list(folder.iterdir()) == []
     assert len(shown(system, "BulkDlq")) == 1
+
+
+def test_letters_that_were_dropped_before_the_time_was_over_are_counted(
+    system: System, sqs: Sqs, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bury_many(system, "Bulk", 12)
+    plain = DeadLetterQueue.delete_page
+
+    def delete_page(queue: DeadLetterQueue, letters: Any) -> Any:
+        deleted = plain(queue, letters)
+        system.clock.advance(holding.HIDDEN_SECONDS)
+        return deleted
+
+    monkeypatch.setattr(DeadLetterQueue, "delete_page", delete_page)
+    ran = dlq(sqs, "drop", "--queue", "bulk", "--all", "--yes", "--to", "gone")
+    assert fails(ran, "Dropped before: 10 letters; gone holds all that were to go")
+    assert len((folder / "gone").read_text().splitlines()) == 12
+    assert len(shown(system, "BulkDlq")) == 2
 
 
 def test_letters_that_were_held_while_the_machine_slept_are_not_dropped(

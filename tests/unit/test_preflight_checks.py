@@ -251,6 +251,13 @@ def test_confirmed_addresses_hear_the_alarms() -> None:
     said(check_alarms(ORDINARY, stack(), {ANN: True, BOB: True}), Status.OK, "2 addresses")
 
 
+def test_a_stage_with_slack_alone_has_no_address_to_confirm() -> None:
+    found = replace(stack(), subscriptions=frozenset())
+    check = check_alarms(replace(ORDINARY, emails={}, slack=SLACK), found, {})
+    said(check, Status.OK, "Alarms go to no address")
+    assert "confirm" not in check.sentence
+
+
 @pytest.mark.parametrize("others", [["fanfold-prod-us-east-1"], ["ours", "fanfold-prod-eu-west-1"]])
 def test_a_slack_channel_of_another_configuration_fails_the_deploy(others: list[str]) -> None:
     check = check_slack(SLACK, "eu-west-1", others)
