@@ -223,7 +223,9 @@ def nobody_is_shown_what_they_did_not_follow(found: Evidence) -> Iterator[str]:
 def nobody_is_shown_whom_they_do_not_follow(found: Evidence) -> Iterator[str]:
     """What is muted is not shown, nor what was never followed, or unfollowed, however long ago.
 
-    What was unfollowed under version 0.1 may be, until somebody wishes again.
+    What was unfollowed under version 0.1 may be, until somebody wishes again. So may, after the
+    retention was raised, "entries again that had ended and that DynamoDB has not deleted yet": an
+    operator shall "run `fanfold doctor --whole --repair` then" (docs/operations.md), and none does.
     """
     for each in course_of(found).seen:
         for user, lines in each.moment.shown.items():
@@ -231,8 +233,15 @@ def nobody_is_shown_whom_they_do_not_follow(found: Evidence) -> Iterator[str]:
             if muted := shown & each.moment.muted[user]:
                 yield f"{user} is shown posts of {sorted(muted)}, and has muted them."
             old = {publisher for other, publisher in each.moment.unmarked if other == user}
-            if others := shown - each.moment.follows[user] - old:
+            lasting = {line[0] for line in lines if not _had_ended(each, line[1])}
+            if others := lasting - each.moment.follows[user] - old:
                 yield f"{user} is shown posts of {sorted(others)}, and does not follow them."
+
+
+def _had_ended(seen: Seen, ref_id: str) -> bool:
+    """Whether the time to live of a post's entries is surely over."""
+    ends = [state.entries_end.hi for state in seen.ids.get(ref_id, ()) if state and state.wanted]
+    return bool(ends) and max(ends) < seen.moment.at.lo
 
 
 def follows_stay_as_they_were_wished(found: Evidence) -> Iterator[str]:

@@ -257,6 +257,28 @@ def test_each_sentence_is_said_of_a_world_that_was_spoiled_for_it(lived: LongWor
         assert any(re.search(pattern, line) for line in said), f"{place}: {pattern}"
 
 
+def test_what_had_ended_before_the_retention_was_raised_waits_for_the_doctor(
+    lived: LongWorld,
+) -> None:
+    log = lived.log
+    lived.log = deepcopy(log)
+    a_line_of_somebody_who_does_not_follow(lived)
+    check = weeks.nobody_is_shown_whom_they_do_not_follow
+    assert list(check(Evidence(lived)))
+    ended = max(state.entries_end.hi for state in holders(lived))
+    for each in moments(lived):
+        if "stranger" in each.shown:
+            each.at = Between(ended + 1, ended + 1)
+    assert not list(check(Evidence(lived)))
+    lived.log = log
+
+
+def holders(world: LongWorld) -> Iterator[Holder]:
+    for seen in weeks.course_of(Evidence(world)).seen:
+        for states in seen.ids.values():
+            yield from (state for state in states if state and state.wanted)
+
+
 # A post is shown, its id becomes free, and the same post is published there once more.
 PUBLISHED_ONCE_MORE = 90_137
 
