@@ -173,15 +173,16 @@ def restore(world: LongWorld, ref_id: str) -> None:
 
 def resend(world: LongWorld, ref_id: str) -> None:
     """Send a stalled fan-out again, as `fanfold fanout resend` does."""
-    ledger = Ledger(boto.dynamodb(), names.FANOUTS.name)
+    ledger, is_ours = Ledger(boto.dynamodb(), names.FANOUTS.name), False
     for _ in range(5):
         with suppress(ClientError, BotoCoreError, Unsent):
             row = ledger.get(ref_id)
-            if row is None or row.state != STALLED:
+            if row is None or not (is_ours or row.state == STALLED):
                 return
             row = ledger.reopen(row, now=times.to_text(world.clock.now_ms()))
             if row is None:
                 return
+            is_ours = True  # a person repeats what could not be sent
             if row.awaits_plan:
                 command = PlanFanout(fanout_id=ref_id).message(group=row.publisher_id)
                 WorkQueue(boto.sqs(), queue_url(names.PUBLISH)).send(command)
