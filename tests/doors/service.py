@@ -207,6 +207,8 @@ class Doors:
         relate.backfilling.forget()
         for name in ("api", "plan", "relate"):
             self.modules[name].following.edges.forget()
+            self.modules[name].heads.forget()
+        timeline.channels.forget()
         timeline.reading.hydration.cache.clear()
         timeline.reading.hydration.retracted.clear()
 

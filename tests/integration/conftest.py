@@ -128,6 +128,8 @@ def system(clock: Clock, engine: str, channel_threshold: int) -> Iterator[System
                 door = service.door(name)
                 following = replace(door.following, edges=_wiring.edges(door.settings))
                 cold.enter_context(patch.object(door, "following", following))
+                door.heads.forget()
+            timeline.channels.forget()
             service.door("api").followers.forget()
             service.door("relate").backfilling.forget()
             # One message at a time: a transaction on moto rolls back concurrent writes.
