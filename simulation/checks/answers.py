@@ -22,7 +22,7 @@ ANSWERS = {
     contract.SHOW_DELIVERY.key: {200, 404},
     contract.READ_TIMELINE.key: {200},
     contract.MUTE.key: {204, 409},
-    contract.UNMUTE.key: {204},
+    contract.UNMUTE.key: {204, 409},  # where a later mute or unmute was answered first
     contract.LIST_MUTED.key: {200},
     contract.MOVE_MARKER.key: {200},
     contract.READ_MARKER.key: {200},
