@@ -110,9 +110,10 @@ class ChannelUse:
             head_units = "one read unit"
         head_kb = channel_cost.head_bytes(self.channels) / UNIT_BYTES
         yield (
-            "In a channel: the post, one entry, the row of all channels, and the ledger; then each "
-            f"warm container of QUERY reads the newest {WINDOW} entries of the channel, "
-            f"{window} read units. A container is taken to be busy for "
+            "In a channel: the post, one entry, the row of all channels, and the ledger. The price "
+            f"also has a read of the channel's newest {WINDOW} entries by each warm container of "
+            f"QUERY, {window} read units, which only those make that missed the post before. "
+            "A container is taken to be busy for "
             f"{REQUEST_SECONDS * 1000:.0f} ms a page, with {PAGES_A_DAY} pages a day of each who "
             f"reads, and {PEAK} times as many are warm as an even day would need."
         )
