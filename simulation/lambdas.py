@@ -84,15 +84,13 @@ class Environment:
         if reading is not None:
             reading.hydration.cache.clear()
             reading.hydration.retracted.clear()
-        for name in ("followers", "backfilling", "channels"):
+        for name in ("followers", "backfilling", "channels", "heads"):
             forget = getattr(getattr(self.door, name, None), "forget", None)
             if forget is not None:
                 forget()
         following = getattr(self.door, "following", None)
         if following is not None:
             following.edges.forget()
-            if following.follows.heads is not None:
-                following.follows.heads.forget()
         self._settle_in()
         paces = getattr(self.door, "PACES", {})
         paces.update((queue, Pace(running.world.worker_rate, BURST_ENTRIES)) for queue in paces)
@@ -200,7 +198,7 @@ class Lambdas:
         for environment in (each for known in self.environments.values() for each in known):
             if environment.busy_in is not running.world:
                 environment.busy_in, environment.is_cold = None, True
-                environment.idle_since = running.world.scheduler.now
+                environment.idle_since, environment.stopped = running.world.scheduler.now, 0.0
 
     def _free(self, function: str, world: World) -> Environment:
         stage = world.channels.stage

@@ -63,10 +63,12 @@ def test_who_is_demoted_is_pushed_again_and_nothing_is_lost_or_repeated(
     eventually(lambda: follower.ref_ids() == [before])
     cursor = follower.timeline()["previous"]
     operate(engine, "channels", "add", publisher.name, "--yes")
+    time.sleep(HEAD_SECONDS)  # by then, PLAN does not go by the head of before
     between = publisher.publish()["ref_id"]
     assert delivered_by(publisher, between) == "channel"
     eventually(lambda: follower.ref_ids() == [between, before])
     operate(engine, "channels", "demote", publisher.name, "--yes")
+    time.sleep(HEAD_SECONDS)
     after = publisher.publish()["ref_id"]
     assert delivered_by(publisher, after) == "push"
     assert holders(stack, after) == [follower.name]

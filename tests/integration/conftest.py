@@ -20,6 +20,7 @@ from moto import mock_aws
 
 from fanfold import clock as product_clock
 from fanfold.aws import boto
+from fanfold.channels.head import Head
 from fanfold.timeline.read import Hydration
 from functions import _wiring
 from simulation.function_modules import imported_anew
@@ -130,6 +131,9 @@ def system(clock: Clock, engine: str, channel_threshold: int) -> Iterator[System
                 cold.enter_context(patch.object(door, "following", following))
                 door.heads.forget()
             timeline.channels.forget()
+            if not channel_threshold:  # warm: a page reads no head, as nearly all of such a stage
+                head = timeline.channels.head
+                head.learn(Head(), head.now())
             service.door("api").followers.forget()
             service.door("relate").backfilling.forget()
             # One message at a time: a transaction on moto rolls back concurrent writes.
