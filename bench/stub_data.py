@@ -229,7 +229,9 @@ def _post(ref_id: str) -> dict[str, Any]:
 def _delivered(ref_id: str) -> dict[str, Any]:
     """A post as a worker reads it."""
     fanned = entry(_number(ref_id))
-    return {**_post(ref_id), "sort_key": text(fanned.sort_key), "body": text("")}
+    accepted_at = text(times.to_text(NOW_MS))
+    key = {"sort_key": text(fanned.sort_key), "accepted_at": accepted_at}
+    return {**_post(ref_id), **key, "body": text("")}
 
 
 def _fanout(followers: int, *, finished: bool) -> dict[str, Any]:

@@ -36,6 +36,7 @@ def plan(record: SQSRecord) -> None:
     """Deliver the post to all followers, who are few, and complete its fan-out."""
     fanout_id = json.loads(record.body)["fanout_id"]
     publisher_id = record.raw_event["attributes"]["MessageGroupId"]
+    dynamodb.get_item(TableName=PUBLISHERS, Key={"publisher_id": {"S": "#channels"}})
     rows = dynamodb.batch_get_item(
         RequestItems={
             FANOUTS: {"Keys": [{"fanout_id": {"S": fanout_id}}], "ConsistentRead": True},

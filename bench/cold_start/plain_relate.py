@@ -37,6 +37,7 @@ def settle(record: SQSRecord) -> None:
     user_id, publisher_id = order["user_id"], order["publisher_id"]
     follow = _follow(user_id, publisher_id)
     shards = dynamodb.get_item(TableName=PUBLISHERS, Key={"publisher_id": {"S": publisher_id}})
+    dynamodb.get_item(TableName=PUBLISHERS, Key={"publisher_id": {"S": "#channels"}})
     position = hashlib.blake2b(user_id.encode(), digest_size=8).hexdigest()
     level = int(shards.get("Item", {}).get("level", {"N": "0"})["N"])
     key: Any = {

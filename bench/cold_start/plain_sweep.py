@@ -12,6 +12,7 @@ from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
 FANOUTS = os.environ["FANOUTS_TABLE"]
+PUBLISHERS = os.environ["PUBLISHERS_TABLE"]
 MAPPINGS = [os.environ[f"{name}_MAPPING"] for name in ("PUBLISH", "EXPRESS", "BULK")]
 DLQS = [os.environ[f"{name}_DLQ_URL"] for name in ("PUBLISH", "EXPRESS", "BULK", "RELATION")]
 SILENCE = timedelta(minutes=2)
@@ -52,6 +53,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
             ExpressionAttributeNames={"#position": "position"},
             ExpressionAttributeValues={":last": old[-1]},
         )
+    stalled = [
+        {"fanout_id": item["fanout_id"]}
+        for page in scan.paginate(TableName=FANOUTS, IndexName="stalled")
+        for item in page["Items"]
+    ]
+    if stalled:
+        dynamodb.batch_get_item(RequestItems={FANOUTS: {"Keys": stalled, "ConsistentRead": True}})
+    dynamodb.get_item(TableName=PUBLISHERS, Key={"publisher_id": {"S": "#channels"}})
     letters = []
     for url in DLQS:
         answer = sqs.receive_message(

@@ -19,7 +19,7 @@ from fanfold.errors import (
 )
 from fanfold.fanout.ledger import Ledger
 from fanfold.fanout.post_counts import PostCounts
-from fanfold.fanout.row import VOID, Fanout
+from fanfold.fanout.row import ABANDONED, VOID, Fanout
 from fanfold.ids import split_sort_key
 from fanfold.messages import PlanFanout
 from fanfold.names import BULK
@@ -185,7 +185,7 @@ class Publishing:
             if seen:
                 wanted, row = self._take_up(seen, wanted, lane, keyed)
             try:
-                if clock.now_ms() - row.changed_ms >= FROZEN_MS:
+                if row.awaits_plan and clock.now_ms() - row.changed_ms >= FROZEN_MS:
                     raise TryLater("Storing the post took too long; send the same again.")
                 post = self._checked(self.posts.add(wanted, now=accepted_at // 1000), wanted)
             except FanfoldError:
@@ -211,15 +211,13 @@ class Publishing:
         saying which.
         """
         now_ms = clock.now_ms()
+        if seen.state == ABANDONED and seen.publisher_id == wanted.publisher_id:
+            # An operator has ended its delivery, which stays so: the post is stored, and not sent.
+            return _at_times_of(seen, wanted), seen
         if seen.may_be_stored(now_ms):
             if seen.publisher_id != wanted.publisher_id:
                 raise _contended()
-            wanted = replace(
-                wanted,
-                published_at=split_sort_key(seen.sort_key)[0],
-                accepted_at=seen.accepted_at,
-                expires_at=seen.expires_at + OUTLIVES_SECONDS,
-            )
+            wanted = _at_times_of(seen, wanted)
             if keyed:
                 _check_key(keyed, wanted)
             if now_ms - seen.changed_ms < JOINED_MS:
@@ -296,6 +294,15 @@ def _row(post: Post, lane: str) -> Fanout:
         expires_at=post.entries_expire_at,
         lane=lane,
         changed_at=times.to_text(clock.now_ms()),
+    )
+
+
+def _at_times_of(row: Fanout, post: Post) -> Post:
+    return replace(
+        post,
+        published_at=split_sort_key(row.sort_key)[0],
+        accepted_at=row.accepted_at,
+        expires_at=row.expires_at + OUTLIVES_SECONDS,
     )
 
 

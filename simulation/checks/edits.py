@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fanfold import times
+from fanfold.fanout.row import ABANDONED
 from simulation.checks.evidence import Evidence
 from simulation.checks.timelines import GONE_SECONDS
 
@@ -91,7 +92,14 @@ def feeds_show_what_was_published(found: Evidence) -> Iterator[str]:
         for ref_id, publish in found.publishes.items():
             if publish.publisher != publisher or ref_id in refs or not pages:
                 continue
-            is_known = publish.status is not None and not found.history.tried_to_retract(ref_id)
+            # "After a 202": what a person has ended before it was accepted was never there.
+            was_retracted = found.history.tried_to_retract(ref_id)
+            was_there = publish.is_accepted or publish.state != ABANDONED
+            is_known = (
+                publish.status is not None
+                and was_there
+                and not found.history.tried_to_retract(ref_id)
+            )
             if is_known:
                 yield f"{ref_id} is missing in the feed of {publisher}."
         gone = found.world.observer.retracted.keys() & refs
