@@ -95,11 +95,7 @@ def feeds_show_what_was_published(found: Evidence) -> Iterator[str]:
             # "After a 202": what a person has ended before it was accepted was never there.
             was_retracted = found.history.tried_to_retract(ref_id)
             was_there = publish.is_accepted or publish.state != ABANDONED
-            is_known = (
-                publish.status is not None
-                and was_there
-                and not found.history.tried_to_retract(ref_id)
-            )
+            is_known = publish.status is not None and was_there and not was_retracted
             if is_known:
                 yield f"{ref_id} is missing in the feed of {publisher}."
         gone = found.world.observer.retracted.keys() & refs
