@@ -21,9 +21,9 @@ SEED = 19
 FULL = flips.Size(readers=500, flipped=16, others=8, follows=6, posts=300, seconds=150)
 
 
-def holders(stack: Deployment, ref_id: str) -> list[str]:
+def holders(stack: Deployment, ref_id: str) -> set[str]:
     """The timelines and channels that hold an entry of the post."""
-    return [user for user, post in entries(stack) if post == ref_id]
+    return {user for user, post in entries(stack) if post == ref_id}
 
 
 def delivered_by(publisher: User, ref_id: str) -> str:
@@ -43,7 +43,8 @@ def test_who_has_many_followers_gets_a_channel_by_a_post_and_followers_see_it_on
     posts = [celebrity.publish()["ref_id"] for _ in range(2)]
     assert [delivered_by(celebrity, each) for each in posts] == ["channel"] * 2
     eventually(lambda: follower.ref_ids() == posts[::-1])
-    assert [holders(stack, each) for each in posts] == [[f"#{celebrity.name}"]] * 2
+    # The backfill of so young a follow may have met a post before it was in its channel.
+    assert all(holders(stack, each) - {follower.name} == {f"#{celebrity.name}"} for each in posts)
     assert stranger.ref_ids() == []
     (listed,) = [
         each
@@ -71,7 +72,7 @@ def test_who_is_demoted_is_pushed_again_and_nothing_is_lost_or_repeated(
     time.sleep(HEAD_SECONDS)
     after = publisher.publish()["ref_id"]
     assert delivered_by(publisher, after) == "push"
-    assert holders(stack, after) == [follower.name]
+    assert holders(stack, after) == {follower.name}
     eventually(lambda: follower.ref_ids() == [after, between, before])
     time.sleep(HEAD_SECONDS)  # by then, no page goes by the head of before
     assert follower.ref_ids() == [after, between, before]
