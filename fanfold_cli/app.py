@@ -63,7 +63,6 @@ ENTRIES = {
         Entry("pause", OPERATE, "Stop delivering: PLAN and both lanes"),
         Entry("resume", OPERATE, "Start delivering again", module="pause"),
         Entry("cost", GROW, "Estimate the budget of each lane, and the price of a publish"),
-        Entry("warm", GROW, "Show the warm throughput of timelines and followers, or raise it"),
         Entry("shards", GROW, "The write shards of publishers"),
         Entry("channels", GROW, "The channels of publishers"),
     )

@@ -13,7 +13,7 @@ from .stage_checks import LOCAL, StageError
 
 _ITS_USERS: Final = (
     "users of a local engine come from its own pool and are known by their names, so that `fanfold "
-    "local token`, `demo` and `seed` find them"
+    "token`, `demo` and `seed` find them"
 )
 _ITS_PLACE: Final = "its functions and its API are processes on this machine"
 _ITS_DATA: Final = "the data of a local engine ends with it"

@@ -64,8 +64,8 @@ class Stage:
     # The origins of browser apps; the stage `local` may have `*`, which is all of them.
     cors_origins: tuple[str, ...] = ()
 
-    # Of the tables that take bursts (`names.Table.takes_bursts`). `fanfold warm` prepares them for
-    # the first, and no deploy does: it can never be lowered, so a deploy could not be rolled back.
+    # Of the tables that take bursts (`names.Table.takes_bursts`). They are warmed for the first by
+    # hand, and no deploy does it: it can never be lowered, so a deploy could not be rolled back.
     # The maximum limits the cost.
     warm_write_units: int | None = None
     max_write_request_units: int | None = None

@@ -1,7 +1,6 @@
 """`fanfold local`: the whole stack on this machine, without AWS and without Docker."""
 
 import shlex
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,13 +8,11 @@ import typer
 
 from fanfold import names
 from fanfold_cli import aws
-from fanfold_cli.acting import check_user
 from fanfold_cli.console import print_json, print_result, print_values, say
 from fanfold_cli.local import context, deploy, engine
 from fanfold_cli.local.home import HOME_VARIABLE, Home
 from fanfold_cli.options import ContextOption, HomeOption, JsonOption
 from fanfold_cli.stack import Deployment
-from fanfold_cli.users import sign_in
 
 # Without AWS_CONFIG_FILE and the like: a shell is used for more than the engine.
 SHELL_VARIABLES = (
@@ -79,7 +76,7 @@ def up(
     _print(_status(chosen), as_json=as_json)
     if as_json:
         return
-    command = "fanfold local" if not home else f"{HOME_VARIABLE}={chosen.path} fanfold local"
+    command = "fanfold" if not home else f"{HOME_VARIABLE}={shlex.quote(str(chosen.path))} fanfold"
     print_result(
         "\nTo call it:\n"
         f"  TOKEN=$({command} token --user alice)\n"
@@ -111,21 +108,6 @@ def down(home: HomeOption = None, as_json: JsonOption = False) -> None:
         say("The engine has ended, and its data is deleted.")
     else:
         say(f"No engine is running in {chosen.path}.")
-
-
-@app.command()
-def token(
-    user: Annotated[str, typer.Option("--user", help="Name of the user, who is created if new.")],
-    home: HomeOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Print an access token of a user, and nothing else on stdout."""
-    check_user(user)
-    signed = sign_in(Deployment.local(Home.choose(home)), user)
-    if as_json:
-        print_json(asdict(signed))
-    else:
-        print_result(signed.token)
 
 
 @app.command()

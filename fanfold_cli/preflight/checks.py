@@ -218,14 +218,13 @@ def check_write_quota(wanted: Wanted, quota: int) -> Check:
 def check_warmth(wanted: Wanted, found: FoundStack | None) -> Check:
     """Whether the tables that take bursts are as warm as the lanes assume."""
     name, units = "warm tables", wanted.warm_write_units
-    warm = f"`fanfold warm --stack {wanted.stack} --write-units {units}`"
     tables = {
         table: found.tables[logical_id]
         for table, logical_id in wanted.bursting.items()
         if found is not None and logical_id in found.tables
     }
     if not tables:
-        later = f" Once they do, warm them: {warm}." if units else ""
+        later = " Once they do, run this again: it says how to warm them." if units else ""
         return Check(name, Status.OK, f"The tables do not exist yet.{later}")
     if found is not None and any(each.is_updating for each in found.tables.values()):
         return Check(
@@ -235,12 +234,19 @@ def check_warmth(wanted: Wanted, found: FoundStack | None) -> Check:
         )
     shown = ", ".join(f"{table} {each.warm_write_units:,}" for table, each in tables.items())
     have = f"The tables are warm for so many write units a second: {shown}"
-    if units and any(each.warm_write_units < units for each in tables.values()):
+    colder = [each.name for each in tables.values() if units and each.warm_write_units < units]
+    if colder:
+        lines = " and ".join(
+            f"`aws dynamodb update-table --table-name {table} --warm-throughput "
+            f"WriteUnitsPerSecond={units}`"
+            for table in colder
+        )
         return Check(
             name,
             Status.WARNING,
-            f"{have}. The lanes divide {units:,}: {warm} warms them, which is billed once and "
-            "cannot be taken back.",
+            f"{have}. The lanes divide {units:,}: {lines} warms what is colder. AWS bills it once, "
+            "and it can never be lowered. Run this again before you deploy: DynamoDB takes a while "
+            "to prepare a table.",
         )
     return Check(name, Status.OK, f"{have}.")
 

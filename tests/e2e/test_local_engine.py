@@ -164,7 +164,7 @@ def test_the_key_is_in_one_file_that_its_owner_alone_reads(engine: Home, stack: 
 
 
 def test_the_token_command_prints_only_a_valid_token(engine: Home, stack: Deployment) -> None:
-    arguments = ["local", "token", "--user", "alice", "--home", str(engine.path)]
+    arguments = ["token", "--user", "alice", "--home", str(engine.path)]
     first, again = (CliRunner().invoke(app, arguments) for _ in range(2))
     assert first.exit_code == again.exit_code == 0
     assert first.stdout.count("\n") == 1

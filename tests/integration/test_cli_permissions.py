@@ -241,14 +241,6 @@ def test_deliveries_need_what_is_documented(system: System, arguments: tuple[str
     assert run_with_documented("fanout", *arguments, like=f"fanout {arguments[0]}") == (0, set())
 
 
-@pytest.mark.moto("DynamoDB Local has no warm throughput")
-@pytest.mark.usefixtures("system")
-def test_warming_needs_what_is_documented() -> None:
-    warm = ("warm", "--write-units", "9000", "--yes")
-    assert run_with_documented(*warm, like="warm") == (0, set())
-    assert run_with_documented(*warm, like="shards show")[1], "the policy is obeyed"
-
-
 LETTER = "the letter"
 
 

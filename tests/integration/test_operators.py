@@ -160,15 +160,6 @@ TABLE: dict[str, tuple[str, ...]] = {
         PIPED,
         NO_HOLD,
     ),
-    "warm": (
-        CTRL_C,
-        "integration/test_cli_warm.py::test_a_second_time_changes_nothing",
-        "integration/test_cli_warm.py::test_what_was_warmed_is_said_when_the_next_table_fails",
-        ASKED,
-        NO_LETTERS,
-        PIPED,
-        NO_HOLD,
-    ),
     "shards grow": (
         CTRL_C,
         "integration/test_cli_shards.py::test_grow_never_lowers_and_can_be_repeated",
@@ -272,11 +263,6 @@ QUESTIONS = [
     ("shards dynamic", "End the static level?"),
     ("channels add ada", "Put the posts of 'ada' into a channel?"),
     ("channels demote bea", "Deliver the posts of 'bea' to each follower again?"),
-    (
-        "warm --write-units 9000",
-        "Warm timelines (now 4,000) and followers (now 4,000) for 9,000 write units a second? AWS "
-        "bills it once, and it can never be lowered.",
-    ),
 ]
 
 
@@ -291,7 +277,6 @@ def typed(system: System, command: str, stdin: str | None = None) -> Ran:
     return ran
 
 
-@pytest.mark.moto("DynamoDB Local has no warm throughput")
 @pytest.mark.usefixtures("hurt")
 @pytest.mark.parametrize(("command", "question"), QUESTIONS)
 def test_a_question_names_stack_account_and_region(
@@ -312,7 +297,6 @@ def test_a_question_names_stack_account_and_region(
     assert system.dump() == before
 
 
-@pytest.mark.moto("DynamoDB Local has no warm throughput")
 @pytest.mark.usefixtures("hurt")
 @pytest.mark.parametrize("command", [command for command, _ in QUESTIONS])
 def test_a_pipe_answers_no_question_and_changes_nothing(system: System, command: str) -> None:

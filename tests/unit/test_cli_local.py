@@ -214,7 +214,7 @@ def test_down_says_in_json_whether_there_was_an_engine(tmp_path: Path) -> None:
     assert json.loads(result.stdout) == {"ended": False, "home": str(tmp_path / "none")}
 
 
-@pytest.mark.parametrize("command", [["fanout", "list"], ["local", "token", "--user", "ada"]])
+@pytest.mark.parametrize("command", [["fanout", "list"], ["token", "--user", "ada"]])
 def test_the_advice_to_start_an_engine_keeps_the_home_that_was_given(
     tmp_path: Path, command: list[str]
 ) -> None:

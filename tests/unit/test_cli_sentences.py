@@ -38,12 +38,12 @@ def failure(*arguments: str) -> str:
 def test_an_invalid_user_is_refused_before_the_engine_is_looked_up(
     tmp_path: Path, user: str
 ) -> None:
-    said = failure("local", "token", "--user", user, "--home", str(tmp_path))
+    said = failure("token", "--user", user, "--home", str(tmp_path))
     assert "--user must be 1 to 128 letters, digits and _ . : | @ + = -" in said
 
 
-def test_local_token_does_not_advise_an_option_that_it_lacks(tmp_path: Path) -> None:
-    said = failure("local", "token", "--user", "alice", "--home", str(tmp_path))
+def test_local_env_does_not_advise_an_option_that_it_lacks(tmp_path: Path) -> None:
+    said = failure("local", "env", "--home", str(tmp_path))
     assert "fanfold local up" in said
     assert "--stack" not in said
 

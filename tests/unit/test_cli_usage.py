@@ -58,7 +58,7 @@ def test_a_wrong_value_is_refused_in_one_plain_sentence(words, sentence) -> None
 @pytest.mark.parametrize(
     "words",
     [
-        ("local", "token", "--user", "a b"),
+        ("token", "--user", "a b"),
         ("fanout", "show", "a b"),
         ("shards", "show", "a b"),
         ("doctor", "--publisher", "a b"),
@@ -67,7 +67,6 @@ def test_a_wrong_value_is_refused_in_one_plain_sentence(words, sentence) -> None
         ("cost", "--transport", "carrier pigeon"),
         ("cost", "--followers", "0"),
         ("cost", "--concurrency", "1"),
-        ("warm", "--write-units", "1"),
         ("preflight", "-c", "stage"),
     ],
 )

@@ -271,37 +271,39 @@ def test_a_slack_channel_may_be_free_or_the_stages_own() -> None:
 
 
 WARM = replace(ORDINARY, warm_write_units=20_000)
-RAISE = "`fanfold warm --stack Fanfold-prod --write-units 20000`"
+RAISE = "`aws dynamodb update-table --table-name {} --warm-throughput WriteUnitsPerSecond=20000`"
 
 
 def test_tables_that_do_not_exist_yet_are_warmed_later() -> None:
-    said(check_warmth(WARM, None), Status.OK, RAISE)
-    said(check_warmth(WARM, stack(tables={})), Status.OK, RAISE)
-    assert "fanfold warm" not in check_warmth(ORDINARY, None).sentence
+    said(check_warmth(WARM, None), Status.OK, "how to warm them")
+    said(check_warmth(WARM, stack(tables={})), Status.OK, "how to warm them")
+    assert "how to warm" not in check_warmth(ORDINARY, None).sentence
 
 
 @pytest.mark.parametrize(
-    ("timelines", "followers", "status"),
+    ("timelines", "followers", "colder"),
     [
-        (20_000, 20_000, Status.OK),
-        (24_000, 40_000, Status.OK),
-        (20_000, 4_000, Status.WARNING),
-        (19_999, 20_000, Status.WARNING),
-        (0, 0, Status.WARNING),
+        (20_000, 20_000, []),
+        (24_000, 40_000, []),
+        (20_000, 4_000, ["F-1"]),
+        (19_999, 20_000, ["T-1"]),
+        (0, 0, ["T-1", "F-1"]),
     ],
 )
-def test_a_table_colder_than_the_lanes_assume_is_to_be_warmed(
-    timelines: int, followers: int, status: Status
+def test_each_table_that_is_colder_than_the_lanes_assume_has_a_line_that_warms_it(
+    timelines: int, followers: int, colder: list[str]
 ) -> None:
     found = stack(
         tables={
-            "T1": replace(TABLE, warm_write_units=timelines),
-            "T2": replace(TABLE, warm_write_units=followers),
+            "T1": replace(TABLE, name="T-1", warm_write_units=timelines),
+            "T2": replace(TABLE, name="F-1", warm_write_units=followers),
         }
     )
     check = check_warmth(WARM, found)
+    status = Status.WARNING if colder else Status.OK
     said(check, status, f"timelines {timelines:,}, followers {followers:,}")
-    assert (RAISE in check.sentence) is (status is Status.WARNING)
+    assert [name for name in ("T-1", "F-1") if RAISE.format(name) in check.sentence] == colder
+    assert ("can never be lowered" in check.sentence) is bool(colder)
     said(check_warmth(ORDINARY, found), Status.OK)
 
 

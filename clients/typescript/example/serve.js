@@ -44,7 +44,7 @@ function fanfold(...words) {
 }
 
 const api = JSON.parse(fanfold("local", "status", "--json")).outputs.ApiUrl;
-const token = fanfold("local", "token", "--user", user);
+const token = fanfold("token", "--user", user);
 
 // Whatever a link or a post says, the page sends nothing to anybody else.
 const POLICY = `connect-src 'self' ${new URL(api).origin}; base-uri 'none'; frame-ancestors 'none'`;
