@@ -13,7 +13,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from fanfold import names
 from fanfold.settings import Settings
 from fanfold_cli import aws
-from fanfold_cli.console import ExpectedError, failing_with
+from fanfold_cli.console import ExpectedError, failing_with, say
 from fanfold_cli.local.home import Home
 from fanfold_cli.users import sign_in
 
@@ -70,6 +70,16 @@ class Deployment:
         if stack is not None:
             return cls.on_aws(stack)
         return cls.local(Home.choose(home), ", or name a stack on AWS with --stack")
+
+    @classmethod
+    def to_change(cls, stack: str | None, home: str | None) -> "Deployment":
+        """The chosen stack, which stderr names first: for a command that changes something there.
+
+        A sign-in is a change, too: it makes the user, and sets a new password.
+        """
+        chosen = cls.choose(stack, home)
+        say(f"On {chosen.place}:")
+        return chosen
 
     @property
     def is_local(self) -> bool:

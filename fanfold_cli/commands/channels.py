@@ -81,7 +81,7 @@ def add(
 ) -> None:
     """Give a publisher a channel; asks first. A demoted one takes posts again."""
     checked_id(publisher)
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     check_gives(deployment)
     with failing_with("The channel cannot be added; run it again", TryLater):
         heads = heads_of(deployment)
@@ -117,7 +117,7 @@ def demote(
     What is in the channel stays readable until it has expired.
     """
     checked_id(publisher)
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     with failing_with("The channel cannot be demoted; run it again", TryLater):
         heads = heads_of(deployment)
         head = heads.get()

@@ -155,7 +155,7 @@ def redrive(
     as_json: JsonOption = False,
 ) -> None:
     """Move dead letters back to their queues, all or those named; what cannot succeed stays."""
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     chosen, missing = _chosen(queue).values(), list[str]()
     where = "Messages that were not moved are still in the dead-letter queue"
     with (
@@ -215,7 +215,7 @@ def drop(
     if bool(ids) == every or (every and queue is None):
         raise WrongUsage("Name message ids, or --queue and --all.")
     refuse_without_terminal(yes=yes)
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     file = to or kept_file.default_path("dead-letters")
     done = dropping.drop(
         deployment, _chosen(queue).values(), None if every else ids, file=file, yes=yes
@@ -248,7 +248,7 @@ def restore(
     as_json: JsonOption = False,
 ) -> None:
     """Send dropped letters back to their queues; a letter sent twice does no harm."""
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     letters = letter_file.read(file, place=deployment.place)
     with failing_with("Nothing was sent back"):
         days = event_sources.run_time_settings(deployment).retention_days

@@ -92,7 +92,7 @@ def doctor(
     if put_back is not None:
         if whole or repair or (publisher, expect, to) != (None, None, None):
             raise WrongUsage("--put-back examines and repairs nothing: give it alone.")
-        _put_back(Deployment.choose(stack, home), put_back, as_json=as_json)
+        _put_back(Deployment.to_change(stack, home), put_back, as_json=as_json)
         return
     if whole == (publisher is not None):
         raise WrongUsage(
@@ -102,7 +102,7 @@ def doctor(
         checked_id(publisher)
     if not repair and (expect, to) != (None, None):
         raise WrongUsage("--expect and --to are for --repair: without it, nothing is taken away.")
-    deployment = Deployment.choose(stack, home)
+    deployment = (Deployment.to_change if repair else Deployment.choose)(stack, home)
     scope = f"--publisher {publisher}" if publisher else "--whole"
     file = to or kept_file.default_path("taken-follows")
     report, threads = Report(), ThreadPoolExecutor(THREADS)

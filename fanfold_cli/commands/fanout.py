@@ -139,7 +139,7 @@ def resend(
     """Send pending messages of deliveries again, even if they stalled. Duplicates do no harm."""
     if bool(ref_ids) == stalled:
         raise WrongUsage("Name REF_IDs, or --stalled.")
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     known, missing = _known(deployment, ref_ids or ())
     _say_which_ended(known.values())
     again = "Not all messages were sent; run it again"
@@ -168,7 +168,7 @@ def abandon(
     if not ref_ids:
         raise WrongUsage("Name REF_IDs.")
     refuse_without_terminal(yes=yes)
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     known, missing = _known(deployment, ref_ids)
     _say_which_ended(known.values())
     going_on = [row for row in known.values() if row.state not in ENDED]

@@ -86,11 +86,10 @@ def pause(
 
     Posts are still accepted and wait, for 14 days at most; so do messages of other services.
     """
-    deployment = Deployment.choose(stack, home)
     if show:
-        _show(_read(deployment, lane, DISABLED), as_json=as_json)
+        _show(_read(Deployment.choose(stack, home), lane, DISABLED), as_json=as_json)
         return
-    switching = _read(deployment, lane, DISABLED)
+    switching = _read(Deployment.to_change(stack, home), lane, DISABLED)
     # What was noted before, and did not keep the lane from running, is over.
     over = {queue: switching.noted[queue] for queue in switching.states if switching.runs(queue)}
     now_ms = clock.now_ms()
@@ -118,7 +117,7 @@ def resume(
     as_json: JsonOption = False,
 ) -> None:
     """Start delivering again, including the posts that waited; asks where another one paused."""
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     switching = _read(deployment, lane, ENABLED)
     paused = [queue for queue in switching.states if not switching.runs(queue)]
     for queue in paused:

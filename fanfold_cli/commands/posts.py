@@ -61,7 +61,7 @@ def publish(
     """Publish a post as a user; with --wait, watch it reach the followers."""
     check_user(user)
     content, key = body_of(text, body, lambda: sys.stdin.read()), checked_key(key)
-    api = client_of(Deployment.choose(stack, home), user)
+    api = client_of(Deployment.to_change(stack, home), user)
     known: dict[str, Any] = {"key": key}
     with interrupted_with(lambda: _what_is_known(known)):
         known |= _publish(api, content, published_at, key)
@@ -97,7 +97,7 @@ def edit(
     check_user(user)
     checked_id(ref_id)
     content = body_of(text, body, lambda: sys.stdin.read())
-    api = client_of(Deployment.choose(stack, home), user)
+    api = client_of(Deployment.to_change(stack, home), user)
     with failing_with("The post was not edited", Failed), waiting_for("the answer to the edit"):
         edited = api.edit(ref_id, content)
     if as_json:
@@ -117,7 +117,7 @@ def retract(
     """Retract one's own post: it is shown to nobody, and delivered no further."""
     check_user(user)
     checked_id(ref_id)
-    api = client_of(Deployment.choose(stack, home), user)
+    api = client_of(Deployment.to_change(stack, home), user)
     failed = failing_with("The post was not retracted", Failed)
     with failed, waiting_for("the answer to the retraction"):
         api.retract(ref_id)

@@ -76,7 +76,7 @@ def _called(
     """The user, the publisher, and what was answered."""
     check_user(user)
     checked_id(publisher)
-    api = client_of(Deployment.choose(stack, home), user)
+    api = client_of(Deployment.to_change(stack, home), user)
     with failing_with("Nothing is known to have changed", Failed), waiting_for("the answer"):
         answer = call(api) or {}
     return {"user": user, "publisher_id": publisher, **answer}

@@ -32,7 +32,7 @@ def seed(
     """
     with waiting_for(f"{edges} to be read"):
         loaded = graph.read(edges)
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     with interrupted_with("follows that were loaded stay; run it again."):
         new = seeding.seed(deployment, loaded)
     if as_json:

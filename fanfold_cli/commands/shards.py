@@ -81,7 +81,7 @@ def grow(
 ) -> None:
     """Add write shards to a publisher before a rush of follows. A level is never lowered."""
     checked_id(publisher)
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     with failing_with("The shards cannot be grown; run it again", TryLater):
         _check_level(deployment, level)
         publishers = _publishers(deployment)
@@ -134,7 +134,7 @@ def static(
     as_json: JsonOption = False,
 ) -> None:
     """Write the new followers of all publishers at one level; needs no deploy."""
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     with failing_with("The settings of the stage cannot be read"):
         _check_level(deployment, level)
     meaning = (
@@ -154,7 +154,7 @@ def dynamic(
     as_json: JsonOption = False,
 ) -> None:
     """End the static level: each publisher has its own level again, and grows by itself."""
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     meaning = (
         "Each publisher then has its own level again, the highest it ever had, and grows by "
         "itself. No follower is moved or lost."

@@ -43,7 +43,7 @@ def smoke(
 
     Posts and follow are taken back, and the users deleted, whatever fails.
     """
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     given = {"publisher": publisher_token, "follower": follower_token}
     if any(given.values()) != all(given.values()):
         raise WrongValue("Give the tokens of both users, or of neither.")

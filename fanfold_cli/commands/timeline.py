@@ -56,7 +56,7 @@ def timeline(
     check_user(user)
     if publisher is not None:
         checked_id(publisher)
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     api = client_of(deployment, user)
     entries = api.timeline if publisher is None else api.feed(publisher)
     whose = f"The timeline of {user}" if publisher is None else f"The posts of {publisher}"
@@ -81,7 +81,7 @@ def unread(
 ) -> None:
     """Count the entries above a user's read marker."""
     check_user(user)
-    api = client_of(Deployment.choose(stack, home), user)
+    api = client_of(Deployment.to_change(stack, home), user)
     with failing_with("The entries cannot be counted", Failed), waiting_for("the count"):
         found = api.unread()
     if as_json:

@@ -28,7 +28,7 @@ def token(
 ) -> None:
     """Print an access token of a user, and nothing else on stdout; not of a stage like prod."""
     check_user(user)
-    deployment = Deployment.choose(stack, home)
+    deployment = Deployment.to_change(stack, home)
     signed = sign_in(deployment, user, reset_password=reset_password)
     known_as = _known_as(deployment, signed)
     if as_json:

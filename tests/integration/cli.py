@@ -27,6 +27,7 @@ class Ran:
     exit_code: int
     stdout: str
     said: str  # stderr, or the text of an `ExpectedError`
+    stderr: str = ""
 
     @property
     def json(self) -> Any:
@@ -66,7 +67,7 @@ def run_on(stack: Deployment, *arguments: str, stdin: str | None = None) -> Ran:
     if failure and not isinstance(failure, ExpectedError | SystemExit):
         raise failure
     said = str(failure) if isinstance(failure, ExpectedError) else result.stderr
-    return Ran(result.exit_code, result.stdout, said)
+    return Ran(result.exit_code, result.stdout, said, result.stderr)
 
 
 def outputs() -> dict[str, str]:

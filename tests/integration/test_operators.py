@@ -14,9 +14,19 @@ from typing import Any
 
 import pytest
 
-from fanfold_cli.app import ENTRIES, GROW, OPERATE
-from tests.integration.cli import PLACE, FakeLambda, Ran, run_on, stack_with
-from tests.integration.system import System
+from fanfold_cli.app import ENTRIES, GROW, OPERATE, START, USE
+from fanfold_cli.console import ExpectedError
+from tests.integration.cli import (
+    NAMED,
+    PLACE,
+    FakeLambda,
+    Ran,
+    Stack,
+    outputs,
+    run_on,
+    stack_with,
+)
+from tests.integration.system import REGION, System
 from tests.integration.test_cli_channels import stack as with_channels
 from tests.integration.test_cli_dlq import Sqs, bury, fails
 from tests.integration.test_cli_fanout import accept
@@ -26,7 +36,7 @@ TESTS = Path(__file__).resolve().parents[1]
 
 COLUMNS = ("interrupted", "twice", "two at once", "wrong stack", "hidden", "piped", "asleep")
 
-# Commands that only read, and hold nothing.
+# Commands of operators that only read, and hold nothing.
 READ_ONLY = {
     "console",  # it runs the others, as they stand
     "fanout show",
@@ -36,6 +46,19 @@ READ_ONLY = {
     "shards show",
     "channels list",
 }
+
+# What each command with --stack needs beside it.
+READS = ("fanout show x", "fanout watch x", "fanout list", "dlq list", "dlq show x")
+READS += ("doctor --whole", "pause --show", "shards show x", "channels list")
+CHANGES = ("seed --edges {file}", "smoke", "publish hello --user ada", "edit x hello --user ada")
+CHANGES += ("retract x --user ada", "follow x --user ada", "unfollow x --user ada")
+CHANGES += ("mute x --user ada", "unmute x --user ada", "token --user ada")
+# These sign in a user, who is made if there is none.
+CHANGES += ("timeline --user ada", "unread --user ada")
+CHANGES += ("fanout resend x", "fanout abandon x --yes", "dlq redrive", "dlq drop x --yes")
+CHANGES += ("dlq restore {file}", "doctor --whole --repair", "doctor --put-back {file}")
+CHANGES += ("pause", "resume", "shards grow x --level 1", "shards static --level 1")
+CHANGES += ("shards dynamic", "channels add x --yes", "channels demote x --yes")
 
 ASKED = "integration/test_operators.py::test_a_question_names_stack_account_and_region"
 PIPED = "integration/test_operators.py::test_a_pipe_answers_no_question_and_changes_nothing"
@@ -49,15 +72,26 @@ HELD = (
 )
 NO_LETTERS = "- it takes no letters"
 NO_QUESTION = "- it asks nothing"
-NO_PLACE = "- it asks nothing and reads no file: what --stack names is where it acts"
+FIRST = "integration/test_operators.py::test_a_command_that_changes_something_names_the_stack_first"
+NO_PLACE = "- it changes nothing"
 NO_HOLD = "- it holds nothing that others get while the machine sleeps"
+
+MODE = (
+    CTRL_C,
+    "integration/test_cli_shards.py::test_static_keeps_all_publishers_at_a_level_until_dynamic",
+    "- one write: the later one is in force, and each command says the mode that it set",
+    ASKED,
+    NO_LETTERS,
+    PIPED,
+    NO_HOLD,
+)
 
 TABLE: dict[str, tuple[str, ...]] = {
     "fanout resend": (
         "integration/test_cli_fanout.py::test_a_resend_that_stops_half_way_may_be_run_again",
         "integration/test_cli_fanout.py::test_resend_of_a_complete_delivery_sends_nothing",
         "integration/test_cli_fanout.py::test_resend_opens_no_delivery_that_was_planned_meanwhile",
-        NO_PLACE,
+        FIRST,
         NO_LETTERS,
         NO_QUESTION,
         NO_HOLD,
@@ -102,7 +136,7 @@ TABLE: dict[str, tuple[str, ...]] = {
         "integration/test_cli_dlq.py::"
         "test_a_letter_that_was_sent_but_not_deleted_comes_twice_and_does_no_harm",
         HELD,
-        NO_PLACE,
+        FIRST,
         HELD,
         NO_QUESTION,
         "integration/test_operators.py::test_a_redrive_by_id_that_slept_moves_nothing",
@@ -146,7 +180,7 @@ TABLE: dict[str, tuple[str, ...]] = {
         "integration/test_cli_pause.py::test_an_interrupt_says_how_each_lane_is",
         "integration/test_cli_pause.py::test_only_the_chosen_lanes_that_must_change_are_switched",
         "integration/test_cli_pause.py::test_a_resume_asks_where_another_one_has_paused",
-        NO_PLACE,
+        FIRST,
         NO_LETTERS,
         NO_QUESTION,
         NO_HOLD,
@@ -170,24 +204,8 @@ TABLE: dict[str, tuple[str, ...]] = {
         PIPED,
         NO_HOLD,
     ),
-    "shards static": (
-        CTRL_C,
-        "integration/test_cli_shards.py::test_static_keeps_all_publishers_at_a_level_until_dynamic",
-        "- one write: the later one is in force, and each command says the mode that it set",
-        ASKED,
-        NO_LETTERS,
-        PIPED,
-        NO_HOLD,
-    ),
-    "shards dynamic": (
-        CTRL_C,
-        "integration/test_cli_shards.py::test_static_keeps_all_publishers_at_a_level_until_dynamic",
-        "- one write: the later one is in force, and each command says the mode that it set",
-        ASKED,
-        NO_LETTERS,
-        PIPED,
-        NO_HOLD,
-    ),
+    "shards static": MODE,
+    "shards dynamic": MODE,
     "channels add": (
         CTRL_C,
         "integration/test_cli_channels.py::test_add_can_be_repeated",
@@ -211,11 +229,11 @@ TABLE: dict[str, tuple[str, ...]] = {
 }
 
 
-def commands() -> Iterator[str]:
+def commands(*panels: str) -> Iterator[tuple[str, Any]]:
     for entry in ENTRIES.values():
-        if entry.panel in (OPERATE, GROW):
-            inner = getattr(entry.load(), "commands", None)
-            yield from [f"{entry.name} {name}" for name in inner] if inner else [entry.name]
+        if entry.panel in panels:
+            inner = getattr(entry.load(), "commands", None) or {"": entry.load()}
+            yield from ((f"{entry.name} {name}".rstrip(), found) for name, found in inner.items())
 
 
 @cache
@@ -225,8 +243,9 @@ def functions_in(file: str) -> frozenset[str]:
 
 
 def test_every_command_of_operators_that_changes_something_is_in_the_table() -> None:
-    assert set(TABLE) == set(commands()) - READ_ONLY
-    assert set(commands()) >= READ_ONLY
+    known = dict(commands(OPERATE, GROW))
+    assert set(TABLE) == known.keys() - READ_ONLY
+    assert known.keys() >= READ_ONLY
 
 
 @pytest.mark.parametrize("command", TABLE)
@@ -252,6 +271,36 @@ def hurt(system: System) -> None:
     bury(system, "Bulk", "1")
     system.promote("bea")
     system.publishers.set_static_level(4)
+
+
+def test_every_command_with_a_stack_is_known_to_change_something_or_not() -> None:
+    on_stacks = {
+        name
+        for name, command in commands(START, USE, OPERATE, GROW)
+        if any("--stack" in parameter.opts for parameter in command.params)
+    }
+    tried = {
+        name
+        for name in on_stacks
+        for line in (*READS, *CHANGES)
+        if f"{line} ".startswith(f"{name} ")
+    }
+    assert tried | {"console"} == on_stacks  # which names it on its page
+
+
+class Unreachable(Stack):
+    def client(self, service: str, attempts: int = 1) -> Any:
+        raise ExpectedError(f"{service} is called {attempts} times at most")
+
+
+@pytest.mark.parametrize("line", [*READS, *CHANGES])
+def test_a_command_that_changes_something_names_the_stack_first(line: str, tmp_path: Path) -> None:
+    """On stderr: stdout has nothing but the result."""
+    (file := tmp_path / "file").write_text("publisher,follower\nada,bob\n")
+    stack = Unreachable(REGION, None, outputs(), **NAMED)
+    ran = run_on(stack, *line.format(file=file).split(), "--json")
+    assert ran.stderr.startswith(f"On {PLACE}:\n") == (line in CHANGES)
+    assert PLACE not in ran.stdout
 
 
 QUESTIONS = [
