@@ -48,9 +48,20 @@ READ_ONLY = {
 }
 
 # What each command with --stack needs beside it.
-READS = ("fanout show x", "fanout watch x", "fanout list", "dlq list", "dlq show x")
+READS: tuple[str, ...] = (
+    "fanout show x",
+    "fanout watch x",
+    "fanout list",
+    "dlq list",
+    "dlq show x",
+)
 READS += ("doctor --whole", "pause --show", "shards show x", "channels list")
-CHANGES = ("seed --edges {file}", "smoke", "publish hello --user ada", "edit x hello --user ada")
+CHANGES: tuple[str, ...] = (
+    "seed --edges {file}",
+    "smoke",
+    "publish hello --user ada",
+    "edit x hello --user ada",
+)
 CHANGES += ("retract x --user ada", "follow x --user ada", "unfollow x --user ada")
 CHANGES += ("mute x --user ada", "unmute x --user ada", "token --user ada")
 # These sign in a user, who is made if there is none.
