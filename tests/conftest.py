@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+from fanfold import clock
 
 # Remove the developer's own AWS settings.
 for name in [name for name in os.environ if name.startswith(("AWS_ENDPOINT_URL", "POWERTOOLS_"))]:
@@ -49,6 +52,7 @@ MANY_SEEDS = 100
 # What one test marked `slow` or `speed` may take: the longest, of channels, took 25 minutes on a
 # busy machine.
 LONG_SECONDS = 3_600
+REAL_CLOCK = {name: value for name, value in vars(clock).items() if callable(value)}
 # The tests of each of these folders share an engine or templates, and so one process.
 IN_ONE_PROCESS = {"e2e", "infra", "wheel"}
 
@@ -84,6 +88,17 @@ class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
 @pytest.hookimpl(optionalhook=True)  # so that `-p no:xdist` runs them in one process
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     return _Scheduling(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Let no test, and no fixture of its module, leave the product's clock replaced."""
+    yield
+    if nextitem is None or nextitem.path != item.path:
+        left = [name for name, real in REAL_CLOCK.items() if getattr(clock, name) is not real]
+        for name in left:
+            setattr(clock, name, REAL_CLOCK[name])
+        assert not left, f"{item.path.name} leaves fanfold.clock.{', '.join(left)} replaced."
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
