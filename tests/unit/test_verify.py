@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_architecture import imported, modules
+from tests.unit.test_architecture import ROOT, imported, modules
 from tools.verify import __main__ as command
 from tools.verify import results
 from tools.verify.results import RECORD, Kept, Result
@@ -234,16 +234,59 @@ def test_the_record_is_written_only_where_a_commit_has_every_change(checkout: Pa
     assert "not written" in command._write_record([result("test")], DAY)
 
 
-@pytest.mark.parametrize("name", ["simulation", "exhaustive", "mutations"])
-def test_a_stage_reads_whatever_its_modules_import(name: str) -> None:
-    read, ours = named(name).reads, {module.partition(".")[0] for module in modules()}
-    needed = {
-        used.partition(".")[0]
-        for module, path in modules().items()
-        if module.partition(".")[0] in read
-        for _, used, _ in imported(ast.parse(path.read_text()), module)
+def imported_from(*folders: str) -> set[str]:
+    """The files of all modules of these folders, and of what they import, and so on."""
+    tests = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (ROOT / "tests").rglob("*.py")
     }
-    assert needed & ours <= {*read}
+    known = {**modules(), **tests}
+    left = [
+        name
+        for name, path in known.items()
+        if any(path.is_relative_to(ROOT / each) for each in folders)
+    ]
+    found = {*left}
+    while left:
+        name = left.pop()
+        for _, used, _ in imported(ast.parse(known[name].read_text()), name):
+            for each in (used, used.rpartition(".")[0]):
+                if each in known and each not in found:
+                    found.add(each)
+                    left.append(each)
+    return {known[name].relative_to(ROOT).as_posix() for name in found}
+
+
+@pytest.mark.parametrize(
+    ("name", "folders"),
+    [
+        ("simulation", ["simulation"]),
+        ("exhaustive", ["simulation/exhaustive"]),
+        ("mutations", ["simulation"]),
+        ("mutants", ["mutants", "tests/unit", "tests/integration"]),
+        ("judges", ["tests/integration"]),
+        ("doors", ["tests/doors"]),
+        (
+            "slow",
+            [f"tests/{each}" for each in ("bench", "compat", "e2e", "infra", "simulation", "wire")],
+        ),
+        ("speed", ["tests/bench", "tests/e2e"]),
+        ("demo", ["fanfold_cli", "functions", "infra"]),
+    ],
+)
+def test_a_stage_reads_whatever_its_modules_import(name: str, folders: list[str]) -> None:
+    assert [path for path in imported_from(*folders) if not named(name).is_about(path)] == []
+
+
+def test_a_stage_does_not_read_what_it_leaves_out(checkout: Path) -> None:
+    left = Stage("demo", counting(checkout, "demo").command, leaves_out=("docs",))
+    verify(checkout, left)
+    write(checkout, "docs/api.md", "2")
+    verify(checkout, left)
+    assert runs(checkout, "demo") == 1
+    write(checkout, "fanfold/plan.py", "2")
+    verify(checkout, left)
+    assert runs(checkout, "demo") == 2
 
 
 def test_stages_have_names_of_their_own() -> None:

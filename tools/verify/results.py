@@ -50,12 +50,7 @@ def files(root: Path) -> dict[str, str]:
 
 def key_of(stage: Stage, hashes: Mapping[str, str], *, seeds: int, day: str) -> str:
     """Tells two states of what a stage reads and runs from each other."""
-    read = {
-        path: digest
-        for path, digest in hashes.items()
-        if not stage.reads
-        or any(path == each or path.startswith(f"{each}/") for each in stage.reads)
-    }
+    read = {path: digest for path, digest in hashes.items() if stage.is_about(path)}
     drawn = (seeds, day) if stage.draws else ()
     # Not the interpreter's path: two checkouts of the same files are the same.
     text = json.dumps([stage.command[1:], drawn, sorted(read.items())])

@@ -22,24 +22,42 @@ WORLD = (
     "simulation",
 )
 LOCKS = ("requirements-dev.txt", "pyproject.toml")
+# What only people read; tests of `make test` hold its links, examples and tables.
+PROSE = (".github", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/decisions")
+# What the other tests are about.
+UNIT, BENCHES = ("tests/unit", "mutants"), ("tests/bench", "bench")
 
 
 @dataclass(frozen=True)
 class Stage:
     """A command that proves something, and the files and folders that it reads; none means all.
 
-    The command may name `{seeds}` and `{start}`, the worlds of a stage that draws new ones each
-    day, and `{folder}`, where it may keep what it has done until it is interrupted.
+    It runs none of those that it `leaves_out`, so a change there is not its concern. The command
+    may name `{seeds}` and `{start}`, the worlds of a stage that draws new ones each day, and
+    `{folder}`, where it may keep what it has done until it is interrupted.
     """
 
     name: str
     command: tuple[str, ...]
     reads: tuple[str, ...] = ()
+    leaves_out: tuple[str, ...] = ()
+
+    def is_about(self, path: str) -> bool:
+        """Whether it reads this file."""
+        return (not self.reads or _is_in(path, self.reads)) and not _is_in(path, self.leaves_out)
 
     @property
     def draws(self) -> bool:
         """Whether each day has worlds of its own."""
         return any("{start}" in word for word in self.command)
+
+
+def _is_in(path: str, folders: tuple[str, ...]) -> bool:
+    return any(path == each or path.startswith(f"{each}/") for each in folders)
+
+
+def _tests(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/{name}" for name in names)
 
 
 def _make(target: str) -> tuple[str, ...]:
@@ -65,13 +83,39 @@ STAGES = (
         _python("simulation.mutations", "--resume", "{folder}/results.jsonl"),
         (*WORLD, *LOCKS),
     ),
-    Stage("mutants", _python("mutants", "--resume", "{folder}/results.jsonl")),
+    Stage(
+        "mutants",
+        _python("mutants", "--resume", "{folder}/results.jsonl"),
+        leaves_out=(*PROSE, *BENCHES, "clients", "examples", *_tests("doors", "wheel")),
+    ),
     Stage("runtime", _make("runtime")),
-    Stage("judges", _make("judges")),
-    Stage("doors", _make("doors")),
-    Stage("slow", _make("slow")),
-    Stage("speed", _make("speed")),
-    Stage("demo", _make("demo-alone")),
+    Stage(
+        "judges",
+        _make("judges"),
+        leaves_out=(
+            *(*PROSE, *UNIT, *BENCHES, "clients"),
+            *_tests("doors", "e2e", "simulation", "wheel"),
+        ),
+    ),
+    Stage(
+        "doors",
+        _make("doors"),
+        leaves_out=(
+            *(*PROSE, *UNIT, *BENCHES, "clients", "examples"),
+            *_tests("compat", "e2e", "infra", "integration", "simulation", "wheel", "wire"),
+        ),
+    ),
+    Stage("slow", _make("slow"), leaves_out=(*PROSE, "mutants", "tests/doors")),
+    Stage(
+        "speed",
+        _make("speed"),
+        leaves_out=(*PROSE, "mutants", *_tests("doors", "integration", "simulation", "wheel")),
+    ),
+    Stage(
+        "demo",
+        _make("demo-alone"),
+        leaves_out=(*PROSE, "docs", "tests", "mutants", "bench", "examples", "clients"),
+    ),
 )
 
 
