@@ -102,7 +102,7 @@ class Sweeping:
         read = dict(_each(None, self._is_paused, queues.items(), errors))
         held = frozenset(name for name in queues if read.get(name, name in memory.held))
         if held or memory.held:
-            paused = {**memory.paused, **dict.fromkeys(held, now_ms)}
+            paused = {**memory.paused, **dict.fromkeys(sorted(held), now_ms)}
             memory = replace(memory, paused=paused, held=held)
             self.fanouts.remember(memory)
         return memory
