@@ -2,13 +2,16 @@
 
 A bucket of `limit` tokens that fills up in `period_ms`. All that is kept of it is the time until
 which what was counted uses up the rate (the generic cell rate algorithm, GCRA): it fits into a row
-that is written anyway, and no clock has to run. Times are those of requests, in epoch milliseconds.
+that is written anyway, and no clock has to run. Times are those of requests, in epoch milliseconds;
+what is kept is in nanoseconds, so that what one takes of the period is exact enough: rounded to
+microseconds, 59,999 a minute would be 60,000, and rounded up to milliseconds, half of them.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+_MS = 1_000_000  # in nanoseconds
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
 _DAY_MS = 24 * _HOUR_MS
@@ -31,24 +34,29 @@ class Rate(NamedTuple):
         return cls(limit, _DAY_MS)
 
     @property
-    def interval_ms(self) -> int:
-        """What one takes of the period; at least 1."""
-        return -(-self.period_ms // self.limit)
+    def interval_ns(self) -> int:
+        """What one takes of the period."""
+        return self.period_ms * _MS // self.limit
 
     def room(self, now_ms: int) -> int:
         """The latest `used_until` at which one more at `now_ms` keeps to the rate."""
-        return now_ms + self.period_ms - self.interval_ms
+        return at(now_ms) + (self.limit - 1) * self.interval_ns
 
     def wait_ms(self, used_until: int, now_ms: int) -> int:
         """How long after `now_ms` there is room for one more; 0 if there is now."""
-        return max(0, used_until - self.room(now_ms))
+        return max(0, -((self.room(now_ms) - used_until) // _MS))
 
     def after(self, used_until: int, now_ms: int) -> int:
         """`used_until` once one more is counted at `now_ms`. A rest saves up no more than `limit`.
 
         It never goes back, whatever the order in which requests are counted.
         """
-        return max(used_until, now_ms) + self.interval_ms
+        return max(used_until, at(now_ms)) + self.interval_ns
+
+
+def at(now_ms: int) -> int:
+    """The latest `used_until` at which nothing is used up at `now_ms`: it, in nanoseconds."""
+    return now_ms * _MS
 
 
 def spoken(wait_ms: int) -> str:

@@ -21,7 +21,7 @@ PUBLISH_QUEUE = os.environ["PUBLISH_QUEUE_URL"]
 RETENTION = timedelta(days=30)
 MAX_BODY_BYTES = 4096
 # Between two posts of one publisher, while they come as fast as they may.
-INTERVAL_MS = 1000
+INTERVAL_NS = 1_000_000_000
 
 logger = Logger()
 app = APIGatewayHttpResolver()
@@ -59,11 +59,11 @@ def publish() -> Response[str]:
     dynamodb.update_item(
         TableName=PUBLISHERS,
         Key={"publisher_id": {"S": publisher_id}},
-        UpdateExpression="SET posts_until = :until, last_post = :post",
-        ConditionExpression="attribute_not_exists(posts_until) OR posts_until <= :now",
+        UpdateExpression="SET posts_until_ns = :until, last_post = :post",
+        ConditionExpression="attribute_not_exists(posts_until_ns) OR posts_until_ns <= :now",
         ExpressionAttributeValues={
-            ":now": {"N": str(context.time_epoch)},
-            ":until": {"N": str(context.time_epoch + INTERVAL_MS)},
+            ":now": {"N": str(context.time_epoch * 1_000_000)},
+            ":until": {"N": str(context.time_epoch * 1_000_000 + INTERVAL_NS)},
             ":post": {"S": ref_id},
         },
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fanfold import rates
 from fanfold.aws.items import Item, expressions, get_number, get_text, number, text
 from fanfold.aws.updates import update_or_read
 from fanfold.rates import Rate
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
 _IS_ANOTHER = "(attribute_not_exists(#last_post) OR #last_post <> :last_post)"
-_IS_AT_REST = "(attribute_not_exists(#posts_until) OR #posts_until <= :now)"
+_IS_AT_REST = "(attribute_not_exists(#posts_until_ns) OR #posts_until_ns <= :now)"
 
 
 @dataclass(frozen=True)
 class PostCounts:
-    """`posts_until` is when what the publisher has published no longer uses up the rate."""
+    """`posts_until_ns` is when, since the epoch, what was published no longer uses up the rate."""
 
     client: DynamoDBClient
     table: str
@@ -38,9 +39,9 @@ class PostCounts:
         rest = number(self.rate.after(0, now_ms))
         seen = self._update(
             publisher_id,
-            sets={"posts_until": rest, "last_post": text(ref_id)},
+            sets={"posts_until_ns": rest, "last_post": text(ref_id)},
             condition=f"{_IS_ANOTHER} AND {_IS_AT_REST}",
-            values={":now": number(now_ms)},
+            values={":now": number(rates.at(now_ms))},
         )
         if seen is None or self._is_counted(seen, ref_id):
             return 0
@@ -49,8 +50,8 @@ class PostCounts:
         seen = self._update(
             publisher_id,
             sets={"last_post": text(ref_id)},
-            adds={"posts_until": number(self.rate.interval_ms)},
-            condition=f"{_IS_ANOTHER} AND #posts_until <= :room",
+            adds={"posts_until_ns": number(self.rate.interval_ns)},
+            condition=f"{_IS_ANOTHER} AND #posts_until_ns <= :room",
             values={":room": number(self.rate.room(now_ms))},
         )
         if seen is None or self._is_counted(seen, ref_id):
@@ -58,7 +59,7 @@ class PostCounts:
         return self._wait(seen, now_ms)
 
     def _wait(self, seen: Item, now_ms: int) -> int:
-        return self.rate.wait_ms(get_number(seen, "posts_until"), now_ms)
+        return self.rate.wait_ms(get_number(seen, "posts_until_ns"), now_ms)
 
     @staticmethod
     def _is_counted(seen: Item, ref_id: str) -> bool:

@@ -47,7 +47,7 @@ class Reader(NamedTuple):
     muted: Marks = ()
     verify_until: int = 0  # epoch second until which marks do not tell everything
     marker: str = ""  # the sort key up to which the reader has read
-    follows_until: int = 0  # epoch ms until which the follows so far use up the reader's rate
+    follows_until_ns: int = 0  # until when, since the epoch, the follows so far use up the rate
     channels: Marks = ()  # of the publishers followed that have a channel, or had one
     channels_seen: int = 0  # the version of the head (`channels/head.py`) up to which these are all
     changes: int = 0  # follows and unfollows, in a stage with channels

@@ -3,7 +3,7 @@
 `follows` counts the publishers that the user follows. `hidden_<week>` has the marks of the
 publishers unfollowed in that week, `muted` those of muted ones (`marks.py`). `verify_until` is set
 where there were too many unfollows for marks, `marker` is how far the user has read.
-`follows_until` is when the user's own follows so far no longer use up the rate (`rates.py`).
+`follows_until_ns` is when the user's own follows so far no longer use up the rate (`rates.py`).
 
 In a stage with channels, `channels` has the marks of the followed publishers that have one. They
 are all that the user follows of those that the head has had up to its version `channels_seen`; for
@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from fanfold import rates
 from fanfold.aws.items import Item, Value, binaries, expressions, get_number, get_text, number, text
 from fanfold.aws.updates import update_or_read
 from fanfold.rates import Rate
@@ -42,30 +43,31 @@ class Counted(NamedTuple):
     @property
     def wait_ms(self) -> int:
         """How long to wait until there is room for it; 0 if there is."""
-        return self.rate.wait_ms(self.reader.follows_until, self.at_ms)
+        return self.rate.wait_ms(self.reader.follows_until_ns, self.at_ms)
 
     @property
     def _is_at_rest(self) -> bool:
-        return self.reader.follows_until <= self.at_ms
+        return self.reader.follows_until_ns <= rates.at(self.at_ms)
 
     @property
     def sets(self) -> dict[str, Value]:
         until = number(self.rate.after(0, self.at_ms))
-        return {"follows_until": until} if self._is_at_rest else {}
+        return {"follows_until_ns": until} if self._is_at_rest else {}
 
     @property
     def adds(self) -> dict[str, Value]:
-        return {} if self._is_at_rest else {"follows_until": number(self.rate.interval_ms)}
+        return {} if self._is_at_rest else {"follows_until_ns": number(self.rate.interval_ns)}
 
     @property
     def condition(self) -> str:
-        at_most = "#follows_until <= :until"
-        at_rest = f"(attribute_not_exists(#follows_until) OR {at_most})"
+        at_most = "#follows_until_ns <= :until"
+        at_rest = f"(attribute_not_exists(#follows_until_ns) OR {at_most})"
         return at_rest if self._is_at_rest else at_most
 
     @property
     def values(self) -> dict[str, Value]:
-        return {":until": number(self.at_ms if self._is_at_rest else self.rate.room(self.at_ms))}
+        latest = rates.at(self.at_ms) if self._is_at_rest else self.rate.room(self.at_ms)
+        return {":until": number(latest)}
 
 
 class Memo(NamedTuple):
@@ -204,7 +206,7 @@ def reader_of(item: Item) -> Reader:
         muted=item["muted"]["BS"] if "muted" in item else (),
         verify_until=get_number(item, "verify_until"),
         marker=get_text(item, "marker"),
-        follows_until=get_number(item, "follows_until"),
+        follows_until_ns=get_number(item, "follows_until_ns"),
         channels=item["channels"]["BS"] if "channels" in item else (),
         channels_seen=get_number(item, "channels_seen"),
         changes=get_number(item, "changes"),

@@ -399,7 +399,7 @@ def follows_of_a_user_are_counted_while_there_is_room(client: Any) -> None:
     follows.follow(other, now_ms=NOW_MS, max_follows=1, counted=counted)
     follows.follow(other, now_ms=NOW_MS, max_follows=9, counted=counted)
     readers.count("ana", counted)
-    for after_ms in (0, rate.interval_ms, 9 * rate.interval_ms):
+    for after_ms in (0, rate.interval_ns // 1_000_000, 9 * rate.interval_ns // 1_000_000):
         readers.count("ana", Counted(readers.get("ana"), rate, NOW_MS + after_ms))
     readers.get("ana")
 

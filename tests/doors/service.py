@@ -46,7 +46,7 @@ BASE_URL = "http://127.0.0.1/123456789012"
 SECONDS = 60.0
 VISIBILITY_SECONDS = 360
 # How often something was asked for: what is refused counts too.
-COUNTS = {"posts_until", "last_post"}
+COUNTS = {"posts_until_ns", "last_post"}
 
 
 def settings(**changed: Any) -> Settings:

@@ -152,4 +152,4 @@ def test_a_publish_costs_one_write_unit_more(system: System, monkeypatch: Any) -
         ("put_item", names.FANOUTS.name),
         ("put_item", names.POSTS.name),
     ]
-    assert json.dumps(system.rows(names.PUBLISHERS)).count("posts_until") == 1
+    assert json.dumps(system.rows(names.PUBLISHERS)).count("posts_until_ns") == 1

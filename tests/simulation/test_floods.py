@@ -107,7 +107,7 @@ def test_what_is_refused_over_http_takes_no_time_of_the_others() -> None:
     assert median(beyond) < 2 * median(at_the_rate)
     assert max(beyond) < 1.5 * max(at_the_rate)
     accepted = 10 * RATE.limit - len(refused)
-    refilled = 1_000 * system.scheduler.now / RATE.interval_ms
+    refilled = 1e9 * system.scheduler.now / RATE.interval_ns
     assert RATE.limit <= accepted <= RATE.limit + refilled + 1
     posts = Posts(system.untimed_dynamodb, names.POSTS.name)
     assert all(posts.one(each) is None for each in refused)

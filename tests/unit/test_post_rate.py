@@ -23,6 +23,9 @@ from tests.integration.system import error
 
 AT = 1_795_197_600_123
 RATE = Rate.a_minute(3)
+MINUTE_MS = 60_000
+ASKED_AGAIN_MS = 20
+INTERVAL_MS = MINUTE_MS // RATE.limit
 
 
 def new(number: int, publisher: str = "ada") -> NewPost:
@@ -60,9 +63,9 @@ class World:
     def rows(self, table: Any) -> list[Any]:
         return list(self.client.scan(TableName=table.name)["Items"])
 
-    def used_until(self) -> int:
+    def used_ms(self) -> int:
         (row,) = self.rows(PUBLISHERS)
-        return int(row["posts_until"]["N"]) - AT
+        return int(row["posts_until_ns"]["N"]) // 1_000_000 - AT
 
 
 @pytest.fixture
@@ -102,6 +105,27 @@ def test_a_publisher_over_the_rate_is_told_when_to_come_back_and_leaves_nothing(
         world.publish(8, after_ms=20_001)
 
 
+def granted(rate: Rate, *, minutes: int) -> list[int]:
+    """How many get through at once, and then in each minute, of one who never stops asking."""
+    counts, used_until = [0] * (minutes + 1), 0
+    for after_ms in range(0, minutes * MINUTE_MS + 1, ASKED_AGAIN_MS):
+        while not rate.wait_ms(used_until, AT + after_ms):
+            used_until = rate.after(used_until, AT + after_ms)
+            counts[-(-after_ms // MINUTE_MS)] += 1
+    return counts
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7, 90, 40_000, 59_999, 60_000, 100_000])
+def test_a_rate_grants_what_it_says_at_once_and_in_each_minute(limit: int) -> None:
+    assert granted(Rate.a_minute(limit), minutes=3) == [limit] * 4
+
+
+def test_the_row_keeps_the_rate_as_exactly(world: World) -> None:
+    counts = PostCounts(world.client, PUBLISHERS.name, Rate.a_minute(90))
+    asked = [counts.count("ada", f"ada-{number}", now_ms=AT) for number in range(91)]
+    assert [*map(bool, asked)] == [False] * 90 + [True]
+
+
 def test_other_publishers_are_not_touched_by_it(world: World) -> None:
     fill(world)
     for publisher in ("ben", "cleo"):
@@ -118,9 +142,9 @@ def test_a_rest_saves_up_no_more_than_the_limit(world: World) -> None:
 def test_a_repeated_publish_is_counted_once_and_never_refused(world: World) -> None:
     for _ in range(3):
         world.publish(0)
-    assert world.used_until() == RATE.interval_ms
+    assert world.used_ms() == INTERVAL_MS
     world.publish(0, after_ms=86_400_000)
-    assert world.used_until() == RATE.interval_ms
+    assert world.used_ms() == INTERVAL_MS
     fill(world)
     for number in range(RATE.limit):  # each, not the one alone that took the last place
         world.publish(number)
@@ -149,7 +173,7 @@ def test_a_count_whose_answer_was_lost_counts_once(
 
     monkeypatch.setattr(world.client, "update_item", twice)
     world.publish(number)
-    assert world.used_until() == (number + 1) * RATE.interval_ms
+    assert world.used_ms() == (number + 1) * INTERVAL_MS
 
 
 @pytest.fixture
@@ -171,7 +195,7 @@ def test_messages_over_the_rate_are_accepted_and_take_the_bulk_lane(world: World
 
 def test_messages_count_by_the_time_at_which_they_were_sent(world: World) -> None:
     """However fast a queue is emptied, and about in order."""
-    sent = [number * RATE.interval_ms for number in range(9)]
+    sent = [number * INTERVAL_MS for number in range(9)]
     lanes = [world.accept(number, after_ms=sent[number]) for number in (1, 0, 2, 4, 3, 5, 7, 6, 8)]
     assert set(lanes) == {""}
 
@@ -230,10 +254,10 @@ def refuse_counts(world: World, code: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_edits_and_retractions_are_not_counted(world: World) -> None:
     fill(world)
-    before = world.used_until()
+    before = world.used_ms()
     world.publishing.edit_own("ada-0", publisher_id="ada", body="{}", edited_at=AT + 1)
     world.publishing.retract_own("ada-0", publisher_id="ada", retracted_at=AT + 2)
-    assert world.used_until() == before
+    assert world.used_ms() == before
 
 
 def test_without_a_rate_nothing_is_counted(world: World) -> None:
