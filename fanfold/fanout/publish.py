@@ -177,6 +177,9 @@ class Publishing:
         In that order, nobody sees a post that is not owed to all. What dies between the two leaves
         a row without a post, which PLAN ends as void, and which a repeat takes up. Of a request
         with a key, `keyed`, nothing is stored that it did not send.
+
+        Whoever stores the post owes the command, since only one can: copies of a publish that come
+        at the same time may open the row together, and a repeat may be the first to store.
         """
         row = _row(wanted, lane)
         seen = self.ledger.open(row)
@@ -199,7 +202,7 @@ class Publishing:
             self.ledger.open(_row(post, lane), over=row)
             return post, True
         is_silent = row.awaits_plan and clock.now_ms() - row.changed_ms >= SILENT_MS
-        return post, not seen or post is wanted or is_silent
+        return post, post is wanted or is_silent
 
     def _take_up(
         self, seen: Fanout, wanted: Post, lane: str, keyed: NewPost | None
