@@ -182,6 +182,8 @@ METRICS_NAMESPACE = "Fanfold"
 FANOUTS_STALLED = "FanoutsStalled"
 # How many fan-outs operators have ended. By the table of the ledger, since no function emits it.
 FANOUTS_ABANDONED = "FanoutsAbandoned"
+# Deliveries that PLAN has ended because their post is missing.
+FANOUTS_VOIDED = "FanoutsVoided"
 # Ages of the oldest open fan-outs in seconds, 0 if there is none: of those with one segment or
 # without a plan, and of those with more. SWEEP emits them at the end of a run that came through.
 OLDEST_SMALL_OPEN_SECONDS = "OldestSmallOpenSeconds"

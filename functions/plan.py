@@ -116,6 +116,7 @@ def _plan(fanout_id: str, publisher_id: str, received: Received) -> None:
     )
     if outcome.what == VOID:  # a publish that failed; or a post that was lost, as nobody can tell
         logger.warning("A delivery was ended because its post is missing.", fanout_id=fanout_id)
+        count(names.FANOUTS_VOIDED, 1)
     logger.info(
         "A post was planned.",
         outcome=outcome.what,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -351,8 +352,8 @@ def test_a_fanout_without_its_post_is_visibly_not_delivered(
     assert (state(system), system.ledger(REF).delivered) == ("complete", 3)
 
 
-def test_a_post_that_is_missing_where_sweep_asks_ends_its_delivery_and_the_log_names_it(
-    system: System, caplog: pytest.LogCaptureFixture
+def test_a_post_that_is_missing_where_sweep_asks_ends_its_delivery_visibly(
+    system: System, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     system.give_followers(3)
     system.publish()
@@ -365,6 +366,9 @@ def test_a_post_that_is_missing_where_sweep_asks_ends_its_delivery_and_the_log_n
     assert system.ledger().state == VOID
     (line,) = [each for each in caplog.records if "its post is missing" in each.getMessage()]
     assert (line.levelname, vars(line)["fanout_id"]) == ("WARNING", POST)
+    emitted = [json.loads(each) for each in capsys.readouterr().out.splitlines() if each[:1] == "{"]
+    counted = [each[names.FANOUTS_VOIDED] for each in emitted if names.FANOUTS_VOIDED in each]
+    assert counted == [[1]]
 
 
 @pytest.mark.usefixtures("through_lanes")

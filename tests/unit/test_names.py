@@ -18,6 +18,7 @@ def test_the_public_metrics_keep_their_names() -> None:
     ]
     assert names.FANOUTS_STALLED == "FanoutsStalled"
     assert names.FANOUTS_ABANDONED == "FanoutsAbandoned"
+    assert names.FANOUTS_VOIDED == "FanoutsVoided"
     assert names.OLDEST_SMALL_OPEN_SECONDS == "OldestSmallOpenSeconds"
     assert names.OLDEST_LARGE_OPEN_SECONDS == "OldestLargeOpenSeconds"
     assert names.OLDEST_DEAD_LETTER_SECONDS == "OldestDeadLetterSeconds"
