@@ -71,7 +71,7 @@ class Part(NamedTuple):
 def licence_of(package: str) -> str:
     """What the package's metadata says; raises `KeyError` if that is nothing that is understood."""
     about: Any = metadata.metadata(package)
-    said = about["License-Expression"] or about["License"]
+    said = about.get("License-Expression") or about.get("License")
     return IN_WORDS.get(said, str(said))
 
 
