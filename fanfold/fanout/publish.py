@@ -214,16 +214,21 @@ class Publishing:
         saying which.
         """
         now_ms = clock.now_ms()
-        if seen.state == ABANDONED and seen.publisher_id == wanted.publisher_id:
-            # An operator has ended its delivery, which stays so: the post is stored, and not sent.
-            return _at_times_of(seen, wanted), seen
-        if seen.may_be_stored(now_ms):
-            if seen.publisher_id != wanted.publisher_id:
+        is_ours = seen.publisher_id == wanted.publisher_id
+        # By an operator, which stays so: the post is stored, and not sent.
+        has_ended = is_ours and seen.state == ABANDONED
+        if has_ended or seen.may_be_stored(now_ms):
+            if not is_ours:
                 raise _contended()
-            wanted = _at_times_of(seen, wanted)
+            wanted = replace(
+                wanted,
+                published_at=split_sort_key(seen.sort_key)[0],
+                accepted_at=seen.accepted_at,
+                expires_at=seen.expires_at + OUTLIVES_SECONDS,
+            )
             if keyed:
                 _check_key(keyed, wanted)
-            if now_ms - seen.changed_ms < JOINED_MS:
+            if has_ended or now_ms - seen.changed_ms < JOINED_MS:
                 return wanted, seen
         row = _row(wanted, lane)
         other = self.ledger.open(row, over=seen)
@@ -297,15 +302,6 @@ def _row(post: Post, lane: str) -> Fanout:
         expires_at=post.entries_expire_at,
         lane=lane,
         changed_at=times.to_text(clock.now_ms()),
-    )
-
-
-def _at_times_of(row: Fanout, post: Post) -> Post:
-    return replace(
-        post,
-        published_at=split_sort_key(row.sort_key)[0],
-        accepted_at=row.accepted_at,
-        expires_at=row.expires_at + OUTLIVES_SECONDS,
     )
 
 

@@ -31,7 +31,7 @@ from fanfold.fanout.publish import (
     Publishing,
     is_repeat,
 )
-from fanfold.fanout.row import QUEUED, VOID, VOID_MS, Fanout
+from fanfold.fanout.row import ABANDONED, QUEUED, VOID, VOID_MS, Fanout
 from fanfold.messages import Message
 from fanfold.names import FANOUTS, POSTS
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Posts
@@ -273,6 +273,38 @@ def test_a_later_repeat_takes_its_own_time(world: World, after_ms: int, is_void:
     assert post.accepted_at == times.to_text(AT + after_ms)
     assert (world.row.sort_key, world.row.state) == (post.sort_key, QUEUED)
     assert len(world.queue.sent) == 1
+
+
+@pytest.mark.parametrize("after_ms", [0, JOINED_MS, VOID_MS, 3_600_000])
+@pytest.mark.parametrize("by_message", [False, True])
+def test_what_an_operator_has_ended_before_its_post_was_stored_stays_ended(
+    world: World, after_ms: int, by_message: bool
+) -> None:
+    world.fail_to_store()
+    world.publishing.ledger.abandon("post-1", now=times.to_text(AT + 1))
+    row = world.row
+    for _ in range(2):
+        if by_message:
+            world.now_ms = AT + after_ms
+            post = world.publishing.accept(NEW, accepted_at=AT + after_ms)
+        else:
+            post = world.publish(at=AT + after_ms).post
+        assert (post.accepted_at, post.sort_key) == (row.accepted_at, row.sort_key)
+        assert world.publishing.posts.one("post-1") == post
+        assert (row.state, world.row) == (ABANDONED, row)
+
+
+def test_a_key_of_a_publish_that_an_operator_has_ended_stores_nothing_else(world: World) -> None:
+    world.fail_to_store()
+    world.publishing.ledger.abandon("post-1", now=times.to_text(AT + 1))
+    for _ in range(2):
+        with pytest.raises(KeyReused):
+            world.publish(replace(NEW, published_at=times.to_text(AT - 1)), AT + JOINED_MS)
+        assert world.publishing.posts.one("post-1") is None
+    # The row of what somebody else never stored is free.
+    others = replace(NEW, publisher_id="bea")
+    assert world.publish(others, AT + JOINED_MS).post.publisher_id == "bea"
+    assert world.row.state == QUEUED
 
 
 def test_a_row_of_somebody_else_is_waited_for(world: World) -> None:
