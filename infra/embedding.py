@@ -80,6 +80,7 @@ class Properties:
     name: str | None = None
     users: Users | None = None
     retention: Duration | None = None
+    longest_retention: Duration | None = None
     removal_policy: RemovalPolicy | None = None
     tables: TableOptions | None = None
     cors_origins: Sequence[str] | None = None
@@ -95,7 +96,9 @@ class Properties:
         if self.name is not None:
             changed["name"] = self.name
         if self.retention is not None:
-            changed["retention_days"] = _days(self.retention)
+            changed["retention_days"] = _days("retention", self.retention)
+        if self.longest_retention is not None:
+            changed["longest_retention_days"] = _days("longest_retention", self.longest_retention)
         if self.removal_policy is not None:
             changed["keep_data"] = _keeps(self.removal_policy)
         if self.cors_origins is not None:
@@ -131,10 +134,10 @@ def _of_tables(options: TableOptions) -> dict[str, Any]:
     return {"first_deploy": not chosen.pop("deletion_protection"), **chosen}
 
 
-def _days(retention: Duration) -> int:
-    seconds = None if Token.is_unresolved(retention) else retention.to_seconds()
+def _days(name: str, given: Duration) -> int:
+    seconds = None if Token.is_unresolved(given) else given.to_seconds()
     if seconds is None or seconds % 86_400:
-        raise StageError("'retention' must be a whole number of days, such as Duration.days(30).")
+        raise StageError(f"{name!r} must be a whole number of days, such as Duration.days(30).")
     return int(seconds) // 86_400
 
 

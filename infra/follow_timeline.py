@@ -63,6 +63,8 @@ class FollowTimeline(Construct):
         name: str | None = None,
         # How long entries live.
         retention: Duration | None = None,
+        # How long they ever lived, where that was longer.
+        longest_retention: Duration | None = None,
         removal_policy: RemovalPolicy | None = None,
         tables: TableOptions | None = None,
         # Of browser apps.
@@ -93,6 +95,7 @@ class FollowTimeline(Construct):
             name=name,
             users=users,
             retention=retention,
+            longest_retention=longest_retention,
             removal_policy=removal_policy,
             tables=tables,
             cors_origins=cors_origins,

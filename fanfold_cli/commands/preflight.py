@@ -107,6 +107,11 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
             checks.check_warmth(wanted, found),
         ]
 
+    def retention() -> list[Check]:
+        if found is None or not found.has_lived:
+            return []
+        return [checks.check_retention(wanted, account.entry_days(wanted.stack))]
+
     def alarms() -> list[Check]:
         if found is None or found.alarm_topic is None:
             return []
@@ -127,6 +132,7 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
     asked: dict[str, Callable[[], list[Check]]] = {
         "bootstrap": bootstrap,
         "stack": stack,
+        "retention": retention,
         "alarms": alarms,
         "Slack": slack,
         "concurrency": concurrency,

@@ -16,7 +16,7 @@ from fanfold_cli.console import ExpectedError, counted, interrupted_with, say
 from fanfold_cli.local import assembly, context, engine, gaps
 from fanfold_cli.local.cdk import Cdk, find_executable
 from fanfold_cli.local.home import CHECKOUT, IS_CHECKOUT, EngineState, Home
-from fanfold_cli.local.template import API_TYPE, lost_tables
+from fanfold_cli.local.template import API_TYPE, entry_days, forgotten_days, lost_tables
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment, outputs_of
 
@@ -133,6 +133,7 @@ def _deploy(home: Home, state: EngineState, cdk: Cdk, progress: Progress) -> Eng
         progress.report("The stack is the same as the deployed one: there is nothing to do.")
         return state
     _refuse_to_lose_data(home, stacks)
+    _refuse_to_forget(home, stacks)
     # If this run stops before the gaps are closed, the next run must deploy again.
     state = replace(state, source_hash=None, assembly_hash=None)
     home.write_state(state)
@@ -255,6 +256,18 @@ def _refuse_to_lose_data(home: Home, stacks: list[assembly.SynthesizedStack]) ->
             "with the same values of -c if there are any: it deletes the local data and deploys "
             "the new stack."
         )
+
+
+def _refuse_to_forget(home: Home, stacks: list[assembly.SynthesizedStack]) -> None:
+    new = {stack.name: stack.template for stack in stacks}
+    for name, deployed in assembly.read_deployed(home.deployed).items():
+        if days := forgotten_days(entry_days(deployed), entry_days(new.get(name, {}))):
+            raise ExpectedError(
+                f"Entries have lived for {days:,} days in {name}, and this deploy would forget it: "
+                "whom readers have unfollowed could be shown to them again. So nothing was "
+                f"deployed. Give -c longest_retention_days={days} too; in an app of your own, "
+                f"longest_retention=Duration.days({days})."
+            )
 
 
 def _complete(

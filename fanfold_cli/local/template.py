@@ -10,6 +10,8 @@ Template = Mapping[str, Any]
 # changes. AWS updates most of these properties in place.
 TABLE_TYPE: Final = "AWS::DynamoDB::GlobalTable"
 API_TYPE: Final = "AWS::ApiGatewayV2::Api"
+FUNCTION_TYPE: Final = "AWS::Lambda::Function"
+_RETENTIONS: Final = ("RETENTION_DAYS", "LONGEST_RETENTION_DAYS")
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,22 @@ def lost_tables(deployed: Template, synthesized: Template) -> list[LostTable]:
         if differing or logical_id not in new:
             lost.append(LostTable(_path(logical_id, table), differing))
     return lost
+
+
+def forgotten_days(deployed: Mapping[str, int], wanted: Mapping[str, int]) -> int:
+    """How long entries may have lived, where an update would let a function forget it; or 0."""
+    return max((days for id_, days in deployed.items() if wanted.get(id_, days) < days), default=0)
+
+
+def entry_days(template: Template) -> dict[str, int]:
+    """`Settings.entry_days` of each of our functions, of whatever version, by its logical id."""
+    found = {}
+    for logical_id, function in _of_type(FUNCTION_TYPE, template).items():
+        variables = function["Properties"].get("Environment", {}).get("Variables", {})
+        if "TIMELINES_TABLE" in variables:
+            known = (variables.get(name, 0) for name in _RETENTIONS)
+            found[logical_id] = max(map(int, known))
+    return found
 
 
 def times_to_live(template: Template) -> dict[str, str]:

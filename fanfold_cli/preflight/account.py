@@ -1,12 +1,13 @@
 """What an account has, read and never changed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
 from fanfold_cli import aws
+from fanfold_cli.local.template import entry_days
 from fanfold_cli.preflight.checks import FoundStack, FoundTable
 from fanfold_cli.preflight.wanted import SUBSCRIPTION_TYPE, TABLE_TYPES, Slack
 
@@ -67,6 +68,11 @@ class Account:
             next((arn for _, arn in _of(made, "AWS::SNS::Topic")), None),
             frozenset(logical for logical, _ in _of(made, SUBSCRIPTION_TYPE)),
         )
+
+    def entry_days(self, stack: str) -> Mapping[str, int]:
+        """How long entries may have lived, by the template that was deployed last."""
+        answer = self._client("cloudformation").get_template(StackName=stack)
+        return entry_days(answer["TemplateBody"])
 
     def addresses(self, topic: str) -> dict[str, bool]:
         """The e-mail addresses that a topic has, and whether each has been confirmed."""

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MIN_CONCURRENCY, room_of
 from fanfold_cli.console import counted
+from fanfold_cli.local.template import forgotten_days
 from fanfold_cli.preflight.wanted import Slack, Wanted
 
 RECOVERY = "docs/recovery.md"
@@ -49,6 +50,11 @@ class FoundStack:
     pools: Mapping[str, bool]
     alarm_topic: str | None
     subscriptions: frozenset[str]
+
+    @property
+    def has_lived(self) -> bool:
+        """Whether a deploy of it has ever succeeded, as far as its status tells."""
+        return self.status not in ("REVIEW_IN_PROGRESS", "ROLLBACK_COMPLETE")
 
     def unprotected(self) -> list[str]:
         names = [] if self.is_protected else ["the stack"]
@@ -249,6 +255,20 @@ def check_warmth(wanted: Wanted, found: FoundStack | None) -> Check:
             "to prepare a table.",
         )
     return Check(name, Status.OK, f"{have}.")
+
+
+def check_retention(wanted: Wanted, deployed: Mapping[str, int]) -> Check:
+    """Whether this deploy remembers how long entries have lived, as the `deployed` functions do."""
+    name = "retention"
+    if days := forgotten_days(deployed, wanted.entry_days):
+        return Check(
+            name,
+            Status.REFUSED,
+            f"Entries have lived for {days:,} days in {wanted.stack}, and this deploy would forget "
+            "it: whom readers have unfollowed could be shown to them again. Add "
+            f"-c longest_retention_days={days} to this deploy and all later ones.",
+        )
+    return Check(name, Status.OK, "This deploy knows how long entries have lived.")
 
 
 def check_alarms(wanted: Wanted, found: FoundStack, confirmed: Mapping[str, bool]) -> Check:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fanfold import names
 from fanfold_cli.local.assembly import SynthesizedStack
+from fanfold_cli.local.template import entry_days
 
 TABLE_TYPES: Final = ("AWS::DynamoDB::Table", "AWS::DynamoDB::GlobalTable")
 SUBSCRIPTION_TYPE: Final = "AWS::SNS::Subscription"
@@ -35,6 +36,7 @@ class Wanted:
     workers: int  # of all queues together
     max_write_units: int | None
     warm_write_units: int | None
+    entry_days: Mapping[str, int]  # of the functions, by their logical ids
 
     @classmethod
     def by(cls, stack: SynthesizedStack) -> "Wanted":
@@ -66,6 +68,7 @@ class Wanted:
             ),
             max_write_units=_max_write_units(tables),
             warm_write_units=template.get("Metadata", {}).get("Fanfold", {}).get("WarmWriteUnits"),
+            entry_days=entry_days(template),
         )
 
 

@@ -109,8 +109,15 @@ def test_the_retention_is_in_whole_days(stack: Stack) -> None:
     embed(stack, retention=Duration.days(7))
     assert {each["RETENTION_DAYS"] for each in variables(template_of(stack)).values()} == {"7"}
     for wrong in (Duration.hours(36), Duration.minutes(1)):
-        with pytest.raises(StageError, match="'retention' must be a whole number of days"):
-            embed(stack, f"In{wrong.to_minutes()}", retention=wrong)
+        for name in ("retention", "longest_retention"):
+            with pytest.raises(StageError, match=f"'{name}' must be a whole number of days"):
+                embed(stack, f"{name}{wrong.to_minutes()}", **{name: wrong})
+
+
+def test_how_long_entries_ever_lived_is_remembered(stack: Stack) -> None:
+    embed(stack, retention=Duration.days(7), longest_retention=Duration.days(30))
+    for each in variables(template_of(stack)).values():
+        assert (each["RETENTION_DAYS"], each["LONGEST_RETENTION_DAYS"]) == ("7", "30")
 
 
 def test_the_name_is_that_of_logs_and_metrics(stack: Stack) -> None:

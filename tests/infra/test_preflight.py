@@ -117,6 +117,7 @@ class World:
             EnableTerminationProtection=stack.is_protected,
         )
         self.protect(stack.is_protected)
+        self.answers["GetTemplate"] = {"TemplateBody": stack.template}
 
     def protect(self, is_protected: bool) -> None:
         dynamodb = self.client("dynamodb")
@@ -190,7 +191,7 @@ FIRST_OK = {
     "concurrency": "ok",
     "write quota": "ok",
 }
-GOOD = {**FIRST_OK, "alarms": "ok"}  # of a stack that exists
+GOOD = {**FIRST_OK, "retention": "ok", "alarms": "ok"}  # of a stack that exists
 
 
 def test_from_the_first_deploy_to_the_protected_stack(world: World) -> None:
@@ -249,7 +250,7 @@ def test_after_a_failed_first_deploy_the_same_deploy_may_follow(world: World) ->
     world.deploy(*FIRST)
     world.stack.status = "ROLLBACK_COMPLETE"
     ran = world.preflight(*FIRST)
-    assert (ran.exit_code, results(ran)) == (0, GOOD)
+    assert (ran.exit_code, results(ran)) == (0, {**FIRST_OK, "alarms": "ok"})
 
 
 def test_a_new_account_without_anything(world: World) -> None:
@@ -270,6 +271,20 @@ def test_tables_colder_than_the_stage_says_are_named(world: World) -> None:
     assert results(ran)["warm tables"] == "warning"
     assert "timelines 4,000, followers 4,000" in sentence(ran, "warm tables")
     assert sentence(ran, "warm tables").count("WriteUnitsPerSecond=20000") == 2
+
+
+def test_a_deploy_that_forgets_how_long_entries_have_lived_is_refused(world: World) -> None:
+    world.deploy(*FIRST)
+    shorter = (*FIRST, "retention_days=7")
+    refused = world.preflight(*shorter)
+    assert (refused.exit_code, results(refused)["retention"]) == (1, "refused")
+    assert "lived for 30 days in Fanfold-prod" in sentence(refused, "retention")
+    assert "Add -c longest_retention_days=30 to" in sentence(refused, "retention")
+    assert results(world.preflight(*shorter, "longest_retention_days=29"))["retention"] == "refused"
+    assert results(world.preflight(*shorter, "longest_retention_days=30"))["retention"] == "ok"
+    assert results(world.preflight(*FIRST, "retention_days=60"))["retention"] == "ok"
+    world.stack.status = "ROLLBACK_COMPLETE"  # nothing has ever lived there
+    assert "retention" not in results(world.preflight(*shorter))
 
 
 def test_an_address_that_never_confirmed_hears_no_alarm(world: World) -> None:
@@ -373,6 +388,7 @@ def test_a_local_engine_that_the_environment_names_is_not_taken_for_aws(
     [
         "GetParameter",
         "DescribeStacks",
+        "GetTemplate",
         "ListSubscriptionsByTopic",
         "GetAccountSettings",
         "DescribeLimits",

@@ -102,6 +102,23 @@ def test_deployed_templates_are_read_back_by_the_name_of_their_stack(tmp_path: P
     assert assembly.read_deployed(tmp_path / "deployed") == {"S": {"a": 1}}
 
 
+def test_a_deployment_that_forgets_how_long_entries_have_lived_is_refused(tmp_path: Path) -> None:
+    def lived(days: int) -> list[assembly.SynthesizedStack]:
+        variables = {"TIMELINES_TABLE": {"Ref": "Timelines"}, "RETENTION_DAYS": str(days)}
+        function = {
+            "Type": "AWS::Lambda::Function",
+            "Properties": {"Environment": {"Variables": variables}},
+        }
+        return [assembly.SynthesizedStack("S", {"Resources": {"F": function}})]
+
+    home = Home(tmp_path)
+    deploy._refuse_to_forget(home, lived(7))
+    assembly.save_deployed(home.deployed, lived(30))
+    deploy._refuse_to_forget(home, lived(30))
+    with pytest.raises(ExpectedError, match=r"30 days in S.*nothing was.*longest_retention_days=30"):
+        deploy._refuse_to_forget(home, lived(7))
+
+
 @pytest.mark.parametrize(
     "path",
     [

@@ -53,6 +53,52 @@ def test_changes_that_would_delete_items_are_found(
     assert [table.sentence() for table in lost] == ([sentence] if sentence else [])
 
 
+def forgotten(deployed: dict[str, Any], synthesized: dict[str, Any]) -> int:
+    return template.forgotten_days(template.entry_days(deployed), template.entry_days(synthesized))
+
+
+def function(**variables: Any) -> dict[str, Any]:
+    known = {"TIMELINES_TABLE": {"Ref": "It"}, **variables}
+    return {
+        "Type": "AWS::Lambda::Function",
+        "Properties": {"Environment": {"Variables": known}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("now", "days"),
+    [
+        ({"RETENTION_DAYS": "7"}, 60),
+        ({"RETENTION_DAYS": "7", "LONGEST_RETENTION_DAYS": "59"}, 60),
+        ({"RETENTION_DAYS": "7", "LONGEST_RETENTION_DAYS": "60"}, 0),
+        ({"RETENTION_DAYS": "60"}, 0),
+        ({"RETENTION_DAYS": "90"}, 0),
+    ],
+)
+def test_a_deploy_that_forgets_how_long_entries_have_lived_is_found(
+    now: dict[str, str], days: int
+) -> None:
+    for before in (
+        {"RETENTION_DAYS": "60"},
+        {"RETENTION_DAYS": "30", "LONGEST_RETENTION_DAYS": "60"},
+        {"RETENTION_DAYS": "60", "LONGEST_RETENTION_DAYS": "30"},
+    ):
+        deployed, synthesized = stack(F=function(**before)), stack(F=function(**now), New=TABLE)
+        assert forgotten(deployed, synthesized) == days
+
+
+def test_each_timeline_of_a_stack_remembers_for_itself() -> None:
+    long, short = function(RETENTION_DAYS="60"), function(RETENTION_DAYS="7")
+    foreign = {"Type": "AWS::Lambda::Function", "Properties": {}}
+    of_an_app = function(RETENTION_DAYS="for ever")
+    del of_an_app["Properties"]["Environment"]["Variables"]["TIMELINES_TABLE"]
+    both = stack(Long=long, Short=short, Foreign=foreign, OfAnApp=of_an_app)
+    assert forgotten(both, both) == 0
+    assert forgotten(both, stack(Short=short)) == 0  # the other one is removed
+    assert forgotten(both, both | stack(Long=short, Short=long)) == 60
+    assert forgotten(stack(), both) == 0
+
+
 def test_a_table_without_metadata_is_named_by_its_logical_id() -> None:
     bare = {name: value for name, value in TABLE.items() if name != "Metadata"}
     assert [table.path for table in template.lost_tables(stack(It=bare), stack())] == ["It"]

@@ -37,6 +37,7 @@ ORDINARY = Wanted(
     workers=86,
     max_write_units=None,
     warm_write_units=None,
+    entry_days={},
 )
 FIRST = replace(ORDINARY, is_protected=False, stack_is_protected=False)
 DEV = replace(FIRST, keeps_data=False)
