@@ -15,6 +15,8 @@ from fanfold.errors import BadInput
 # Ids all the same, but servers and proxies take them for steps in the path of an address.
 NO_PATH_IDS = ("", ".", "..")
 _ID = re.compile(ID_PATTERN, re.ASCII)
+# What the door of users makes: of keys by `ref_id_for`, and at random.
+_DOORS_OWN = re.compile("[0-9a-f]{32}")
 _SORT_KEY = re.compile(rf"(\d{{4}}-[0-9T:.-]{{18}}Z)#({ID_PATTERN})", re.ASCII)
 
 
@@ -31,6 +33,11 @@ def check_id(text: str, *, field: str) -> str:
             "out of letters, digits and _ . : | @ + = - alone."
         )
     return text
+
+
+def is_of_users_door(ref_id: str) -> bool:
+    """Whether the door of users may have made this `ref_id`, or will."""
+    return _DOORS_OWN.fullmatch(ref_id) is not None
 
 
 def sort_key(published_at: str, ref_id: str) -> str:

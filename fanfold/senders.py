@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from fanfold.contract import ID_PATTERN
 from fanfold.errors import NotTheirs
+from fanfold.ids import is_of_users_door
 
 # Ids of users and roles begin with four letters that say what they are; an account is twelve
 # digits, and a federated user of it has a name behind that; one with `=` or `,` cannot be named,
@@ -18,7 +19,7 @@ SENDER_PATTERN = r"[A-Z]{4}[A-Z0-9]{8,124}|[0-9]{12}(?::[\w+.@-]{1,64})?"
 _ROLE = "AROA"
 _EVERYBODY = "*"
 # An id, or the beginning of ids.
-_PUBLISHER = rf"(?:{ID_PATTERN})?\*|{ID_PATTERN}"
+_NAMED = rf"(?:{ID_PATTERN})?\*|{ID_PATTERN}"
 # Stands for a sender that SQS does not name, or not as it names senders; no rule is for it.
 UNKNOWN = "unknown"
 # Of a message that is moved back again and again, by so many different operators.
@@ -41,38 +42,52 @@ def chain(sender_id: str, carried: str) -> str:
 
 
 class Rule(NamedTuple):
-    """A sender, with the ids that it may act for: whole, or beginnings that end with `*`."""
+    """A sender, with those that it may act for, and the new `ref_id` that it may take for them.
+
+    Each is an id, or the beginning of ids with a `*` behind it. Who has no `ref_ids` may take all
+    that the door of users does not make: their keys are no secret, so anybody can tell these ids.
+    """
 
     sender: str
     publishers: tuple[str, ...]
+    ref_ids: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, text: str) -> "Rule":
-        """Read `AROAEXAMPLE=news-* tv`; raises `ValueError` with what is wrong."""
-        sender, _, publishers = text.partition("=")
+        """Read `AROAEXAMPLE=news-* tv/news:*`; raises `ValueError` with what is wrong."""
+        sender, _, named = text.partition("=")
         if not re.fullmatch(SENDER_PATTERN, sender, re.ASCII):
             raise ValueError(f"{sender!r} is no unique id of a role or user, and no account")
-        found = tuple(publishers.split())
-        odd = [each for each in found if not re.fullmatch(_PUBLISHER, each, re.ASCII)]
-        if odd or not found:
-            raise ValueError(
-                f"{' '.join(odd)!r} is neither an id nor the beginning of ids with a * behind it"
-            )
-        return cls(sender, found)
+        found = [tuple(part.split()) for part in named.split("/", 1)]  # no id contains '/'
+        for part in found:
+            odd = [each for each in part if not re.fullmatch(_NAMED, each, re.ASCII)]
+            if odd or not part:
+                raise ValueError(
+                    f"{' '.join(odd)!r} is neither an id nor the beginning of ids with a * behind "
+                    "it"
+                )
+        return cls(sender, *found)
 
     @property
     def text(self) -> str:
-        return f"{self.sender}={' '.join(self.publishers)}"
+        return f"{self.sender}={'/'.join(map(' '.join, filter(None, self[1:])))}"
 
     @property
     def is_for_everybody(self) -> bool:
-        return _EVERYBODY in self.publishers
+        return _EVERYBODY in self.publishers and not self.ref_ids
 
-    def allows(self, actor: str) -> bool:
-        return any(
-            actor.startswith(each[:-1]) if each.endswith("*") else actor == each
-            for each in self.publishers
-        )
+    def allows(self, actor: str, takes: str) -> bool:
+        """Whether it may act for this one, and take this `ref_id`, if any."""
+        return _is_named(actor, self.publishers) and (not takes or self._gives(takes))
+
+    def _gives(self, ref_id: str) -> bool:
+        if self.ref_ids:
+            return _is_named(ref_id, self.ref_ids)
+        return self.is_for_everybody or not is_of_users_door(ref_id)
+
+
+def _is_named(id_: str, named: tuple[str, ...]) -> bool:
+    return any(id_.startswith(each[:-1]) if each.endswith("*") else id_ == each for each in named)
 
 
 class Senders:
@@ -88,17 +103,21 @@ class Senders:
         """Read rules with commas between them; raises `ValueError`."""
         return cls(Rule.read(each) for each in text.split(","))
 
-    def check(self, actor: str, *, sender_id: str, carried: str) -> None:
+    def check(self, actor: str, *, sender_id: str, carried: str, takes: str = "") -> None:
         """Raise `NotTheirs` unless the sender may act for this publisher or user.
+
+        And unless it may take the `ref_id` for the publisher, if the event `takes` one: publishes,
+        or leaves a tombstone where nobody has published.
 
         Who may act for everybody may also move a dead letter back, whose first sender it names in
         `carried`: then that one's rights count. Of anybody else, `carried` is not believed.
         """
         for sender in chain(sender_id, carried).split():
             rules = self._rules.get(sender, ())
-            if not any(rule.allows(actor) for rule in rules):
+            if not any(rule.allows(actor, takes) for rule in rules):
+                what = f"take the ref_id '{takes}' for" if takes else "act for"
                 raise NotTheirs(
-                    f"Its sender '{sender}' may not act for '{actor}': the stage's 'senders' "
+                    f"Its sender '{sender}' may not {what} '{actor}': the stage's 'senders' "
                     "say who may. Name it there, deploy, and redrive; or drop the message."
                 )
             if not any(rule.is_for_everybody for rule in rules):

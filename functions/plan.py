@@ -8,7 +8,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 
 from fanfold import contract, names
 from fanfold.aws.retries import AT_A_TIME
-from fanfold.errors import BadInput, EditOvertaken, NoPost, NotYet, PostRetracted
+from fanfold.errors import BadInput, EditOvertaken, NoPost, NotTheirs, NotYet, PostRetracted
 from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.lanes import Lanes
 from fanfold.fanout.ledger import Ledger
@@ -74,20 +74,27 @@ def take(received: Received) -> None:
         _plan(command.fanout_id, received.group, received)
         return
     at, read = received.first_sent_at, read_event(content)
-    if senders:
-        actor = read.user_id if isinstance(read, FollowAdded | FollowRemoved) else read.publisher_id
-        senders.check(actor, sender_id=received.sender_id, carried=received.first_senders)
+    actor = read.user_id if isinstance(read, FollowAdded | FollowRemoved) else read.publisher_id
+    _check_sender(received, actor)
     match read:
         case PostPublished() as event:
+            _check_sender(received, actor, takes=event.ref_id)
             _publish(event, received)
         case PostUpdated() as event:
             _edit(event, at)
         case PostDeleted() as event:
-            publishing.retract(event.ref_id, publisher_id=event.publisher_id, retracted_at=at)
+            _retract(event, received)
         case FollowAdded() as event:
             following.follow(event.user_id, event.publisher_id, asked_at=at, by_message=True)
         case FollowRemoved() as event:
             following.unfollow(event.user_id, event.publisher_id, asked_at=at, by_message=True)
+
+
+def _check_sender(received: Received, actor: str, *, takes: str = "") -> None:
+    if senders:
+        senders.check(
+            actor, sender_id=received.sender_id, carried=received.first_senders, takes=takes
+        )
 
 
 def _publish(event: PostPublished, received: Received) -> None:
@@ -142,6 +149,20 @@ def _edit(event: PostUpdated, edited_at: int) -> None:
         ) from None
     except (PostRetracted, EditOvertaken) as error:
         logger.info("An edit was dropped.", ref_id=event.ref_id, reason=error.unquoted)
+
+
+def _retract(event: PostDeleted, received: Received) -> None:
+    ref_id, publisher_id, at = event.ref_id, event.publisher_id, received.first_sent_at
+    try:
+        _check_sender(received, publisher_id, takes=ref_id)
+    except NotTheirs as refusal:
+        # What the publisher has published it may retract all the same: that takes nothing.
+        try:
+            publishing.retract_own(ref_id, publisher_id=publisher_id, retracted_at=at)
+        except NoPost:
+            raise refusal from None
+        return
+    publishing.retract(ref_id, publisher_id=publisher_id, retracted_at=at)
 
 
 def _turn(body: str) -> str | None:

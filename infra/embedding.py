@@ -39,20 +39,22 @@ class TableOptions:
 class Sender:
     """Who may send to the publish queue for these publishers and users, and for no others.
 
-    Each is an id, or the beginning of ids with `*` behind it. `sender_id` is what SQS calls the
-    sender: the unique id of a role or user, or an account.
+    Each is an id, or the beginning of ids with `*` behind it; so are the `ref_ids` that it may
+    take. `sender_id` is what SQS calls the sender: the unique id of a role or user, or an account.
     """
 
     sender_id: str
     publishers: tuple[str, ...]
+    ref_ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         # Letters of a text are ids, and so is a lone `*`: ("news-*") would let act for everybody.
-        if isinstance(self.publishers, str):
-            raise StageError(
-                f"The ids that the sender {self.sender_id} may act for must be several texts, such "
-                f'as ("news-*",), not the text {self.publishers!r}.'
-            )
+        for ids in (self.publishers, self.ref_ids):
+            if isinstance(ids, str):
+                raise StageError(
+                    f"The ids of the sender {self.sender_id} must be several texts, such as "
+                    f'("news-*",), not the text {ids!r}.'
+                )
         if set("=,") & set(self.sender_id):
             raise StageError(
                 f"'senders' must be like AROAEXAMPLEID=news-* tv, so {self.sender_id!r} cannot be "
@@ -60,17 +62,18 @@ class Sender:
             )
 
     @classmethod
-    def role(cls, role: iam.Role, *publishers: str) -> "Sender":
+    def role(cls, role: iam.Role, *publishers: str, ref_ids: tuple[str, ...] = ()) -> "Sender":
         if not hasattr(role, "role_id"):
             raise StageError(
                 "Only a role that this app makes tells its unique id. That of another one says "
                 "`aws iam get-role --role-name NAME --query Role.RoleId`: give it to Sender(…)."
             )
-        return cls(role.role_id, publishers)
+        return cls(role.role_id, publishers, ref_ids)
 
     @property
     def text(self) -> str:
-        return f"{self.sender_id}={' '.join(self.publishers)}"
+        taken = f"/{' '.join(self.ref_ids)}" if self.ref_ids else ""
+        return f"{self.sender_id}={' '.join(self.publishers)}{taken}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -222,8 +222,8 @@ def _check_senders(stage: Stage) -> None:
             Rule.read(re.sub(TOKEN, "AROAOFTHISAPP", text))
         except ValueError as error:
             raise StageError(
-                "'senders' must be like AROAEXAMPLEID=news-* tv, with commas between senders: "
-                f"{error}."
+                "'senders' must be like AROAEXAMPLEID=news-* tv/news:*, with commas between "
+                f"senders: {error}."
             ) from None
     if (length := len(",".join(stage.senders))) > MAX_SENDERS_CHARS:
         raise StageError(

@@ -53,7 +53,8 @@ class Stage:
     jwt_issuer: str | None = None
     jwt_audience: tuple[str, ...] = ()
     user_claim: str = Settings.user_claim
-    # Whom each sender of the publish queue may act for, such as `AROAEXAMPLE=news-* tv`.
+    # Whom each sender of the publish queue may act for, and the `ref_id` that it may take, such as
+    # `AROAEXAMPLE=news-* tv/news:*`.
     senders: tuple[str, ...] = ()
     # Who may read posts apart from timelines.
     post_readers: str = Settings.post_readers

@@ -11,17 +11,19 @@ import pytest
 from aws_model.sqs import client as sqs
 from fanfold import contract, names
 from fanfold.aws.dead_letters import DeadLetterQueue
+from fanfold.ids import ref_id_for
 from fanfold_cli.redriving import send_back
 from tests.doors.service import BASE_URL, Doors, opened
 
 NEWS, OPERATOR, STRANGER = "AROANEWSNEWSNEWS", "AROAOPERATOROPER", "AROASTRANGERSTRA"
+SHOP = "AROASHOPSHOPSHOP"
 PUBLISH = names.PUBLISH.name
 URL = f"{BASE_URL}/{PUBLISH}"
 
 
 @pytest.fixture(scope="module")
 def bound() -> Iterator[Doors]:
-    with opened(senders=f"{NEWS}=news-*,{OPERATOR}=*") as doors:
+    with opened(senders=f"{NEWS}=news-*,{OPERATOR}=*,{SHOP}=shop alice/shop:*") as doors:
         yield doors
 
 
@@ -31,9 +33,9 @@ def doors(bound: Doors) -> Doors:
     return bound
 
 
-def message(kind: str, actor: str) -> str:
+def message(kind: str, actor: str, ref_id: str = "post-1") -> str:
     """A message of each type, whose publisher (user, of a follow) is this one."""
-    who = {"user_id": actor} if kind.startswith("follow") else {"ref_id": "post-1"}
+    who = {"user_id": actor} if kind.startswith("follow") else {"ref_id": ref_id}
     publisher = "ada" if kind.startswith("follow") else actor
     body: dict[str, Any] = {"body": {}} if kind == contract.POST_UPDATED else {}
     return json.dumps({"version": 1, "type": kind, "publisher_id": publisher, **who, **body})
@@ -61,6 +63,60 @@ def test_a_sender_acts_for_its_own_and_any_other_event_is_a_dead_letter_that_say
         assert not sent(doors, message(contract.POST_PUBLISHED, "news-1"), NEWS)
     assert not sent(doors, message(kind, "news-1"), NEWS)
     assert doors.account.dump() != before
+
+
+KEY = "key-1"
+
+
+def published(doors: Doors) -> str:
+    """Alice publishes with her key; the answered `ref_id`."""
+    answer = doors.http(
+        contract.PUBLISH_POST, "alice", body='{"body":{}}', headers={"idempotency-key": KEY}
+    )
+    assert answer.status == 202
+    doors.settle()
+    return str(answer.content["ref_id"])
+
+
+@pytest.mark.parametrize("kind", [contract.POST_PUBLISHED, contract.POST_DELETED])
+def test_no_sender_takes_the_id_of_a_users_key_before_the_user_does(
+    doors: Doors, kind: str
+) -> None:
+    before = doors.account.dump()
+    taken = message(kind, "news-1", ref_id_for("alice", KEY))
+    (reason,) = sent(doors, taken, NEWS)
+    assert reason.startswith(f"Its sender '{NEWS}' may not take the ref_id")
+    assert doors.letters(PUBLISH)[0][1]["kind"] == "gave_up"
+    assert doors.account.dump() == before
+    assert published(doors) == ref_id_for("alice", KEY)
+
+
+@pytest.mark.parametrize("kind", [contract.POST_PUBLISHED, contract.POST_DELETED])
+def test_no_sender_with_ids_of_its_own_takes_another(doors: Doors, kind: str) -> None:
+    before = doors.account.dump()
+    (reason,) = sent(doors, message(kind, "shop", "news:1"), SHOP)
+    assert reason.startswith(f"Its sender '{SHOP}' may not take the ref_id 'news:1' for 'shop'")
+    assert doors.account.dump() == before
+    doors.reset()
+    assert not sent(doors, message(kind, "shop", "shop:4711"), SHOP)
+    assert doors.account.dump() != before
+
+
+def test_a_service_edits_and_retracts_what_its_user_has_published_over_http(doors: Doors) -> None:
+    ref_id = published(doors)
+    assert not sent(doors, message(contract.POST_UPDATED, "alice", ref_id), SHOP)
+    for _ in range(2):  # the message comes twice
+        assert not sent(doors, message(contract.POST_DELETED, "alice", ref_id), SHOP)
+    answer = doors.http(
+        contract.PUBLISH_POST, "alice", body='{"body":{}}', headers={"idempotency-key": KEY}
+    )
+    assert answer.status == 410
+
+
+def test_whose_post_it_is_no_sender_learns_from_a_retraction(doors: Doors) -> None:
+    ref_id = published(doors)
+    (reason,) = sent(doors, message(contract.POST_DELETED, "news-1", ref_id), NEWS)
+    assert reason.startswith(f"Its sender '{NEWS}' may not take the ref_id")
 
 
 def test_a_strangers_message_holds_up_none_of_its_batch(doors: Doors) -> None:

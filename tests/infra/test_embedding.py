@@ -245,12 +245,15 @@ def test_on_a_local_engine_the_functions_run_on_this_machine(
 
 def test_senders_are_bound_to_whom_they_may_act_for(stack: Stack) -> None:
     role = iam.Role(stack, "News", assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"))
-    senders = [Sender.role(role, "news-*", "tv"), Sender("AIDAEXAMPLEOPS", ("*",))]
+    senders = [
+        Sender.role(role, "news-*", "tv", ref_ids=("news:*", "tv:*")),
+        Sender("AIDAEXAMPLEOPS", ("*",)),
+    ]
     embed(stack, senders=senders).grant_publish(role)
     found = template_of(stack)
     role_id = next(each for each in resources(found, "AWS::IAM::Role") if each.startswith("News"))
     ((*text,),) = [variables(found)["plan"]["SENDERS"]["Fn::Join"][1]]
-    assert text == [{"Fn::GetAtt": [role_id, "RoleId"]}, "=news-* tv,AIDAEXAMPLEOPS=*"]
+    assert text == [{"Fn::GetAtt": [role_id, "RoleId"]}, "=news-* tv/news:* tv:*,AIDAEXAMPLEOPS=*"]
 
 
 def test_a_sender_that_may_act_for_nobody_is_refused(stack: Stack) -> None:
@@ -263,6 +266,8 @@ def test_one_text_in_place_of_a_sender_s_ids_is_refused(ids: Any) -> None:
     """Its letters would be ids, and the last one of `news-*` lets act for everybody."""
     with pytest.raises(StageError, match='several texts, such as \\("news-\\*",\\)'):
         Sender("AIDAEXAMPLEOPS", ids)
+    with pytest.raises(StageError, match='several texts, such as \\("news-\\*",\\)'):
+        Sender("AIDAEXAMPLEOPS", ("ops",), ids)
 
 
 def test_senders_without_any_are_refused_as_they_would_bind_nobody(stack: Stack) -> None:

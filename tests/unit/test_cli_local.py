@@ -115,7 +115,7 @@ def test_a_deployment_that_forgets_how_long_entries_have_lived_is_refused(tmp_pa
     deploy._refuse_to_forget(home, lived(7))
     assembly.save_deployed(home.deployed, lived(30))
     deploy._refuse_to_forget(home, lived(30))
-    with pytest.raises(ExpectedError, match=r"30 days in S.*nothing was.*longest_retention_days=30"):
+    with pytest.raises(ExpectedError, match=r"30 days in S.*nothing.*longest_retention_days=30"):
         deploy._refuse_to_forget(home, lived(7))
 
 

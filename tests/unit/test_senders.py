@@ -1,19 +1,28 @@
 """Who may act for whom on the publish queue, by what SQS says of a message's sender."""
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fanfold import clock
 from fanfold.errors import NotTheirs
+from fanfold.ids import ref_id_for
 from fanfold.senders import UNKNOWN, Rule, Senders, chain, identity
 
 NEWS, SHOP, OPERATOR = "AROANEWSNEWSNEWS", "AIDASHOPSHOPSHOP", "AROAOPERATOROPER"
-SENDERS = Senders.read(f"{NEWS}=news-* tv,{SHOP}=shop,{OPERATOR}=*,{SHOP}=sale")
+WIDE = "AROAWIDEWIDEWIDE"
+SENDERS = Senders.read(
+    f"{NEWS}=news-* tv,{SHOP}=shop/shop:* s1,{OPERATOR}=*,{SHOP}=sale/sale:*,{WIDE}=*/wide:*"
+)
+# What the door of users makes, of a key and at random.
+DOORS_OWN = [ref_id_for("alice", "key-1"), clock.new_id()]
 
 
-def may(sender_id: str, actor: str, carried: str = "") -> bool:
+def may(sender_id: str, actor: str, carried: str = "", takes: str = "") -> bool:
     try:
-        SENDERS.check(actor, sender_id=sender_id, carried=carried)
+        SENDERS.check(actor, sender_id=sender_id, carried=carried, takes=takes)
     except NotTheirs:
         return False
     return True
@@ -50,6 +59,50 @@ def test_who_is_not_named_acts_for_nobody(sender_id: str) -> None:
 def test_rules_of_one_sender_add_up() -> None:
     assert may(SHOP, "shop")
     assert may(SHOP, "sale")
+
+
+@pytest.mark.parametrize("ref_id", DOORS_OWN)
+def test_nobody_takes_an_id_that_the_door_of_users_makes_unless_its_rule_says_so(
+    ref_id: str,
+) -> None:
+    """Or whoever knows a user's key, which is no secret, takes the id of the post beforehand."""
+    assert not may(NEWS, "news-1", takes=ref_id)
+    assert not may(SHOP, "shop", takes=ref_id)
+    assert not may(WIDE, "alice", takes=ref_id)
+    assert may(OPERATOR, "alice", takes=ref_id)
+    assert not may(OPERATOR, "news-1", carried=NEWS, takes=ref_id)
+    Senders.read(f"{NEWS}=news-*/*").check("news-1", sender_id=NEWS, carried="", takes=ref_id)
+
+
+@pytest.mark.parametrize(
+    "ref_id", ["r", "shop:4711", str(UUID(int=1)), "0" * 31, "0" * 33, "F" * 32]
+)
+def test_a_sender_without_ids_of_its_own_takes_any_other(ref_id: str) -> None:
+    assert may(NEWS, "news-1", takes=ref_id)
+
+
+def test_a_sender_with_ids_of_its_own_takes_no_others() -> None:
+    assert may(SHOP, "shop", takes="shop:4711")
+    assert may(SHOP, "shop", takes="s1")
+    assert not may(SHOP, "shop", takes="news:1")
+    assert not may(SHOP, "shop", takes="s12")
+    assert not may(SHOP, "shop", takes="sale:1"), "that is of another rule"
+    assert may(SHOP, "sale", takes="sale:1")
+    assert may(WIDE, "ada", takes="wide:1")
+    assert may(SHOP, "shop"), "it takes none"
+
+
+def test_who_may_act_for_everybody_with_some_ids_alone_is_not_believed_about_a_first_sender() -> (
+    None
+):
+    assert may(WIDE, "ada", carried=NEWS)
+
+
+def test_a_refusal_of_an_id_names_it_and_what_to_do() -> None:
+    with pytest.raises(
+        NotTheirs, match=f"'{SHOP}' may not take the ref_id 'news:1' for 'shop'.*'senders'.*redrive"
+    ):
+        SENDERS.check("shop", sender_id=SHOP, carried="", takes="news:1")
 
 
 def test_a_refusal_names_the_sender_and_what_to_do() -> None:
@@ -91,6 +144,7 @@ def test_what_a_letter_carries_is_short_and_fits_an_attribute(sender_id: str, ca
     [
         *("", "AROANEWSNEWSNEWS", "AROANEWSNEWSNEWS=", "=ada", "aroanewsnewsnews=ada", "AROA=ada"),
         *("AROANEWSNEWSNEWS=a*b", "AROANEWSNEWSNEWS=**", "AROANEWSNEWSNEWS=a#b", "12345=ada"),
+        *("AROANEWSNEWSNEWS=ada/", "AROANEWSNEWSNEWS=/a", "AROANEWSNEWSNEWS=a/b/c"),
         *("arn:aws:iam::123456789012:role/news=ada", "AROANEWSNEWSNEWS:session=ada"),
     ],
 )
@@ -100,7 +154,14 @@ def test_a_rule_that_names_no_sender_or_nobody_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [f"{NEWS}=news-* tv", f"{SHOP}=*", "123456789012=a", "123456789012:bob=a=b"]
+    "text",
+    [
+        f"{NEWS}=news-* tv",
+        f"{NEWS}=a b*/c d*",
+        f"{SHOP}=*",
+        "123456789012=a",
+        "123456789012:bob=a=b",
+    ],
 )
 def test_a_rule_is_written_as_it_is_read(text: str) -> None:
     assert Rule.read(text).text == text
