@@ -10,23 +10,20 @@ from contract_docs import limits, messages, openapi
 
 ROOT = Path(__file__).parents[1]
 TODAY = ROOT / "docs"
-FROZEN = ROOT / "contract_docs/frozen"
 OPENAPI = "openapi.json"
 SCHEMAS = "schemas"
 LIMITS = "limits.md"
 
 
 def documents() -> dict[str, Any]:
-    """Today's documents by their path below `TODAY` or `FROZEN`."""
+    """Today's documents by their path below `TODAY`."""
     schemas = {f"{SCHEMAS}/{kind}.json": each for kind, each in messages.documents().items()}
     return {OPENAPI: openapi.document(), **schemas}
 
 
-def all_texts(*, freeze: bool = False) -> dict[Path, str]:
-    """The texts of the files that are to be written; with `freeze`, the last release's too."""
-    folders = (TODAY, FROZEN) if freeze else (TODAY,)
-    found = documents()
-    texts = {folder / name: text(each) for folder in folders for name, each in found.items()}
+def all_texts() -> dict[Path, str]:
+    """The texts of the files that are to be written."""
+    texts = {TODAY / name: text(each) for name, each in documents().items()}
     return {**texts, TODAY / LIMITS: limits.page()}
 
 
