@@ -11,8 +11,8 @@ from typing import NamedTuple
 from fanfold.contract import MAX_CURSOR_CHARS
 from fanfold.errors import BadInput
 
-# Version 1 holds a position alone. It is still read.
-_VERSION, _POSITION_ALONE = "2", "1"
+# Of what a cursor holds, so that a later version can tell the cursors of this one.
+_VERSION = "2"
 # No id and no time contains it.
 _SEPARATOR = b"\n"
 # How many entries a cursor remembers, and in how many bytes each: with two keys of 153 characters
@@ -47,24 +47,21 @@ def encode(cursor: Cursor) -> str:
     """Write a cursor, whose position is a key of the range that is read."""
     low = "" if cursor.low == cursor.position else cursor.low
     parts = (cursor.position.encode(), low.encode(), b"".join(cursor.seen))
-    return _VERSION + _packed(_SEPARATOR.join(parts))
+    content = base64.urlsafe_b64encode(_SEPARATOR.join(parts))
+    return _VERSION + content.decode().rstrip("=")
 
 
 def decode(text: str, *, is_position: Callable[[str], bool]) -> Cursor:
-    """Read a cursor; raises `BadInput` for a text that no version of `encode` wrote."""
+    """Read a cursor; raises `BadInput` for a text that `encode` did not write."""
     try:
         if len(text) > MAX_CURSOR_CHARS:
             raise ValueError(text)
-        version, packed = text[:1], text[1:].encode("ascii")
+        packed = text[1:].encode("ascii")
         padded = packed + b"=" * (-len(packed) % 4)
         content = base64.b64decode(padded, altchars=b"-_", validate=True)
-        if version == _POSITION_ALONE:
-            cursor, written = Cursor.at(content.decode("ascii")), version + _packed(content)
-        else:
-            cursor = _parsed(content)
-            written = encode(cursor)
+        cursor = _parsed(content)
         # Base64 can spell one text in several ways; only ours is accepted.
-        if written != text or not _is_sound(cursor, is_position):
+        if encode(cursor) != text or not _is_sound(cursor, is_position):
             raise ValueError(text)
     except (ValueError, binascii.Error):
         raise BadInput(
@@ -90,7 +87,3 @@ def _is_sound(cursor: Cursor, is_position: Callable[[str], bool]) -> bool:
         and len(cursor.seen) <= MAX_SEEN
         and all(len(each) == HASH_BYTES for each in cursor.seen)
     )
-
-
-def _packed(content: bytes) -> str:
-    return base64.urlsafe_b64encode(content).decode().rstrip("=")

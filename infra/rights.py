@@ -37,8 +37,7 @@ TABLE_ACTIONS: Final[dict[names.Table, Mapping[names.Function, tuple[str, ...]]]
         API: ("GetItem", "PutItem", "UpdateItem"),
         TIMELINE: ("GetItem", "BatchGetItem"),
         PLAN: ("GetItem", "BatchGetItem", "PutItem", "UpdateItem"),
-        # GetItem is what the version before calls: while both are deployed, its rights go first.
-        DELIVER: ("GetItem", "BatchGetItem"),
+        DELIVER: ("BatchGetItem",),
     },
     names.FANOUTS: {
         API: ("GetItem", "PutItem", "UpdateItem"),

@@ -51,7 +51,6 @@ class Moment:
     # Of each pair somebody tried to change: what it must be now, or None if that is open.
     wished: dict[Pair, bool | None] = field(default_factory=dict)
     wished_muted: dict[Pair, bool | None] = field(default_factory=dict)
-    unmarked: set[Pair] = field(default_factory=set)  # ended under version 0.1, and no more since
     fanouts: dict[str, Fanout] = field(default_factory=dict)
     hindered: set[str] = field(default_factory=set)  # posts that cannot be delivered now
     spoilt: set[str] = field(default_factory=set)  # posts that lost orders, or their row, by now
@@ -82,8 +81,6 @@ class LongWorld(World):
         self.copied: list[tuple[Message, float]] = []  # and until when the copy may come
         self.wishes: dict[Pair, list[bool | None]] = defaultdict(list)  # since the last moment
         self.mutes: dict[Pair, list[bool | None]] = defaultdict(list)  # likewise
-        # Ended under version 0.1; with how many of their wishes since the last moment are older.
-        self.unmarked: dict[Pair, int] = {}
         self.granted: list[tuple[Pair, str, int]] = []  # requests: kind, and when they began
         self.unsettled: dict[Pair, float] = {}  # a message of it may yet come, until then
         self.robbed: dict[str, dict[str, Any]] = {}  # rows of posts that were lost
@@ -207,15 +204,8 @@ class LongWorld(World):
         for pair, until in self.unsettled.items():
             if self.is_intake_paused or until >= now:
                 found.wished[pair] = None
-        self.unmarked = {
-            pair: older
-            for pair, older in self.unmarked.items()
-            if found.wished.get(pair) is None or len(self.wishes.get(pair, ())) == older
-        }
-        found.unmarked = set(self.unmarked)
         if not self.is_intake_paused:
             self.wishes.clear()
-            self.unmarked = dict.fromkeys(self.unmarked, 0)
         for item in self.fanouts():
             row = from_item(item)
             found.fanouts[row.fanout_id] = row

@@ -25,8 +25,8 @@ WAIT_SECONDS = 1
 MAX_MESSAGE_BYTES = 1_048_576
 MAX_REASON_CHARS = 400
 # The kinds of letters that a worker sent: one breaks the contract and always will, or a worker gave
-# up on it and a retry may help. A letter that SQS moved has no kind, nor has one of a worker of the
-# version before; both may be retried, since what breaks the contract comes back with its kind.
+# up on it and a retry may help. A letter that SQS moved has no kind, and may be retried: one that
+# breaks the contract comes back with its kind.
 CONTRACT = "contract"
 GAVE_UP = "gave_up"
 # A letter that is to be sent back counts as too old this much earlier: it is sent later than it is

@@ -55,7 +55,7 @@ TAKE_AWAY = frozenset({Difference.ORPHANED, Difference.OVERHEARD})
 def mark_of(
     row: Follow, reader: Reader, *, now_ms: int, retention_days: int, head: Head | None = None
 ) -> Difference | None:
-    """How the marks of a reader differ from the row. Unfollows of version 0.1 left none.
+    """How the marks of a reader differ from the row. Who never followed has left none.
 
     In a stage with channels, those that tell which of the channels of `head` the reader follows,
     too.

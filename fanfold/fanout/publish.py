@@ -323,15 +323,11 @@ def is_repeat(new: NewPost, stored: Post) -> bool:
     """Whether a stored post, which is not retracted, is what storing `new` would have stored.
 
     Bodies are compared as JSON: the order of an object's members is of no account. A number counts
-    as it is written, since readers see it so. Of an edited post, it is the first body that counts;
-    one that was stored without its hash and edited since is taken for a repeat.
+    as it is written, since readers see it so. Of an edited post, it is the first body that counts.
     """
     published_at = _published_ms(new, times.to_ms(stored.accepted_at))
-    if published_at != times.to_ms(stored.published_at):
-        return False
-    if stored.first_body_hash or not stored.edited_at:
-        return _hash(new.body) == (stored.first_body_hash or _hash(stored.body))
-    return True
+    is_same_time = published_at == times.to_ms(stored.published_at)
+    return is_same_time and _hash(new.body) == stored.first_body_hash
 
 
 def _published_ms(new: NewPost, accepted_at: int) -> int:

@@ -8,7 +8,7 @@ from fanfold import times
 from fanfold.aws.items import Item, get_number, get_text
 from fanfold.contract import STATES, WAYS
 from fanfold.fanout.backlog import Resume
-from fanfold.names import BULK, EXPIRES_AT
+from fanfold.names import BULK
 
 # EXPIRED: its entries' time to live was over before all were written. ABANDONED: by an operator.
 QUEUED, DELIVERING, COMPLETE, STALLED, EXPIRED, ABANDONED = STATES
@@ -39,7 +39,7 @@ ANSWERS_FROM_MS = -60_000
 class Fanout:
     """A row of the ledger; `sent_at`, `asked_at` and `came_out` are epoch milliseconds.
 
-    They are 0 where it never happened, and in rows of the version before, which did not ask.
+    They are 0 where it never happened.
     """
 
     fanout_id: str
@@ -108,11 +108,8 @@ class Fanout:
 
 
 def accepted_at(open_key: str) -> str:
-    """When the fan-out behind a key of the index `open` was accepted.
-
-    Empty, and so before any other time, for the key that versions before wrote: the bare id.
-    """
-    return open_key.partition(_SEPARATOR)[0] if _SEPARATOR in open_key else ""
+    """When the fan-out behind a key of the index `open` was accepted."""
+    return open_key.partition(_SEPARATOR)[0]
 
 
 def is_large(open_key: str) -> bool:
@@ -127,8 +124,7 @@ def from_item(item: Item) -> Fanout:
         publisher_id=get_text(item, "publisher_id"),
         sort_key=get_text(item, "sort_key"),
         accepted_at=get_text(item, "accepted_at"),
-        # A row of the version before has only the other one, which was the same time then.
-        expires_at=get_number(item, ENTRIES_EXPIRE_AT, get_number(item, EXPIRES_AT)),
+        expires_at=get_number(item, ENTRIES_EXPIRE_AT),
         state=get_text(item, "state"),
         lane=get_text(item, "lane"),
         segments=get_number(item, "segments"),

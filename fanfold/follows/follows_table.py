@@ -9,7 +9,7 @@ the week of the row's `ended_at`, from which a follow therefore deletes whatever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -128,7 +128,18 @@ class FollowsTable:
 
         None if somebody else changed it meanwhile; read it again.
         """
-        return self._end(seen, self.readers.count_down, now_ms=now_ms)
+        change = marks.unfollowed(
+            self.readers.get(seen.user_id),
+            seen.publisher_id,
+            ended_at=now_ms,
+            now_ms=now_ms,
+            retention_days=self.retention_days,
+        )
+        ended = _changed(seen, state=UNFOLLOWED, ended_at=now_ms)
+        memo = self._unfollowed(seen.publisher_id)
+        count = self.readers.count_down(seen.user_id, change, memo)
+        changed = self._change([ended], count, now_ms=now_ms)
+        return changed[0] if changed else None
 
     def mark(self, seen: Follow, *, now_ms: int) -> bool:
         """Make the marks agree with the relation `seen`, as after a restore; changes nothing else.
@@ -174,12 +185,9 @@ class FollowsTable:
         """Record that the state which the relation already has was asked for at `seen.asked_at`.
 
         A message that was sent before then, and comes later, is thereby known to be late. For the
-        same reason the unfollow of a publisher never followed leaves a tombstone. One that ended
-        without a mark gets it now. None if somebody else changed the relation meanwhile; read it
-        again.
+        same reason the unfollow of a publisher never followed leaves a tombstone. None if somebody
+        else changed the relation meanwhile; read it again.
         """
-        if seen.lacks_mark:
-            return self._end(seen, self.readers.marked, now_ms=now_ms)
         noted = _changed(seen)
         try:
             self.client.update_item(**self._update(noted, now_ms))
@@ -189,25 +197,6 @@ class FollowsTable:
         ):
             return None
         return noted
-
-    def _end(
-        self,
-        seen: Follow,
-        update: Callable[[str, marks.Change, Memo], dict[str, Any]],
-        *,
-        now_ms: int,
-    ) -> Follow | None:
-        change = marks.unfollowed(
-            self.readers.get(seen.user_id),
-            seen.publisher_id,
-            ended_at=now_ms,
-            now_ms=now_ms,
-            retention_days=self.retention_days,
-        )
-        ended = _changed(seen, state=UNFOLLOWED, ended_at=now_ms)
-        count = update(seen.user_id, change, self._unfollowed(seen.publisher_id))
-        changed = self._change([ended], count, now_ms=now_ms)
-        return changed[0] if changed else None
 
     def _followed(self, reader: Reader, publisher_ids: Sequence[str]) -> Memo:
         if self.heads is None:

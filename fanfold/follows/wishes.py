@@ -40,16 +40,11 @@ class Follow:
     version: int = 0
     followed_at: str = ""
     asked_at: int = 0  # epoch milliseconds: a wish of an earlier time that comes now is late
-    ended_at: int = 0  # epoch milliseconds at which the follow ended, if it left a mark
+    ended_at: int = 0  # epoch milliseconds at which the follow ended; else 0
 
     @property
     def is_active(self) -> bool:
         return self.state == FOLLOWED
-
-    @property
-    def lacks_mark(self) -> bool:
-        """Whether it was followed and ended without a mark, as in version 0.1."""
-        return not self.is_active and bool(self.followed_at) and not self.ended_at
 
 
 def granted(seen: Follow, wanted: bool, *, asked_at: int, by_message: bool, now: int) -> Follow:
@@ -58,9 +53,7 @@ def granted(seen: Follow, wanted: bool, *, asked_at: int, by_message: bool, now:
     if later_ms > (0 if by_message else times.OVERTAKEN_MS) and seen.asked_at <= now + AHEAD_MS:
         return seen
     if seen.is_active is wanted:
-        if asked_at > seen.asked_at or seen.lacks_mark:
-            return replace(seen, asked_at=max(asked_at, seen.asked_at))
-        return seen
+        return replace(seen, asked_at=asked_at) if asked_at > seen.asked_at else seen
     return replace(
         seen,
         state=FOLLOWED if wanted else UNFOLLOWED,

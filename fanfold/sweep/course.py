@@ -25,7 +25,7 @@ class Key(NamedTuple):
     """An open fan-out as its index shows it."""
 
     fanout_id: str
-    accepted_at: str  # empty in a key of the version before
+    accepted_at: str
     is_large: bool = False  # surely in the bulk lane
 
 
@@ -83,7 +83,7 @@ def oldest(keys: Iterable[Key], rows: Mapping[str, Fanout | None], *, now_ms: in
         since = row.accepted_at if row else key.accepted_at
         if row.is_bulk if row else key.is_large:
             large = min(large, since)
-        elif since:
+        else:
             small = min(small, since)
     return Oldest(_seconds_since(small, now_ms), _seconds_since(large, now_ms))
 

@@ -38,7 +38,7 @@ class Post:
     """`body` is JSON text that the service does not read; `edited_at` is empty if nobody edited it.
 
     `first_body_hash` is that of the body which was published, and tells a repeated publish from
-    another one once the body was edited. Rows of version 0.1 have none.
+    another one once the body was edited.
 
     `expires_at` is the epoch second at which the row ends, and the `ref_id` is free again.
     """

@@ -74,7 +74,7 @@ def publish(
         print_values(known)
     if delivery is None:
         return
-    if delivery.get("by") == CHANNEL:  # which a stack of the version before does not say
+    if delivery["by"] == CHANNEL:
         readers = counted(delivery["delivered"], "follower reads", "followers read")
         reached = f"the channel that about {readers}"
     else:

@@ -111,19 +111,6 @@ def mute(world: LongWorld, pair: Pair, kind: str) -> None:
         world.mutes[pair][place] = kind == "mute"
 
 
-def forget_marks(world: LongWorld) -> None:
-    """Leave of all that was unfollowed what version 0.1 left, which knew no marks."""
-    for row in world.rows(names.FOLLOWING):
-        if row.pop("ended_at", None):
-            pair = row["user_id"]["S"], row["publisher_id"]["S"]
-            world.unmarked[pair] = len(world.wishes.get(pair, ()))
-            world.dynamodb.put_item(TableName=names.FOLLOWING.name, Item=row)
-    for row in world.rows(names.READERS):
-        known = {name: row[name] for name in row if not name.startswith(("hidden_", "verify_"))}
-        world.dynamodb.put_item(TableName=names.READERS.name, Item=known)
-    world.note("all marks are forgotten")
-
-
 def redrive_an_overtaken_wish(world: LongWorld) -> None:
     """Send a message again that is older than a request that was granted: it changes nothing."""
     now = world.clock.now_ms()

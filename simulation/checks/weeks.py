@@ -223,18 +223,17 @@ def nobody_is_shown_what_they_did_not_follow(found: Evidence) -> Iterator[str]:
 def nobody_is_shown_whom_they_do_not_follow(found: Evidence) -> Iterator[str]:
     """What is muted is not shown, nor what was never followed, or unfollowed, however long ago.
 
-    What was unfollowed under version 0.1 may be, until somebody wishes again. So may, after the
-    retention was raised, "entries again that had ended and that DynamoDB has not deleted yet": an
-    operator shall "run `fanfold doctor --whole --repair` then" (docs/operations.md), and none does.
+    Except, after the retention was raised, "entries again that had ended and that DynamoDB has not
+    deleted yet": an operator shall "run `fanfold doctor --whole --repair` then"
+    (docs/operations.md), and none does.
     """
     for each in course_of(found).seen:
         for user, lines in each.moment.shown.items():
             shown = {line[0] for line in lines}
             if muted := shown & each.moment.muted[user]:
                 yield f"{user} is shown posts of {sorted(muted)}, and has muted them."
-            old = {publisher for other, publisher in each.moment.unmarked if other == user}
             lasting = {line[0] for line in lines if not _had_ended(each, line[1])}
-            if others := lasting - each.moment.follows[user] - old:
+            if others := lasting - each.moment.follows[user]:
                 yield f"{user} is shown posts of {sorted(others)}, and does not follow them."
 
 

@@ -2,8 +2,8 @@
 
 On some days somebody acts under faults: publishers use ids again, just before and after they are
 free; users change their minds, mute, and messages of old wishes come again; lanes are paused for
-days, orders and rows are lost for days, the retention is changed, version 0.1 is replaced. Then all
-becomes calm, everybody reads, and days pass.
+days, orders and rows are lost for days, the retention is changed. Then all becomes calm,
+everybody reads, and days pass.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ AROUND_SECONDS = (-3_600.0, -1.0, 0.0, 1.0, 3_600.0, DAY_SECONDS, 2 * DAY_SECOND
 
 # The share of worlds in which users turn away from publishers on most days.
 HIDES = 0.5
-# Of them, the share that begins with version 0.1, and the share in which users also mute.
-UPGRADED = 0.5
+# Of them, the share in which users also mute.
 MUTES = 0.4
 
 # The share of worlds of a stage with channels, and what it has of them.
@@ -60,15 +59,12 @@ class Life:
     # In some worlds users turn away and come back again and again.
     hides: bool = False
     mutes: bool = False
-    upgraded_after: int = 0  # visits; never if 0
     channels: Random | None = None  # in a stage with channels, whose these are
 
     def __post_init__(self) -> None:
         drawn, world = self.world.drawn, self.world
         hides = Random(f"{world.seed} hides")
         self.hides = hides.random() < HIDES
-        if self.hides and hides.random() < UPGRADED:
-            self.upgraded_after = hides.randint(2, 6)
         self.mutes = self.hides and hides.random() < MUTES
         world.publishers = ["p0", "p1"]
         world.users = [f"u{number}" for number in range(drawn.randint(2, 6))]
@@ -90,16 +86,11 @@ class Life:
     def live(self) -> None:
         """Go through the days."""
         self._visit([partial(self._first_follows, user) for user in self.world.users])
-        for number in range(1, MAX_VISITS + 1):
+        for _ in range(MAX_VISITS):
             at = self._next()
             if at > DAYS * DAY_SECONDS:
                 break
             self.world.pass_until(at)
-            if number == self.upgraded_after:
-                self.world.settle()
-                self.world.act(
-                    ("upgrade", partial(returning.forget_marks, self.world)), faults=False
-                )
             self._visit(self._drawn_acts())
         for _, end in sorted(self.ends, key=lambda each: each[0]):
             self.world.settle()
@@ -162,11 +153,6 @@ class Life:
         if self.hides:
             user, publisher = drawn.choice(world.users), drawn.choice(world.publishers)
             acts.append(partial(self._turn, user, publisher))
-            acts += [
-                partial(returning.wish, world, pair, "unfollow", by_queue=False)
-                for pair in sorted(world.unmarked)
-                if drawn.random() < 0.6
-            ]
         if self.channels:
             publisher, promotes = self.channels.choice(PROMOTED), self.channels.random() < 0.5
             flip = partial(promoters.flip, world, self.channels, publisher, promotes=promotes)

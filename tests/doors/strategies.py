@@ -183,7 +183,6 @@ cursors = st.one_of(
     _sound_cursors(),
     st.builds(lambda text, at: text[:at], _sound_cursors(), st.integers(0, 60)),
     st.builds(lambda a, b: a[: len(a) // 2] + b[len(b) // 2 :], _sound_cursors(), _sound_cursors()),
-    _positions.map(lambda text: "1" + base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")),
     st.binary(max_size=60).map(lambda raw: "2" + base64.urlsafe_b64encode(raw).decode()),
     plain,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -167,7 +166,7 @@ class Crowd(Company):
         self.go_on(self._begin(reader, "a scroll up", AFTER, bottom), pause)
 
     def take_cursors(self, reader: str) -> None:
-        """Read the newest page, to go on from there later: down and up, and as version 1 did."""
+        """Read the newest page, to go on from there later: down and up."""
         down = self._begin(reader, "a scroll that pauses")
         page = self._page(down)
         entries = page["entries"]
@@ -176,12 +175,6 @@ class Crowd(Company):
         up.scroll.entries = [*entries]
         up.scroll.above = keys[-1] if page["next"] else ""
         self.places[reader] += [down, up]
-        if keys:
-            old_down = self._begin(reader, "version 1 below", BEFORE, version_1(keys[-1]))
-            old_down.scroll.entries, old_down.scroll.since = [*entries], down.scroll.since
-            old_up = self._begin(reader, "version 1 above", AFTER, version_1(keys[0]))
-            old_up.scroll.above = keys[0]
-            self.places[reader] += [old_down, old_up]
 
     def go_on(self, place: Place, pause: float = 0.0) -> None:
         """Read to the end of the timeline; upwards, perhaps once more."""
@@ -230,11 +223,6 @@ class Crowd(Company):
             found[row.by] += 1
             post.complete += HEAD_SECONDS if row.by == CHANNEL else 0
         return found
-
-
-def version_1(key: str) -> str:
-    """The cursor at a key, as the first version wrote it."""
-    return "1" + urlsafe_b64encode(key.encode()).decode().rstrip("=")
 
 
 def run(home: Home, size: Size, seed: int, *, log: Path) -> Found:

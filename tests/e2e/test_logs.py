@@ -27,7 +27,6 @@ LEAKS = {
     "a header": '{"headers":{"Authorization":"x"}}',
     "a scheme": "Bearer abc",
     "a cursor": f'{{"cursor":"{CURSOR}"}}',
-    "a cursor of version 1": f'{{"cursor":"1{cursor._packed(b"reader-0123abcd")}"}}',
     "a reader": f'{{"message":"A post was planned.","user_id":"{READER}"}}',
     "a list of readers": json.dumps({"missing": ["a", READER]}),
     "a reader in a traceback": f"KeyError: '{READER}'",

@@ -177,21 +177,6 @@ def test_an_import_notes_channels_too(system: System) -> None:
     assert row(system)["changes"] == {"N": "1"}
 
 
-def test_an_unfollow_without_a_mark_that_is_asked_for_again_takes_the_channel_out(
-    system: System,
-) -> None:
-    system.follow("bob")
-    system.unfollow("bob")
-    key = {"user_id": text("bob"), "publisher_id": text("ada")}
-    system.dynamodb.update_item(
-        TableName=names.FOLLOWING.name, Key=key, **expressions(removes=["ended_at"])
-    )
-    look(system, 1, "ada")
-    system.clock.advance(1)
-    assert system.unfollow("bob").status == 204
-    assert noted(system) == set()
-
-
 # Backfills
 
 

@@ -531,10 +531,10 @@ def test_a_user_sees_nobody_elses_follows(system: System) -> None:
     [
         {"cursor": ""},
         {"cursor": "garbage"},
-        {"cursor": "1!!!!"},
+        {"cursor": "2!!!!"},
         {"cursor": "2YWRh"},
-        {"cursor": "1" + "A" * 300},
-        {"cursor": "1YSNi"},  # a#b
+        {"cursor": "2" + "A" * 300},
+        {"cursor": "2YSNiCgo"},  # a#b
         {"limit": "0"},
         {"limit": "101"},
         {"limit": "-1"},
@@ -542,7 +542,7 @@ def test_a_user_sees_nobody_elses_follows(system: System) -> None:
         {"limit": "٣"},
         {"limit": "9" * 5000},
         {"limit": ""},
-        {"before": "1YWRh"},
+        {"before": "2YWRhCgo"},
         {"user_id": "carol"},
     ],
 )

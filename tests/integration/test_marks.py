@@ -148,20 +148,6 @@ def test_what_was_unfollowed_stays_hidden_where_the_retention_is_cut_and_raised_
     assert seen(posts) == ["bea"]
 
 
-def test_a_repeated_unfollow_hides_what_one_of_version_0_1_left_in_sight(posts: System) -> None:
-    posts.unfollow("bob", "ada")
-    client, pair = posts.follows.client, {"user_id": text("bob"), "publisher_id": text("ada")}
-    table, readers = posts.follows.table, posts.follows.readers.table
-    client.update_item(TableName=table, Key=pair, UpdateExpression="REMOVE ended_at")
-    forget = f"REMOVE hidden_{marks.week_of(posts.clock.ms)}"
-    client.update_item(TableName=readers, Key={"user_id": text("bob")}, UpdateExpression=forget)
-    assert seen(posts) == ["bea", "ada"]
-    for _ in range(2):
-        assert posts.unfollow("bob", "ada").status == 204
-        assert seen(posts) == ["bea"]
-        assert (posts.follows.get("bob", "ada").version, row(posts)["follows"]["N"]) == (3, "1")
-
-
 def test_a_first_follow_takes_away_a_mark_whose_row_is_gone(posts: System) -> None:
     posts.unfollow("bob", "ada")
     pair = {"user_id": text("bob"), "publisher_id": text("ada")}

@@ -15,7 +15,6 @@ from fanfold.aws.event_sources import EventSourceMappings
 from fanfold.errors import BadInput
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.policy import Done, HandBack
-from fanfold.fanout.row import Fanout
 from fanfold.sweep import course
 from fanfold.sweep.remedy import (
     ANSWERED_SILENCE_SECONDS,
@@ -684,39 +683,6 @@ def test_a_complete_fanout_is_left_alone(system: System) -> None:
     sweep_after(system, 100_000)
     assert system.dump() == before
     assert system.waiting("Publish") == 0
-
-
-# The version before
-
-
-def as_of_the_version_before(system: System, row: Fanout) -> None:
-    """Rewrite a row as the version before has left it."""
-    system.dynamodb.update_item(
-        TableName=system.settings.fanouts_table,
-        Key={"fanout_id": {"S": row.fanout_id}},
-        UpdateExpression="SET open_fanout = :id, rounds = :rounds "
-        "REMOVE sent_at, asked_at, came_out, asks",
-        ExpressionAttributeValues={":id": {"S": row.fanout_id}, ":rounds": {"N": "3"}},
-    )
-
-
-@pytest.mark.parametrize("is_planned", [False, True])
-def test_a_fanout_that_the_version_before_left_open_is_mended(
-    system: System, monkeypatch: pytest.MonkeyPatch, is_planned: bool
-) -> None:
-    monkeypatch.setattr("fanfold.fanout.plan.count_for", lambda _followers: 4)
-    users = system.give_followers(8)
-    system.publish()
-    if is_planned:
-        system.pump("Publish")
-    as_of_the_version_before(system, system.ledger())
-    for queue in ("Publish", "Bulk"):
-        system.bodies(queue)
-    assert system.open_fanouts() == [POST]
-    sweep_each_minute(system, 8)
-    system.pump()
-    assert (system.reached(), system.ledger().state) == (users, "complete")
-    assert system.open_fanouts() == []
 
 
 # Pauses

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -272,14 +271,6 @@ def test_both_directions_at_once_are_refused(system: System) -> None:
     place = at(sort_key(times.to_text(AT_MS), "a"))
     answer = system.timeline("bob", before=place, after=place)
     assert (answer.status, answer.slug) == (400, "bad-input")
-
-
-def test_a_cursor_of_version_1_goes_on_in_both_directions(system: System) -> None:
-    refs = give(system, 5)
-    position = sort_key(times.to_text(AT_MS - 2_000), refs[2])
-    written = "1" + base64.urlsafe_b64encode(position.encode()).decode().rstrip("=")
-    assert shown(system.timeline("bob", before=written)) == refs[3:]
-    assert shown(system.timeline("bob", after=written)) == refs[:2]
 
 
 # Retention

@@ -19,7 +19,6 @@ from fanfold.aws.items import expressions, number
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from simulation import requests
-from simulation.actors import returning
 from simulation.checks import alarms, ledger, operated, work
 from simulation.checks.evidence import Evidence
 from simulation.clients import BotoClient
@@ -27,7 +26,6 @@ from simulation.faults import BELATED_SECONDS, FREEZE_SECONDS
 from simulation.history import Operation
 from simulation.lambdas import dlq_url, installed
 from simulation.liveness import Liveness
-from simulation.long_world import LongWorld
 from simulation.spans import Span
 from simulation.watch import Watch
 from simulation.world import World
@@ -324,22 +322,3 @@ def test_a_note_of_sweep_is_compared_with_the_row_that_it_changes(
 
     acting(world, "sweep", act)
     assert any("counts the asks" in line for line in world.observer.violations) is is_told
-
-
-# What was unfollowed under version 0.1
-
-
-def test_only_what_is_asked_for_after_the_upgrade_hides_what_was_unfollowed_before() -> None:
-    with installed():
-        world = LongWorld(0)
-        world.wishes["ann", PUBLISHER] = [False]
-        row = {"user_id": "ann", "publisher_id": PUBLISHER, "state": "unfollowed", "ended_at": "1"}
-        world.dynamodb.put_item(TableName=names.FOLLOWING.name, Item=keyed(row))
-        world.triggers.pause({names.PUBLISH.name})  # so wishes stay open
-        forget = partial(returning.forget_marks, world)
-        world.alive(lambda: world.act(("upgrade", forget), faults=False))
-        assert world.moment().unmarked == {("ann", PUBLISHER)}
-        world.triggers.resume()
-        assert world.moment().unmarked == {("ann", PUBLISHER)}
-        world.wishes["ann", PUBLISHER] = [False]
-        assert world.moment().unmarked == set()

@@ -189,7 +189,7 @@ def test_every_kind_of_message_is_shown_and_valid() -> None:
 
 def test_an_answer_is_like_the_one_shown_only_if_times_ids_and_cursors_alone_differ() -> None:
     shown = {"at": "2026-11-20T18:00:00.123Z", "id": "0" * 32, "next": "2" + "A" * 30, "n": [1]}
-    other = {"at": "2027-01-01T00:00:00.000Z", "id": "f" * 32, "next": "1" + "B" * 40, "n": [1]}
+    other = {"at": "2027-01-01T00:00:00.000Z", "id": "f" * 32, "next": "2" + "B" * 40, "n": [1]}
     assert is_like(other, shown)
     for name, value in (("at", "today"), ("id", "x"), ("next", None), ("n", [2]), ("n", [])):
         assert not is_like({**other, name: value}, shown)

@@ -33,9 +33,8 @@ def keys(*ids: str, age_ms: int = 120_001) -> list[Key]:
     return [Key(each, times.to_text(NOW - age_ms)) for each in ids]
 
 
-def test_the_key_of_an_open_fanout_tells_its_age_and_that_of_the_version_before_none() -> None:
+def test_the_key_of_an_open_fanout_tells_its_age() -> None:
     assert accepted_at(fanout("a", age=120).open_key) == AT
-    assert accepted_at("a") == ""
 
 
 @pytest.mark.parametrize(
@@ -106,13 +105,6 @@ def test_the_oldest_of_each_size_is_measured_and_what_is_unknown_counts_as_small
 def test_what_has_ended_while_the_index_lags_is_not_measured() -> None:
     rows = {"gone": None, "stalled": replace(fanout("stalled", age=500), state=STALLED)}
     assert oldest(keys("gone", "stalled"), rows, now_ms=NOW) == Oldest(0, 0)
-
-
-def test_a_key_of_the_version_before_is_measured_once_its_row_is_read() -> None:
-    plain = [Key("plain", "")]
-    assert oldest(plain, {}, now_ms=NOW) == Oldest(0, 0)
-    rows = {"plain": fanout("plain", age=70, segments=0)}
-    assert oldest(plain, rows, now_ms=NOW) == Oldest(70, 0)
 
 
 @pytest.mark.parametrize("remedy", [Remedy.ASK_PLAN, Remedy.ASK])

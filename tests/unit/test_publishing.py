@@ -29,7 +29,6 @@ from fanfold.fanout.publish import (
     NewPost,
     Published,
     Publishing,
-    is_repeat,
 )
 from fanfold.fanout.row import ABANDONED, QUEUED, VOID, VOID_MS, Fanout
 from fanfold.messages import Message
@@ -127,16 +126,6 @@ def test_a_key_stands_for_the_body_that_was_published_whatever_became_of_it(worl
         world.publish(replace(NEW, body='{"a": 2}'))
     with pytest.raises(KeyReused):
         world.publish(replace(NEW, published_at=times.to_text(AT - 1)))
-
-
-@pytest.mark.parametrize("edited_at", ["", times.to_text(AT + 1)])
-def test_a_post_stored_without_the_hash_of_its_body_is_compared_until_it_is_edited(
-    world: World, edited_at: str
-) -> None:
-    stored = replace(world.publish().post, first_body_hash="", edited_at=edited_at)
-    assert is_repeat(NEW, stored)
-    assert is_repeat(replace(NEW, body='{"a": 2}'), stored) == bool(edited_at)
-    assert not is_repeat(replace(NEW, published_at=times.to_text(AT - 1)), stored)
 
 
 def test_a_user_is_not_told_whether_somebody_else_has_a_post(world: World) -> None:
