@@ -48,7 +48,6 @@ class Stage:
         self.is_scripted, self.act_name, self.has_ended = True, "", False
         self.is_count_wanted = False
         self.verdict: Verdict | None = None
-        self._latest: list[str] = []  # posts of the last publish, the largest first
         self._ended: set[str] = set()  # posts of any publish
         self._published_at = 0.0  # when the last publish was over; endless while one is in flight
         self._reading, self._movement = StackReading(deployment), Movement()
@@ -80,19 +79,23 @@ class Stage:
 
     def _publish(self) -> int:
         self._rounds += 1
-        before = set(self.run.posts)
+        before = len(self.run.posts)
         if not before:
             self._began = clock.monotonic()
         publish(self.run, f"{self._tag}-{self._rounds}")
-        sizes = {by: len(users) for by, users in self.run.graph.followers.items()}
-        posts = self.run.posts.items()
-        new = [(sizes[by], ref_id) for ref_id, by in posts if ref_id not in before]
-        self._latest = [ref_id for _, ref_id in sorted(new, reverse=True)]
-        return len(new)
+        return len(self.run.posts) - before
+
+    @property
+    def _latest(self) -> list[str]:
+        """The last post of each publisher, the largest first; from its acceptance on.
+
+        A delivery may be over before the last of its publish is sent.
+        """
+        return list({by: ref_id for ref_id, by in list(self.run.posts.items())}.values())
 
     def kill(self) -> None:
         """Raises `ExpectedError` if no worker has a segment in hand."""
-        self.pool.kill(self._latest[0] if self._latest else "")
+        self.pool.kill(next(iter(self._latest), ""))
 
     def throttle(self, on: bool) -> None:
         if on != self.meter.is_throttled:
@@ -140,9 +143,9 @@ class Stage:
     @property
     def share(self) -> float:
         """How much of the largest post of the last publish has passed, in this moment."""
-        if not self._latest:
+        largest = next(iter(self._latest), "")
+        if not largest:
             return 0.0
-        largest = self._latest[0]
         return self.meter.passed(largest) / self._wanted[self.run.posts[largest]].total()
 
     @property
@@ -179,7 +182,7 @@ class Stage:
         began = clock.now_ms() / 1000
         # Before the ledger: who has just finished a segment must not look like one who is gone.
         workers = self.pool.views()
-        latest, posts = list(self._latest), list(self.run.posts)
+        latest, posts = self._latest, list(self.run.posts)
         asked = list(dict.fromkeys((*latest, *(each for each in posts if each not in self._ended))))
         ledger = fanouts.ledger_of(self.run.deployment)
         found = fanouts.rows_of(OpenFanouts(ledger.client, ledger.table), asked)

@@ -10,8 +10,10 @@ import pytest
 from fanfold import names
 from fanfold.follows.edges_table import EdgesTable
 from fanfold.ids import ref_id_for
+from fanfold_cli.commands.demo import Run
 from fanfold_cli.graph import Graph
 from fanfold_console import watching
+from fanfold_console.hurt import stage as hurt_stage
 from fanfold_console.hurt.meter import Meter
 from fanfold_console.hurt.stage import Stage
 from fanfold_console.stack_reading import LIMIT, SAMPLES
@@ -209,11 +211,33 @@ def test_what_an_earlier_publish_of_the_demo_owes_is_open_until_it_has_ended(
     for key in ("post-1", "post-2"):
         system.publish(key)
         stage.run.posts[ref_id_for("ada", key)] = "ada"
-    stage._latest = [ref_id_for("ada", "post-2")]
     first = stage.shown.read(stage.shown.state)
     assert (first.open, first.queues["publish"].waiting) == (2, 2)
     system.pump()
     assert stage.shown.read(first).open == 0
+
+
+def test_the_demo_shows_a_post_while_the_others_of_its_publish_are_sent(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = Graph({"ada": frozenset({"bob", "cyd"}), "eve": frozenset({"bob"})})
+    stage = Stage(Stack(REGION, None, outputs(), {}), graph, Meter(dict, "Timelines"))  # type: ignore[arg-type]
+    stage.pool = NoPool()  # type: ignore[assignment]
+    stage._readers = []
+    shown = []
+
+    def publish_slowly(run: Run, tag: str) -> None:
+        for user in ("ada", "eve"):
+            system.publish(tag, user=user)
+            run.posts[ref_id_for(user, tag)] = user
+            ring = stage.shown.read(stage.shown.state).ring
+            shown.append(ring.ref_id if ring else "")
+
+    monkeypatch.setattr(hurt_stage, "publish", publish_slowly)
+    stage._tag = "hurt"
+    stage.publish()
+    stage.publish()
+    assert shown == [ref_id_for("ada", f"hurt-{number}") for number in (1, 1, 2, 2)]
 
 
 def test_dead_letters_are_counted(system: System, console: Console) -> None:
