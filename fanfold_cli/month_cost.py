@@ -110,7 +110,7 @@ def of(service: Service) -> Month:
     gb_seconds = gb_seconds * memory_mb / MB_PER_GB + SWEEP_GB_SECONDS * MINUTES
     runs = requests + ORDERS * follows + MINUTES
     # What PLAN delivers itself has no message in a lane.
-    orders = 0 if publish.lane == "publish" else publish.segments
+    orders = publish.orders
     messages = posts * (1 + orders) + ORDERS * follows
     stored = (
         entries * ENTRY_BYTES

@@ -3,7 +3,9 @@
 import math
 from dataclasses import dataclass
 
+from fanfold import names
 from fanfold.budgets import Budget
+from fanfold.fanout.deliver import HAND_BACK_SECONDS
 from fanfold.fanout.plan import ONE_HOP_SECONDS, count_for
 from fanfold.follows.density import SAMPLE_EDGES
 
@@ -33,9 +35,11 @@ PRICES = Prices()
 # of 1 KB), its item in the outbox, the row of the ledger, and that row in the index of incomplete
 # fan-outs.
 ACCEPT_UNITS = 6
-# Bytes of a ledger row without pending segments, and of each pending segment in it.
+# Bytes of a ledger row without pending segments, of each pending segment in it, and of how far each
+# one is that was handed back.
 LEDGER_ROW_BYTES = 425
 PENDING_SEGMENT_BYTES = 3
+RESUME_BYTES = 31
 UNIT_BYTES = 1024
 # A consistent read unit is 4 KB, and an edge takes about 80 bytes.
 EDGES_PER_READ = 50
@@ -45,6 +49,8 @@ READS_PER_LOOKUP = 3
 COMPLETION_UNITS = 2
 # Besides its writes, a segment takes two or three sequential calls. Estimated, not measured.
 SEGMENT_SECONDS = 0.05
+# How long a worker writes before it hands the rest of a segment back.
+WORKER_SECONDS = names.DELIVER.seconds - HAND_BACK_SECONDS
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class Publish:
     followers: int
     lane: str
     segments: int
+    orders: int  # to workers of a lane, with those for what they hand back
     write_units: int
     read_units: int
     seconds: float  # from the start of the first worker to the last entry
@@ -69,13 +76,16 @@ class Publish:
             name, lane = ("express", budget.express) if segments == 1 else ("bulk", budget.bulk)
         paced = max(0, followers - budget.publish_burst) if is_one_hop else followers
         segment_seconds = paced / segments / lane.worker_rate + SEGMENT_SECONDS
-        beside = one_hop_units() if is_one_hop else ledger_units(segments)
-        writes, reads = followers + beside, _read_units(followers, segments, is_one_hop=is_one_hop)
+        hand_backs = int(segment_seconds / WORKER_SECONDS)  # of each segment
+        beside = one_hop_units() if is_one_hop else ledger_units(segments, hand_backs)
+        orders = 0 if is_one_hop else segments * (1 + hand_backs)
+        writes, reads = followers + beside, _read_units(followers, orders)
         gb_seconds = segments * segment_seconds * memory_mb / MB_PER_GB
         return cls(
             followers=followers,
             lane=name,
             segments=segments,
+            orders=orders,
             write_units=writes,
             read_units=reads,
             seconds=math.ceil(segments / lane.max_concurrency) * segment_seconds,
@@ -83,7 +93,7 @@ class Publish:
             dynamodb_dollars=writes / 1e6 * PRICES.dollars_per_million_writes
             + reads / 1e6 * PRICES.dollars_per_million_reads,
             lambda_dollars=gb_seconds * PRICES.dollars_per_gb_second
-            + segments / 1e6 * PRICES.dollars_per_million_requests,
+            + max(1, orders) / 1e6 * PRICES.dollars_per_million_requests,
         )
 
 
@@ -98,21 +108,25 @@ def one_hop_units() -> int:
     return ACCEPT_UNITS + COMPLETION_UNITS
 
 
-def ledger_units(segments: int) -> int:
-    """The same of one that is planned, if no message is sent twice."""
+def ledger_units(segments: int, hand_backs: int = 0) -> int:
+    """The same of one that is planned, if each segment is handed back so often, and none lost."""
     # Planning writes the row with all segments pending; each finished segment writes it again.
-    rows = sum(_row_units(pending) for pending in range(1, segments + 1))
+    counts = range(1, segments + 1)
+    rows = sum(_row_units(pending, pending if hand_backs else 0) for pending in counts)
+    if hand_backs:  # as each does; the first one of a segment makes the row longer
+        rows += sum(_row_units(segments, resumes) for resumes in counts)
+        rows += (hand_backs - 1) * segments * _row_units(segments, segments)
     # Completion deletes the row from the index; with several segments it is an update of its own,
     # and the plan has moved the key there, which then tells that the fan-out is large.
     completion, moved = (1, 0) if segments == 1 else (2, 2)
     return ACCEPT_UNITS + _row_units(segments) + moved + rows + completion
 
 
-def _row_units(pending: int) -> int:
-    return math.ceil((LEDGER_ROW_BYTES + PENDING_SEGMENT_BYTES * pending) / UNIT_BYTES)
+def _row_units(pending: int, resumes: int = 0) -> int:
+    segments = PENDING_SEGMENT_BYTES * pending + RESUME_BYTES * resumes
+    return math.ceil((LEDGER_ROW_BYTES + segments) / UNIT_BYTES)
 
 
-def _read_units(followers: int, segments: int, *, is_one_hop: bool) -> int:
-    edges = min(followers, SAMPLE_EDGES) + (0 if is_one_hop else followers)
-    lookups = 1 if is_one_hop else 1 + segments
-    return math.ceil(edges / EDGES_PER_READ) + READS_PER_LOOKUP * lookups
+def _read_units(followers: int, orders: int) -> int:
+    edges = min(followers, SAMPLE_EDGES) + (followers if orders else 0)
+    return math.ceil(edges / EDGES_PER_READ) + READS_PER_LOOKUP * (1 + orders)

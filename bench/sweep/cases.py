@@ -18,7 +18,7 @@ from bench.sweep.world import (
     Traffic,
 )
 
-LARGE_SEGMENTS = 2_048  # of a publisher with ten million followers
+LARGE_SEGMENTS = 2_048  # four times what a fan-out has: more to ask about, and to lose
 # What the bulk lane delivers in a second.
 SEGMENTS_A_SECOND = BUDGET.bulk.max_concurrency / SEGMENT_SECONDS
 FANOUTS_A_SECOND = SEGMENTS_A_SECOND / LARGE_SEGMENTS

@@ -33,10 +33,14 @@ if TYPE_CHECKING:
     from fanfold.fanout.channel_plan import ChannelPlans
 
 # About 1 s of writing for one worker: short enough to repeat after a crash, long enough that the
-# ledger costs 0.02 % of the writes, and 0.08 % with 2,048 segments, if none is handed back.
+# ledger costs 0.03 % of the writes, if none is handed back.
 SEGMENT_FOLLOWERS = 5_000
-# The ledger row lists the pending segments: 4,096 numbers are about 16 KB, far below 400 KB.
-MAX_SEGMENTS = 4_096
+# The ledger's row lists the pending segments and how far each one is, and every update is billed
+# for all of it. If all workers are at their slowest pace, so that they hand back after 2,400
+# entries, that is 0.8 % of the entries; with 2,048 segments it would be 2.9 %. Above 2,560,000
+# followers segments grow. The bulk lane has at most 64 workers: eight for each, so that all are
+# busy nearly to the end.
+MAX_SEGMENTS = 512
 # How long PLAN writes by itself. Far more than a sample takes; but on a table that trickles, each
 # message would hold up a slot of PLAN for half a minute, and with it follows and other posts.
 ONE_HOP_SECONDS = 2.0

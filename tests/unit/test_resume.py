@@ -65,7 +65,7 @@ def test_a_straggler_takes_17_bytes_of_the_row(late: tuple[str, ...]) -> None:
 
 
 def test_the_ledgers_row_holds_the_resumes_of_all_segments() -> None:
-    """Even if each of 4,096 segments hands back all stragglers allowed; a row may be 400 KB."""
+    """Even if each of 512 segments hands back all stragglers allowed; a row may be 400 KB."""
     stragglers = ("0" * 16,) * max_stragglers_of(MAX_SEGMENTS)
     text = Resume("0" * 16, 5_000, stragglers).to_text()
     each = len(str(MAX_SEGMENTS)) + len(text) + 1 + len(str(MAX_SEGMENTS)) + 1

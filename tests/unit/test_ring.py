@@ -100,18 +100,18 @@ def test_an_estimate_at_the_very_start_of_the_ring_is_a_number() -> None:
         (20_000, 4),
         (20_001, 8),
         (220_000, 64),
-        (5_000 * 4_096, 4_096),
-        (5_000 * 4_096 + 1, 4_096),
-        (ring.RING_SIZE, 4_096),
+        (5_000 * 512, 512),
+        (5_000 * 512 + 1, 512),
+        (ring.RING_SIZE, 512),
     ],
 )
-def test_a_segment_has_at_most_5000_followers_until_there_are_4096_of_them(
+def test_a_segment_has_at_most_5000_followers_until_there_are_512_of_them(
     followers: int, count: int
 ) -> None:
     assert plan.count_for(followers) == count
 
 
-@given(st.integers(1, 5_000 * 4_096))
+@given(st.integers(1, 5_000 * 512))
 def test_a_fanout_has_no_more_segments_than_needed(followers: int) -> None:
     count = plan.count_for(followers)
     assert count & (count - 1) == 0
