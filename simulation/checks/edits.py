@@ -92,9 +92,10 @@ def feeds_show_what_was_published(found: Evidence) -> Iterator[str]:
         for ref_id, publish in found.publishes.items():
             if publish.publisher != publisher or ref_id in refs or not pages:
                 continue
-            # "After a 202": what a person has ended before it was accepted was never there.
+            # "Once a publish is accepted": what a person has ended before may leave no post.
             was_retracted = found.history.tried_to_retract(ref_id)
-            was_there = publish.is_accepted or publish.state != ABANDONED
+            is_stored = ref_id in found.posts
+            was_there = publish.is_accepted or publish.state != ABANDONED or is_stored
             is_known = publish.status is not None and was_there and not was_retracted
             if is_known:
                 yield f"{ref_id} is missing in the feed of {publisher}."

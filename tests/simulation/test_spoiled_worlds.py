@@ -726,6 +726,14 @@ def a_feed_without_a_post(world: World) -> None:
     _feed(world, OTHER)
 
 
+@spoils(edits.feeds_show_what_was_published, f"{ENDED} is missing in the feed of")
+def a_feed_without_a_stored_post_that_a_person_has_ended_before_it_was_accepted(
+    world: World,
+) -> None:
+    world.history.of("send", subject=ENDED)[0].kind = "publish"
+    _feed(world, PUBLISHER, *(_shown(each, PUBLISHER) for each in sorted((POST, SENT))[::-1]))
+
+
 @spoils(edits.feeds_show_what_was_published, "has retracted posts")
 def a_feed_with_a_retracted_post(world: World) -> None:
     _feed(world, PUBLISHER, _shown(RETRACTED, PUBLISHER))
