@@ -26,7 +26,8 @@ JITTER = 0.25
 # Where a stage gives no channels and has none, one comes only by a repair, or by what is left of
 # the version before.
 IDLE_SECONDS = 60.0
-# The row is one hot key. While it is throttled, a page goes on with what was read so long ago.
+# The row is one hot key. While it is throttled, a page goes on with what was read so long ago; in a
+# stage where it is read once a minute, for a minute more.
 MOST_SECONDS = 10.0
 
 
@@ -63,10 +64,9 @@ class KnownHead:
         """The head, if it need not be read again yet."""
         with self._lock:
             now = self.now()
-            is_idle = not self.gives and not self._head.channels
-            seconds = IDLE_SECONDS if is_idle else self._seconds
+            seconds = IDLE_SECONDS if self._is_idle else self._seconds
             if now - self._refused_at < self._seconds:  # asking at once again would help nobody
-                seconds = max(seconds, MOST_SECONDS)
+                seconds = self._most_seconds
             return self._head if now - self._read_at < seconds else None
 
     def learn(self, head: Head, since: float) -> Head:
@@ -100,7 +100,7 @@ class KnownHead:
     def get(self) -> Head:
         """The head, read if it is not fresh, eventually.
 
-        While it is throttled, as it was read `MOST_SECONDS` ago at most; else the error is raised.
+        While it is throttled, as it was read `_most_seconds` ago at most; else the error is raised.
         """
         fresh = self.fresh
         if fresh is not None:
@@ -136,6 +136,15 @@ class KnownHead:
     def _last_or(self, refusal: Exception) -> Head:
         with self._lock:
             now = self._refused_at = self.now()
-            if now - self._read_at < MOST_SECONDS:
+            if now - self._read_at < self._most_seconds:
                 return self._head
         raise refusal
+
+    @property
+    def _is_idle(self) -> bool:
+        return not self.gives and not self._head.channels
+
+    @property
+    def _most_seconds(self) -> float:
+        """How old it may be while it is throttled: else a page of an idle stage failed at once."""
+        return 2 * IDLE_SECONDS if self._is_idle else MOST_SECONDS

@@ -678,6 +678,22 @@ def test_a_stage_that_gives_no_channels_shows_what_lies_in_them(without: System)
     assert read(without)[0] == "new"
 
 
+def test_a_throttled_head_of_a_stage_without_channels_is_the_last_one_known_for_a_minute_more(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.follow("bob")
+    monkeypatch.setattr(heads_of(system.door("timeline")), "gives", False)
+    assert read(system) == []
+    asked = leave(system, monkeypatch, names.PUBLISHERS.name)
+    for seconds in (known_head.IDLE_SECONDS, 0, known_head.IDLE_SECONDS - 1):
+        system.clock.advance(seconds)
+        assert read(system) == []
+    assert len(asked) == 2
+    system.clock.advance(1)
+    answer = system.timeline("bob")
+    assert (answer.status, answer.slug) == (503, "try-later")
+
+
 def test_a_stage_without_channels_reads_the_head_once_a_minute(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
