@@ -129,6 +129,9 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
     def quota() -> list[Check]:
         return [checks.check_write_quota(wanted, account.write_quota())]
 
+    def requests() -> list[Check]:
+        return [checks.check_requests(wanted, account.requests_per_second())]
+
     asked: dict[str, Callable[[], list[Check]]] = {
         "bootstrap": bootstrap,
         "stack": stack,
@@ -137,6 +140,7 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
         "Slack": slack,
         "concurrency": concurrency,
         "write quota": quota,
+        "requests": requests,
     }
     for name, ask in asked.items():
         try:

@@ -92,6 +92,11 @@ class Account:
         """Write units a second that one table may take."""
         return int(self._client("dynamodb").describe_limits()["TableMaxWriteCapacityUnits"])
 
+    def requests_per_second(self) -> int | None:
+        """What all APIs of the account take together, in this region; None if AWS does not say."""
+        limits = self._client("apigateway").get_account().get("throttleSettings", {})
+        return int(limits["rateLimit"]) if "rateLimit" in limits else None
+
     def slack_configurations(self, slack: Slack) -> list[str]:
         """The names of all configurations of the account that have this channel."""
         chatbot = aws.client("chatbot", None, CHATBOT_REGION, ATTEMPTS, READ_SECONDS)

@@ -221,6 +221,22 @@ def check_write_quota(wanted: Wanted, quota: int) -> Check:
     return Check(name, Status.OK, f"{have}.")
 
 
+def check_requests(wanted: Wanted, account: int | None) -> Check:
+    """`account` is the rate of all APIs of the account together; None if AWS does not say."""
+    name, rate = "requests", wanted.requests_per_second
+    if account is None:
+        return Check(name, Status.OK, "API Gateway does not say what the account's APIs may take.")
+    have = f"All APIs of the account may take {account:,} requests a second"
+    if rate > account:
+        return Check(
+            name,
+            Status.WARNING,
+            f"{have}, and requests_per_second is {rate:,}: beyond the account's rate API Gateway "
+            "answers 429, to the other APIs as well. Ask AWS for a higher quota, or lower it.",
+        )
+    return Check(name, Status.OK, f"{have}, and this one {rate:,} of them.")
+
+
 def check_warmth(wanted: Wanted, found: FoundStack | None) -> Check:
     """Whether the tables that take bursts are as warm as the lanes assume."""
     name, units = "warm tables", wanted.warm_write_units

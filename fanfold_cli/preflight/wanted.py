@@ -37,6 +37,7 @@ class Wanted:
     max_write_units: int | None
     warm_write_units: int | None
     entry_days: Mapping[str, int]  # of the functions, by their logical ids
+    requests_per_second: int
 
     @classmethod
     def by(cls, stack: SynthesizedStack) -> "Wanted":
@@ -69,6 +70,10 @@ class Wanted:
             max_write_units=_max_write_units(tables),
             warm_write_units=template.get("Metadata", {}).get("Fanfold", {}).get("WarmWriteUnits"),
             entry_days=entry_days(template),
+            requests_per_second=max(
+                stage["Properties"]["DefaultRouteSettings"]["ThrottlingRateLimit"]
+                for stage in _resources(template, "AWS::ApiGatewayV2::Stage").values()
+            ),
         )
 
 

@@ -142,12 +142,14 @@ def world(
     world.answers = {
         "GetAccountSettings": {"AccountLimit": limits},
         "DescribeLimits": {"TableMaxWriteCapacityUnits": 40_000},
+        "GetAccount": {"throttleSettings": {"rateLimit": 10_000.0, "burstLimit": 5_000}},
     }
     plain = BaseClient._make_api_call  # type: ignore[attr-defined]
 
     def call(self: BaseClient, operation: str, request: dict[str, Any]) -> Any:
         service = self.meta.service_model.service_name
-        action = f"{service}:{operation}"
+        # The one action of IAM for all that API Gateway reads.
+        action = f"{service}:{'GET' if service == 'apigateway' else operation}"
         world.called.add(action)
         if world.allowed is not None and action not in world.allowed:
             raise error("AccessDeniedException", 400)
@@ -190,6 +192,7 @@ FIRST_OK = {
     "warm tables": "ok",
     "concurrency": "ok",
     "write quota": "ok",
+    "requests": "ok",
 }
 GOOD = {**FIRST_OK, "retention": "ok", "alarms": "ok"}  # of a stack that exists
 
@@ -285,6 +288,17 @@ def test_a_deploy_that_forgets_how_long_entries_have_lived_is_refused(world: Wor
     assert results(world.preflight(*FIRST, "retention_days=60"))["retention"] == "ok"
     world.stack.status = "ROLLBACK_COMPLETE"  # nothing has ever lived there
     assert "retention" not in results(world.preflight(*shorter))
+
+
+def test_a_rate_above_that_of_the_account_is_a_warning(world: World) -> None:
+    context = (*FIRST, "requests_per_second=12000")
+    ran = world.preflight(*context)
+    assert (ran.exit_code, results(ran)) == (0, {**FIRST_OK, "requests": "warning"})
+    assert "12,000" in sentence(ran, "requests")
+    world.answers["GetAccount"] = {"throttleSettings": {"rateLimit": 12_000.0}}
+    assert results(world.preflight(*context)) == FIRST_OK
+    world.answers["GetAccount"] = {}  # API Gateway may leave it out
+    assert results(world.preflight(*context)) == FIRST_OK
 
 
 def test_an_address_that_never_confirmed_hears_no_alarm(world: World) -> None:
@@ -392,6 +406,7 @@ def test_a_local_engine_that_the_environment_names_is_not_taken_for_aws(
         "ListSubscriptionsByTopic",
         "GetAccountSettings",
         "DescribeLimits",
+        "GetAccount",
     ],
 )
 @pytest.mark.parametrize(
@@ -429,14 +444,14 @@ def test_it_changes_nothing(world: World) -> None:
     world.deploy(*FIRST)
     world.preflight(*PROD)
     assert "chatbot:DescribeSlackChannelConfigurations" not in world.called, "it names no channel"
-    assert all(re.search(r":(Get|Describe|List)[A-Z]", action) for action in world.called)
+    assert all(re.search(r":(GET$|(Get|Describe|List)[A-Z])", action) for action in world.called)
 
 
 def test_people_get_a_table_and_a_conclusion(world: World) -> None:
     result = CliRunner().invoke(app, ["preflight", "-c", "stage=dev"])
     assert result.exit_code == 0
     assert "concurrency" in result.stdout
-    assert "Nothing stands in the way of a deploy: 0 checks of 6 failed." in result.stderr
+    assert "Nothing stands in the way of a deploy: 0 checks of 7 failed." in result.stderr
 
 
 def test_an_interrupt_says_that_nothing_was_changed(

@@ -38,6 +38,7 @@ ORDINARY = Wanted(
     max_write_units=None,
     warm_write_units=None,
     entry_days={},
+    requests_per_second=2_000,
 )
 FIRST = replace(ORDINARY, is_protected=False, stack_is_protected=False)
 DEV = replace(FIRST, keeps_data=False)
