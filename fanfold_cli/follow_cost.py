@@ -28,17 +28,14 @@ class FirstFollow:
     write_units: int
     read_units: float
     dynamodb_dollars: float
+    backfill_dollars: float  # the part of what it brings
 
     @classmethod
     def bringing(cls, posts: int) -> "FirstFollow":
-        writes, reads = WRITES + posts, READS + (_looks(posts) if posts else 0)
-        return cls(
-            posts,
-            writes,
-            reads,
-            writes / 1e6 * PRICES.dollars_per_million_writes
-            + reads / 1e6 * PRICES.dollars_per_million_reads,
-        )
+        looks = _looks(posts) if posts else 0
+        brought = _dollars(posts, looks)
+        whole = _dollars(WRITES, READS) + brought
+        return cls(posts, WRITES + posts, READS + looks, whole, brought)
 
 
 @dataclass(frozen=True)
@@ -58,6 +55,12 @@ class Rush:
     @property
     def follows_per_second(self) -> float:
         return min(self.by_share, self.by_cpu)
+
+
+def _dollars(writes: float, reads: float) -> float:
+    return (
+        writes * PRICES.dollars_per_million_writes + reads * PRICES.dollars_per_million_reads
+    ) / 1e6
 
 
 def _looks(posts: int) -> float:

@@ -4,15 +4,17 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import clock, names
 from fanfold.aws.items import MAX_KEYS
+from fanfold.aws.queues import MAX_BATCH, WorkQueue
 from fanfold.channels.head_table import HeadTable
 from fanfold.channels.known_head import KnownHead
-from fanfold.errors import FanfoldError, TooManyFollows, TryLater
+from fanfold.errors import FanfoldError, TooManyFollows, TryLater, Unsent
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.edges import Edges
 from fanfold.follows.edges_table import EdgesTable
@@ -21,9 +23,12 @@ from fanfold.follows.growth import Growing, Notify
 from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import NotGrown, Shards
+from fanfold.messages import BackfillRelation
 from fanfold.settings import Settings
 from fanfold_cli import event_sources
+from fanfold_cli.amounts import dollars, duration
 from fanfold_cli.console import ExpectedError, counted, failing_with, say
+from fanfold_cli.follow_cost import ORDERS_PER_WORKER, FirstFollow
 from fanfold_cli.graph import Graph
 from fanfold_cli.progress import progress_bar
 from fanfold_cli.stack import Deployment
@@ -36,6 +41,8 @@ THREADS = 8
 # publisher that cannot grow; the API answers such a follow with `TryLater` instead.
 PATIENCE_SECONDS = 60.0
 PAUSE_SECONDS = 1.0
+# Of what RELATE can do: the rest is for users who follow meanwhile.
+BACKFILL_SHARE = 0.8
 # Users beyond the limit that an error names.
 NAMED = 5
 
@@ -122,6 +129,72 @@ def seed(deployment: Deployment, graph: Graph) -> int:
     if beyond:
         raise ExpectedError(_too_many(sorted(beyond), follows, own.max_follows, new))
     return new
+
+
+@dataclass(frozen=True)
+class Backfill:
+    """What it takes to bring older posts to so many follows, by the settings of the stage."""
+
+    follows: int
+    posts: int  # of each follow, at most
+    rate: float  # follows a second that RELATE keeps up with, beside those of users
+
+    @classmethod
+    def of(cls, deployment: Deployment, follows: int) -> "Backfill":
+        """Raises `ExpectedError` if the stage brings none."""
+        with failing_with("The settings of the stage cannot be read, so nothing was loaded"):
+            settings = event_sources.run_time_settings(deployment)
+            scaling = event_sources.mapping_of(deployment, names.RELATION).get("ScalingConfig", {})
+        if not settings.backfill:
+            raise ExpectedError(
+                "This stage brings no older posts, so nothing was loaded: leave --backfill out, or "
+                "deploy with -c backfill=, up to 30."
+            )
+        workers = scaling.get("MaximumConcurrency", 1)
+        by_share = workers * settings.relation_worker_rate / settings.backfill
+        rate = BACKFILL_SHARE * min(by_share, workers * ORDERS_PER_WORKER)
+        return cls(follows, settings.backfill, rate)
+
+    @property
+    def sentence(self) -> str:
+        price = self.follows * FirstFollow.bringing(self.posts).backfill_dollars
+        return (
+            f"{counted(self.follows, 'follow')} bring up to {counted(self.posts, 'older post')} "
+            f"each, which takes {duration(self.follows / self.rate)} once they are loaded, and "
+            f"{dollars(price)} at most."
+        )
+
+
+def order_backfills(deployment: Deployment, graph: Graph, backfill: Backfill) -> None:
+    """Have RELATE bring every follow of the graph its older posts; again, it changes nothing.
+
+    No faster than RELATE carries the orders out: one that has waited for a minute brings fewer. In
+    the order of publishers, so that no timeline takes many at once, and a worker that has read a
+    publisher's posts has them for the next. Each comes late enough for the outbox to have what was
+    published just before its follow.
+    """
+    relation = WorkQueue(deployment.client("sqs"), deployment.settings().relation_queue_url)
+    pairs = sorted(
+        (each, user) for user, publishers in graph.follows.items() for each in publishers
+    )
+    began = clock.monotonic()
+    stopped = "Not all older posts were ordered; run it again: those that are there stay"
+    with (
+        progress_bar("Ordering older posts", total=len(pairs), unit="follows") as bar,
+        failing_with(stopped, Unsent),
+    ):
+        for start in range(0, len(pairs), MAX_BATCH):
+            clock.sleep(max(0.0, began + start / backfill.rate - clock.monotonic()))
+            some = pairs[start : start + MAX_BATCH]
+            relation.send(
+                *(
+                    BackfillRelation(user_id=user, publisher_id=publisher).message(
+                        group=publisher, delay_seconds=names.API.seconds
+                    )
+                    for publisher, user in some
+                )
+            )
+            bar.advance(len(some))
 
 
 def _together(follows: Mapping[str, Sequence[str]]) -> Iterator[list[str]]:

@@ -22,22 +22,39 @@ def seed(
             help="CSV file with the columns publisher and follower; it may be gzipped (.gz).",
         ),
     ],
+    backfill: Annotated[
+        bool,
+        typer.Option(
+            "--backfill", help="Bring each follow of the file its publisher's newest posts, too."
+        ),
+    ] = False,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Load a follow graph. Follows that exist already stay, so the command can be repeated.
 
-    Unlike a follow by the API, it brings no older posts.
+    Unlike a follow by the API, it brings no older posts without --backfill.
     """
     with waiting_for(f"{edges} to be read"):
         loaded = graph.read(edges)
     deployment = Deployment.to_change(stack, home)
     with interrupted_with("follows that were loaded stay; run it again."):
+        wanted = seeding.Backfill.of(deployment, loaded.edges) if backfill else None
+        if wanted:
+            say(wanted.sentence)
         new = seeding.seed(deployment, loaded)
+        if wanted:
+            seeding.order_backfills(deployment, loaded, wanted)
     if as_json:
-        print_json({"follows": loaded.edges, "new": new})
+        ordered = {"backfills": loaded.edges} if wanted else {}
+        print_json({"follows": loaded.edges, "new": new, **ordered})
     else:
         print_result(f"Loaded {counted(loaded.edges, 'follow')} ({new:,} new).")
-    if new:
-        say("An import brings no older posts: new followers see what is published from now on.")
+    if wanted:
+        say("Their older posts are ordered: they come in the next moments.")
+    elif new:
+        say(
+            "An import brings no older posts, and new followers see what is published from now on. "
+            "With --backfill, the same command brings them."
+        )

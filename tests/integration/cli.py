@@ -83,15 +83,21 @@ def outputs() -> dict[str, str]:
 
 
 class FakeLambda:
-    """Lambda with the event source mapping of PLAN, and the settings of the stage."""
+    """Lambda with the event source mapping of a queue, and the settings of the stage."""
+
+    workers = 20
 
     def __init__(self, max_level: int = 8, mappings: int = 1, **changed: Any) -> None:
         self.mappings = mappings
         self.variables = settings(max_level=max_level, **changed).to_env()
 
     def list_event_source_mappings(self, *, EventSourceArn: str) -> Any:  # noqa: N803
-        assert EventSourceArn.endswith(":Publish")
-        return {"EventSourceMappings": [{"FunctionArn": "the-plan"}] * self.mappings}
+        assert EventSourceArn.endswith((":Publish", ":Relation"))
+        mapping = {
+            "FunctionArn": "the-plan",
+            "ScalingConfig": {"MaximumConcurrency": self.workers},
+        }
+        return {"EventSourceMappings": [mapping] * self.mappings}
 
     def get_function_configuration(self, *, FunctionName: str) -> Any:  # noqa: N803
         assert FunctionName == "the-plan"

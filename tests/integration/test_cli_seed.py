@@ -14,14 +14,16 @@ from botocore.compat import HTTPHeaders
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError
 
 from fanfold import clock as product_clock
-from fanfold.errors import TryLater
+from fanfold import names
+from fanfold.aws.queues import WorkQueue
+from fanfold.errors import TryLater, Unsent
 from fanfold.follows.patience import ATTEMPTS
 from fanfold.follows.sharding import HOT_KEY_RANGE
 from fanfold_cli import aws, seeding
 from fanfold_cli.console import ExpectedError
 from fanfold_cli.graph import read
 from fanfold_cli.local.home import Home
-from tests.integration.cli import FakeLambda, Patched, Stack, outputs, run
+from tests.integration.cli import FakeLambda, Patched, Ran, Stack, outputs, run
 from tests.integration.system import AT_MS, REGION, Clock, System, error
 
 
@@ -210,6 +212,76 @@ def test_an_import_says_how_many_follows_are_new(
         ran = run("seed", "--edges", graph(count), lambda_=FakeLambda())
         assert ran.stdout == f"Loaded 1 follow ({new} new).\n"
         assert ("brings no older posts" in ran.said) is bool(new)
+
+
+def post_and_seed(system: System, path: str, *arguments: str, workers: int = 20) -> Ran:
+    """Seed, where `ada` has a post from before."""
+    assert system.publish(user="ada").status == 202
+    system.pump()
+    functions = FakeLambda()
+    functions.workers = workers
+    with patch("fanfold_cli.seeding.THREADS", 1):  # moto's transactions roll back others' writes
+        return run("seed", "--edges", path, *arguments, lambda_=functions)
+
+
+def entries(system: System, user: str) -> list[str]:
+    return [each["ref_id"] for each in system.timeline(user).body["entries"]]
+
+
+def test_an_import_brings_older_posts_if_it_is_asked_to(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    path = graph(12)
+    ran = post_and_seed(system, path, "--backfill", "--json")
+    assert (ran.exit_code, ran.json) == (0, {"follows": 12, "new": 12, "backfills": 12})
+    assert "bring up to 30 older posts each" in ran.said
+    assert "brings no older posts" not in ran.said
+    system.pump()
+    assert all(len(entries(system, f"user-{number}")) == 1 for number in range(12))
+    before = system.rows(names.TIMELINES)
+    again = post_and_seed(system, path, "--backfill", "--json")
+    assert again.json == {"follows": 12, "new": 0, "backfills": 12}
+    system.pump()
+    assert system.rows(names.TIMELINES) == before
+
+
+def test_an_import_brings_none_unless_it_is_asked_to(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    ran = post_and_seed(system, graph(1))
+    assert "--backfill" in ran.said
+    assert system.waiting("Relation") == 0
+    assert entries(system, "user-0") == []
+
+
+def test_no_order_of_an_import_waits_behind_the_others(
+    system: System, clock: Clock, graph: Callable[[int], str]
+) -> None:
+    """Or it would bring ten posts instead of thirty: RELATE has to keep up with what is sent."""
+    began = clock.seconds
+    post_and_seed(system, graph(100), "--backfill", workers=1)  # of 200 entries a second
+    sent = clock.seconds - began
+    assert sent >= 0.85 * 100 * 30 / (200 * seeding.BACKFILL_SHARE)
+    assert system.waiting("Relation") == 100
+
+
+def test_a_stage_that_brings_no_posts_says_so_before_it_loads(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    ran = run("seed", "--edges", graph(1), "--backfill", lambda_=FakeLambda(backfill=0))
+    assert ran.exit_code == 1
+    assert "-c backfill=" in ran.said
+    assert system.edges() == []
+
+
+def test_orders_that_the_queue_refuses_can_be_sent_by_the_same_command(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    with patch.object(WorkQueue, "send", side_effect=Unsent("the queue is away")):
+        ran = run("seed", "--edges", graph(1), "--backfill", lambda_=FakeLambda())
+    assert ran.exit_code == 1
+    assert "run it again" in ran.said
+    assert system.edges() == ["user-0"]
 
 
 def refused(**_request: Any) -> Any:
