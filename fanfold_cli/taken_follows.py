@@ -17,9 +17,8 @@ from fanfold_cli import kept_file
 from fanfold_cli.console import ExpectedError, failing_with
 from fanfold_cli.progress import progress_bar
 
-# `at` is when the difference was confirmed; `version` that of the follow's row, 0 for none; and
-# `newest` the highest version of its edges.
-FIELDS = ("user_id", "publisher_id", "what", "version", "newest", "at")
+# `at` is when the difference was confirmed.
+FIELDS = ("user_id", "publisher_id", "what", "at")
 # Lines that are read, and put back, at a time.
 PAGE = 1_000
 
@@ -31,10 +30,7 @@ Line = Mapping[str, Any]
 
 
 def write(write_line: Callable[[Line], None], snapshot: Snapshot) -> None:
-    row = snapshot.row
-    newest = max(snapshot.placements.values(), default=0)
-    at = times.to_text(clock.now_ms())
-    values = (*snapshot.pair, snapshot.difference, row.version, newest, at)
+    values = (*snapshot.pair, snapshot.difference, times.to_text(clock.now_ms()))
     write_line(dict(zip(FIELDS, values, strict=True)))
 
 
@@ -50,10 +46,8 @@ def put_back(
 ) -> tuple[Counter[str], list[str]]:
     """Follow again, for each line of the file; the count of each outcome, and users at their limit.
 
-    A user who unfollowed before or since stays so. The exception is an unfollow between a restore
-    and the repair, where the restored row already said so: its version is below the edge's. Every
-    line is checked before the first one is put back. Raises `ExpectedError`; it is safe to do it
-    again.
+    A user who unfollowed since stays so. Every line is checked before the first one is put back.
+    Raises `ExpectedError`; it is safe to do it again.
     """
     total = sum(1 for _ in _lines(path, place))
     done: Counter[str] = Counter()
@@ -77,8 +71,6 @@ def put_back(
 
 
 def _put_back(following: Following, line: Line) -> str:
-    if line["version"] and line["version"] >= line["newest"]:
-        return ENDED  # the edge was left over of a follow that its user had ended
     try:
         after = following.follow(
             line["user_id"], line["publisher_id"], asked_at=times.to_ms(line["at"]), by_message=True
@@ -118,7 +110,4 @@ def _is_sound(content: Line) -> bool:
     except BadInput:
         return False
     ids = (content["user_id"], content["publisher_id"])
-    versions = (content["version"], content["newest"])
-    return all(isinstance(each, str) and is_id(each) for each in ids) and all(
-        type(each) is int and each >= 0 for each in versions
-    )
+    return all(isinstance(each, str) and is_id(each) for each in ids)

@@ -145,11 +145,11 @@ class Doctor:
             self.report.add(snapshot)
         if self.repair:
             for snapshot in confirmed:
-                if snapshot.difference in TAKE_AWAY:
+                if snapshot.takes_away:
                     self.set_aside(snapshot)
             self._reconcile(
                 self.repair,
-                [(each, each.difference) for each in confirmed if each.difference not in TAKE_AWAY],
+                [(each, each.difference) for each in confirmed if not each.takes_away],
             )
         return count
 

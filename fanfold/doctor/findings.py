@@ -48,7 +48,7 @@ class Difference(StrEnum):
     UNREADABLE = "unreadable"  # an item that is neither an edge nor a row; never repaired
 
 
-# What a repair of these takes away cannot be told from the tables afterwards.
+# What a repair of these takes away, if the user has not ended it, no table tells afterwards.
 TAKE_AWAY = frozenset({Difference.ORPHANED, Difference.OVERHEARD})
 
 
@@ -95,6 +95,15 @@ class Snapshot:
         return self._of_edge or self.mark
 
     @property
+    def takes_away(self) -> bool:
+        """Whether its repair ends what the user may want: the row does not say that it has ended.
+
+        A row that is as late as the edges does, as after a restore of the edges.
+        """
+        is_ended = self.row.version > 0 and not self.has_newer_edge
+        return self.difference in TAKE_AWAY and not is_ended
+
+    @property
     def _of_edge(self) -> Difference | None:
         """How the edge differs from the row.
 
@@ -129,6 +138,7 @@ class Report:
     found: Counter[Difference] = field(default_factory=Counter)
     repaired: Counter[Difference] = field(default_factory=Counter)
     awaiting: int = 0  # differences that await their second read
+    taken_away: int = 0  # differences whose repair takes a follow away from a user
     examples: list[Snapshot] = field(default_factory=list)
     unreachable: dict[str, Unreachable] = field(default_factory=dict)  # by publisher
     unreadable: list[tuple[Table, Key]] = field(default_factory=list)
@@ -141,11 +151,6 @@ class Report:
     def left(self) -> int:
         """Differences that are not repaired."""
         return self.found.total() - self.repaired.total()
-
-    @property
-    def taken_away(self) -> int:
-        """Differences whose repair takes an edge or a channel away from a user."""
-        return sum(self.found[kind] for kind in TAKE_AWAY)
 
     def takes_too_much(self, expected: int | None) -> bool:
         """Whether a repair would take away more than is `expected`, or than can be without that."""
@@ -160,6 +165,7 @@ class Report:
     def add(self, snapshot: Snapshot) -> None:
         assert snapshot.difference
         self.found[snapshot.difference] += 1
+        self.taken_away += snapshot.takes_away
         if len(self.examples) < EXAMPLES:
             self.examples.append(snapshot)
 

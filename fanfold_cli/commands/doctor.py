@@ -166,7 +166,8 @@ def _put_back(deployment: Deployment, file: Path, *, as_json: bool) -> None:
     if as_json:
         print_json({"put_back": back, "ended": ended, "at_their_limit": beyond})
     else:
-        print_result(f"Put {counted(back, 'follow')} back.")
+        # Now, or by a run before this one.
+        print_result(f"{counted(back, 'follow')} {'is' if back == 1 else 'are'} back.")
     if ended:
         say(f"Left {counted(ended, 'follow')} ended: the user has unfollowed.")
     if beyond:
