@@ -1,7 +1,7 @@
 """One door in a fresh process: import it, let it answer one event, and print what that took.
 
-`python -m bench.child MODULE` reads the event from standard input, and prints time, memory and the
-answer as the last line. Before the clock starts, it imports the standard library only.
+`python -m bench.child MODULE` reads the event from standard input, and prints time and answer
+as the last line. Before the clock starts, it imports the standard library only.
 """
 
 import json
@@ -22,23 +22,12 @@ class Context:
         return 120_000
 
 
-def peak_mb() -> float:
-    """The peak of this process's resident memory, in MB."""
-    if sys.platform == "linux":  # getrusage counts the parent's before exec, too
-        with open("/proc/self/status") as status:  # noqa: PTH123 - pathlib is one more import
-            line = next(line for line in status if line.startswith("VmHWM:"))
-        return int(line.split()[1]) / 1024
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-
-
 def main() -> None:
     event = json.load(sys.stdin)
     wall, cpu = time.perf_counter(), time.process_time()
     answer = import_module(sys.argv[1]).handler(event, Context())
     took = {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
-    print(json.dumps({**took, "peak_mb": peak_mb(), "answer": answer}))
+    print(json.dumps({**took, "answer": answer}))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,12 @@ Endpoint and certificate come from the environment, like the product's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import boto3
 from boto3.dynamodb.types import TypeDeserializer
 
 from bench import stub_data
-from fanfold.aws.items import MAX_PUTS
 
 
 def plain(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -32,20 +30,5 @@ def batch_writer(items: Sequence[dict[str, Any]]) -> Callable[[], None]:
         with table.batch_writer() as batch:
             for item in values:
                 batch.put_item(Item=item)
-
-    return write
-
-
-def threads(items: Sequence[dict[str, Any]], count: int) -> Callable[[], None]:
-    """Write the items by a boto3 client on `count` threads, 25 in a call."""
-    client = boto3.client("dynamodb")
-    pool = ThreadPoolExecutor(count)
-
-    def put(chunk: Sequence[dict[str, Any]]) -> None:
-        requests: Any = [{"PutRequest": {"Item": item}} for item in chunk]
-        client.batch_write_item(RequestItems={stub_data.SETTINGS.timelines_table: requests})
-
-    def write() -> None:
-        list(pool.map(put, [items[n : n + MAX_PUTS] for n in range(0, len(items), MAX_PUTS)]))
 
     return write

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from bench import stub_data
-from fanfold.messages import Command, DeliverSegment, PlanFanout, ReconcileRelation
+from fanfold.messages import DeliverSegment
 
 EVENTS = Path(__file__).parent.parent / "events"
 
@@ -20,41 +20,18 @@ def command(followers: int) -> DeliverSegment:
 
 def deliver(followers: int) -> dict[str, Any]:
     """The event of the express lane with that command."""
-    return _sent("express_lane/segment_deliver", command(followers), stub_data.publisher(followers))
+    name, group = "express_lane/segment_deliver.json", stub_data.publisher(followers)
+    event: dict[str, Any] = json.loads(EVENTS.joinpath(name).read_text())
+    (record,) = event["Records"]
+    record["body"] = json.dumps(command(followers).message(group=group).content)
+    record["attributes"]["MessageGroupId"] = group
+    record["attributes"]["SentTimestamp"] = str(stub_data.NOW_MS - 60_000)
+    return event
 
 
 def api() -> dict[str, Any]:
     """The event of a publisher who posts."""
     event: dict[str, Any] = json.loads(EVENTS.joinpath("api/publish_post.json").read_text())
-    return event
-
-
-def plan() -> dict[str, Any]:
-    """The event of the publish queue with the order for a post that is not planned."""
-    order = PlanFanout(fanout_id=stub_data.post(stub_data.UNPLANNED))
-    return _sent("publish_queue/fanout_plan", order, stub_data.publisher(stub_data.UNPLANNED))
-
-
-def relate() -> dict[str, Any]:
-    """The event of the relation queue with the order to settle a follow of today."""
-    publisher_id = stub_data.publisher(1)
-    order = ReconcileRelation(user_id=stub_data.READER, publisher_id=publisher_id)
-    return _sent("relation_queue/relation_settle", order, publisher_id)
-
-
-def sweep() -> dict[str, Any]:
-    """The event of the clock."""
-    event: dict[str, Any] = json.loads(EVENTS.joinpath("schedule/sweep.json").read_text())
-    return event
-
-
-def _sent(name: str, order: Command, group: str) -> dict[str, Any]:
-    """An event of events/ with another message, sent a minute ago."""
-    event: dict[str, Any] = json.loads(EVENTS.joinpath(f"{name}.json").read_text())
-    (record,) = event["Records"]
-    record["body"] = json.dumps(order.message(group=group).content)
-    record["attributes"]["MessageGroupId"] = group
-    record["attributes"]["SentTimestamp"] = str(stub_data.NOW_MS - 60_000)
     return event
 
 

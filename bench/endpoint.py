@@ -42,7 +42,7 @@ class Stub:
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_CONFIG_FILE": os.devnull,
             "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
-            **{f"AWS_ENDPOINT_URL_{each}": self.url for each in ("DYNAMODB", "SQS", "LAMBDA")},
+            **{f"AWS_ENDPOINT_URL_{each}": self.url for each in ("DYNAMODB", "SQS")},
             "AWS_CA_BUNDLE": self.authority,
             "POWERTOOLS_SERVICE_NAME": "fanfold",
             "POWERTOOLS_METRICS_NAMESPACE": "Fanfold",

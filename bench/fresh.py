@@ -16,7 +16,6 @@ class Answered:
 
     cpu: float  # seconds, user and system
     wall: float  # seconds
-    peak_mb: float
     answer: Any
 
 

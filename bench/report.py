@@ -1,4 +1,4 @@
-"""How a result is shown (a table, JSON lines) and kept (last.json, last.svg, the README)."""
+"""How a result is shown (a table, JSON lines) and kept (last.jsonl, last.svg, the README)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import platform
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -17,7 +16,7 @@ from bench.figures import Figure, Result
 
 # Wide enough for the longest line; a pipe has no width of its own.
 PIPE_COLUMNS = 160
-DATA = "last.json"
+DATA = "last.jsonl"
 CHART = "last.svg"
 # `--save` writes what is between these two lines of a README.
 BEGIN = "<!-- last result: written by --save -->"
@@ -76,14 +75,8 @@ def machine() -> dict[str, str]:
 
 
 def save(result: Result, folder: Path) -> None:
-    """Keep the result as data, as a chart, and as a table in the bench's README."""
-    kept = {
-        "figures": [{**figure.as_json(), "met": figure.met} for figure in result.figures],
-        "rows": [asdict(row) for row in result.rows],
-        "setting": {**machine(), **result.setting},
-        "chart": asdict(result.chart) if result.chart else None,
-    }
-    (folder / DATA).write_text(json.dumps(kept, indent=2) + "\n")
+    """Keep the figures as data, and with the rest of the result as a chart and in the README."""
+    (folder / DATA).write_text("".join(f"{line}\n" for line in json_lines([result])))
     if result.chart:
         draw(result.chart, folder / CHART)
     readme = folder / "README.md"

@@ -1,4 +1,4 @@
-"""A stub of DynamoDB, SQS and Lambda: over TLS, on loopback, in a process of its own.
+"""A stub of DynamoDB and SQS: over TLS, on loopback, in a process of its own.
 
 `python -m bench.stub CERTIFICATE CORE` prints its port on the first line of standard output, and
 serves until its standard input ends.
@@ -93,8 +93,7 @@ class Connection(asyncio.Protocol):
             if len(self.buffer) < until:
                 return
             body, self.buffer = self.buffer[end + 4 : until], self.buffer[until:]
-            # Lambda has no target: the one call to it reads a mapping, by its path.
-            self.transport.write(_answer(_header(head, _TARGET) or b"lambda.mapping", body))
+            self.transport.write(_answer(_header(head, _TARGET), body))
 
 
 def _header(head: bytes, name: bytes) -> bytes:

@@ -16,17 +16,14 @@ from typing import Any, cast
 
 from fanfold import names, times
 from fanfold.aws.items import MAX_PUTS, number, text
-from fanfold.fanout.row import COMPLETE, DELIVERING, QUEUED
+from fanfold.fanout.row import COMPLETE, DELIVERING
 from fanfold.follows import ring
 from fanfold.ids import sort_key
-from fanfold.names import OPEN
 from fanfold.settings import Settings
-from fanfold.sweep.open_fanouts import MEMORY_ID
 from fanfold.timeline.entries import Entries, Entry
 
 REGION = "eu-central-1"
 QUEUES = f"https://sqs.{REGION}.amazonaws.com/123456789012"
-MAPPING = "5a3e2c1d-0000-4000-8000-000000000001"
 # Entries a second, never reached: a worker's pace is no part of what an entry costs.
 UNLIMITED = 1_000_000_000
 
@@ -41,7 +38,6 @@ SETTINGS = Settings.from_env(
         "EXPRESS_WORKER_RATE": str(UNLIMITED),
         "BULK_WORKER_RATE": str(UNLIMITED),
         "PUBLISH_WORKER_RATE": str(UNLIMITED),
-        **dict.fromkeys(("PUBLISH_MAPPING", "EXPRESS_MAPPING", "BULK_MAPPING"), MAPPING),
     }
 )
 
@@ -51,8 +47,6 @@ NOW_MS = int(os.environ.setdefault("BENCH_NOW_MS", str(time.time_ns() // 1_000_0
 _EXPIRES_AT = NOW_MS // 1000 + SETTINGS.retention_days * 24 * 60 * 60
 
 READER = f"b0b00000-0000-4000-8000-{0:0{DIGITS}}"
-# Followers of the publisher whose post is not delivered, nor planned.
-UNPLANNED = 101
 # More than any page: every page is full and has a next one.
 TIMELINE_ENTRIES = 1_000
 
@@ -107,20 +101,12 @@ def answer(operation: str, request: dict[str, Any]) -> bytes:
         values = request["ExpressionAttributeValues"]
         after = request.get("ExclusiveStartKey", {}).get("edge", values[":lo"])["S"]
         return _followers(values[":shard"]["S"], after, values[":hi"]["S"], request["Limit"])
-    if operation == "query" and table == SETTINGS.posts_table:
-        return _json({"Items": [], "Count": 0, "ScannedCount": 0})  # an outbox of old posts only
     if operation == "batchgetitem":
         return _batch(request["RequestItems"])
     if operation == "getitem" and table == SETTINGS.posts_table:
         return _json({"Item": _delivered(key["ref_id"]["S"])})
-    if table == SETTINGS.fanouts_table and key.get("fanout_id") == text(MEMORY_ID):
-        return _json({})
     if operation == "getitem" and table == SETTINGS.fanouts_table:
         return _json({"Item": _fanout(_number(key["fanout_id"]["S"]), finished=False)})
-    if operation == "getitem" and table == SETTINGS.following_table:
-        return _json({"Item": {**key, **_FOLLOWED}})
-    if operation == "getitem" and table == SETTINGS.followers_table:
-        return _json({"Item": {"version": _FOLLOWED["version"]}})
     if operation == "getitem" and table == SETTINGS.readers_table:
         return _json({"Item": {**key, "follows": {"N": "100"}}})
     if operation == "getitem" and table == SETTINGS.publishers_table:
@@ -143,28 +129,13 @@ def _batch(wanted: dict[str, Any]) -> bytes:
     return _json({"Responses": found, "UnprocessedKeys": {}})
 
 
-_FOLLOWED = {
-    "state": text("followed"),
-    "version": number(1),
-    "followed_at": text(times.to_text(NOW_MS)),
-    "asked_at": number(NOW_MS),
-}
 _SENT = {"Id": "0", "MessageId": "5fea7756-0ea4-451a-a703-a558b933e274", "MD5OfMessageBody": ""}
-_OPEN_KEY = f"{times.to_text(NOW_MS - 600_000)}#{post(1)}"
 # What is the same whatever is asked for: by operation and table, if it has one.
 _OTHERS: dict[tuple[str, str | None], Any] = {
     ("putitem", SETTINGS.posts_table): {},
     ("putitem", SETTINGS.fanouts_table): {},
     ("updateitem", SETTINGS.publishers_table): {},  # the post is counted
-    # One fan-out is open, and none has stalled.
-    ("scan", SETTINGS.fanouts_table): {
-        "Items": [{"fanout_id": text(post(1)), OPEN.partition_key: text(_OPEN_KEY)}],
-        "Count": 0,
-        "ScannedCount": 0,
-    },
     ("sendmessagebatch", None): {"Successful": [_SENT], "Failed": []},
-    ("receivemessage", None): {},
-    ("mapping", None): {"UUID": MAPPING, "State": "Enabled"},
 }
 
 
@@ -243,10 +214,9 @@ def _fanout(followers: int, *, finished: bool) -> dict[str, Any]:
         "sort_key": text(fanned.sort_key),
         "accepted_at": text(now),
         "changed_at": text(now),
+        "entries_expire_at": number(_EXPIRES_AT),
         "expires_at": number(_EXPIRES_AT),
     }
-    if followers == UNPLANNED and not finished:
-        return {**row, "state": text(QUEUED), "open_fanout": text(post(followers))}
     row |= {
         "segments": number(1),
         "followers": number(followers),

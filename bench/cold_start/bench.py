@@ -13,7 +13,6 @@ from bench.figures import Bars, Figure, Result, Row
 from bench.fresh import Answered, answer
 from bench.paired import Paired, paired
 from bench.progress import with_progress
-from bench.stub_data import UNPLANNED
 
 LIMIT = 50  # entries of the page that is read
 FOLLOWERS = 100  # of the delivered post: four batches
@@ -63,18 +62,11 @@ def _is_accepted(answer: Any) -> bool:
     return bool(answer["statusCode"] == 202 and "ref_id" in answer["body"])
 
 
-def _is_nothing(answer: Any) -> bool:
-    return answer is None
-
-
 def run(*, short: bool) -> Result:
     starts = (
         Start("api", 0.45, "functions.api", doors.api(), _is_accepted),
-        Start("plan", 0.45, "functions.plan", doors.plan(), _is_taken),
         Start("deliver", 0.35, "functions.deliver", doors.deliver(FOLLOWERS), _is_taken),
         Start("query", 0.30, "functions.timeline", doors.timeline(LIMIT), _is_page),
-        Start("relate", 0.45, "functions.relate", doors.relate(), _is_taken),
-        Start("sweep", 0.45, "functions.sweep", doors.sweep(), _is_nothing),
     )
     figures, rows, bars, setting = [], [], {}, {}
     with in_environment() as stub:
@@ -99,8 +91,8 @@ def run(*, short: bool) -> Result:
         rows=rows,
         setting={
             **setting,
-            "work": f"a publish; a post to {UNPLANNED} followers by PLAN; one to {FOLLOWERS} by "
-            f"DELIVER; a page of {LIMIT} entries; a follow to settle; a minute of SWEEP; over TLS",
+            "work": f"a publish; a post to {FOLLOWERS} followers by DELIVER; a page of {LIMIT} "
+            "entries; over TLS",
             "time": "from before the import, in a bare interpreter, to the first answer",
             "pinned": stub.pinned,
         },

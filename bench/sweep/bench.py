@@ -1,12 +1,11 @@
 """How soon does SWEEP send lost orders again, and what does it cost? In virtual time, but for cost.
 
-The rule of the product runs as its own code (`product.py`), beside other rules in the same worlds
-(`cases.py`, `world.py`, `rivals.py`). What a run costs is measured on its door (`cost.py`).
+The product's own code (`product.py`) runs in worlds that lose its orders (`cases.py`, `world.py`).
+What a run costs is measured on its door (`cost.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
@@ -24,11 +23,8 @@ from bench.sweep.cases import (
 )
 from bench.sweep.cost import Cost, Ledgers, costs
 from bench.sweep.product import Product, without_entries
-from bench.sweep.rivals import RIVALS
-from bench.sweep.world import HOUR, PLAN, Books, Case, World
+from bench.sweep.world import HOUR, PLAN, Case, World
 
-ASK = "ask"
-RULES: Mapping[str, Callable[[World], Books]] = {**RIVALS, ASK: Product}
 LEDGERS = (
     Ledgers("none open", 0),
     Ledgers("1,000 open", 1_000),
@@ -40,10 +36,9 @@ SHORT_LEDGERS = (Ledgers("none open", 0), Ledgers("1,000 lost", 1_000, are_lost=
 
 @dataclass(frozen=True)
 class Found:
-    """What came of one world under one rule; the whole world is too large to keep."""
+    """What came of one world; the whole world is too large to keep."""
 
     case: Case
-    rule: str
     minutes: list[float]  # from the loss until all is sent again, of each fan-out, in order
     small: list[float]  # of those, unplanned ones and those of one segment
     several: list[float]
@@ -71,7 +66,7 @@ class Found:
             note += f"; {self.unmended} orders never sent again within {self.hours:.0f} h"
         if self.stalled:
             note += f"; {self.stalled} stalled"
-        return Row(f"{self.case.name}: {self.rule}", self.worst, "min", note)
+        return Row(self.case.name, self.worst, "min", note)
 
     @property
     def line(self) -> list[Point]:
@@ -81,10 +76,10 @@ class Found:
 
 
 def run(*, short: bool) -> Result:
-    """Live through each world under each rule, repair many losses at once, and measure the cost."""
+    """Live through each world, repair many losses at once, and measure the cost."""
     cases = worlds(short=short)
-    steps: list[tuple[Case, str] | Ledgers] = [(case, rule) for case in cases for rule in RULES]
-    steps += [(losses(segment, short=short), ASK) for segment in (PLAN, 0)]
+    steps: list[Case | Ledgers] = [*cases]
+    steps += [losses(segment, short=short) for segment in (PLAN, 0)]
     steps += SHORT_LEDGERS if short else LEDGERS
     found: list[Found] = []
     cost: dict[str, Cost] = {}
@@ -92,9 +87,8 @@ def run(*, short: bool) -> Result:
         if isinstance(step, Ledgers):
             cost[step.name] = costs(step)
         else:
-            found.append(live_through(*step))
-    table, at_once = found[:-2], found[-2:]
-    ours = [each for each in table if each.rule == ASK]
+            found.append(live_through(step))
+    ours, at_once = found[:-2], found[-2:]
     return Result(
         figures=_figures(ours, at_once),
         rows=[
@@ -112,23 +106,22 @@ def run(*, short: bool) -> Result:
             title=f"Lost orders that are sent again, {cases[0].name}",
             x="minutes since the loss",
             y="% of the fan-outs",
-            lines={each.rule: each.line for each in table if each.case is cases[0]},
+            lines={cases[0].name: ours[0].line},
             log_x=True,
             steps=True,
         ),
     )
 
 
-def live_through(case: Case, rule: str) -> Found:
+def live_through(case: Case) -> Found:
     with without_entries():
-        world = World(case).run(RULES[rule])
+        world = World(case).run(Product)
     minutes = world.mended
     by_size: dict[bool, list[float]] = {True: [], False: []}
     for fanout_id, took in minutes.items():
         by_size[world.posts[fanout_id].segments == 1].append(took)
     return Found(
         case,
-        rule,
         sorted(minutes.values()),
         sorted(by_size[True]),
         sorted(by_size[False]),

@@ -1,4 +1,4 @@
-"""The worlds that the rules are compared in."""
+"""The worlds that SWEEP is measured in."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FANOUTS_A_SECOND = SEGMENTS_A_SECOND / LARGE_SEGMENTS
 APART_SECONDS = 0.2
 # Each of these has more than a tenth of the bulk lane, so SQS serves everybody else first.
 CELEBRITIES = 8
-# One more than what the first rule took for nearly empty.
+# Enough that no queue ever looks empty.
 STEADY_IN_FLIGHT = 11
 AT_ONCE, SHORT_AT_ONCE = 10_000, 1_000
-# How long a world is looked at in which a rule may never mend anything.
+# How long a healthy world is looked at.
 PATIENCE = 6 * HOUR
 # Of the fan-outs that make up a backlog, so many have a row in the ledger, at even distances. The
-# others only occupy the queue and its workers. No rule looks at one fan-out to judge another.
+# others only occupy the queue and its workers. SWEEP looks at no fan-out to judge another.
 WITH_ROWS, SHORT_WITH_ROWS = 4, 1
 OTHERS, SHORT_OTHERS = 150, 40
 # Each has as many kinds of loss: of 15 others, three lose their plan order, three their only

@@ -45,17 +45,11 @@ class Queue:
     in_flight: Counter[str] = field(default_factory=Counter)
     _groups: dict[str, deque[Order]] = field(default_factory=dict)
     _heads: list[tuple[int, str]] = field(default_factory=list)  # of each group that waits
-    _held: Counter[int] = field(default_factory=Counter)  # times of what is in flight
     _busy: Counter[str] = field(default_factory=Counter)  # seconds of work in this window
     _busy_before: Counter[str] = field(default_factory=Counter)
     _spent: float = 0.0  # the sum of both
     _window: int = 0
     _count: int = 0
-
-    @property
-    def backlog(self) -> int:
-        """What waits and what is in flight, exactly; SQS only approximates it."""
-        return self.waiting + self._held.total()
 
     def put(self, order: Order) -> None:
         self._count += 1
@@ -84,21 +78,14 @@ class Queue:
             del self._groups[group]
         self.waiting -= 1
         self.in_flight[group] += 1
-        self._held[order.sent_ms] += 1
         return order
 
     def end(self, order: Order, seconds: float) -> None:
         """Delete a message on which a worker spent so many seconds."""
         _drop(self.in_flight, order.group)
-        _drop(self._held, order.sent_ms)
         self._turn_window()
         self._busy[order.group] += seconds  # type: ignore[assignment]
         self._spent += seconds
-
-    def oldest_ms(self) -> int | None:
-        """When the oldest message was sent that waits or is in flight."""
-        heads = (orders[0].sent_ms for orders in self._groups.values())
-        return min((*heads, *self._held), default=None)
 
     def purge(self) -> list[Order]:
         """Drop what waits, and what came of it."""

@@ -1,7 +1,6 @@
 """The world of the bench: posts, lanes and workers, the minute clock of SWEEP, and what gets lost.
 
-A `Books` is how one rule does the work of PLAN, DELIVER and SWEEP: the product's own code
-(`product.py`), or a rival's few lines (`rivals.py`). Everything else here is the same for all.
+A `Books` does the work of PLAN, DELIVER and SWEEP: the product's own code (`product.py`).
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ class Case:
 
 
 class Books(Protocol):
-    """What PLAN, DELIVER and SWEEP do under one rule."""
+    """What PLAN, DELIVER and SWEEP do."""
 
     def accept(self, post: Post) -> None:
         """Accept a post, and send its plan order."""

@@ -16,12 +16,9 @@ from bench.figures import Figure
 ROOT = Path(__file__).parents[2]
 SHARE = 0.7
 FIGURES = {
-    "writer": ["writer.vs_batch_writer"],
     "deliver": ["deliver.vs_batch_writer"],
     "query": ["query.vs_boto3_resource"],
-    "cold-start": [
-        f"cold_start.{door}" for door in ("api", "plan", "deliver", "query", "relate", "sweep")
-    ],
+    "cold-start": [f"cold_start.{door}" for door in ("api", "deliver", "query")],
 }
 # A bench takes 10 s; on the busiest of machines, some times that.
 TIMEOUT_SECONDS = 120

@@ -15,7 +15,7 @@ LINES = Lines(title="Growth", x="followed", y="ms", lines={"ours": [(1, 5.0), (5
 
 
 def figure(value: float, *, better: Better = "higher", target: float = 35) -> Figure:
-    return Figure("writer.vs_batch_writer", value, target, "x", better, "batch_writer")
+    return Figure("deliver.vs_batch_writer", value, target, "x", better, "batch_writer")
 
 
 def result(value: float = 44.8) -> Result:
@@ -52,7 +52,7 @@ def test_json_has_one_object_a_figure_with_the_six_agreed_fields() -> None:
     lines = list(report.json_lines([result(), result(1.0)]))
     assert [json.loads(line) for line in lines] == [
         {
-            "name": "writer.vs_batch_writer",
+            "name": "deliver.vs_batch_writer",
             "value": value,
             "target": 35,
             "unit": "x",
@@ -69,7 +69,7 @@ def test_the_table_shows_which_targets_are_met_and_the_rows(
 ) -> None:
     report.print_table([result(value)])
     _, first, second, third, *_ = capsys.readouterr().out.splitlines()
-    assert first.split("  ")[0] == "writer.vs_batch_writer"
+    assert first.split("  ")[0] == "deliver.vs_batch_writer"
     assert f"at least 35 x  {verdict}  " in first
     assert "Fanfold" in second
     assert "an entry" in second
@@ -78,22 +78,22 @@ def test_the_table_shows_which_targets_are_met_and_the_rows(
 
 def test_a_result_is_saved_in_the_readme_as_data_and_as_a_chart(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
-    readme.write_text(f"# Writer\n\n{report.BEGIN}\nan earlier result\n{report.END}\n\nMore.\n")
+    readme.write_text(f"# Deliver\n\n{report.BEGIN}\nan earlier result\n{report.END}\n\nMore.\n")
     report.save(result(), tmp_path)
     report.save(result(44.9), tmp_path)  # replaces the first
     text = readme.read_text()
-    assert text.startswith(f"# Writer\n\n{report.BEGIN}\n| figure |")
+    assert text.startswith(f"# Deliver\n\n{report.BEGIN}\n| figure |")
     assert text.endswith(f"![CPU](last.svg)\n{report.END}\n\nMore.\n")
     assert "| **44.9 x** | at least 35 x | met |" in text
     assert "an earlier result" not in text
-    kept = json.loads((tmp_path / "last.json").read_text())
-    assert kept["figures"][0]["value"] == 44.9
-    assert kept["setting"]["pinned"] == "to two cores"
+    assert "; pinned: to two cores." in text
+    (kept,) = (tmp_path / "last.jsonl").read_text().splitlines()
+    assert json.loads(kept)["value"] == 44.9
 
 
 def test_a_readme_without_a_place_for_the_result_is_refused() -> None:
     with pytest.raises(ValueError, match="needs the lines"):
-        report.with_result("# Writer\n", result())
+        report.with_result("# Deliver\n", result())
 
 
 @pytest.mark.parametrize("chart", [BARS, LINES], ids=["bars", "lines"])
@@ -108,9 +108,9 @@ def test_the_same_numbers_make_the_same_chart(chart: Chart, tmp_path: Path) -> N
 def test_an_unknown_bench_is_refused_with_the_names_of_all(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["wirter"]) == 2
+    assert main(["delivre"]) == 2
     shown = capsys.readouterr()
-    assert shown.err == f"There is no bench 'wirter'; there are {', '.join(runner.names())}.\n"
+    assert shown.err == f"There is no bench 'delivre'; there are {', '.join(runner.names())}.\n"
     assert shown.out == ""
 
 

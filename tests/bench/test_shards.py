@@ -1,4 +1,4 @@
-"""The benches of write shards and of lessons: their short runs, and their counts."""
+"""The bench of write shards: its short run, and its counts."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import replace
 import pytest
 
 from bench import runner
-from bench.lessons.indexes import BY_STATE, SPARSE, Writing
-from bench.lessons.suffixes import FOLLOWS, Drawn, Levels, Modulo, show
 from bench.shards.bench import Found
 from bench.shards.history import read_units_of
 from bench.shards.rush import Counts, Plan, Rush
@@ -19,9 +17,8 @@ SMALL = Plan(follows_per_second=1_600, seconds=8, containers=20)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["shards", "lessons"])
-def test_a_short_run_reaches_every_target(name: str) -> None:
-    figures = runner.run_here(name, short=True).figures
+def test_a_short_run_reaches_every_target() -> None:
+    figures = runner.run_here("shards", short=True).figures
     assert [figure for figure in figures if not figure.met] == []
 
 
@@ -111,22 +108,3 @@ def test_a_ring_costs_more_read_units_at_higher_levels() -> None:
     costs = [read_units_of(2_000, level) for level in (0, 2, 4)]
     assert costs == sorted(costs)
     assert costs[0] == pytest.approx(2_000 * 115 / 4_096, rel=0.05)
-
-
-# Lessons
-
-
-def test_an_index_by_state_throttles_the_table_and_a_sparse_one_does_not() -> None:
-    sparse, by_state = (Writing(schema, 1_000).run(3) for schema in (SPARSE, BY_STATE))
-    assert (sparse.writes, sparse.throttled) == (6_000, 0)
-    assert by_state.throttled_share > 0.1
-    assert set(by_state.reasons) == {"IndexWriteKeyRangeThroughputExceeded"}
-    assert max(sparse.table_share, by_state.table_share) < 0.1
-
-
-def test_only_levels_find_each_follower_once_and_delete_each_edge() -> None:
-    levels, modulo, drawn = show(Levels()), show(Modulo()), show(Drawn())
-    assert (levels.missed[0], levels.twice, levels.left) == (0, 0, 0)
-    assert modulo.left > FOLLOWS / 4
-    assert drawn.twice > 0
-    assert all(way.missed[1] > 0 for way in (levels, modulo, drawn)), "a stale reader loses"

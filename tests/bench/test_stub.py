@@ -147,7 +147,7 @@ def test_the_environment_is_like_that_of_a_lambda_role(running: Stub) -> None:
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("name", ["api", "plan", "deliver", "query", "relate", "sweep"])
+@pytest.mark.parametrize("name", ["api", "deliver", "query"])
 def test_a_plain_function_makes_the_calls_of_ours(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,16 +9,14 @@ from unittest.mock import patch
 import pytest
 
 from bench import runner
-from bench.sweep.bench import ASK, Found, live_through
+from bench.sweep.bench import Found, live_through
 from bench.sweep.cases import LARGE_SEGMENTS, worlds
 from bench.sweep.cost import Ledgers, costs
 from bench.sweep.lanes import NOISY_IN_FLIGHT, Order, Queue
-from bench.sweep.rivals import RIVALS
 from bench.sweep.world import PLAN, Case, Post, Traffic
 from fanfold.sweep import sweep
 from fanfold.sweep.remedy import Remedy
 
-NEARLY_EMPTY, OLDEST_YOUNGER, DOUBLING = RIVALS
 DEAF: Any = lambda *_, **__: Remedy.NOTHING  # noqa: E731
 
 
@@ -76,22 +74,17 @@ def test_an_unfair_queue_keeps_the_order() -> None:
     assert taken(busy, 42) == "a" * 40 + "ba"
 
 
-def test_a_queue_knows_its_backlog_and_its_oldest_message() -> None:
+def test_a_purge_drops_what_waits() -> None:
     busy = queue("a", "b", "c")
-    order = busy.take()
-    assert order is not None
-    assert (busy.backlog, busy.oldest_ms()) == (3, 0)
-    busy.end(order, 1.0)
-    assert (busy.backlog, busy.oldest_ms()) == (2, 1)
+    assert taken(busy, 1) == "a"
     assert [order.group for order in busy.purge()] == ["b", "c"]
-    assert (busy.backlog, busy.oldest_ms()) == (0, None)
+    assert busy.take() is None
 
 
 def test_an_order_that_stands_for_many_is_taken_as_often() -> None:
     busy = Queue(lambda: 0.0)
     busy.put(Order(0, "a", count=3))
     busy.put(Order(1, "b"))
-    assert busy.backlog == 4
     assert taken(busy, 5) == "aaab"
 
 
@@ -109,42 +102,35 @@ def minutes(found: Found) -> list[int]:
     return [round(each) for each in found.minutes]
 
 
-@pytest.mark.parametrize("rule", [*RIVALS, ASK])
-def test_every_rule_mends_a_quiet_world_without_extra_messages(rule: str) -> None:
-    found = live_through(QUIET, rule)
+def test_a_quiet_world_is_mended_without_extra_messages() -> None:
+    found = live_through(QUIET)
     assert (found.unmended, found.stalled, found.extra_percent) == (0, 0, 0.0)
     assert len(found.minutes) == 3
     assert found.worst < 11
 
 
-@pytest.mark.parametrize("rule", [NEARLY_EMPTY, OLDEST_YOUNGER])
-def test_rules_that_measure_wait_for_the_end_of_a_backlog(rule: str) -> None:
-    assert live_through(BUSY, rule).worst > 29
-
-
 def test_asking_does_not_wait_for_the_end_of_a_backlog() -> None:
-    found = live_through(BUSY, ASK)
+    found = live_through(BUSY)
     assert minutes(found) == [3, 8, 10]
     assert found.extra_percent == 0.0
 
 
 def test_what_waits_rightly_is_sent_again_and_counted_as_extra() -> None:
     waiting = replace(BUSY, others=(Post("waiting", "celebrity", 64, at=1.0),))
-    # Asked after 8, 15 and 29 minutes, ten messages each; sent whole after 8 and 22.
-    assert live_through(waiting, ASK).extra_percent == pytest.approx(100 * 30 / 65)
-    assert live_through(waiting, DOUBLING).extra_percent == pytest.approx(100 * 128 / 65)
+    # Asked after 8, 15 and 29 minutes, ten messages each.
+    assert live_through(waiting).extra_percent == pytest.approx(100 * 30 / 65)
 
 
 def test_a_sweep_that_does_nothing_is_noticed() -> None:
     with patch.object(sweep, "remedy_for", DEAF):
-        found = live_through(replace(QUIET, days=0.1), ASK)
+        found = live_through(replace(QUIET, days=0.1))
     assert found.unmended == 1 + 1 + 13
     assert found.worst > 140
 
 
 def test_a_world_repeats() -> None:
     case = worlds(short=True)[-2]
-    assert live_through(case, ASK) == live_through(case, ASK)
+    assert live_through(case) == live_through(case)
 
 
 @pytest.mark.network

@@ -204,14 +204,6 @@ def test_rows_of_the_post_and_of_the_ledger_outlive_the_entries(system: System) 
     assert system.ledger(REF).expires_at == at + RETENTION
 
 
-def test_a_ledger_row_of_the_version_before_has_one_time_for_both(system: System) -> None:
-    take(system, published(system))
-    (row,) = system.rows(names.FANOUTS)
-    del row["entries_expire_at"]
-    system.dynamodb.put_item(TableName="Fanouts", Item=row)
-    assert system.ledger(REF).expires_at == int(row["expires_at"]["N"])
-
-
 # Tombstones
 
 

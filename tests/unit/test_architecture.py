@@ -254,7 +254,6 @@ RULES = (
             "greenlet",
             "matplotlib",
             "mypy_boto3_*",
-            "pynamodb",
             "rich",
             "trustme",
         ),
