@@ -89,14 +89,19 @@ class Sweeps:
         return values
 
     def _waits(self, row: dict[str, Any]) -> bool:
-        """Whether there is a message that nobody has tried yet for each thing that is pending."""
+        """Whether there is a message that nobody has tried yet for each thing that is pending.
+
+        "When that batch comes out of the lane, everything that was sent before in that group has
+        come out too" (docs/decisions/0013-sweep-asks.md): not what SQS itself keeps for hours.
+        SWEEP cannot know of it, and its rounds may all have come out in vain before.
+        """
         fanout_id = row["fanout_id"]["S"]
         queues = (names.PUBLISH,) if "segments" not in row else LANES
         found = set()
         for queue in queues:
             for message in self.world.queues.queue(queue_url(queue)).messages():
                 content = content_of(message.body)
-                if message.receives or content.get("hops"):
+                if message.receives or content.get("hops") or math.isfinite(message.late_since):
                     continue
                 if content.get("fanout_id") == fanout_id:
                     found.add(str(content.get("segment", "")))

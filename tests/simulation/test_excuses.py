@@ -24,7 +24,7 @@ from simulation.checks.evidence import Evidence
 from simulation.clients import BotoClient
 from simulation.faults import BELATED_SECONDS, FREEZE_SECONDS
 from simulation.history import Operation
-from simulation.lambdas import dlq_url, installed
+from simulation.lambdas import dlq_url, installed, queue_url
 from simulation.liveness import Liveness
 from simulation.spans import Span
 from simulation.watch import Watch
@@ -322,3 +322,27 @@ def test_a_note_of_sweep_is_compared_with_the_row_that_it_changes(
 
     acting(world, "sweep", act)
     assert any("counts the asks" in line for line in world.observer.violations) is is_told
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_fanout_may_be_given_up_whose_order_sqs_itself_keeps_for_hours(
+    world: World, is_late: bool
+) -> None:
+    """Its rounds have come out in vain, and an answer overtakes what is late."""
+    fanout(world, POST, state={"S": "delivering"}, pending={"NS": ["0"]}, rounds={"N": "10"})
+    order = DeliverSegment(fanout_id=POST, segment=0, segments=1).message(group="g").content
+
+    def act() -> None:
+        world.queues.hooks.late_seconds = lambda _queue, _message: 3_600.0 if is_late else 0.0
+        world.sqs.send_message(
+            QueueUrl=queue_url(names.EXPRESS), MessageBody=json.dumps(order), DelaySeconds=60
+        )
+        BotoClient("dynamodb", 1).update_item(
+            TableName=names.FANOUTS.name,
+            Key=keyed({"fanout_id": POST}),
+            **expressions(sets={"state": {"S": "stalled"}}),
+        )
+
+    acting(world, "sweep", act)
+    said = [line for line in world.observer.violations if "all of it waits" in line]
+    assert bool(said) is not is_late
