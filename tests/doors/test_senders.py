@@ -79,7 +79,7 @@ def published(doors: Doors) -> str:
 
 
 @pytest.mark.parametrize("kind", [contract.POST_PUBLISHED, contract.POST_DELETED])
-def test_no_sender_takes_the_id_of_a_users_key_before_the_user_does(
+def test_no_sender_takes_the_id_of_a_user_s_key_before_the_user_does(
     doors: Doors, kind: str
 ) -> None:
     before = doors.account.dump()
