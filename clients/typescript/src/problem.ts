@@ -5,7 +5,12 @@ import type { components } from "./schema.js";
  * and one that names no problem.
  */
 export type Kind =
-  keyof components["responses"] | "no-token" | "unreachable" | "redirected" | "unknown";
+  Each<keyof components["responses"]> | "no-token" | "unreachable" | "redirected" | "unknown";
+
+/** Problems of one route with the same status share a name, with `or` between theirs. */
+type Each<Name extends string> = Name extends `${infer First}-or-${infer Others}`
+  ? First | Each<Others>
+  : Name;
 
 /** A request that failed; `message` is a sentence for a person. */
 export class Problem extends Error {
