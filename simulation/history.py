@@ -28,6 +28,23 @@ Pair = tuple[str, str]  # user, publisher
 # Whoever had at most so many followers ever has small posts: PLAN has seen them all, where it
 # reads four to estimate how many there are.
 FEW_FOLLOWERS = 3
+# How much later than a request to retract it a post may be accepted, and be retracted by it: a
+# second by the clocks that stamp them (docs/api.md), which may differ (`world.DOOR_SKEWS_MS`).
+CLOCKS_MS = 1_000 + 250
+
+
+@dataclass(eq=False)
+class Attempt:
+    """One of the requests to retract a post; it may go on after its client has given it up."""
+
+    asked_ms: float
+    status: int = 0  # with which it really ended
+    is_over: bool = False  # none of its writes may land any more
+
+    @property
+    def is_vain(self) -> bool:
+        """Whether it had no effect: 404 says that there was no post."""
+        return self.status == 404 and self.is_over
 
 
 @dataclass(eq=False)
@@ -45,6 +62,7 @@ class Operation:
     status: int = 0  # of the last HTTP answer
     answer: Any = None
     tries: list[Span] = field(default_factory=list)  # its requests or messages to publish
+    attempts: list[Attempt] = field(default_factory=list)  # to retract
 
     @property
     def is_acknowledged(self) -> bool:
@@ -235,8 +253,26 @@ class History:
         return is_followed and not self.readers.mutes.get((user, publisher))
 
     def tried_to_retract(self, ref_id: str) -> bool:
-        """Whether its publisher may have retracted a post: 404 says that there was none."""
-        return any(each.status != 404 for each in self.of("retract", "unsend", subject=ref_id))
+        """Whether its publisher may have retracted a post."""
+        return bool(self.retractions(ref_id))
+
+    def retractions(self, ref_id: str) -> list[Operation]:
+        """What may have retracted a post: a message, or a request for what was sent by then.
+
+        An attempt that goes on unheard, or a write of it that lands late, may do so before or after
+        a later answered request; but it does not retract what is accepted after it was asked for.
+        """
+        published = self.of("publish", "send", subject=ref_id)
+        first_ms = min((each.begun_ms for each in published), default=0)
+        return [
+            each
+            for each in self.of("retract", "unsend", subject=ref_id)
+            if each.kind == "unsend"
+            or any(
+                not attempt.is_vain and first_ms <= attempt.asked_ms + CLOCKS_MS
+                for attempt in each.attempts
+            )
+        ]
 
     def repaired(self, begun_ms: float, ended_ms: float) -> None:
         """The doctor has compared every relation with its edges, and repaired them."""

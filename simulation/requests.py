@@ -10,7 +10,7 @@ from fanfold import contract, cursor, names
 from fanfold.errors import TooManyRequests
 from fanfold.ids import ref_id_for
 from simulation.edits import Edit
-from simulation.history import Look, Operation, Page
+from simulation.history import Attempt, Look, Operation, Page
 from simulation.lambdas import lambdas, queue_url
 from simulation.readers import FOLLOWING, Listing
 from simulation.scheduler import Crash
@@ -99,18 +99,31 @@ def by_queue(
 
 def retract(world: World, publisher: str, ref_id: str) -> Operation:
     """Retract one's own post by HTTP; 404, for a post that is not published, is an answer too."""
-    return _delete(world, "retract", publisher, ref_id)
+    return _delete(world, "retract", publisher, ref_id, is_patient=False)
 
 
 def squat(world: World, ref_id: str) -> Operation:
     """Try to retract somebody else's post by HTTP."""
-    return _delete(world, "squat", "squatter", ref_id)
+    return _delete(world, "squat", "squatter", ref_id, is_patient=True)
 
 
-def _delete(world: World, kind: str, user: str, ref_id: str) -> Operation:
+def _delete(world: World, kind: str, user: str, ref_id: str, *, is_patient: bool) -> Operation:
     def is_acknowledged(operation: Operation) -> bool:
-        path = {"ref_id": ref_id}
-        operation.status, _ = call(world, user, contract.RETRACT_POST, path=path)
+        attempt = Attempt(world.clock.now_ms())
+        operation.attempts.append(attempt)
+
+        def ended(status: int) -> None:
+            is_over = world.scheduler.current.lands_ms <= world.clock.now_ms()
+            attempt.status, attempt.is_over = status, is_over
+
+        operation.status, _ = call(
+            world,
+            user,
+            contract.RETRACT_POST,
+            path={"ref_id": ref_id},
+            clock=world.door_ms(),
+            ended=None if is_patient else ended,
+        )
         return operation.status in (204, 404)
 
     return operate(world, kind, user, ref_id, is_acknowledged)

@@ -22,6 +22,9 @@ MAX_POSTS = 3  # of one publisher, but in a crowd
 # The share of retracted posts that somebody reads before, and again so many seconds later: what
 # QUERY keeps, or has not seen yet, it would show for longer than it may.
 READ, AGAIN_SECONDS = 0.5, (5.0, 40.0)
+# The share of posts that are retracted before they are published: more where clients are impatient,
+# whose first attempt may go on until after the publish.
+RETRACTED_FIRST, RETRACTED_FIRST_IN_HASTE = 0.1, 0.8
 
 NOISE = (
     "not JSON",
@@ -44,7 +47,8 @@ def publish(world: World, publisher: str) -> None:
 
 def _post_by_http(world: World, publisher: str, key: str) -> None:
     random, ref_id = world.random, ref_id_for(publisher, key)
-    if random.random() < 0.1:
+    first = RETRACTED_FIRST_IN_HASTE if world.faults.rates["impatient"] else RETRACTED_FIRST
+    if random.random() < first:
         retract(world, publisher, ref_id)
     for _ in range(random.choice((1, 1, 1, 2))):
         by_http(world, publisher, key)

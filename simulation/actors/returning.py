@@ -81,7 +81,10 @@ def retract(world: LongWorld, publisher: str, ref_id: str, *, by_queue: bool) ->
         return
     done = requests.retract(world, publisher, ref_id)
     span = Between(begun, world.clock.now_ms())
-    world.attempts.append(Attempt("retract", publisher, ref_id, span, status=done.status))
+    # What was given up may have its effect after another try was answered.
+    is_heard = all(each.status for each in done.attempts)
+    status = done.status if is_heard else 0
+    world.attempts.append(Attempt("retract", publisher, ref_id, span, status=status))
 
 
 # Users

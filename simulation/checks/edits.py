@@ -70,9 +70,8 @@ def edits_are_refused_with_reason(found: Evidence) -> Iterator[str]:
                 yield f"{ref_id} was accepted, and was not found to be edited."
             if each.status == 409 and all(other.stamp < each.stamp for other in others):
                 yield f"An edit of {ref_id} was refused for a later one, and there was none."
-            if each.status == 410 and not any(
-                retract.begun < each.ended and retract.status != 404
-                for retract in history.of("retract", "unsend", subject=ref_id)
+            if each.status == 410 and all(
+                retract.begun >= each.ended for retract in history.retractions(ref_id)
             ):
                 yield f"An edit of {ref_id} was refused as retracted, and nobody had tried to."
 

@@ -120,10 +120,8 @@ def a_key_stands_for_one_post(found: Evidence) -> Iterator[str]:
     """
     for publish in found.history.of("publish"):
         same = found.history.of("publish", subject=publish.subject)
-        retracts = found.history.of("retract", "unsend", subject=publish.subject)
-        if publish.status == 410 and not any(
-            each.begun < publish.ended and each.status != 404 for each in retracts
-        ):
+        retracts = found.history.retractions(publish.subject)
+        if publish.status == 410 and all(each.begun >= publish.ended for each in retracts):
             yield f"{publish.subject} was refused as retracted, and nobody had tried to."
         if publish.answer and any(each.answer and each.content != publish.content for each in same):
             yield f"{publish.subject} was accepted with two bodies."

@@ -10,7 +10,7 @@ import pytest
 from aws_model.sqs.messages import Message
 from aws_model.sqs.queues import DELETED, EXPIRED, MOVED
 from fanfold import contract, names
-from simulation.history import History, PutEdge, Relation
+from simulation.history import Attempt, History, Operation, PutEdge, Relation
 from simulation.spans import Span
 from simulation.wishes import Wish
 
@@ -128,3 +128,42 @@ def test_a_message_that_met_trouble_is_heeded_when_its_order_is_carried_out() ->
     history.ended(order, DELETED, 62_000, Span(61_000))
     (wish,) = history.relations[PAIR].settled_wishes()
     assert (wish.ended, wish.seen_by) == (2_500, 62_000)
+
+
+POST = "p0-1"
+
+
+def asked_to_retract(*attempts: Attempt, published_ms: int = 0) -> History:
+    history = History()
+    history.add(Operation("publish", "p0", POST, begun=1, begun_ms=published_ms))
+    retract = Operation("retract", "p0", POST, begun=0, begun_ms=0)
+    retract.attempts += attempts
+    history.add(retract)
+    return history
+
+
+def test_a_request_to_retract_that_was_answered_404_has_retracted_nothing() -> None:
+    assert not asked_to_retract(Attempt(0, 404, is_over=True)).tried_to_retract(POST)
+
+
+def test_a_request_to_retract_that_was_answered_404_may_still_land() -> None:
+    assert asked_to_retract(Attempt(0, 404, is_over=False)).tried_to_retract(POST)
+
+
+@pytest.mark.parametrize("status", [0, 204, 502])
+def test_an_attempt_that_goes_on_may_retract_what_was_there_before_its_repeat_was_answered_404(
+    status: int,
+) -> None:
+    history = asked_to_retract(Attempt(10, status), Attempt(20, 404, is_over=True))
+    assert history.tried_to_retract(POST)
+
+
+def test_an_attempt_that_goes_on_retracts_nothing_that_was_published_after_it() -> None:
+    history = asked_to_retract(Attempt(10, 204), Attempt(20, 404), published_ms=1_500)
+    assert not history.tried_to_retract(POST)
+
+
+def test_a_message_retracts_what_is_published_later() -> None:
+    history = asked_to_retract(published_ms=3_000)
+    history.add(Operation("unsend", "p0", POST, begun=0, begun_ms=0))
+    assert history.tried_to_retract(POST)
