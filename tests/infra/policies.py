@@ -37,12 +37,6 @@ BY_THE_SERVICE = {
         "Lambda attaches the function to its VPC",
     ),
 }
-# Granted for another reason than a call of this version.
-KEPT = {
-    (names.DELIVER, "dynamodb:GetItem", names.POSTS): (
-        "the version before reads one post; while both are deployed, its rights go first"
-    ),
-}
 
 
 def policies(template: Template) -> dict[str, Template]:
@@ -61,7 +55,7 @@ def policies(template: Template) -> dict[str, Template]:
 
 
 def needed_by_the_service(template: Template) -> dict[str, set[Need]]:
-    """What Lambda needs of each function's role, and what is kept for other reasons."""
+    """What Lambda needs of each function's role."""
     known = _names(template)
     placed = functions(template)
     ids = {
@@ -81,8 +75,6 @@ def needed_by_the_service(template: Template) -> dict[str, set[Need]]:
         found[ids[mapping["FunctionName"]["Ref"]]] |= {
             Need(each, queue) for each in _by_the_service("sqs")
         }
-    for function, action, table in KEPT:
-        found[function.name].add(Need(action, arn("dynamodb", f"table/{table.name}")))
     return found
 
 
