@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fanfold import contract
+from fanfold.errors import MuteOvertaken
 from fanfold.ids import sort_key, split_sort_key
 from simulation import requests
 from simulation.history import Operation
@@ -12,7 +13,12 @@ from simulation.readers import MUTED, Marking, Unread
 from simulation.wishes import Wish
 from simulation.world import World
 
-TOO_MANY = 409
+TOO_MANY = 409  # or overtaken, which the answer tells
+
+
+def is_overtaken(mute: Operation) -> bool:
+    """Whether it was refused because a later one of the user's was answered meanwhile."""
+    return bool(mute.answer) and mute.answer["type"].endswith(f"#{MuteOvertaken.slug}")
 
 
 def mute(world: World, kind: str, user: str, publisher: str) -> Operation:
@@ -27,7 +33,8 @@ def mute(world: World, kind: str, user: str, publisher: str) -> Operation:
         def ended(_status: int) -> None:
             wish.ended = world.clock.now_ms()
 
-        operation.status, _ = requests.call(world, user, route, path=path, ended=ended)
+        called = requests.call(world, user, route, path=path, ended=ended)
+        operation.status, operation.answer = called
         wish.is_due = operation.status in (200, 204)
         return wish.is_due or operation.status == TOO_MANY
 

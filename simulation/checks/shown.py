@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from fanfold.ids import sort_key, split_sort_key
 from simulation.checks.evidence import Evidence
 from simulation.history import Page, Pair
-from simulation.reader_requests import TOO_MANY
+from simulation.reader_requests import TOO_MANY, is_overtaken
 from simulation.readers import FOLLOWING, MUTED
 from simulation.wishes import Sighting, Wish, contradictions, surely
 
@@ -56,7 +56,7 @@ def mutes_are_bounded(found: Evidence) -> Iterator[str]:
         if each.name == MUTED and len(each.publishers) > most:
             yield f"{each.user} has muted {len(each.publishers)} publishers, of {most} at most."
     for mute in found.history.of("mute"):
-        if mute.status != TOO_MANY:
+        if mute.status != TOO_MANY or is_overtaken(mute):
             continue
         others = [
             wishes
