@@ -10,8 +10,10 @@ import pytest
 
 from fanfold import times
 from fanfold.errors import Unsent
+from fanfold.fanout.publish import SILENT_MS
 from fanfold.fanout.row import VOID
 from fanfold.ids import ref_id_for
+from fanfold.sweep.remedy import PLAN_SILENCE_SECONDS
 from tests.integration.system import AT, AT_MS, POST, CrashAfter, Json, System, error, event
 
 DAY_MS = 86_400_000
@@ -375,14 +377,20 @@ def test_an_internal_error_shows_the_request_id_and_no_details(
     assert "AccessDenied" not in json.dumps(answer.body)
 
 
-def test_a_publish_repeated_after_a_crash_is_complete(system: System) -> None:
+@pytest.mark.parametrize("is_at_once", [False, True])
+def test_a_publish_repeated_after_a_crash_is_complete(system: System, is_at_once: bool) -> None:
+    """A repeat at once leaves a command that may be on its way to SWEEP."""
     users = system.give_followers(2)
     for calls in (1, 2, 3):
         key = f"post-{calls}"
         with CrashAfter(calls) as crash:
             assert system.publish(key).status == 500
         assert crash.happened
+        system.clock.advance(0 if is_at_once else SILENT_MS / 1000)
         ref_id = system.publish(key).body["ref_id"]
+        if is_at_once:
+            system.clock.advance(PLAN_SILENCE_SECONDS + 1)
+            system.sweep()
         system.pump()
         assert system.reached(ref_id) == users
         assert system.ledger(ref_id).delivered == 2
