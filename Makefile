@@ -19,6 +19,8 @@ SECOND_JUDGE := tests/infra/second_judge
 READY := .venv/.ready node_modules/.ready $(TYPESCRIPT)/node_modules/.ready \
 	$(SECOND_JUDGE)/node_modules/.ready
 PYTEST := $(BIN)/pytest -n 2
+# A sample of the stories on the other transport, and on another engine than the model.
+ON_MOTO := $(patsubst %,tests/integration/test_%.py,pipeline publish follow timeline)
 COMPILE := $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links \
 	--custom-compile-command "make lock"
@@ -72,6 +74,8 @@ static: $(READY)
 thorough: $(READY)
 	@echo "Running the thorough tests."
 	@$(PYTEST) -m "thorough and not (slow or speed)"
+	@echo "Running the main stories through boto3, on moto."
+	@$(PYTEST) --engine moto -m "not (slow or speed)" $(ON_MOTO)
 
 doors: $(READY)
 	@echo "Running the forged and random requests, thousands of each."

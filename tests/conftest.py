@@ -44,7 +44,7 @@ settings.load_profile("fanfold")
 
 TESTS = Path(__file__).parent
 WITHOUT_SOCKETS = {"unit", "integration", "simulation", "aws_model", "compat", "doors"}
-MOTO, DYNAMODB_LOCAL = "moto", "dynamodb-local"
+MODEL, MOTO, DYNAMODB_LOCAL = "model", "moto", "dynamodb-local"
 # What `make check` runs and `make test` leaves out.
 THOROUGH = {"bench", "compat", "wheel"}
 # Of fewer simulated runs, nobody needs to know which states they have reached.
@@ -58,8 +58,11 @@ IN_ONE_PROCESS = {"e2e", "infra", "wheel"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What answers DynamoDB's calls in tests/integration."""
-    parser.addoption("--engine", choices=[MOTO, DYNAMODB_LOCAL], default=MOTO)
+    """What answers DynamoDB's calls in tests/integration.
+
+    The model answers those of libcurl, which is deployed; the other engines those of boto3.
+    """
+    parser.addoption("--engine", choices=[MODEL, MOTO, DYNAMODB_LOCAL], default=MODEL)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -30,6 +30,13 @@ from aws_model.sqs.messages import (
 from aws_model.sqs.queues import Hooks, Queue, Redrive
 
 DLQ_RETENTION_SECONDS = 14 * 24 * 60 * 60
+MAX_TAGS = 50
+# The fields of a queue by the attributes that `SetQueueAttributes` may change here.
+CHANGEABLE = {
+    "VisibilityTimeout": "visibility_seconds",
+    "DelaySeconds": "delay_seconds",
+    "MessageRetentionPeriod": "retention_seconds",
+}
 
 
 @dataclass
@@ -151,6 +158,38 @@ def get_queue_attributes(queues: Queues, request: Request) -> Answer:
     return {"Attributes": chosen} if chosen else {}
 
 
+def set_queue_attributes(queues: Queues, request: Request) -> Answer:
+    """Of those that it can change: how long messages are hidden, delayed and kept."""
+    queue = queues.queue(request["QueueUrl"])
+    for name, value in request["Attributes"].items():
+        if name not in CHANGEABLE:
+            raise Refused("InvalidAttributeName", f"Unknown Attribute {name}.")
+        setattr(queue, CHANGEABLE[name], int(value))
+    return {}
+
+
+def tag_queue(queues: Queues, request: Request) -> Answer:
+    queue = queues.queue(request["QueueUrl"])
+    tags = {**queue.tags, **request["Tags"]}
+    if len(tags) > MAX_TAGS:
+        raise Refused("InvalidParameterValue", f"Too many tags added for queue {queue.name}.")
+    queue.tags = tags
+    return {}
+
+
+def untag_queue(queues: Queues, request: Request) -> Answer:
+    """It is no error if there is no such tag."""
+    tags = queues.queue(request["QueueUrl"]).tags
+    for key in request["TagKeys"]:
+        tags.pop(key, None)
+    return {}
+
+
+def list_queue_tags(queues: Queues, request: Request) -> Answer:
+    tags = queues.queue(request["QueueUrl"]).tags
+    return {"Tags": dict(tags)} if tags else {}
+
+
 def purge_queue(queues: Queues, request: Request) -> Answer:
     queues.queue(request["QueueUrl"]).purge()
     return {}
@@ -175,6 +214,10 @@ class Client(client.Client):
         "ChangeMessageVisibility": change_message_visibility,
         "ChangeMessageVisibilityBatch": change_message_visibility_batch,
         "GetQueueAttributes": get_queue_attributes,
+        "SetQueueAttributes": set_queue_attributes,
+        "TagQueue": tag_queue,
+        "UntagQueue": untag_queue,
+        "ListQueueTags": list_queue_tags,
         "PurgeQueue": purge_queue,
         "GetQueueUrl": get_queue_url,
     }

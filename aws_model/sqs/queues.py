@@ -83,6 +83,7 @@ class Queue:
     retention_seconds: float = 4 * 24 * 60 * 60
     delay_seconds: float = 0
     redrive: Redrive | None = None
+    tags: dict[str, str] = field(default_factory=dict)
     # Counts whatever may change which messages wait, so that whoever polls need not look again.
     changes: int = 0
     _count: int = 0

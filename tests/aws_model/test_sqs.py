@@ -199,6 +199,7 @@ def test_quiet_groups_go_before_a_group_with_30_in_flight(
         ({"MessageBody": "x" * (MAX_MESSAGE_BYTES + 1)}, "InvalidParameterValue"),
         ({"MessageBody": "a", "DelaySeconds": 901}, "InvalidParameterValue"),
         ({"MessageBody": "\x00"}, "InvalidMessageContents"),
+        ({"MessageBody": "\x1b[2J"}, "InvalidMessageContents"),
         ({"MessageBody": ""}, "MissingParameter"),
     ],
 )
@@ -259,3 +260,28 @@ def test_a_message_that_sqs_delivers_late_counts_in_the_age_of_the_oldest() -> N
     assert queue.age_of_oldest() == pytest.approx(659)
     model.clock.advance(1)
     assert model.bodies() == ["a"]
+
+
+def test_tags_are_kept_until_they_are_taken_away() -> None:
+    model = Model()
+    assert "Tags" not in model.client.list_queue_tags(QueueUrl=model.url)
+    model.client.tag_queue(QueueUrl=model.url, Tags={"a": "1", "b": "2"})
+    model.client.tag_queue(QueueUrl=model.url, Tags={"b": "3"})
+    assert model.client.list_queue_tags(QueueUrl=model.url)["Tags"] == {"a": "1", "b": "3"}
+    model.client.untag_queue(QueueUrl=model.url, TagKeys=["a", "missing"])
+    assert model.client.list_queue_tags(QueueUrl=model.url)["Tags"] == {"b": "3"}
+    with pytest.raises(ClientError, match="Too many tags"):
+        model.client.tag_queue(QueueUrl=model.url, Tags={str(n): "" for n in range(50)})
+    assert model.client.list_queue_tags(QueueUrl=model.url)["Tags"] == {"b": "3"}
+
+
+def test_attributes_are_changed_one_by_one() -> None:
+    model = Model()
+    model.client.set_queue_attributes(
+        QueueUrl=model.url, Attributes={"VisibilityTimeout": "7", "MessageRetentionPeriod": "60"}
+    )
+    found = model.client.get_queue_attributes(QueueUrl=model.url, AttributeNames=["All"])
+    assert found["Attributes"]["VisibilityTimeout"] == "7"
+    assert found["Attributes"]["MessageRetentionPeriod"] == "60"
+    with pytest.raises(ClientError, match="Unknown Attribute"):
+        model.client.set_queue_attributes(QueueUrl=model.url, Attributes={"QueueArn": "x"})

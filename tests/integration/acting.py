@@ -1,4 +1,4 @@
-"""The command line of users, whose requests reach the functions on moto instead of a network."""
+"""The command line of users, whose requests reach the functions instead of a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the command line on a stack of moto's tables and queues."""
+"""Runs the command line on the tables and queues of an engine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Ran:
 
 @dataclass(frozen=True)
 class Stack(Deployment):
-    """A stack on moto, except for services with a client of the test."""
+    """A stack on the engine, except for services with a client of the test."""
 
     clients: Mapping[str, Any] = field(default_factory=dict)
 
@@ -45,12 +45,12 @@ class Stack(Deployment):
 
 
 def run(*arguments: str, **clients: Any) -> Ran:
-    """Run `fanfold …` on the stack, with these clients instead of moto's."""
+    """Run `fanfold …` on the stack, with these clients instead of the engine's."""
     return run_on(stack_with(**clients), *arguments)
 
 
 def stack_with(**clients: Any) -> Stack:
-    """The stack with these clients instead of moto's."""
+    """The stack with these clients instead of the engine's."""
     own = {name.rstrip("_"): client for name, client in clients.items()}
     return Stack(REGION, None, outputs(), own, **NAMED)
 
@@ -59,7 +59,7 @@ def run_on(stack: Deployment, *arguments: str, stdin: str | None = None) -> Ran:
     """Run `fanfold …` on this stack, whichever its options name."""
     with (
         patch.object(Deployment, "choose", lambda *_args, **_options: stack),
-        # moto would wait for its clock, which does not advance.
+        # It would wait for a clock that does not advance.
         patch("fanfold.aws.dead_letters.WAIT_SECONDS", 0),
     ):
         result = CliRunner().invoke(app, list(arguments), input=stdin)
@@ -72,14 +72,14 @@ def run_on(stack: Deployment, *arguments: str, stdin: str | None = None) -> Ran:
 
 def outputs() -> dict[str, str]:
     """The outputs of the stack that name its tables and queues."""
-    on_moto = settings()
+    on_engine = settings()
     known = {table.output: table.setting for table in names.TABLES}
     for queue in names.QUEUES:
         known |= {
             queue.url_output: queue.url_setting,
             queue.dlq_url_output: queue.dlq_url_setting,
         }
-    return {output: getattr(on_moto, setting) for output, setting in known.items()}
+    return {output: getattr(on_engine, setting) for output, setting in known.items()}
 
 
 class FakeLambda:

@@ -1,10 +1,12 @@
-"""The service on moto: fresh tables and queues for each test, and a clock that stands still.
+"""The service on an engine: fresh tables and queues for each test, and a clock that stands still.
 
-With `--engine dynamodb-local`, DynamoDB Local has the tables, and moto the queues alone.
+The model's unless it is said otherwise. With `--engine moto`, boto3 and moto; with `--engine
+dynamodb-local`, boto3, DynamoDB Local has the tables, and moto the queues alone.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,40 +21,59 @@ import pytest
 from moto import mock_aws
 
 from fanfold import clock as product_clock
+from fanfold import names
 from fanfold.aws import boto
 from fanfold.channels.head import Head
+from fanfold.settings import Settings
 from fanfold.timeline.read import Hydration
 from functions import _wiring
 from simulation.function_modules import imported_anew
 from tests.compat import engines
+from tests.integration import model
 from tests.integration import system as service_in_one_process
 from tests.integration.dynamodb_rules import check_expressions
-from tests.integration.system import Clock, System, create_queues, create_tables, settings
+from tests.integration.system import (
+    QUEUES_URL,
+    VISIBILITY_SECONDS,
+    Clock,
+    System,
+    create_queues,
+    create_tables,
+    settings,
+)
 
 PATIENCE_SECONDS = 60
-
-# On import, once in a process, the functions read their settings and make their clients.
-# moto answers these clients too, and all tests use the same names.
-os.environ.update(settings().to_env())
+DOORS = ("api", "timeline", "plan", "deliver", "relate", "sweep")
 
 _ends = ExitStack()
 _missing: list[str] = []  # why the engine cannot be had
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the chosen engine before any test module makes a client, which finds it by its name."""
+    """Prepare the chosen engine before any test module makes a client.
+
+    On import, once in a process, the functions read their settings and make their clients. All
+    tests use the same names.
+    """
+    engine = config.getoption("engine")
+    os.environ["TRANSPORT"] = names.LIBCURL if engine == engines.MODEL else names.BOTO3
+    os.environ.update(settings().to_env())
+    if engine == engines.MODEL:
+        with model.own_clients():
+            for name in DOORS:
+                importlib.import_module(f"functions.{name}")
     is_controller = getattr(config.option, "numprocesses", None) and not hasattr(
         config, "workerinput"
     )
-    if config.getoption("engine") == engines.MOTO or is_controller:
+    if engine != engines.DYNAMODB_LOCAL or is_controller:
         return
     folder = Path(_ends.enter_context(TemporaryDirectory()))
     try:
-        engine = _ends.enter_context(engines.dynamodb_local(folder))
+        local = _ends.enter_context(engines.dynamodb_local(folder))
     except pytest.skip.Exception as reason:
         _missing.append(str(reason))
         return
-    os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = engine.url
+    os.environ["AWS_ENDPOINT_URL_DYNAMODB"] = local.url
     # On a busy machine, it may answer later than the product would wait.
     _ends.enter_context(patch.object(boto, "READ_TIMEOUT_SECONDS", PATIENCE_SECONDS))
 
@@ -64,27 +85,31 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(autouse=True)
 def engine(request: pytest.FixtureRequest) -> str:
-    """The chosen engine; skips a test that it cannot run."""
+    """The engine of this test; skips a test that DynamoDB Local cannot run."""
     chosen: str = request.config.getoption("engine")
-    marker = request.node.get_closest_marker("moto")
-    if chosen != engines.MOTO and (_missing or marker):
-        pytest.skip(_missing[0] if _missing else marker.args[0])
-    return chosen
+    needs_moto = request.node.get_closest_marker("moto")
+    if _missing:
+        pytest.skip(_missing[0])
+    if needs_moto and chosen == engines.DYNAMODB_LOCAL:
+        pytest.skip(needs_moto.args[0])
+    return engines.MOTO if needs_moto else chosen
 
 
 @pytest.fixture
-def clock() -> Iterator[Clock]:
-    """The time of the product and of SQS, which only `sleep` and `advance` change."""
+def clock(engine: str, monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The time of the product and of SQS, which only `sleep` and `advance` change.
+
+    By `monkeypatch`, which puts back what a test replaces again in the right order.
+    """
     now = Clock()
-    with (
-        patch.object(product_clock, "now_ms", lambda: now.ms),
-        # It also follows real time: a wait for an answer would never time out otherwise.
-        patch.object(product_clock, "monotonic", lambda: time.monotonic() + now.seconds),
-        patch.object(product_clock, "sleep", now.advance),
-        patch("moto.sqs.models.unix_time_millis", lambda: now.ms),
-        patch("moto.sqs.models.unix_time", lambda: now.ms / 1000),
-    ):
-        yield now
+    monkeypatch.setattr(product_clock, "now_ms", lambda: now.ms)
+    # It also follows real time: a wait for an answer would never time out otherwise.
+    monkeypatch.setattr(product_clock, "monotonic", lambda: time.monotonic() + now.seconds)
+    monkeypatch.setattr(product_clock, "sleep", now.advance)
+    if engine != engines.MODEL:
+        monkeypatch.setattr("moto.sqs.models.unix_time_millis", lambda: now.ms)
+        monkeypatch.setattr("moto.sqs.models.unix_time", lambda: now.ms / 1000)
+    return now
 
 
 @pytest.fixture
@@ -100,24 +125,12 @@ def channel_threshold() -> int:
 def system(clock: Clock, engine: str, channel_threshold: int) -> Iterator[System]:
     """The service with empty tables and queues."""
     with ExitStack() as ends:
-        chosen = settings(channel_threshold=channel_threshold)
-        if channel_threshold:
+        transport = names.LIBCURL if engine == engines.MODEL else names.BOTO3
+        chosen = settings(channel_threshold=channel_threshold, transport=transport)
+        if chosen != settings():
             ends.enter_context(patch.dict(os.environ, chosen.to_env()))
             ends.enter_context(imported_anew())
-        # With the credentials of tests/conftest.py, as everywhere.
-        ends.enter_context(mock_aws(config={"core": {"mock_credentials": False}}))
-        service = System(clock, chosen)
-        if engine != engines.MOTO:
-            for name in service.dynamodb.list_tables()["TableNames"]:
-                service.dynamodb.delete_table(TableName=name)
-        create_tables(service.dynamodb)
-        create_queues(service.sqs)
-        for client in (service.dynamodb, service.unretried, service.edge_client):
-            url = os.environ.get("AWS_ENDPOINT_URL_DYNAMODB")
-            assert engine == engines.MOTO or client.meta.endpoint_url == url
-            client.meta.events.register(
-                "provide-client-params.dynamodb", check_expressions, unique_id="rules"
-            )
+        service = (_on_model if engine == engines.MODEL else _on_moto)(clock, chosen, ends)
         with ExitStack() as cold:  # with empty caches, which use this clock
             timeline = service.door("timeline")
             hydration = Hydration(timeline.reading.hydration.posts)
@@ -136,9 +149,35 @@ def system(clock: Clock, engine: str, channel_threshold: int) -> Iterator[System
                 head.learn(Head(), head.now())
             service.door("api").followers.forget()
             service.door("relate").backfilling.forget()
-            # One message at a time: a transaction on moto rolls back concurrent writes.
-            cold.enter_context(patch.object(service.door("plan"), "MESSAGES", None))
+            if (
+                engine == engines.MOTO
+            ):  # one message at a time: its transactions roll back concurrent writes
+                cold.enter_context(patch.object(service.door("plan"), "MESSAGES", None))
             yield service
+
+
+def _on_model(clock: Clock, chosen: Settings, ends: ExitStack) -> System:
+    account = model.Account(clock, QUEUES_URL, VISIBILITY_SECONDS)
+    ends.enter_context(model.attached(account))
+    return System(clock, chosen, account)
+
+
+def _on_moto(clock: Clock, chosen: Settings, ends: ExitStack) -> System:
+    """Moto has the queues, and the tables unless another engine has them."""
+    ends.enter_context(mock_aws(config=model.MOTO))
+    url = os.environ.get("AWS_ENDPOINT_URL_DYNAMODB")
+    service = System(clock, chosen)
+    if url:
+        for name in service.dynamodb.list_tables()["TableNames"]:
+            service.dynamodb.delete_table(TableName=name)
+    create_tables(service.dynamodb)
+    create_queues(service.sqs)
+    for client in (service.dynamodb, service.unretried, service.edge_client):
+        assert client.meta.endpoint_url == url or not url
+        client.meta.events.register(
+            "provide-client-params.dynamodb", check_expressions, unique_id="rules"
+        )
+    return service
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The whole service in one process: its Lambda handlers on moto's tables and queues."""
+"""The whole service in one process: its Lambda handlers on tables and queues of an engine."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import copy
 import hashlib
 import importlib
 import json
+import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,8 @@ from botocore.exceptions import ClientError
 
 from aws_model.lambda_events import Context, sqs_event
 from fanfold import contract, names
+from fanfold.aws import boto
+from fanfold.aws.connections import Service
 from fanfold.channels.head import Head, partition_of
 from fanfold.channels.head_table import HeadTable
 from fanfold.fanout.ledger import Ledger
@@ -36,10 +39,12 @@ from fanfold.timeline.posts import Post, Posts
 from fanfold.timeline.readers import Readers
 from functions import _clients
 from tests import openapi
+from tests.integration import model
 
 EVENTS = Path(__file__).parents[2] / "events"
 ACCOUNT = "123456789012"
 REGION = "eu-central-1"
+QUEUES_URL = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}"
 VISIBILITY_SECONDS = 360
 # The time of receipt in the events of events/.
 AT = "2026-11-20T18:00:00.123Z"
@@ -54,17 +59,17 @@ Json = dict[str, Any]
 
 
 def settings(**changed: Any) -> Settings:
-    """Settings with the queue URLs that moto assigns to the queues of `names`, some `changed`.
+    """Settings with the queue URLs of moto, which the model takes over; some are `changed`.
 
-    Through boto3: moto answers nothing else.
+    The transport is that of the engine (`conftest.py`).
     """
     urls = {}
     for queue in names.QUEUES:
-        base = f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}"
-        urls[queue.url_setting] = f"{base}/{queue.name}"
-        urls[queue.dlq_url_setting] = f"{base}/{queue.name}Dlq"
+        urls[queue.url_setting] = f"{QUEUES_URL}/{queue.name}"
+        urls[queue.dlq_url_setting] = f"{QUEUES_URL}/{queue.name}Dlq"
     tables = {table.setting: table.name for table in names.TABLES}
-    return Settings(**{**tables, **urls, "transport": names.BOTO3, **changed})  # type: ignore[arg-type]
+    transport = os.environ.get("TRANSPORT", names.LIBCURL)
+    return Settings(**{**tables, **urls, "transport": transport, **changed})  # type: ignore[arg-type]
 
 
 def event(name: str) -> Json:
@@ -85,25 +90,44 @@ class CrashAfter:
     happened: bool = False
 
     def __enter__(self) -> CrashAfter:
-        plain, lock = BaseClient._make_api_call, threading.Lock()  # type: ignore[attr-defined]
+        lock = threading.RLock()
 
-        def call(client: BaseClient, *args: Any) -> Any:
+        def crash_after(_operation: str, _request: Json, make: Callable[[], Any]) -> Any:
             with lock:
                 if self.calls == 0:
                     raise Crash
-                answer = plain(client, *args)
+                answer = make()
                 self.calls -= 1
                 if self.calls == 0:
                     self.happened = True
                     raise Crash
                 return answer
 
-        self._patch = patch.object(BaseClient, "_make_api_call", call)
-        self._patch.start()
+        self._ends = ExitStack()
+        self._ends.enter_context(around_calls(crash_after))
         return self
 
     def __exit__(self, *_error: object) -> None:
-        self._patch.stop()
+        self._ends.close()
+
+
+@contextmanager
+def around_calls(around: Callable[[str, Json, Callable[[], Any]], Any]) -> Iterator[None]:
+    """Inside this context, `around` is called for each call of AWS; its third argument makes it."""
+    of_boto3, of_functions = BaseClient._make_api_call, model.call  # type: ignore[attr-defined]
+
+    def call_by_boto3(client: BaseClient, operation: str, request: Json) -> Any:
+        return around(operation, request, lambda: of_boto3(client, operation, request))
+
+    def call_of_functions(service: Service, operation: str, body: bytes) -> Any:
+        request = json.loads(body)
+        return around(operation, request, lambda: of_functions(service, operation, body))
+
+    with (
+        patch.object(BaseClient, "_make_api_call", call_by_boto3),
+        patch.object(model, "call", call_of_functions),
+    ):
+        yield
 
 
 @contextmanager
@@ -114,7 +138,7 @@ def through_lanes() -> Iterator[None]:
 
 
 class Clock:
-    """A clock that only `advance` moves."""
+    """A clock that only `advance` moves; also the model's."""
 
     def __init__(self) -> None:
         self.ms = AT_MS
@@ -124,6 +148,17 @@ class Clock:
         self.ms += round(seconds * 1000)
         self.seconds += seconds
 
+    @property
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self.ms / 1000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic(self) -> float:
+        return self.seconds
+
 
 @dataclass
 class System:
@@ -131,13 +166,17 @@ class System:
 
     clock: Clock
     settings: Settings
+    account: model.Account | None = None  # if it is the model's
     context: Context = field(default_factory=Context)
     handled: list[tuple[str, Json]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         # Those of the functions: a test may change what they answer.
-        self.dynamodb = _clients.dynamodb(self.settings)
-        self.sqs = _clients.sqs(self.settings)
+        self.dynamodb: Any = _clients.dynamodb(self.settings)
+        self.sqs: Any = _clients.sqs(self.settings)
+        if self.account:
+            self.dynamodb = model.Both(self.dynamodb, boto.dynamodb())
+            self.sqs = model.Both(self.sqs, boto.sqs())
         self.fanouts = Ledger(self.dynamodb, self.settings.fanouts_table)
         self.sweeper = OpenFanouts(self.dynamodb, self.settings.fanouts_table)
         self.posts = Posts(self.dynamodb, self.settings.posts_table)
@@ -157,12 +196,17 @@ class System:
     @property
     def unretried(self) -> Any:
         """DELIVER's client, which does not retry."""
-        return self.door("deliver").delivering.transport.entries.client
+        client = self.door("deliver").delivering.transport.entries.client
+        return model.Deliveries(self.account, client) if self.account else client
 
     @property
     def edge_client(self) -> Any:
         """The client for edges, which does not retry."""
         return self.door("api").following.edges.edges_table.client
+
+    def error_name(self, code: str) -> str:
+        """The name in a log of an error of AWS: libcurl's client has a type for each code."""
+        return code if self.account else "ClientError"
 
     @staticmethod
     def door(name: str) -> ModuleType:
@@ -252,7 +296,7 @@ class System:
         return records
 
     def url(self, queue: str) -> str:
-        return f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{queue}"
+        return f"{QUEUES_URL}/{queue}"
 
     def bodies(self, queue: str) -> list[Json]:
         """Receive and delete all visible messages of a queue; return their bodies."""

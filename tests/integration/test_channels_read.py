@@ -8,7 +8,6 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from botocore.client import BaseClient
 
 from fanfold import cursor, names, times
 from fanfold.aws.items import expressions, number, text
@@ -20,7 +19,7 @@ from fanfold.ids import sort_key
 from fanfold.timeline import channel_union, marks
 from fanfold.timeline.entries import Entry
 from fanfold.timeline.posts import Post
-from tests.integration.system import AT_MS, Answer, CrashAfter, Json, System, error
+from tests.integration.system import AT_MS, Answer, CrashAfter, Json, System, around_calls, error
 
 # No publisher of these tests has so many followers: a channel is given by hand.
 BY_HAND = 1_000_000
@@ -78,13 +77,13 @@ def later(system: System) -> None:
 @contextmanager
 def counted() -> Iterator[list[tuple[str, Json]]]:
     """The calls made inside this context."""
-    plain, calls = BaseClient._make_api_call, []  # type: ignore[attr-defined]
+    calls: list[tuple[str, Json]] = []
 
-    def call(client: BaseClient, operation: str, request: Json) -> Any:
+    def note(operation: str, request: Json, make: Callable[[], Any]) -> Any:
         calls.append((operation, request))
-        return plain(client, operation, request)
+        return make()
 
-    with patch.object(BaseClient, "_make_api_call", call):
+    with around_calls(note):
         yield calls
 
 
@@ -100,10 +99,8 @@ def of_channels(calls: Sequence[tuple[str, Json]]) -> list[str]:
 
 
 def row(system: System, user: str = "bob") -> Json:
-    found: Json = system.dynamodb.get_item(
-        TableName=names.READERS.name, Key={"user_id": text(user)}
-    ).get("Item", {})
-    return found
+    rows = [each for each in system.rows(names.READERS) if each["user_id"] == text(user)]
+    return rows[0] if rows else {}
 
 
 # What is shown

@@ -214,18 +214,19 @@ def test_list_says_that_messages_which_another_command_holds_come_back(system: S
     assert fails(listed, "About 2 letters of bulk are held by another command")
     assert "until 2026-11-20T18:10:00.123Z at the latest" in listed.said
     assert "--limit" not in listed.said
-    assert run("dlq", "list", "--json").json["held"] == {"bulk": 3}
+    system.clock.advance(MOMENT)
+    assert run("dlq", "list", "--json").json["held"] == {"bulk": 2}
 
 
 def test_bodies_are_shown_on_request_shortened_and_without_control_characters(
     system: System,
 ) -> None:
-    bury(system, "Bulk", "[red]\x1b[2J" + "x" * 200)
+    bury(system, "Bulk", "[red]\x9b2J" + "x" * 200)  # SQS takes no escape character, but these
     (row,) = run("dlq", "list", "--bodies", "--json").json["messages"]
-    assert row["body"] == "[red]\x1b[2J" + "x" * 71
+    assert row["body"] == "[red]\x9b2J" + "x" * 72
     system.clock.advance(MOMENT)
     table = run("dlq", "list", "--bodies").stdout
-    assert "\x1b[2J" not in table
+    assert "\x9b" not in table
     assert "[red]" in table
 
 

@@ -19,7 +19,8 @@ from tests.integration.cli import PLACE, FakeLambda, Ran, run, run_on, stack_wit
 from tests.integration.system import AT, AT_MS, VISIBILITY_SECONDS, System, error
 from tests.integration.test_cli_dlq import MOMENT, Sqs, bury, bury_many, fails, shown
 
-ODD = "a\x1b[2J\u202eb\r\n[red]\N{GRINNING FACE} caf\u00e9 \\ud800"
+# Whatever SQS takes: it refuses an escape character, but not the control characters above 127.
+ODD = "a\x9b2J\u202eb\r\n[red]\N{GRINNING FACE} caf\u00e9 \\ud800"
 ORDER = {"version": 1, "type": "fanout.plan", "fanout_id": "post-1"}
 SETTLE = {"version": 1, "type": "relation.settle", "user_id": "u", "publisher_id": "ada"}
 FOLLOW = {"version": 1, "type": "follow.added", "user_id": "u", "publisher_id": "ada"}
@@ -77,12 +78,12 @@ def test_show_prints_the_whole_body_with_visible_control_characters(
     system: System, sqs: Sqs
 ) -> None:
     bury_many(system, "Publish", 12)
-    letter = bury(system, "Bulk", ODD + "x" * 5000, reason="No.\x07", kind="contract", group="ada")
+    letter = bury(system, "Bulk", ODD + "x" * 5000, reason="No.\x90", kind="contract", group="ada")
     ran = dlq(sqs, "show", letter)
     assert ran.exit_code == 0
     assert "x" * 5000 in ran.stdout
-    assert "a\\x1b[2J\\u202eb\\r\n[red]\N{GRINNING FACE} caf\u00e9 \\ud800" in ran.stdout
-    assert not {"\x1b", "\u202e", "\r", "\x07"} & set(ran.stdout)
+    assert "a\\x9b2J\\u202eb\\r\n[red]\N{GRINNING FACE} caf\u00e9 \\ud800" in ran.stdout
+    assert not {"\x9b", "\u202e", "\r", "\x90"} & set(ran.stdout)
     for value in (letter, AT, "contract", "ada", "bulk"):
         assert value in ran.stdout
     system.clock.advance(MOMENT)

@@ -15,7 +15,6 @@ from typing import Any
 from unittest.mock import Mock, patch
 
 import pytest
-from botocore.client import BaseClient
 from botocore.exceptions import ClientError, ParamValidationError, ReadTimeoutError
 
 from fanfold import names
@@ -23,7 +22,15 @@ from fanfold.aws.answers import Lost, refused
 from fanfold.errors import BadInput
 from functions._logs import new_logger, shown
 from simulation.function_modules import imported_anew
-from tests.integration.system import EVENTS, HANDLERS, Json, System, event, through_lanes
+from tests.integration.system import (
+    EVENTS,
+    HANDLERS,
+    Json,
+    System,
+    around_calls,
+    event,
+    through_lanes,
+)
 
 SECRET = "eyJhbGciOiJSUzI1NiJ9-not-for-any-log"
 READER = "a-reader-whom-no-log-names"
@@ -165,10 +172,10 @@ def _noted(error: Exception) -> Exception:
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_leaves_no_secret(system: System, log: io.StringIO, fault: str) -> None:
-    def fail(_client: BaseClient, operation: str, request: Json) -> Any:
+    def fail(operation: str, request: Json, _make: Callable[[], Any]) -> Any:
         raise FAULTS[fault](operation, {**request, "reader": READER})
 
-    with patch.object(BaseClient, "_make_api_call", fail):
+    with around_calls(fail):
         for name in (*OF_HTTP, *OF_QUEUES):
             content = with_token(name)
             for record in content.get("Records", ()):

@@ -206,7 +206,7 @@ def test_a_reader_that_cannot_be_read_gets_no_page(
     posts.unfollow("bob", "ada")
     client = posts.door("timeline").dynamodb
     throttled = client.exceptions.ProvisionedThroughputExceededException(
-        {"Error": {"Code": "ProvisionedThroughputExceededException"}}, "GetItem"
+        {"Error": {"Code": "ProvisionedThroughputExceededException", "Message": ""}}, "GetItem"
     )
 
     def fail(**_request: Any) -> Any:
@@ -367,7 +367,7 @@ def test_a_mute_in_conflict_is_tried_again(
     kind = client.exceptions.TransactionCanceledException
     conflict = kind(
         {
-            "Error": {"Code": kind.__name__},
+            "Error": {"Code": kind.__name__, "Message": ""},
             "CancellationReasons": [{"Code": "None"}, {"Code": "TransactionConflict"}],
         },
         "TransactWriteItems",

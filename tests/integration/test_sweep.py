@@ -295,7 +295,8 @@ def test_a_fanout_whose_questions_are_never_answered_stalls_after_nine_days(
         assert system.ledger().asks == asks
     sweep_after(system, DAY)
     assert (system.ledger().state, system.ledger().rounds) == ("stalled", 0)
-    assert system.waiting("Bulk") == 2 * MAX_ASKS
+    kept = 13 if system.account else MAX_ASKS  # SQS keeps a message for 14 days, moto for ever
+    assert system.waiting("Bulk") == 2 * kept
 
 
 def gauges(capsys: pytest.CaptureFixture[str], name: str) -> list[float]:
