@@ -27,6 +27,7 @@ from simulation.levels import Levels
 from simulation.one_hops import RECEIVES, OneHops
 from simulation.spans import Span
 from simulation.sweeps import Sweeps
+from simulation.wishes import Change
 
 if TYPE_CHECKING:
     from simulation.scheduler import Task
@@ -77,7 +78,7 @@ class Observer:
     world: World
     violations: list[str] = field(default_factory=list)
     # Of each relation, when its row began to say that the user follows (true), and ended it.
-    changes: dict[Pair, list[tuple[float, bool]]] = field(default_factory=lambda: defaultdict(list))
+    changes: dict[Pair, list[Change]] = field(default_factory=lambda: defaultdict(list))
     levels: Levels = field(default_factory=Levels)
     sweeps: Sweeps = field(init=False)
     # When the service first said that a post was delivered, and when it first wrote an entry.
@@ -269,12 +270,15 @@ class Observer:
         if request["ClientRequestToken"] in self._tokens:
             return  # repeated after a lost answer, a transaction has no second effect
         self._tokens.add(request["ClientRequestToken"])
+        unseen = 0.0
+        if request["ClientRequestToken"] in self.world.database.in_progress:
+            unseen = 1000 * (self.world.appeared_at - self.world.scheduler.now)
         for each in request["TransactItems"]:
             update = each.get("Update", {})
             if update.get("TableName") == names.FOLLOWING.name:
                 pair = update["Key"]["user_id"]["S"], update["Key"]["publisher_id"]["S"]
                 state = update["ExpressionAttributeValues"][":state"]["S"]
-                self.changes[pair].append((now_ms, state == FOLLOWED))
+                self.changes[pair].append(Change(now_ms, state == FOLLOWED, unseen))
 
     def _is_repair(self, operation: str, request: dict[str, Any]) -> bool:
         """Whether SWEEP sends, or completes a fan-out that no worker has just changed."""

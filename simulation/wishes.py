@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 # The clocks that stamp requests agree at least so well (docs/api.md).
 OVERTAKEN_MS = 1_000
@@ -251,11 +252,24 @@ def _skew_ms(one: Wish, other: Wish, skew_ms: float) -> float:
     return skew_ms * [one.is_message, other.is_message].count(False)
 
 
-def sightings_of(changes: Sequence[tuple[float, bool]]) -> Iterator[Sighting]:
+class Change(NamedTuple):
+    """A change of a row: when it was made, and whether the user follows the publisher since.
+
+    "The items of a transaction appear one by one" to others (docs/reliability.md): for so many
+    milliseconds they may still have read what was there before.
+    """
+
+    at: float
+    follows: bool
+    unseen_ms: float = 0
+
+
+def sightings_of(changes: Sequence[Change]) -> Iterator[Sighting]:
     """What is seen of a relation whose every change is known: when, and whether it is followed."""
-    ends = [*(at for at, _ in changes), math.inf]
+    ends = [*(change.at for change in changes), math.inf]
     begun, follows = -math.inf, False
     for number, ended in enumerate(ends):
         yield Sighting(begun, ended, follows, throughout=True)
         if number < len(changes):
-            begun, follows = changes[number]
+            change = changes[number]
+            begun, follows = change.at + change.unseen_ms, change.follows

@@ -16,7 +16,7 @@ from fanfold_cli.commands import pause
 from simulation import requests
 from simulation.actors import on_call
 from simulation.commands import repeat
-from simulation.wishes import Wish
+from simulation.wishes import Change, Wish
 from simulation.world import World
 
 Rows = dict[str, dict[str, Any]]  # by key
@@ -115,7 +115,7 @@ def _note_follows(undone: _Undone) -> None:
         relation.wishes.append(restored)
         relation.ends(restored, now_ms, None)
         if did is not does:
-            world.observer.changes[pair].append((now_ms, does))
+            world.observer.changes[pair].append(Change(now_ms, does))
 
 
 def _follows(row: dict[str, Any] | None) -> bool:

@@ -59,6 +59,7 @@ from simulation.kinds.drawn import KINDS
 from simulation.lambdas import dlq_url, installed, queue_url
 from simulation.liveness import Liveness
 from simulation.watch import Watch
+from simulation.wishes import Change
 from simulation.world import World
 from tests.simulation.spoilings import (
     CHANGED,
@@ -197,7 +198,7 @@ def a_list_that_leaves_a_follow_out(world: World) -> Any:
 
 @spoils(follows.follows_change_as_they_were_asked_to, "no order of the wishes explains")
 def a_change_that_nobody_asked_for(world: World) -> None:
-    world.observer.changes["ann", PUBLISHER].append((world.clock.now_ms(), False))
+    world.observer.changes["ann", PUBLISHER].append(Change(world.clock.now_ms(), False))
 
 
 @spoils(rows.follows_are_kept, "never expires")
