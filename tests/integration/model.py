@@ -22,7 +22,6 @@ from botocore.exceptions import ClientError
 from botocore.handlers import BUILTIN_HANDLERS
 from moto import mock_aws
 
-from aws_model.clock import Clock
 from aws_model.dynamodb import client as of_dynamodb
 from aws_model.dynamodb.database import Database
 from aws_model.endpoint import Answer, Request, answering_from
@@ -42,9 +41,9 @@ MOTO: Any = {"core": {"mock_credentials": False}}
 
 
 class Account:
-    """All tables and queues, and the time."""
+    """All tables and queues; `now` is a clock with the methods of the model's."""
 
-    def __init__(self, now: Clock, base_url: str, visibility_seconds: float) -> None:
+    def __init__(self, now: Any, base_url: str, visibility_seconds: float) -> None:
         database = Database(now)
         # Nothing disappears when it expires, as on moto: DynamoDB may take two days.
         database.create(*(replace(schema_of(table), ttl=None) for table in names.TABLES))
@@ -85,7 +84,7 @@ _current: list[Account] = []  # that of the test which runs, if it has one
 def attached(account: Account) -> Iterator[None]:
     """Inside this context, the functions and boto3's clients call this account."""
     assert not _current, "One account is attached already."
-    replaced = {"renew": _renew, "start": _start, "finished": _finished, "forget": _forget}
+    replaced: Any = {"renew": _renew, "start": _start, "finished": _finished, "forget": _forget}
     with account.moto, own_clients(), patch.multiple(Connections, **replaced):
         _current.append(account)
         try:
@@ -166,7 +165,7 @@ class Both:
     What a test replaces, it replaces in the functions.
     """
 
-    def __init__(self, own: Client, others: Any) -> None:
+    def __init__(self, own: Any, others: Any) -> None:
         self.__dict__.update(own=own, others=others)
 
     def __getattr__(self, name: str) -> Any:
@@ -267,11 +266,11 @@ def _answer_boto3(request: AWSPreparedRequest, event_name: str, **_event: Any) -
     if service not in TARGETS:
         _current[0].start_moto()
         return None
-    body = request.body
+    body: Any = request.body
     answer = _current[0].answer(
         service, operation, body.encode() if isinstance(body, str) else bytes(body)
     )
-    headers = {"content-type": answer.kind, **answer.headers}
+    headers: Any = {"content-type": answer.kind, **answer.headers}
     return AWSResponse(request.url, answer.status, headers, _Raw(answer.body))
 
 
