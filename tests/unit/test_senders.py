@@ -61,7 +61,7 @@ def test_rules_of_one_sender_add_up() -> None:
     assert may(SHOP, "sale")
 
 
-@pytest.mark.parametrize("ref_id", DOORS_OWN)
+@pytest.mark.parametrize("ref_id", DOORS_OWN, ids=["of a key", "at random"])
 def test_nobody_takes_an_id_that_the_door_of_users_makes_unless_its_rule_says_so(
     ref_id: str,
 ) -> None:
