@@ -94,7 +94,7 @@ def test_a_seed_repeats_its_run_whatever_ran_before() -> None:
     assert {trace[0] for trace in forward.values()} == set(names.TRANSPORTS)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_seed_repeats_its_run_in_another_process() -> None:
     """Python hashes texts by a seed of each process, which is the order of its sets."""
     traces = [

@@ -268,7 +268,7 @@ def imported_from(*folders: str) -> set[str]:
         ("doors", ["tests/doors"]),
         (
             "slow",
-            [f"tests/{each}" for each in ("bench", "compat", "e2e", "infra", "simulation", "wire")],
+            [f"tests/{each}" for each in ("bench", "compat", "e2e", "wire")],
         ),
         ("speed", ["tests/bench", "tests/e2e"]),
         ("demo", ["fanfold_cli", "functions", "infra"]),

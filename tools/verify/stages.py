@@ -26,6 +26,16 @@ LOCKS = ("requirements-dev.txt", "pyproject.toml")
 PROSE = (".github", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md", "docs/decisions")
 # What the other tests are about.
 UNIT, BENCHES = ("tests/unit", "mutants"), ("tests/bench", "bench")
+# Who noticed what the last time tells whom to ask first, and nothing else.
+NOTES = ("simulation/noticed.json",)
+# Of simulated worlds, what no bench and no other test uses.
+SEEDS_ALONE = (
+    "tests/simulation",
+    *(
+        f"simulation/{each}"
+        for each in ("actors", "checks", "exhaustive", "kinds", "mutations.diff", "noticed.json")
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -76,12 +86,15 @@ STAGES = (
     Stage("static", _make("static")),
     Stage("test", _make("test")),
     Stage("thorough", _make("thorough")),
-    Stage("simulation", _python("simulation", "--sometimes", *_DRAWN, *_KEPT), (*WORLD, *LOCKS)),
-    Stage("exhaustive", _python("simulation.exhaustive"), (*WORLD, *LOCKS)),
+    Stage(
+        "simulation", _python("simulation", "--sometimes", *_DRAWN, *_KEPT), (*WORLD, *LOCKS), NOTES
+    ),
+    Stage("exhaustive", _python("simulation.exhaustive"), (*WORLD, *LOCKS), NOTES),
     Stage(
         "mutations",
         _python("simulation.mutations", "--resume", "{folder}/results.jsonl"),
         (*WORLD, *LOCKS),
+        NOTES,
     ),
     Stage(
         "mutants",
@@ -93,28 +106,30 @@ STAGES = (
         "judges",
         _make("judges"),
         leaves_out=(
-            *(*PROSE, *UNIT, *BENCHES, "clients"),
-            *_tests("doors", "e2e", "simulation", "wheel"),
+            *(*PROSE, *UNIT, *BENCHES, *SEEDS_ALONE, "clients"),
+            *_tests("doors", "e2e", "wheel"),
         ),
     ),
     Stage(
         "doors",
         _make("doors"),
         leaves_out=(
-            *(*PROSE, *UNIT, *BENCHES, "clients", "examples"),
-            *_tests("compat", "e2e", "infra", "integration", "simulation", "wheel", "wire"),
+            *(*PROSE, *UNIT, *BENCHES, *SEEDS_ALONE, "clients", "examples"),
+            *_tests("compat", "e2e", "infra", "integration", "wheel", "wire"),
         ),
     ),
-    Stage("slow", _make("slow"), leaves_out=(*PROSE, "mutants", "tests/doors")),
+    Stage("slow", _make("slow"), leaves_out=(*PROSE, *SEEDS_ALONE, "mutants", "tests/doors")),
     Stage(
         "speed",
         _make("speed"),
-        leaves_out=(*PROSE, "mutants", *_tests("doors", "integration", "simulation", "wheel")),
+        leaves_out=(*PROSE, *SEEDS_ALONE, "mutants", *_tests("doors", "integration", "wheel")),
     ),
     Stage(
         "demo",
         _make("demo-alone"),
-        leaves_out=(*PROSE, "docs", "tests", "mutants", "bench", "examples", "clients"),
+        leaves_out=(
+            *(*PROSE, *SEEDS_ALONE, "docs", "tests", "mutants", "bench", "examples", "clients"),
+        ),
     ),
 )
 
