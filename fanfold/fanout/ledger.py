@@ -319,7 +319,7 @@ def _key(fanout_id: str) -> dict[str, dict[str, str]]:
 
 
 def planned_at(fanout: Fanout, now: str) -> int:
-    """The `sent_at` of a plan, in epoch ms, by which its worker knows it again.
+    """The `sent_at` of a plan, in epoch ms.
 
     Never before the question that was answered by planning, whatever the clocks say.
     """

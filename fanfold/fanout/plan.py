@@ -174,8 +174,10 @@ class Planning:
             fanout, segments=segments, followers=followers, level=level, resume=progress, now=now
         ):
             seen = self.ledger.get(fanout.fanout_id)
-            # Not by `changed_at`: a worker of the other plan may have moved it in this millisecond.
-            if seen is None or seen.state != DELIVERING or seen.sent_at != planned_at(fanout, now):
+            # By both times, as either may be that of another plan: after a question by a clock that
+            # is ahead, all plans are of one `sent_at`, and a worker may have moved `changed_at` in
+            # this millisecond. If one has moved it since we planned, somebody has sent our plan.
+            if seen is None or (seen.sent_at, seen.changed_at) != (planned_at(fanout, now), now):
                 return Outcome("planned before", written)  # by another message, which sends it
             planned = seen  # this worker planned it, and the answer was lost
         self.lanes.send_pending(planned, self.threads)

@@ -70,7 +70,8 @@ class Ledger:
         assert self.row
         assert fanout.fanout_id == self.row.fanout_id
         if self.is_planned_by_another:
-            self.row = planned(segments, changed_at="2026-11-20T18:00:01.000Z")
+            sent_at = planned_at(self.row, "2026-11-20T18:00:00.900Z")
+            self.row = planned(segments, changed_at="2026-11-20T18:00:01.000Z", sent_at=sent_at)
         if self.is_too_late or not self.row.awaits_plan:
             return False
         self.row = replace(
@@ -503,6 +504,13 @@ def test_another_workers_progress_in_the_same_millisecond_is_not_taken_for_ones_
     assert not worker.sent
 
 
+def test_anothers_plan_for_a_question_of_a_clock_ahead_is_not_taken_for_ones_own() -> None:
+    row = replace(ROW, asked_at=clock.now_ms() + 1_000)  # both plans are sent no earlier
+    worker = planner(5, row, is_planned_by_another=True)
+    worker.plan(redelivered=True)
+    assert not worker.sent
+
+
 def test_an_unknown_fanout_is_bad_input() -> None:
     with pytest.raises(BadInput, match="knows no fan-out 'post-1'"):
         planner(5, row=None).plan()
@@ -562,6 +570,12 @@ def test_a_fanout_without_a_plan_is_planned_and_sent(state: str, loses_answer: b
     worker = planner(5, replace(ROW, state=state), loses_answer=loses_answer)
     worker.plan(redelivered=True)
     assert worker.row.state == DELIVERING
+    assert len(worker.express.sent) == 1
+
+
+def test_ones_own_plan_for_a_question_of_a_clock_ahead_is_sent_if_its_answer_is_lost() -> None:
+    worker = planner(5, replace(ROW, asked_at=clock.now_ms() + 1_000), loses_answer=True)
+    worker.plan(redelivered=True)
     assert len(worker.express.sent) == 1
 
 
