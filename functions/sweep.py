@@ -64,8 +64,9 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
     """Send again what was lost, and report dead letters that have no reason.
 
     The metrics are gauges, emitted once at the end of a run that came through: a value from before
-    could end an alarm while every run fails.
+    could end an alarm while every run fails. So a run that was frozen for long emits none either.
     """
+    began_ms = clock.now_ms()
     seconds_left = context.get_remaining_time_in_millis() / 1000
     stop_at = clock.monotonic() + seconds_left - RESERVE_SECONDS
     oldest = sweeping.sweep(stop_at=stop_at, report=_log)
@@ -80,9 +81,14 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:
             receives=message.receives,
             size=message.size,
         )
-    if (left := channels.remove()) or settings.channel_threshold:
+    left, stalled = channels.remove(), fanouts.stalled()
+    # The monotonic clock stands while a process is frozen.
+    if clock.now_ms() - began_ms > names.SWEEP.seconds * 1000:
+        logger.warning("The run took longer than it may, so it reports nothing: its ages are old.")
+        return
+    if left or settings.channel_threshold:
         metrics.add_metric(names.CHANNELS, MetricUnit.Count, left)
-    metrics.add_metric(names.FANOUTS_STALLED, MetricUnit.Count, fanouts.stalled())
+    metrics.add_metric(names.FANOUTS_STALLED, MetricUnit.Count, stalled)
     small, large = oldest.small_seconds, oldest.large_seconds
     metrics.add_metric(names.OLDEST_SMALL_OPEN_SECONDS, MetricUnit.Seconds, small)
     metrics.add_metric(names.OLDEST_LARGE_OPEN_SECONDS, MetricUnit.Seconds, large)

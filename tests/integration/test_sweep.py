@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -23,7 +24,7 @@ from fanfold.sweep.remedy import (
     PLAN_SILENCE_SECONDS,
     SILENCE_SECONDS,
 )
-from tests.integration.system import POST, Crash, CrashAfter, System, error, event
+from tests.integration.system import POST, Crash, CrashAfter, System, around_calls, error, event
 
 NOW = "2026-11-20T18:00:00.123Z"
 # The clock of SWEEP goes on while it works, and rows must be older than two minutes.
@@ -321,6 +322,27 @@ def test_a_run_that_failed_emits_no_metric(
     assert "_aws" not in capsys.readouterr().out, "an early zero would end an alarm"
     system.sweep()
     assert gauges(capsys, names.FANOUTS_STALLED) == [0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reports"), [(names.SWEEP.seconds, 1), (names.SWEEP.seconds + 1, 0)]
+)
+def test_a_run_that_was_frozen_reports_nothing(
+    system: System, capsys: pytest.CaptureFixture[str], seconds: int, reports: int
+) -> None:
+    def freeze(_operation: str, request: dict[str, Any], make: Callable[[], Any]) -> Any:
+        answer = make()
+        if request.get("Select") == "COUNT":
+            system.clock.ms += seconds * 1000  # the monotonic clock stands
+        return answer
+
+    system.publish()
+    with around_calls(freeze):
+        system.sweep()
+    assert len(gauges(capsys, names.OLDEST_SMALL_OPEN_SECONDS)) == reports
+    system.sweep()
+    (age,) = gauges(capsys, names.OLDEST_SMALL_OPEN_SECONDS)
+    assert age >= seconds
 
 
 def test_the_age_of_the_oldest_open_fanout_is_measured_by_size(
