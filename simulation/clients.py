@@ -135,7 +135,8 @@ def _land_later(operation: str, request: dict[str, Any], seconds: float) -> None
 
     caller = world.scheduler.current
     caller.lands_ms = max(caller.lands_ms, world.clock.now_ms() + seconds * 1000 + ROUNDING_MS)
-    world.scheduler.start(land, caller.name).number = caller.number
+    landing = world.scheduler.start(land, caller.name)
+    landing.number, landing.work = caller.number, caller.work
 
 
 def tables_of(request: dict[str, Any]) -> Collection[str]:

@@ -19,7 +19,7 @@ from fanfold.aws.items import expressions, number
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from simulation import requests
-from simulation.checks import alarms, ledger, operated, work
+from simulation.checks import alarms, entries, ledger, operated, work
 from simulation.checks.evidence import Evidence
 from simulation.clients import BotoClient
 from simulation.faults import BELATED_SECONDS, FREEZE_SECONDS
@@ -36,6 +36,7 @@ from tests.simulation.spoilings import (
     SENT,
     acting,
     calm,
+    edge_of,
     entry_of,
     fanout,
     gone,
@@ -272,6 +273,47 @@ def test_an_entry_that_was_left_unprocessed_is_not_delivered_yet(world: World) -
     assert key not in world.observer.delivered_ms
     write({})
     assert key in world.observer.delivered_ms
+
+
+# An edge that lands after its time-out
+
+
+@pytest.mark.parametrize(
+    ("is_before", "ends_well", "is_told"),
+    [(True, False, False), (True, True, True), (False, False, True)],
+)
+def test_an_edge_that_lands_late_excuses_an_entry_if_its_worker_began_before_and_was_cut_short(
+    world: World, is_before: bool, ends_well: bool, is_told: bool
+) -> None:
+    edge = edge_of(world, "ann", PUBLISHER)
+
+    def put_late() -> None:
+        """An invocation gives a write up, and dies, or reads the row and ends."""
+        world.scheduler.current.work = worker = Span(world.clock.now_ms())
+        world.faults.are_on, world.faults.rates["belated"] = True, 1.0
+        with pytest.raises(ReadTimeoutError):
+            BotoClient("dynamodb", 1).put_item(TableName=names.FOLLOWERS.name, Item=edge)
+        world.faults.rates["belated"] = 0.0
+        if ends_well:
+            worker.ended_ms = world.clock.now_ms()
+
+    def act() -> None:
+        if is_before:
+            put_late()
+        requests.relate(world, "unfollow", "ann", PUBLISHER)
+        assert ("ann", PUBLISHER) not in world.edges()
+        if not is_before:
+            world.scheduler.sleep(1.0)
+            put_late()
+        world.scheduler.sleep(BELATED_SECONDS)
+        assert ("ann", PUBLISHER) in world.edges()
+        requests.by_http(world, PUBLISHER, "behind")
+
+    acting(world, "client ann", act)
+    relation = world.history.relations["ann", PUBLISHER]
+    assert relation.has_late_edge(-math.inf, math.inf) is not is_told
+    said = [*entries.nobody_gets_what_they_do_not_follow(Evidence(world))]
+    assert [each.startswith("ann surely does not follow") for each in said] == [True] * is_told
 
 
 # A run of SWEEP that was frozen, and one whose note lands after its time-out
