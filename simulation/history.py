@@ -71,7 +71,11 @@ class Operation:
 
 @dataclass(frozen=True)
 class PutEdge:
-    """An old edge that an invocation put, which ends when the invocation has read the row again."""
+    """An old edge that an invocation put: it stays until the invocation has read the row again.
+
+    If that is over, because the write landed after its time-out, the edge stays "until RELATE
+    reconciles the follow, ten seconds after the unfollow" (docs/reliability.md).
+    """
 
     work: Span
     at_ms: float
@@ -140,7 +144,7 @@ class Relation:
         )
 
     def _read_again_ms(self, put: PutEdge) -> float:
-        if put.work.ended_ms < math.inf:
+        if put.at_ms <= put.work.ended_ms < math.inf:
             return put.work.ended_ms
         orders = [each for each in self.orders if each.begun_ms <= put.at_ms <= each.ended_ms]
         return self._settled_ms(put.at_ms, orders)

@@ -260,18 +260,16 @@ class Observer:
         """Note an edge that is put by an invocation which read the row before its last change.
 
         "If a worker that was reconciling the follow before it stalls for seconds at the wrong
-        moment, it puts the edge back after the unfollow was acknowledged. Posts arrive until that
-        worker reads the row again" (docs/reliability.md). A write that lands after its time-out is
-        still that worker's, unless the worker has come to a good end: then it reads no row again.
+        moment, it puts the edge back after the unfollow was acknowledged" (docs/reliability.md). A
+        write that lands after its time-out is still that worker's.
         """
         user, publisher = pair = pair_of(edge)
         key = {"user_id": {"S": user}, "publisher_id": {"S": publisher}}
         row = self.world.row(names.FOLLOWING, key)
         if row and int(edge["version"]["N"]) < int(row["version"]["N"]):
             now_ms, work = self.world.clock.now_ms(), self.world.scheduler.current.work
-            if work is None or work.ended_ms <= now_ms:
-                work = Span(now_ms)
-            self.world.history.relations[pair].puts.append(PutEdge(work, now_ms))
+            put = PutEdge(work or Span(now_ms), now_ms)
+            self.world.history.relations[pair].puts.append(put)
 
     def _note_changes(self, request: dict[str, Any], now_ms: int) -> None:
         if request["ClientRequestToken"] in self._tokens:
