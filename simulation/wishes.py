@@ -10,6 +10,8 @@ requests may be off by a known skew.
 * What a message or an earlier request asks for does not come after the effect of a request that is
   surely later, nor a message after one that was sent later, nor a request after what was asked for
   more than a second later.
+* An import "asks for each follow as it writes it, and gives way to nobody" (docs/api.md): it takes
+  effect at any time while it runs, whatever was asked for meanwhile.
 
 A history is allowed if some order of effects fits everything that was seen (`Sighting`). All such
 orders are followed at once, from one event to the next: at most a few wishes are open at a time.
@@ -244,6 +246,8 @@ def _is_after(later: Wish, wish: Wish, skew_ms: float) -> bool:
 
 def _overtaken_ms(wish: Wish) -> float:
     """How much later something has to be asked for, for the wish to come before it or never."""
+    if wish.is_import:
+        return math.inf
     return 0 if wish.is_message else OVERTAKEN_MS
 
 

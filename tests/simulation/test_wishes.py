@@ -213,6 +213,21 @@ def test_surely_means_in_every_order_of_effects(wishes: list[Wish], span: list[i
             [Wish(FOLLOW, 0, 1), Wish(UNFOLLOW, 2, is_message=True), Wish(FOLLOW, 6, 7)],
             "not followed throughout [9, inf]",
         ),
+        (  # a request that gives way undoes what was answered
+            [(3_000, FOLLOW)],
+            [Wish(FOLLOW, 0, 4_000), Wish(UNFOLLOW, 1_500, 1_600)],
+            "followed throughout [3000, inf]",
+        ),
+        (  # an import does so after its end
+            [(5_000, FOLLOW)],
+            [Wish(FOLLOW, 0, 4_000, is_due=False, is_import=True), Wish(UNFOLLOW, 1_500, 1_600)],
+            "followed throughout [5000, inf]",
+        ),
+        (  # an import gives way
+            [],
+            [Wish(FOLLOW, 0, 4_000, is_import=True), Wish(UNFOLLOW, 1_500, 1_600)],
+            "request to follow [0, 4000]",
+        ),
     ],
 )
 def test_the_oracle_says_what_contradicts_the_rules(
@@ -242,6 +257,16 @@ def test_the_oracle_says_what_contradicts_the_rules(
         (  # the request reads what was there before the message's transaction appears
             [(1, FOLLOW), (6, UNFOLLOW, 5)],
             [Wish(FOLLOW, 0, 1), Wish(UNFOLLOW, 5, 12, is_message=True), Wish(FOLLOW, 7, 9)],
+        ),
+        *(  # an import asks for each follow as it writes it
+            (
+                [(3_000, FOLLOW)],
+                [
+                    Wish(FOLLOW, 0, 4_000, is_import=True),
+                    Wish(UNFOLLOW, 1_500, 1_600, is_message=is_message),
+                ],
+            )
+            for is_message in (False, True)
         ),
     ],
 )
