@@ -83,11 +83,21 @@ READERS = Table("Readers", "user_id")
 TABLES = (TIMELINES, FOLLOWERS, FOLLOWING, PUBLISHERS, POSTS, FANOUTS, READERS)
 
 
+# A write whose answer did not come in time, which is three seconds, may still land: seconds later
+# (docs/decisions/0053-rare-faults.md).
+LANDING_SECONDS = 15
+
+
 class Function(NamedTuple):
     """A Lambda function; `name` is its module in `functions/` and the stem of its CDK id."""
 
     name: str
     seconds: int  # its timeout
+
+    @property
+    def settled_seconds(self) -> int:
+        """After this, an invocation has ended, and whatever it wrote has landed."""
+        return self.seconds + LANDING_SECONDS
 
 
 # API Gateway gives up after 30 s, and people long before that.

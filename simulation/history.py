@@ -74,7 +74,7 @@ class PutEdge:
     """An old edge that an invocation put: it stays until the invocation has read the row again.
 
     If that is over, because the write landed after its time-out, the edge stays "until RELATE
-    reconciles the follow, ten seconds after the unfollow" (docs/reliability.md).
+    reconciles the follow" (docs/reliability.md).
     """
 
     work: Span

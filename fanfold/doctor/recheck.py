@@ -13,9 +13,9 @@ from fanfold.doctor.findings import Pair, Snapshot
 from fanfold.doctor.scan import Records
 from fanfold.names import PLAN
 
-# RELATE finishes what a door has left half done once the timeout of that door has passed. The
-# longest is PLAN's, which takes follows from the publish queue; 20 s are for RELATE itself.
-MOMENT_SECONDS = PLAN.seconds + 20.0
+# RELATE finishes what a door has left half done once the door has ended and its writes have landed.
+# The longest is PLAN's, which takes follows from the publish queue; 20 s are for RELATE itself.
+MOMENT_SECONDS = PLAN.settled_seconds + 20.0
 
 
 @dataclass(frozen=True)

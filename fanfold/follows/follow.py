@@ -73,7 +73,7 @@ class Following:
     ) -> Following:
         """The use case for the function `runs_in`; a stage with channels has `heads`.
 
-        RELATE reconciles each change after that function's timeout, when its run has surely ended.
+        RELATE reconciles each change when that function's run has ended and its writes have landed.
         """
         return cls(
             FollowsTable(
@@ -86,7 +86,7 @@ class Following:
             edges,
             WorkQueue(sqs, settings.relation_queue_url),
             settings.max_follows,
-            runs_in.seconds,
+            runs_in.settled_seconds,
             backfills=settings.backfill > 0,
             rate=Rate.a_day(settings.follows_per_day) if settings.follows_per_day else None,
         )

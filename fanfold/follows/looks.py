@@ -23,7 +23,7 @@ OUTBOX_LAG_MS = 1_000
 LATE_MS = 60_000
 POSTS_WHEN_LATE = 10
 # The shortest delay of an order to settle.
-SETTLE_MS = names.API.seconds * 1000
+SETTLE_MS = names.API.settled_seconds * 1000
 # A follow that failed is tried again within this time, while its edge may still be missing.
 NEW_MS = 120_000
 
@@ -55,11 +55,11 @@ def first_look(
 def second_look(posts: int, *, sent_at: int, now: int) -> Look:
     """The look for an order to settle, which was sent before the edge was put.
 
-    It does not say with which delay. At the latest, the edge was put when PLAN had timed out. But
+    It does not say with which delay. At the latest, the edge was put by PLAN. But
     it is late from the time on at which it would be with the shortest delay, or it would write what
     a late first look has left out.
     """
-    edge_by = sent_at + names.PLAN.seconds * 1000
+    edge_by = sent_at + names.PLAN.settled_seconds * 1000
     wanted = _posts(posts, is_late=now > sent_at + SETTLE_MS + LATE_MS)
     return Look(wanted, edge_by + OUTBOX_LAG_MS, asks_first=True)
 

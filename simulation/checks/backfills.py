@@ -51,7 +51,7 @@ def _known_by_ms(found: Evidence, look: Backfill) -> float:
     # A page that a worker remembers is of that time at least, by the clock of its reader.
     first_ms = look.sent_ms + OUTBOX_LAG_MS
     if look.is_second:
-        first_ms += names.PLAN.seconds * 1000
+        first_ms += names.PLAN.settled_seconds * 1000
     lag_ms = 1000 * found.world.max_index_lag + ROUNDING_MS
     return min(look.begun_ms, first_ms - skew_ms) - lag_ms
 

@@ -91,7 +91,7 @@ def test_a_second_look_finds_a_post_that_the_first_and_its_fanout_have_missed(
         moment.setattr(Outbox, "newest", lagging)
         assert system.pump_once("Relation")
     assert shown(system) == ["one"]
-    system.clock.advance(names.API.seconds)
+    system.clock.advance(names.API.settled_seconds)
     assert system.pump_once("Relation")
     assert shown(system) == ["racing", "one"]
 
@@ -119,7 +119,7 @@ def test_orders_are_grouped_by_publisher_so_that_a_rush_of_follows_of_one_waits_
     keys = {name: row[name] for name in ("shard_id", "edge")}
     system.dynamodb.delete_item(TableName=names.FOLLOWERS.name, Key=keys)  # RELATE puts it again
     found = []
-    for seconds in (0, names.API.seconds, names.API.seconds):
+    for seconds in (0, names.API.settled_seconds, names.API.settled_seconds):
         system.clock.advance(seconds)
         records = system.receive("Relation")
         assert system.take({"Records": records}) == []
@@ -142,7 +142,7 @@ def test_only_a_new_follow_sends_the_order_to_backfill(system: System, by_messag
         else:
             (system.follow if verb == "added" else system.unfollow)("bob")
         at_once = orders(system)
-        system.clock.advance((names.PLAN if by_message else names.API).seconds)
+        system.clock.advance((names.PLAN if by_message else names.API).settled_seconds)
         assert orders(system) == [SECOND]
         return at_once
 
@@ -162,11 +162,11 @@ def test_a_follow_whose_edge_is_left_to_relate_is_looked_at_twice_all_the_same(
     with edges_throttled(system, monkeypatch):
         assert system.follow("bob").status == 503
     assert orders(system) == []
-    system.clock.advance(names.API.seconds)
+    system.clock.advance(names.API.settled_seconds)
     assert system.pump_once("Relation")
     assert (system.edges(), shown(system)) == (["bob"], ["one"])
     assert orders(system) == []
-    system.clock.advance(names.API.seconds)
+    system.clock.advance(names.API.settled_seconds)
     assert system.pump_once("Relation"), "RELATE has put the edge, so it looks once more"
     assert system.waiting("Relation") == 0
 
@@ -188,7 +188,7 @@ def test_asking_again_for_an_old_follow_looks_at_the_outbox_too(system: System) 
     assert BulkFollowing(following).follow_all("bob", ["ada"]) == 1
     system.clock.advance(3_600)
     assert system.follow("bob").status == 200
-    system.clock.advance(names.API.seconds)
+    system.clock.advance(names.API.settled_seconds)
     assert system.pump_once("Relation")
     assert shown(system) == ["one"], "an import brought none"
 
@@ -201,10 +201,10 @@ def test_an_edge_that_relate_puts_late_is_looked_at_again_although_it_was_asked_
         assert system.follow("bob").status == 503
         system.clock.advance(300)
         assert system.follow("bob").status == 503
-    system.clock.advance(names.API.seconds)
+    system.clock.advance(names.API.settled_seconds)
     assert system.pump_once("Relation")
     assert (system.edges(), shown(system)) == (["bob"], ["one"])
-    system.clock.advance(names.API.seconds)
+    system.clock.advance(names.API.settled_seconds)
     reads = []
     plain = Outbox.newest
 
@@ -239,7 +239,7 @@ def test_a_follow_is_answered_although_the_order_to_backfill_was_not_sent(
     post(system, "one")
     without_first_orders(system, monkeypatch, Unsent("not now"))
     assert system.follow("bob").status == 200
-    system.clock.advance(names.API.seconds)
+    system.clock.advance(names.API.settled_seconds)
     assert system.pump_once("Relation")
     assert (system.waiting("Relation"), shown(system)) == (0, ["one"])
 
@@ -268,7 +268,7 @@ def test_without_backfill_no_order_is_sent_and_none_that_is_left_writes(
     monkeypatch.setattr(relate, "backfilling", replace(relate.backfilling, newest=off))
     system.follow("bob")
     assert orders(system) == []
-    system.clock.advance(names.API.seconds)
+    system.clock.advance(names.API.settled_seconds)
     records = [system.record("Relation", order(FIRST)), *system.receive("Relation")]
     assert system.take({"Records": records}) == []
     assert shown(system) == []

@@ -91,11 +91,11 @@ def before_first(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
     return interfere
 
 
-def test_relate_waits_until_the_function_that_changed_the_row_has_timed_out(
+def test_relate_waits_until_what_changed_the_row_has_timed_out_and_its_writes_have_landed(
     system: System,
 ) -> None:
     delays = [system.door(name).following.reconcile_after_seconds for name in ("api", "plan")]
-    assert delays == [10, 60]
+    assert delays == [25, 75]
 
 
 def test_a_follow_has_a_row_and_an_edge_and_is_reconciled_again_later(system: System) -> None:
@@ -113,8 +113,8 @@ def test_a_follow_has_a_row_and_an_edge_and_is_reconciled_again_later(system: Sy
     assert count_of(system) == 1
     pair = {"version": 1, "user_id": "bob", "publisher_id": "ada"}
     assert system.bodies("Relation") == [{**pair, "type": "relation.backfill"}]
-    system.clock.advance(9)
-    assert system.receive("Relation") == [], "delayed until the door has timed out"
+    system.clock.advance(names.API.settled_seconds - 1)
+    assert system.receive("Relation") == [], "delayed until the door's writes have landed"
     system.clock.advance(1)
     assert system.bodies("Relation") == [{**pair, "type": "relation.settle"}]
 

@@ -163,7 +163,7 @@ def test_a_message_to_follow_a_celebrity_is_left_to_relate(system: System, crowd
     assert (system.edges("writer"), system.waiting("Publish")) == (["fan"], 0)
     assert crowd.refused
     crowd.is_hot = False
-    system.clock.advance(names.PLAN.seconds)
+    system.clock.advance(names.PLAN.settled_seconds)
     assert crowd.receive(names.RELATION) == []
     assert [system.edges(f"{HOT}-{number}") for number in range(BATCH - 1)] == (
         [["fan"]] * (BATCH - 1)

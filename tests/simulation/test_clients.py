@@ -16,7 +16,7 @@ from botocore.exceptions import (
 from botocore.retries.standard import RetryContext, StandardRetryConditions
 
 from aws_model.errors import Refused, client_error
-from fanfold import names
+from fanfold import contract, names
 from fanfold.aws import answers, boto
 from fanfold.aws.answers import Lost
 from fanfold.aws.connections import DYNAMODB, SQS, Ended
@@ -30,6 +30,7 @@ from simulation.reached import Reached
 from simulation.retries import is_repeated
 from simulation.scheduler import Crash
 from simulation.world import World
+from tests.simulation.spoilings import PUBLISHER, calm
 
 KEY = {"user_id": text("ada"), "sort_key": text("2026-11-20T18:00:00.123Z#post-1")}
 TABLE = names.TIMELINES.name
@@ -314,3 +315,46 @@ def test_a_write_that_timed_out_may_land_later(world: World) -> None:
         return [before, len(world.rows(names.TIMELINES))]
 
     assert result_of(world, act) == [0, 1]
+
+
+def test_an_edge_that_lands_seconds_after_an_unfollow_is_gone_once_relate_has_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each call of the follow takes 0.8 s; no put of its edge is answered, and each lands later."""
+    with installed():
+        world, landed = calm(), list[bool]()
+        faults, seconds, belated = world.faults, world.faults.seconds, world.faults.belated_seconds
+
+        def is_slow() -> bool:
+            return world.scheduler.current.name == "client slow"
+
+        def follow() -> None:
+            status, _ = requests.call(
+                world,
+                "zed",
+                contract.FOLLOW,
+                path={"publisher_id": PUBLISHER},
+                clock=world.door_ms(),
+            )
+            assert status == 503
+
+        def unfollow() -> None:
+            world.scheduler.sleep(4.9)
+            requests.relate(world, "unfollow", "zed", PUBLISHER)
+            world.scheduler.sleep(names.API.seconds + BELATED_SECONDS)
+            landed.append(("zed", PUBLISHER) in world.edges())
+
+        monkeypatch.setattr(faults, "seconds", lambda *all_: 0.8 if is_slow() else seconds(*all_))
+        monkeypatch.setattr(
+            faults,
+            "belated_seconds",
+            lambda call: 7.9 if is_slow() and call == "put_item" else belated(call),
+        )
+
+        def play(world: World) -> None:
+            world.start_client("slow", follow)
+            world.start_client("hasty", unfollow)
+
+        world.run(play)
+    assert landed == [True]
+    assert ("zed", PUBLISHER) not in world.edges()

@@ -10,10 +10,10 @@ from fanfold.follows.wishes import FOLLOWED, Follow
 
 SENT = 1_795_000_000_000
 MOST = 30
-# The longest time after its order was sent that a door puts an edge.
-DOORS_MS = 1000 * max(names.API.seconds, names.PLAN.seconds)
+# The longest time after its order was sent that an edge of a door lands.
+DOORS_MS = 1000 * max(names.API.settled_seconds, names.PLAN.settled_seconds)
 # The shortest delay of an order to settle.
-DELAY_MS = 1000 * names.API.seconds
+DELAY_MS = 1000 * names.API.settled_seconds
 
 
 @pytest.mark.parametrize("waited", [0, 1, 10_000, LATE_MS])
