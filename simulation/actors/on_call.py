@@ -168,9 +168,12 @@ def load_follows(
             for wish in wishes:
                 wish.is_due = True
         finally:
+            now_ms: float = world.clock.now_ms()
+            if not all(wish.is_due for wish in wishes):  # what it has given up may land yet
+                now_ms = max(now_ms, world.scheduler.current.lands_ms)
             for pair, wish in zip(pairs, wishes, strict=True):
                 work = Span(wish.begun) if wish.is_due else None
-                history.relations[pair].ends(wish, world.clock.now_ms(), work)
+                history.relations[pair].ends(wish, now_ms, work)
 
     def try_to(times: int) -> None:
         if operations[0].is_acknowledged or not repeat(world, random, load, times=times):

@@ -9,6 +9,8 @@ import json
 import math
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -18,8 +20,9 @@ from fanfold import contract, names
 from fanfold.aws.items import expressions, number
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
-from simulation import requests
-from simulation.checks import alarms, entries, ledger, operated, work
+from simulation import commands, requests
+from simulation.actors import on_call
+from simulation.checks import alarms, entries, follows, ledger, operated, work
 from simulation.checks.evidence import Evidence
 from simulation.clients import BotoClient
 from simulation.faults import BELATED_SECONDS, FREEZE_SECONDS
@@ -391,3 +394,27 @@ def test_a_fanout_may_be_given_up_whose_order_sqs_itself_keeps_for_hours(
     acting(world, "sweep", act)
     said = [line for line in world.observer.violations if "all of it waits" in line]
     assert bool(said) is not is_late
+
+
+# An import that has stopped
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_write_that_an_import_has_given_up_may_land_after_its_end(
+    world: World, tmp_path: Path, is_told: bool
+) -> None:
+    def load() -> None:
+        world.faults.are_on, world.faults.rates["belated"] = True, 1.0
+        on_call.load_follows(world, Random(1), tmp_path, ["zoe"], [PUBLISHER])
+        world.faults.are_on = False
+
+    with commands.installed():
+        acting(world, "import", load)
+    (change,) = world.observer.changes["zoe", PUBLISHER]
+    first, second, *_ = world.history.relations["zoe", PUBLISHER].wishes
+    assert change.follows
+    assert change.at < second.begun  # in the pause before the command is repeated
+    if is_told:
+        first.ended = change.at - 1
+    said = [*follows.follows_change_as_they_were_asked_to(Evidence(world))]
+    assert bool(said) is is_told
