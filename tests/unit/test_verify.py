@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -234,6 +235,13 @@ def test_the_record_is_written_only_where_a_commit_has_every_change(checkout: Pa
     assert "not written" in command._write_record([result("test")], DAY)
 
 
+@cache
+def imports_of(name: str, path: Path) -> tuple[str, ...]:
+    """What a module imports: modules, and names in them."""
+    used = [each for _, each, _ in imported(ast.parse(path.read_text()), name)]
+    return (*used, *(each.rpartition(".")[0] for each in used))
+
+
 def imported_from(*folders: str) -> set[str]:
     """The files of all modules of these folders, and of what they import, and so on."""
     tests = {
@@ -249,11 +257,9 @@ def imported_from(*folders: str) -> set[str]:
     found = {*left}
     while left:
         name = left.pop()
-        for _, used, _ in imported(ast.parse(known[name].read_text()), name):
-            for each in (used, used.rpartition(".")[0]):
-                if each in known and each not in found:
-                    found.add(each)
-                    left.append(each)
+        new = {each for each in imports_of(name, known[name]) if each in known} - found
+        found |= new
+        left += new
     return {known[name].relative_to(ROOT).as_posix() for name in found}
 
 

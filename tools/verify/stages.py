@@ -42,9 +42,10 @@ SEEDS_ALONE = (
 class Stage:
     """A command that proves something, and the files and folders that it reads; none means all.
 
-    It runs none of those that it `leaves_out` (`*.md` are all that end so), so a change there is not
-    its concern. The command may name `{seeds}` and `{start}`, the worlds of a stage that draws new
-    ones each day, and `{folder}`, where it may keep what it has done until it is interrupted.
+    It runs none of those that it `leaves_out` (`*.md` are all that end so), so that a change there
+    is not its concern. The command may name `{seeds}` and `{start}`, the worlds of a stage that
+    draws new ones each day, and `{folder}`, where it may keep what it has done until it is
+    interrupted.
     """
 
     name: str
