@@ -95,11 +95,12 @@ class Relation:
     def ends(self, wish: Wish, now_ms: float, work: Span | None) -> None:
         """A request was answered, or a message was taken out of its queue.
 
-        `work` is the invocation that did all of it; without one it was cut short, or failed.
+        `work` is the invocation that did all of it; without one it was cut short, or failed. Of a
+        message that has failed, a copy may end again.
         """
-        if wish.ended < math.inf:
-            return  # a copy of a message has no other effect
         wish.ended = now_ms
+        if wish in self._cut_short:
+            self._cut_short.remove(wish)
         if work:
             self.reconciled.append(Span(work.begun_ms, now_ms))
         else:
@@ -329,14 +330,19 @@ class History:
     def ended(self, message: Message, how: str, now_ms: float, work: Span | None) -> None:
         """A message, or a copy of it, was taken out of its queue for good.
 
-        `work` is the invocation that has handled it.
+        `work` is the invocation that has handled it. "A `follow.added` or `follow.removed` takes
+        effect once, after it was sent" (docs/api.md): once handled, no copy has another effect; but
+        where one became a dead letter, another one may still have it.
         """
         self.edits.ended(message, how, now_ms)
         if how == DELETED:
             self._looked(message, now_ms, work)
-        if message.id in self._wishes:
+        if message.id in self._wishes and not message.dead_letter_source:
             relation, wish = self._wishes[message.id]
-            wish.is_due = wish.is_due and (how == DELETED or wish.ended < math.inf)
+            if how == DELETED:
+                del self._wishes[message.id]
+            else:
+                wish.is_due = False
             is_whole = how == DELETED and work and not work.trouble
             relation.ends(wish, now_ms, work if is_whole else None)
         elif message.id in self._orders and how == DELETED:

@@ -6,7 +6,8 @@ requests may be off by a known skew.
 * A request takes effect once while it is being answered, or goes on unheard. If it was not
   answered, or a request or message more than a second later has taken effect, perhaps never.
 * A message takes effect once between its sending and its end; or never, if a wish of a later time
-  has taken effect by then, or if it is a dead letter.
+  has taken effect by then, or if it is a dead letter. It ends when a copy of it has been handled,
+  or else with its last copy.
 * What a message or an earlier request asks for does not come after the effect of a request that is
   surely later, nor a message after one that was sent later, nor a request after what was asked for
   more than a second later.

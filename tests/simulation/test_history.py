@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from aws_model.sqs.queues import DELETED, EXPIRED, MOVED
 from fanfold import contract, names
 from simulation.history import Attempt, History, Operation, PutEdge, Relation
 from simulation.spans import Span
-from simulation.wishes import Wish
+from simulation.wishes import Sighting, Wish, contradictions
 
 FOLLOW, UNFOLLOW = True, False
 PAIR = "ann", "news"
@@ -112,6 +113,46 @@ def test_nothing_has_to_come_of_a_message_that_nobody_handled(how: str) -> None:
     history.ended(message, how, 9_000, None)
     (wish,) = history.relations[PAIR].wishes
     assert (wish.follows, wish.ended, wish.is_due) == (False, 9_000, False)
+
+
+@pytest.mark.parametrize(
+    ("ends", "changed_ms", "is_said"),
+    [
+        ([(MOVED, 9_000), (DELETED, 20_000)], 15_000, False),  # the copy has the effect
+        ([(MOVED, 9_000), (MOVED, 20_000)], 15_000, False),  # it dies after that
+        ([(MOVED, 9_000), (DELETED, 20_000)], 25_000, True),
+        ([(MOVED, 9_000), (MOVED, 20_000)], 25_000, True),
+        ([(DELETED, 9_000), (DELETED, 20_000)], 15_000, True),  # no copy undoes what was handled
+        ([(DELETED, 9_000), (MOVED, 20_000)], 15_000, True),
+        ([(MOVED, 9_000), ("redriven", 20_000)], 15_000, True),  # a letter has no effect itself
+    ],
+)
+def test_a_copy_of_a_dead_letter_may_still_have_its_effect(
+    ends: list[tuple[str, int]], changed_ms: int, is_said: bool
+) -> None:
+    history = History()
+    message = sent(history, "follow.added")
+    for how, now_ms in ends:
+        if how == "redriven":
+            letter = replace(message, dead_letter_source=names.PUBLISH.name)
+            history.ended(letter, DELETED, now_ms, Span(now_ms - 1))
+        else:
+            history.ended(message, how, now_ms, Span(now_ms - 1) if how == DELETED else None)
+    wishes = history.relations[PAIR].settled_wishes()
+    followed = Sighting(changed_ms, math.inf, follows=FOLLOW, throughout=True)
+    unfollowed = Sighting(-math.inf, changed_ms, follows=UNFOLLOW, throughout=True)
+    said = {*contradictions(wishes, [unfollowed, followed], skew_ms=0)}
+    assert (followed in said) is is_said
+
+
+def test_a_message_whose_copy_was_handled_is_heeded_from_then_on() -> None:
+    history = History()
+    message = sent(history, "follow.added")
+    history.ended(message, MOVED, 9_000, None)
+    sent(history, "relation.settle")  # it never ends
+    history.ended(message, DELETED, 20_000, Span(19_000))
+    (wish,) = history.relations[PAIR].settled_wishes()
+    assert wish.heeded_ms == 20_000
 
 
 def test_a_message_that_was_moved_is_a_new_one_with_the_time_of_its_wish() -> None:
