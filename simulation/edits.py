@@ -29,15 +29,21 @@ class Edit:
     status: int = 0  # of a request that was answered
     done_ms: float = math.inf  # from when on readers see it, or a later one
     ended: float = math.inf  # of a request: in turns of the scheduler
+    is_over: bool = False  # of a request: none of its writes may land any more
     is_lost: bool = False  # of a message: a dead letter; it may have had its effect
 
     @property
     def is_possible(self) -> bool:
-        """Whether it may have had its effect."""
-        return self.status not in REFUSED
+        """Whether it may have had its effect.
 
-    def answered(self, status: int, *, turn: int, now_ms: float) -> None:
-        self.status, self.ended = status, turn
+        "A request that was answered 404 may still edit a post that is accepted in the same seconds,
+        where its own write lands late" (docs/api.md).
+        """
+        return not (self.is_over and self.status in REFUSED)
+
+    def answered(self, status: int, *, turn: int, now_ms: float, lands_ms: float) -> None:
+        """Note the answer of a request whose last write has landed by then."""
+        self.status, self.ended, self.is_over = status, turn, lands_ms <= now_ms
         if status == 200:
             self.done_ms = now_ms
 

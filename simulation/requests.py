@@ -152,7 +152,8 @@ def edit(world: World, user: str, ref_id: str, content: Any) -> Operation:
             world, user, contract.EDIT_POST, headers=headers, path=path, body=body, clock=now_ms
         )
         turn, now_ms = world.scheduler.turns, world.clock.now_ms()
-        tried.answered(operation.status, turn=turn, now_ms=now_ms)
+        lands_ms = world.scheduler.current.lands_ms
+        tried.answered(operation.status, turn=turn, now_ms=now_ms, lands_ms=lands_ms)
         return operation.status in (200, 404, 409, 410)
 
     return operate(world, "edit", user, ref_id, is_acknowledged)

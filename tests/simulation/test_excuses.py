@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from fanfold import contract, names
-from fanfold.aws.items import expressions, number
+from fanfold import contract, names, times
+from fanfold.aws.items import expressions, number, text
+from fanfold.ids import ref_id_for
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
 from simulation import commands, requests
 from simulation.actors import on_call
-from simulation.checks import alarms, entries, follows, ledger, operated, work
+from simulation.checks import alarms, edits, entries, follows, ledger, operated, posts, rows, work
 from simulation.checks.evidence import Evidence
 from simulation.clients import BotoClient
 from simulation.faults import BELATED_SECONDS, FREEZE_SECONDS
@@ -33,6 +34,7 @@ from simulation.spans import Span
 from simulation.watch import Watch
 from simulation.world import World
 from tests.simulation.spoilings import (
+    EDITED,
     NOISE,
     POST,
     PUBLISHER,
@@ -45,6 +47,7 @@ from tests.simulation.spoilings import (
     gone,
     keyed,
     later,
+    post,
     settled,
 )
 
@@ -418,3 +421,34 @@ def test_a_write_that_an_import_has_given_up_may_land_after_its_end(
         first.ended = change.at - 1
     said = [*follows.follows_change_as_they_were_asked_to(Evidence(world))]
     assert bool(said) is is_told
+
+
+# An edit whose own write lands late
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+def test_an_edit_that_was_answered_404_has_its_effect_only_if_its_own_write_lands_late(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    ref_id = ref_id_for(PUBLISHER, "new")
+    belated = iter([BELATED_SECONDS] if is_late else [])
+    monkeypatch.setattr(world.faults, "belated_seconds", lambda _: next(belated, None))
+
+    def act() -> None:
+        assert requests.edit(world, PUBLISHER, ref_id, EDITED).status == 404
+        requests.by_http(world, PUBLISHER, "new")
+        world.scheduler.sleep(BELATED_SECONDS + 1)
+
+    acting(world, "client p0", act)
+    (edit,) = world.history.edits.by_post[ref_id]
+    if not is_late:
+        at = text(times.to_text(edit.stamp))
+        post(world, ref_id, body=text(json.dumps(EDITED)), edited_at=at)
+    assert json.loads(world.row(names.POSTS, keyed({"ref_id": ref_id}))["body"]["S"]) == EDITED
+    found = Evidence(world)
+    for check, sentence in {
+        rows.posts_are_stored_as_they_were_sent: "has a body that nobody sent",
+        posts.a_key_stands_for_one_post: "with another body than the stored one",
+        edits.posts_are_shown_with_their_latest_edit: "that nobody sent",
+    }.items():
+        assert any(sentence in line for line in check(found)) is not is_late
