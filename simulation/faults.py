@@ -54,6 +54,10 @@ RARE_RATES = {
     "belated": (0.0, 0.0, 0.0, 0.02),  # a write lands after its call has timed out
 }
 BELATED_SECONDS = 8.0
+# SQS keeps a message on some servers, and a copy comes again only from one that was out of reach as
+# the message was received or deleted. Without a limit, an order that fails for hours would come in
+# thousands of copies of copies; this one is high, and hardly reached otherwise.
+MOST_COPIES = 20
 WRITES = (
     "put_item",
     "update_item",
@@ -104,6 +108,7 @@ class Faults:
     lost: str = ""  # messages with this in their bodies are refused, as long as it is set
     poison: str = ""  # workers that take such messages die
     _unsent: Counter[str] = field(default_factory=Counter)  # in a row, by the message's body
+    _copies: Counter[str] = field(default_factory=Counter)  # by the message's id
 
     def __post_init__(self) -> None:
         self.rates = {name: self.random.choice(rates) for name, rates in RATES.items()}
@@ -125,6 +130,13 @@ class Faults:
         if not self.are_on or random.random() >= self.rates[name]:
             return False
         self.injected[name] += 1
+        return True
+
+    def leaves_copy(self, message_id: str) -> bool:
+        """Draw whether a copy of a received message stays, to be received again."""
+        if not self.strikes("duplicated") or self._copies[message_id] == MOST_COPIES:
+            return False
+        self._copies[message_id] += 1
         return True
 
     def before(self, service: str, operation: str) -> None:

@@ -218,7 +218,7 @@ class World:
     def _create_queues(self) -> None:
         hooks = QueueHooks(
             random=self.random,
-            is_duplicated=lambda _random, _queue, _message: self.faults.strikes("duplicated"),
+            is_duplicated=lambda _random, _queue, message: self.faults.leaves_copy(message.id),
             copy_seconds=self._copy_seconds,
             late_seconds=lambda _queue, _message: self.faults.late_seconds(),
             fail=self.faults.unsent,

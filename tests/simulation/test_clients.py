@@ -24,7 +24,7 @@ from fanfold.aws.curl import Client
 from fanfold.aws.items import text
 from simulation import requests
 from simulation.clients import BotoClient, Wires, call
-from simulation.faults import APART_SECONDS, BELATED_SECONDS, LATE_SECONDS
+from simulation.faults import APART_SECONDS, BELATED_SECONDS, LATE_SECONDS, MOST_COPIES
 from simulation.lambdas import installed, queue_url
 from simulation.reached import Reached
 from simulation.retries import is_repeated
@@ -358,3 +358,15 @@ def test_an_edge_that_lands_seconds_after_an_unfollow_is_gone_once_relate_has_co
         world.run(play)
     assert landed == [True]
     assert ("zed", PUBLISHER) not in world.edges()
+
+
+def test_an_order_that_fails_for_hours_leaves_few_copies() -> None:
+    world, url = calm(), queue_url(names.RELATION)
+    world.faults.rates["duplicated"] = 1.0
+    world.sqs.send_message(QueueUrl=url, MessageBody="{}")
+    queue = world.queues.queue(url)
+    for copies in range(1, MOST_COPIES + 10):
+        while not queue.waiting():
+            world.clock.advance(names.RELATION.visibility_seconds)
+        world.sqs.receive_message(QueueUrl=url)
+        assert len(queue.messages()) == 1 + min(copies, MOST_COPIES)
