@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from botocore.exceptions import ClientError
 
 from fanfold import names
-from fanfold.aws.items import get_text
+from fanfold.aws.items import get_number, get_text
 from fanfold.channels.head import Channel, Head, head_of
 from fanfold.fanout.row import ENDED
 from simulation.channels import channel_puts, is_channel, is_of_head
@@ -49,6 +49,7 @@ class ReachedChannels:
         self.note = note
         self._rows = rows  # of the ledger, as each was last seen
         self._head = Head()
+        self._seen: dict[str, int] = {}  # by reader, to which version of it the row is complete
         self._putters: dict[str, int] = {}  # by sort key, the first task that put the entry
         self._uncounted: dict[str, set[int]] = {}  # by publisher, tasks that have put
         self._windows: set[tuple[str, str]] = set()  # environments, and channels that they read
@@ -63,6 +64,7 @@ class ReachedChannels:
                 self._changed(head_of(answer["Attributes"]), task)
             case "update_item", names.READERS.name if _is_memo(request):
                 self.note("channels: a memo")
+                self._seen[_reader_of(request)] = get_number(_values(request), ":channels_seen")
             case "query", names.TIMELINES.name:
                 channel = request["ExpressionAttributeValues"][":owner"]["S"]
                 if is_channel(channel):
@@ -77,8 +79,8 @@ class ReachedChannels:
         if code == "TransactionCanceledException":
             reasons: Any = error.response.get("CancellationReasons", ())
             for each, reason in zip(request["TransactItems"], reasons, strict=True):
-                values = each.get("Update", {}).get("ExpressionAttributeValues", {})
-                if reason.get("Code") == "ConditionalCheckFailed" and ":head_version" in values:
+                is_refused = reason.get("Code") == "ConditionalCheckFailed"
+                if is_refused and self._is_behind(each.get("Update", {})):
                     self.note("channels: a follow refused for its head")
         elif code == "ConditionalCheckFailedException":
             if request["TableName"] == names.READERS.name and _is_memo(request):
@@ -87,6 +89,14 @@ class ReachedChannels:
                 self.note("channels: planned by another meanwhile")
             elif is_of_head(request):
                 self.note("channels: the head was changed meanwhile")
+
+    def _is_behind(self, update: Mapping[str, Any]) -> bool:
+        """Whether it counts a follow by an older head than its reader's row is complete to.
+
+        A count is refused for other reasons too: the reader follows too many, or too fast.
+        """
+        newest = _values(update).get(":newest")
+        return newest is not None and int(newest["N"]) < self._seen.get(_reader_of(update), 0)
 
     def _put(self, item: Mapping[str, Any], task: Task) -> None:
         key, publisher = item["sort_key"]["S"], get_text(item, "publisher_id")
@@ -141,6 +151,10 @@ class ReachedChannels:
 def _values(request: Mapping[str, Any]) -> Mapping[str, Any]:
     values: Mapping[str, Any] = request.get("ExpressionAttributeValues", {})
     return values
+
+
+def _reader_of(request: Mapping[str, Any]) -> str:
+    return get_text(request["Key"], "user_id")
 
 
 def _is_memo(request: Mapping[str, Any]) -> bool:

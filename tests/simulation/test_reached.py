@@ -2,7 +2,17 @@
 
 import math
 from collections import Counter
+from typing import Any
 
+import pytest
+from botocore.exceptions import ClientError
+
+from fanfold import names
+from fanfold.channels.head import Head
+from fanfold.follows import followed_channels
+from fanfold.timeline import memo
+from fanfold.timeline.marks import Reader
+from fanfold.timeline.readers import Readers
 from simulation import requests
 from simulation.kinds import broken
 from simulation.lambdas import installed
@@ -48,3 +58,36 @@ def test_a_timeline_that_takes_nothing_for_hours_has_its_post_stall() -> None:
     world.reached.at_the_end()
     wanted = {"stalled", "ten rounds of SWEEP", "given up: a dead letter of Express"}
     assert wanted <= world.reached.times.keys()
+
+
+class _Recorder:
+    """A client that keeps what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+
+    def update_item(self, **request: Any) -> None:
+        self.asked.append(request)
+
+    exceptions = None
+
+
+@pytest.mark.parametrize(("noted", "is_reached"), [(8, True), (7, False)])
+def test_a_follow_is_refused_for_its_head_if_the_row_was_noted_complete_to_a_later_one(
+    noted: int, is_reached: bool
+) -> None:
+    world, client = calm(), _Recorder()
+    readers: Any = Readers(client, names.READERS.name)  # type: ignore[arg-type]
+    memo.note(readers, "ann", Reader(), Head(version=noted), ())
+    task = world.scheduler.start(lambda: None)
+    for request in client.asked:
+        world.reached.applied("update_item", request, {}, task)
+    change = followed_channels.followed(Reader(), Head(version=7), ["p0"])
+    update = readers.count_up("ann", 1, max_follows=10, memo=change)
+    refusal: Any = {
+        "Error": {"Code": "TransactionCanceledException"},
+        "CancellationReasons": [{"Code": "None"}, {"Code": "ConditionalCheckFailed"}],
+    }
+    request = {"TransactItems": [{"Update": {}}, {"Update": update}]}
+    world.reached.rejected(request, ClientError(refusal, "TransactWriteItems"), task)
+    assert ("channels: a follow refused for its head" in world.reached.times) is is_reached
