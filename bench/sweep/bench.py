@@ -167,7 +167,7 @@ def _figures(ours: list[Found], at_once: list[Found]) -> list[Figure]:
             target=10,
             unit="%",
             better="lower",
-            against="one message for each order, and one more for each that was lost",
+            against="one message for 5,000 followers, and one more for each that was lost",
         ),
         Figure(
             name="sweep.stalled",

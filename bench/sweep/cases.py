@@ -18,7 +18,7 @@ from bench.sweep.world import (
     Traffic,
 )
 
-LARGE_SEGMENTS = 2_048  # four times what a fan-out has: more to ask about, and to lose
+LARGE_SEGMENTS = 2_048  # in the queue; of those with a row, PLAN makes `MAX_SEGMENTS`
 # What the bulk lane delivers in a second.
 SEGMENTS_A_SECOND = BUDGET.bulk.max_concurrency / SEGMENT_SECONDS
 FANOUTS_A_SECOND = SEGMENTS_A_SECOND / LARGE_SEGMENTS
@@ -92,6 +92,8 @@ def worlds(*, short: bool) -> list[Case]:
     by_one = backlog(round(day * FANOUTS_A_SECOND), publishers=1, with_rows=rows)
     by_many = backlog(waiting, publishers=CELEBRITIES, with_rows=rows)
     few, _ = backlog(rows, publishers=CELEBRITIES, with_rows=rows)
+    # Enough that the bulk lane is busy with them when its queue is purged.
+    busy, _ = backlog(WITH_ROWS, publishers=CELEBRITIES, with_rows=WITH_ROWS)
     purged, resumed = 4 * MINUTE, HOUR + day / 2
     beside = Case(
         name=f"{_time(day)} of bulk backlog",
@@ -110,7 +112,7 @@ def worlds(*, short: bool) -> list[Case]:
         Case(
             name="bulk queue purged",
             others=others(count, after=purged - 2 * MINUTE, until=purged, losing=False),
-            large=few,
+            large=busy,
             purged_at=purged,
         ),
         Case(

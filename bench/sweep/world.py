@@ -18,7 +18,7 @@ from bench.sweep.lanes import Order, Queue
 from fanfold import contract, names
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, Budget
 from fanfold.errors import Unsent
-from fanfold.fanout.plan import SEGMENT_FOLLOWERS
+from fanfold.fanout.plan import MAX_SEGMENTS, SEGMENT_FOLLOWERS
 from simulation.scheduler import Scheduler, virtual_time
 
 BUDGET = Budget.of(DEFAULT_WRITE_CAPACITY)
@@ -244,16 +244,18 @@ class World:
 
     @property
     def extra_percent(self) -> float:
-        """Messages beyond one for each order, and one more for each that was lost, in percent.
+        """Messages beyond those needed, in percent: one for 5,000 followers, and one for each loss.
 
-        Fan-outs of the backlog without a row count like those that have one.
+        An order of more followers than that counts for as many. Fan-outs of the backlog without a
+        row count like those that have one.
         """
         rows = {post.fanout_id for post in self.case.large}
         stand_for = 1 + len(self.case.traffic) / len(rows) if rows else 1.0
         needed = extra = 0.0
         for key, sent in self.sent.items():
             weight = stand_for if key[0] in rows else 1.0
-            needed += weight
+            segments = self.posts[key[0]].segments if key[1] != PLAN else 1
+            needed += weight * segments / min(segments, MAX_SEGMENTS)
             extra += weight * (sent - 1 - (key in self.again_at))
         return 100 * extra / needed
 
