@@ -19,6 +19,7 @@ from fanfold.fanout.row import COMPLETE, STALLED
 from fanfold.follows.ring import follower_of, publisher_of
 from fanfold.follows.wishes import FOLLOWED
 from fanfold.ids import split_sort_key
+from fanfold.sweep.open_fanouts import MEMORY_ID
 from simulation.bodies import content_of
 from simulation.channels import channel_puts, is_channel, is_of_head
 from simulation.history import Pair, PutEdge
@@ -118,6 +119,8 @@ class Observer:
     # Posts of which a count towards their publisher's rate has failed.
     uncounted: set[str] = field(default_factory=set)
     _paces: dict[str, Bucket] = field(default_factory=dict)
+    # Mappings that a run of SWEEP could not read: its task, and the queue.
+    _unread: set[tuple[int, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.sweeps = Sweeps(self.world, self.violations)
@@ -143,7 +146,8 @@ class Observer:
         if operation != "send_message_batch" or "MessageAttributes" in request["Entries"][0]:
             return
         queue = self.world.queues.queue(request["QueueUrl"]).name
-        if task.name == "sweep" and queue in self.world.triggers.paused:
+        is_paused = queue in self.world.triggers.paused
+        if task.name == "sweep" and is_paused and not self._is_unknown(queue, task):
             self.violations.append(f"SWEEP sends to {queue}, which is paused.")
         for entry in request["Entries"]:
             content = json.loads(entry["MessageBody"])
@@ -171,6 +175,8 @@ class Observer:
         self.world.channels.applied(operation, request, answer, now_ms)
         if operation == "transact_write_items":
             self._note_changes(request, now_ms)
+        elif operation == "get_event_source_mapping":
+            self._unread.discard((task.number, request["UUID"]))
         elif operation == "update_item" and table == names.PUBLISHERS.name:
             self.violations += self.levels.changed(task.environment, request, now)
         elif operation == "update_item" and table == names.POSTS.name and not _is_edit(request):
@@ -234,10 +240,23 @@ class Observer:
 
     def failed(self, operation: str, request: dict[str, Any]) -> None:
         """A call has failed, or its answer was lost."""
+        if operation == "get_event_source_mapping":
+            self._unread.add((self.world.scheduler.current.number, request["UUID"]))
         if operation == "update_item" and request["TableName"] == names.PUBLISHERS.name:
             counted = request.get("ExpressionAttributeValues", {}).get(":last_post")
             if counted:
                 self.uncounted.add(counted["S"])
+
+    def _is_unknown(self, queue: str, task: Task) -> bool:
+        """Whether SWEEP cannot know that a queue is paused.
+
+        "A run that is not told whether a queue is paused takes it to be as the last run noted it.
+        Where that note was refused as well, it asks in a queue that is paused"
+        (docs/decisions/0013-sweep-asks.md).
+        """
+        noted = self.world.row(names.FANOUTS, {"fanout_id": {"S": MEMORY_ID}}) or {}
+        held = noted.get("held", {}).get("SS", ())
+        return (task.number, queue) in self._unread and queue not in held
 
     def _check_pace(self, entries: int) -> None:
         """Check that a worker keeps to its lane's rate.

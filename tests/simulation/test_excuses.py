@@ -21,6 +21,7 @@ from fanfold.aws.items import expressions, number, text
 from fanfold.ids import ref_id_for
 from fanfold.messages import DeliverSegment
 from fanfold.rates import Rate
+from fanfold.sweep.open_fanouts import MEMORY_ID
 from simulation import commands, requests
 from simulation.actors import on_call
 from simulation.checks import alarms, edits, entries, follows, ledger, operated, posts, rows, work
@@ -452,3 +453,27 @@ def test_an_edit_that_was_answered_404_has_its_effect_only_if_its_own_write_land
         edits.posts_are_shown_with_their_latest_edit: "that nobody sent",
     }.items():
         assert any(sentence in line for line in check(found)) is not is_late
+
+
+@pytest.mark.parametrize("is_unread", [False, True])
+@pytest.mark.parametrize("is_noted", [False, True])
+def test_sweep_may_send_to_a_paused_queue_only_if_nothing_tells_it_of_the_pause(
+    world: World, is_unread: bool, is_noted: bool
+) -> None:
+    world.triggers.paused.add(names.EXPRESS.name)
+    if is_noted:
+        memory = {"fanout_id": {"S": MEMORY_ID}, "held": {"SS": [names.EXPRESS.name]}}
+        world.dynamodb.put_item(TableName=names.FANOUTS.name, Item=memory)
+    order = DeliverSegment(fanout_id=POST, segment=0, segments=1).message(group="g").content
+
+    def act() -> None:
+        mapping = {"UUID": names.EXPRESS.name}
+        world.observer.failed("get_event_source_mapping", mapping)
+        if not is_unread:  # the second try was answered
+            world.observer.applied("get_event_source_mapping", mapping, {})
+        entry = {"Id": "0", "MessageBody": json.dumps(order), "DelaySeconds": 0}
+        BotoClient("sqs", 1).send_message_batch(QueueUrl=queue_url(names.EXPRESS), Entries=[entry])
+
+    acting(world, "sweep", act)
+    said = [line for line in world.observer.violations if "which is paused" in line]
+    assert bool(said) is (is_noted or not is_unread)
