@@ -338,7 +338,7 @@ def test_a_follow_while_the_edge_is_removed_wins(
 
 
 def test_a_row_that_keeps_changing_is_reported_and_left_to_relate(
-    system: System, following: Following, monkeypatch: pytest.MonkeyPatch
+    system: System, following: Following
 ) -> None:
     def flip() -> None:
         now = row(system)
@@ -347,18 +347,18 @@ def test_a_row_that_keeps_changing_is_reported_and_left_to_relate(
         else:
             system.follows.follow(now, now_ms=AT_MS, max_follows=9)
 
-    for operation in ("put_item", "delete_item"):
-        plain = getattr(system.edge_client, operation)
+    with pytest.MonkeyPatch.context() as patched:
+        for operation in ("put_item", "delete_item"):
+            plain = getattr(system.edge_client, operation)
 
-        def call(plain: Any = plain, **request: Any) -> Any:
-            answer = plain(**request)
-            flip()
-            return answer
+            def call(plain: Any = plain, **request: Any) -> Any:
+                answer = plain(**request)
+                flip()
+                return answer
 
-        monkeypatch.setattr(system.edge_client, operation, call)
-    with pytest.raises(Contended):
-        following.follow("bob", "ada", asked_at=AT_MS)
-    monkeypatch.undo()
+            patched.setattr(system.edge_client, operation, call)
+        with pytest.raises(Contended):
+            following.follow("bob", "ada", asked_at=AT_MS)
     system.pump()
     assert (system.edges() == ["bob"]) is row(system).is_active
 
@@ -862,7 +862,7 @@ def test_a_request_wins_over_an_older_message_that_has_already_read_the_row(
     def get_and_be_overtaken(follows: FollowsTable, user: str, publisher: str) -> Follow:
         seen = get(follows, user, publisher)
         if not answers:
-            monkeypatch.undo()
+            monkeypatch.setattr(FollowsTable, "get", get)
             answers.append(system.follow("bob").status)
         return seen
 
