@@ -59,7 +59,8 @@ class Ledger:
     def open(self, fanout: Fanout, *, over: Fanout | None = None) -> Fanout | None:
         """Write the row of a publish in state `queued`; returns the one that stands in its way.
 
-        The row `over` is overwritten, as it was seen.
+        The row `over` is overwritten, as it was seen. The new one is as much asked about: PLAN may
+        be about to receive a question, and must not take it for the command of a stored post.
         """
         item: dict[str, Any] = {
             "fanout_id": text(fanout.fanout_id),
@@ -76,7 +77,12 @@ class Ledger:
             item["lane"] = text(fanout.lane)
         only: dict[str, Any] = {"condition": "attribute_not_exists(#fanout_id)"}
         if over is not None:
-            only = {"condition": _AS_SEEN, "values": _seen(over)}
+            asked = "attribute_not_exists(#asked_at)"
+            values = _seen(over)
+            if over.asked_at:
+                asked = "#asked_at = :seen_asked_at"
+                item["asked_at"] = values[":seen_asked_at"] = number(over.asked_at)
+            only = {"condition": f"{_AS_SEEN} AND {asked}", "values": values}
         try:
             self.client.put_item(
                 TableName=self.table,

@@ -199,7 +199,9 @@ class Publishing:
             post, row = self._checked(post, wanted), seen
         is_its_row = (row.sort_key, row.accepted_at) == (post.sort_key, post.accepted_at)
         if not is_its_row or row.state == VOID:  # the ledger has lost the post's own
-            self.ledger.open(_row(post, lane), over=row)
+            other = self.ledger.open(_row(post, lane), over=row)
+            if other and (other.sort_key, other.accepted_at) != (post.sort_key, post.accepted_at):
+                raise _contended()
             return post, True
         is_silent = row.awaits_plan and clock.now_ms() - row.changed_ms >= SILENT_MS
         return post, post is wanted or is_silent

@@ -33,6 +33,7 @@ from fanfold.fanout.publish import (
 from fanfold.fanout.row import ABANDONED, QUEUED, VOID, VOID_MS, Fanout
 from fanfold.messages import Message
 from fanfold.names import FANOUTS, POSTS
+from fanfold.sweep.open_fanouts import OpenFanouts
 from fanfold.timeline.posts import OUTLIVES_SECONDS, Posts
 from simulation.schemas import schema_of
 
@@ -338,6 +339,37 @@ def test_of_two_who_take_up_a_row_at_once_the_later_joins_the_earlier(
     assert [later] == earlier
     assert world.row.changed_ms == AT + after_ms
     assert len(world.queue.sent) == 1
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_whoever_takes_up_a_row_that_sweep_asked_about_lets_plan_know(
+    world: World, ended: bool
+) -> None:
+    world.fail_to_store()
+    asking: Any = OpenFanouts(world.client, FANOUTS.name)
+    assert asking.note_question(world.row, now_ms=AT + 1)
+    if ended:
+        world.publishing.ledger.void(world.row, now=times.to_text(AT + 2))
+    world.fail_to_store(at=AT + VOID_MS)
+    # PLAN would take the question for a command, and the post for one that was lost.
+    assert (world.row.changed_ms, world.row.asked_at) == (AT + VOID_MS, AT + 1)
+
+
+def test_a_repeat_that_sweep_overtakes_comes_again_to_mend_the_row(world: World) -> None:
+    first = world.publish()
+    others = replace(world.row, sort_key=f"{times.to_text(AT - 1)}#post-1")
+    assert world.publishing.ledger.open(others, over=world.row) is None
+    asking: Any = OpenFanouts(world.client, FANOUTS.name)
+    plain = world.client.get_item
+
+    def ask_after(**request: Any) -> Any:
+        asking.note_question(others, now_ms=AT + 1)
+        return plain(**request)
+
+    with patch.object(world.client, "get_item", ask_after), pytest.raises(TryLater):
+        world.publish(at=AT + 2)
+    assert world.publish(at=AT + 2) == first
+    assert world.row.sort_key == first.post.sort_key
 
 
 def test_repeats_send_no_second_command_while_the_first_may_be_on_its_way(world: World) -> None:
