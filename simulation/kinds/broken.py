@@ -51,10 +51,15 @@ def live(world: World) -> None:
     Liveness(Watch(world))
     world.run(partial(play, random=random))
     if random.random() < SENT_AGAIN:
-        send_again = partial(run, world, random, partial(fanout.resend, stalled=True))
         with installed():
-            world.run(lambda _: world.start_client("operator", send_again))
+            world.run(lambda _: world.start_client("operator", partial(send_again, world, random)))
         world.was_sent_again = True
+
+
+def send_again(world: World, random: Random) -> None:
+    """Send again what has stalled, once the index that lists it has caught up."""
+    world.scheduler.sleep(LOOK_SECONDS)
+    run(world, random, partial(fanout.resend, stalled=True))
 
 
 def play(world: World, *, random: Random) -> None:
