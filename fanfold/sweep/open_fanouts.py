@@ -126,6 +126,12 @@ class OpenFanouts:
             frozenset(item.get("held", {}).get("SS", [])),
         )
 
+    def stand_at(self, position: str) -> None:
+        """Remember how far a run came, and nothing else: it may have been frozen meanwhile."""
+        clauses = expressions(sets={"position": text(position)})
+        key = {"fanout_id": text(MEMORY_ID)}
+        self.client.update_item(TableName=self.table, Key=key, **clauses)
+
     def remember(self, memory: Memory) -> None:
         sets: dict[str, Value] = {
             "position": text(memory.position),

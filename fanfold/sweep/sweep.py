@@ -87,7 +87,7 @@ class Sweeping:
             if clock.monotonic() < stop_at:
                 self._apply(step, report, errors)
         if rows:
-            self.fanouts.remember(replace(memory, position=list(rows)[-1]))
+            self.fanouts.stand_at(list(rows)[-1])
         if errors:
             raise errors[0]
         return course.oldest(keys, rows, now_ms=now_ms)

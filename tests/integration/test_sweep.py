@@ -345,6 +345,31 @@ def test_a_run_that_was_frozen_reports_nothing(
     assert age >= seconds
 
 
+def test_a_run_that_was_frozen_forgets_no_pause_that_another_has_seen(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system.publish()
+    system.clock.advance(PLAN_SILENCE_SECONDS + 1)
+    door = system.door("sweep")
+    paused = [False]
+    monkeypatch.setattr(type(door.sweeping.mappings), "is_paused", lambda *_: paused[0])
+    frozen = list[int]()
+
+    def freeze(operation: str, _request: dict[str, Any], make: Callable[[], Any]) -> Any:
+        if operation == "BatchGetItem" and not frozen:
+            frozen.append(1)
+            paused[0] = True
+            system.clock.advance(60)
+            system.sweep()
+            paused[0] = False  # resumed
+            system.clock.advance(540)
+        return make()
+
+    with around_calls(freeze):
+        system.sweep()
+    assert set(door.fanouts.memory().paused) == {"Publish", "Express", "Bulk"}
+
+
 def test_the_age_of_the_oldest_open_fanout_is_measured_by_size(
     system: System, lost: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
