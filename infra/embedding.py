@@ -55,6 +55,11 @@ class Sender:
                     f"The ids of the sender {self.sender_id} must be several texts, such as "
                     f'("news-*",), not the text {ids!r}.'
                 )
+            if odd := [each for each in ids if "/" in each]:
+                raise StageError(
+                    f"{odd[0]!r} of the sender {self.sender_id} is neither an id nor the beginning "
+                    "of ids with a * behind it; name ref_ids by `ref_ids=`."
+                )
         if set("=,") & set(self.sender_id):
             raise StageError(
                 f"'senders' must be like AROAEXAMPLEID=news-* tv, so {self.sender_id!r} cannot be "

@@ -270,6 +270,14 @@ def test_one_text_in_place_of_a_sender_s_ids_is_refused(ids: Any) -> None:
         Sender("AIDAEXAMPLEOPS", ("ops",), ids)
 
 
+@pytest.mark.parametrize(
+    "ids", [{"publishers": ("a/b",)}, {"publishers": ("a",), "ref_ids": ("*/*",)}]
+)
+def test_no_id_of_a_sender_has_a_slash_which_would_begin_its_ref_ids(ids: Any) -> None:
+    with pytest.raises(StageError, match="name ref_ids by"):
+        Sender("AROAEXAMPLE", **ids)
+
+
 def test_senders_without_any_are_refused_as_they_would_bind_nobody(stack: Stack) -> None:
     with pytest.raises(StageError, match="'senders' is empty"):
         embed(stack, senders=[])
