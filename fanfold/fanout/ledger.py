@@ -236,9 +236,9 @@ class Ledger:
             values={":as_read": number(fanout.asked_at)},
         )
 
-    def void(self, fanout: Fanout, *, now: str) -> None:
-        """End a fan-out whose post was never stored, unless somebody has changed it meanwhile."""
-        self._end(fanout.fanout_id, VOID, now=now, condition=_AS_SEEN, values=_seen(fanout))
+    def void(self, fanout: Fanout, *, now: str) -> bool:
+        """End a fan-out whose post was never stored; False if somebody has changed it meanwhile."""
+        return self._end(fanout.fanout_id, VOID, now=now, condition=_AS_SEEN, values=_seen(fanout))
 
     def abandon(self, fanout_id: str, *, now: str) -> bool:
         """End a fan-out for good, as a person decided; False if it has ended already.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fanfold import clock, times
-from fanfold.errors import BadInput
+from fanfold.errors import BadInput, TryLater
 from fanfold.fanout.backlog import Resume
 from fanfold.fanout.deliver import Outcome
 from fanfold.fanout.lanes import Lanes
@@ -19,7 +19,7 @@ from fanfold.fanout.ledger import Ledger, planned_at
 from fanfold.fanout.lookup import Found, Lookup
 from fanfold.fanout.pacing import Pace
 from fanfold.fanout.policy import Delivery, Done, Failed, HandBack, max_stragglers_of
-from fanfold.fanout.row import DELIVERING, ENDED, EXPIRED, VOID, Fanout
+from fanfold.fanout.row import DELIVERING, ENDED, EXPIRED, QUEUED, VOID, Fanout
 from fanfold.fanout.transport import Loop
 from fanfold.follows import density, ring
 from fanfold.follows.density import Sample
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 SEGMENT_FOLLOWERS = 5_000
 # The ledger's row lists the pending segments and how far each one is, and every update is billed
 # for all of it. If all workers are at their slowest pace, so that they hand back after 2,400
-# entries, that is 0.8 % of the entries; with 2,048 segments it would be 2.9 %. Above 2,560,000
-# followers segments grow. The bulk lane has at most 64 workers: eight for each, so that all are
-# busy nearly to the end.
+# entries, from a write capacity of 1,200 on, that is 0.8 % of the entries; with 2,048 segments it
+# would be 2.9 %. Below, they hand back after 975, and it is up to 1.8 %. Above 2,560,000 followers
+# segments grow. The bulk lane has at most 64 workers: eight for each, so that all are busy nearly
+# to the end.
 MAX_SEGMENTS = 512
 # How long PLAN writes by itself. Far more than a sample takes; but on a table that trickles, each
 # message would hold up a slot of PLAN for half a minute, and with it follows and other posts.
@@ -81,9 +82,14 @@ class Planning:
         fanout = found.fanout
         if fanout is None:
             raise BadInput(f"The ledger knows no fan-out '{fanout_id}'.")
+        now_ms = clock.now_ms()
+        if fanout.state == VOID:
+            # Its door was frozen as it stored the post. Whoever sees it is owed it.
+            if not _is_shown(found.post, fanout) or fanout.has_expired(now_ms):
+                return Outcome("void before")
+            fanout = self._reopen(fanout, now=times.to_text(now_ms))
         if fanout.state in ENDED:
             return Outcome(fanout.state)
-        now_ms = clock.now_ms()
         if fanout.has_expired(now_ms):
             self.ledger.expire(fanout, now=times.to_text(now_ms))
             return Outcome(EXPIRED)
@@ -92,14 +98,20 @@ class Planning:
         if fanout.awaits_plan and fanout.asked_at and not _is_stored(found.post, fanout):
             if fanout.may_be_stored(now_ms):
                 return Outcome("not stored")  # SWEEP asks again
-            self.ledger.void(fanout, now=times.to_text(now_ms))
-            return Outcome(VOID)
+            is_void = self.ledger.void(fanout, now=times.to_text(now_ms))
+            return Outcome(VOID if is_void else "not stored")
         if fanout.awaits_plan:
             return self._begin(fanout, found, pace, redelivered=redelivered, stop_at=stop_at)
         if fanout.state == DELIVERING and redelivered:
             self.lanes.send_pending(fanout, self.threads)
             return Outcome("sent again")
         return Outcome("planned before")
+
+    def _reopen(self, void: Fanout, *, now: str) -> Fanout:
+        opened = replace(void, state=QUEUED, changed_at=now)
+        if self.ledger.open(opened, over=void):
+            raise TryLater("Somebody else has just opened this fan-out again.")
+        return opened
 
     def _begin(
         self, fanout: Fanout, found: Found, pace: Pace, *, redelivered: bool, stop_at: float
@@ -114,7 +126,7 @@ class Planning:
         if sample.estimate == (0, True):
             return self._complete(fanout, 0)
         post = found.post
-        is_there = post is not None and not post.deleted and _is_stored(post, fanout)
+        is_there = _is_shown(post, fanout)
         followers = sample.estimate.followers
         if self.channels and is_there and (done := self.channels.deliver(fanout, followers)):
             return done
@@ -176,7 +188,8 @@ class Planning:
             seen = self.ledger.get(fanout.fanout_id)
             # By both times, as either may be that of another plan: after a question by a clock that
             # is ahead, all plans are of one `sent_at`, and a worker may have moved `changed_at` in
-            # this millisecond. If one has moved it since we planned, somebody has sent our plan.
+            # this millisecond. If one has moved it since we planned, somebody has sent our plan. Of
+            # two workers that plan within one millisecond both send it, which costs its puts again.
             if seen is None or (seen.sent_at, seen.changed_at) != (planned_at(fanout, now), now):
                 return Outcome("planned before", written)  # by another message, which sends it
             planned = seen  # this worker planned it, and the answer was lost
@@ -187,6 +200,10 @@ class Planning:
 def _fits(sample: Sample) -> bool:
     """Whether PLAN has all followers at hand, and no more than one segment of them."""
     return sample.estimate.exact and count_for(sample.estimate.followers) == 1
+
+
+def _is_shown(post: Post | None, fanout: Fanout) -> bool:
+    return post is not None and not post.deleted and _is_stored(post, fanout)
 
 
 def _is_stored(post: Post | None, fanout: Fanout) -> bool:

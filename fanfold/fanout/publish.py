@@ -187,9 +187,10 @@ class Publishing:
         if post is None or post.has_ended(accepted_at):
             if seen:
                 wanted, row = self._take_up(seen, wanted, lane, keyed)
+            # This leaves the row as it is: a repeat may have joined it, and stored the post.
+            if row.awaits_plan and clock.now_ms() - row.changed_ms >= FROZEN_MS:
+                raise TryLater("Storing the post took too long; send the same again.")
             try:
-                if row.awaits_plan and clock.now_ms() - row.changed_ms >= FROZEN_MS:
-                    raise TryLater("Storing the post took too long; send the same again.")
                 post = self._checked(self.posts.add(wanted, now=accepted_at // 1000), wanted)
             except FanfoldError:
                 if not seen:
@@ -218,7 +219,7 @@ class Publishing:
         now_ms = clock.now_ms()
         is_ours = seen.publisher_id == wanted.publisher_id
         # By an operator, which stays so: the post is stored, and not sent.
-        has_ended = is_ours and seen.state == ABANDONED
+        has_ended = is_ours and seen.state == ABANDONED and not seen.has_expired(now_ms)
         if has_ended or seen.may_be_stored(now_ms):
             if not is_ours:
                 raise _contended()
