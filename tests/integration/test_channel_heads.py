@@ -63,6 +63,10 @@ def test_a_post_raises_the_seq_and_every_change_the_revision(heads: HeadTable) -
     assert Head(1, 1).later(head) is head
 
 
+def lasts(head: Head) -> dict[str, str]:
+    return {name: head.channels[key_of(name)].last for name in ("ada", "bea", "cem")}
+
+
 def test_the_head_tells_which_post_was_put_last_for_a_minute(
     system: System, heads: HeadTable
 ) -> None:
@@ -73,13 +77,13 @@ def test_the_head_tells_which_post_was_put_last_for_a_minute(
     assert seen
     seen = heads.raise_seq("bea", f"{now}#two", seen=seen)
     assert seen
-    assert [each.last for each in seen.channels.values()] == [f"{now}#one", f"{now}#two", ""]
+    assert lasts(seen) == {"ada": f"{now}#one", "bea": f"{now}#two", "cem": ""}
     system.clock.advance(LAST_MS / 1000 + 1)
     later = f"{times.to_text(system.clock.ms)}#three"
     heads.demote("bea", until=UNTIL)
     seen = heads.raise_seq("cem", later, seen=heads.get())
     assert seen
-    assert [each.last for each in seen.channels.values()] == ["", f"{now}#two", later]
+    assert lasts(seen) == {"ada": "", "bea": f"{now}#two", "cem": later}
 
 
 def test_a_demoted_channel_stays_and_takes_posts_again(heads: HeadTable) -> None:
