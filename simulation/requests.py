@@ -62,7 +62,12 @@ def by_http(
     def is_acknowledged(operation: Operation) -> bool:
         operation.content = content
         headers = {"idempotency-key": key}
-        operation.tries.append(Span(world.clock.now_ms()))
+        span = Span(world.clock.now_ms())
+        operation.tries.append(span)
+
+        def ended(_status: int) -> None:
+            span.ended_ms = world.clock.now_ms()
+
         operation.status, answer = call(
             world,
             publisher,
@@ -70,8 +75,8 @@ def by_http(
             headers=headers,
             body={"body": content, **more},
             clock=world.door_ms(),
+            ended=ended,
         )
-        operation.tries[-1].ended_ms = world.clock.now_ms()
         operation.answer = answer if operation.status == 202 else None
         return operation.status in (202, 410, 422)
 
