@@ -7,7 +7,9 @@ from functools import partial
 from statistics import mean
 from typing import Any
 
+from bench.channels import containers as crowds
 from bench.channels import costs, pages, publishes
+from bench.channels.containers import Crowd
 from bench.channels.costs import Compared
 from bench.channels.pages import Pages
 from bench.channels.publishes import InChannel, Promoted, Pushed
@@ -23,6 +25,9 @@ PUSHED, PUSHED_SHORT = (10_000, 55_000, 220_000), (20_000, 55_000)
 SEEDS, SHORT_SEEDS = range(5), range(1)
 # Followers and containers of the estimate: there are more pages than containers after each post.
 ESTIMATED, SHORT_ESTIMATED = (10_000, 4), (2_000, 1)
+# Busy containers that read the one head: the second number is more than its row has read units for.
+CROWDS, SHORT_CROWDS = (1_000, 4_000, 10_000), (4_000,)
+MANY = 4_000
 
 
 def run(*, short: bool) -> Result:
@@ -35,17 +40,20 @@ def run(*, short: bool) -> Result:
         pages.of_a_reader_of_all,
         *(partial(publishes.pushed, size) for size in sizes),
         *(partial(costs.compared, round(share * followers), containers) for share in costs.SHARES),
+        *(partial(crowds.crowd, each) for each in (SHORT_CROWDS if short else CROWDS)),
     ]
     found = [step() for step in with_progress("channels", steps)]
     channel, found = found[: len(seeds)], found[len(seeds) :]
     promoted, read, *found = found
-    pushed, compared = found[: len(sizes)], found[len(sizes) :]
+    pushed, found = found[: len(sizes)], found[len(sizes) :]
+    compared, crowded = found[: len(costs.SHARES)], found[len(costs.SHARES) :]
     return Result(
-        figures=_figures(channel, promoted, read, pushed, compared),
+        figures=[*_figures(channel, promoted, read, pushed, compared), *_crowd_figures(crowded)],
         rows=[
             *_publish_rows(channel, promoted, read, pushed),
             *_page_rows(read),
             *_cost_rows(compared),
+            *_crowd_rows(crowded),
         ],
         setting={
             "head": f"full, {MOST} channels",
@@ -147,6 +155,28 @@ def _figures(
             )
             for percent, each in ((1, small), (20, large))
         ),
+    ]
+
+
+def _crowd_figures(crowded: Sequence[Crowd]) -> list[Figure]:
+    many = next(each for each in crowded if each.containers == MANY)
+    told = f"of {many.pages:,} pages of {MANY:,} busy containers, which read one row"
+    return [
+        _at_most("refused", many.refused_percent, 0.01, "%", f"503 {told}"),
+        _at_most("head_age", many.age_at(0.99), 5, "s", f"p99 of the head's age {told}"),
+    ]
+
+
+def _crowd_rows(crowded: Sequence[Crowd]) -> list[Row]:
+    return [
+        Row(
+            f"{each.containers:,} busy containers: 503",
+            each.refused_percent,
+            "%",
+            f"the head behind a page is {each.age_at(0.5):.1f} s old at the median, "
+            f"{each.age_at(0.99):.1f} s at p99 and {each.ages[-1]:.1f} s at most",
+        )
+        for each in crowded
     ]
 
 
