@@ -4,7 +4,7 @@ A tag is where everybody looks who wonders about the queue, and no restore of a 
 each person has their own, two who pause at once overwrite nothing of each other.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fanfold import times
@@ -15,6 +15,7 @@ MAX_KEY_CHARS = 128
 MAX_VALUE_CHARS = 256
 SPECIAL = frozenset(" _.:/=+-@")
 NO_END = "-"
+AND = " + "  # between the reasons of one person
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,25 @@ class Pause:
     until: str
     why: str
 
+    def is_over(self, now_ms: int) -> bool:
+        return times.is_text(self.until) and times.to_ms(self.until) <= now_ms
+
     def told(self, now_ms: int) -> str:
-        end = ""
-        if self.until:
-            is_over = times.is_text(self.until) and times.to_ms(self.until) <= now_ms
-            end = f" until {self.until}{', which is over' if is_over else ''}"
+        is_over = ", which is over" if self.is_over(now_ms) else ""
+        end = f" until {self.until}{is_over}" if self.until else ""
         why = self.why or "no reason was given"
         return f"by {self.who or 'somebody unknown'} since {self.since}{end}: {why}"
+
+    def joined(self, earlier: "Pause", now_ms: int) -> "Pause":
+        """Join an earlier pause to this one, unless it is over: all reasons, and the later end.
+
+        Their notes have one place, and two people may have one name: that of a role's session.
+        """
+        if earlier.is_over(now_ms):
+            return self
+        whys = [*earlier.why.split(AND), kept(self.why, MAX_VALUE_CHARS).strip()]
+        why = AND.join(dict.fromkeys(filter(None, whys)))
+        return replace(self, until=max(earlier.until, self.until), why=why)
 
 
 def kept(text: str, most: int) -> str:
@@ -46,7 +59,7 @@ def who_of(caller: str) -> str:
 
 
 def note(sqs: Any, url: str, pause: Pause) -> None:
-    """Note the pause at the queue, in place of an earlier one by the same person."""
+    """Note the pause at the queue, in place of an earlier one by the same person (`joined`)."""
     value = kept(f"{pause.since} {pause.until or NO_END} {pause.why}", MAX_VALUE_CHARS).rstrip()
     sqs.tag_queue(QueueUrl=url, Tags={f"{PREFIX}{pause.who}": value})
 
@@ -62,10 +75,12 @@ def noted(sqs: Any, url: str) -> list[Pause]:
     return sorted(found, key=lambda pause: (pause.since, pause.who))
 
 
-def forget(sqs: Any, url: str, pauses: list[Pause]) -> None:
-    """Take these notes away, but none that was made meanwhile in place of one of them."""
-    if pauses and (over := [each for each in noted(sqs, url) if each in pauses]):
+def forget(sqs: Any, url: str, pauses: list[Pause]) -> list[Pause]:
+    """Take these notes away; return the others, such as those that were made meanwhile."""
+    found = noted(sqs, url)
+    if over := [each for each in found if each in pauses]:
         sqs.untag_queue(QueueUrl=url, TagKeys=[f"{PREFIX}{pause.who}" for pause in over])
+    return [each for each in found if each not in pauses]
 
 
 def _pause(who: str, value: str) -> Pause:

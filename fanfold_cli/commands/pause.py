@@ -91,22 +91,26 @@ def pause(
         return
     switching = _read(Deployment.to_change(stack, home), lane, DISABLED)
     # What was noted before, and did not keep the lane from running, is over.
-    over = {queue: switching.noted[queue] for queue in switching.states if switching.runs(queue)}
+    over = [queue for queue in switching.states if switching.runs(queue)]
     now_ms = clock.now_ms()
     until = "" if hours is None else times.to_text(now_ms + round(hours * HOUR_MS))
+    mine = Pause(switching.caller, times.to_text(now_ms), until, why)
 
     def note() -> None:
-        mine = Pause(switching.caller, times.to_text(now_ms), until, why)
-        for queue in switching.states:
-            pauses.forget(switching.sqs, switching.url(queue), over.get(queue, []))
-            pauses.note(switching.sqs, switching.url(queue), mine)
+        for queue, found in switching.noted.items():
+            noted = mine
+            if queue in over:
+                pauses.forget(switching.sqs, switching.url(queue), found)
+            else:
+                for earlier in (each for each in found if each.who == mine.who):
+                    noted = mine.joined(earlier, now_ms)
+            pauses.note(switching.sqs, switching.url(queue), noted)
 
     _switch(switching, lane, noting=note)
     _print(switching, as_json=as_json)
     for queue, found in switching.noted.items():
-        for other in found:
-            if queue not in over and other.who != switching.caller:
-                say(f"{_name(queue)} was paused already {other.told(now_ms)}.")
+        for earlier in found if queue not in over else ():
+            say(f"{_name(queue)} was paused already {earlier.told(now_ms)}.")
 
 
 def resume(
@@ -116,26 +120,42 @@ def resume(
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start delivering again, including the posts that waited; asks where another one paused."""
-    deployment = Deployment.to_change(stack, home)
-    switching = _read(deployment, lane, ENABLED)
-    paused = [queue for queue in switching.states if not switching.runs(queue)]
-    for queue in paused:
-        say(_told(switching, queue))
-    if any(not switching.is_mine(queue) for queue in paused):
-        say(
-            "You did not pause all of this, or not alone. Where a table is being restored, posts "
-            "that are delivered now miss followers, and nothing tells which."
-        )
-        names_of = ", ".join(map(_name, paused))
-        ask(f"Resume {names_of} all the same?", place=deployment.place, yes=yes)
+    """Start delivering again, also what waited; asks if a pause is another's or not over."""
+    switching = _agreed(Deployment.to_change(stack, home), lane, yes=yes)
 
     def forget() -> None:
         for queue, found in switching.noted.items():
-            pauses.forget(switching.sqs, switching.url(queue), found)
+            for later in pauses.forget(switching.sqs, switching.url(queue), found):
+                say(f"{_name(queue)} was paused meanwhile {later.told(clock.now_ms())}.")
 
     _switch(switching, lane, ended=forget)
     _print(switching, as_json=as_json)
+
+
+def _agreed(deployment: Deployment, lane: Lane, *, yes: bool) -> "Switching":
+    """What to resume, once the user has agreed to it as it is.
+
+    Others may pause while the question is open; then it is asked again.
+    """
+    switching = _read(deployment, lane, ENABLED)
+    while True:
+        paused = switching.paused()
+        for queue in paused:
+            say(_told(switching, queue))
+        if not (doubt := switching.doubt()):
+            return switching
+        say(
+            f"{doubt} Where a table is being restored, posts that are delivered now miss "
+            "followers, and nothing tells which."
+        )
+        names_of = ", ".join(map(_name, paused))
+        ask(f"Resume {names_of} all the same?", place=deployment.place, yes=yes)
+        if yes:
+            return switching
+        shown, switching = paused, _read(deployment, lane, ENABLED)
+        if switching.paused() == shown:
+            return switching
+        say("This has changed meanwhile:")
 
 
 def _nothing() -> None: ...
@@ -213,10 +233,21 @@ class Switching:
     def runs(self, queue: names.Queue) -> bool:
         return self.before[queue] not in PAUSED
 
-    def is_mine(self, queue: names.Queue) -> bool:
-        """Whether the caller alone has paused it."""
-        who = {each.who for each in self.noted[queue]}
-        return bool(self.caller) and who == {self.caller}
+    def paused(self) -> dict[names.Queue, list[Pause]]:
+        """The queues that are paused, each with who has noted that."""
+        return {queue: found for queue, found in self.noted.items() if not self.runs(queue)}
+
+    def doubt(self) -> str:
+        """Why the caller should think twice before resuming; empty if nothing speaks against it."""
+        paused = self.paused().values()
+        mine = {self.caller} if self.caller else set()
+        if any({each.who for each in found} != mine for found in paused):
+            return "You did not pause all of this, or not alone."
+        # Two people in one session of a role have one name.
+        notes = (each for found in paused for each in found)
+        if any(each.until and not each.is_over(clock.now_ms()) for each in notes):
+            return "The time of this pause is not over."
+        return ""
 
     def _noted(self, queue: names.Queue) -> list[Pause]:
         found: list[Pause] = []
@@ -240,12 +271,24 @@ class Switching:
         return None
 
     def wait(self) -> None:
-        """Until all are as wanted; raises `ExpectedError` when the patience is over."""
-        end = time.monotonic() + PATIENCE_SECONDS
+        """Until all are as wanted; raises `ExpectedError` when the patience is over.
+
+        Or if another command has switched some back, or what was as wanted from the beginning.
+        """
+        end, is_pause = time.monotonic() + PATIENCE_SECONDS, self.wanted in PAUSED
+        undone = (
+            "Another command has resumed meanwhile; run this one again to pause."
+            if is_pause
+            else "Another command has paused meanwhile: `fanfold pause --show` says who."
+        )
         while True:
             self._look()
-            if all(state == self.wanted for state in self.states.values()):
-                return
+            if self._is_done():
+                self._look(again=True)
+                if self._is_done():
+                    return
+                if any((state in PAUSED) != is_pause for state in self.states.values()):
+                    raise ExpectedError(f"{self.told()} {undone}")
             if time.monotonic() > end:
                 raise ExpectedError(
                     f"{self.told()} Lambda was waited for {PATIENCE_SECONDS:.0f} s; run the "
@@ -254,9 +297,13 @@ class Switching:
             time.sleep(POLL_SECONDS)
             self.ask()
 
-    def _look(self) -> None:
+    def _is_done(self) -> bool:
+        return all(state == self.wanted for state in self.states.values())
+
+    def _look(self, *, again: bool = False) -> None:
+        """Read the states of the lanes that were not as wanted yet, or `again` of all."""
         for queue, mapping in self.ids.items():
-            if self.states[queue] != self.wanted:
+            if again or self.states[queue] != self.wanted:
                 self.states[queue] = self.lambda_.get_event_source_mapping(UUID=mapping)["State"]
 
     def told(self) -> str:

@@ -164,8 +164,31 @@ def test_a_resume_keeps_the_note_of_a_pause_that_was_made_while_it_waited(
         pauses.note(system.sqs, system.url("Bulk"), again)
 
     monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", pause_again)
-    assert run("resume", "--lane", "bulk", lambda_=fake).exit_code == 0
+    ran = run("resume", "--lane", "bulk", "--yes", lambda_=fake)
+    assert ran.exit_code == 0
+    assert (
+        "bulk was paused meanwhile by user/ann since 2026-11-20T18:00:01.123Z: Again." in ran.said
+    )
     assert [each.why for each in pauses.noted(system.sqs, system.url("Bulk"))] == ["Again"]
+
+
+@pytest.mark.parametrize("command", ["pause", "resume"])
+def test_a_lane_that_another_command_switches_meanwhile_is_not_called_as_it_was(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted, other = ("Disabled", "Enabled") if command == "pause" else ("Enabled", "Disabled")
+    fake = FakeLambda(wanted)
+    fake.states["Bulk"] = other
+
+    def switch_another(_seconds: float) -> None:
+        fake.states["Publish"] = other
+
+    monkeypatch.setattr("fanfold_cli.commands.pause.time.sleep", switch_another)
+    ran = run(command, *(["--yes"] if command == "resume" else []), lambda_=fake)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    states = {"Disabled": "paused", "Enabled": "running"}
+    is_, was = states[wanted], states[other]
+    assert f"publish is {was}, express is {is_}, bulk is {is_}. Another command has" in ran.said
 
 
 def test_only_commands_that_show_notes_read_them(
@@ -254,14 +277,15 @@ def test_a_pause_keeps_who_when_why_and_until_when_and_show_only_reads(
     assert "until 2026-11-20T20:00:00.123Z, which is over: Restore" in shown.stdout
 
 
-def test_one_who_has_paused_alone_resumes_without_a_question(
-    ann: Callable[[str], None], answers: list[str]
+def test_one_who_has_paused_alone_resumes_without_a_question_once_the_time_is_over(
+    ann: Callable[[str], None], answers: list[str], system: System
 ) -> None:
     fake = FakeLambda()
     run("pause", *WHY, lambda_=fake)
+    system.clock.advance(2 * 3600)
     ran = run("resume", lambda_=fake)
     assert (ran.exit_code, answers) == (0, [])
-    assert f"publish is paused {TOLD}" in ran.said
+    assert "publish is paused by user/ann since" in ran.said
     assert "paused" not in run("pause", "--show", lambda_=fake).stdout
     fake.states = dict.fromkeys(DELIVERIES, "Disabled")  # by Lambda's console
     assert "nobody has noted who paused it" in run("pause", "--show", lambda_=fake).stdout
@@ -288,6 +312,78 @@ def test_a_resume_asks_where_another_one_has_paused(
     assert run("resume", "--yes", lambda_=fake).exit_code == 0
     assert fake.states == dict.fromkeys(DELIVERIES, "Enabled")
     assert run("resume", lambda_=fake).exit_code == 0, "nothing is paused any more"
+
+
+def test_a_resume_before_the_time_is_over_asks_whoever_runs_it(
+    ann: Callable[[str], None], answers: list[str]
+) -> None:
+    """Two people in one session of a role have one name."""
+    fake = FakeLambda()
+    run("pause", *WHY, lambda_=fake)
+    ran = run("resume", lambda_=fake)
+    assert (ran.exit_code, len(answers)) == (1, 1)
+    assert "The time of this pause is not over." in ran.stderr
+    assert fake.states == dict.fromkeys(DELIVERIES, "Disabled")
+
+
+def test_a_second_pause_of_the_same_name_keeps_the_reason_and_the_end_of_the_first(
+    ann: Callable[[str], None], answers: list[str]
+) -> None:
+    fake = FakeLambda()
+    run("pause", "--lane", "bulk", *WHY, lambda_=fake)
+    for _ in range(2):
+        again = run("pause", "--lane", "bulk", "--why", "deploy, no. 2", lambda_=fake)
+        assert f"bulk was paused already by user/ann since {AT} until 2026-11-20T20" in again.said
+    both = "until 2026-11-20T20:00:00.123Z: Restore of following + deploy_ no. 2."
+    assert both in run("pause", "--show", lambda_=fake).stdout
+    longer = run("pause", "--lane", "bulk", "--hours", "3", lambda_=fake)
+    assert longer.exit_code == 0
+    shown = run("pause", "--show", lambda_=fake).stdout
+    assert "until 2026-11-20T21:00:00.123Z: Restore of following + deploy_ no. 2." in shown
+
+
+def test_a_second_pause_drops_the_reason_of_a_first_whose_time_is_over(
+    ann: Callable[[str], None], system: System
+) -> None:
+    fake = FakeLambda()
+    run("pause", "--lane", "bulk", *WHY, lambda_=fake)
+    system.clock.advance(2 * 3600)
+    run("pause", "--lane", "bulk", "--why", "deploy", lambda_=fake)
+    shown = run("pause", "--show", "--lane", "bulk", lambda_=fake).stdout
+    assert shown == "bulk is paused by user/ann since 2026-11-20T20:00:00.123Z: deploy.\n"
+
+
+@pytest.mark.parametrize("lane", ["all", "publish"])
+def test_a_resume_asks_again_where_somebody_has_paused_while_it_asked(
+    ann: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, lane: str
+) -> None:
+    """What was paused already, or what was running."""
+    fake = FakeLambda()
+    run("pause", "--lane", "all" if lane == "all" else "bulk", "--why", "deploy", lambda_=fake)
+    asked: list[str] = []
+
+    def confirm(question: str, *, err: bool) -> bool:
+        asked.append(question.removeprefix(f"{PLACE}: "))
+        if len(asked) > 1:
+            return not err
+        ann("user/bob")
+        assert run("pause", "--lane", lane, *WHY, lambda_=fake).exit_code == 0
+        ann("user/cid")
+        return err
+
+    monkeypatch.setattr("fanfold_cli.console.has_terminal", lambda: True)
+    monkeypatch.setattr("typer.confirm", confirm)
+    ann("user/cid")
+    ran = run("resume", lambda_=fake)
+    assert (ran.exit_code, ran.said) == (1, "Nothing was changed.")
+    first = "publish, express, bulk" if lane == "all" else "bulk"
+    second = "publish, express, bulk" if lane == "all" else "publish, bulk"
+    assert asked == [f"Resume {each} all the same?" for each in (first, second)]
+    changed = ran.stderr.partition("This has changed meanwhile:")[2]
+    assert f"by user/bob since {AT} until" in changed
+    shown = run("pause", "--show", lambda_=fake).stdout
+    assert "publish is paused" in shown
+    assert "user/bob" in shown
 
 
 def test_a_resume_of_what_another_one_has_paused_takes_no_piped_answer(

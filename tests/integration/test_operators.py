@@ -189,8 +189,10 @@ TABLE: dict[str, tuple[str, ...]] = {
     ),
     "pause": (
         "integration/test_cli_pause.py::test_an_interrupt_says_how_each_lane_is",
-        "integration/test_cli_pause.py::test_only_the_chosen_lanes_that_must_change_are_switched",
-        "integration/test_cli_pause.py::test_a_resume_asks_where_another_one_has_paused",
+        "integration/test_cli_pause.py::"
+        "test_a_second_pause_of_the_same_name_keeps_the_reason_and_the_end_of_the_first",
+        "integration/test_cli_pause.py::"
+        "test_a_lane_that_another_command_switches_meanwhile_is_not_called_as_it_was",
         FIRST,
         NO_LETTERS,
         NO_QUESTION,
@@ -199,7 +201,8 @@ TABLE: dict[str, tuple[str, ...]] = {
     "resume": (
         "integration/test_cli_pause.py::test_an_interrupt_says_how_each_lane_is",
         "integration/test_cli_pause.py::test_only_the_chosen_lanes_that_must_change_are_switched",
-        "integration/test_cli_pause.py::test_a_change_in_progress_is_waited_for",
+        "integration/test_cli_pause.py::"
+        "test_a_resume_asks_again_where_somebody_has_paused_while_it_asked",
         "integration/test_cli_pause.py::test_a_resume_asks_where_another_one_has_paused",
         NO_LETTERS,
         PIPED,
