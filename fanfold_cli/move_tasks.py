@@ -1,13 +1,13 @@
 """Message move tasks: SQS itself moves all messages of a dead-letter queue to another queue."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import names
 from fanfold_cli.console import ExpectedError, counted, say
-from fanfold_cli.progress import Bar
 from fanfold_cli.stack import Deployment
 
 # The highest rate of a task.
@@ -28,8 +28,17 @@ HANDLE = "HANDLE"
 ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 
 
-def move(deployment: Deployment, queue: names.Queue, *, rate: int | None, bar: Bar) -> int | None:
-    """Return how many messages SQS moved, or None if it does not know move tasks."""
+def move(
+    deployment: Deployment,
+    queue: names.Queue,
+    *,
+    rate: int | None,
+    reach: Callable[[int, int | None], None],
+) -> bool:
+    """Let SQS move all messages, and tell `reach` how many it has moved, of how many.
+
+    False if it does not know move tasks.
+    """
     sqs = deployment.client("sqs")
     source = deployment.queue_arn(queue.dlq_url_output)
     request: dict[str, Any] = {
@@ -43,7 +52,7 @@ def move(deployment: Deployment, queue: names.Queue, *, rate: int | None, bar: B
         sqs.start_message_move_task(**request)
     except ClientError as error:
         if _is_unknown(error):
-            return None
+            return False
         raise
     except KeyboardInterrupt:
         _cancel(deployment, queue, source)  # it may have begun
@@ -52,7 +61,7 @@ def move(deployment: Deployment, queue: names.Queue, *, rate: int | None, bar: B
         while True:
             (task,) = _latest(sqs, source)
             moved = int(task.get("ApproximateNumberOfMessagesMoved", 0))
-            bar.reach(moved, total=task.get("ApproximateNumberOfMessagesToMove"))
+            reach(moved, task.get("ApproximateNumberOfMessagesToMove"))
             if task["Status"] in ENDED:
                 break
             time.sleep(POLL_SECONDS)
@@ -68,7 +77,7 @@ def move(deployment: Deployment, queue: names.Queue, *, rate: int | None, bar: B
             f"{task['Status']} {task.get('FailureReason', '')}. The others are still in the "
             "dead-letter queue; run the command again."
         )
-    return moved
+    return True
 
 
 def refuse_while_running(deployment: Deployment, queue: names.Queue) -> None:

@@ -8,8 +8,11 @@ Only large queues of orders, whose time does not matter, are left to SQS.
 import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold import clock, contract, names
 from fanfold.aws import dead_letters
@@ -25,6 +28,7 @@ from fanfold_cli.stack import Deployment
 # contract as well, which then come back.
 MAX_LOOPED = 1_000
 
+NOT_MOVED = "Messages that were not moved are still in the dead-letter queue."
 EXPIRED = "expired"
 TOO_OLD = "too old"
 # Why a letter stays, for one of them and for more.
@@ -45,28 +49,31 @@ class Redriven:
     stayed: dict[str, int] = field(default_factory=dict)  # how many, by why
     how: str = "loop"  # or "task": moved by SQS itself
     held: int = 0  # about how many were hidden, by another command
+    error: str = ""  # a sentence about what stopped it, if anything did
 
 
 def redrive(
     deployment: Deployment, queue: names.Queue, *, rate: int | None, retention_days: int
 ) -> Redriven:
     """Move the messages that are in the dead-letter queue now; later ones stay."""
-    name = queue.name.lower()
-    sqs = deployment.client("sqs")
-    dead = DeadLetterQueue(sqs, deployment.output(queue.dlq_url_output))
-    count = dead.count()
-    if not count.total:
-        return Redriven(name)
-    move_tasks.refuse_while_running(deployment, queue)
-    with progress_bar(f"Moving {name}", total=count.total, unit="messages") as bar:
-        if queue != names.PUBLISH and count.total > MAX_LOOPED:
-            moved = move_tasks.move(deployment, queue, rate=rate, bar=bar)
-            if moved is not None:
-                return Redriven(name, moved, how="task", held=count.hidden_from(moved))
-        destination = deployment.output(queue.url_output)
-        moving = Moving(sqs, destination, dead, retention_days, rate, time.monotonic())
-        moving.take_all(count.total, bar)
-    return replace(moving.done(name), held=count.hidden_from(moving.moved + len(moving.stayed)))
+    moving = Moving.of(deployment, queue, rate=rate, retention_days=retention_days)
+    with moving.keeping_its_error():
+        count = moving.dead.count()
+        if not count.total:
+            return moving.done()
+        move_tasks.refuse_while_running(deployment, queue)
+        with progress_bar(f"Moving {moving.name}", total=count.total, unit="messages") as bar:
+
+            def reach(moved: int, total: int | None) -> None:
+                moving.moved, moving.how = moved, "task"
+                bar.reach(moved, total=total)
+
+            is_left_to_sqs = queue != names.PUBLISH and count.total > MAX_LOOPED
+            if not (is_left_to_sqs and move_tasks.move(deployment, queue, rate=rate, reach=reach)):
+                moving.take_all(count.total, bar)
+        held = count.hidden_from(moving.moved + len(moving.stayed))
+        return replace(moving.done(), held=held)
+    return moving.done()
 
 
 def redrive_these(
@@ -84,23 +91,16 @@ def redrive_these(
         for held in found:
             if not held.letters:
                 continue
-            move_tasks.refuse_while_running(deployment, held.queue)
-            destination = deployment.output(held.queue.url_output)
-            moving = Moving(
-                deployment.client("sqs"),
-                destination,
-                held.dead,
-                retention_days,
-                rate,
-                time.monotonic(),
-            )
-            letters = held.oldest_first()
-            for start in range(0, len(letters), dead_letters.PAGE):
-                held.check_time()
-                page = letters[start : start + dead_letters.PAGE]
-                for letter in moving.take(page):
-                    del held.letters[letter.message_id]
-            done.append(moving.done(held.name))
+            moving = Moving.of(deployment, held.queue, rate=rate, retention_days=retention_days)
+            with moving.keeping_its_error():
+                move_tasks.refuse_while_running(deployment, held.queue)
+                letters = held.oldest_first()
+                for start in range(0, len(letters), dead_letters.PAGE):
+                    held.check_time()
+                    page = letters[start : start + dead_letters.PAGE]
+                    for letter in moving.take(page):
+                        del held.letters[letter.message_id]
+            done.append(moving.done())
     return done, missing
 
 
@@ -200,6 +200,7 @@ class Moving:
     An interruption can leave a letter in both queues; every worker tolerates duplicates.
     """
 
+    name: str
     sqs: Any
     destination: str
     dead: DeadLetterQueue
@@ -208,6 +209,29 @@ class Moving:
     began: float  # of the monotonic clock
     moved: int = 0
     stayed: dict[str, tuple[str, DeadLetter]] = field(default_factory=dict)  # by id, with why
+    how: str = "loop"
+    error: str = ""
+
+    @classmethod
+    def of(
+        cls, deployment: Deployment, queue: names.Queue, *, rate: int | None, retention_days: int
+    ) -> "Moving":
+        sqs, destination = deployment.client("sqs"), deployment.output(queue.url_output)
+        dead = DeadLetterQueue(sqs, deployment.output(queue.dlq_url_output))
+        name = queue.name.lower()
+        return cls(name, sqs, destination, dead, retention_days, rate, time.monotonic())
+
+    @contextmanager
+    def keeping_its_error(self) -> Iterator[None]:
+        """An error ends the block alone: other queues go on, and what was moved can be said."""
+        try:
+            yield
+        except ExpectedError as error:
+            self.error = str(error)
+        except (ClientError, BotoCoreError, Unsent) as error:
+            self.error = (
+                f"The redrive of {self.name} stopped; run it again. {NOT_MOVED} The error: {error}"
+            )
 
     def take(self, page: Sequence[DeadLetter]) -> list[DeadLetter]:
         """Move those of up to ten letters that may go back; return them.
@@ -236,8 +260,8 @@ class Moving:
     def _delete(self, sent: Sequence[DeadLetter]) -> None:
         if not sent:
             return
-        deleted = self.dead.delete_page(sent)
         self.moved += len(sent)
+        deleted = self.dead.delete_page(sent)
         if len(deleted) < len(sent):
             say(
                 f"SQS did not delete {counted(len(sent) - len(deleted), 'letter')} that "
@@ -258,5 +282,6 @@ class Moving:
         finally:
             self.dead.release([*page, *(letter for _, letter in self.stayed.values())])
 
-    def done(self, queue: str) -> Redriven:
-        return Redriven(queue, self.moved, dict(Counter(why for why, _ in self.stayed.values())))
+    def done(self) -> Redriven:
+        stayed = dict(Counter(why for why, _ in self.stayed.values()))
+        return Redriven(self.name, self.moved, stayed, self.how, error=self.error)

@@ -10,7 +10,6 @@ import typer
 
 from fanfold import names
 from fanfold.aws.dead_letters import CONTRACT
-from fanfold.errors import Unsent
 from fanfold_cli import (
     dropping,
     event_sources,
@@ -157,10 +156,9 @@ def redrive(
     """Move dead letters back to their queues, all or those named; what cannot succeed stays."""
     deployment = Deployment.to_change(stack, home)
     chosen, missing = _chosen(queue).values(), list[str]()
-    where = "Messages that were not moved are still in the dead-letter queue"
     with (
-        interrupted_with(f"run it again. {where}."),
-        failing_with(f"The redrive stopped; run it again. {where}. The error", Unsent),
+        interrupted_with(f"run it again. {redriving.NOT_MOVED}"),
+        failing_with("Nothing was moved; run it again. The error"),
     ):
         days = event_sources.run_time_settings(deployment).retention_days
         if ids:
@@ -175,6 +173,7 @@ def redrive(
     held = {each.queue: each.held for each in done if each.held}
     moved = sum(each.moved for each in done)
     stayed = sum((Counter(each.stayed) for each in done), Counter[str]())
+    errors = [each.error for each in done if each.error]
     if as_json:
         print_json(
             {
@@ -185,14 +184,16 @@ def redrive(
             }
         )
     else:
-        if moved or stayed or missing or held:
+        if moved or stayed or missing or held or errors:
             print_result(f"Moved {counted(moved, 'message')} back.")
         else:
             print_result("There was nothing to move back: no dead letters were found.")
         redriving.say_what_stayed(stayed, "the dead-letter queue")
         if CONTRACT in stayed:
             say("`fanfold dlq list` says why, and `fanfold dlq drop` removes them.")
-    _end(missing, held)
+    for error in errors:
+        say(error)
+    _end(missing, held, is_incomplete=bool(errors or (ids and stayed)))
 
 
 @app.command()
@@ -258,9 +259,10 @@ def restore(
         sent, stayed = redriving.restore(deployment, letters, retention_days=days)
     if as_json:
         print_json({"sent": sent, "stayed": stayed})
-        return
-    print_result(f"Sent {counted(sent, 'letter')} back.")
-    redriving.say_what_stayed(stayed, str(file))
+    else:
+        print_result(f"Sent {counted(sent, 'letter')} back.")
+        redriving.say_what_stayed(stayed, str(file))
+    _end([], {}, is_incomplete=bool(stayed))
 
 
 def _not_found(ids: list[str]) -> str:
@@ -271,7 +273,7 @@ def _not_found(ids: list[str]) -> str:
 
 
 def _end(missing: list[str], held: dict[str, int], *, is_incomplete: bool = False) -> None:
-    """Exit with code 1 if a letter was not found or not dropped, or is held by somebody else."""
+    """Exit with code 1 if a letter was not found, is held by somebody else, or is not done with."""
     if missing:
         say(_not_found(missing))
     for name, count in held.items():

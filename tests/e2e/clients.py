@@ -97,10 +97,10 @@ def send(stack: Deployment, *events: dict[str, Any]) -> None:
     queue.send(*(Message({"version": contract.VERSION, **event}, "other") for event in events))
 
 
-def operate(home: Home, *arguments: str) -> Any:
+def operate(home: Home, *arguments: str, exit_code: int = 0) -> Any:
     """What `fanfold … --json` prints on an engine, parsed."""
     ran = CliRunner().invoke(app, [*arguments, "--json", "--home", str(home.path)])
-    assert ran.exit_code == 0, (ran.output, ran.exception)
+    assert ran.exit_code == exit_code, (ran.output, ran.exception)
     return json.loads(ran.stdout)
 
 

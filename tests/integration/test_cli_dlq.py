@@ -298,6 +298,7 @@ def test_a_redriven_post_keeps_its_group_and_is_delivered(system: System, old_sq
         "stayed": {},
         "how": "loop",
         "held": 0,
+        "error": "",
     }
     (back,) = system.receive("Publish")
     assert back["attributes"]["MessageGroupId"] == "ada"
@@ -488,8 +489,9 @@ def test_a_letter_that_sqs_refuses_of_a_batch_stays_and_the_others_are_moved(
     with monkeypatch.context() as broken:
         broken.setattr(system.sqs, "send_message_batch", partly)
         done = redrive(old_sqs, *(sorted(ids) if by_id else ("--queue", "bulk")))
-    assert fails(done, "The redrive stopped; run it again.")
+    assert fails(done, "The redrive of bulk stopped; run it again.")
     assert "SQS refused 1 message." in done.said
+    assert done.stdout == "Moved 4 messages back.\n"
     assert system.waiting("Bulk") == 4
     (left,) = shown(system, "BulkDlq")
     assert left["messageId"] in ids
@@ -597,9 +599,12 @@ def test_a_failed_task_and_a_refused_one_are_reported(
     refused = Sqs(system, error("AccessDenied", 403))
     assert fails(redrive(refused), "AccessDenied")
     sqs = Sqs(system)
-    failed = {"Results": [{"Status": "FAILED", "FailureReason": "CouldNotDetermineDestination"}]}
-    monkeypatch.setattr(sqs, "list_message_move_tasks", lambda **_request: failed)
-    assert fails(redrive(sqs), "FAILED CouldNotDetermineDestination")
+    failed: Any = {"Status": "FAILED", "FailureReason": "CouldNotDetermineDestination"}
+    failed["ApproximateNumberOfMessagesMoved"] = 7
+    monkeypatch.setattr(sqs, "list_message_move_tasks", lambda **_request: {"Results": [failed]})
+    ran = redrive(sqs)
+    assert fails(ran, "FAILED CouldNotDetermineDestination")
+    assert ran.stdout == "Moved 7 messages back.\n"
     assert system.waiting("BulkDlq") == 1
 
 
@@ -626,22 +631,60 @@ def test_few_orders_are_moved_one_by_one_so_that_what_breaks_the_contract_stays(
     assert [record["messageId"] for record in shown(system, "BulkDlq")] == [broken]
 
 
-def test_a_redrive_that_stops_at_one_queue_does_not_say_that_nothing_was_moved(
-    system: System, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("by_id", [False, True])
+def test_a_redrive_that_stops_at_one_queue_goes_on_with_the_others_and_says_what_it_moved(
+    system: System, monkeypatch: pytest.MonkeyPatch, by_id: bool
 ) -> None:
     sqs = Sqs(system)
-    letters = bury(system, "Publish", "1"), bury(system, "Bulk", "2")
+    bodies = {"Publish": ("1", "2", "3"), "Bulk": ("4",), "Relation": ("5",)}
+    letters = [bury(system, queue, body) for queue, some in bodies.items() for body in some]
     running = {"Results": [{"Status": "RUNNING"}]}
     monkeypatch.setattr(
         sqs,
         "list_message_move_tasks",
         lambda *, SourceArn, **_: running if "Bulk" in SourceArn else {"Results": []},  # noqa: N803
     )
-    for arguments in ((), letters):
-        ran = redrive(sqs, *arguments)
-        assert fails(ran, "SQS is moving the dead letters of bulk right now")
-        assert "nothing was changed" not in ran.said
-    assert (system.waiting("Publish"), system.waiting("BulkDlq")) == (1, 1)
+    ran = redrive(sqs, *(letters if by_id else ()), "--json")
+    assert fails(ran, "SQS is moving the dead letters of bulk right now")
+    assert (ran.json["moved"], system.waiting("Publish"), system.waiting("Relation")) == (4, 3, 1)
+    of_bulk = next(each for each in ran.json["queues"] if each["queue"] == "bulk")
+    assert (of_bulk["moved"], "right now" in of_bulk["error"]) == (0, True)
+    assert system.waiting("BulkDlq") == 1
+
+
+def test_a_redrive_that_stops_at_several_queues_names_each(system: System, old_sqs: Sqs) -> None:
+    for queue in names.QUEUES:
+        bury_many(system, queue.name, 12)
+
+    def fail() -> None:
+        if len(old_sqs.batches) in (1, 2):
+            old_sqs.batches.append(0)
+            raise error("ServiceUnavailable", 503)
+
+    old_sqs.before_send = fail
+    ran = redrive(old_sqs)
+    assert (ran.exit_code, ran.stdout) == (1, "Moved 34 messages back.\n")
+    for name in ("publish", "express"):
+        assert f"The redrive of {name} stopped; run it again. Messages that were not" in ran.said
+    assert "The redrive of bulk" not in ran.said
+    assert system.waiting("Relation") == 12
+
+
+@pytest.mark.parametrize("command", ["redrive", "restore"])
+def test_a_letter_that_was_named_and_stays_is_a_failure(
+    system: System, old_sqs: Sqs, tmp_path: Path, command: str
+) -> None:
+    expired, whole = bury(system, "Publish", published(RETENTION_MS)), bury(system, "Publish", "x")
+    named: tuple[str, ...] = expired, whole
+    if command == "restore":
+        file = str(tmp_path / "letters")
+        drop = ("dlq", "drop", *named, "--yes", "--to", file)
+        assert run(*drop, sqs=old_sqs, lambda_=FakeLambda()).exit_code == 0
+        named = (file,)
+    ran = run("dlq", command, *named, sqs=old_sqs, lambda_=FakeLambda())
+    assert fails(ran, "Left 1 expired post in")
+    assert ran.stdout in ("Moved 1 message back.\n", "Sent 1 letter back.\n")
+    assert system.waiting("Publish") == 1
 
 
 # redrive, what stays
@@ -765,7 +808,9 @@ def test_a_letter_that_was_sent_but_not_deleted_comes_twice_and_does_no_harm(
 
     with monkeypatch.context() as broken:
         broken.setattr(system.sqs, "delete_message_batch", fail)
-        assert fails(redrive(old_sqs, message_id), "The redrive stopped; run it again.")
+        ran = redrive(old_sqs, message_id)
+        assert fails(ran, "The redrive of publish stopped; run it again.")
+        assert ran.stdout == "Moved 1 message back.\n"
     system.clock.advance(MOMENT)
     assert redrive(old_sqs, message_id).exit_code == 0
     assert (system.waiting("Publish"), system.waiting("PublishDlq")) == (2, 0)
