@@ -15,6 +15,9 @@ from fanfold_cli.console import ExpectedError, counted
 from fanfold_cli.holding import MAX_LETTERS, QUEUES
 
 FIELDS = ("queue", "id", "group", "attributes", "body")
+# What SQS takes in a body, and as a group, by its API reference ("SendMessage").
+BODY = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
+GROUP = re.compile("[!-~]{0,128}")
 
 Letters = list[tuple[names.Queue, DeadLetter]]
 
@@ -108,6 +111,13 @@ def _letter(line: bytes, *, place: str, where: str) -> tuple[names.Queue, DeadLe
         receipt="",
         senders=chain(*attributes.get(contract.FIRST_SENDERS, "").partition(" ")[::2]),
     )
+    if not GROUP.fullmatch(letter.group):
+        raise refuse("'group' must be up to 128 letters, digits and punctuation marks of ASCII")
+    if not BODY.fullmatch(letter.body):
+        raise refuse(
+            "'body' has a character that SQS refuses: a control character, half a surrogate pair, "
+            "U+FFFE or U+FFFF"
+        )
     if not 0 < letter.size <= MAX_MESSAGE_BYTES:
         raise refuse("'body' must have between 1 byte and 1 MiB")
     return queue, letter

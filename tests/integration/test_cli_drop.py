@@ -453,6 +453,9 @@ def test_a_letter_of_a_megabyte_and_odd_characters_comes_back_as_it_was(
     assert record["body"] == odd
 
 
+# What SQS takes in no message, and what it takes as no group.
+ODDS = ("\x00", "\x01", "\x1f", "\ud800", "\udfff", "\ufffe", "\uffff")
+GROUPS = ("x" * 129, "a b", "\n", "\x7f", "caf\u00e9", "ada\n")
 LINE = {
     "stack": PLACE,
     "queue": "bulk",
@@ -476,6 +479,11 @@ LINE = {
         (json.dumps({**LINE, "body": 1}), "all values must be strings"),
         (json.dumps({**LINE, "body": ""}), "'body' must have"),
         (json.dumps({**LINE, "body": "x" * (MAX_MESSAGE_BYTES + 1)}), "'body' must have"),
+        *(
+            (json.dumps({**LINE, "body": f"a{odd}"}), "'body' has a character that SQS")
+            for odd in ODDS
+        ),
+        *((json.dumps({**LINE, "group": odd}), "'group' must be") for odd in (*ODDS, *GROUPS)),
         (json.dumps({**LINE, "id": ""}), "'id' must be the id of a message"),
         (json.dumps({**LINE, "id": "a b"}), "'id' must be the id of a message"),
         (json.dumps({**LINE, "attributes": []}), "'attributes' must be an object"),
