@@ -135,26 +135,34 @@ def conclude(report: Report, *, repair: bool, scope: str) -> None:
 
 def refusal(report: Report, scope: str) -> str:
     """Why nothing is taken away, and what to do."""
-    cause = (
-        "The table of follows has none here"
-        if not report.follows
-        else f"The table of follows has {report.follows:,} here"
-    )
-    count = report.taken_away
+    has = f"{report.follows:,}" if report.follows else "none"
+    cause = f"The table of follows has {has} here: is a restore of it still going on, or older than"
+    older = []
+    if report.taken_away > report.unfollows:
+        older.append("these edges")
+    if report.unfollows:
+        older.append("these unfollows, of which marks tell")
+    old_marks = " Or are these marks older, as after a restore of the readers?"
     return (
-        f"Nothing was taken away: a repair would take {counted(count, 'follow')} away from users, "
-        f"and {counted(report.edges, 'edge')} were read. {cause}: is a restore of it still going "
-        f"on, or older than these edges? If all of this is to go, run `fanfold doctor {scope} "
-        f"--repair --expect {count}`."
+        f"Nothing was taken away: a repair would take {_taken(report)} away from users, and "
+        f"{counted(report.edges, 'edge')} were read. {cause} {' and '.join(older)}?"
+        f"{old_marks if report.unfollows else ''} If all of this is to go, run `fanfold doctor "
+        f"{scope} --repair --expect {report.taken_away}`."
     )
 
 
 def kept(report: Report, file: Path) -> str:
     """Said before anything is taken away."""
     return (
-        f"{file} keeps {counted(report.taken_away, 'follow')} that this takes away from users; "
-        f"`fanfold doctor --put-back {file}` follows again."
+        f"{file} keeps {_taken(report)} that this takes away from users; "
+        f"`fanfold doctor --put-back {file}` brings them back."
     )
+
+
+def _taken(report: Report) -> str:
+    follows = report.taken_away - report.unfollows
+    kinds = {"follow": follows, "unfollow": report.unfollows}
+    return " and ".join(counted(count, noun) for noun, count in kinds.items() if count)
 
 
 def content(report: Report) -> dict[str, Any]:

@@ -1,15 +1,20 @@
-"""The file of what a repair by `fanfold doctor` took away, and how that is put back."""
+"""The file of what a repair by `fanfold doctor` took away, and how that is put back.
+
+Lines that are `orphaned` or `overheard` are follows; all others are unfollows.
+"""
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from fanfold import clock, times
-from fanfold.doctor.findings import Difference, Pair, Snapshot
+from fanfold.doctor.findings import TAKE_AWAY, Difference, Pair, Snapshot
 from fanfold.errors import BadInput, FanfoldError, TooManyFollows
 from fanfold.follows.follow import Following
 from fanfold.ids import is_id
@@ -25,6 +30,7 @@ PAGE = 1_000
 # A put-back counts each follow again, though its loss has lowered no count: by the counts, a user
 # may be at the limit.
 BACK, ENDED, BEYOND = "put back", "ended by their users", "beyond the limit of their users"
+UNFOLLOWED, FOLLOWED = "unfollowed again", "followed again by their users"
 
 Line = Mapping[str, Any]
 
@@ -44,40 +50,60 @@ def aside(path: Path) -> Iterator[tuple[Pair, Difference]]:
 def put_back(
     following: Following, path: Path, *, place: str, threads: ThreadPoolExecutor
 ) -> tuple[Counter[str], list[str]]:
-    """Follow again, for each line of the file; the count of each outcome, and users at their limit.
+    """Follow or unfollow again, for each line; the count of each outcome, and users at their limit.
 
-    A user who unfollowed since stays so. Every line is checked before the first one is put back.
+    What a user has asked for since stays. Every line is checked before the first one is put back.
     Raises `ExpectedError`; it is safe to do it again.
     """
     total = sum(1 for _ in _lines(path, place))
     done: Counter[str] = Counter()
     beyond: set[str] = set()
-    lines = _lines(path, place)
+    lines, stop = _lines(path, place), Event()
     stopped = "Not all was put back; run it again: a follow that is back already stays as it is"
     with (
         progress_bar("Putting back", total=total, unit="follows") as bar,
         failing_with(stopped, FanfoldError),
+        _setting(stop),
     ):
         while page := list(islice(lines, PAGE)):
-            outcomes = list(threads.map(lambda line: _put_back(following, line), page))
-            done.update(outcomes)
-            beyond |= {
-                line["user_id"]
-                for line, outcome in zip(page, outcomes, strict=True)
-                if outcome == BEYOND
-            }
-            bar.advance(len(page))
+            # One thread for each user: each line writes the one row of its reader, and of two
+            # transactions at once DynamoDB refuses one.
+            by_user = defaultdict[str, list[Line]](list)
+            for line in page:
+                by_user[line["user_id"]].append(line)
+            users = threads.map(lambda lines: _put_back(following, lines, stop), by_user.values())
+            for user_id, outcomes in zip(by_user, users, strict=True):
+                done.update(outcomes)
+                if BEYOND in outcomes:
+                    beyond.add(user_id)
+                bar.advance(len(outcomes))
     return done, sorted(beyond)
 
 
-def _put_back(following: Following, line: Line) -> str:
+@contextmanager
+def _setting(stop: Event) -> Iterator[None]:
+    """However the block ends, no thread goes on with the lines of its user."""
     try:
-        after = following.follow(
-            line["user_id"], line["publisher_id"], asked_at=times.to_ms(line["at"]), by_message=True
-        )
+        yield
+    finally:
+        stop.set()
+
+
+def _put_back(following: Following, lines: Sequence[Line], stop: Event) -> list[str]:
+    return [_outcome(following, line) for line in lines if not stop.is_set()]
+
+
+def _outcome(following: Following, line: Line) -> str:
+    is_follow = line["what"] in TAKE_AWAY
+    ask = following.follow if is_follow else following.unfollow
+    pair = line["user_id"], line["publisher_id"]
+    try:
+        after = ask(*pair, asked_at=times.to_ms(line["at"]), by_message=True)
     except TooManyFollows:
         return BEYOND
-    return BACK if after.is_active else ENDED
+    if is_follow:
+        return BACK if after.is_active else ENDED
+    return FOLLOWED if after.is_active else UNFOLLOWED
 
 
 def _lines(path: Path, place: str) -> Iterator[Line]:
@@ -108,6 +134,8 @@ def _is_sound(content: Line) -> bool:
     try:
         times.to_ms(str(content["at"]))
     except BadInput:
+        return False
+    if content["what"] not in list(Difference):
         return False
     ids = (content["user_id"], content["publisher_id"])
     return all(isinstance(each, str) and is_id(each) for each in ids)

@@ -119,7 +119,7 @@ COMMANDS: Final = {
             ("doctor", "--repair"),
             "It scans follows and edges, and makes edges and marks agree with the follows. What it "
             "takes away is first written to a file in the directory of this command; `fanfold "
-            "doctor --put-back FILE` follows again.",
+            "doctor --put-back FILE` brings it back.",
             changes=True,
             options={"publisher": _is_ref_or_user},
         ),

@@ -108,7 +108,8 @@ class Doctor:
             placements = self.records.placements(self.records.levels(list(map(pair_of, rows))))
             marks = self.records.marks(rows)
             snapshots = [
-                Snapshot(row, placements.get(pair_of(row), {}), marks[pair_of(row)]) for row in rows
+                Snapshot(row, placements.get(pair_of(row), {}), *marks[pair_of(row)])
+                for row in rows
             ]
             self._suspect(self._read(each.pair for each in snapshots if each.difference))
             yield scanned
@@ -166,7 +167,7 @@ class Doctor:
             for (pair, difference), now in zip(page, snapshots, strict=True):
                 if now and now.difference is None:
                     self.report.add_repair(difference, "")  # mended meanwhile
-                elif now and now.difference in TAKE_AWAY:
+                elif now and _is_still(difference, now):
                     todo.append((now, difference))
                 else:
                     user_id, publisher_id = pair
@@ -182,3 +183,8 @@ class Doctor:
         failures = self.records.threads.map(failure_of, repairs)
         for (_, difference), failure in zip(found, failures, strict=True):
             self.report.add_repair(difference, failure)
+
+
+def _is_still(difference: Difference, now: Snapshot) -> bool:
+    """Whether a repair still takes away what was noted: a follow, or an unfollow."""
+    return now.difference in TAKE_AWAY if difference in TAKE_AWAY else now.takes_unfollow

@@ -19,6 +19,7 @@ from fanfold.timeline.marks import Reader
 EXAMPLES = 100
 # The share of the edges read that a repair takes away without being told how many: on a sound stack
 # next to none are orphaned, and beside a table of follows that is empty or behind most of them are.
+# Unfollows that it would undo count as well.
 MOST_TAKEN = 0.05
 
 Pair: TypeAlias = tuple[str, str]  # user, publisher
@@ -79,6 +80,7 @@ class Snapshot:
     row: Follow
     placements: Placements
     mark: Difference | None = None
+    is_marked: bool = False  # whether a mark says that the user has unfollowed, live or expired
 
     @property
     def pair(self) -> Pair:
@@ -96,12 +98,21 @@ class Snapshot:
 
     @property
     def takes_away(self) -> bool:
-        """Whether its repair ends what the user may want: the row does not say that it has ended.
+        """Whether its repair takes from the user what no table tells afterwards.
 
-        A row that is as late as the edges does, as after a restore of the edges.
+        An unfollow, or a follow: unless the row says that it has ended, and is as late as the
+        edges, as after a restore of those.
         """
         is_ended = self.row.version > 0 and not self.has_newer_edge
-        return self.difference in TAKE_AWAY and not is_ended
+        return self.takes_unfollow or (self.difference in TAKE_AWAY and not is_ended)
+
+    @property
+    def takes_unfollow(self) -> bool:
+        """Whether its repair erases what may be all that is left of an unfollow: its mark.
+
+        So it is after a restore of the follows. After one of the readers, the mark is old.
+        """
+        return self.row.is_active and self.is_marked and self.difference is not None
 
     @property
     def _of_edge(self) -> Difference | None:
@@ -138,7 +149,8 @@ class Report:
     found: Counter[Difference] = field(default_factory=Counter)
     repaired: Counter[Difference] = field(default_factory=Counter)
     awaiting: int = 0  # differences that await their second read
-    taken_away: int = 0  # differences whose repair takes a follow away from a user
+    taken_away: int = 0  # differences whose repair takes a follow, or an unfollow, from a user
+    unfollows: int = 0  # those of them that take an unfollow
     examples: list[Snapshot] = field(default_factory=list)
     unreachable: dict[str, Unreachable] = field(default_factory=dict)  # by publisher
     unreadable: list[tuple[Table, Key]] = field(default_factory=list)
@@ -166,6 +178,7 @@ class Report:
         assert snapshot.difference
         self.found[snapshot.difference] += 1
         self.taken_away += snapshot.takes_away
+        self.unfollows += snapshot.takes_unfollow
         if len(self.examples) < EXAMPLES:
             self.examples.append(snapshot)
 

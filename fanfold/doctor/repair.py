@@ -40,7 +40,14 @@ class Repair:
             self._raise_version(seen.row, newest + 1)
         self.following.reconcile(*seen.pair)
         after = self.records.snapshot(seen.pair)
-        if after and after.mark and self.records.follows.mark(after.row, now_ms=clock.now_ms()):
+        # The mark of an unfollow that has come since, as while a restore goes on, is in no file.
+        is_noted = seen.takes_unfollow or not (after and after.takes_unfollow)
+        if (
+            after
+            and after.mark
+            and is_noted
+            and self.records.follows.mark(after.row, now_ms=clock.now_ms())
+        ):
             after = self.records.snapshot(seen.pair)
         if after and after.difference:
             raise TryLater(

@@ -28,7 +28,7 @@ from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.wishes import FOLLOWED, UNFOLLOWED, Follow
 from fanfold.names import FOLLOWERS, FOLLOWING, READERS, Table
 from fanfold.settings import HIGHEST_LEVEL
-from fanfold.timeline.marks import Reader
+from fanfold.timeline.marks import Reader, weeks_of
 from fanfold.timeline.readers import reader_of
 
 # Publishers whose level is cached. The second read does not use the cache.
@@ -77,7 +77,7 @@ class Records:
         placements = self.placements({pair: level}).get(pair, {})
         mark = self.marks([row])[pair]
         now = self._row(pair)
-        return Snapshot(row, placements, mark) if now and now.version == row.version else None
+        return Snapshot(row, placements, *mark) if now and now.version == row.version else None
 
     def placements(self, levels: Mapping[Pair, int]) -> dict[Pair, Placements]:
         """Where the edges of these pairs lie, each up to the level given for it."""
@@ -88,8 +88,11 @@ class Records:
         ]
         return _placements(self.get_all(self.edges_table.table, keys))
 
-    def marks(self, rows: Collection[Follow]) -> dict[Pair, Difference | None]:
-        """How the marks of their readers differ from these rows, which were read before."""
+    def marks(self, rows: Collection[Follow]) -> dict[Pair, tuple[Difference | None, bool]]:
+        """How the marks of their readers differ from these rows, which were read before.
+
+        And whether one of these marks says that the user has unfollowed.
+        """
         readers, now_ms = self.follows.readers, clock.now_ms()
         head = self.follows.heads.get() if self.follows.heads else None
         users = sorted({row.user_id for row in rows})
@@ -98,16 +101,13 @@ class Records:
             get_text(item, READERS.partition_key): reader_of(item)
             for item in self.get_all(readers.table, keys)
         }
-        return {
-            pair_of(row): mark_of(
-                row,
-                found.get(row.user_id, Reader()),
-                now_ms=now_ms,
-                retention_days=self.follows.retention_days,
-                head=head,
-            )
-            for row in rows
-        }
+        told = {}
+        for row in rows:
+            reader = found.get(row.user_id, Reader())
+            days = self.follows.retention_days
+            mark = mark_of(row, reader, now_ms=now_ms, retention_days=days, head=head)
+            told[pair_of(row)] = mark, bool(weeks_of(reader, row.publisher_id))
+        return told
 
     def without_row(self, pairs: Collection[Pair]) -> list[Pair]:
         """Those of these pairs that have no readable row."""

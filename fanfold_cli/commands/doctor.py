@@ -75,9 +75,7 @@ def doctor(
     ] = None,
     put_back: Annotated[
         Path | None,
-        typer.Option(
-            "--put-back", metavar="FILE", help="Only follow again what such a file keeps."
-        ),
+        typer.Option("--put-back", metavar="FILE", help="Only bring back what such a file keeps."),
     ] = None,
     stack: StackOption = None,
     home: HomeOption = None,
@@ -163,13 +161,19 @@ def _put_back(deployment: Deployment, file: Path, *, as_json: bool) -> None:
             following, file, place=deployment.place, threads=threads
         )
     back, ended = done[taken_follows.BACK], done[taken_follows.ENDED]
+    unfollowed, followed = done[taken_follows.UNFOLLOWED], done[taken_follows.FOLLOWED]
     if as_json:
-        print_json({"put_back": back, "ended": ended, "at_their_limit": beyond})
+        unfollows = {"unfollows_put_back": unfollowed, "followed": followed}
+        print_json({"put_back": back, "ended": ended, **unfollows, "at_their_limit": beyond})
     else:
         # Now, or by a run before this one.
-        print_result(f"{counted(back, 'follow')} {'is' if back == 1 else 'are'} back.")
+        for count, noun in ((back, "follow"), (unfollowed, "unfollow")):
+            if count or noun == "follow":
+                print_result(f"{counted(count, noun)} {'is' if count == 1 else 'are'} back.")
     if ended:
         say(f"Left {counted(ended, 'follow')} ended: the user has unfollowed.")
+    if followed:
+        say(f"Left {counted(followed, 'follow')} in effect: the user has followed again.")
     if beyond:
         raise ExpectedError(
             f"{counted(done[taken_follows.BEYOND], 'follow')} could not be put back: by their "

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import stat
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event, Lock
 from typing import Any
 from unittest.mock import patch
 
@@ -897,6 +899,130 @@ def test_a_follow_that_comes_before_its_edge_is_taken_away_is_kept(
     ran = repair("--whole", "--repair", "--expect", "1")
     assert (ran.exit_code, "1 repaired, 0 left" in ran.stdout) == (0, True)
     assert tables.placements("bob") == {0: 1}
+
+
+def restore_follows(tables: Tables, users: list[str]) -> None:
+    """Users follow ada and unfollow, and then `following` is what it was before that."""
+    system = tables.system
+    assert all(system.follow(user).status == 200 for user in users)
+    then = system.rows_of("Following")
+    system.clock.advance(86_400)
+    assert all(system.unfollow(user).status == 204 for user in users)
+    for item in then:
+        tables.item("Following", **item)
+
+
+def marked(tables: Tables, user: str) -> bool:
+    return bool(marks.weeks_of(tables.system.follows.readers.get(user), "ada"))
+
+
+@SCOPES
+def test_a_repair_beside_an_older_table_of_follows_undoes_no_unfollow(
+    tables: Tables, folder: Path, scope: list[str]
+) -> None:
+    users = [f"user-{number}" for number in range(30)]
+    restore_follows(tables, users)
+    before = tables.system.dump()
+    ran = repair(*scope, "--repair")
+    assert ran.exit_code == 1
+    assert "a repair would take 30 unfollows away from users" in ran.said
+    assert "older than these unfollows, of which marks tell?" in ran.said
+    assert f"`fanfold doctor {' '.join(scope)} --repair --expect 30`" in ran.said
+    assert tables.system.dump() == before
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["missing", "hidden"])
+def test_an_unfollow_that_a_repair_undoes_is_in_the_file_first_and_can_be_put_back(
+    tables: Tables, folder: Path, what: str
+) -> None:
+    """But a follow of a user after the repair stays."""
+    users = ["amy", "bob"]
+    restore_follows(tables, users)
+    if what == "hidden":  # the edges were restored as well
+        for user in users:
+            tables.edge(user, 1)
+    tables.follow("cid")
+    ran = repair("--whole", "--repair", "--expect", "2", "--to", "taken")
+    assert (ran.exit_code, [marked(tables, user) for user in users]) == (0, [False, False])
+    assert "taken keeps 2 unfollows that this takes away from users" in ran.said
+    lines = [json.loads(line) for line in (folder / "taken").read_text().splitlines()]
+    assert sorted((line["user_id"], line["what"]) for line in lines) == [
+        (user, what) for user in users
+    ]
+
+    tables.system.clock.advance(2)
+    assert tables.system.follow("bob").status == 200
+    for _ in range(2):  # twice does no harm
+        ran = repair("--put-back", "taken")
+        assert (ran.exit_code, ran.stdout) == (0, "0 follows are back.\n1 unfollow is back.\n")
+        assert "Left 1 follow in effect: the user has followed again." in ran.said
+    assert [bool(tables.placements(user)) for user in (*users, "cid")] == [False, True, True]
+    assert [marked(tables, user) for user in users] == [True, False]
+    ran = repair("--put-back", "taken", "--json")
+    assert (ran.json["unfollows_put_back"], ran.json["followed"]) == (1, 1)
+    tables.system.pump()
+    assert found(examined("--whole")) == {}
+
+
+def test_a_mark_that_comes_before_its_follow_is_repaired_is_kept(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the file calls a follow is no unfollow that it keeps."""
+    tables.edge("bob", 1)
+    plain = taken_follows.aside
+
+    def restored(path: Path) -> Any:
+        restore_follows(tables, ["bob"])  # the restore goes on
+        return plain(path)
+
+    monkeypatch.setattr(taken_follows, "aside", restored)
+    ran = repair("--whole", "--repair", "--expect", "1")
+    assert (ran.exit_code, "0 repaired, 1 left" in ran.stdout) == (1, True)
+    assert marked(tables, "bob")
+
+
+def test_a_mark_that_comes_while_its_follow_is_repaired_is_kept(
+    tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables.row("bob")
+    plain = Repair.reconcile
+
+    def reconcile(repairing: Repair, seen: Snapshot) -> None:
+        restore_follows(tables, ["bob"])  # the restore goes on
+        plain(repairing, seen)
+
+    monkeypatch.setattr(Repair, "reconcile", reconcile)
+    ran = repair("--whole", "--repair")
+    assert (ran.exit_code, "0 repaired, 1 left" in ran.stdout) == (1, True)
+    assert marked(tables, "bob")
+
+
+def test_no_two_follows_of_one_user_are_put_back_at_once(tables: Tables) -> None:
+    """Each writes the one row of its reader: DynamoDB would refuse one of them."""
+    users, publishers = ["amy", "bob"], [f"publisher-{number}" for number in range(6)]
+    for publisher in publishers:
+        for user in users:
+            tables.edge(user, 1, publisher=publisher)
+    repair("--whole", "--repair", "--expect", "12", "--to", "taken")
+    busy, at_once = Counter[str](), list[int]()
+    alone, pause = Lock(), Event()
+
+    def transact_write_items(**request: Any) -> Any:
+        key = request["TransactItems"][0]["Update"]["Key"]["user_id"]["S"]
+        busy[key] += 1
+        at_once.append(busy[key])
+        pause.wait(0.01)
+        try:
+            with alone:  # moto's transactions want it
+                return slow.client.transact_write_items(**request)
+        finally:
+            busy[key] -= 1
+
+    slow = Patched(transact_write_items=transact_write_items)
+    ran = run("doctor", "--put-back", "taken", lambda_=FakeLambda(), dynamodb=slow)
+    assert (ran.exit_code, ran.stdout) == (0, "12 follows are back.\n")
+    assert set(at_once) == {1}
 
 
 @pytest.mark.usefixtures("system")
