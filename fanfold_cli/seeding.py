@@ -23,6 +23,7 @@ from fanfold.follows.growth import Growing, Notify
 from fanfold.follows.levels import Levels
 from fanfold.follows.publishers_table import PublishersTable
 from fanfold.follows.sharding import NotGrown, Shards
+from fanfold.follows.wishes import Follow
 from fanfold.messages import BackfillRelation
 from fanfold.settings import Settings
 from fanfold_cli import event_sources
@@ -74,15 +75,22 @@ def _retry(write: Callable[[], T]) -> T:
         clock.sleep(PAUSE_SECONDS)
 
 
-def seed(deployment: Deployment, graph: Graph) -> int:
+def seed(
+    deployment: Deployment,
+    graph: Graph,
+    *,
+    again: bool = False,
+    leave: Callable[[Follow], None] = lambda _row: None,
+) -> int:
     """Write every follow of the graph; return how many are new.
 
-    What is in effect already is read, and not written again. A user who would follow more than one
-    may stops nobody else: the error names them all, once everything else is loaded.
+    What is in effect already is read, and not written again. What its user has unfollowed is told
+    to `leave`, and followed `again` only if that is asked for. A user who would follow more than
+    one may stops nobody else: the error names them all, once everything else is loaded.
     """
     with failing_with("The settings of the stage cannot be read, so nothing was loaded"):
         own = following(deployment, report_growth)
-    bulk = BulkFollowing(own)
+    bulk = BulkFollowing(own, again, leave)
     follows = graph.follows
     new = 0
     stop, beyond = threading.Event(), list[str]()

@@ -11,8 +11,9 @@ requests may be off by a known skew.
 * What a message or an earlier request asks for does not come after the effect of a request that is
   surely later, nor a message after one that was sent later, nor a request after what was asked for
   more than a second later.
-* An import "asks for each follow as it writes it, and gives way to nobody" (docs/api.md): it takes
-  effect at any time while it runs, whatever was asked for meanwhile.
+* An import with `--again` "asks for each follow as it writes it, and gives way to nobody"
+  (docs/api.md): it takes effect at any time while it runs, whatever was asked for meanwhile. One
+  without leaves what was unfollowed: where somebody has asked for that, perhaps never.
 
 A history is allowed if some order of effects fits everything that was seen (`Sighting`). All such
 orders are followed at once, from one event to the next: at most a few wishes are open at a time.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from fanfold import clock
@@ -18,9 +18,14 @@ PAGE = 1_000
 
 @dataclass(frozen=True)
 class BulkFollowing:
-    """The use case behind `fanfold seed`."""
+    """The use case behind `fanfold seed`.
+
+    What a user has unfollowed it leaves, and says so by `leave`: unless it asks `again`.
+    """
 
     following: Following
+    again: bool = False
+    leave: Callable[[Follow], None] = lambda _row: None
 
     def in_effect(self, pairs: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
         """Which of up to 100 follows (user, publisher) have their row and their edge already.
@@ -65,6 +70,7 @@ class BulkFollowing:
             # Most follows of an import are new: the first attempt assumes that no rows exist.
             seen = {**unseen, **self._rows(user_id)} if attempt else unseen
             now = clock.now_ms()
+            left = [seen[each] for each in publisher_ids if self._leaves(seen[each])]
             changes = [
                 granted(
                     seen[each],
@@ -74,7 +80,7 @@ class BulkFollowing:
                     now=now,
                 )
                 for each in publisher_ids
-                if not seen[each].is_active
+                if not (seen[each].is_active or self._leaves(seen[each]))
             ]
             changed = self.following.follows.follow_all(
                 user_id, changes, now_ms=now, max_follows=self.following.max_follows
@@ -82,8 +88,14 @@ class BulkFollowing:
             if changed is not None:
                 known = [seen[each] for each in publisher_ids if seen[each].is_active]
                 self._put_edges(user_id, changed, known)
+                for row in left:
+                    self.leave(row)
                 return len(changed)
         raise Contended(f"The follows of '{user_id}' changed too often meanwhile; try again.")
+
+    def _leaves(self, row: Follow) -> bool:
+        """Whether the user has ended it. A tombstone that a repair has put nobody has asked for."""
+        return not self.again and not row.is_active and row.asked_at > 0
 
     def _put_edges(self, user_id: str, new: Sequence[Follow], known: Sequence[Follow]) -> None:
         """Put the edges of new follows; those of known ones are there, unless one was lost."""

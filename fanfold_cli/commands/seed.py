@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fanfold.follows.wishes import Follow
 from fanfold_cli import graph, seeding
 from fanfold_cli.console import counted, interrupted_with, print_json, print_result, say
 from fanfold_cli.options import HomeOption, JsonOption, StackOption
@@ -28,13 +29,17 @@ def seed(
             "--backfill", help="Bring each follow of the file its publisher's newest posts, too."
         ),
     ] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Follow again what users have unfollowed, too.")
+    ] = False,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Load a follow graph. Follows that exist already stay, so the command can be repeated.
 
-    Unlike a follow by the API, it brings no older posts without --backfill.
+    What users have unfollowed stays ended, unless --again is given. Unlike a follow by the API, it
+    brings no older posts without --backfill.
     """
     with waiting_for(f"{edges} to be read"):
         loaded = graph.read(edges)
@@ -43,14 +48,20 @@ def seed(
         wanted = seeding.Backfill.of(deployment, loaded.edges) if backfill else None
         if wanted:
             say(wanted.sentence)
-        new = seeding.seed(deployment, loaded)
+        left: list[Follow] = []
+        new = seeding.seed(deployment, loaded, again=again, leave=left.append)
         if wanted:
             seeding.order_backfills(deployment, loaded, wanted)
     if as_json:
         ordered = {"backfills": loaded.edges} if wanted else {}
-        print_json({"follows": loaded.edges, "new": new, **ordered})
+        print_json({"follows": loaded.edges, "new": new, "ended": len(left), **ordered})
     else:
-        print_result(f"Loaded {counted(loaded.edges, 'follow')} ({new:,} new).")
+        print_result(f"Loaded {counted(loaded.edges - len(left), 'follow')} ({new:,} new).")
+    if left:
+        say(
+            f"Left {counted(len(left), 'follow')} ended: the user has unfollowed. With --again, "
+            "the same command follows again."
+        )
     if wanted:
         say("Their older posts are ordered: they come in the next moments.")
     elif new:

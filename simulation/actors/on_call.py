@@ -152,6 +152,7 @@ def load_follows(
     file.write_text("\n".join(lines))
     world.scheduler.sleep(random.uniform(0, 40))
     history, now = world.history, world.clock.now_ms()
+    again = len(pairs) % 2 == 0
     operations = [
         Operation("follow", user, publisher, world.scheduler.turns, now)
         for user, publisher in pairs
@@ -163,15 +164,17 @@ def load_follows(
         wishes = [Wish(True, world.clock.now_ms(), is_due=False, is_import=True) for _ in pairs]
         for pair, wish in zip(pairs, wishes, strict=True):
             history.relations[pair].wishes.append(wish)
+        is_done = False
         try:
-            seed.seed(edges=file, stack=stack)
-            for wish in wishes:
-                wish.is_due = True
+            seed.seed(edges=file, stack=stack, again=again)
+            is_done = True
         finally:
             now_ms: float = world.clock.now_ms()
-            if not all(wish.is_due for wish in wishes):  # what it has given up may land yet
+            if not is_done:  # what it has given up may land yet
                 now_ms = max(now_ms, world.scheduler.current.lands_ms)
             for pair, wish in zip(pairs, wishes, strict=True):
+                asked = history.relations[pair].wishes
+                wish.is_due = is_done and (again or all(each.follows for each in asked))
                 work = Span(wish.begun) if wish.is_due else None
                 history.relations[pair].ends(wish, now_ms, work)
 

@@ -172,7 +172,7 @@ def test_the_doctor_examines_and_repairs_with_what_is_documented(
     assert run_with_documented("doctor", *scope, like="doctor") == (1, set())
     _, denied = run_with_documented("doctor", *scope, "--repair", like="doctor")
     assert denied, "permission to read is not enough"
-    repair = ("doctor", *scope, "--repair", "--expect", "1", "--to", str(tmp_path / "taken"))
+    repair = ("doctor", *scope, "--repair", "--expect", "2", "--to", str(tmp_path / "taken"))
     assert run_with_documented(*repair, like="doctor --repair") == (0, set())
 
 
@@ -184,7 +184,9 @@ def test_an_import_needs_what_is_documented(tmp_path: Path, tables: Tables) -> N
     with patch(
         "fanfold_cli.seeding.THREADS", 1
     ):  # moto's transactions roll back the writes of others
-        assert run_with_documented("seed", "--edges", str(graph), like="seed") == (0, set())
+        for more in ((), ("--again",)):
+            seed = ("seed", "--edges", str(graph), *more)
+            assert run_with_documented(*seed, like="seed") == (0, set())
 
 
 @pytest.mark.usefixtures("tables")

@@ -74,7 +74,7 @@ def test_an_import_lets_its_publisher_grow_and_says_so_once(
     with patch("fanfold_cli.seeding.THREADS", 1):
         hot = hot_table(system)
         ran = run("seed", "--edges", graph(30), "--json", dynamodb=hot, lambda_=FakeLambda())
-    assert (ran.exit_code, ran.json) == (0, {"follows": 30, "new": 30})
+    assert (ran.exit_code, ran.json) == (0, {"follows": 30, "new": 30, "ended": 0})
     assert system.publishers.shards("ada").level == 1
     (said,) = [line for line in ran.said.splitlines() if "write shards now" in line]
     assert "'ada' has 2 write shards now, after" in said
@@ -214,6 +214,25 @@ def test_an_import_says_how_many_follows_are_new(
         assert ("brings no older posts" in ran.said) is bool(new)
 
 
+def test_a_second_import_follows_again_for_nobody_who_has_unfollowed_unless_it_is_told_to(
+    system: System, graph: Callable[[int], str]
+) -> None:
+    path = graph(2)
+    with patch("fanfold_cli.seeding.THREADS", 1):  # moto's transactions roll back others' writes
+        run("seed", "--edges", path, lambda_=FakeLambda())
+        assert system.unfollow("user-1").status == 204
+        system.pump()
+        ran = run("seed", "--edges", path, "--backfill", lambda_=FakeLambda())
+        assert (ran.exit_code, ran.stdout) == (0, "Loaded 1 follow (0 new).\n")
+        assert "Left 1 follow ended: the user has unfollowed. With --again, " in ran.said
+        ran = run("seed", "--edges", path, "--json", lambda_=FakeLambda())
+        assert ran.json == {"follows": 2, "new": 0, "ended": 1}
+        assert system.edges() == ["user-0"]
+        ran = run("seed", "--edges", path, "--again", "--json", lambda_=FakeLambda())
+        assert ran.json == {"follows": 2, "new": 1, "ended": 0}
+        assert system.edges() == ["user-0", "user-1"]
+
+
 def post_and_seed(system: System, path: str, *arguments: str, workers: int = 20) -> Ran:
     """Seed, where `ada` has a post from before."""
     assert system.publish(user="ada").status == 202
@@ -233,14 +252,14 @@ def test_an_import_brings_older_posts_if_it_is_asked_to(
 ) -> None:
     path = graph(12)
     ran = post_and_seed(system, path, "--backfill", "--json")
-    assert (ran.exit_code, ran.json) == (0, {"follows": 12, "new": 12, "backfills": 12})
+    assert (ran.exit_code, ran.json) == (0, {"follows": 12, "new": 12, "ended": 0, "backfills": 12})
     assert "bring up to 30 older posts each" in ran.said
     assert "brings no older posts" not in ran.said
     system.pump()
     assert all(len(entries(system, f"user-{number}")) == 1 for number in range(12))
     before = system.rows(names.TIMELINES)
     again = post_and_seed(system, path, "--backfill", "--json")
-    assert again.json == {"follows": 12, "new": 0, "backfills": 12}
+    assert again.json == {"follows": 12, "new": 0, "ended": 0, "backfills": 12}
     system.pump()
     assert system.rows(names.TIMELINES) == before
 
@@ -303,7 +322,7 @@ def test_an_import_of_what_is_there_writes_nothing(
     writes = ("batch_write_item", "put_item", "transact_write_items", "update_item", "query")
     only_reads = Patched(batch_get_item=batch_get_item, **dict.fromkeys(writes, refused))
     again = run("seed", "--edges", path, "--json", dynamodb=only_reads, lambda_=FakeLambda())
-    assert (again.exit_code, again.json) == (0, {"follows": 120, "new": 0})
+    assert (again.exit_code, again.json) == (0, {"follows": 120, "new": 0, "ended": 0})
     assert len(reads) == 4  # 100 edges and their rows, and 20
 
 
@@ -314,7 +333,7 @@ def test_an_import_puts_an_edge_that_a_crash_has_left_out(
         for user in lost:
             system.edges_table.remove("ada", user, version=1, level=0)
         ran = run("seed", "--edges", graph(3), "--json", lambda_=FakeLambda())
-        assert ran.json == {"follows": 3, "new": 0 if lost else 3}
+        assert ran.json == {"follows": 3, "new": 0 if lost else 3, "ended": 0}
         assert system.edges() == ["user-0", "user-1", "user-2"]
 
 

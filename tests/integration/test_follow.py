@@ -20,7 +20,7 @@ from fanfold.aws.items import get_number
 from fanfold.errors import Contended, TooManyFollows, TryLater
 from fanfold.follows.bulk_follow import BulkFollowing
 from fanfold.follows.follow import Following
-from fanfold.follows.follows_table import FollowsTable
+from fanfold.follows.follows_table import FollowsTable, row_key
 from fanfold.follows.patience import ATTEMPTS
 from fanfold.follows.wishes import Follow
 from fanfold.timeline import marks
@@ -568,13 +568,41 @@ def test_many_follows_at_once_have_rows_edges_and_an_exact_count(
     system.follow("bob", "publisher-7")
     system.unfollow("bob", "publisher-7")
     system.pump()
-    assert bulk.follow_all("bob", [*wanted, *wanted]) == 119
+    assert replace(bulk, again=True).follow_all("bob", [*wanted, *wanted]) == 119
     assert count_of(system) == 120
     assert all(row(system, "bob", publisher).is_active for publisher in wanted)
     assert all(system.edges(publisher) == ["bob"] for publisher in wanted)
     before = system.dump()
     assert bulk.follow_all("bob", wanted) == 0
     assert system.dump() == before
+
+
+def test_many_follows_leave_what_the_user_has_unfollowed(
+    system: System, bulk: BulkFollowing
+) -> None:
+    for publisher in ("ada", "grace"):
+        system.follow("bob", publisher)
+    system.unfollow("bob", "ada")
+    system.pump()
+    left: list[Follow] = []
+    wanted = ["ada", "grace", "mary"]
+    assert replace(bulk, leave=left.append).follow_all("bob", wanted) == 1
+    assert left == [row(system)]
+    assert [bool(system.edges(publisher)) for publisher in wanted] == [False, True, True]
+    left.clear()
+    assert replace(bulk, again=True, leave=left.append).follow_all("bob", wanted) == 1
+    assert (left, system.edges()) == ([], ["bob"])
+
+
+def test_what_a_repair_has_ended_is_followed_again_by_an_import(
+    system: System, bulk: BulkFollowing
+) -> None:
+    """Its tombstone tells of no wish of the user, as where the table of follows was lost."""
+    tombstone: Any = {"state": {"S": "unfollowed"}, "version": {"N": "2"}}
+    key = row_key("bob", "ada")
+    system.dynamodb.put_item(TableName="Following", Item={**key, **tombstone})
+    assert bulk.follow_all("bob", ["ada"]) == 1
+    assert system.edges() == ["bob"]
 
 
 def test_many_follows_beyond_the_limit_are_refused(
