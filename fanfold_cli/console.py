@@ -37,7 +37,7 @@ class WrongValue(ExpectedError):
 
 
 @contextmanager
-def failing_with(sentence: str, *also: type[Exception]) -> Iterator[None]:
+def failing_with(sentence: str | Callable[[], str], *also: type[Exception]) -> Iterator[None]:
     """Raise errors of AWS, and of the types `also`, as `ExpectedError`: the sentence, the error."""
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -45,7 +45,8 @@ def failing_with(sentence: str, *also: type[Exception]) -> Iterator[None]:
     try:
         yield
     except expected as error:
-        raise ExpectedError(f"{sentence}: {error}") from error
+        said = sentence if isinstance(sentence, str) else sentence()
+        raise ExpectedError(f"{said}: {error}") from error
 
 
 @contextmanager

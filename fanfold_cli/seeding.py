@@ -1,6 +1,8 @@
 """Load a follow graph into a stack, with the use cases of the product."""
 
+import shlex
 import threading
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +30,14 @@ from fanfold.messages import BackfillRelation
 from fanfold.settings import Settings
 from fanfold_cli import event_sources
 from fanfold_cli.amounts import dollars, duration
-from fanfold_cli.console import ExpectedError, counted, failing_with, say
+from fanfold_cli.console import (
+    ExpectedError,
+    WrongValue,
+    counted,
+    failing_with,
+    interrupted_with,
+    say,
+)
 from fanfold_cli.follow_cost import ORDERS_PER_WORKER, FirstFollow
 from fanfold_cli.graph import Graph
 from fanfold_cli.progress import progress_bar
@@ -44,6 +53,8 @@ PATIENCE_SECONDS = 60.0
 PAUSE_SECONDS = 1.0
 # Of what RELATE can do: the rest is for users who follow meanwhile.
 BACKFILL_SHARE = 0.8
+# What older posts may cost, in dollars, without a question.
+UNASKED = 1.0
 # Users beyond the limit that an error names.
 NAMED = 5
 
@@ -164,32 +175,58 @@ class Backfill:
         return cls(follows, settings.backfill, rate)
 
     @property
+    def price(self) -> float:
+        """In dollars, at most."""
+        return self.follows * FirstFollow.bringing(self.posts).backfill_dollars
+
+    @property
     def sentence(self) -> str:
-        price = self.follows * FirstFollow.bringing(self.posts).backfill_dollars
         return (
             f"{counted(self.follows, 'follow')} bring up to {counted(self.posts, 'older post')} "
             f"each, which takes {duration(self.follows / self.rate)} once they are loaded, and "
-            f"{dollars(price)} at most."
+            f"{dollars(self.price)} at most."
         )
 
 
-def order_backfills(deployment: Deployment, graph: Graph, backfill: Backfill) -> None:
-    """Have RELATE bring every follow of the graph its older posts; again, it changes nothing.
+def in_order(graph: Graph, since: str | None) -> list[tuple[str, str]]:
+    """The follows (publisher, user) as their older posts are ordered, from the one `since` on.
 
-    No faster than RELATE carries the orders out: one that has waited for a minute brings fewer. In
-    the order of publishers, so that no timeline takes many at once, and a worker that has read a
-    publisher's posts has them for the next. Each comes late enough for the outbox to have what was
-    published just before its follow.
+    In the order of publishers, so that no timeline takes many at once, and a worker that has read a
+    publisher's posts has them for the next. Raises `WrongValue`.
+    """
+    pairs = sorted((each, user) for each, users in graph.followers.items() for user in users)
+    if since is None:
+        return pairs
+    publisher, _, user = since.partition(",")
+    if user not in graph.followers.get(publisher, ()):
+        raise WrongValue(f"--from must be a follow of the file, PUBLISHER,FOLLOWER, not {since!r}.")
+    return pairs[bisect_left(pairs, (publisher, user)) :]
+
+
+def order_backfills(
+    deployment: Deployment, pairs: Sequence[tuple[str, str]], backfill: Backfill
+) -> None:
+    """Have RELATE bring these follows, `in_order`, their older posts; again, it changes nothing.
+
+    No faster than RELATE carries the orders out: one that has waited for a minute brings fewer.
+    Each comes late enough for the outbox to have what was published just before its follow. Where
+    it stops it says from where to go on: an import may take longer than credentials last.
     """
     relation = WorkQueue(deployment.client("sqs"), deployment.settings().relation_queue_url)
-    pairs = sorted(
-        (each, user) for user, publishers in graph.follows.items() for each in publishers
-    )
     began = clock.monotonic()
-    stopped = "Not all older posts were ordered; run it again: those that are there stay"
+    start = 0
+
+    def stopped() -> str:
+        place = shlex.quote(",".join(pairs[start]))
+        return (
+            f"older posts of {start:,} of {counted(len(pairs), 'follow')} are ordered; go on by "
+            f"the same command with --from {place}"
+        )
+
     with (
         progress_bar("Ordering older posts", total=len(pairs), unit="follows") as bar,
-        failing_with(stopped, Unsent),
+        interrupted_with(lambda: f"{stopped()}."),
+        failing_with(lambda: f"Stopped: {stopped()}", Unsent),
     ):
         for start in range(0, len(pairs), MAX_BATCH):
             clock.sleep(max(0.0, began + start / backfill.rate - clock.monotonic()))

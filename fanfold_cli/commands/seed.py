@@ -7,10 +7,11 @@ import typer
 
 from fanfold.follows.wishes import Follow
 from fanfold_cli import graph, seeding
-from fanfold_cli.console import counted, interrupted_with, print_json, print_result, say
-from fanfold_cli.options import HomeOption, JsonOption, StackOption
+from fanfold_cli.console import ask, counted, interrupted_with, print_json, print_result, say
+from fanfold_cli.options import HomeOption, JsonOption, StackOption, YesOption
 from fanfold_cli.progress import waiting_for
 from fanfold_cli.stack import Deployment
+from fanfold_cli.usage import WrongUsage
 
 
 def seed(
@@ -29,9 +30,18 @@ def seed(
             "--backfill", help="Bring each follow of the file its publisher's newest posts, too."
         ),
     ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="PUBLISHER,FOLLOWER",
+            help="Only order older posts, from this follow on, where a --backfill has stopped.",
+        ),
+    ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Follow again what users have unfollowed, too.")
     ] = False,
+    yes: YesOption = False,
     stack: StackOption = None,
     home: HomeOption = None,
     as_json: JsonOption = False,
@@ -41,21 +51,28 @@ def seed(
     What users have unfollowed stays ended, unless --again is given. Unlike a follow by the API, it
     brings no older posts without --backfill.
     """
+    if since is not None and not backfill:
+        raise WrongUsage("--from goes on where a --backfill has stopped: give both.")
     with waiting_for(f"{edges} to be read"):
         loaded = graph.read(edges)
+        pairs = seeding.in_order(loaded, since) if backfill else []
     deployment = Deployment.to_change(stack, home)
     with interrupted_with("follows that were loaded stay; run it again."):
-        wanted = seeding.Backfill.of(deployment, loaded.edges) if backfill else None
+        wanted = seeding.Backfill.of(deployment, len(pairs)) if backfill else None
         if wanted:
             say(wanted.sentence)
+            if wanted.price > seeding.UNASKED and not deployment.is_local:
+                ask("Bring these older posts?", place=deployment.place, yes=yes)
         left: list[Follow] = []
-        new = seeding.seed(deployment, loaded, again=again, leave=left.append)
+        new = 0
+        if since is None:  # else all was loaded, or no older posts would have been ordered
+            new = seeding.seed(deployment, loaded, again=again, leave=left.append)
         if wanted:
-            seeding.order_backfills(deployment, loaded, wanted)
+            seeding.order_backfills(deployment, pairs, wanted)
     if as_json:
-        ordered = {"backfills": loaded.edges} if wanted else {}
+        ordered = {"backfills": len(pairs)} if wanted else {}
         print_json({"follows": loaded.edges, "new": new, "ended": len(left), **ordered})
-    else:
+    elif since is None:
         print_result(f"Loaded {counted(loaded.edges - len(left), 'follow')} ({new:,} new).")
     if left:
         say(
@@ -63,7 +80,8 @@ def seed(
             "the same command follows again."
         )
     if wanted:
-        say("Their older posts are ordered: they come in the next moments.")
+        ordered_of = counted(len(pairs), "follow")
+        say(f"The older posts of {ordered_of} are ordered: they come in the next moments.")
     elif new:
         say(
             "An import brings no older posts, and new followers see what is published from now on. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -299,7 +300,71 @@ def test_orders_that_the_queue_refuses_can_be_sent_by_the_same_command(
     with patch.object(WorkQueue, "send", side_effect=Unsent("the queue is away")):
         ran = run("seed", "--edges", graph(1), "--backfill", lambda_=FakeLambda())
     assert ran.exit_code == 1
-    assert "run it again" in ran.said
+    assert "go on by the same command with --from ada,user-0: the queue is away" in ran.said
+    assert system.edges() == ["user-0"]
+
+
+class Expiring:
+    """SQS that takes so many batches before the credentials end, and counts who is ordered."""
+
+    def __init__(self, batches: int, end: BaseException) -> None:
+        self.batches, self.end, self.ordered = batches, end, list[str]()
+        self.client = aws.client("sqs", None, REGION)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: Any) -> Any:  # noqa: N803
+        if not self.batches:
+            raise self.end
+        self.batches -= 1
+        self.ordered += [json.loads(each["MessageBody"])["user_id"] for each in Entries]
+        return self.client.send_message_batch(QueueUrl=QueueUrl, Entries=Entries)
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        (error("ExpiredToken", 403), "Stopped: older posts of 10 of 25 follows are ordered; "),
+        (KeyboardInterrupt(), "Interrupted: older posts of 10 of 25 follows are ordered; "),
+    ],
+)
+def test_older_posts_whose_orders_stop_are_ordered_from_there_on(
+    system: System, graph: Callable[[int], str], end: BaseException, says: str
+) -> None:
+    seed = ("seed", "--edges", graph(25), "--backfill")
+    users = sorted(f"user-{number}" for number in range(25))
+    with patch("fanfold_cli.seeding.THREADS", 1):  # moto's transactions roll back others' writes
+        ran = run(*seed, lambda_=FakeLambda(), sqs=(sqs := Expiring(1, end)))
+    assert (bool(ran.exit_code), sqs.ordered) == (True, users[:10])
+    assert says in ran.said
+    assert f"go on by the same command with --from ada,{users[10]}" in ran.said
+    more = Expiring(9, end)
+    ran = run(*seed, "--from", f"ada,{users[10]}", "--json", lambda_=FakeLambda(), sqs=more)
+    assert (ran.exit_code, ran.json["backfills"], more.ordered) == (0, 15, users[10:])
+    assert "15 follows bring up to 30 older posts" in ran.said
+
+
+@pytest.mark.parametrize("place", ["ada", "ada,nobody", "nobody,user-0", "user-0,ada", ",", ""])
+def test_a_place_that_is_no_follow_of_the_file_is_refused(
+    system: System, graph: Callable[[int], str], place: str
+) -> None:
+    ran = run("seed", "--edges", graph(1), "--backfill", "--from", place, lambda_=FakeLambda())
+    assert ran.exit_code
+    assert "--from must be a follow of the file, PUBLISHER,FOLLOWER" in ran.said
+    ran = run("seed", "--edges", graph(1), "--from", "ada,user-0", lambda_=FakeLambda())
+    assert (ran.exit_code, system.edges()) == (2, [])
+
+
+def test_older_posts_that_cost_more_than_a_dollar_are_asked_about(
+    system: System, graph: Callable[[int], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(seeding, "UNASKED", 0.00001)
+    seed = ("seed", "--edges", graph(1), "--backfill")
+    ran = run(*seed, lambda_=FakeLambda())
+    assert (ran.exit_code, system.edges(), system.waiting("Relation")) == (1, [], 0)
+    assert "--yes answers the question" in ran.said
+    assert run(*seed, "--yes", lambda_=FakeLambda()).exit_code == 0
     assert system.edges() == ["user-0"]
 
 
