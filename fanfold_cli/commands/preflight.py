@@ -98,21 +98,32 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
         return [checks.check_bootstrap(wanted, version)]
 
     found: FoundStack | None = None
+    unread: Exception | None = None
 
     def stack() -> list[Check]:
-        nonlocal found
-        found = account.stack(wanted.stack)
-        return [
-            checks.check_stack(wanted, found, deploy),
-            checks.check_warmth(wanted, found),
-        ]
+        nonlocal found, unread
+        try:
+            found = account.stack(wanted.stack)
+        except (ClientError, BotoCoreError) as error:
+            unread = error
+            raise
+        return [checks.check_stack(wanted, found, deploy)]
+
+    def warmth() -> list[Check]:
+        if unread:
+            raise unread
+        return [checks.check_warmth(wanted, found)]
 
     def retention() -> list[Check]:
+        if unread:
+            raise unread
         if found is None or not found.has_lived:
             return []
         return [checks.check_retention(wanted, account.entry_days(wanted.stack))]
 
     def alarms() -> list[Check]:
+        if unread:
+            raise unread
         if found is None or found.alarm_topic is None:
             return []
         return [checks.check_alarms(wanted, found, account.addresses(found.alarm_topic))]
@@ -135,6 +146,7 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
     asked: dict[str, Callable[[], list[Check]]] = {
         "bootstrap": bootstrap,
         "stack": stack,
+        "warm tables": warmth,
         "retention": retention,
         "alarms": alarms,
         "Slack": slack,
@@ -146,7 +158,7 @@ def _of_account(wanted: Wanted, account: Account, deploy: str) -> Iterator[Check
         try:
             yield from ask()
         except (ClientError, BotoCoreError) as error:
-            yield Check(name, Status.WARNING, f"This could not be checked: {error}")
+            yield checks.unchecked(name, error)
 
 
 def _print(found: list[Check]) -> None:

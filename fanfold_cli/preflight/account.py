@@ -1,15 +1,17 @@
 """What an account has, read and never changed."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from fanfold_cli import aws
 from fanfold_cli.local.template import entry_days
 from fanfold_cli.preflight.checks import FoundStack, FoundTable
 from fanfold_cli.preflight.wanted import SUBSCRIPTION_TYPE, TABLE_TYPES, Slack
+
+Read = TypeVar("Read")
 
 # A check that takes longer has failed: two attempts of ten seconds.
 READ_SECONDS: Final = 10
@@ -40,7 +42,7 @@ class Account:
             return None
 
     def stack(self, name: str) -> FoundStack | None:
-        """The stack with its tables and pools; None if there is none."""
+        """The stack, with what can be read of its tables and pools; None if there is none."""
         cloudformation = self._client("cloudformation")
         try:
             (described,) = cloudformation.describe_stacks(StackName=name)["Stacks"]
@@ -57,16 +59,15 @@ class Account:
             and not resource["ResourceStatus"].startswith("DELETE_")
             and resource["ResourceStatus"] != "CREATE_FAILED"
         ]
+        unread: dict[str, str] = {}
         return FoundStack(
             described["StackStatus"],
             described.get("EnableTerminationProtection", False),
-            {logical: self._table(physical) for logical, physical in _of(made, *TABLE_TYPES)},
-            {
-                logical: self._is_pool_protected(physical)
-                for logical, physical in _of(made, "AWS::Cognito::UserPool")
-            },
+            _each(self._table, _of(made, *TABLE_TYPES), unread),
+            _each(self._is_pool_protected, _of(made, "AWS::Cognito::UserPool"), unread),
             next((arn for _, arn in _of(made, "AWS::SNS::Topic")), None),
             frozenset(logical for logical, _ in _of(made, SUBSCRIPTION_TYPE)),
+            unread,
         )
 
     def entry_days(self, stack: str) -> Mapping[str, int]:
@@ -124,6 +125,19 @@ class Account:
 
     def _client(self, service: str) -> Any:
         return aws.client(service, None, self.region, ATTEMPTS, READ_SECONDS)
+
+
+def _each(
+    read: Callable[[str], Read], made: list[tuple[str, str]], unread: dict[str, str]
+) -> dict[str, Read]:
+    """What is read of each, by its logical id; of what cannot be, `unread` gets the reason."""
+    found = {}
+    for logical, physical in made:
+        try:
+            found[logical] = read(physical)
+        except (ClientError, BotoCoreError) as error:
+            unread[logical] = f"{physical}: {error}"
+    return found
 
 
 def _of(resources: Iterable[dict[str, Any]], *types: str) -> list[tuple[str, str]]:

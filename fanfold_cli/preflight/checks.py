@@ -1,7 +1,7 @@
 """What will work and what will not, given what is wanted and what was found: pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from fanfold.budgets import DEFAULT_WRITE_CAPACITY, MIN_CONCURRENCY, room_of
@@ -42,6 +42,7 @@ class FoundStack:
     """A stack of the account; tables and pools by logical id, pools with their protection.
 
     `subscriptions` are logical ids; the topic is an ARN, and None where a deploy has not made it.
+    `unread` says why a table or pool could not be read, by its logical id.
     """
 
     status: str
@@ -50,6 +51,7 @@ class FoundStack:
     pools: Mapping[str, bool]
     alarm_topic: str | None
     subscriptions: frozenset[str]
+    unread: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def has_lived(self) -> bool:
@@ -65,6 +67,10 @@ class FoundStack:
         names = ["the stack"] if self.is_protected else []
         names += [table.name for table in self.tables.values() if table.is_protected]
         return names + [pool for pool, is_protected in self.pools.items() if is_protected]
+
+
+def unchecked(name: str, reason: object) -> Check:
+    return Check(name, Status.WARNING, f"This could not be checked: {reason}")
 
 
 def check_bootstrap(wanted: Wanted, found: int | None) -> Check:
@@ -105,6 +111,11 @@ def check_stack(wanted: Wanted, found: FoundStack | None, deploy: str) -> Check:
     if found.status.endswith("FAILED") and found.status != "UPDATE_FAILED":
         return _stack(Status.FAILS, f"{where}, and takes no deploy: {RECOVERY} says what to do.")
     check = _check_protection(wanted, found, deploy)
+    if found.unread and check.status not in STOPS:
+        reasons = "; ".join(found.unread.values())
+        check = _stack(
+            Status.WARNING, f"{check.sentence} What of it could not be checked: {reasons}"
+        )
     if found.status == "UPDATE_FAILED" and check.status not in STOPS:
         return _stack(
             Status.WARNING,
@@ -240,6 +251,8 @@ def check_requests(wanted: Wanted, account: int | None) -> Check:
 def check_warmth(wanted: Wanted, found: FoundStack | None) -> Check:
     """Whether the tables that take bursts are as warm as the lanes assume."""
     name, units = "warm tables", wanted.warm_write_units
+    if found and (unread := found.unread.keys() & wanted.bursting.values()):
+        return unchecked(name, "; ".join(found.unread[each] for each in sorted(unread)))
     tables = {
         table: found.tables[logical_id]
         for table, logical_id in wanted.bursting.items()
@@ -283,6 +296,17 @@ def check_retention(wanted: Wanted, deployed: Mapping[str, int]) -> Check:
             f"Entries have lived for {days:,} days in {wanted.stack}, and this deploy would forget "
             "it: whom readers have unfollowed could be shown to them again. Add "
             f"-c longest_retention_days={days} to this deploy and all later ones.",
+        )
+    if not deployed.keys() & wanted.entry_days.keys():
+        lived = max(deployed.values(), default=0)
+        told = f"tell of {lived:,} days" if lived else "tell nothing"
+        return Check(
+            name,
+            Status.WARNING,
+            f"How long entries have lived in {wanted.stack} could not be compared: none of this "
+            f"deploy's functions is in what was deployed last, whose functions {told}. If its "
+            "tables have had entries of a longer retention_days, add -c longest_retention_days= "
+            "with that to this deploy and all later ones.",
         )
     return Check(name, Status.OK, "This deploy knows how long entries have lived.")
 

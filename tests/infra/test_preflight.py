@@ -401,7 +401,6 @@ def test_a_local_engine_that_the_environment_names_is_not_taken_for_aws(
     "operation",
     [
         "GetParameter",
-        "DescribeStacks",
         "GetTemplate",
         "ListSubscriptionsByTopic",
         "GetAccountSettings",
@@ -418,8 +417,54 @@ def test_a_check_that_cannot_be_made_is_a_warning_and_stops_no_other(
     world.deploy(*FIRST)
     world.answers[operation] = raised
     found = results(world.preflight(*FIRST))
-    assert list(found.values()).count("warning") == 2 - (operation == "DescribeStacks")
+    assert list(found.values()).count("warning") == 2
+    assert found.keys() == GOOD.keys()
     assert "will fail" not in found.values()
+
+
+@pytest.mark.parametrize("operation", ["DescribeStacks", "ListStackResources"])
+def test_of_a_stack_that_cannot_be_read_each_check_is_a_warning(
+    world: World, operation: str
+) -> None:
+    """And not taken for one that does not exist."""
+    world.deploy(*FIRST)
+    world.answers[operation] = error("AccessDeniedException", 400)
+    found = results(world.preflight(*FIRST, "retention_days=7"))
+    of_stack = dict.fromkeys(("stack", "warm tables", "retention", "alarms"), "warning")
+    assert found == {**GOOD, **of_stack}
+
+
+def test_a_pool_or_table_that_cannot_be_read_keeps_no_other_check_from_being_made(
+    world: World,
+) -> None:
+    world.deploy(*FIRST)
+    shorter = (*FIRST, "retention_days=7")
+    world.answers["DescribeUserPool"] = error("AccessDeniedException", 400)
+    ran = world.preflight(*shorter)
+    assert results(ran) == {**GOOD, "stack": "warning", "retention": "refused"}
+    assert POOL["PhysicalResourceId"] in sentence(ran, "stack")
+    world.answers["DescribeTable"] = error("AccessDeniedException", 400)
+    found = results(world.preflight(*shorter))
+    warned = dict.fromkeys(("stack", "warm tables"), "warning")
+    assert found == {**GOOD, **warned, "retention": "refused"}
+
+
+@pytest.mark.parametrize("days", [None, 30])
+def test_where_no_function_of_the_deploy_is_deployed_nothing_tells_how_long_entries_lived(
+    world: World, days: int | None
+) -> None:
+    """As after an import of the tables, or where the functions had other names."""
+    world.deploy(*FIRST)
+    variables = {"TIMELINES_TABLE": "t", "RETENTION_DAYS": str(days)}
+    function = {
+        "Type": "AWS::Lambda::Function",
+        "Properties": {"Environment": {"Variables": variables}},
+    }
+    world.answers["GetTemplate"]["TemplateBody"] = {"Resources": {"Old": function} if days else {}}
+    ran = world.preflight(*FIRST)
+    assert results(ran)["retention"] == "warning"
+    assert "longest_retention_days=" in sentence(ran, "retention")
+    assert ("tell of 30 days" in sentence(ran, "retention")) is bool(days)
 
 
 def documented() -> set[str]:
