@@ -54,7 +54,13 @@ def relate_by_queue(world: World, kind: str, user: str, publisher: str) -> None:
 
 
 def by_http(
-    world: World, publisher: str, key: str, *, content: Any = None, **more: Any
+    world: World,
+    publisher: str,
+    key: str,
+    *,
+    content: Any = None,
+    is_patient: bool = False,
+    **more: Any,
 ) -> Operation:
     """Publish by HTTP; 410, for a post retracted before, and 422 are answers too."""
     content = content or {"title": key}
@@ -75,8 +81,10 @@ def by_http(
             headers=headers,
             body={"body": content, **more},
             clock=world.door_ms(),
-            ended=ended,
+            ended=None if is_patient else ended,
         )
+        if is_patient:
+            ended(operation.status)
         operation.answer = answer if operation.status == 202 else None
         return operation.status in (202, 410, 422)
 
