@@ -16,7 +16,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,13 +36,13 @@ FAILURE = re.compile(r"^(?:(?:FAILED|ERROR) (?P<test>\S+)|(?P<seed>seed \d+: .*)
 
 
 def run(stage: Stage, kept: Kept, *, key: str, seeds: int, start: int, limit: float) -> Result:
-    """Run a stage to its end; Ctrl-C ends it, and is raised again."""
+    """Run a stage to its end; Ctrl-C and SIGTERM end it, and raise `KeyboardInterrupt`."""
     workshop = kept.workshop(stage, key)
     workshop.mkdir(parents=True, exist_ok=True)
     command = [word.format(seeds=seeds, start=start, folder=workshop) for word in stage.command]
     began, before = time.monotonic(), _cpu_seconds()
     said = ""
-    with kept.log(stage).open("w") as log:
+    with kept.log(stage).open("w") as log, _interrupted_by(signal.SIGINT, signal.SIGTERM):
         process = subprocess.Popen(
             command,
             cwd=ROOT,
@@ -76,6 +77,16 @@ def run(stage: Stage, kept: Kept, *, key: str, seeds: int, start: int, limit: fl
     )
     shutil.rmtree(workshop)
     return result
+
+
+@contextmanager
+def _interrupted_by(*signals: signal.Signals) -> Iterator[None]:
+    before = {each: signal.signal(each, signal.default_int_handler) for each in signals}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
