@@ -6,6 +6,7 @@ get as its delivery is complete. When a publisher has a channel is never asked.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
@@ -15,6 +16,7 @@ from fanfold import names
 from fanfold.aws.items import get_text
 from fanfold.channels import head, head_table
 from fanfold.channels.head import HEAD, MOST, Head, head_of, partition_of
+from fanfold.channels.put import ATTEMPTS
 from fanfold.channels.windows import WINDOW
 from fanfold.fanout.row import CHANNEL, COMPLETE
 from fanfold.ids import split_sort_key
@@ -53,11 +55,13 @@ class Channels:
     # When the service first said that a post was delivered by its channel, by `ref_id`.
     complete_ms: dict[str, float] = field(default_factory=dict)
     puts: int = 0
+    given_up: int = 0  # puts that were refused as often as PLAN tries
     # Called after a post was put into a publisher's channel, in the turn of whoever put it.
     when_put: Callable[[str], object] = lambda _publisher: None
     # Likewise after a change of the head, with whose channel is the newest, if that one was added.
     when_head_changed: Callable[[str | None], object] = lambda _added: None
     _version: int = 0  # of the head
+    _refused: Counter[str] = field(default_factory=Counter)  # since it was put last, by sort key
     container: int | None = None  # the one that answers all pages, while it is set
 
     def applied(self, operation: str, request: dict[str, Any], answer: Any, now_ms: float) -> None:
@@ -69,6 +73,13 @@ class Channels:
             for item in channel_puts(request):
                 if {"PutRequest": {"Item": item}} not in left:
                     self._put(item, now_ms)
+                else:
+                    self._refuse(item)
+
+    def _refuse(self, item: dict[str, Any]) -> None:
+        key = item["sort_key"]["S"]
+        self._refused[key] += 1
+        self.given_up += self._refused[key] % ATTEMPTS == 0
 
     def _head_changed(self, now: Head) -> None:
         newest = [each for each in now.channels.values() if each.version == now.version]
@@ -77,6 +88,7 @@ class Channels:
 
     def _put(self, item: dict[str, Any], now_ms: float) -> None:
         key, publisher = item["sort_key"]["S"], get_text(item, "publisher_id")
+        self._refused[key] = 0
         self.put_ms.setdefault(key, now_ms)
         self.publishers[key] = publisher
         self.puts += 1

@@ -30,9 +30,13 @@ class OneHops:
         self._users: dict[tuple[int, str], set[str]] = {}
 
     def read(self, request: dict[str, Any], answer: Any, task: Task) -> None:
-        """PLAN has read rows of several tables."""
+        """PLAN has read rows of several tables, with which it begins each message."""
         for key in request["RequestItems"].get(names.POSTS.name, {}).get("Keys", ()):
-            self._posts[task.number, key["ref_id"]["S"]] = False
+            hop = task.number, key["ref_id"]["S"]
+            self._posts[hop] = False
+            # A batch may hold two copies of a message.
+            self._begun.pop(hop, None)
+            self._users.pop(hop, None)
         for row in answer["Responses"].get(names.POSTS.name, ()):
             self._posts[task.number, row["ref_id"]["S"]] = "deleted_at" not in row
 
