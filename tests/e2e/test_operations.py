@@ -176,7 +176,7 @@ def test_a_queue_is_redriven_message_by_message_where_move_tasks_are_missing(
     settings = stack.settings()
     stack.client("sqs").send_message(QueueUrl=settings.relation_dlq_url, MessageBody="no JSON")
     done = fanfold("dlq", "redrive", "--queue", "relation")
-    queue = {"queue": "relation", "moved": 1, "stayed": {}, "how": "loop", "held": 0}
+    queue = {"queue": "relation", "moved": 1, "stayed": {}, "how": "loop", "held": 0, "error": ""}
     assert done["queues"] == [queue]
 
     def rejected() -> bool:
