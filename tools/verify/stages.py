@@ -103,7 +103,7 @@ STAGES = (
     Stage(
         "mutants",
         _python("mutants", "--resume", "{folder}/results.jsonl"),
-        leaves_out=(*PROSE, *BENCHES, "clients", "examples", *_tests("doors", "wheel")),
+        leaves_out=(*PROSE, *BENCHES, *NOTES, "clients", "examples", *_tests("doors", "wheel")),
     ),
     Stage("runtime", _make("runtime")),
     Stage(
