@@ -158,6 +158,8 @@ def sweep_remembers(client: Any) -> None:
     for paused in ({}, {"Bulk": ASKED_MS}):
         sweeper.remember(Memory("post-1", paused))
         sweeper.memory()
+    sweeper.stand_at("post-2")
+    sweeper.memory()
 
 
 def a_fanout_of_many_segments_resumes_stalls_and_completes(client: Any) -> None:
