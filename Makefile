@@ -83,7 +83,7 @@ doors: $(READY)
 
 slow: $(READY)
 	@echo "Running the slow tests."
-	@$(BIN)/pytest -m "slow and not speed" --ignore tests/doors
+	@$(PYTEST) -m "slow and not speed" --ignore tests/doors
 
 speed: $(READY)
 	@echo "Running the tests that measure speed."
