@@ -41,7 +41,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo demo-alone quick test check verify static thorough doors slow speed simulate exhaustive \
-	mutations mutants contract bench aws-verify runtime judges format documents audit lock wheel release synth clean
+	mutants contract bench aws-verify runtime judges format documents audit lock wheel release synth clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -96,10 +96,7 @@ exhaustive: .venv/.ready ## Try every order of calls in small scopes, then with 
 	@$(BIN)/python -m simulation.exhaustive --all
 	@$(BIN)/python -m simulation.exhaustive --faults 1
 
-mutations: .venv/.ready ## Take out one guard after the other, and see the simulation notice
-	@$(BIN)/python -m simulation.mutations
-
-mutants: .venv/.ready ## Change the protocol in small ways, and see a test or the simulation notice
+mutants: .venv/.ready ## Take out guards and see the simulation notice; change lines, and a test does
 	@$(BIN)/python -m mutants
 
 contract: $(READY) ## Try the whole OpenAPI document against a local engine, in under ten minutes

@@ -1,6 +1,7 @@
 """`python -m mutants`: try every listed mutant; a test or the simulation must notice it.
 
-Exit status 1 if less than 95 % are noticed, or one is not that is not argued to be equivalent.
+Exit status 1 if a guard is not noticed; if less than 95 % of the others are, or one is not that is
+not argued to be equivalent.
 """
 
 from __future__ import annotations
@@ -18,11 +19,9 @@ from functools import partial
 from pathlib import Path
 
 from mutants import listing, running
-from mutants.listing import EQUIVALENT, LIST, MODULES, SIMULATION, Mutant
-from mutants.running import Verdict
+from mutants.listing import EQUIVALENT, LIST, MODULES, SIMULATION, Mutant, Verdict
 
 MIN_SHARE = 0.95
-PROGRESS_SECONDS = 10.0
 # The tests that are known to notice something are first run on the code as it is, so many at once.
 BASELINE_TESTS = 20
 BASELINE_SECONDS = 600.0
@@ -30,7 +29,7 @@ BASELINE_SECONDS = 600.0
 Result = tuple[Mutant, Verdict]
 
 
-def _attempt(mutant: Mutant, seeds: int) -> Result:
+def _attempt(mutant: Mutant, seeds: int | None) -> Result:
     return mutant, running.attempt(mutant, seeds=seeds)
 
 
@@ -49,13 +48,12 @@ def baseline(mutants: Iterable[Mutant], jobs: int) -> list[str]:
 
 
 def try_all(
-    mutants: Sequence[Mutant], *, jobs: int, seeds: int, resume: Path | None
+    mutants: Sequence[Mutant], *, jobs: int, seeds: int | None, resume: Path | None
 ) -> list[Result]:
     """Try the mutants on `jobs` processes; results are kept in the file `resume`."""
     results = _kept(mutants, resume)
     known = {mutant.key for mutant, _ in results}
     left = [mutant for mutant in mutants if mutant.key not in known]
-    began = reported = time.monotonic()
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
         found = pool.imap_unordered(partial(_attempt, seeds=seeds), left, chunksize=1)
         for number, (mutant, verdict) in enumerate(found, 1):
@@ -63,15 +61,9 @@ def try_all(
             if resume:
                 with resume.open("a") as file:
                     print(json.dumps([*mutant.key, asdict(verdict)]), file=file)
-            now = time.monotonic()
-            if now - reported > PROGRESS_SECONDS:
-                rate = number / (now - began)
-                print(
-                    f"{number} of {len(left)} mutants, {rate:.1f}/s, "
-                    f"{(len(left) - number) / rate:.0f} s left",
-                    file=sys.stderr,
-                )
-                reported = now
+            by = f"{verdict.by or 'nobody'}{f' ({verdict.check})' if verdict.check else ''}"
+            told = f"{number} of {len(left)}: {mutant.file}, {mutant.name} | {by}"
+            print(told, file=sys.stderr)
     return results
 
 
@@ -85,29 +77,30 @@ def _kept(mutants: Sequence[Mutant], resume: Path | None) -> list[Result]:
 
 def table(results: Iterable[Result]) -> str:
     """Who noticed the mutants of each module."""
-    counts = {file: Counter[str]() for file in MODULES}
+    counts: dict[str, Counter[str]] = {}
     for mutant, verdict in results:
         by = "survived"
         if verdict.by:
             by = "simulation" if verdict.by.startswith(SIMULATION) else "tests"
-        counts[mutant.file].update((by, "mutants", *(["time"] if verdict.timed_out else [])))
+        told = (by, "mutants", *(["time"] if verdict.timed_out else []))
+        counts.setdefault(mutant.file, Counter()).update(told)
     columns = ("mutants", "tests", "simulation", "survived", "time")
-    width = max(map(len, MODULES))
+    width = max(map(len, counts))
     lines = [" ".join([f"{'module':{width}}", *(f"{each:>10}" for each in columns)])]
-    rows = [*((file, count) for file, count in counts.items() if count)]
+    rows = [(file, counts[file]) for file in sorted(counts, key=listing.place)]
     for file, count in [*rows, ("all", sum(counts.values(), Counter[str]()))]:
         lines.append(" ".join([f"{file:{width}}", *(f"{count[each]:>10}" for each in columns)]))
     return "\n".join(lines)
 
 
 def judge(results: Sequence[Result]) -> list[str]:
-    """What is wrong: survivors without an argument, and too few that are noticed."""
+    """What is wrong: guards that nobody misses, survivors without an argument, and too many."""
     wrong: list[str] = []
     for mutant, verdict in results:
         if not verdict.by and not mutant.is_argued:
             wrong.append(f"{mutant.file}, {mutant.name} survived:\n{_shown(mutant)}")
-    caught = sum(bool(verdict.by) for _, verdict in results)
-    if caught < MIN_SHARE * len(results):
+    others = [bool(verdict.by) for mutant, verdict in results if not mutant.is_guard]
+    if sum(others) < MIN_SHARE * len(others):
         wrong.append(f"Less than {MIN_SHARE:.0%} of the mutants are noticed.")
     return wrong
 
@@ -129,12 +122,12 @@ def note(results: Iterable[Result]) -> None:
 def extend() -> None:
     """Add to the list what is chosen of each module and not listed yet."""
     listed = listing.read()
-    keys = {each.key for each in listed}
+    sources = {each.source() for each in listed}
     more = [
         each
         for file in MODULES
         for each in listing.chosen(listing.possible(file))
-        if each.key not in keys
+        if each.source() not in sources  # a guard may be the same change
     ]
     listing.write([*listed, *more])
     print(f"{len(more)} mutants are new in {LIST.name}.")
@@ -143,31 +136,42 @@ def extend() -> None:
 def main() -> int:
     """Try the list, or change it."""
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
-    parser.add_argument("--only", default="", help="only files or functions with this text")
+    parser.add_argument("--only", default="", help="only files or names with this text")
+    sorts = parser.add_mutually_exclusive_group()
+    sorts.add_argument("--guards", action="store_true", help="only guards, for the simulation")
+    sorts.add_argument("--others", action="store_true", help="no guards")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="at a time")
-    parser.add_argument("--seeds", type=int, default=running.SEEDS, help="for each survivor")
+    parser.add_argument("--seeds", type=int, help="at most, for each that is not noticed before")
     parser.add_argument("--resume", type=Path, help="keep results in this file, and go on from it")
     parser.add_argument("--note", action="store_true", help="note who noticed, in the list")
     parser.add_argument("--all", action="store_true", help="print every possible mutant, to pick")
     parser.add_argument("--extend", action="store_true", help="add what is chosen by hash")
     options = parser.parse_args()
-    if options.extend:
-        extend()
-        return 0
     if options.all:
         for file in [file for file in MODULES if options.only in file]:
             for each in listing.possible(file):
                 print(f"@@ {each.name}\n{_shown(each)}")
         return 0
-    wanted = [each for each in listing.read() if options.only in f"{each.file} {each.name}"]
+    wanted = [
+        each
+        for each in listing.read()
+        if options.only in f"{each.file} {each.name}"
+        and not (options.others if each.is_guard else options.guards)
+    ]
+    if not wanted:
+        parser.error(f"{LIST.name} has none with {options.only!r}")
     try:
+        if options.extend:
+            extend()
+            return 0
         for each in wanted:
             each.source()
     except LookupError as error:
         print(error.args[0])
         return 1
-    running.prepare()
     began = time.monotonic()
+    if not all(each.is_guard for each in wanted):
+        running.prepare()
     if failures := baseline(wanted, options.jobs):
         print("These tests fail on the code as it is; mend them first:", *failures, sep="\n")
         return 1
@@ -181,10 +185,12 @@ def main() -> int:
         if mutant.is_argued:
             reason = mutant.known.removeprefix(EQUIVALENT)
             print(f"Not tried: {mutant.file}, {mutant.name} is equivalent: {reason}.")
-    caught = sum(bool(verdict.by) for _, verdict in results)
-    seconds = time.monotonic() - began
-    share = caught / max(1, len(results))
-    print(f"mutants: {caught} of {len(results)} noticed ({share:.1%}), in {seconds:.0f} s")
+    for sort, is_guard in (("guards", True), ("mutants", False)):
+        found = [bool(verdict.by) for mutant, verdict in results if mutant.is_guard == is_guard]
+        if found:
+            seconds, share = time.monotonic() - began, sum(found) / len(found)
+            of = f"{sum(found)} of {len(found)}"
+            print(f"{sort}: {of} noticed ({share:.1%}), in {seconds:.0f} s")
     wrong = judge(results)
     print(*wrong, sep="\n", end="\n" if wrong else "")
     return 1 if wrong else 0

@@ -1,7 +1,7 @@
 """The fixed list of mutants, `mutants.diff`: what each one changes, and who notices.
 
-Its entries hold lines of the source and not their numbers, so they stand where the code moves. A
-test tells those that fit no longer.
+Its entries hold text of the source and no line numbers, so they stand where the code moves. A test
+tells those that fit no longer.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 
 from mutants.operators import Change, changes, optional_names
@@ -18,15 +19,20 @@ ROOT = Path(__file__).resolve().parent.parent
 LIST = Path(__file__).with_name("mutants.diff")
 EQUIVALENT = "equivalent: "
 SIMULATION = "simulation"
+GUARD = "guard: "
 # One in so many of a module's possible mutants is listed; more guards in expressions, because
 # nothing else keeps a second worker from doing a thing twice.
 SHARE = 15
 CLAUSE_SHARE = 4
 
 _HEAD = """\
-# Chosen by `python -m mutants --extend`, or by hand. After `@@` the function and the operator;
-# then who noticed it the last time, and is asked first (`--note` writes it), or why nobody can.
-# After `-` the source, after `+` the mutant.
+# After `@@` what is changed; then who noticed it the last time, and is asked first (`--note` writes
+# it), or why nobody can. After `-` the source, which stands in the file exactly once and need not
+# be whole lines; after `+` the mutant.
+#
+# `guard: ` and a sentence: this guard is taken out, and the simulation must notice, in worlds of the
+# `@kind` that may follow. Written by hand. The others are named for the function and the operator, and
+# chosen by `python -m mutants --extend`, or by hand.
 """
 
 # By what they take, a second to half a minute each.
@@ -156,35 +162,53 @@ MODULES = (
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change of a module, as lines that stand in it exactly once."""
+    """A change of a module, as text that stands in it exactly once."""
 
     file: str
-    name: str  # the function and the operator
+    name: str  # the function and the operator, or `guard: ` and what holds as long as it is there
     old: str
     new: str
     known: str = ""  # a test, `simulation <seed>`, or `equivalent: <reason>`
+    kind: str = ""  # of the worlds that must miss a guard; by default as seeds draw them
+    comment: str = ""
 
     @property
     def key(self) -> tuple[str, str, str]:
         return self.file, self.old, self.new
 
     @property
+    def is_guard(self) -> bool:
+        """Whether the simulation alone must notice it."""
+        return self.name.startswith(GUARD)
+
+    @property
     def is_argued(self) -> bool:
-        return self.known.startswith(EQUIVALENT)
+        return self.known.startswith(EQUIVALENT) and not self.is_guard
 
     @property
     def module(self) -> str:
         return self.file.removesuffix(".py").replace("/", ".")
 
     def source(self) -> str:
-        """The mutated module; raises `LookupError` if the lines do not stand in it exactly once."""
-        plain = (ROOT / self.file).read_text()
+        """The mutated module; raises `LookupError` if the text does not stand in it exactly once."""
+        path = ROOT / self.file
+        plain = path.read_text() if path.exists() else ""
         if plain.count(self.old) != 1:
             raise LookupError(
-                f"{self.file} must hold the lines of the mutant '{self.name}' exactly once; take "
-                "it out of mutants/mutants.diff, and see `python -m mutants --all` for another one."
+                f"{self.file} must hold the text of '{self.name}' exactly once; mend it in "
+                "mutants/mutants.diff, or take it out and see `python -m mutants --all` for another."
             )
         return plain.replace(self.old, self.new)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Who noticed a mutant: a test, or the simulation at a seed; nobody if `by` is empty."""
+
+    by: str = ""
+    timed_out: bool = False
+    seconds: float = 0.0
+    check: str = ""  # of the simulation
 
 
 def tests_of(file: str) -> list[str]:
@@ -244,44 +268,38 @@ def _in_turn(mutants: list[Mutant], share: int) -> list[Mutant]:
 
 def read(path: Path = LIST) -> list[Mutant]:
     """The listed mutants."""
-    found: list[Mutant] = []
-    file = head = ""
-    old: list[str] = []
-    new: list[str] = []
+    return [
+        _entry(of_file.partition("\n")[0], entry.split("\n"))
+        for of_file in path.read_text().split("\n--- ")[1:]
+        for entry in of_file.split("\n@@ ")[1:]
+    ]
 
-    def close() -> None:
-        if head:
-            name, _, known = head.partition(" | ")
-            found.append(Mutant(file, name, "\n".join(old), "\n".join(new), known))
-        old.clear()
-        new.clear()
 
-    for line in path.read_text().splitlines() if path.exists() else ():
-        if line.startswith(("--- ", "@@ ")):
-            close()
-            head = line[3:] if line.startswith("@@ ") else ""
-            file = file if head else line[4:]
-        elif line.startswith("-"):
-            old.append(line[1:])
-        elif line.startswith("+"):
-            new.append(line[1:])
-    close()
-    return found
+def _entry(file: str, lines: list[str]) -> Mutant:
+    def marked(mark: str) -> str:
+        return "\n".join(line.removeprefix(mark) for line in lines if line.startswith(mark))
+
+    name, _, known = lines[0].partition(" | ")
+    return Mutant(file, name, marked("-"), marked("+"), known, marked("@kind "), marked("# "))
+
+
+def place(file: str) -> tuple[int, str]:
+    """Where the list and the table have a module; guards stand in others than `MODULES`, too."""
+    return (MODULES.index(file) if file in MODULES else len(MODULES)), file
 
 
 def write(mutants: Iterable[Mutant], path: Path = LIST) -> None:
     """Write the list, by module and in the order of its source."""
-    sources = {file: (ROOT / file).read_text() for file in MODULES}
     lines = [_HEAD]
     by_place = sorted(
-        mutants, key=lambda each: (MODULES.index(each.file), sources[each.file].find(each.old))
+        mutants, key=lambda each: (place(each.file), (ROOT / each.file).read_text().find(each.old))
     )
-    file = ""
-    for each in by_place:
-        if each.file != file:
-            lines.append(f"--- {each.file}")
-            file = each.file
-        lines.append(f"@@ {each.name}{' | ' if each.known else ''}{each.known}")
-        lines += (f"-{line}" for line in each.old.split("\n"))
-        lines += (f"+{line}" for line in each.new.split("\n"))
+    for file, entries in groupby(by_place, key=lambda each: each.file):
+        lines.append(f"--- {file}")
+        for each in entries:
+            lines.append(f"@@ {each.name}{' | ' if each.known else ''}{each.known}")
+            for mark, text in (("@kind ", each.kind), ("# ", each.comment)):
+                lines += (f"{mark}{line}" for line in text.splitlines())
+            for mark, text in (("-", each.old), ("+", each.new)):
+                lines += (f"{mark}{line}" for line in text.split("\n"))
     path.write_text("\n".join(lines) + "\n")

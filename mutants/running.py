@@ -11,11 +11,9 @@ import json
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
@@ -25,8 +23,8 @@ from typing import Any
 import hypothesis
 import pytest
 
-from mutants.listing import ROOT, SIMULATION, Mutant, tests_of
-from simulation import mutations
+from mutants import simulated
+from mutants.listing import ROOT, SIMULATION, Mutant, Verdict, tests_of
 
 # What tests import besides the product: half of the time of a short one.
 LIBRARIES = (
@@ -47,18 +45,9 @@ OPTIONS = (
 TEST_SECONDS = 300.0
 # Of the test that noticed it the last time.
 KNOWN_SECONDS = 30.0
-SEEDS = 100
-SIMULATION_SECONDS = 600.0
+# A guard that so many do not miss is untested; about the others, tests were asked before.
+GUARD_SEEDS, SEEDS = 500, 100
 _NOTHING_RAN = (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Who noticed a mutant: a test, or the simulation at a seed; nobody if `by` is empty."""
-
-    by: str = ""
-    timed_out: bool = False
-    seconds: float = 0.0
 
 
 class _Finder(MetaPathFinder):
@@ -162,42 +151,31 @@ def _run(tests: Sequence[str], mutant: Mutant | None, pipe: int) -> None:
         sys.path.insert(0, str(ROOT))
         if mutant:
             sys.meta_path.insert(0, _Finder(mutant))
-        for name in [name for name in sys.modules if name.partition(".")[0] in mutations.PACKAGES]:
+        for name in [name for name in sys.modules if name.partition(".")[0] in simulated.PACKAGES]:
             del sys.modules[name]
         code = pytest.main([*OPTIONS, *tests], plugins=[_Reporter(pipe)])
     finally:
         os._exit(code)
 
 
-def attempt(mutant: Mutant, *, seeds: int = SEEDS) -> Verdict:
-    """Who notices a mutant: whoever did the last time, then its tests, then the simulation."""
+def attempt(mutant: Mutant, *, seeds: int | None = None) -> Verdict:
+    """Who notices a mutant: whoever did the last time, then its tests, then the simulation.
+
+    Of a guard, the simulation alone is asked.
+    """
     known = mutant.known
     if mutant.is_argued:
         return Verdict()  # all tests and seeds would say the same, and take minutes
-    if known.startswith("tests/"):
+    verdict = Verdict()
+    if known.startswith(f"{SIMULATION} "):
+        verdict = simulated.catch(mutant, start=int(known.split()[1]), seeds=1)
+    elif known.startswith("tests/"):
         verdict = run_tests([known], mutant, KNOWN_SECONDS)
-        if verdict.by:
-            return verdict
-    elif known.startswith(SIMULATION):
-        verdict = _simulate(mutant, start=int(known.split()[1]), seeds=1)
-        if verdict.by:
-            return verdict
+    if verdict.by:
+        return verdict
     # File by file: most are noticed by the first, and then the others are not even collected.
-    for file in tests_of(mutant.file):
+    for file in () if mutant.is_guard else tests_of(mutant.file):
         verdict = run_tests([file], mutant, TEST_SECONDS)
         if verdict.by:
             return verdict
-    return _simulate(mutant, start=0, seeds=seeds)
-
-
-def _simulate(mutant: Mutant, *, start: int, seeds: int) -> Verdict:
-    began = time.monotonic()
-    same = mutations.Mutation(mutant.name, mutant.file, mutant.old, mutant.new)
-    try:
-        caught = mutations.catch(same, max_seeds=seeds, start=start, seconds=SIMULATION_SECONDS)
-    except subprocess.TimeoutExpired:
-        return Verdict(SIMULATION, True, time.monotonic() - began)
-    seconds = time.monotonic() - began
-    if caught.seed is None:
-        return Verdict(seconds=seconds)
-    return Verdict(f"{SIMULATION} {caught.seed}", False, seconds)
+    return simulated.catch(mutant, seeds=seeds or (GUARD_SEEDS if mutant.is_guard else SEEDS))

@@ -14,6 +14,8 @@ import pytest
 
 from aws_model.clock import START_MS
 from fanfold import names
+from mutants import listing
+from mutants.simulated import copy_with
 from simulation.exhaustive import posts
 from simulation.exhaustive.__main__ import SCOPES, Named, explore
 from simulation.exhaustive.calls import Call
@@ -24,7 +26,6 @@ from simulation.exhaustive.scopes import Scope
 from simulation.exhaustive.search import one_by_one, search
 from simulation.exhaustive.states import Kind, Letter, Step
 from simulation.exhaustive.store import Contents
-from simulation.mutations import MUTATIONS, copy_with
 
 
 def scope(name: str) -> Named:
@@ -143,7 +144,8 @@ GUARDS = [
 
 
 def broken_without(guard: str, name: str, faults: int, folder: Path) -> str:
-    copy_with(next(each for each in MUTATIONS if each.guard == guard), folder)
+    named = f"{listing.GUARD}{guard}"
+    copy_with(next(each for each in listing.read() if each.name == named), folder)
     done = subprocess.run(
         [
             sys.executable,

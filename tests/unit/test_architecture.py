@@ -236,7 +236,7 @@ RULES = (
     ),
     Rule(
         "mutants",
-        ("mutants", "simulation", "hypothesis", "pytest"),
+        ("mutants", "hypothesis", "pytest"),
         "it changes the product's source, and never imports it",
     ),
     Rule(

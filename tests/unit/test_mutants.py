@@ -6,16 +6,18 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mutants import listing, operators
-from mutants.__main__ import MIN_SHARE, Result, judge, table
-from mutants.listing import LIST, MODULES, ROOT, SIMULATION, Mutant
-from mutants.running import Verdict
+from mutants import listing, operators, running, simulated
+from mutants.__main__ import MIN_SHARE, Result, judge, main, table
+from mutants.listing import LIST, MODULES, ROOT, SIMULATION, Mutant, Verdict
 
 LISTED = listing.read()
+OTHERS = [mutant for mutant in LISTED if not mutant.is_guard]
+GONE = Mutant("fanfold/fanout/plan.py", "guard: nothing is lost", "never_written()", "pass")
 OPTIONAL = {"send": frozenset({"delay"})}
 
 
@@ -33,15 +35,19 @@ def test_who_notices_a_mutant_exists() -> None:
         if file.startswith("tests/"):
             name = test.partition("[")[0]
             assert f"def {name}(" in (ROOT / file).read_text(), mutant
+            assert not mutant.is_guard, mutant
         else:
             assert mutant.is_argued or file.startswith(SIMULATION), mutant
 
 
 def test_the_list_covers_every_module_and_argues_few_mutants() -> None:
-    assert {mutant.file for mutant in LISTED} == set(MODULES)
-    assert len({mutant.key for mutant in LISTED}) == len(LISTED)
-    assert sum(mutant.is_argued for mutant in LISTED) <= (1 - MIN_SHARE) * len(LISTED)
+    assert {mutant.file for mutant in OTHERS} == set(MODULES)
+    assert sum(mutant.is_argued for mutant in OTHERS) <= (1 - MIN_SHARE) * len(OTHERS)
     assert all((ROOT / test).exists() for file in MODULES for test in listing.tests_of(file))
+
+
+def test_no_two_mutants_are_the_same_change() -> None:
+    assert len({mutant.source() for mutant in LISTED}) == len(LISTED)
 
 
 def test_the_list_is_written_as_it_is_read(tmp_path: Path) -> None:
@@ -102,10 +108,31 @@ def test_an_operator_changes_one_thing(operator: str, source: str, expected: lis
     assert mutants(source, operator) == expected
 
 
-def test_a_mutant_whose_lines_are_gone_says_what_to_do() -> None:
-    gone = Mutant("fanfold/fanout/plan.py", "act: logic", "never_written()", "pass")
-    with pytest.raises(LookupError, match="exactly once; take it out of"):
-        gone.source()
+@pytest.mark.parametrize("file", [GONE.file, "fanfold/never_written.py"])
+def test_a_mutant_that_fits_no_longer_is_named_before_anything_runs(
+    file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(listing, "read", lambda: [*LISTED, replace(GONE, file=file)])
+    monkeypatch.setattr(running, "prepare", pytest.fail)
+    monkeypatch.setattr(running, "attempt", pytest.fail)
+    monkeypatch.setattr(sys, "argv", ["mutants"])
+    assert main() == 1
+    assert f"{file} must hold the text of 'guard: nothing is lost'" in capsys.readouterr().out
+
+
+def test_a_guard_is_asked_of_the_seed_that_noticed_it_and_then_of_all_and_of_no_test(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def catch(mutant: Mutant, *, seeds: int, start: int = 0) -> Verdict:
+        asked.append((start, seeds))
+        return Verdict()
+
+    monkeypatch.setattr(simulated, "catch", catch)
+    monkeypatch.setattr(running, "run_tests", pytest.fail)
+    assert not running.attempt(replace(GONE, known="simulation 7")).by
+    assert asked == [(7, 1), (0, running.GUARD_SEEDS)]
 
 
 @pytest.mark.thorough
@@ -134,6 +161,11 @@ def results(survivors: int, argued: int = 0) -> list[Result]:
 )
 def test_a_survivor_must_be_argued_and_few_may_be(survivors: int, argued: int, wrong: int) -> None:
     assert len(judge(results(survivors, argued))) == wrong
+
+
+def test_a_guard_must_be_noticed_whatever_is_argued() -> None:
+    survivor = replace(GONE, known="equivalent: it only costs time")
+    assert len(judge([(survivor, Verdict()), *results(0)])) == 1
 
 
 def test_the_table_tells_who_noticed_how_many() -> None:

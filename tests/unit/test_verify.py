@@ -263,7 +263,7 @@ def imported_from(*folders: str) -> set[str]:
     [
         ("simulation", ["simulation"]),
         ("exhaustive", ["simulation/exhaustive"]),
-        ("mutations", ["simulation"]),
+        ("mutations", ["mutants", "simulation"]),
         ("mutants", ["mutants", "tests/unit", "tests/integration"]),
         ("judges", ["tests/integration"]),
         ("doors", ["tests/doors"]),

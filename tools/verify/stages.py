@@ -26,15 +26,10 @@ LOCKS = ("requirements-dev.txt", "pyproject.toml")
 PROSE = (".github", "*.md")
 # What the other tests are about.
 UNIT, BENCHES = ("tests/unit", "mutants"), ("tests/bench", "bench")
-# Who noticed what the last time tells whom to ask first, and nothing else.
-NOTES = ("simulation/noticed.json",)
 # Of simulated worlds, what no bench and no other test uses.
 SEEDS_ALONE = (
     "tests/simulation",
-    *(
-        f"simulation/{each}"
-        for each in ("actors", "checks", "exhaustive", "kinds", "mutations.diff", "noticed.json")
-    ),
+    *(f"simulation/{each}" for each in ("actors", "checks", "exhaustive", "kinds")),
 )
 
 
@@ -90,20 +85,17 @@ STAGES = (
     Stage("static", _make("static")),
     Stage("test", _make("test")),
     Stage("thorough", _make("thorough")),
-    Stage(
-        "simulation", _python("simulation", "--sometimes", *_DRAWN, *_KEPT), (*WORLD, *LOCKS), NOTES
-    ),
-    Stage("exhaustive", _python("simulation.exhaustive"), (*WORLD, *LOCKS), NOTES),
+    Stage("simulation", _python("simulation", "--sometimes", *_DRAWN, *_KEPT), (*WORLD, *LOCKS)),
+    Stage("exhaustive", _python("simulation.exhaustive"), (*WORLD, *LOCKS)),
     Stage(
         "mutations",
-        _python("simulation.mutations", "--resume", "{folder}/results.jsonl"),
-        (*WORLD, *LOCKS),
-        NOTES,
+        _python("mutants", "--guards", "--resume", "{folder}/results.jsonl"),
+        (*WORLD, *LOCKS, "mutants"),
     ),
     Stage(
         "mutants",
-        _python("mutants", "--resume", "{folder}/results.jsonl"),
-        leaves_out=(*PROSE, *BENCHES, *NOTES, "clients", "examples", *_tests("doors", "wheel")),
+        _python("mutants", "--others", "--resume", "{folder}/results.jsonl"),
+        leaves_out=(*PROSE, *BENCHES, "clients", "examples", *_tests("doors", "wheel")),
     ),
     Stage("runtime", _make("runtime")),
     Stage(
