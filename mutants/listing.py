@@ -26,13 +26,13 @@ SHARE = 15
 CLAUSE_SHARE = 4
 
 _HEAD = """\
-# After `@@` what is changed; then who noticed it the last time, and is asked first (`--note` writes
-# it), or why nobody can. After `-` the source, which stands in the file exactly once and need not
-# be whole lines; after `+` the mutant.
+# After `@@` what is changed; then who noticed it the last time, and is asked first (`--note`
+# writes it), or why nobody can. After `-` the source, which stands in the file exactly once and
+# need not be whole lines; after `+` the mutant.
 #
-# `guard: ` and a sentence: this guard is taken out, and the simulation must notice, in worlds of the
-# `@kind` that may follow. Written by hand. The others are named for the function and the operator, and
-# chosen by `python -m mutants --extend`, or by hand.
+# `guard: ` and a sentence: this guard is taken out, and the simulation must notice, in worlds of
+# the `@kind` that may follow. Written by hand. The others are named for the function and the
+# operator, and chosen by `python -m mutants --extend`, or by hand.
 """
 
 # By what they take, a second to half a minute each.
@@ -190,13 +190,13 @@ class Mutant:
         return self.file.removesuffix(".py").replace("/", ".")
 
     def source(self) -> str:
-        """The mutated module; raises `LookupError` if the text does not stand in it exactly once."""
+        """The mutated module; raises `LookupError` if the text is not in it exactly once."""
         path = ROOT / self.file
         plain = path.read_text() if path.exists() else ""
         if plain.count(self.old) != 1:
             raise LookupError(
                 f"{self.file} must hold the text of '{self.name}' exactly once; mend it in "
-                "mutants/mutants.diff, or take it out and see `python -m mutants --all` for another."
+                "mutants/mutants.diff, or take another one from `python -m mutants --all`."
             )
         return plain.replace(self.old, self.new)
 
