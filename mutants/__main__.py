@@ -94,7 +94,7 @@ def table(results: Iterable[Result]) -> str:
 
 
 def judge(results: Sequence[Result]) -> list[str]:
-    """What is wrong: guards that nobody misses, survivors without an argument, and too many."""
+    """What is wrong: survivors that are guards or not argued, and too few that are noticed."""
     wrong: list[str] = []
     for mutant, verdict in results:
         if not verdict.by and not mutant.is_argued:
