@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from fanfold.follows.edges import Edges
 from fanfold.follows.growth import CHECK_SECONDS, HOT_SECONDS, Growing
 from fanfold.follows.levels import LEVEL_SECONDS, Levels
 from fanfold.follows.patience import ATTEMPTS, BACKOFF_SECONDS, PATIENCE_SECONDS
-from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, WINDOW_SECONDS, Growth, NotGrown, Shards
+from fanfold.follows.sharding import HOT_KEY_RANGE, SAMPLE, WINDOW_SECONDS, NotGrown, Shards
 
 # A round number of windows since the epoch.
 NOW_MS = 1_795_197_600_000
@@ -116,7 +115,6 @@ class Publishers(Store):
 
     rows: dict[str, Shards] = field(default_factory=dict)
     fixed: int | None = None
-    lost: bool = False  # another container is always quicker
 
     def shards(self, publisher_id: str, *, consistent: bool = True) -> Shards:
         self.called("shards" if consistent else "eventual", publisher_id)
@@ -124,7 +122,7 @@ class Publishers(Store):
 
     def update(self, publisher_id: str, *, seen: Shards, shards: Shards) -> bool:
         self.called("update", publisher_id, seen.level, shards.level)
-        if self.lost or seen.version != self.rows.get(publisher_id, Shards()).version:
+        if seen.version != self.rows.get(publisher_id, Shards()).version:
             return False
         self.rows[publisher_id] = shards
         return True
@@ -208,27 +206,15 @@ def grown_to(level: int, **more: Any) -> Shards:
 # Putting
 
 
-def test_an_edge_goes_to_the_level_of_its_publisher(world: World) -> None:
-    world.publishers.rows = {"ada": grown_to(2), "grace": grown_to(5)}
-    for publisher in ("ada", "grace", "edsger"):  # the last one has no row
-        world.edges.put(publisher, "bob", version=7)
-    assert [call[1:] for call in world.made("put")] == [
-        ("ada", "bob", 7, 2),
-        ("grace", "bob", 7, 5),
-        ("edsger", "bob", 7, 0),
-    ]
-    assert not world.made("update", "count", "shards")
-
-
 def test_a_level_is_remembered_for_a_minute_and_then_read_again(world: World) -> None:
     world.put()
     world.publishers.rows["ada"] = grown_to(3)
     world.time.seconds += LEVEL_SECONDS - 0.1
+    world.calls.clear()
     assert world.put() == [0]
-    assert world.made("eventual") == [("eventual", "ada")]
+    assert world.calls == [("put", "ada", "bob", 1, 0)], "it costs one put"
     world.time.seconds += 0.2
     assert world.put() == [3]
-    assert len(world.made("eventual")) == 2
 
 
 def test_a_level_is_read_again_after_the_container_was_frozen(
@@ -240,17 +226,6 @@ def test_a_level_is_read_again_after_the_container_was_frozen(
     monkeypatch.setattr(clock, "monotonic", lambda: stopped)
     world.time.seconds += LEVEL_SECONDS
     assert world.put() == [3]
-
-
-@pytest.mark.parametrize("fixed", [None, 0, 2])
-def test_a_follow_costs_one_put_while_the_level_is_remembered(
-    world: World, fixed: int | None
-) -> None:
-    world.publishers.fixed = fixed
-    world.put()
-    world.calls.clear()
-    world.put()
-    assert world.calls == [("put", "ada", "bob", 1, fixed or 0)]
 
 
 # Throttles
@@ -280,17 +255,8 @@ def test_a_container_reads_the_row_of_a_throttled_publisher_once_a_second(world:
     [
         LOST,
         Answered(THROTTLED),
-        *(
-            Answered(code, reason)
-            for code in (THROTTLED, "ProvisionedThroughputExceededException")
-            for reason in (
-                "TableWriteAccountLimitExceeded",
-                "TableWriteMaxOnDemandThroughputExceeded",
-                "TableWriteProvisionedThroughputExceeded",
-                "TableReadKeyRangeThroughputExceeded",
-                "IndexWriteKeyRangeThroughputExceeded",
-            )
-        ),
+        Answered(THROTTLED, "IndexWriteKeyRangeThroughputExceeded"),
+        Answered("ProvisionedThroughputExceededException", "TableWriteAccountLimitExceeded"),
     ],
 )
 def test_errors_other_than_a_hot_key_range_of_the_table_grow_nothing(
@@ -308,7 +274,7 @@ def test_errors_other_than_a_hot_key_range_of_the_table_grow_nothing(
 # Growth
 
 
-@pytest.mark.parametrize(("chance", "wait"), [(0.0, 1.0), (0.5, 5.5), (0.999, 9.991)])
+@pytest.mark.parametrize(("chance", "wait"), [(0.0, 1.0), (0.999, 9.991)])
 def test_a_container_grows_a_publisher_if_it_is_throttled_again_after_a_random_wait(
     world: World, chance: float, wait: float
 ) -> None:
@@ -325,33 +291,12 @@ def test_a_container_grows_a_publisher_if_it_is_throttled_again_after_a_random_w
     assert world.put() == [1]
 
 
-def test_a_short_peak_grows_nothing(world: World) -> None:
-    world.busy()
-    world.throttled()
-    for _ in range(30):
-        world.time.seconds += 1
-        world.busy()
-        world.put()
-    assert not world.levels
-    assert not world.notified
-
-
 def test_a_throttle_long_after_the_last_one_starts_a_new_wait(world: World) -> None:
     world.throttled()
     world.time.seconds += HOT_SECONDS
     world.busy()
     world.throttled()
     assert not world.levels
-
-
-def test_lasting_throttles_grow_a_publisher_by_one_level_each_cooldown(world: World) -> None:
-    for number in range(40):
-        world.busy(rate=1_000 + 300 * number)  # each growth helps
-        world.throttled(after=1.0)
-    assert world.levels == [1, 2, 3, 4]
-    times = [what.last_updated for _, what in world.notified if isinstance(what, Shards)]
-    assert len(times) == 4
-    assert all(b - a >= COOLDOWN_MS for a, b in pairwise(times))
 
 
 @pytest.mark.parametrize(
@@ -383,17 +328,6 @@ def test_a_throttle_of_the_publishers_table_neither_grows_a_publisher_nor_hides_
     assert world.levels == [1]
 
 
-def test_a_growth_is_notified(world: World) -> None:
-    world.throttled()
-    world.busy(rate=400)
-    world.throttled(after=1.0)
-    ((publisher, what),) = world.notified
-    assert (publisher, what) == ("ada", world.publishers.rows["ada"])
-    assert isinstance(what, Shards)
-    (growth,) = what.history
-    assert growth == Growth(1, world.time.now_ms(), growth.rate)
-
-
 def test_a_refused_growth_is_notified_with_the_reason_and_starts_a_new_wait(world: World) -> None:
     world.throttled()
     world.throttled(after=1.0)
@@ -408,33 +342,9 @@ def test_a_refused_growth_is_notified_with_the_reason_and_starts_a_new_wait(worl
     assert len(world.notified) == 3
 
 
-def test_a_growth_by_another_container_is_seen_at_the_next_read(world: World) -> None:
-    world.throttled()
-    world.busy()
-    world.publishers.lost = True
-    assert world.throttled(after=1.0) == [0, 0]
-    assert not world.notified
-    world.publishers.rows["ada"] = grown_to(1, last_updated=world.time.now_ms())
-    assert world.throttled(after=1.0) == [0, 1]
-
-
-def test_two_containers_that_are_throttled_at_once_grow_the_publisher_once(world: World) -> None:
-    other = World(world.time)
-    other.publishers.rows = world.publishers.rows
-    for each in (world, other):
-        each.throttled()
-    world.busy()
-    world.throttled(after=1.0)
-    other.throttled()
-    assert (world.levels, other.levels) == ([1], [])
-    assert other.notified == [("ada", NotGrown("the last growth is too short ago"))]
-    assert other.put() == [1]
-
-
-@pytest.mark.parametrize("error", [COLD, LOST, Answered("InternalServerError")])
 @pytest.mark.parametrize(
-    ("errors_before", "kinds"),
-    [(0, ["shards", "count"]), (1, ["shards", "update", "count"])],
+    ("error", "errors_before", "kinds"),
+    [(COLD, 0, ["shards", "count"]), (LOST, 1, ["shards", "update", "count"])],
 )
 def test_transient_errors_of_a_growth_fail_no_follow(
     world: World, error: Exception, errors_before: int, kinds: list[str]
@@ -506,7 +416,6 @@ def test_no_operation_takes_longer_than_a_door_has(world: World) -> None:
     [
         ("put", "put", 0, 1.0),
         ("remove", "read", 8, 0.3),
-        ("remove", "read", 8, 1.0),
         ("ensure", "read", 8, 0.3),
     ],
 )
@@ -561,19 +470,6 @@ def test_a_call_is_repeated_after_transient_errors_and_then_raises_try_later(
 # Removing
 
 
-@pytest.mark.parametrize("level", [0, 1, 4])
-def test_an_edge_is_removed_from_every_level(world: World, level: int) -> None:
-    world.publishers.rows["ada"] = grown_to(level)
-    world.place(*range(level + 1))
-    world.edges.remove("ada", "bob", version=8)
-    calls = [
-        call
-        for each in range(level + 1)
-        for call in (("read", "ada", "bob", each), ("remove", "ada", "bob", 8, each))
-    ]
-    assert world.calls == [("shards", "ada"), *calls]
-
-
 def test_a_removal_writes_nothing_where_no_edge_or_a_newer_one_is(world: World) -> None:
     world.publishers.rows["ada"] = grown_to(4)
     world.place(1)
@@ -581,26 +477,6 @@ def test_a_removal_writes_nothing_where_no_edge_or_a_newer_one_is(world: World) 
     world.edges.remove("ada", "bob", version=8)
     assert world.made("remove") == [("remove", "ada", "bob", 8, 1)]
     assert len(world.read_at) == 5
-
-
-def test_a_removal_uses_the_current_level_and_not_a_remembered_one(world: World) -> None:
-    world.put()
-    for level in (1, 3):  # another container grows it
-        world.publishers.rows["ada"] = grown_to(level)
-        world.calls.clear()
-        world.edges.remove("ada", "bob", version=8)
-        assert world.read_at == list(range(level + 1))
-
-
-def test_a_removal_is_retried_at_the_level_that_failed(world: World) -> None:
-    world.publishers.rows["ada"] = grown_to(2)
-    world.place(0)
-    world.publishers.errors = [COLD]
-    world.followers.errors = [HOT, LOST]
-    world.edges.remove("ada", "bob", version=8)
-    assert world.read_at == [0, 0, 0, 1, 2]
-    assert len(world.made("shards")) == 2
-    assert not world.followers.versions
 
 
 def test_throttled_removals_grow_nothing(world: World) -> None:
@@ -619,7 +495,7 @@ def test_throttled_removals_grow_nothing(world: World) -> None:
 
 @pytest.mark.parametrize(
     ("own", "fixed", "level", "version"),
-    [(3, None, 3, 8), (3, None, 2, 8), (3, None, 0, 8), (0, None, 0, 9), (5, 0, 5, 8)],
+    [(3, None, 0, 8), (0, None, 0, 9), (5, 0, 5, 8)],
 )
 def test_an_edge_as_new_or_newer_at_any_level_is_not_written_again(
     world: World, own: int, fixed: int | None, level: int, version: int
@@ -632,13 +508,10 @@ def test_an_edge_as_new_or_newer_at_any_level_is_not_written_again(
     assert not world.made("put")
 
 
-@pytest.mark.parametrize("placements", [(), (0, 2)])
-def test_an_edge_that_is_missing_or_older_is_put_at_the_current_level(
-    world: World, placements: tuple[int, ...]
-) -> None:
+def test_an_edge_that_is_missing_or_older_is_put_at_the_current_level(world: World) -> None:
     world.edges.levels.to_write("ada")
     world.publishers.rows["ada"] = grown_to(3)  # by another container
-    world.place(*placements, version=7)
+    world.place(0, 2, version=7)
     world.edges.ensure("ada", "bob", version=8)
     assert world.read_at == [0, 3, 2, 1]
     assert world.made("put") == [("put", "ada", "bob", 8, 3)]
@@ -660,36 +533,17 @@ def test_an_edge_above_the_remembered_level_is_found(world: World) -> None:
 THREE = [("ada", "bob", 1), ("grace", "bob", 2), ("ada", "carol", 3)]
 
 
-def test_many_edges_go_to_the_levels_of_their_publishers_in_one_call(world: World) -> None:
+def test_many_edges_are_put_in_one_call_and_those_that_it_leaves_unprocessed_one_by_one(
+    world: World,
+) -> None:
     world.publishers.rows["grace"] = grown_to(3)
-    world.edges.put_all(THREE)
-    assert world.made("put_all", "put") == [
-        ("put_all", ("ada", "bob", 1, 0), ("grace", "bob", 2, 3), ("ada", "carol", 3, 0))
-    ]
-
-
-def test_edges_that_a_batch_leaves_unprocessed_are_put_one_by_one(world: World) -> None:
     world.followers.left = {("grace", "bob"), ("ada", "carol")}
     world.edges.put_all(THREE)
-    assert world.made("put") == [("put", "grace", "bob", 2, 0), ("put", "ada", "carol", 3, 0)]
-
-
-def test_a_single_put_after_a_batch_notices_throttles(world: World) -> None:
-    world.put()
-    world.publishers.rows["ada"] = grown_to(2)
-    world.calls.clear()
-    world.followers.left = {("ada", "bob")}
-    world.followers.errors = [None, HOT]
-    world.edges.put_all(THREE[:1])
-    assert [call[4] for call in world.made("put")] == [0, 2]
-    world.followers.errors = [None, *[HOT] * ATTEMPTS]
-    with pytest.raises(TryLater):
-        world.edges.put_all(THREE[:1])
-
-
-def test_an_empty_batch_puts_nothing(world: World) -> None:
-    world.edges.put_all([])
-    assert not world.made("put", "eventual", "shards")
+    assert world.made("put_all", "put") == [
+        ("put_all", ("ada", "bob", 1, 0), ("grace", "bob", 2, 3), ("ada", "carol", 3, 0)),
+        ("put", "grace", "bob", 2, 3),
+        ("put", "ada", "carol", 3, 0),
+    ]
 
 
 def test_levels_that_cannot_be_read_are_read_again_for_a_batch(world: World) -> None:
@@ -726,61 +580,14 @@ def test_a_static_level_does_not_duplicate_edges_at_other_levels(
 # A static level
 
 
-def test_a_static_level_is_committed_before_anything_is_written_there(world: World) -> None:
-    world.publishers.fixed = 3
-    world.put()
-    kinds = [call[0] for call in world.calls]
-    assert kinds == ["static", "eventual", "shards", "update", "put"]
-    assert world.made("put") == [("put", "ada", "bob", 1, 3)]
-    world.put(publisher="grace")
-    assert [world.publishers.rows[each].level for each in ("ada", "grace")] == [3, 3]
-
-
-def test_a_static_level_is_committed_once(world: World) -> None:
-    world.publishers.fixed = 3
-    for _ in range(3):
-        world.put()
-        world.time.seconds += LEVEL_SECONDS + 1
-        world.edges = world.container()
-    assert world.levels == [3]
-    assert world.publishers.rows["ada"].version == 1
-
-
-def test_a_static_level_is_committed_on_top_of_a_growth_by_another_container(world: World) -> None:
-    world.publishers.fixed = 3
-    plain = world.publishers.update
-
-    def update(publisher_id: str, *, seen: Shards, shards: Shards) -> bool:
-        world.publishers.rows["ada"] = grown_to(1)
-        world.publishers.update = plain  # type: ignore[method-assign]
-        return plain(publisher_id, seen=seen, shards=shards)
-
-    world.publishers.update = update  # type: ignore[method-assign]
-    assert world.put() == [3]
-    assert (world.publishers.rows["ada"].level, world.publishers.rows["ada"].version) == (3, 2)
-
-
-def test_a_static_level_may_be_lowered_and_taken_back(world: World) -> None:
-    for fixed, written_at in ((4, 4), (1, 1), (None, 4)):
-        world.publishers.fixed = fixed
-        world.time.seconds += LEVEL_SECONDS + 1
-        assert world.put() == [written_at]
-        assert world.publishers.rows["ada"].level == 4, "for readers, the highest ever written at"
-    assert world.put(publisher="grace") == [0]
-    assert world.levels == [4]
-    world.publishers.fixed = 1
-    world.edges.remove("ada", "bob", version=2)
-    assert world.read_at == [0, 1, 2, 3, 4]
-
-
 def test_a_static_level_is_read_once_a_minute_for_all_publishers(world: World) -> None:
-    for number in range(20):
-        world.put(publisher=f"publisher-{number}")
-        world.time.seconds += (LEVEL_SECONDS - 1) / 20
+    for publisher in ("ada", "grace"):
+        world.put(publisher=publisher)
+        world.time.seconds += (LEVEL_SECONDS - 1) / 2
     assert len(world.made("static")) == 1
     world.publishers.fixed = 2
     world.time.seconds += 1
-    assert world.put(publisher="publisher-0") == [2]
+    assert world.put() == [2]
     assert len(world.made("static")) == 2
 
 
@@ -805,7 +612,7 @@ def test_follows_of_a_quiet_publisher_are_not_counted(world: World) -> None:
     assert not world.made("count")
 
 
-@pytest.mark.parametrize("level", [0, 1, 4])
+@pytest.mark.parametrize("level", [0, 4])
 def test_after_a_throttle_one_follow_in_many_is_counted_for_all_of_them(
     world: World, level: int
 ) -> None:
@@ -818,20 +625,8 @@ def test_after_a_throttle_one_follow_in_many_is_counted_for_all_of_them(
     assert not world.made("count")
     world.time.chance = 1 / one_in - 0.0001
     world.put()
-    assert world.made("count") == [("count", "ada", one_in)]
-
-
-def test_the_count_is_about_the_number_of_accepted_follows(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(clock, "chance", random.Random(7).random)
-    world.throttled()
-    world.edges.put_all([("ada", f"user-{number}", 1) for number in range(15_000)])
-    for _ in range(15_000):
-        world.put()
-    counted = sum(call[2] for call in world.made("count"))
-    assert counted == pytest.approx(30_000, rel=0.1)
-    assert len(world.made("count")) < 30_000 / SAMPLE * 1.1
+    world.edges.put_all(THREE[:1])
+    assert world.made("count") == [("count", "ada", one_in)] * 2
 
 
 def test_counting_ends_a_minute_after_the_last_throttle(world: World) -> None:
@@ -890,8 +685,7 @@ class Guarded(TTLCache[str, Any]):
         super().__setitem__(key, value)
 
 
-@pytest.mark.parametrize("fixed", [None, 2])
-def test_caches_are_only_changed_under_their_lock(world: World, fixed: int | None) -> None:
+def test_caches_are_only_changed_under_their_lock(world: World) -> None:
     growing, levels = world.edges.growing, world.edges.levels
     of_levels: dict[str, Any] = {
         "_own": Guarded(levels._lock, LEVEL_SECONDS),
@@ -903,11 +697,10 @@ def test_caches_are_only_changed_under_their_lock(world: World, fixed: int | Non
     }
     growing = replace(growing, levels=replace(levels, **of_levels), **of_growing)
     world.edges = replace(world.edges, growing=growing)
-    world.publishers.fixed = fixed
     for _ in range(20):
         world.busy()
         world.throttled(after=1.0)
-    assert len(world.levels) >= 1
+    assert world.levels
     caches = {**of_levels, **of_growing}
     assert {name: cache.unguarded for name, cache in caches.items()} == dict.fromkeys(caches, 0)
 
